@@ -23,10 +23,6 @@ export const adviceByCode = {
     means: "The configuration has problems; each is reported with its line.",
     next: "Fix them, then run `person-etl check`.",
   },
-  not_available_in_this_version: {
-    means: "The setting is planned, but not available in this version.",
-    next: "Remove the setting, or upgrade.",
-  },
   unreadable_secret: {
     means: "The file of a secret can't be read.",
     next: "Check its path and permissions. It is read again each time it is needed.",
@@ -156,6 +152,14 @@ export const adviceByCode = {
   budget_month: {
     means: "The budget of the month is used up.",
     next: "Raise `budgets`, or wait for the next month (UTC).",
+  },
+  deadline: {
+    means: "A search or contact job was still running when the run's `deadline` was over.",
+    next: "Nothing; the next run resumes.",
+  },
+  unlock_ceiling: {
+    means: "An unlock may be billed for more records than `max_billable` allows.",
+    next: "Raise `max_billable`, or narrow the query.",
   },
   credits: {
     means: "The plan's credits are used up.",
@@ -351,6 +355,50 @@ export const adviceByCode = {
   },
   sandbox_failed: { means: "The sandbox didn't start, or ended.", next: "See the message." },
   // Segments.
+  no_filters_extracted: {
+    means: "The service finds no criteria in the query of a person search.",
+    next: "Describe an audience by role, industry, company, place, age, education or contact channel.",
+  },
+  unknown_audience: {
+    means: "No configured job has such an audience.",
+    next: "Use the name of a search, or JOB/SEARCH; `person-etl audience list` lists them.",
+  },
+  audience_unfinished: {
+    means: "The audience to unlock is not completed.",
+    next: "Run its job first.",
+  },
+  search_failed: {
+    means: "The service could not complete a search or a contact job.",
+    next: "See its row in audience_search or contact_job; revise the query, or reset the checkpoint to submit it again.",
+  },
+  preview_only: {
+    means: "An audience is a preview, which has no results to unlock.",
+    next: "Remove `unlock` from the search.",
+  },
+  count_unknown: {
+    means: "The service doesn't report the size of a finished search, so the charge of an unlock is unknown.",
+    next: "Run again later. Nothing was unlocked.",
+  },
+  results_changing: {
+    means: "The members of an audience changed while they were read.",
+    next: "Run again; the members are read from the start.",
+  },
+  results_locked: {
+    means: "The service refuses the results of an unlocked contact job.",
+    next: "Run again. If it persists, contact the service.",
+  },
+  bad_job_id: {
+    means: "The query of a contact job returns IDs that are not UUIDs.",
+    next: "Correct the query.",
+  },
+  search_gone: {
+    means: "The service no longer has a search or contact job.",
+    next: "Reset its checkpoint to make it again, or remove it from the configuration.",
+  },
+  user_key_required: {
+    means: "Asynchronous person search rejects the API key, which has no user.",
+    next: "Create a key of a user in the service's web application and set `service.user_api_key`.",
+  },
   segment_exists: {
     means: "A segment with this name already exists.",
     next: "Set its ID as `segment_id`, or choose another `name`.",

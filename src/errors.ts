@@ -58,6 +58,8 @@ export type LimitedBy =
   | "quota"
   | "parameters_changed"
   | "confirmation"
+  | "deadline"
+  | "unlock_ceiling"
   | "missing_rows"
   | "publication_refused";
 
@@ -67,6 +69,7 @@ export const OWN_LIMITS: readonly LimitedBy[] = [
   "max_records",
   "budget_day",
   "budget_month",
+  "deadline",
 ];
 
 /** The job stopped at a limit; all results so far are kept. Exit code 0 or 3 (see {@link OWN_LIMITS}). */

@@ -17,6 +17,7 @@ export async function checkService(
     readonly name: string;
     readonly method: "GET" | "POST";
     readonly path: string;
+    readonly asUser?: true;
   }[],
   signal: AbortSignal,
 ): Promise<Finding[]> {
@@ -31,16 +32,17 @@ export async function checkService(
   const first = judgeUsage(http.origin, usage);
   if (first.some(({ status }) => status === "wrong" || status === "unreachable")) return first;
   const findings = [...first];
-  for (const { name, method, path } of endpoints) {
+  for (const { name, method, path, asUser = false } of endpoints) {
     const reply = await http.request({
       method,
       path,
+      asUser,
       body: method === "POST" ? EMPTY_BODY : null,
       signal,
       readTimeoutMs: TIMEOUT_MS,
     });
     if (reply.kind === "response") reply.release();
-    findings.push(judgeEndpoint(name, reply));
+    findings.push(asUser && reply.status === 401 ? rejectedUserKey(name) : judgeEndpoint(name, reply));
   }
   return findings;
 }
@@ -99,6 +101,15 @@ function rejectedKey(origin: string): Finding {
     status: "wrong",
     message: `${origin} rejects the key (401)`,
     hint: "check the key that service.api_key refers to: it may be mistyped, revoked, or from another organization",
+  };
+}
+
+function rejectedUserKey(name: string): Finding {
+  return {
+    subject: name,
+    status: "wrong",
+    message: "rejects the key (401): asynchronous person search requires the key of a user",
+    hint: "set service.user_api_key",
   };
 }
 

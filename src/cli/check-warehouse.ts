@@ -90,8 +90,8 @@ export async function checkSource(
 }
 
 async function readableText(source: ReadSource): Promise<string> {
-  if (source.isPush) return "can be read and returns service_pid";
   const { key, fields } = await source.open();
+  if (source.isPush) return `can be read and returns ${key.join(", ")}`;
   const columns = new Set([...key, ...Object.values(fields).flat()]);
   return `can be read with ${counted(columns.size, "column")}`;
 }

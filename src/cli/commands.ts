@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { addAudience } from "./commands/audience.ts";
 import { addCheck } from "./commands/check.ts";
 import { addCheckpoint } from "./commands/checkpoint.ts";
 import { addDatabase } from "./commands/database.ts";
@@ -11,6 +12,7 @@ import { addRejects } from "./commands/rejects.ts";
 import { addRun } from "./commands/run.ts";
 import { addSandbox } from "./commands/sandbox.ts";
 import { addSchedule } from "./commands/schedule.ts";
+import { addSearch } from "./commands/search.ts";
 import { addStatus } from "./commands/status.ts";
 import type { Act, AddCommand } from "./command.ts";
 
@@ -27,6 +29,8 @@ const COMMANDS: readonly AddCommand[] = [
   addCheckpoint,
   addRejects,
   addErase,
+  addSearch,
+  addAudience,
   addSandbox,
   addDatabase,
 ];

@@ -1,5 +1,6 @@
 import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
+import type { SecretReference } from "../config/secret.ts";
 import { type HttpClient, openHttpClient } from "../extract/http-client.ts";
 import { createLimiter, type Limiter } from "../extract/limits.ts";
 import type { Context } from "./context.ts";
@@ -16,22 +17,25 @@ export interface OpenedService {
   readonly createLimiter: () => Limiter;
 }
 
+async function readSecret({ scrubber }: Context, secret: SecretReference | null): Promise<string> {
+  if (secret === null) return SANDBOX_KEY;
+  const key = await secret.read();
+  scrubber.hide(key);
+  return key;
+}
+
 /** Opens the configured service, and starts the sandbox if configured. Sends nothing. */
 export async function openService(context: Context, config: Config): Promise<OpenedService> {
   const { service } = config;
-  const { apiKey } = service;
+  const { apiKey, userApiKey } = service;
   const baseUrl =
     service.baseUrl === "sandbox" ? await startSandboxService(context, config) : service.baseUrl;
   const http = openHttpClient({
     baseUrl,
     concurrency: service.concurrency,
     stop: context.stop.signal,
-    async readKey() {
-      if (apiKey === null) return SANDBOX_KEY;
-      const key = await apiKey.read();
-      context.scrubber.hide(key);
-      return key;
-    },
+    readKey: () => readSecret(context, apiKey),
+    ...(userApiKey === null ? {} : { readUserKey: () => readSecret(context, userApiKey) }),
   });
   context.scope.defer("connections to the service", () => http.close());
   const openLimiter = () =>

@@ -1,8 +1,17 @@
 import { dirname, resolve } from "node:path";
-import type { Config, ConnectionConfig, DestinationConfig, InputConfig, JobConfig } from "./config.ts";
-import type { Reference } from "./part-references.ts";
+import { z } from "zod";
+import type {
+  Config,
+  ConnectionConfig,
+  DestinationConfig,
+  InputConfig,
+  JobConfig,
+  MembersSource,
+} from "./config.ts";
+import type { NamedSearch } from "./schema/inputs.ts";
+import { dependenciesOf, type Reference } from "./part-references.ts";
 import type { Secrets } from "./resolve-secrets.ts";
-import { laterJobTypes, type ConfigDocument } from "./schema/document.ts";
+import type { ConfigDocument } from "./schema/document.ts";
 
 /** Settings from outside the document. */
 export type Surroundings = Pick<Config, "file" | "warnings" | "logLevel" | "dataDir" | "lockLifeMs">;
@@ -23,13 +32,13 @@ export function buildConfig(
   const connectionOf = (name: string | null) => (name === null ? null : (connections[name] ?? null));
   const inputs = mapEntries(
     document.inputs,
-    (name, { connection, ...input }): InputConfig => ({
+    (name, { connection, source, ...input }): InputConfig => ({
       name,
       ...input,
+      source: source.kind === "search" ? membersOf(document, source) : source,
       connection: connectionOf(connection),
     }),
   );
-  const jobs = Object.entries(document.jobs).filter(([, { type }]) => !laterJobTypes.includes(type));
   return {
     ...document,
     ...surroundings,
@@ -43,15 +52,24 @@ export function buildConfig(
     ),
     connections,
     inputs,
-    jobs: jobs.map(([name, job]): JobConfig => {
-      const before = references.filter(({ path, names }) => path[1] === name && names.part === "job");
+    jobs: Object.entries(document.jobs).map(([name, job]): JobConfig => {
+      const before = dependenciesOf(references).filter((dependency) => dependency.job === name);
       const links = {
         ...("input" in job ? { input: inputs[String(job.input)] } : {}),
         ...("connection" in job ? { connection: connectionOf(job.connection as string | null) } : {}), // as declared
       };
-      return { ...job, ...links, name, after: [...new Set(before.map((reference) => reference.name))] };
+      return { ...job, ...links, name, after: [...new Set(before.map(({ waitsFor }) => waitsFor))] };
     }),
   };
+}
+
+const searching = z.object({ searches: z.record(z.string(), z.object({ query: z.string() })) });
+
+/** Completes the members of a search by its query, as configured. */
+function membersOf({ jobs, warehouse }: ConfigDocument, { job, search }: NamedSearch): MembersSource {
+  const query = searching.parse(jobs[job]).searches[search]?.query;
+  if (query === undefined) throw new Error(`job ${job} has no search ${search}`);
+  return { kind: "members", schema: warehouse.schema, query };
 }
 
 function mapEntries<T, R>(

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { Problem } from "../errors.ts";
 import type { connections } from "./schema/connections.ts";
 import type { ConfigDocument, logLevels } from "./schema/document.ts";
-import type { inputs } from "./schema/inputs.ts";
+import type { inputs, SqlSource, TableSource } from "./schema/inputs.ts";
 import type { CommonJob } from "./schema/jobs.ts";
 import type { alerts, budget } from "./schema/operations.ts";
 import type { publish } from "./schema/publish.ts";
@@ -67,9 +67,18 @@ export interface BigQueryConnectionConfig
   readonly credentialsFile: string | null;
 }
 
+/** Members of the newest unlocked audience with this query. */
+export interface MembersSource {
+  readonly kind: "members";
+  /** Schema of the warehouse. */
+  readonly schema: string;
+  readonly query: string;
+}
+
 /** Input: its rows, their key, and the columns to send. */
-export interface InputConfig extends Omit<z.output<typeof inputs>[string], "connection"> {
+export interface InputConfig extends Omit<z.output<typeof inputs>[string], "connection" | "source"> {
   readonly name: string;
+  readonly source: TableSource | SqlSource | MembersSource;
   /** Null: the warehouse itself. */
   readonly connection: ConnectionConfig | null;
 }

@@ -10,7 +10,7 @@ import type { Environment } from "./references.ts";
 import { createSecretResolver, resolveSecrets } from "./resolve-secrets.ts";
 import { findReferences } from "./part-references.ts";
 import { checkInputs } from "./rules/inputs.ts";
-import { checkAvailability, checkJobs } from "./rules/jobs.ts";
+import { checkJobs } from "./rules/jobs.ts";
 import { checkNames } from "./rules/names.ts";
 import { checkPublish } from "./rules/publish.ts";
 import { checkHttp, checkService, checkWarehouse, refuseOtherWarehouses } from "./rules/places.ts";
@@ -64,7 +64,6 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
   checkReferences(written, references, problems);
   checkCycles(references, problems);
   if (!parsed.success) explainIssues(schema, tree, parsed.error.issues, problems);
-  const refused = checkAvailability(written, jobTypes, problems);
 
   const logLevel = chooseLogLevel(overrides, env, parsed.data?.logLevel ?? "info", problems);
   const lockLifeMs = chooseLockLife(env, problems);
@@ -72,8 +71,7 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
   const secrets = await resolveSecrets(tree, Object.keys(written.connections), resolver, problems);
   const found = problems.list();
   if (!parsed.success || found.length > 0) {
-    const onlyRefused = refused === found.length;
-    throw failure(path, found, onlyRefused ? "not_available_in_this_version" : "invalid_configuration");
+    throw failure(path, found, "invalid_configuration");
   }
   warnOfDisabledSources(written, references, warnings);
   await warnOfSharedKeys(parsed.data, dirname(path), warnings);

@@ -5,7 +5,15 @@ const word = z.string().optional().catch(undefined);
 const anything = z.unknown().optional();
 const mapping = z.record(z.string(), z.unknown());
 
-const input = z.object({ table: anything, sql: anything, fields: mapping.optional().catch(undefined) });
+const input = z.object({
+  table: anything,
+  sql: anything,
+  job: anything,
+  search: anything,
+  connection: anything,
+  key: anything,
+  fields: mapping.optional().catch(undefined),
+});
 
 const service = z.object({
   base_url: word,
@@ -28,7 +36,6 @@ const file = z.object({
   connections: mapping.catch({}).default({}),
   inputs: z.record(z.string(), input.optional().catch(undefined)).catch({}).default({}),
   jobs: z.record(z.string(), mapping.optional().catch(undefined)).catch({}).default({}),
-  budgets: z.object({ unlock: anything }).optional().catch(undefined),
   http: z.object({ bind: word, token: anything }).optional().catch(undefined),
 });
 

@@ -16,7 +16,14 @@ import type { Attempt } from "../schemas/attempt.ts";
 import { ageOf, CONTROL_ESCAPE, fitsHeap, readId } from "./read-answer.ts";
 import { type CallOutcome, decideFreeRetry } from "./retry.ts";
 import { parseRetryAfter } from "./retry-after.ts";
-import { callRefused, capacityUsedUp, jobStopped, keyRejected, redirected } from "./stop-messages.ts";
+import {
+  callRefused,
+  capacityUsedUp,
+  jobStopped,
+  keyRejected,
+  redirected,
+  userKeyRejected,
+} from "./stop-messages.ts";
 
 /** Call that is not billed. */
 export interface FreeCall<T> {
@@ -31,7 +38,11 @@ export interface FreeCall<T> {
   readonly recordsSent?: number;
   /** Statuses handled by the caller; all others end the job. */
   readonly expects?: readonly number[];
-  /** Parses a body of status 200; null if it is invalid, which causes a retry. */
+  /** True if a repetition does the work again: an attempt without an answer is repeated only once. */
+  readonly isOnce?: true;
+  /** True for endpoints that require the key of a user. */
+  readonly asUser?: true;
+  /** Parses a body of status 200 or 202; null if it is invalid, which causes a retry. */
   readonly read: (bytes: Buffer) => T | null;
 }
 
@@ -123,7 +134,7 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
     () => {
       startedAtMs = clock.now();
       crashPoint("before_send");
-      return http.request({ method, path, body });
+      return http.request({ method, path, body, ...(call.asUser ? { asUser: true } : {}) });
     },
     signal,
   );
@@ -142,14 +153,15 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
   if (reply.kind === "failure") {
     return { ...none, outcome: { kind: reply.sent ? "lost" : "not_sent" }, cause: reply.code };
   }
-  const limit = reply.status === 200 ? MAX_ANSWER_BYTES : MAX_ERROR_BYTES;
+  const isAnswer = reply.status === 200 || reply.status === 202;
+  const limit = isAnswer ? MAX_ANSWER_BYTES : MAX_ERROR_BYTES;
   const plain = await decompress(reply.body, reply.contentEncoding, limit);
-  // Free calls run one at a time, and the parsed size is bounded by the body's size.
+  // Few free calls run at a time, and the parsed size is bounded by the body's size.
   reply.release();
-  if (reply.status === 200) {
+  if (isAnswer) {
     const value = plain.kind === "plain" ? call.read(plain.bytes) : null;
     if (plain.kind !== "plain" || value === null) {
-      return { ...none, outcome: { kind: "lost" }, cause: "200, unreadable" };
+      return { ...none, outcome: { kind: "lost" }, cause: `${reply.status}, unreadable` };
     }
     const requestCompletedAt = instantText(fieldIn(plain.bytes, "request_completed_at"));
     return {
@@ -159,7 +171,7 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
       apiRequestId: readId(fieldIn(plain.bytes, "api_request_id")),
       requestCompletedAt,
       answeredAt: ageOf(requestCompletedAt ?? instantAt(byItsClock(receivedMs, reply.date)), receivedAt),
-      cause: "200",
+      cause: String(reply.status),
     };
   }
   const error = readErrorBody(plain.kind === "plain" ? readJson(plain.bytes) : undefined);
@@ -209,8 +221,8 @@ function jobEnd(code: string, { endpoint, recordsSent = 0 }: FreeCall<unknown>, 
 }
 
 /**
- * Makes a free call, and retries it if that may help, so the call must be idempotent. Throws LimitReachedError,
- * StopJobError or StopRunError, or the signal's reason if aborted.
+ * Makes a free call, and retries it if that may help. Throws LimitReachedError, StopJobError or StopRunError, or the
+ * signal's reason if aborted.
  */
 export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
   const { http, limiter, clock, log, signal, random } = options;
@@ -224,7 +236,8 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
     const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
     if (isRefusal) refusals += 1;
     else tries += 1;
-    const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, random: random() });
+    const doubts = call.isOnce ? (uncertain ? 1 : 0) : null;
+    const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, doubts, random: random() });
     const giveUp = limiter.report(call.endpoint, reportOf(outcome, tried, decision));
     if (outcome.kind === "answer" && value !== null) {
       const { answeredAt, apiRequestId } = tried;
@@ -237,8 +250,9 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
     uncertain ||= isUncertain(tried);
     log.debug({ endpoint: call.endpoint, cause, attempt, action: decision.action }, "call_failed");
     if (decision.action === "renew_key") {
-      const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion));
-      if (!isNew) throw keyRejected(call.endpoint, error);
+      const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, call.asUser));
+      if (!isNew)
+        throw call.asUser ? userKeyRejected(call.endpoint, error) : keyRejected(call.endpoint, error);
     } else if (decision.action === "use_capacity") throw capacityUsedUp(call.endpoint, error);
     else if (decision.action === "stop_run") throw redirected(call.endpoint, http.origin, reply);
     else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);

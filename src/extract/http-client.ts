@@ -9,6 +9,8 @@ export interface HttpClientOptions {
   readonly baseUrl: string;
   /** Reads the API key; called once, and again if the service rejects the key (it may have been rotated). */
   readonly readKey: () => Promise<string>;
+  /** Reads the key for calls `asUser`; {@link readKey} by default. */
+  readonly readUserKey?: () => Promise<string>;
   /** Maximum connections, and so concurrent calls. */
   readonly concurrency: number;
   /** Maximum time to connect, including TLS. */
@@ -35,6 +37,8 @@ export interface HttpRequest {
   /** JSON text; null for none. */
   readonly body: string | null;
   readonly signal?: AbortSignal;
+  /** True to send the key of a user. */
+  readonly asUser?: boolean;
   /** Overrides the client's timeout, for calls that are free to repeat. */
   readonly readTimeoutMs?: number;
 }
@@ -79,7 +83,7 @@ export interface HttpClient {
    */
   request(request: HttpRequest): Promise<HttpReply>;
   /** Reads the key again after the service rejected it; true if it changed. */
-  renewKey(rejectedVersion: number): Promise<boolean>;
+  renewKey(rejectedVersion: number, asUser?: boolean): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -187,7 +191,7 @@ function keyHolder(readKey: () => Promise<string>) {
     if (!KEY_CHARACTERS.test(key)) {
       throw new FixConfigurationError(
         "api_key_unusable",
-        "The API key is empty or contains characters that are not allowed in an HTTP header. Check service.api_key.",
+        "The API key is empty or contains characters that are not allowed in an HTTP header. Check service.api_key and service.user_api_key.",
       );
     }
     if (current?.key !== key) current = { key, version: (current?.version ?? 0) + 1 };
@@ -219,7 +223,9 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const maxBodyBytes = options.maxBodyBytes ?? MAX_BODY_BYTES;
   const receiving = createReceiving(options.maxReceivingBytes ?? MAX_RECEIVING_BYTES);
   const abandoning = abandonment(options.stop, options.abandonAfterMs ?? 20_000);
-  const keys = keyHolder(options.readKey);
+  const organizationKey = keyHolder(options.readKey);
+  const userKey = options.readUserKey ? keyHolder(options.readUserKey) : organizationKey;
+  const keysOf = (asUser = false) => (asUser ? userKey : organizationKey);
   const pool = new Pool(base.origin, {
     connections: options.concurrency,
     pipelining: 1,
@@ -247,7 +253,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   }
 
   async function request(call: HttpRequest): Promise<HttpReply> {
-    const { key, version } = await keys.get();
+    const { key, version } = await keysOf(call.asUser).get();
     const ending = callSignal([abandoning.signal, ...(call.signal ? [call.signal] : [])], callTimeoutMs);
     let status: number | null = null;
     let receipt: Receipt | null = null;
@@ -298,7 +304,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   return {
     origin: base.origin,
     request,
-    renewKey: async (rejectedVersion) => await keys.renew(rejectedVersion),
+    renewKey: async (rejectedVersion, asUser) => await keysOf(asUser).renew(rejectedVersion),
     close: async () => {
       abandoning.close();
       await pool.close();

@@ -134,12 +134,16 @@ const MAX_FREE_TRIES = 8;
 export type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "set_aside" }>;
 
 /**
- * Decides what to do after an idempotent free call; pure. `tries` counts attempts except 429 responses and failed
- * connections, which are limited for all calls of the run.
+ * Decides what to do after a free call; pure. `tries` counts attempts except 429 responses and failed connections, which
+ * are limited for all calls of the run. `doubts` counts earlier attempts that may have been executed; null for an
+ * idempotent call.
  */
 export function decideFreeRetry(
   outcome: CallOutcome,
-  history: Pick<CallHistory, "refusals" | "random"> & { readonly tries: number },
+  history: Pick<CallHistory, "refusals" | "random"> & {
+    readonly tries: number;
+    readonly doubts: number | null;
+  },
 ): FreeDecision {
   const retryAfterMs = outcome.kind === "status" ? outcome.retryAfterMs : null;
   const decision = decideRetry(outcome, { ...history, ambiguous: 0 });
@@ -148,7 +152,8 @@ export function decideFreeRetry(
   }
   const isPassing = isAmbiguous(outcome) || (outcome.kind === "status" && outcome.status === 503);
   if (!isPassing && decision.action !== "set_aside") return decision;
-  if (history.tries >= MAX_FREE_TRIES) return { action: "stop_job", code: "no_answer" };
+  const isRepeated = isAmbiguous(outcome) && (history.doubts ?? 0) + 1 >= MAX_AMBIGUOUS_TRIES;
+  if (isRepeated || history.tries >= MAX_FREE_TRIES) return { action: "stop_job", code: "no_answer" };
   return backOff({ refusals: history.tries - 1, ambiguous: 0, random: history.random }, retryAfterMs);
 }
 

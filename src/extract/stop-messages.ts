@@ -51,6 +51,15 @@ export function keyRejected(endpoint: string, error: ErrorBody): StopRunError {
   );
 }
 
+/** Error for a rejected key of an endpoint that requires a user's. */
+export function userKeyRejected(endpoint: string, error: ErrorBody): StopJobError {
+  return new StopJobError(
+    "user_key_required",
+    `${endpoint}: the service rejected the API key (${where("401", error)}). Asynchronous person search requires the key of a ` +
+      "user; keys of an organization alone are rejected. Create one in the service's web application and set service.user_api_key.",
+  );
+}
+
 /** Error for a plan without credits. */
 export function capacityUsedUp(endpoint: string, error: ErrorBody): LimitReachedError {
   const cause = error.code === null ? "402" : `402 ${error.code}`;

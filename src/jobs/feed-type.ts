@@ -25,7 +25,17 @@ export interface FeedRows {
 export interface FeedContext<J extends JobConfig = JobConfig>
   extends Pick<
     JobContext<J>,
-    "config" | "db" | "clock" | "log" | "signal" | "progress" | "job" | "run" | "request" | "outage"
+    | "config"
+    | "db"
+    | "clock"
+    | "random"
+    | "log"
+    | "signal"
+    | "progress"
+    | "job"
+    | "run"
+    | "request"
+    | "outage"
   > {
   /** Checkpoints at the start of the run, by stream; `--full-refresh` ignores them. */
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;

@@ -13,6 +13,8 @@ export interface Endpoint {
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly path: string;
+  /** True if it requires the key of a user. */
+  readonly asUser?: true;
 }
 
 /** Table or query that a job reads. */
@@ -23,7 +25,7 @@ export interface ReadSource {
   readonly path: string;
   /** True for a table or view, false for a query. */
   readonly isTable: boolean;
-  /** True for a query of PIDs (`segment_push`). */
+  /** True for a query of IDs only (`segment_push`, `contact_jobs`). */
   readonly isPush: boolean;
   /** True for a query over the program's own tables. */
   readonly isOverOurTables: boolean;

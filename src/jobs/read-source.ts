@@ -33,8 +33,10 @@ function inQuery(
   { path, source }: { readonly path: string; readonly source: InputSource },
 ): Problem {
   const isColumn = problem.path === `inputs.${source.name}.key`;
+  const [key = ""] = source.key;
+  const what = key === "service_pid" ? "PIDs" : "IDs";
   const hint = isColumn
-    ? `${problem.hint ?? ""} Return the PIDs under that name: SELECT … AS service_pid.`
+    ? `${problem.hint ?? ""} Return the ${what} under that name: SELECT … AS ${key}.`
     : null;
   return { ...problem, path: `${path}.sql`, ...(hint === null ? {} : { hint }) };
 }

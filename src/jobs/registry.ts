@@ -3,6 +3,9 @@ import { feedJob } from "./feed-job.ts";
 import type { JobType } from "./job-type.ts";
 import { lookupJob } from "./lookup/lookup-job-type.ts";
 import { lookupTypes } from "./lookup/lookup-types.ts";
+import { audienceSearchJob } from "./search/audience-search.ts";
+import { contactJobsJob } from "./search/contact-jobs.ts";
+import { personSearchJob } from "./search/person-search.ts";
 import { deathSignalsJob } from "./segments/death-signals.ts";
 import { segmentMembersJob } from "./segments/segment-members.ts";
 import { segmentPushJob } from "./segments/segment-push.ts";
@@ -17,6 +20,9 @@ export const jobTypes: readonly JobType[] = [
   feedJob(deathSignalsJob),
   feedJob(searchUsageJob),
   feedJob(endpointUsageJob),
+  feedJob(personSearchJob),
+  feedJob(audienceSearchJob),
+  feedJob(contactJobsJob),
 ];
 
 /** Returns the declaration of a job's type. */

@@ -18,7 +18,7 @@ inputs:
     fields: { first_name: first_name, emails: email }
 jobs:
   enrich_customers: { type: enrich, input: custmers, refresh_after: 90 days }
-  found: { type: contact_jobs, job_ids: [6f1f7b1e-8a0e-4f5e-9d35-0c5d1f3a2b1c] }
+  found: { type: contact_jobs, job_ids: [seven] }
 `;
 
 test.for(["run", "plan", "check", "status", "migrate"])(
@@ -33,7 +33,7 @@ test.for(["run", "plan", "check", "status", "migrate"])(
       ["service.concurency", 4],
       ["jobs.enrich_customers.input", 14],
       ["jobs.enrich_customers.refresh_after", 14],
-      ["jobs.found.type", 15],
+      ["jobs.found.job_ids[0]", 15],
     ]);
     expect(problems.every(({ message, hint }) => message !== "" && hint !== "")).toBe(true);
     expect(stdout + stderr).not.toContain("sk-literal-secret");

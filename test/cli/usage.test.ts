@@ -17,10 +17,10 @@ test("the help names every command", async () => {
 });
 
 test("refuses an unknown command", async () => {
-  const { code, document } = await runHereJson(["enrich"], await makeFolder());
+  const { code, document } = await runHereJson(["transmogrify"], await makeFolder());
   expect(code).toBe(2);
   expect(document).toEqual({
-    error: { code: "usage", message: "Unknown command 'enrich'. See person-etl --help." },
+    error: { code: "usage", message: "Unknown command 'transmogrify'. See person-etl --help." },
   });
 });
 

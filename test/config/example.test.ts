@@ -41,6 +41,9 @@ describe("config.example.yaml", () => {
       "customer_members",
       "customer_deaths",
       "search_usage",
+      "prospects",
+      "audiences",
+      "nurse_members",
       "endpoint_usage",
     ]);
     expect(config.jobs[2]).toMatchObject({
@@ -69,6 +72,10 @@ describe("config.example.yaml", () => {
       "customer_members",
       "customer_deaths",
       "search_usage",
+      "prospects",
+      "audiences",
+      "nurse_members",
+      "contacts",
       "endpoint_usage",
     ]);
   });
@@ -112,7 +119,6 @@ describe("config.example.yaml", () => {
       "for pages that others can reach": ["token"],
       "would contradict pid_from": ["service_pid"],
       "for retention": ["segment_membership_history", "segment_sync"],
-      "for unlocks": ["unlock"],
     };
     expect(absent.toSorted()).toEqual(Object.values(absentOnPurpose).flat().toSorted());
   });

@@ -74,17 +74,17 @@ describe("references between parts", () => {
         "type: resolve, input: customers }",
         "type: resolve, input: customers, after: enrich_customers }",
       ),
-      "12 jobs.resolve_customers: depends on itself: resolve_customers → enrich_customers → resolve_customers (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
+      "12 jobs.resolve_customers: depends on itself: resolve_customers → enrich_customers → resolve_customers (remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input)",
     ],
     [
       inEnrich("after: enrich_customers"),
-      "14 jobs.enrich_customers: depends on itself: enrich_customers → enrich_customers (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
+      "14 jobs.enrich_customers: depends on itself: enrich_customers → enrich_customers (remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input)",
     ],
     [
       `${fine}  vips: { type: segment_push, name: VIP, sql: select 1, after: [members] }
   members: { type: segment_members, segments: [{ job: vips }] }
 `,
-      "15 jobs.vips: depends on itself: vips → members → vips (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
+      "15 jobs.vips: depends on itself: vips → members → vips (remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input)",
     ],
     [
       `${fine}  vips: { type: segment_push, name: VIP, sql: select 1 }

@@ -54,7 +54,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       fineBut("    table: crm.customers\n", ""),
-      "7 inputs.customers.table: is missing (add a table (schema.table) or sql: SELECT …)",
+      "7 inputs.customers.table: is missing (add a table (schema.table), sql: SELECT …, or the job and search of an audience)",
     ],
     // Kinds
     [inService("concurrency: 0"), `3 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`],
@@ -206,7 +206,6 @@ budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
       `15 jobs.enrich_customers.refresh_after: ${DURATION}`,
       "16 jobs.vips.segments[0].id: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
       `17 budgets.enrich.per_day: must be a whole number, 0 or more ${DOCS}`,
-      "17 budgets.unlock: is not available in this version (remove the line)",
     ]);
   });
 });

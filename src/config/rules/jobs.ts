@@ -1,5 +1,4 @@
-import type { Path, Problems } from "../problems.ts";
-import { laterJobTypes } from "../schema/document.ts";
+import type { Problems } from "../problems.ts";
 import type { JobDeclaration, WrittenJob } from "../schema/jobs.ts";
 import { entriesOf, entryNamed, isEnabled, type WrittenFile } from "../written-file.ts";
 
@@ -23,31 +22,4 @@ export function checkJobs(file: WrittenFile, jobTypes: readonly JobDeclaration[]
       if (isEnabled(job)) earlier.set(name, job);
     }
   }
-}
-
-/** Rejects settings that are valid but not available in this version. Returns their number. */
-export function checkAvailability(
-  { jobs, budgets }: WrittenFile,
-  jobTypes: readonly JobDeclaration[],
-  problems: Problems,
-): number {
-  let refused = 0;
-  const refuse = (path: Path, what: string | null, hint: string) => {
-    if (problems.has(path)) return;
-    refused += 1;
-    const subject = what === null ? "" : `is ${what}, which `;
-    problems.add(path, { message: `${subject}is not available in this version`, hint });
-  };
-  if (budgets?.unlock !== undefined) refuse(["budgets", "unlock"], null, "remove the line");
-  for (const [name, job] of entriesOf(jobs)) {
-    const { type } = job;
-    if (!isEnabled(job) || typeof type !== "string" || !laterJobTypes.includes(type)) continue;
-    const available = jobTypes.map((declared) => declared.type).join(", ");
-    refuse(
-      ["jobs", name, "type"],
-      type,
-      `remove the job, or set enabled: false; available types: ${available}`,
-    );
-  }
-  return refused;
 }

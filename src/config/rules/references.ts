@@ -1,4 +1,4 @@
-import type { Reference } from "../part-references.ts";
+import { dependenciesOf, type Reference } from "../part-references.ts";
 import type { Problems } from "../problems.ts";
 import type { WrittenJob } from "../schema/jobs.ts";
 import { entriesOf, entryNamed, isEnabled, type WrittenFile } from "../written-file.ts";
@@ -17,8 +17,9 @@ export function checkReferences(
   };
   for (const reference of references) {
     const { names, name } = reference;
-    if (names.part === "job" && names.jobType !== undefined) {
-      checkJobOfType(file, reference, names.jobType, problems);
+    if (names.part === "search") checkSearch(file, reference, problems);
+    else if (names.part === "job" && names.jobTypes !== undefined) {
+      checkJobOfType(file, reference, names.jobTypes, problems);
     } else if (!known[names.part].includes(name)) {
       problems.add(pathOf(file, reference), unknownName(names.part, name, known[names.part]));
     }
@@ -34,25 +35,54 @@ function pathOf({ jobs }: WrittenFile, { path }: Reference): Reference["path"] {
 
 function checkJobOfType(
   file: WrittenFile,
-  { path, names, name }: Reference,
-  type: string,
+  { path, names, name, within }: Reference,
+  types: readonly string[],
   problems: Problems,
 ): void {
+  const type = types.join(" or ");
   const job = entryNamed(file.jobs, String(path[1]));
+  const isOfType = (other: WrittenJob) => types.some((one) => other["type"] === one);
   const isOnInput = (other: WrittenJob) => names.usesAnswers !== true || other["input"] === job?.["input"];
   const suitable = entriesOf(file.jobs).flatMap(([other, written]) =>
-    written["type"] === type && isOnInput(written) ? [other] : [],
+    isOfType(written) && isOnInput(written) ? [other] : [],
   );
   const source = entryNamed(file.jobs, name);
   if (!Object.hasOwn(file.jobs, name)) {
     problems.add(path, unknownName(names.usesAnswers ? "job" : `${type} job`, name, suitable));
-  } else if (source?.["type"] !== undefined && source["type"] !== type) {
+  } else if (source?.["type"] !== undefined && !isOfType(source)) {
     problems.add(path, { message: `must be a job of type ${type}`, hint: suitableHint(suitable) });
   } else if (source && job && !isOnInput(source) && isKnownInput(file, source) && isKnownInput(file, job)) {
     problems.add(path, {
       message: "is a job with a different input",
       hint: suitableHint(suitable),
     });
+  } else if (source?.["type"] === SEARCHING && within["search"] === undefined) {
+    problems.add([...path.slice(0, -1), "search"], {
+      message: "is missing",
+      hint: `the searches of ${name} are ${searchesOf(source).join(", ")}`,
+    });
+  }
+}
+
+/** Type of jobs whose searches can be referred to. */
+const SEARCHING = "audience_search";
+
+function searchesOf(job: WrittenJob): readonly string[] {
+  const { searches } = job;
+  return typeof searches === "object" && searches !== null ? Object.keys(searches) : [];
+}
+
+/** Checks a reference to a search of the job beside it. */
+function checkSearch({ jobs }: WrittenFile, { path, name, within }: Reference, problems: Problems): void {
+  const job = entryNamed(jobs, String(within["job"]));
+  if (!job) return;
+  if (job["type"] !== SEARCHING) {
+    problems.add(path, {
+      message: `needs a job of type ${SEARCHING}`,
+      hint: "remove it, or name such a job",
+    });
+  } else if (!searchesOf(job).includes(name)) {
+    problems.add(path, unknownName("search of the job", name, searchesOf(job)));
   }
 }
 
@@ -67,9 +97,7 @@ function suitableHint(names: readonly string[]): string {
 /** Adds a problem for each dependency cycle. */
 export function checkCycles(references: readonly Reference[], problems: Problems): void {
   const waitsFor = new Map<string, string[]>();
-  for (const { path, names, name } of references) {
-    if (names.part !== "job") continue;
-    const job = String(path[1]);
+  for (const { job, waitsFor: name } of dependenciesOf(references)) {
     waitsFor.set(job, [...(waitsFor.get(job) ?? []), name]);
   }
   const done = new Set<string>();
@@ -79,7 +107,7 @@ export function checkCycles(references: readonly Reference[], problems: Problems
     if (start >= 0) {
       problems.add(["jobs", name], {
         message: `depends on itself: ${[...trail.slice(start), name].join(" → ")}`,
-        hint: "remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`",
+        hint: "remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input",
       });
       return;
     }

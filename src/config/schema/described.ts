@@ -18,9 +18,9 @@ export interface Expectation {
 
 /** A part of the file that a setting can refer to. */
 export interface PartName {
-  readonly part: "connection" | "input" | "job";
-  /** Type that the named job must have. */
-  readonly jobType?: string;
+  readonly part: "connection" | "input" | "job" | "search";
+  /** Types of which the named job must be. */
+  readonly jobTypes?: readonly string[];
   /** True if the setting uses the named job's answers, so both must read the same input. */
   readonly usesAnswers?: true;
 }

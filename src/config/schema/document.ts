@@ -2,7 +2,7 @@ import { z } from "zod";
 import { connections } from "./connections.ts";
 import { choice, text } from "./described.ts";
 import { inputs } from "./inputs.ts";
-import { type CommonJob, type JobDeclaration, laterJob } from "./jobs.ts";
+import type { CommonJob, JobDeclaration } from "./jobs.ts";
 import { alerts, budget, confirmAbove, http, privacy, retention, scheduler, spool } from "./operations.ts";
 import { publish } from "./publish.ts";
 import { sandbox, service } from "./service.ts";
@@ -32,9 +32,6 @@ const sections = {
   http: http.prefault({}),
 };
 
-/** Job types of the interface that are not available in this version. */
-export const laterJobTypes: readonly string[] = ["person_search", "audience_search", "contact_jobs"];
-
 /** Parsed content of a valid file. */
 export type ConfigDocument = Settings<typeof sections> & {
   /** By job type; also `unlock`. */
@@ -47,10 +44,8 @@ export type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
 
 /** Builds the schema of the whole file; `rules/` check relations between its parts. */
 export function documentSchemaOf(jobTypes: readonly JobDeclaration[]): DocumentSchema {
-  const [first = laterJob("none"), ...options] = [
-    ...jobTypes.map((type) => type.settings),
-    ...laterJobTypes.map(laterJob),
-  ];
+  const [first, ...options] = jobTypes.map((type) => type.settings);
+  if (!first) throw new Error("there is no job type");
   const budgets = jobTypes.filter((type) => type.isBilled).map((type) => [type.type, budget.optional()]);
   const schema = settings({
     ...sections,

@@ -1,7 +1,16 @@
 import { z } from "zod";
 import { choice, oneOrMore, ratio } from "./described.ts";
 import { settings } from "./settings.ts";
-import { columnName, connectionName, duration, parseTableName, sqlText, tableName } from "./values.ts";
+import {
+  columnName,
+  connectionName,
+  duration,
+  jobName,
+  parseTableName,
+  searchName,
+  sqlText,
+  tableName,
+} from "./values.ts";
 
 /** Input fields with one text each, named as in the interface (2.12, 2.14). */
 export const scalarFields = [
@@ -61,28 +70,41 @@ export interface SqlSource {
   readonly sql: string;
 }
 
-/** One of `inputs`; a rule checks that it has either a table or a query. */
+/** Members of an audience, by its search. */
+export interface NamedSearch {
+  readonly kind: "search";
+  readonly job: string;
+  readonly search: string;
+}
+
+const PID = "service_pid";
+
+/** One of `inputs`; rules check that it has either a table, a query or a search, and what else each requires. */
 const input = settings({
   table: tableName().optional(),
   sql: sqlText("a SELECT statement").optional(),
+  job: jobName({ jobTypes: ["audience_search"] }).optional(),
+  search: searchName().optional(),
   connection: connectionName().optional(),
   where: sqlText("a SQL condition").optional(),
   /** Priority of rows when a cap applies. */
   order_by: sqlText("a list of SQL expressions").optional(),
-  key: columns(),
+  key: columns().optional(),
   /** Column that changes when a row changes. */
   cursor: columnName().optional(),
   cursor_overlap: duration("0s").prefault("1h"),
   on_missing: choice(["keep", "erase"]).default("keep"),
   /** Missing rows / known rows, 0 to 1; no one is erased above it. */
   max_missing_ratio: ratio().default(0.1),
-  fields,
-}).transform(({ table, sql, ...rest }) => {
+  fields: fields.optional(),
+}).transform(({ table, sql, job, search, key, fields: mapped, ...rest }) => {
   const named = table === null ? null : parseTableName(table);
-  const source: TableSource | SqlSource = named
+  const source: TableSource | SqlSource | NamedSearch = named
     ? { kind: "table", ...named }
-    : { kind: "sql", sql: sql ?? "" };
-  return { ...rest, source };
+    : job !== null && search !== null
+      ? { kind: "search", job, search }
+      : { kind: "sql", sql: sql ?? "" };
+  return { ...rest, key: key ?? [PID], fields: mapped ?? { [PID]: [PID] }, source };
 });
 
 /** `inputs`, by name. */

@@ -24,11 +24,6 @@ export function jobSettings<const Type extends string, Shape extends z.ZodRawSha
   return settings({ type: z.literal(type), ...common, ...shape });
 }
 
-/** Accepts a job of an unavailable type with any settings; `rules/` reject it. */
-export function laterJob(type: string) {
-  return z.looseObject({ type: z.literal(type), ...common });
-}
-
 /** A job as written in the file, before validation. */
 export type WrittenJob = Readonly<Record<string, unknown>>;
 

@@ -103,13 +103,16 @@ export function connectionName() {
   return text({ expects: "the name of a connection", names: { part: "connection" } });
 }
 
-/** Name of a job that runs first, of a given type if specified. */
+/** Name of a job that runs first, of one of the given types if specified. */
 export function jobName(named: Omit<PartName, "part"> = {}) {
-  const what =
-    named.jobType === undefined
-      ? "a job"
-      : `${/^[aeiou]/u.test(named.jobType) ? "an" : "a"} ${named.jobType} job`;
+  const types = (named.jobTypes ?? [""]).join(" or ");
+  const what = types === "" ? "a job" : `${/^[aeiou]/u.test(types) ? "an" : "a"} ${types} job`;
   return text({ expects: `the name of ${what}`, names: { part: "job", ...named } });
+}
+
+/** Name of a search of the job beside it. */
+export function searchName() {
+  return text({ expects: "the name of a search of the job", names: { part: "search" } });
 }
 
 /** SQL text to embed in a statement. */

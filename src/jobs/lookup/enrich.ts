@@ -20,9 +20,9 @@ import type { PersonUpdate } from "../../load/answers/person-groups.ts";
 const settings = jobSettings("enrich", {
   ...lookupSettings,
   /** Job whose PIDs are sent with the mapped fields. */
-  pid_from: jobName({ jobType: "resolve", usesAnswers: true }).optional(),
+  pid_from: jobName({ jobTypes: ["resolve"], usesAnswers: true }).optional(),
   /** Job whose `invalid` addresses are omitted. */
-  valid_emails_from: jobName({ jobType: "validate_emails", usesAnswers: true }).optional(),
+  valid_emails_from: jobName({ jobTypes: ["validate_emails"], usesAnswers: true }).optional(),
   /** Omitted from the request if empty. */
   return_fields: listOf(text({ expects: "the name of a field" }), "a list of field names").default([]),
   /** Omitted from the request if empty. */

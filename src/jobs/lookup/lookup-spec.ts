@@ -3,6 +3,7 @@ import type { LookupJobConfig } from "./lookup-type.ts";
 import type { InputConnection, InputSource } from "../../load/inputs/input-source.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
+import { membersSql } from "../../load/feeds/search-results.ts";
 import type { ReadSource } from "../job-type.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import { type Shard, wholeInput } from "../shard.ts";
@@ -31,16 +32,19 @@ export async function inputSourceOf(
   return {
     name: input.name,
     connection: connection && (await connectionOf(connection)),
-    relation:
-      source.kind === "sql"
-        ? { sql: source.sql }
-        : { table: source.schema === null ? [source.table] : [source.schema, source.table] },
+    relation: relationOf(source),
     where: input.where,
     orderBy: input.orderBy,
     key: input.key,
     cursor: cursor === null ? null : { column: cursor, overlapMs: input.cursorOverlapMs },
     fields: fieldsAmong(input, inputFields),
   };
+}
+
+function relationOf(source: InputConfig["source"]): InputSource["relation"] {
+  if (source.kind === "sql") return { sql: source.sql };
+  if (source.kind === "members") return { sql: membersSql(source.schema, source.query) };
+  return { table: source.schema === null ? [source.table] : [source.schema, source.table] };
 }
 
 /** Input to verify. */
@@ -51,7 +55,9 @@ export function readSourceOf(input: InputConfig, config: Config): ReadSource {
     path: `inputs.${input.name}`,
     isTable: source.kind === "table",
     isPush: false,
-    isOverOurTables: source.kind === "sql" && connection === null && namesOurSchemas(config, source.sql),
+    isOverOurTables:
+      source.kind === "members" ||
+      (source.kind === "sql" && connection === null && namesOurSchemas(config, source.sql)),
     connection: connection?.name ?? null,
     open: () => inputSourceOf(input, Object.keys(input.fields)),
   };

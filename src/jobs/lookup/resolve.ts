@@ -14,7 +14,7 @@ import { type LookupJobType, lookupSettings, withRefresh } from "./lookup-type.t
 const settings = jobSettings("resolve", {
   ...lookupSettings,
   /** Job whose `invalid` addresses are omitted. */
-  valid_emails_from: jobName({ jobType: "validate_emails", usesAnswers: true }).optional(),
+  valid_emails_from: jobName({ jobTypes: ["validate_emails"], usesAnswers: true }).optional(),
 }).transform(withRefresh);
 
 /** Job that finds the PID of each input row. */

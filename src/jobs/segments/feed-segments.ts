@@ -4,6 +4,9 @@ import { LimitReachedError, StopJobError } from "../../errors.ts";
 import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
 import type { FeedContext } from "../feed-type.ts";
 import { readPushCheckpoint } from "./push-checkpoint.ts";
+import { audienceCursor } from "../search/audience-cursor.ts";
+import { audienceJobOf } from "../search/audience-search.ts";
+import { streamOf } from "../search/settings.ts";
 import { pushJobOf, type SegmentConfig, type SegmentPushJobConfig } from "./settings.ts";
 
 /** Segment with a known ID. */
@@ -92,11 +95,26 @@ export function segmentIdOf(
   checkpointsOf: (job: string) => readonly Pick<StoredCheckpoint, "stream" | "cursor">[],
 ): string | null {
   if (segment.kind === "id") return segment.id;
+  if (segment.kind === "search") return audienceOf(config, segment, checkpointsOf(segment.job));
   return (
     pushOf(config, segment.job).segmentId ??
     readPushCheckpoint(segment.job, checkpointsOf(segment.job))?.segment_id ??
     null
   );
+}
+
+/** ID of an audience; null until its members are stored, because its segment exists once it is unlocked. */
+function audienceOf(
+  config: Pick<Config, "jobs">,
+  { job: name, search }: Extract<SegmentConfig, { kind: "search" }>,
+  checkpoints: readonly Pick<StoredCheckpoint, "stream" | "cursor">[],
+): string | null {
+  const job = config.jobs.find((other) => other.name === name);
+  const query = job ? audienceJobOf(job)?.searches[search]?.query : undefined;
+  if (query === undefined) throw new Error(`${name} has no search ${search}`);
+  const stored = checkpoints.find(({ stream }) => stream === streamOf(query))?.cursor;
+  const cursor = audienceCursor.safeParse(stored).data;
+  return cursor?.is_stored ? cursor.segment_id : null;
 }
 
 function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfig {
@@ -107,7 +125,11 @@ function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfi
 }
 
 /** Reason and remedy for a missing segment, without a full stop. */
-function notMadeYet(config: Pick<Config, "jobs">, push: string): string {
+function notMadeYet(config: Pick<Config, "jobs">, segment: Exclude<SegmentConfig, { kind: "id" }>): string {
+  const push = segment.job;
+  if (segment.kind === "search") {
+    return `${push} has not unlocked the audience ${segment.search} yet; allow it by \`unlock\` and run it first`;
+  }
   return pushOf(config, push).enabled
     ? `${push} has not created its segment yet; run it first`
     : `${push} has not created its segment yet and is disabled; enable it and run it first`;
@@ -126,8 +148,11 @@ async function knownSegment(context: FeedContext, segment: SegmentConfig): Promi
   if (segment.kind === "id") return segment;
   const { config, outage, db } = context;
   const id = await outage.outlast(() => storedIdOf({ config, db }, segment));
-  if (id !== null) return { id, name: segment.name ?? pushOf(config, segment.job).segmentName };
-  throw new StopJobError("segment_unknown", `${context.job.name}: ${notMadeYet(config, segment.job)}.`);
+  if (id !== null) {
+    const name = segment.kind === "search" ? segment.search : pushOf(config, segment.job).segmentName;
+    return { id, name: segment.name ?? name };
+  }
+  throw new StopJobError("segment_unknown", `${context.job.name}: ${notMadeYet(config, segment)}.`);
 }
 
 /** Streams of a job that reads segments: their IDs. */

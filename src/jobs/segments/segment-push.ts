@@ -13,6 +13,7 @@ import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import { agree } from "../agree.ts";
+import { type IdQuery, idReadSource, idSourceOf } from "../id-query.ts";
 import { countText } from "../lookup/estimate.ts";
 import { upsertRejects } from "./feed-rejects.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
@@ -20,7 +21,6 @@ import { isOver } from "./member-checkpoint.ts";
 import type { AnsweredPage } from "./proof.ts";
 import { changeListed, type Pushed } from "./push-calls.ts";
 import { PUSH_STREAM, type PushCheckpoint, pushCursor } from "./push-checkpoint.ts";
-import { pushReadSource, pushSourceOf } from "./push-source.ts";
 import { findOrCreate, gone, keepSegment } from "./push-target.ts";
 import {
   NO_SEGMENT,
@@ -34,11 +34,15 @@ const { create, members, add, remove } = segmentEndpoints;
 
 type Context = FeedContext<SegmentPushJobConfig>;
 
+function queryOf(job: SegmentPushJobConfig): IdQuery {
+  return { ...job, path: `jobs.${job.name}`, key: "service_pid" };
+}
+
 async function pushAll(context: Context): Promise<void> {
   const { job, run, db, outage, log } = context;
   const before = await findOrCreate(context);
   const segmentId = before.segment_id;
-  const source = await pushSourceOf(job);
+  const source = await idSourceOf(queryOf(job));
   const given = await outage.outlast(() => readWanted(db, run, segmentId, source));
   const { counts, checkpoint } = await compare(context, before);
   context.count({
@@ -200,7 +204,7 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
     streams: async () => [PUSH_STREAM],
     noStream: () => NO_SEGMENT,
   },
-  reads: (job, config) => [pushReadSource(job, config)],
+  reads: (job, config) => [idReadSource(queryOf(job), config)],
   plannedCalls: () => ({
     least: 1,
     more: "one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove",

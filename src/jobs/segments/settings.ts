@@ -3,14 +3,14 @@ import type { JobConfig, JobOf } from "../../config/config.ts";
 import type { Complaint } from "../../config/problems.ts";
 import { choice, listOf, ratio, text } from "../../config/schema/described.ts";
 import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
-import { connectionName, duration, jobName, sqlText, uuid } from "../../config/schema/values.ts";
+import { connectionName, duration, jobName, searchName, sqlText, uuid } from "../../config/schema/values.ts";
 
 const eitherComplaint: Complaint = {
   message: "must have either an id or a job",
-  hint: "{ id: <uuid> } or { job: NAME }",
+  hint: "{ id: <uuid> }, { job: NAME } or { job: NAME, search: NAME }",
 };
 
-/** Segment that a job reads: by ID, or the one filled by a `segment_push` job. */
+/** Segment that a job reads: by ID, the one filled by a `segment_push` job, or that of an audience. */
 export type SegmentConfig =
   | {
       readonly kind: "id";
@@ -19,12 +19,19 @@ export type SegmentConfig =
       /** Name in the configuration; null for none. */
       readonly name: string | null;
     }
-  | { readonly kind: "job"; readonly job: string; readonly name: string | null };
+  | { readonly kind: "job"; readonly job: string; readonly name: string | null }
+  | {
+      readonly kind: "search";
+      readonly job: string;
+      readonly search: string;
+      readonly name: string | null;
+    };
 
 const segment = z
   .strictObject({
     id: uuid().optional(),
-    job: jobName({ jobType: "segment_push" }).optional(),
+    job: jobName({ jobTypes: ["segment_push", "audience_search"] }).optional(),
+    search: searchName().optional(),
     name: text({ expects: "a name" }).optional(),
   })
   .check((context) => {
@@ -32,15 +39,19 @@ const segment = z
     if ((id === undefined) !== (job === undefined)) return;
     context.issues.push({ code: "custom", input: context.value, params: { complaint: eitherComplaint } });
   })
-  .transform(
-    ({ id = "", job, name = null }): SegmentConfig =>
-      job === undefined ? { kind: "id", id, name } : { kind: "job", job, name },
-  );
+  .transform(({ id = "", job, search, name = null }): SegmentConfig => {
+    if (job === undefined) return { kind: "id", id, name };
+    return search === undefined ? { kind: "job", job, name } : { kind: "search", job, search, name };
+  });
 
 /** Reason for a job without a checkpoint. */
 export const NO_SEGMENT = "its segment has not been created yet";
 
-const segments = listOf(segment, "a list of segments, each `{ id: … }` or `{ job: … }`", 1);
+const segments = listOf(
+  segment,
+  "a list of segments, each `{ id: … }`, `{ job: … }` or `{ job: …, search: … }`",
+  1,
+);
 
 /** Settings of `segment_members`. */
 export const segmentMembersSettings = jobSettings("segment_members", {

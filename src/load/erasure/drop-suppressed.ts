@@ -26,6 +26,11 @@ export async function dropSuppressed(
   const tests: RawBuilder<unknown>[] = [
     ...own(people.pids).map((column) => suppressed.pid(column)),
     ...own(people.emails).map((column) => suppressed.email(column)),
+    ...own(people.mentions).map(
+      (column) => sql`EXISTS (
+        SELECT FROM jsonb_path_query(${sql.raw(column)}::jsonb, 'strict $.** ? (@.type() == "string" && @ starts with "p-")') AS v(value)
+        WHERE ${suppressed.pid("(v.value #>> '{}')")})`,
+    ),
     ...(people.isOfInputRow && columns.includes("source") && columns.includes("source_key")
       ? [suppressed.anySourceKey("source", "source_key")]
       : []),

@@ -33,6 +33,8 @@ export interface FeedUpsert {
   readonly isBookkeeping?: boolean;
   /** Marks stored rows that are not among {@link rows}. */
   readonly missing?: MissingRows;
+  /** Key of the parent of child rows: its other children are deleted, and it counts as changed with them. */
+  readonly replaces?: Readonly<Record<string, string>>;
 }
 
 /** Sets a stream's checkpoint to any JSON value; null deletes it. */
@@ -64,7 +66,7 @@ export interface UpsertResult {
   readonly inserted: number;
   /** Rows with a changed column; unchanged rows are not written. */
   readonly updated: number;
-  /** Rows marked as missing. */
+  /** Rows marked as missing, or deleted. */
   readonly marked: number;
   /** Missing rows that were not marked, because they were more than half. */
   readonly unbelieved: number;

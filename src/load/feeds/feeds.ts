@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { tableNamed } from "../../schemas/registry.ts";
+import type { Table } from "../../schemas/table.ts";
 import type {
   CheckpointMove,
   FeedCommit,
@@ -197,10 +198,13 @@ async function upsertRows(context: FeedLoadContext, upsert: FeedUpsert): Promise
       count(*) FILTER (WHERE NOT is_new) AS updated
     FROM written`);
   const missed = upsert.missing
-    ? await markMissing(context, upsert.table, upsert.missing)
+    ? await markMissing(context, table, upsert.missing)
     : { marked: 0, unbelieved: 0 };
+  const deleted = upsert.replaces ? await deleteOthers(context, table, upsert.replaces) : 0;
   await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
-  const result = { ...(counts ?? NOTHING), suppressed: keptOut, ...missed };
+  const marked = missed.marked + deleted;
+  const result = { ...(counts ?? NOTHING), suppressed: keptOut, ...missed, marked };
+  if (upsert.replaces && changedBy(result) > 0) await touchParent(context, table, upsert.replaces);
   if (!upsert.isBookkeeping) context.touch(upsert.table, changedBy(result));
   return result;
 }
@@ -213,33 +217,61 @@ export async function dropErased(context: FeedLoadContext, stage: string): Promi
   return session.change(sql`DELETE FROM pg_temp.${sql.id(stage)} WHERE ${isErased}`);
 }
 
+/** Condition that columns of `t` have these values. */
+function hasValues(values: Readonly<Record<string, string>>) {
+  return sql.join(
+    Object.entries(values).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
+    sql` AND `,
+  );
+}
+
+/** Condition that the row `t` is staged. */
+function isStaged({ key }: Table) {
+  const isSame = key.map((c) => `s.${quoteIdentifier(c)} = t.${quoteIdentifier(c)}`).join(" AND ");
+  return sql`EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${sql.raw(isSame)})`;
+}
+
+/** Deletes children of a parent that are not staged. */
+function deleteOthers(
+  { session, names }: LoadContext,
+  table: Table,
+  parent: Readonly<Record<string, string>>,
+) {
+  return session.change(sql`
+    DELETE FROM ${tableId(names, table.name)} AS t WHERE ${hasValues(parent)} AND NOT ${isStaged(table)}`);
+}
+
+/** Updates `_synced_at` of the parent, with which children are published. */
+async function touchParent(
+  { session, names, runId }: LoadContext,
+  { parent }: Table,
+  key: Readonly<Record<string, string>>,
+): Promise<void> {
+  if (parent === null) return;
+  await session.change(sql`
+    UPDATE ${tableId(names, parent)} AS t SET _synced_at = now(), _run_id = ${runId} WHERE ${hasValues(key)}`);
+}
+
 /** Marks rows within the scope that are not staged. */
 async function markMissing(
   context: LoadContext,
-  name: string,
+  table: Table,
   missing: MissingRows,
 ): Promise<Pick<UpsertResult, "marked" | "unbelieved">> {
-  const table = tableNamed(name);
   const { scope, flag, since, at, atMostHalf } = missing;
-  const inScope = sql.join(
-    Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
-    sql` AND `,
-  );
-  const isSame = sql.raw(
-    table.key.map((c) => `s.${quoteIdentifier(c)} = t.${quoteIdentifier(c)}`).join(" AND "),
-  );
+  const inScope = hasValues(scope);
   const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
   const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
   const { hasRunId } = table;
-  const isMissing = sql`NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`;
+  const isMissing = sql`NOT ${isStaged(table)}`;
   if (atMostHalf) {
     const [rows = { all: 0, missing: 0 }] = await context.session.rows<{ all: number; missing: number }>(sql`
       SELECT count(*) AS all, count(*) FILTER (WHERE ${isMissing}) AS missing
-      FROM ${tableId(context.names, name)} AS t WHERE ${inScope} AND ${isUnmarked}`);
+      FROM ${tableId(context.names, table.name)} AS t WHERE ${inScope} AND ${isUnmarked}`);
     if (rows.missing * 2 > rows.all) return { marked: 0, unbelieved: rows.missing };
   }
   const marked = await context.session.change(sql`
-    UPDATE ${tableId(context.names, name)} AS t
+    UPDATE ${tableId(context.names, table.name)} AS t
     SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${context.runId}` : sql``}
     WHERE ${inScope} AND ${isUnmarked} AND ${isMissing}`);
   return { marked, unbelieved: 0 };

@@ -1,13 +1,11 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
-import { type Session, withRolePath } from "../db/session.ts";
+import type { Session } from "../db/session.ts";
 import { findErasedPids } from "../erasure/keep-out-sql.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { FeedCommit } from "./feed-commit.ts";
-import { PUSH_READING } from "../inputs/foreign-database.ts";
-import { copyRows } from "../inputs/foreign-input.ts";
-import { describeColumns, rawSelect } from "../inputs/input.ts";
+import { stageKeys } from "../inputs/stage-keys.ts";
 import { BLANKS } from "../inputs/input-fields.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 import { commitFeedWith } from "./feeds.ts";
@@ -69,25 +67,14 @@ export async function readWanted(
   const target = { job: run.job, segmentId };
   const state = stateOf(db);
   return db.transaction(run, async (session) => {
-    await session.client.query("CREATE TEMP TABLE push_row (source_key text) ON COMMIT DROP");
-    const foreign = db.foreignOf(source);
-    if (foreign) {
-      await foreign.read(source, PUSH_READING, (rows) => copyRows(session, rows, "push_row"));
-    } else {
-      const read = async () => {
-        const columns = await describeColumns(session, source);
-        const rows = rawSelect(source, [], columns, { ranked: false, recent: null });
-        await session.change(sql`INSERT INTO pg_temp.push_row ${sql.raw(rows)}`);
-      };
-      await withRolePath(session, () => session.readOnly(read));
-    }
+    await stageKeys(db, session, source);
     await session.change(sql`
       CREATE TEMP TABLE push_wanted ON COMMIT DROP AS
-      SELECT DISTINCT source_key AS service_pid FROM pg_temp.push_row WHERE btrim(source_key, ${BLANKS}) <> ''`);
+      SELECT DISTINCT source_key AS service_pid FROM pg_temp.key_row WHERE btrim(source_key, ${BLANKS}) <> ''`);
     const [counts] = await session.rows<{ read: number; missing: number; distinct: number }>(sql`
       SELECT count(*) AS read, count(*) FILTER (WHERE coalesce(btrim(source_key, ${BLANKS}), '') = '') AS missing,
         (SELECT count(*) FROM pg_temp.push_wanted) AS distinct
-      FROM pg_temp.push_row`);
+      FROM pg_temp.key_row`);
     const { read = 0, missing = 0, distinct = 0 } = counts ?? {};
     const suppressed = await dropErasedWanted(db, session);
     await session.change(sql`ANALYZE pg_temp.push_wanted`);

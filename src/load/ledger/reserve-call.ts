@@ -22,6 +22,10 @@ export interface CallReservation {
   /** Records of a selection; absent for a call without one. */
   readonly selected?: { readonly from: FrozenRecords; readonly recordIds: readonly string[] };
   readonly limits: SendingLimits;
+  /** Budget of the records; the job's type by default. */
+  readonly budget?: string;
+  /** True if part of the records is useless: all or none are granted, once per call ID in any run. */
+  readonly isWhole?: true;
 }
 
 /** Result of a reservation. */
@@ -45,12 +49,13 @@ export async function reserveCall(db: Db, run: RunRef, call: CallReservation): P
   return db.reservations.add(() => reserve(db, run, call));
 }
 
-async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<CallGrant> {
+async function reserve(db: Db, asking: RunRef, call: CallReservation): Promise<CallGrant> {
   const { names } = db;
+  const run = { ...asking, jobType: call.budget ?? asking.jobType };
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     const grant = await db.transaction(run, async (session, attempt) => {
       // The reply to an earlier attempt may have been lost.
-      const earlier = attempt > 1 ? await readGrant(session, names, call.callId) : null;
+      const earlier = attempt > 1 || call.isWhole ? await readGrant(session, names, call.callId) : null;
       if (earlier === null && call.selected) {
         const erased = await findErasedRecords(session, db, call.selected.from, call.selected.recordIds);
         const { rows } = call.selected.from.tables;
@@ -95,7 +100,10 @@ async function tryReserve(
       ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C"
       FOR UPDATE OF u),
     found AS (
-      SELECT count(*) AS rows, greatest(0, least(${call.records}::bigint, min(rest))) AS granted FROM locked),
+      SELECT count(*) AS rows,
+        CASE WHEN ${call.isWhole === true}::boolean AND min(rest) < ${call.records}::bigint THEN 0
+          ELSE greatest(0, least(${call.records}::bigint, min(rest))) END AS granted
+      FROM locked),
     call AS (SELECT granted FROM found WHERE rows = ${rows.length} AND granted > 0),
     raised AS (
       UPDATE ${tableId(names, "budget_use")} AS u

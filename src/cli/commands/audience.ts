@@ -1,0 +1,222 @@
+import type { Command } from "commander";
+import { systemClock } from "../../clock.ts";
+import type { Config } from "../../config/config.ts";
+import { FixConfigurationError, StopJobError } from "../../errors.ts";
+import { agree } from "../../jobs/agree.ts";
+import { exitCodeOf, runJobs } from "../../jobs/run.ts";
+import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-report.ts";
+import { wholeInput } from "../../jobs/shard.ts";
+import type { Db } from "../../load/db/db.ts";
+import { type AudienceShare, readShares } from "../../load/feeds/search-results.ts";
+import { isYes } from "../ask.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { count, counted } from "../figures.ts";
+import { openConfig } from "../open-config.ts";
+import { openService } from "../open-service.ts";
+import { openFilledWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+import { wholeNumber } from "../parse-number.ts";
+import { newRunId } from "../run-id.ts";
+import { renderTable } from "../text-table.ts";
+
+interface UnlockFlags {
+  readonly maxBillable?: number;
+  readonly yes?: boolean;
+}
+
+/** `audience`: lists, shows or unlocks the audiences of `audience_search` jobs. */
+export const addAudience: AddCommand = (program, act) => {
+  const audience = program.command("audience").description("list, show or unlock audiences");
+  audience
+    .command("list")
+    .description("list the configured audiences with their state and size")
+    .action((_flags: object, command: Command) => act(command, list, { audiences: [] }));
+  audience
+    .command("show")
+    .description("show an audience with its demographics")
+    .argument("<search>", "name of the search, or JOB/SEARCH")
+    .action((name: string, _flags: object, command: Command) =>
+      act(command, (context) => show(context, name)),
+    );
+  audience
+    .command("unlock")
+    .description("unlock a finished audience, which is billed (asks for confirmation, or needs --yes)")
+    .argument("<search>", "name of the search, or JOB/SEARCH")
+    .option("--max-billable <n>", "largest charge (default: the size of the audience now)", wholeNumber(0))
+    .option("--yes", "skip the confirmation")
+    .action((name: string, flags: UnlockFlags, command: Command) =>
+      act(command, (context) => unlock(context, name, flags)),
+    );
+};
+
+interface Opened {
+  readonly config: Config;
+  readonly db: Db;
+  readonly audiences: readonly AudienceReport[];
+}
+
+async function open(context: Context): Promise<Opened> {
+  const config = await openConfig(context);
+  const db = await openFilledWarehouse(context, config);
+  return { config, db, audiences: await reportAudiences(config, db) };
+}
+
+function findAudience(audiences: readonly AudienceReport[], name: string): AudienceReport {
+  const found = audiences.filter(({ job, search }) => search === name || `${job}/${search}` === name);
+  const [only] = found;
+  if (only && found.length === 1) return only;
+  const known = audiences.map(({ job, search }) => `${job}/${search}`).join(", ");
+  throw new FixConfigurationError(
+    "unknown_audience",
+    found.length > 1 ? `Several jobs have a search ${name}.` : `There is no audience ${name}.`,
+    [
+      {
+        path: "audience",
+        message: "is not the name of an audience",
+        hint: `known audiences: ${known || "none"}`,
+      },
+    ],
+  );
+}
+
+const number = (value: number | null): string => (value === null ? "" : count(value));
+
+async function list(context: Context): Promise<Outcome> {
+  const { audiences } = await open(context);
+  if (audiences.length === 0) {
+    return { document: { audiences }, text: "No audience is configured.", exitCode: 0 };
+  }
+  const table = renderTable(
+    [
+      { name: "audience" },
+      { name: "state" },
+      { name: "people", isNumber: true },
+      { name: "billed at most", isNumber: true },
+      { name: "unlocked" },
+      { name: "billed", isNumber: true },
+      { name: "members stored", isNumber: true },
+    ],
+    audiences.map((one) => [
+      `${one.job}/${one.search}`,
+      one.status ?? "not submitted",
+      number(one.total_count),
+      one.results_unlocked ? "" : number(one.most_billable),
+      one.results_unlocked ? "yes" : "no",
+      number(one.billable_count),
+      count(one.members),
+    ]),
+    context.widthColumns,
+  );
+  return { document: { audiences }, text: table, exitCode: 0 };
+}
+
+async function show(context: Context, name: string): Promise<Outcome> {
+  const { db, audiences } = await open(context);
+  const audience = findAudience(audiences, name);
+  const shares = audience.segment_id === null ? [] : await readShares(db, audience.segment_id);
+  const text = [describe(audience), ...renderShares(shares, context.widthColumns)].join("\n\n");
+  return {
+    document: {
+      ...audience,
+      shares: shares.map(({ kind, label, count: people, percentage }) => ({
+        kind,
+        label,
+        count: people,
+        percentage,
+      })),
+    },
+    text,
+    exitCode: 0,
+  };
+}
+
+function describe(audience: AudienceReport): string {
+  const { job, search, query, segment_id: id, status, total_count: total, most_billable: most } = audience;
+  return [
+    `${job}/${search}: ${query}`,
+    id === null
+      ? "Not submitted yet."
+      : `${id}: ${status ?? "submitted"}${audience.error_code === null ? "" : ` (${audience.error_code})`}`,
+    ...(audience.error_message === null ? [] : [audience.error_message]),
+    ...(audience.suggested_search === null ? [] : [`Suggested search: ${audience.suggested_search}`]),
+    ...(total === null ? [] : [`${counted(total, "person", "people")} match.`]),
+    ...(audience.results_unlocked
+      ? [
+          `Unlocked; ${counted(audience.billable_count ?? 0, "record")} billed, ${counted(audience.members, "member")} stored.`,
+        ]
+      : most === null || status !== "completed"
+        ? []
+        : [`Locked; an unlock bills at most ${counted(most, "record")}.`]),
+  ].join("\n");
+}
+
+function renderShares(shares: readonly AudienceShare[], widthColumns: number | null): readonly string[] {
+  return [...Map.groupBy(shares, ({ kind }) => kind)].map(([kind, rows]) =>
+    renderTable(
+      [
+        { name: kind.replaceAll("_", " ") },
+        { name: "people", isNumber: true },
+        { name: "%", isNumber: true },
+      ],
+      rows.map(({ label, count: people, percentage }) => [label ?? "", count(people ?? 0), percentage ?? ""]),
+      widthColumns,
+    ),
+  );
+}
+
+async function unlock(context: Context, name: string, flags: UnlockFlags): Promise<Outcome> {
+  const { ask, log, progress, stop } = context;
+  const { config, db, audiences } = await open(context);
+  const audience = findAudience(audiences, name);
+  const { job, search, most_billable: most, results_unlocked: isUnlocked } = audience;
+  if (audience.status !== "completed" || most === null) {
+    throw new StopJobError(
+      "audience_unfinished",
+      `${job}/${search} is not completed (${audience.status ?? "not submitted"}), so there is nothing to unlock. Run ${job} first.`,
+    );
+  }
+  const ceiling = flags.maxBillable ?? most;
+  const confirm = ask ? async (question: string) => isYes(await ask(`${question} [y/N] `)) : null;
+  if (!isUnlocked) {
+    const reason = `unlocking ${search} bills at most ${counted(most, "record")}; the ceiling is ${count(ceiling)}`;
+    await agree(
+      { signal: stop.signal },
+      job,
+      { yes: flags.yes === true, ...(confirm ? { confirm } : {}) },
+      { kind: "ask", reason },
+    );
+  }
+  const { http, limiter } = await openService(context, config);
+  const report = await runJobs(
+    {
+      config: withUnlock(config, audience, ceiling),
+      db,
+      http,
+      limiter,
+      clock: systemClock,
+      log,
+      signal: stop.signal,
+      random: Math.random,
+      progress,
+    },
+    {
+      jobs: [job],
+      fullRefresh: false,
+      resend: false,
+      maxRecords: null,
+      shard: wholeInput,
+      runId: newRunId(systemClock.now()),
+      waitMs: 0,
+      yes: true,
+      acceptParameters: null,
+    },
+  );
+  const after = findAudience(await reportAudiences(config, db), `${job}/${search}`);
+  const [{ error, status } = { status: "failed" as const }] = report.jobs;
+  return {
+    document: { ...after, status: after.status, run_status: status, ...(error ? { error } : {}) },
+    text: error ? `✗ ${error.message}` : describe(after),
+    exitCode: exitCodeOf(report, stop.received()),
+  };
+}

@@ -1,0 +1,60 @@
+import type { Command } from "commander";
+import { systemClock } from "../../clock.ts";
+import { type FoundPeople, LARGEST_SIZE, searchOnce } from "../../jobs/search/search-once.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { count, counted } from "../figures.ts";
+import { openConfig } from "../open-config.ts";
+import { openService } from "../open-service.ts";
+import { openFilledWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+import { wholeNumber } from "../parse-number.ts";
+import { newRunId } from "../run-id.ts";
+import { renderTable } from "../text-table.ts";
+
+const DEFAULT_SIZE = 10;
+
+/** `search`: makes one synchronous search and prints it. */
+export const addSearch: AddCommand = (program, act) => {
+  program
+    .command("search")
+    .description("search for people once and print the result; nothing is stored or unlocked")
+    .argument("<query>", "description of an audience")
+    .option("--size <n>", "maximum number of people, up to 100", wholeNumber(1), DEFAULT_SIZE)
+    .action((query: string, flags: { readonly size: number }, command: Command) =>
+      act(command, (context) => search(context, query, Math.min(flags.size, LARGEST_SIZE))),
+    );
+};
+
+async function search(context: Context, query: string, size: number): Promise<Outcome> {
+  const { log, stop } = context;
+  const config = await openConfig(context);
+  // Erased people are left out, and calls are recorded.
+  const db = await openFilledWarehouse(context, config);
+  const { http, limiter } = await openService(context, config);
+  const services = { db, http, limiter, clock: systemClock, log, signal: stop.signal, random: Math.random };
+  const document = await searchOnce(services, newRunId(systemClock.now()), { query, size });
+  return { document, text: render(document, context.widthColumns), exitCode: 0 };
+}
+
+function render({ total_count: total, results, coverage }: FoundPeople, widthColumns: number | null): string {
+  const channels = renderTable(
+    [{ name: "contact channel" }, { name: "all matches", isNumber: true }, { name: "shown", isNumber: true }],
+    coverage.map(({ channel, total: all, results: shown }) => [
+      channel.replaceAll("_", " "),
+      all === null ? "" : count(all),
+      shown === null ? "" : count(shown),
+    ]),
+    widthColumns,
+  );
+  return [
+    `${counted(total, "person", "people")} match, ${count(results.length)} shown.`,
+    renderTable(
+      [{ name: "service_pid" }],
+      results.map((pid) => [pid]),
+      widthColumns,
+    ),
+    channels,
+    `An audience_search of this query would be billed at most ${counted(total, "record")} when unlocked. Nothing was unlocked.`,
+  ].join("\n\n");
+}

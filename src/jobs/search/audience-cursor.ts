@@ -1,0 +1,27 @@
+import { z } from "zod";
+import { cursorInstant } from "../../load/inputs/cursor-values.ts";
+import { unlockIntent } from "./unlock.ts";
+
+const COUNT = "must be a count: a whole number, 0 or more";
+const count = () => z.int(COUNT).min(0, COUNT);
+
+/** Checkpoint of an audience search. */
+export const audienceCursor = z.object({
+  /** Name of the search in the configuration. */
+  search: z.string("must be the name of a search"),
+  submitted_at: cursorInstant,
+  /** Null while a submit has no answer. */
+  segment_id: z.string("must be the ID of a segment").nullable().default(null),
+  /** Last state; null before the first reading. */
+  status: z.string("must be a state").nullable().default(null),
+  error_code: z.string("must be a code").nullable().default(null),
+  /** An unlock whose charge is not known yet. */
+  unlock: unlockIntent.nullable().default(null),
+  /** Position of the reading of the members; null if none is under way. */
+  pages: z.object({ offset: count(), total: count(), suppressed: count() }).nullable().default(null),
+  /** True once all members are stored. */
+  is_stored: z.boolean("must be true or false").default(false),
+});
+
+/** Parsed {@link audienceCursor}. */
+export type AudienceCursor = Readonly<z.output<typeof audienceCursor>>;

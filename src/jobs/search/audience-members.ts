@@ -1,0 +1,258 @@
+import { LimitReachedError, StopJobError } from "../../errors.ts";
+import { readPages, type ResultPage, resultsCall } from "../../extract/result-pages.ts";
+import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import { countAudience } from "../../load/feeds/search-results.ts";
+import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
+import { countOf } from "../../schemas/convert.ts";
+import { DriftLog } from "../../schemas/drift.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
+import { readPids } from "../../schemas/person-search.ts";
+import type { FeedContext } from "../feed-type.ts";
+import { readState, store, type SubmittedAudience } from "./audience.ts";
+import { checkCeiling, newIntent, reserveIntent, type UnlockIntent } from "./unlock.ts";
+import type { Deadline } from "./wait.ts";
+
+const { unlock, results } = audienceSearchEndpoints;
+
+/** Pages per commit. */
+const PAGES_PER_COMMIT = 20;
+/** Maximum readings of members that change under way, in one run. */
+const MAX_READINGS = 3;
+
+/**
+ * Unlocks the members of a completed search if that is allowed. Returns the first page if it was answered, null if the
+ * members were unlocked before, and `locked` if they stay locked.
+ */
+export async function unlockMembers(
+  context: FeedContext,
+  audience: SubmittedAudience,
+  body: JsonObject,
+  deadline: Deadline,
+): Promise<ResultPage | null | "locked"> {
+  const { cursor, unlock: wanted } = audience;
+  const total = countOf(body["total_count"]);
+  if (body["results_unlocked"] === true) {
+    await settle(context, audience, countOf(body["billable_count"]) ?? cursor.unlock?.records ?? 0);
+    return null;
+  }
+  if (wanted === null || total === 0) {
+    await settle(context, audience, null);
+    if (total === 0) await store(context, audience, { cursor: { is_stored: true } });
+    return "locked";
+  }
+  const intent = await prepare(context, audience, body, wanted);
+  return send(context, audience, intent, deadline);
+}
+
+/** Records what the unlock under way was billed, if there is one. */
+async function settle(
+  context: FeedContext,
+  audience: SubmittedAudience,
+  billed: number | null,
+): Promise<void> {
+  const { unlock: intent } = audience.cursor;
+  if (intent === null) return;
+  await store(context, audience, { settled: { callId: intent.call_id, billed }, cursor: { unlock: null } });
+}
+
+/** Checks the conditions of an unlock, writes down the intent, and reserves its largest charge. */
+async function prepare(
+  context: FeedContext,
+  audience: SubmittedAudience,
+  body: JsonObject,
+  wanted: { readonly maxBillable: number },
+): Promise<UnlockIntent> {
+  const subject = `${context.job.name}: the audience ${audience.name}`;
+  try {
+    if (body["materialization_extent"] !== "full") {
+      throw new StopJobError(
+        "preview_only",
+        `${subject} is only a preview, which has no results to unlock. Remove its unlock, or search again in the service's web ` +
+          "application for the full audience.",
+      );
+    }
+    const total = countOf(body["total_count"]);
+    if (total === null) {
+      throw new StopJobError(
+        "count_unknown",
+        `${subject} has no total_count, so an unlock could cost anything. Nothing was unlocked.`,
+      );
+    }
+    const records = Math.max(total, countOf(body["estimated_billable_count"]) ?? 0);
+    checkCeiling(subject, records, wanted);
+    if (audience.cursor.unlock?.records !== records) {
+      await settle(context, audience, null);
+      await store(context, audience, { cursor: { unlock: newIntent(records) } });
+    }
+  } catch (error) {
+    // What was reserved for an earlier attempt isn't needed any more.
+    if (error instanceof StopJobError || error instanceof LimitReachedError)
+      await settle(context, audience, null);
+    throw error;
+  }
+  const { unlock: intent } = audience.cursor;
+  if (intent === null) throw new Error("an intent was stored");
+  await reserveIntent(context, unlock.name, intent);
+  return intent;
+}
+
+/** Sends an unlock, which may be repeated: it charges once. */
+async function send(
+  context: FeedContext,
+  audience: SubmittedAudience,
+  intent: UnlockIntent,
+  deadline: Deadline,
+): Promise<ResultPage | null> {
+  const { job, log } = context;
+  const { name, cursor } = audience;
+  for (;;) {
+    const call = resultsCall(
+      unlock,
+      { id: cursor.segment_id, list: "pids", offset: 0 },
+      new DriftLog(unlock.name),
+    );
+    const reply = await context.call({ ...call, asUser: true, expects: [402, 404, 409] });
+    if (reply.kind === "answer") {
+      const billed = reply.value.billableCount ?? intent.records;
+      await store(context, audience, {
+        upserts: [unlockedRow(audience, billed, reply.value.unlockedAt)],
+        settled: { callId: intent.call_id, billed },
+        cursor: { unlock: null, pages: { offset: 0, total: reply.value.total, suppressed: 0 } },
+      });
+      log.info({ job: job.name, search: name, billable_count: billed }, "audience_unlocked");
+      return reply.value;
+    }
+    if (reply.status !== 409) {
+      await settle(context, audience, null);
+      if (reply.status === 402) {
+        throw new LimitReachedError(
+          "credits",
+          `${job.name}: the plan doesn't cover the ${intent.records} records of ${name} (402). Nothing was unlocked; run again when ` +
+            "there are new credits.",
+        );
+      }
+      throw new StopJobError(
+        "search_gone",
+        `${job.name}: ${unlock.name}: the service has no search ${cursor.segment_id} (404).`,
+      );
+    }
+    // Not finished, or another unlock is in progress.
+    await deadline.pause([name]);
+    const body = await readState(context, audience);
+    if (body?.["results_unlocked"] === true) {
+      await settle(context, audience, countOf(body["billable_count"]) ?? intent.records);
+      return null;
+    }
+  }
+}
+
+function unlockedRow({ cursor }: SubmittedAudience, billed: number, unlockedAt: string | null): FeedUpsert {
+  return {
+    table: "audience_search",
+    columns: ["segment_id", "billable_count", "results_unlocked", "unlocked_at"],
+    rows: [[cursor.segment_id, String(billed), "true", unlockedAt]],
+  };
+}
+
+/** Reads and stores the members of an unlocked audience; resumes where an earlier run ended. */
+export async function readMembers(
+  context: FeedContext,
+  audience: SubmittedAudience,
+  first: ResultPage | null,
+): Promise<void> {
+  const { job, log, request } = context;
+  const { name } = audience;
+  if (audience.cursor.is_stored && !request.fullRefresh) return;
+  if (request.fullRefresh) await restart(context, audience);
+  for (let reading = 1; ; reading++) {
+    const isSteady = await readAll(context, audience, reading === 1 ? first : null);
+    const members = await context.outage.outlast(() => countAudience(context.db, audience.cursor.segment_id));
+    const { total = 0, suppressed = 0 } = audience.cursor.pages ?? {};
+    // A page set with duplicates has fewer people than its total; a second reading shows the same.
+    const isComplete = isSteady && (members + suppressed === total || reading > 1);
+    if (isComplete) {
+      await store(context, audience, { cursor: { pages: null, is_stored: true } });
+      log.info({ job: job.name, search: name, members, total }, "audience_stored");
+      return;
+    }
+    log.warn({ job: job.name, search: name, members, total }, "audience_read_again");
+    await restart(context, audience);
+    if (reading < MAX_READINGS) continue;
+    throw new StopJobError(
+      "results_changing",
+      `${job.name}: the members of ${name} changed during each of ${MAX_READINGS} readings. The next run reads them again.`,
+    );
+  }
+}
+
+/** Forgets the members, in order to read all again. */
+async function restart(context: FeedContext, audience: SubmittedAudience): Promise<void> {
+  const pages = { offset: 0, total: 0, suppressed: 0 };
+  await store(context, audience, {
+    cleared: audience.cursor.segment_id,
+    cursor: { pages, is_stored: false },
+  });
+}
+
+/** Reads the pages that are left. Returns false if their total changed under way. */
+async function readAll(
+  context: FeedContext,
+  audience: SubmittedAudience,
+  first: ResultPage | null,
+): Promise<boolean> {
+  const { config, progress, job } = context;
+  const id = audience.cursor.segment_id;
+  let { offset, total, suppressed } = audience.cursor.pages ?? { offset: 0, total: 0, suppressed: 0 };
+  let drift = new DriftLog(results.name);
+  let taken: ResultPage[] = [];
+  const commit = async () => {
+    const upsert = membersOf(id, taken, drift);
+    const received = taken.reduce((sum, { items }) => sum + items.length, 0);
+    const pages = { offset, total, suppressed };
+    suppressed += await store(context, audience, { upserts: [upsert], drift, cursor: { pages }, received });
+    progress.advance(job.name, received);
+    taken = [];
+    drift = new DriftLog(results.name);
+  };
+  const read = async (at: number) => {
+    if (first?.offset === at) return first;
+    const call = resultsCall(results, { id, list: "pids", offset: at }, drift);
+    const reply = await context.call({ ...call, asUser: true });
+    if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
+    return reply.value;
+  };
+  progress.start(job.name, total, results.name);
+  try {
+    for await (const page of readPages(read, {
+      from: offset,
+      total,
+      ahead: 2 * config.service.concurrency,
+    })) {
+      if (total !== 0 && page.total !== total) return false;
+      total = page.total;
+      taken.push(page);
+      offset = page.offset + page.returned;
+      if (taken.length >= PAGES_PER_COMMIT) await commit();
+    }
+    await commit();
+  } finally {
+    progress.end(job.name);
+  }
+  // The people left out of the last commit were not known before it.
+  audience.cursor = { ...audience.cursor, pages: { offset, total, suppressed } };
+  return true;
+}
+
+function membersOf(id: string, pages: readonly ResultPage[], drift: DriftLog): FeedUpsert {
+  return {
+    table: "audience_search_member",
+    columns: ["segment_id", "service_pid", "position"],
+    rows: pages.flatMap(({ items, offset }) =>
+      readPids(items, drift, "pids").rows.map(([position, pid]) => [
+        id,
+        pid,
+        String(offset + Number(position)),
+      ]),
+    ),
+  };
+}

@@ -1,0 +1,94 @@
+import type { Config } from "../../config/config.ts";
+import type { Db } from "../../load/db/db.ts";
+import { readCheckpoints } from "../../load/feeds/feeds.ts";
+import { readAudiences, type StoredAudience } from "../../load/feeds/search-results.ts";
+import { audienceCursor } from "./audience-cursor.ts";
+import { type AudienceSearchJobConfig, audienceJobOf } from "./audience-search.ts";
+import { streamOf } from "./settings.ts";
+
+/** A configured audience, in `audience list`. */
+export interface AudienceReport {
+  readonly job: string;
+  readonly search: string;
+  readonly query: string;
+  /** Largest charge that the configuration accepts; null for never. */
+  readonly max_billable: number | null;
+  /** Null before it was submitted. */
+  readonly segment_id: string | null;
+  readonly status: string | null;
+  readonly error_code: string | null;
+  readonly error_message: string | null;
+  readonly suggested_search: string | null;
+  readonly materialization_extent: string | null;
+  readonly total_count: number | null;
+  /** Largest possible charge of an unlock; null if unknown. */
+  readonly most_billable: number | null;
+  readonly results_unlocked: boolean;
+  readonly billable_count: number | null;
+  readonly unlocked_at: string | null;
+  /** Stored members. */
+  readonly members: number;
+}
+
+/** Reports all configured audiences. */
+export async function reportAudiences(
+  config: Pick<Config, "jobs">,
+  db: Db,
+): Promise<readonly AudienceReport[]> {
+  const reports: AudienceReport[] = [];
+  for (const configured of config.jobs) {
+    const job = audienceJobOf(configured);
+    if (job) reports.push(...(await reportsOf(job, db)));
+  }
+  return reports;
+}
+
+async function reportsOf(job: AudienceSearchJobConfig, db: Db): Promise<readonly AudienceReport[]> {
+  const checkpoints = await readCheckpoints(db, job.name);
+  const searches = Object.entries(job.searches).map(([search, { query, unlock }]) => {
+    const stored = checkpoints.find(({ stream }) => stream === streamOf(query));
+    const id = audienceCursor.safeParse(stored?.cursor).data?.segment_id ?? null;
+    return { search, query, id, max: unlock?.maxBillable ?? null };
+  });
+  const known = await readAudiences(
+    db,
+    searches.flatMap(({ id }) => (id === null ? [] : [id])),
+  );
+  return searches.map(({ search, query, id, max }) => {
+    const found = known.find((one) => one.segment_id === id) ?? null;
+    return { job: job.name, search, query, max_billable: max, segment_id: id, ...factsOf(found) };
+  });
+}
+
+function factsOf(found: StoredAudience | null) {
+  const total = found?.total_count ?? null;
+  return {
+    status: found?.status ?? null,
+    error_code: found?.error_code ?? null,
+    error_message: found?.error_message ?? null,
+    suggested_search: found?.suggested_search ?? null,
+    materialization_extent: found?.materialization_extent ?? null,
+    total_count: total,
+    most_billable: total === null ? null : Math.max(total, found?.estimated_billable_count ?? 0),
+    results_unlocked: found?.results_unlocked === true,
+    billable_count: found?.billable_count ?? null,
+    unlocked_at: found?.unlocked_at ?? null,
+    members: found?.members ?? 0,
+  };
+}
+
+/** Configuration with one search of one job, to be unlocked up to a ceiling. */
+export function withUnlock<C extends Pick<Config, "jobs">>(
+  config: C,
+  { job: name, search }: Pick<AudienceReport, "job" | "search">,
+  maxBillable: number,
+): C {
+  const jobs = config.jobs.map((configured) => {
+    const job = configured.name === name ? audienceJobOf(configured) : null;
+    const wanted = job?.searches[search];
+    return job && wanted
+      ? { ...job, searches: { [search]: { ...wanted, unlock: { maxBillable } } } }
+      : configured;
+  });
+  return { ...config, jobs };
+}

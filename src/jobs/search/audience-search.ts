@@ -1,0 +1,206 @@
+import { z } from "zod";
+import type { JobConfig, JobOf } from "../../config/config.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
+import { settings } from "../../config/schema/settings.ts";
+import { duration } from "../../config/schema/values.ts";
+import { StopJobError } from "../../errors.ts";
+import { readEnvelope } from "../../extract/free-call.ts";
+import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
+import { countOf, instantAt } from "../../schemas/convert.ts";
+import { DriftLog } from "../../schemas/drift.ts";
+import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import { readCursor } from "../read-cursor.ts";
+import { isOver } from "../segments/member-checkpoint.ts";
+import { type Audience, isFinished, readState, store, type SubmittedAudience } from "./audience.ts";
+import { type AudienceCursor, audienceCursor } from "./audience-cursor.ts";
+import { readMembers, unlockMembers } from "./audience-members.ts";
+import { queryText, searchComplaints, streamOf } from "./settings.ts";
+import { workOnSeveral } from "./several.ts";
+import { unlockSetting } from "./unlock.ts";
+import { type Deadline, startDeadline } from "./wait.ts";
+
+const { submit } = audienceSearchEndpoints;
+
+const searchSettings = jobSettings("audience_search", {
+  searches: z.record(z.string(), settings({ query: queryText(), unlock: unlockSetting() })),
+  /** Time after which a finished search is made again; never by default. */
+  refresh_after: duration().optional(),
+  /** Longest wait of a run for the service. */
+  deadline: duration().prefault("15m"),
+});
+
+/** Job that makes asynchronous person searches. */
+export type AudienceSearchJobConfig = JobOf<typeof searchSettings>;
+type Context = FeedContext<AudienceSearchJobConfig>;
+
+/** Narrows a job to `audience_search`; null for other types. */
+export function audienceJobOf(job: JobConfig): AudienceSearchJobConfig | null {
+  return job.type === "audience_search" ? (job as AudienceSearchJobConfig) : null; // `type` identifies the settings
+}
+
+function searchesOf({ searches }: AudienceSearchJobConfig): readonly Omit<Audience, "cursor">[] {
+  return Object.entries(searches).map(([name, search]) => ({
+    name,
+    ...search,
+    stream: streamOf(search.query),
+  }));
+}
+
+async function run(context: Context): Promise<void> {
+  const { job } = context;
+  const audiences = searchesOf(job).map(
+    (search): Audience => ({ ...search, cursor: storedOf(context, search) }),
+  );
+  const several = workOnSeveral();
+  const deadline = startDeadline(context, job.deadlineMs);
+  let open: SubmittedAudience[] = [];
+  let unchanged = 0;
+  for (const audience of audiences) {
+    await several.attempt(async () => {
+      if (isToSubmit(context, audience)) await submitSearch(context, audience);
+      if (isSubmitted(audience) && isOpen(context, audience)) open.push(audience);
+      else {
+        unchanged += 1;
+        throwIfFailed(context, audience);
+      }
+    });
+  }
+  context.count({ records_read: audiences.length, records_unchanged: unchanged });
+  try {
+    await several.attempt(async () => {
+      while (open.length > 0) {
+        const unfinished: SubmittedAudience[] = [];
+        for (const audience of open) {
+          const work = async () => {
+            if (!(await advance(context, audience, deadline))) unfinished.push(audience);
+          };
+          await several.attempt(work);
+        }
+        open = unfinished;
+        if (open.length > 0) await deadline.pause(open.map(({ name }) => name));
+      }
+    });
+  } finally {
+    const sent = audiences.length - unchanged - open.length;
+    context.count({ records_sent: sent, records_remaining: open.length });
+  }
+  several.end();
+}
+
+function storedOf(context: Context, { stream }: { readonly stream: string }): AudienceCursor | null {
+  return readCursor({ ...context, request: { fullRefresh: false } }, stream, audienceCursor);
+}
+
+function isToSubmit({ job, clock }: Context, { cursor }: Audience): boolean {
+  if (cursor === null || cursor.segment_id === null) return true;
+  const { refreshAfterMs } = job;
+  // An unlock without a known charge is finished first.
+  const isSettled = isFinished(cursor) && cursor.unlock === null;
+  return refreshAfterMs !== null && isSettled && isOver(cursor.submitted_at, refreshAfterMs, clock.now());
+}
+
+function isSubmitted(audience: Audience): audience is SubmittedAudience {
+  return audience.cursor !== null && audience.cursor.segment_id !== null;
+}
+
+/** True if something is left to do: to wait, to unlock, to read members. */
+function isOpen({ request }: Context, { cursor, unlock: wanted }: SubmittedAudience): boolean {
+  if (!isFinished(cursor) || request.fullRefresh) return true;
+  if (cursor.status !== "completed") return false;
+  return !cursor.is_stored && (wanted !== null || cursor.unlock !== null || cursor.pages !== null);
+}
+
+/** Submits a search; remembers that before the call, and its ID before anything else. */
+async function submitSearch(context: Context, audience: Audience): Promise<void> {
+  const { job, clock, log, progress } = context;
+  const { name, query, stream, cursor: before } = audience;
+  const drift = new DriftLog(submit.name);
+  const cursor = audienceCursor.parse({ search: name, submitted_at: instantAt(clock.now()) });
+  await context.commit({ checkpoints: [{ stream, cursor }] });
+  const reply = await context.call({
+    endpoint: submit.name,
+    method: submit.method,
+    path: submit.path,
+    body: JSON.stringify({ query }),
+    recordsSent: 1,
+    isOnce: true,
+    asUser: true,
+    read(bytes) {
+      const body = readEnvelope(bytes, drift);
+      return typeof body?.["segment_id"] === "string" && body["segment_id"] !== "" ? body : null;
+    },
+  });
+  if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
+  const id = String(reply.value["segment_id"]).toLowerCase();
+  audience.cursor = { ...cursor, segment_id: id };
+  await store(context, { ...audience, cursor: { ...cursor, segment_id: id } }, { body: reply.value, drift });
+  log.info({ job: job.name, search: name, segment_id: id }, "search_submitted");
+  if (reply.mayBeDone || before?.segment_id === null) {
+    log.warn({ job: job.name, search: name, segment_id: id }, "search_possibly_submitted_twice");
+    progress.note(
+      job.name,
+      `an earlier submit of ${name} got no answer, so the service may have the search twice; submits are never billed`,
+    );
+  }
+}
+
+/** Reads the state of a search, and does what follows once it is finished. Returns false if it isn't. */
+async function advance(context: Context, audience: SubmittedAudience, deadline: Deadline): Promise<boolean> {
+  const { job, log } = context;
+  const wasFinished = isFinished(audience.cursor);
+  const body = await readState(context, audience);
+  if (body === null || !isFinished(audience.cursor)) return false;
+  const { name, cursor } = audience;
+  if (!wasFinished) {
+    log.info(
+      { job: job.name, search: name, status: cursor.status, total: countOf(body["total_count"]) },
+      "search_finished",
+    );
+  }
+  throwIfFailed(context, audience);
+  const first = await unlockMembers(context, audience, body, deadline);
+  if (first !== "locked") await readMembers(context, audience, first);
+  return true;
+}
+
+function throwIfFailed({ job }: Context, { name, stream, cursor }: Audience): void {
+  if (cursor === null || !isFinished(cursor) || cursor.status === "completed") return;
+  const code = cursor.error_code === null ? "" : ` (${cursor.error_code})`;
+  throw new StopJobError(
+    "search_failed",
+    `${job.name}: the search ${name} ${cursor.status === "failed" ? "failed" : "was cancelled"}${code}. The table ` +
+      "audience_search has its error_message, error_criteria and suggested_search. Revise its query, or submit it again: " +
+      `\`checkpoint reset ${job.name} --stream ${stream}\`.`,
+  );
+}
+
+/** Makes asynchronous person searches: submits, waits, unlocks if allowed, and reads the members. */
+export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
+  type: "audience_search",
+  settings: searchSettings,
+  isBilled: false,
+  complaints: searchComplaints,
+  endpoints: [{ ...submit, asUser: true }],
+  writes: [
+    "audience_search",
+    "audience_search_coverage",
+    "audience_search_distribution",
+    "audience_search_member",
+  ],
+  checkpoints: {
+    meaning:
+      "search: its name; segment_id: its ID at the service; status: its last state; unlock: an unlock whose charge is not known yet; " +
+      "pages: position of the reading of its members. One stream per text. Without a checkpoint, the search is submitted again",
+    cursor: audienceCursor,
+    example: { segment_id: "123e4567-e89b-12d3-a456-426614174000" },
+    streams: async (job) => searchesOf(job).map(({ stream }) => stream),
+    noStream: () => "it has no searches",
+  },
+  plannedCalls: (job) => ({
+    least: 0,
+    more:
+      `up to ${Object.keys(job.searches).length} submits, one every 2 to 5 s while a search runs, and one for each 100 members of an ` +
+      "unlocked audience",
+  }),
+  run,
+};

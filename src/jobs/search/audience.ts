@@ -1,0 +1,119 @@
+import { StopJobError } from "../../errors.ts";
+import { statusCall } from "../../extract/result-pages.ts";
+import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import { commitSearch, type SearchWrites } from "../../load/feeds/search-results.ts";
+import {
+  audienceSearchEndpoints,
+  finishedSearchStates,
+  flattenAudienceSearch,
+} from "../../schemas/audience-search.ts";
+import { DriftLog } from "../../schemas/drift.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
+import type { FeedContext } from "../feed-type.ts";
+import type { AudienceCursor } from "./audience-cursor.ts";
+
+const { status } = audienceSearchEndpoints;
+
+/** A configured search, with its position. */
+export interface Audience {
+  readonly name: string;
+  readonly query: string;
+  readonly unlock: { readonly maxBillable: number } | null;
+  readonly stream: string;
+  /** Null before it was submitted. */
+  cursor: AudienceCursor | null;
+}
+
+/** A search that was submitted. */
+export interface SubmittedAudience extends Audience {
+  cursor: AudienceCursor & { readonly segment_id: string };
+}
+
+/** True if a search has reached its last state. */
+export function isFinished({ status: state }: AudienceCursor): boolean {
+  return state !== null && finishedSearchStates.has(state);
+}
+
+/** Reads the state of a search; null if the service can't tell at the moment. */
+export async function readState(
+  context: FeedContext,
+  audience: SubmittedAudience,
+): Promise<JsonObject | null> {
+  const { job } = context;
+  const { segment_id: id } = audience.cursor;
+  const drift = new DriftLog(status.name);
+  const call = statusCall(status, id, drift);
+  const reply = await context.call({ ...call, asUser: true, expects: [404, 503] });
+  if (reply.kind === "answer") {
+    await store(context, audience, { body: reply.value, drift });
+    return reply.value;
+  }
+  if (reply.status === 503) return null;
+  throw new StopJobError(
+    "search_gone",
+    `${job.name}: ${status.name}: the service has no search ${id} (404): it was deleted, or belongs to another organization. Its ` +
+      `stored rows are kept; \`checkpoint reset ${job.name} --stream ${audience.stream}\` submits ${audience.name} again.`,
+  );
+}
+
+/** Rows, and writes of the ledger, of one commit about a search. */
+interface Stored extends SearchWrites {
+  /** State as answered. */
+  readonly body?: JsonObject;
+  readonly upserts?: readonly FeedUpsert[];
+  readonly drift?: DriftLog;
+  /** Changes of the position. */
+  readonly cursor?: Partial<Omit<AudienceCursor, "segment_id">>;
+  readonly received?: number;
+}
+
+/** Commits what is known of a search together with its position; returns how many members were left out as erased. */
+export async function store(
+  context: FeedContext,
+  audience: SubmittedAudience,
+  { body, upserts = [], drift, cursor: change, received = 0, ...writes }: Stored,
+): Promise<number> {
+  const error = body?.["error"];
+  const code = typeof error === "object" && error !== null && "code" in error ? error.code : null;
+  const ofBody = body && {
+    status: String(body["status"]),
+    error_code: typeof code === "string" && /^\w{1,60}$/u.test(code) ? code : null,
+  };
+  const cursor = { ...audience.cursor, search: audience.name, ...ofBody, ...change };
+  const rows = body && drift ? rowsOf(audience, body, drift) : [];
+  const { results: stored } = await context.commitBy(
+    {
+      upserts: [...rows, ...upserts],
+      checkpoints: [{ stream: audience.stream, cursor }],
+      counters: { records_received: received },
+      drift: drift?.entries() ?? [],
+    },
+    (commit) => commitSearch(context.db, commit, writes),
+  );
+  audience.cursor = cursor;
+  return stored.reduce((sum, { suppressed }) => sum + suppressed, 0);
+}
+
+/** Rows of a state. A count that was known stays when a later step fails. */
+function rowsOf(
+  { name, query, cursor }: SubmittedAudience,
+  body: JsonObject,
+  drift: DriftLog,
+): readonly FeedUpsert[] {
+  const tables = flattenAudienceSearch(
+    { ...body, segment_id: cursor.segment_id },
+    { search_name: name, query, unlocked_at: null },
+    drift,
+  );
+  const left = new Set(["unlocked_at", ...(body["total_count"] === null ? ["total_count"] : [])]);
+  return tables.map(({ table, columns, rows }): FeedUpsert => {
+    if (table !== "audience_search")
+      return { table, columns, rows, replaces: { segment_id: cursor.segment_id } };
+    const isKept = columns.map((column) => !left.has(column));
+    return {
+      table,
+      columns: columns.filter((_, i) => isKept[i]),
+      rows: rows.map((row) => row.filter((_, i) => isKept[i])),
+    };
+  });
+}

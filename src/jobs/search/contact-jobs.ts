@@ -1,0 +1,187 @@
+import { z } from "zod";
+import type { JobOf } from "../../config/config.ts";
+import { listOf } from "../../config/schema/described.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
+import { settings } from "../../config/schema/settings.ts";
+import { connectionName, duration, sqlText, uuid } from "../../config/schema/values.ts";
+import { StopJobError } from "../../errors.ts";
+import { statusCall } from "../../extract/result-pages.ts";
+import { readKeys } from "../../load/inputs/stage-keys.ts";
+import { contactJobEndpoints, finishedContactStates } from "../../schemas/contact-jobs.ts";
+import { countOf } from "../../schemas/convert.ts";
+import { DriftLog } from "../../schemas/drift.ts";
+import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import { type IdQuery, idReadSource, idSourceOf } from "../id-query.ts";
+import { countText } from "../lookup/estimate.ts";
+import { readCursor } from "../read-cursor.ts";
+import { type Contact, contactCursor, storeContact } from "./contact.ts";
+import { contactGone, settle, storeResults } from "./contact-results.ts";
+import { workOnSeveral } from "./several.ts";
+import { unlockSetting } from "./unlock.ts";
+import { type Deadline, startDeadline } from "./wait.ts";
+
+const { status } = contactJobEndpoints;
+
+const contactSettings = jobSettings("contact_jobs", {
+  job_ids: z.union([
+    listOf(uuid(), "a list of IDs, or { sql: SELECT … }", 1),
+    settings({ sql: sqlText("a SELECT statement that returns job_id") }),
+  ]),
+  /** Where the query of `job_ids` runs; the warehouse by default. */
+  connection: connectionName().optional(),
+  unlock: unlockSetting(),
+  /** Longest wait of a run for the service. */
+  deadline: duration().prefault("15m"),
+});
+
+/** Job that reads the results of contact jobs. */
+export type ContactJobsConfig = JobOf<typeof contactSettings>;
+type Context = FeedContext<ContactJobsConfig>;
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/iu;
+
+/** Query of the IDs; null if they are listed. */
+function queryOf({ name, jobIds, connection }: ContactJobsConfig): IdQuery | null {
+  return "sql" in jobIds
+    ? { name, path: `jobs.${name}.job_ids`, sql: jobIds.sql, connection, key: "job_id" }
+    : null;
+}
+
+async function idsOf({ job, db, outage }: Context): Promise<readonly string[]> {
+  const query = queryOf(job);
+  if (query === null) return "sql" in job.jobIds ? [] : job.jobIds;
+  const source = await idSourceOf(query);
+  const ids = await outage.outlast(() => readKeys(db, source));
+  return [...new Set(ids.map((id) => id.toLowerCase()))];
+}
+
+async function run(context: Context): Promise<void> {
+  const { job, checkpoints } = context;
+  const several = workOnSeveral();
+  const deadline = startDeadline(context, job.deadlineMs);
+  const ids = await idsOf(context);
+  const wrong = ids.filter((id) => !UUID.test(id));
+  let open: Contact[] = [];
+  let unchanged = 0;
+  for (const id of ids.filter((one) => UUID.test(one))) {
+    await several.attempt(async () => {
+      const cursor = readCursor({ checkpoints, job, request: { fullRefresh: false } }, id, contactCursor);
+      const contact = { id, cursor: cursor ?? contactCursor.parse({}) };
+      if (isOpen(context, contact)) open.push(contact);
+      else {
+        unchanged += 1;
+        throwIfFailed(context, contact);
+      }
+    });
+  }
+  const started = open.length;
+  context.count({
+    records_read: ids.length,
+    records_unchanged: unchanged,
+    records_rejected: wrong.length,
+    records_rejected_before_sending: wrong.length,
+  });
+  try {
+    await several.attempt(async () => {
+      while (open.length > 0) {
+        const unfinished: Contact[] = [];
+        for (const contact of open) {
+          await several.attempt(async () => {
+            if (!(await advance(context, contact, deadline))) unfinished.push(contact);
+          });
+        }
+        open = unfinished;
+        if (open.length > 0) await deadline.pause(open.map(({ id }) => id));
+      }
+    });
+  } finally {
+    context.count({ records_sent: started - open.length, records_remaining: open.length });
+  }
+  await several.attempt(async () => {
+    if (wrong.length === 0) return;
+    throw new StopJobError(
+      "bad_job_id",
+      `${job.name}: the query of job_ids returned ${countText(wrong.length, "ID")} that are not UUIDs. They were left out.`,
+    );
+  });
+  several.end();
+}
+
+/** True if something is left to do: to wait, to unlock, to read results. */
+function isOpen({ job, request }: Context, { cursor }: Contact): boolean {
+  if (cursor.status === null || !finishedContactStates.has(cursor.status) || request.fullRefresh) return true;
+  return (
+    cursor.status === "completed" && !cursor.is_stored && (job.unlock !== null || cursor.unlock !== null)
+  );
+}
+
+/** Reads the state of a contact job, and does what follows once it is finished. Returns false if it isn't. */
+async function advance(context: Context, contact: Contact, deadline: Deadline): Promise<boolean> {
+  const { job } = context;
+  const drift = new DriftLog(status.name);
+  const reply = await context.call({ ...statusCall(status, contact.id, drift), expects: [404, 503] });
+  if (reply.kind === "refused") {
+    if (reply.status === 503) return false;
+    throw contactGone(context, contact, status.name);
+  }
+  await storeContact(context, contact, { body: reply.value, drift });
+  if (!finishedContactStates.has(contact.cursor.status ?? "")) return false;
+  throwIfFailed(context, contact);
+  const count = countOf(reply.value["result_count"]);
+  if (count === 0) await storeContact(context, contact, { cursor: { is_stored: true } });
+  if (job.unlock === null) {
+    const { unlock: intent } = contact.cursor;
+    await settle(
+      context,
+      contact,
+      intent && reply.value["results_unlocked"] === true ? intent.records : null,
+    );
+  }
+  if (job.unlock === null || contact.cursor.is_stored) return true;
+  if (count === null) {
+    throw new StopJobError(
+      "count_unknown",
+      `${job.name}: the contact job ${contact.id} has no result_count, so an unlock could cost anything. Nothing was unlocked.`,
+    );
+  }
+  await storeResults(context, contact, { count, ceiling: job.unlock, deadline });
+  return true;
+}
+
+function throwIfFailed({ job }: Context, { id, cursor }: Contact): void {
+  if (cursor.status !== "failed") return;
+  const code = cursor.error_code === null ? "" : ` (${cursor.error_code})`;
+  throw new StopJobError(
+    "search_failed",
+    `${job.name}: the contact job ${id} failed${code}. The table contact_job has its message. Submit it again, and put the new ID ` +
+      "in place of this one.",
+  );
+}
+
+/** Waits for contact jobs, unlocks them if allowed, and reads their results. */
+export const contactJobsJob: FeedJobType<ContactJobsConfig> = {
+  type: "contact_jobs",
+  settings: contactSettings,
+  isBilled: false,
+  // Without an ID, no free call can show whether the key has access.
+  endpoints: [],
+  writes: ["contact_job", "contact_job_result"],
+  checkpoints: {
+    meaning:
+      "status: the last state; billing: what the service bills, the unlock or each page; offset: position of the next page; " +
+      "billable_count: charge so far; unlock: a charge that is not known yet. One stream per contact job",
+    cursor: contactCursor,
+    example: { offset: 100 },
+    streams: async (job) => ("sql" in job.jobIds ? [] : job.jobIds),
+    noStream: () => "its query names no contact job yet",
+  },
+  reads(job, config) {
+    const query = queryOf(job);
+    return query === null ? [] : [idReadSource(query, config)];
+  },
+  plannedCalls: () => ({
+    least: 0,
+    more: "one every 2 to 5 s while a contact job runs, and one for each 100 unlocked results",
+  }),
+  run,
+};

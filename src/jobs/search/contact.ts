@@ -1,0 +1,85 @@
+import { z } from "zod";
+import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import { commitSearch, type SearchWrites } from "../../load/feeds/search-results.ts";
+import { flattenContactJob } from "../../schemas/contact-jobs.ts";
+import type { DriftLog } from "../../schemas/drift.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
+import type { FeedContext } from "../feed-type.ts";
+import { unlockIntent } from "./unlock.ts";
+
+const COUNT = "must be a count: a whole number, 0 or more";
+const count = () => z.int(COUNT).min(0, COUNT);
+
+/** Checkpoint of a contact job. */
+export const contactCursor = z.object({
+  /** Last state; null before the first reading. */
+  status: z.string("must be a state").nullable().default(null),
+  error_code: z.string("must be a code").nullable().default(null),
+  /** An unlock, or a page, whose charge is not known yet. */
+  unlock: unlockIntent.nullable().default(null),
+  /** What is billed (section 8): the job when it is unlocked, or each page; null before the first page. */
+  billing: z.enum(["unlock", "page"]).nullable().default(null),
+  /** Position of the next page. */
+  offset: count().default(0),
+  /** Charge so far; null before the first page. */
+  billable_count: count().nullable().default(null),
+  unlocked_at: z.string("must be an instant").nullable().default(null),
+  /** True once all results are stored. */
+  is_stored: z.boolean("must be true or false").default(false),
+});
+
+/** Parsed {@link contactCursor}. */
+export type ContactCursor = Readonly<z.output<typeof contactCursor>>;
+
+/** A contact job with its position. */
+export interface Contact {
+  readonly id: string;
+  cursor: ContactCursor;
+}
+
+/** Rows, and writes of the ledger, of one commit about a contact job. */
+interface Stored extends SearchWrites {
+  /** State as answered. */
+  readonly body?: JsonObject;
+  readonly upserts?: readonly FeedUpsert[];
+  readonly drift?: DriftLog;
+  /** Changes of the position. */
+  readonly cursor?: Partial<ContactCursor>;
+  readonly received?: number;
+}
+
+/** Commits what is known of a contact job together with its position. */
+export async function storeContact(
+  context: FeedContext,
+  contact: Contact,
+  { body, upserts = [], drift, cursor: change, received = 0, ...writes }: Stored,
+): Promise<void> {
+  const code = body?.["error_code"];
+  const ofBody = body && {
+    status: String(body["status"]),
+    error_code: typeof code === "string" && /^\w{1,60}$/u.test(code) ? code : null,
+  };
+  const cursor = { ...contact.cursor, ...ofBody, ...change };
+  const billable = cursor.billable_count === null ? null : String(cursor.billable_count);
+  const charged = { billable_count: billable, unlocked_at: cursor.unlocked_at };
+  const row =
+    body && drift
+      ? [flattenContactJob({ ...body, job_id: contact.id }, charged, drift)]
+      : [
+          {
+            table: "contact_job",
+            columns: ["job_id", ...Object.keys(charged)],
+            rows: [[contact.id, billable, cursor.unlocked_at]],
+          },
+        ];
+  await context.commitBy(
+    {
+      upserts: [...row, ...upserts],
+      checkpoints: [{ stream: contact.id, cursor }],
+      counters: { records_received: received },
+      drift: drift?.entries() ?? [],
+    },
+    (commit) => commitSearch(context.db, commit, writes),
+  );
+  contact.cursor = cursor;
+}

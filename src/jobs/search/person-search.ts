@@ -1,0 +1,198 @@
+import { z } from "zod";
+import type { JobOf } from "../../config/config.ts";
+import { wholeNumber } from "../../config/schema/described.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
+import { settings } from "../../config/schema/settings.ts";
+import { duration } from "../../config/schema/values.ts";
+import { LimitReachedError, StopJobError } from "../../errors.ts";
+import type { FreeCall } from "../../extract/free-call.ts";
+import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import { cursorInstant } from "../../load/inputs/cursor-values.ts";
+import { instantAt } from "../../schemas/convert.ts";
+import { DriftLog } from "../../schemas/drift.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
+import { flattenPersonSearch, MAX_SEARCH_SIZE, personSearchEndpoints } from "../../schemas/person-search.ts";
+import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import { readCursor } from "../read-cursor.ts";
+import { isOver } from "../segments/member-checkpoint.ts";
+import { queryText, searchComplaints, streamOf } from "./settings.ts";
+import { noFilters, type Quota, readQuota, readSearch, searchCall } from "./search-call.ts";
+import { workOnSeveral } from "./several.ts";
+
+const { create, read } = personSearchEndpoints;
+
+const searchSettings = jobSettings("person_search", {
+  searches: z.record(
+    z.string(),
+    settings({ query: queryText(), size: wholeNumber(1, MAX_SEARCH_SIZE).default(MAX_SEARCH_SIZE) }),
+  ),
+  /** Time after which a search is made again; never by default. */
+  refresh_after: duration().optional(),
+});
+
+/** Job that makes synchronous person searches. */
+export type PersonSearchJobConfig = JobOf<typeof searchSettings>;
+type Context = FeedContext<PersonSearchJobConfig>;
+
+const cursorSchema = z.object({
+  /** Name of the search in the configuration. */
+  search: z.string("must be the name of a search"),
+  search_id: z.string("must be the ID of a search"),
+  searched_at: cursorInstant,
+});
+
+/** A configured search. */
+interface Search {
+  readonly name: string;
+  readonly query: string;
+  readonly size: number;
+  readonly stream: string;
+}
+
+function searchesOf({ searches }: PersonSearchJobConfig): readonly Search[] {
+  return Object.entries(searches).map(([name, search]) => ({
+    name,
+    ...search,
+    stream: streamOf(search.query, search.size),
+  }));
+}
+
+async function run(context: Context): Promise<void> {
+  const { job, request } = context;
+  const several = workOnSeveral();
+  const searches = searchesOf(job);
+  const due = searches.filter((search) => isDue(context, search));
+  context.count({ records_read: searches.length, records_unchanged: searches.length - due.length });
+  if (request.fullRefresh) {
+    for (const search of searches.filter((known) => !due.includes(known))) {
+      await several.attempt(() => readAgain(context, search));
+    }
+  }
+  let sent = 0;
+  try {
+    await several.attempt(async () => {
+      const quota = due.length === 0 ? null : await readQuota(context);
+      for (const search of due) {
+        throwIfLimited(context, search, quota, sent);
+        sent += 1;
+        await several.attempt(() => make(context, search, quota));
+      }
+    });
+  } finally {
+    context.count({ records_remaining: due.length - sent });
+  }
+  several.end();
+}
+
+function storedOf(context: Context, { stream }: Search) {
+  return readCursor({ ...context, request: { fullRefresh: false } }, stream, cursorSchema);
+}
+
+function isDue(context: Context, search: Search): boolean {
+  const stored = storedOf(context, search);
+  const { refreshAfterMs } = context.job;
+  if (stored === null || refreshAfterMs === null) return stored === null;
+  return isOver(stored.searched_at, refreshAfterMs, context.clock.now());
+}
+
+function throwIfLimited({ job, request }: Context, search: Search, quota: Quota | null, sent: number): void {
+  if (request.maxRecords !== null && sent >= request.maxRecords) {
+    throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
+  }
+  if (quota === null || quota.left >= search.size) return;
+  throw new LimitReachedError(
+    "quota",
+    `${job.name}: the organization's daily limit of person search has ${quota.left} of ${quota.limit} records left until ` +
+      `00:00 UTC, and ${search.name} may return ${search.size}. Run again tomorrow, or lower its size.`,
+  );
+}
+
+/** Makes a search and stores it. */
+async function make(context: Context, search: Search, quota: Quota | null): Promise<void> {
+  const { job, clock, log } = context;
+  const { name, query, size, stream } = search;
+  const drift = new DriftLog(create.name);
+  context.count({ records_sent: 1 });
+  const searchedAt = instantAt(clock.now());
+  const reply = await context.call(searchCall({ query, size }, drift));
+  if (reply.kind === "refused") {
+    context.count({ records_rejected: 1 });
+    throw noFilters(`${job.name}: the query of ${name}`);
+  }
+  if (reply.mayBeDone) log.warn({ job: job.name, search: name }, "search_possibly_made_twice");
+  const found = await store(context, search, reply.value, drift, { search: name, searched_at: searchedAt });
+  if (quota) quota.left -= found;
+  log.info({ job: job.name, search: name, stream, results: found }, "search_made");
+}
+
+/** Reads a stored search again by its ID, which makes no new search. */
+async function readAgain(context: Context, search: Search): Promise<void> {
+  const { job } = context;
+  const stored = storedOf(context, search);
+  if (stored === null) return;
+  const drift = new DriftLog(read.name);
+  const call: FreeCall<JsonObject> = {
+    endpoint: read.name,
+    method: read.method,
+    path: read.path.replace("{search_id}", encodeURIComponent(stored.search_id)),
+    body: null,
+    expects: [404, 422],
+    read: (bytes) => readSearch(bytes, drift),
+  };
+  const reply = await context.call(call);
+  if (reply.kind === "refused") {
+    throw new StopJobError(
+      "search_gone",
+      `${job.name}: ${read.name}: the service has no search ${stored.search_id} (${reply.status}). Its stored rows are kept; ` +
+        `\`checkpoint reset ${job.name} --stream ${search.stream}\` makes the search again.`,
+    );
+  }
+  await store(context, search, reply.value, drift, { ...stored, search: search.name });
+}
+
+/** Stores an answer; returns the number of people. */
+async function store(
+  context: Context,
+  { name, stream }: Search,
+  answer: JsonObject,
+  drift: DriftLog,
+  cursor: { readonly search: string; readonly searched_at: string },
+): Promise<number> {
+  const id = String(answer["search_id"]);
+  const tables = flattenPersonSearch(answer, name, drift);
+  const people = tables.find(({ table }) => table === "person_search_result")?.rows.length ?? 0;
+  await context.commit({
+    upserts: tables.map(
+      (rows): FeedUpsert =>
+        rows.table === "person_search" ? rows : { ...rows, replaces: { search_id: id } },
+    ),
+    checkpoints: [{ stream, cursor: { ...cursor, search_id: id } }],
+    counters: { records_received: people, ...(people > 0 ? { records_matched: 1 } : {}) },
+    drift: drift.entries(),
+  });
+  return people;
+}
+
+/** Makes synchronous person searches: `POST /person-search/v0/search`. */
+export const personSearchJob: FeedJobType<PersonSearchJobConfig> = {
+  type: "person_search",
+  settings: searchSettings,
+  isBilled: false,
+  complaints: searchComplaints,
+  endpoints: [create],
+  writes: ["person_search", "person_search_coverage", "person_search_result"],
+  checkpoints: {
+    meaning:
+      "search: its name; search_id: the stored search; searched_at: when it was made. One stream per text and size. Without a " +
+      "checkpoint, the search is made again",
+    cursor: cursorSchema,
+    example: { search_id: "123e4567-e89b-12d3-a456-426614174000", searched_at: "2026-11-21T04:00:00Z" },
+    streams: async (job) => searchesOf(job).map(({ stream }) => stream),
+    noStream: () => "it has no searches",
+  },
+  plannedCalls: (job) => ({
+    least: Object.keys(job.searches).length + 1,
+    more: "fewer if the searches were made before",
+  }),
+  run,
+};

@@ -1,0 +1,65 @@
+import { StopJobError } from "../../errors.ts";
+import { type FreeCall, readEnvelope } from "../../extract/free-call.ts";
+import { countOf } from "../../schemas/convert.ts";
+import { DriftLog } from "../../schemas/drift.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
+import { personSearchEndpoints } from "../../schemas/person-search.ts";
+import { searchUsageEndpoint } from "../../schemas/usage.ts";
+import type { FeedContext } from "../feed-type.ts";
+
+const { create } = personSearchEndpoints;
+
+/** Parses an answer; null if it is no search. */
+export function readSearch(bytes: Buffer, drift: DriftLog): JsonObject | null {
+  const body = readEnvelope(bytes, drift);
+  return typeof body?.["search_id"] === "string" ? body : null;
+}
+
+/** Builds the call that makes a search. */
+export function searchCall(
+  search: { readonly query: string; readonly size: number },
+  drift: DriftLog,
+): FreeCall<JsonObject> {
+  return {
+    endpoint: create.name,
+    method: create.method,
+    path: create.path,
+    body: JSON.stringify(search),
+    recordsSent: 1,
+    expects: [400],
+    isOnce: true,
+    read: (bytes) => readSearch(bytes, drift),
+  };
+}
+
+/** Error for a query without criteria. @param subject `prospects: the query of cfo_texas` */
+export function noFilters(subject: string): StopJobError {
+  return new StopJobError(
+    "no_filters_extracted",
+    `${subject} has no criteria that the service finds (400). Describe an audience by role, industry, company, place, age, education or ` +
+      "contact channel; named individuals can't be searched for.",
+  );
+}
+
+/** Remaining records of the organization's daily limit. */
+export interface Quota {
+  readonly limit: number;
+  left: number;
+}
+
+/** Reads the daily delivery limit; null if the service doesn't report it to this key. */
+export async function readQuota(context: Pick<FeedContext, "call">): Promise<Quota | null> {
+  const { name, method, path } = searchUsageEndpoint;
+  const reply = await context.call({
+    endpoint: name,
+    method,
+    path: `${path}?days=1`,
+    body: null,
+    expects: [403, 404],
+    read: (bytes) => readEnvelope(bytes, new DriftLog(name)),
+  });
+  if (reply.kind === "refused") return null;
+  const limit = countOf(reply.value["daily_record_limit"]);
+  const left = countOf(reply.value["current_day_remaining"]);
+  return limit === null || left === null ? null : { limit, left };
+}

@@ -1,0 +1,27 @@
+import { LimitReachedError } from "../../errors.ts";
+import type { FeedContext } from "../feed-type.ts";
+
+/** Recommended interval between two readings of a state (section 4.2). */
+const [LEAST_MS, MOST_MS] = [2000, 5000];
+
+/** Time until which a run waits for jobs of the service. */
+export interface Deadline {
+  /** Waits for 2 to 5 s. Throws a LimitReachedError once the time is over; the next run resumes. */
+  pause(waitingFor: readonly string[]): Promise<void>;
+}
+
+/** Starts the time of a run. */
+export function startDeadline({ clock, random, signal, job }: FeedContext, deadlineMs: number): Deadline {
+  const endMs = clock.now() + deadlineMs;
+  return {
+    async pause(waitingFor) {
+      if (clock.now() >= endMs) {
+        throw new LimitReachedError(
+          "deadline",
+          `${job.name}: ${waitingFor.join(", ")} did not finish in time. The next run resumes.`,
+        );
+      }
+      await clock.sleep(LEAST_MS + random() * (MOST_MS - LEAST_MS), signal);
+    },
+  };
+}

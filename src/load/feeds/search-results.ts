@@ -1,0 +1,103 @@
+import { sql } from "kysely";
+import type { Db } from "../db/db.ts";
+import { quoteLiteral, quoteQualified, tableId } from "../db/names.ts";
+import { settleReservation } from "../ledger/give-back.ts";
+import type { FeedCommit } from "./feed-commit.ts";
+import { commitFeedWith, type FeedDone } from "./feeds.ts";
+
+/** Writes of a commit in addition to its rows. */
+export interface SearchWrites {
+  /** Reservation whose charge is known; `billed` is null for none. */
+  readonly settled?: { readonly callId: string; readonly billed: number | null } | undefined;
+  /** Segment whose members are deleted, because all are read again. */
+  readonly cleared?: string | undefined;
+}
+
+/** Commits rows of an asynchronous search or a contact job together with what its unlock was billed. */
+export function commitSearch(
+  db: Db,
+  commit: FeedCommit,
+  { settled, cleared }: SearchWrites,
+): Promise<FeedDone<null>> {
+  return commitFeedWith(db, commit, async (context) => {
+    const { session, names } = context;
+    if (cleared !== undefined) {
+      const members = tableId(names, "audience_search_member");
+      const deleted = await session.change(sql`DELETE FROM ${members} WHERE segment_id = ${cleared}`);
+      context.touch("audience_search_member", deleted);
+    }
+    if (settled) await settleReservation(session, names, commit.run, settled);
+    return null;
+  });
+}
+
+/** Query for the members of the newest unlocked audience with a query. */
+export function membersSql(schema: string, query: string): string {
+  const at = (name: string) => quoteQualified([schema, name]);
+  return `SELECT m.service_pid FROM ${at("audience_search_member")} AS m
+WHERE m.segment_id = (
+  SELECT s.segment_id FROM ${at("audience_search")} AS s
+  WHERE s.query = ${quoteLiteral(query)} AND s.results_unlocked ORDER BY s.created_at DESC, s.segment_id LIMIT 1)`;
+}
+
+/** A stored audience. */
+export interface StoredAudience {
+  readonly segment_id: string;
+  readonly search_name: string | null;
+  readonly query: string | null;
+  readonly status: string | null;
+  readonly error_code: string | null;
+  readonly error_message: string | null;
+  readonly suggested_search: string | null;
+  readonly materialization_extent: string | null;
+  readonly total_count: number | null;
+  readonly estimated_billable_count: number | null;
+  readonly results_unlocked: boolean | null;
+  readonly billable_count: number | null;
+  readonly unlocked_at: string | null;
+  readonly members: number;
+}
+
+/** Returns audiences by ID. */
+export function readAudiences(db: Db, segmentIds: readonly string[]): Promise<readonly StoredAudience[]> {
+  const { names } = db;
+  return db.transaction((session) =>
+    session.rows<StoredAudience>(sql`
+      SELECT segment_id, search_name, query, status, error_code, error_message, suggested_search, materialization_extent, total_count,
+        estimated_billable_count, results_unlocked, billable_count, unlocked_at,
+        (SELECT count(*) FROM ${tableId(names, "audience_search_member")} AS m WHERE m.segment_id = s.segment_id) AS members
+      FROM ${tableId(names, "audience_search")} AS s WHERE segment_id = ANY(${[...segmentIds]}::text[])`),
+  );
+}
+
+/** Share of an audience with a channel, or in a bucket. */
+export interface AudienceShare {
+  /** `coverage`, or the distribution. */
+  readonly kind: string;
+  readonly label: string | null;
+  readonly count: number | null;
+  readonly percentage: string | null;
+}
+
+/** Returns coverage and distributions of an audience. */
+export function readShares(db: Db, segmentId: string): Promise<readonly AudienceShare[]> {
+  const { names } = db;
+  return db.transaction((session) =>
+    session.rows<AudienceShare>(sql`
+      SELECT 'coverage' AS kind, channel AS label, count, percentage::text, -1 AS position
+      FROM ${tableId(names, "audience_search_coverage")} WHERE segment_id = ${segmentId}
+      UNION ALL
+      SELECT distribution, label, count, percentage::text, position
+      FROM ${tableId(names, "audience_search_distribution")} WHERE segment_id = ${segmentId}
+      ORDER BY 1, 5, 2`),
+  );
+}
+
+/** Counts the stored members of an audience. */
+export function countAudience(db: Db, segmentId: string): Promise<number> {
+  return db.transaction(async (session) => {
+    const [row] = await session.rows<{ members: number }>(sql`
+      SELECT count(*) AS members FROM ${tableId(db.names, "audience_search_member")} WHERE segment_id = ${segmentId}`);
+    return row?.members ?? 0;
+  });
+}

@@ -1,0 +1,360 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openHttpClient } from "../../../src/extract/http-client.ts";
+import {
+  audiencesOf,
+  budgetUse,
+  callsOf,
+  membersOfService,
+  NURSES,
+  runAudiences,
+  searchesOfService,
+  startAudience,
+  storedMembers,
+  SUBMIT,
+  UNLOCK,
+  unlocksInLedger,
+} from "./audience-world.ts";
+import { eraseByPid } from "./erase-by-pid.ts";
+
+const LARGE = "women or men";
+
+describe("an audience search", () => {
+  test("is submitted once, waited for and stored with its demographics, and nothing is unlocked", async () => {
+    const world = await startAudience();
+    expect(await runAudiences(world)).toMatchObject({
+      status: "succeeded",
+      records_read: 1,
+      records_sent: 1,
+    });
+    const [search] = await searchesOfService(world);
+    expect(
+      await world.rows(
+        `SELECT segment_id, search_name, query, status, materialization_extent AS extent, total_count = estimated_billable_count AS is_exact,
+          total_count > 0 AS has_people, billable_count, results_unlocked, error_code FROM person_data.audience_search`,
+      ),
+    ).toEqual([
+      {
+        segment_id: search?.segmentId,
+        search_name: "nurses",
+        query: NURSES,
+        status: "completed",
+        extent: "full",
+        is_exact: "t",
+        has_people: "t",
+        billable_count: null,
+        results_unlocked: "f",
+        error_code: null,
+      },
+    ]);
+    expect(
+      await world.rows(
+        `SELECT (SELECT count(*) FROM person_data.audience_search_coverage) AS channels,
+          (SELECT count(DISTINCT distribution) FROM person_data.audience_search_distribution) AS distributions`,
+      ),
+    ).toEqual([{ channels: "3", distributions: "8" }]);
+    expect(await callsOf(world, UNLOCK)).toEqual({});
+    expect(await runAudiences(world)).toMatchObject({
+      status: "succeeded",
+      records_unchanged: 1,
+      requests: 0,
+    });
+    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
+  });
+
+  test("goes on in any state, known or not, until its deadline, and the next run resumes it", async () => {
+    const world = await startAudience("never", {
+      config: audiencesOf(`nurses: { query: ${NURSES} }`, ", deadline: 20s"),
+    });
+    await world.control("/search_plan", {
+      states: [
+        "created",
+        "querying",
+        "previewed",
+        "reticulating_splines",
+        ...Array<string>(40).fill("counting"),
+      ],
+      state_ms: null,
+    });
+    expect(await runAudiences(world)).toMatchObject({
+      status: "limited",
+      limited_by: "deadline",
+      records_remaining: 1,
+      records_sent: 0,
+    });
+    await world.control("/search_plan", {});
+    for (let runs = 0; (await runAudiences(world)).status === "limited"; runs++)
+      expect(runs).toBeLessThan(20);
+    expect(await world.value("SELECT status FROM person_data.audience_search")).toBe("completed");
+    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
+  });
+
+  test("is polled through 503", async () => {
+    const world = await startAudience("never", {
+      faults: [
+        {
+          fault: "503",
+          rate: 1,
+          endpoint: "GET /person-search/v0/search-jobs/{segment_id}",
+          from: 1,
+          to: 12,
+        },
+      ],
+    });
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+  });
+
+  test("that fails is stored with its cause and fails each run, without another submit, until its text changes", async () => {
+    const world = await startAudience("never", {
+      config: audiencesOf('odd: { query: "nurses who like gardening in Ohio" }'),
+    });
+    const failed = {
+      status: "failed",
+      error: {
+        code: "search_failed",
+        message: expect.stringMatching(
+          /^audiences: the search odd failed \(search_criteria_failed\)\. The table audience_search has its error_message, error_criteria and suggested_search\. Revise its query, or submit it again: `checkpoint reset audiences --stream [0-9a-f]{16}`\.$/,
+        ),
+      },
+    };
+    expect(await runAudiences(world)).toMatchObject(failed);
+    expect(
+      await world.rows(
+        `SELECT status, error_code, error_message IS NOT NULL AS has_message, json_array_length(error_criteria::json) AS criteria,
+          suggested_search FROM person_data.audience_search`,
+      ),
+    ).toEqual([
+      {
+        status: "failed",
+        error_code: "search_criteria_failed",
+        has_message: "t",
+        criteria: "1",
+        suggested_search: expect.stringContaining("nurses"),
+      },
+    ]);
+    expect(await runAudiences(world)).toMatchObject({ ...failed, records_unchanged: 1, requests: 0 });
+    world.configure(audiencesOf(`odd: { query: ${NURSES} }`));
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded", records_sent: 1 });
+    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 2 });
+  });
+
+  test("keeps its count when a later step fails", async () => {
+    const world = await startAudience();
+    await world.control("/search_plan", {
+      states: ["created", "computing_stats"],
+      state_ms: null,
+      outcome: "search_worker_lost",
+    });
+    expect(await runAudiences(world)).toMatchObject({ status: "failed", error: { code: "search_failed" } });
+    expect(
+      await world.rows(
+        "SELECT status, error_code, total_count > 0 AS has_count FROM person_data.audience_search",
+      ),
+    ).toEqual([{ status: "failed", error_code: "search_worker_lost", has_count: "t" }]);
+  });
+
+  test("with an organization's key explains that it needs a user's", async () => {
+    const world = await startAudience();
+    const openClient = (userKey?: string) => {
+      const readUserKey = userKey === undefined ? {} : { readUserKey: async () => userKey };
+      const http = openHttpClient({
+        baseUrl: world.serviceUrl,
+        readKey: async () => "organization-only",
+        ...readUserKey,
+        concurrency: 1,
+      });
+      onTestFinished(() => http.close());
+      return http;
+    };
+    const report = await world.run({}, { http: openClient() });
+    expect(report.jobs[0]).toMatchObject({
+      status: "failed",
+      error: {
+        code: "user_key_required",
+        message: expect.stringMatching(
+          /^POST \/person-search\/v0\/search-jobs: the service rejected the API key \(401, request \S+\)\. Asynchronous person search requires the key of a user; keys of an organization alone are rejected\. Create one in the service's web application and set service\.user_api_key\.$/,
+        ),
+      },
+    });
+    expect((await world.run({}, { http: openClient("user-key") })).status).toBe("succeeded");
+  });
+
+  test("whose submit was lost is submitted once more, which is reported", async () => {
+    const world = await startAudience("never", {
+      faults: [{ fault: "reply_lost", rate: 1, endpoint: SUBMIT, from: 1, to: 1 }],
+    });
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 2 });
+    expect(world.notes).toContain(
+      "an earlier submit of nurses got no answer, so the service may have the search twice; submits are never billed",
+    );
+  });
+});
+
+describe("an unlock", () => {
+  test("within its ceiling is charged once, and all members are stored in their order", async () => {
+    const world = await startAudience("{ max_billable: 50000 }", {
+      config: audiencesOf(`everybody: { query: ${LARGE}, unlock: { max_billable: 50000 } }`),
+    });
+    const job = await runAudiences(world);
+    expect(job).toMatchObject({ status: "succeeded" });
+    const [search] = await searchesOfService(world);
+    const members = await membersOfService(world, search?.segmentId ?? "");
+    expect(members.length).toBeGreaterThan(10_000);
+    expect(await storedMembers(world)).toEqual(members);
+    expect(job.records_received).toBe(members.length);
+    expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1 });
+    const billed = String(search?.billable);
+    expect(await unlocksInLedger(world)).toEqual([
+      { billed, reserved: billed, in_doubt: "0", possibly_billed: "f" },
+    ]);
+    expect(await budgetUse(world)).toBe(billed);
+    expect(
+      await world.rows(
+        "SELECT billable_count, results_unlocked, unlocked_at IS NOT NULL AS has_time FROM person_data.audience_search",
+      ),
+    ).toEqual([{ billable_count: billed, results_unlocked: "t", has_time: "t" }]);
+    expect(await runAudiences(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
+  });
+
+  test("above its ceiling is not made, and is made once the ceiling is raised", async () => {
+    const world = await startAudience("{ max_billable: 3 }");
+    const job = await runAudiences(world);
+    expect(job).toMatchObject({ status: "limited", limited_by: "unlock_ceiling" });
+    expect(job.error?.message).toMatch(
+      /^audiences: the audience nurses may be billed up to \d+ records when unlocked: more than max_billable \(3\) allows\. Nothing was unlocked\. Raise max_billable to unlock it\.$/,
+    );
+    expect(await callsOf(world, UNLOCK)).toEqual({});
+    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`));
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
+    expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1 });
+  });
+
+  test("that a budget doesn't cover whole is not made", async () => {
+    const world = await startAudience("{ max_billable: 500 }", {
+      config: audiencesOf(
+        `nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`,
+        "",
+        "budgets: { unlock: { per_month: 3 } }",
+      ),
+    });
+    expect(await runAudiences(world)).toMatchObject({ status: "limited", limited_by: "budget_month" });
+    expect(await callsOf(world, UNLOCK)).toEqual({});
+    expect(await budgetUse(world)).toBe("0");
+    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`));
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+  });
+
+  test("without credits is not charged and ends as limited; the next run makes it", async () => {
+    const world = await startAudience("{ max_billable: 500 }");
+    await world.control("/capacity", { records: 2, code: "insufficient_credits" });
+    expect(await runAudiences(world)).toMatchObject({ status: "limited", limited_by: "credits" });
+    expect(await unlocksInLedger(world)).toEqual([
+      { billed: null, reserved: "0", in_doubt: "0", possibly_billed: "f" },
+    ]);
+    expect(await budgetUse(world)).toBe("0");
+    await world.control("/capacity", { records: null });
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    expect((await storedMembers(world)).length).toBeGreaterThan(0);
+  });
+
+  test("of a preview is refused", async () => {
+    const world = await startAudience("{ max_billable: 500 }");
+    await world.control("/search_plan", { extent: "preview" });
+    expect(await runAudiences(world)).toMatchObject({ status: "failed", error: { code: "preview_only" } });
+    expect(await callsOf(world, UNLOCK)).toEqual({});
+  });
+
+  test("whose answer was lost is recognized, and charged once", async () => {
+    const world = await startAudience("{ max_billable: 500 }", {
+      faults: [{ fault: "reply_lost", rate: 1, endpoint: UNLOCK, from: 1, to: 8 }],
+    });
+    expect(await runAudiences(world)).toMatchObject({ status: "failed", error: { code: "no_answer" } });
+    const [search] = await searchesOfService(world);
+    const billed = String(search?.billable);
+    expect(await unlocksInLedger(world)).toEqual([
+      { billed: null, reserved: billed, in_doubt: billed, possibly_billed: "t" },
+    ]);
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    expect(await unlocksInLedger(world)).toEqual([
+      { billed, reserved: billed, in_doubt: "0", possibly_billed: "f" },
+    ]);
+    expect(await storedMembers(world)).toEqual(await membersOfService(world, search?.segmentId ?? ""));
+  });
+
+  test("in progress (409) is waited for", async () => {
+    const world = await startAudience("{ max_billable: 500 }", {
+      faults: [{ fault: "409", rate: 1, endpoint: UNLOCK, from: 1, to: 3 }],
+    });
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1, 409: 3 });
+  });
+
+  test("added later applies to the finished audience", async () => {
+    const world = await startAudience();
+    await runAudiences(world);
+    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`));
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded", records_sent: 1 });
+    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
+    expect((await storedMembers(world)).length).toBeGreaterThan(0);
+  });
+});
+
+describe("the members of an audience", () => {
+  const everybody = audiencesOf(`everybody: { query: teachers or nurses, unlock: { max_billable: 50000 } }`);
+
+  test("are left out once erased, also when they are read again", async () => {
+    const world = await startAudience("{ max_billable: 500 }");
+    await runAudiences(world);
+    const before = await storedMembers(world);
+    await eraseByPid(world, before[2] ?? "");
+    expect(await storedMembers(world)).toEqual(before.filter((_, i) => i !== 2));
+    expect(await runAudiences(world, { fullRefresh: true })).toMatchObject({ status: "succeeded" });
+    expect(await storedMembers(world)).toEqual(before.filter((_, i) => i !== 2));
+    expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1 });
+  });
+
+  test("that change while they are read are read again, and end exact", async () => {
+    const world = await startAudience("never", { config: everybody });
+    const services = await world.services();
+    let pages = 0;
+    const http: typeof services.http = {
+      ...services.http,
+      async request(call) {
+        const reply = await services.http.request(call);
+        if (/results\?limit=100&offset=/u.test(call.path) && ++pages === 5) {
+          const [search] = await searchesOfService(world);
+          const id = search?.segmentId ?? "";
+          const members = await membersOfService(world, id);
+          await world.control("/search_members", { segment_id: id, service_pids: members.slice(7) });
+        }
+        return reply;
+      },
+    };
+    expect(jobStatus(await world.run({}, { http }))).toBe("succeeded");
+    const [search] = await searchesOfService(world);
+    const members = await membersOfService(world, search?.segmentId ?? "");
+    expect(members.length).toBeGreaterThan(600);
+    expect(await storedMembers(world)).toEqual(members);
+    expect(world.logged.map(({ event }) => event)).toContain("audience_read_again");
+  });
+
+  test("that the service lists twice are stored once", async () => {
+    const world = await startAudience("{ max_billable: 500 }");
+    await world.control("/search_plan", {});
+    await runAudiences(world);
+    const [search] = await searchesOfService(world);
+    const id = search?.segmentId ?? "";
+    const members = await membersOfService(world, id);
+    await world.control("/search_members", {
+      segment_id: id,
+      service_pids: [...members, ...members.slice(0, 3)],
+    });
+    expect(await runAudiences(world, { fullRefresh: true })).toMatchObject({ status: "succeeded" });
+    expect((await storedMembers(world)).toSorted()).toEqual(members.toSorted());
+  });
+});
+
+function jobStatus(report: { readonly jobs: readonly { readonly status: string }[] }): string | undefined {
+  return report.jobs[0]?.status;
+}

@@ -1,0 +1,89 @@
+import { configOf, jobOf, startWorld, type World } from "../world.ts";
+import type { RunRequest } from "../../../src/jobs/services.ts";
+import type { JobReport } from "../../../src/jobs/run.ts";
+
+/** Sixteen people or so in the world's population of 20,000. */
+export const NURSES = "registered nurses in Ohio";
+
+/** Configuration with one job of audiences. */
+export const audiencesOf = (searches: string, more = "", top = "") =>
+  configOf(
+    `
+  audiences: { type: audience_search, searches: { ${searches} }${more} }`,
+    top,
+  );
+
+/** World with one audience. @param unlock setting of its unlock */
+export const startAudience = (unlock = "never", more: Partial<Parameters<typeof startWorld>[0]> = {}) =>
+  startWorld({
+    rows: 0,
+    people: 20_000,
+    config: audiencesOf(`nurses: { query: ${NURSES}, unlock: ${unlock} }`),
+    ...more,
+  });
+
+/** Runs the job once. */
+export async function runAudiences(world: World, request: Partial<RunRequest> = {}): Promise<JobReport> {
+  return jobOf(await world.run(request), "audiences");
+}
+
+interface SearchJob {
+  readonly segmentId: string;
+  readonly billable: number | null;
+}
+
+/** Searches that the sandbox holds, with what each was charged. */
+export async function searchesOfService(world: World): Promise<readonly SearchJob[]> {
+  // Answer of the sandbox's controls.
+  const { search_jobs: jobs } = (await world.control("/searches")) as { search_jobs: SearchJob[] };
+  return jobs;
+}
+
+/** Calls of an endpoint, by status. */
+export async function callsOf(world: World, endpoint: string): Promise<Readonly<Record<string, number>>> {
+  // Answer of the sandbox's controls.
+  const { endpoints } = (await world.control("/ledger")) as {
+    endpoints: Record<string, { statuses: Record<string, number> }>;
+  };
+  return endpoints[endpoint]?.statuses ?? {};
+}
+
+/** Endpoint that unlocks. */
+export const UNLOCK = "POST /person-search/v0/search-jobs/{segment_id}/results";
+/** Endpoint of a submit. */
+export const SUBMIT = "POST /person-search/v0/search-jobs";
+
+/** Members of an audience as the service pages them. */
+export async function membersOfService(world: World, segmentId: string): Promise<readonly string[]> {
+  const pids: string[] = [];
+  for (;;) {
+    const path = `/person-search/v0/search-jobs/${segmentId}/results?limit=100&offset=${pids.length}`;
+    const response = await fetch(world.sandbox.url + path, { headers: { "x-api-key": "test-key" } });
+    // Section 2.6.
+    const page = (await response.json()) as { pids: string[]; total: number };
+    pids.push(...page.pids);
+    if (pids.length >= page.total) return pids;
+  }
+}
+
+/** Stored members in their order. */
+export async function storedMembers(world: World): Promise<readonly string[]> {
+  const rows = await world.rows(
+    "SELECT service_pid FROM person_data.audience_search_member ORDER BY position, service_pid",
+  );
+  return rows.map(({ service_pid: pid }) => String(pid));
+}
+
+/** Records that the ledger holds as billed, reserved and in doubt by reservations of unlocks. */
+export async function unlocksInLedger(world: World) {
+  return world.rows(
+    `SELECT records_matched AS billed, records_reserved AS reserved, records_in_doubt AS in_doubt, possibly_billed
+     FROM person_data_ops.api_call WHERE budget = 'unlock' ORDER BY call_number`,
+  );
+}
+
+/** Records counted in the budget of unlocks. */
+export const budgetUse = (world: World) =>
+  world.value(
+    "SELECT records_reserved FROM person_data_state.budget_use WHERE budget = 'unlock' AND period = 'month'",
+  );

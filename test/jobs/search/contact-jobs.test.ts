@@ -1,0 +1,223 @@
+import { describe, expect, test } from "vitest";
+import type { RunRequest } from "../../../src/jobs/services.ts";
+import { configOf, jobOf, startWorld, type World } from "../world.ts";
+import { callsOf } from "./audience-world.ts";
+import { eraseByPid } from "./erase-by-pid.ts";
+
+const ID = "123e4567-e89b-42d3-a456-426614174000";
+const UNLOCK = "POST /person-search/v0/contact-jobs/{job_id}/results";
+const PAGE = "GET /person-search/v0/contact-jobs/{job_id}/results";
+
+const contactsOf = (unlock = "{ max_billable: 5000 }", ids = `[${ID}]`, top = "") =>
+  configOf(
+    `
+  contacts: { type: contact_jobs, job_ids: ${ids}, unlock: ${unlock}, deadline: 60s }`,
+    top,
+  );
+
+/** World with a contact job of about 500 nurses. */
+async function startContacts(
+  config = contactsOf(),
+  job: object = {},
+  more: Partial<Parameters<typeof startWorld>[0]> = {},
+): Promise<World> {
+  const world = await startWorld({ rows: 0, people: 20_000, config, ...more });
+  await world.control("/contact_jobs", {
+    job_id: ID,
+    job_type: "contact_prospect",
+    titles: ["nurse"],
+    ...job,
+  });
+  return world;
+}
+const runOnce = async (world: World, request: Partial<RunRequest> = {}) =>
+  jobOf(await world.run(request), "contacts");
+
+/** The sandbox's contact job. */
+async function contactOfService(
+  world: World,
+): Promise<{ readonly rows: number; readonly billable: number | null }> {
+  // Answer of the sandbox's controls.
+  const { contact_jobs: jobs } = (await world.control("/searches")) as {
+    contact_jobs: { rows: number; billable: number | null }[];
+  };
+  return jobs[0] ?? { rows: 0, billable: null };
+}
+const stored = (world: World) =>
+  world.rows(
+    `SELECT count(*) AS rows, count(DISTINCT service_pid) AS people, max(position) + 1 AS places, count(jacket) AS jackets,
+      count(*) FILTER (WHERE full_name IS NOT NULL) > 0 AS has_names FROM person_data.contact_job_result`,
+  );
+const charge = (world: World) =>
+  world.rows(
+    `SELECT (SELECT billable_count FROM person_data.contact_job) AS billable_count,
+      (SELECT sum(records_matched) FROM person_data_ops.api_call WHERE budget = 'unlock') AS ledger,
+      (SELECT sum(records_reserved) FROM person_data_state.budget_use WHERE budget = 'unlock' AND period = 'month') AS budget,
+      (SELECT count(*) FROM person_data_ops.api_call WHERE budget = 'unlock' AND records_in_doubt > 0) AS in_doubt`,
+  );
+
+describe.each(["unlock", "page"])("a contact job, billed by %s,", (billing) => {
+  test("is waited for, unlocked and stored with its jackets, and charged as the service says", async () => {
+    const world = await startContacts(contactsOf(), { billing });
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_read: 1, records_sent: 1 });
+    const { rows, billable } = await contactOfService(world);
+    expect(rows).toBeGreaterThan(400);
+    const all = String(rows);
+    expect(await stored(world)).toEqual([
+      { rows: all, people: all, places: all, jackets: all, has_names: "t" },
+    ]);
+    const billed = String(billable);
+    expect(await charge(world)).toEqual([
+      { billable_count: billed, ledger: billed, budget: billed, in_doubt: "0" },
+    ]);
+    expect(
+      await world.rows(
+        "SELECT job_id, job_type, status, result_count, results_unlocked, unlocked_at IS NOT NULL AS has_time FROM person_data.contact_job",
+      ),
+    ).toEqual([
+      {
+        job_id: ID,
+        job_type: "contact_prospect",
+        status: "completed",
+        result_count: all,
+        results_unlocked: "f",
+        has_time: "t",
+      },
+    ]);
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_unchanged: 1, requests: 0 });
+  });
+
+  test("whose answers are lost is charged once, and the ledger never holds less than the charge", async () => {
+    const world = await startContacts(
+      contactsOf(),
+      { billing },
+      {
+        faults: [
+          { fault: "reply_lost", rate: 1, endpoint: UNLOCK, from: 1, to: 2 },
+          { fault: "reply_lost", rate: 0.3, endpoint: PAGE },
+        ],
+      },
+    );
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    const { rows, billable } = await contactOfService(world);
+    expect((await stored(world))[0]?.["rows"]).toBe(String(rows));
+    const [{ ledger = null } = {}] = await charge(world);
+    expect(Number(ledger)).toBeGreaterThanOrEqual(billable ?? 0);
+    expect(Number(ledger)).toBeLessThanOrEqual(rows);
+  });
+
+  test("without credits keeps what it has, and the next run resumes", async () => {
+    const world = await startContacts(contactsOf(), { billing });
+    await world.control("/capacity", { records: 250, code: "insufficient_credits" });
+    expect(await runOnce(world)).toMatchObject({ status: "limited", limited_by: "credits" });
+    const kept = billing === "page" ? "200" : "0";
+    expect((await stored(world))[0]?.["rows"]).toBe(kept);
+    const before = await callsOf(world, PAGE);
+    await world.control("/capacity", { records: null });
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    const { rows, billable } = await contactOfService(world);
+    expect((await stored(world))[0]?.["rows"]).toBe(String(rows));
+    const billed = String(billable);
+    expect(await charge(world)).toEqual([
+      { billable_count: billed, ledger: billed, budget: billed, in_doubt: "0" },
+    ]);
+    // The first page is read by the unlock.
+    const pages = Math.ceil(rows / 100);
+    expect((await callsOf(world, PAGE))[200]).toBe(
+      (before[200] ?? 0) + (billing === "page" ? pages - 2 : pages - 1),
+    );
+  });
+});
+
+describe("a contact job", () => {
+  test("is not unlocked by default", async () => {
+    const world = await startContacts(contactsOf("never"));
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    expect(await callsOf(world, UNLOCK)).toEqual({});
+    expect(await world.value("SELECT result_count > 0 FROM person_data.contact_job")).toBe("t");
+    expect(await runOnce(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
+  });
+
+  test("above the ceiling is not unlocked", async () => {
+    const world = await startContacts(contactsOf("{ max_billable: 100 }"));
+    expect(await runOnce(world)).toMatchObject({ status: "limited", limited_by: "unlock_ceiling" });
+    expect(await callsOf(world, UNLOCK)).toEqual({});
+  });
+
+  test("goes on in any state until its deadline", async () => {
+    const world = await startContacts(contactsOf(), {
+      states: ["queued", "running", "retrying", "resting", ...Array<string>(60).fill("running")],
+      state_ms: null,
+    });
+    expect(await runOnce(world)).toMatchObject({
+      status: "limited",
+      limited_by: "deadline",
+      records_remaining: 1,
+    });
+    for (let runs = 0; (await runOnce(world)).status === "limited"; runs++) expect(runs).toBeLessThan(20);
+    expect((await stored(world))[0]?.["has_names"]).toBe("t");
+  });
+
+  test("that failed is stored with its cause and fails each run", async () => {
+    const world = await startContacts(contactsOf(), { failure: "worker_lost" });
+    const failed = { status: "failed", error: { code: "search_failed" } };
+    expect(await runOnce(world)).toMatchObject(failed);
+    expect(await runOnce(world)).toMatchObject({ ...failed, requests: 0 });
+    expect(await world.rows("SELECT status, error_code, message FROM person_data.contact_job")).toEqual([
+      { status: "failed", error_code: "worker_lost", message: "The job failed." },
+    ]);
+  });
+
+  test("of a query is found, and IDs that are none are left out", async () => {
+    const world = await startContacts(contactsOf("never", "{ sql: select id as job_id from crm.jobs }"), {});
+    await world.rows(
+      `CREATE TABLE crm.jobs (id text); INSERT INTO crm.jobs VALUES ('${ID.toUpperCase()}'), ('${ID}'), ('x'), (NULL)`,
+    );
+    expect(await runOnce(world)).toMatchObject({
+      status: "failed",
+      records_read: 2,
+      records_sent: 1,
+      records_rejected_before_sending: 1,
+      error: { code: "bad_job_id" },
+    });
+    expect(await world.value("SELECT string_agg(job_id, ',') FROM person_data.contact_job")).toBe(ID);
+  });
+
+  test("that the service doesn't have fails, and the others are stored", async () => {
+    const other = ID.replace("1", "2");
+    const world = await startContacts(contactsOf("never", `[${other}, ${ID}]`));
+    expect(await runOnce(world)).toMatchObject({ status: "failed", error: { code: "search_gone" } });
+    expect(await world.value("SELECT string_agg(job_id, ',') FROM person_data.contact_job")).toBe(ID);
+  });
+
+  test("leaves out who was erased, and whose jacket names them", async () => {
+    const world = await startContacts(contactsOf("never"));
+    await runOnce(world);
+    const response = await fetch(
+      `${world.sandbox.url}/person-search/v0/contact-jobs/${ID}/results?limit=100`,
+      {
+        method: "POST",
+        headers: { "x-api-key": "test-key" },
+      },
+    );
+    // Section 2.8.
+    const { results } = (await response.json()) as {
+      results: { service_pid: string; jacket: { service_spouse_pid: string | null } }[];
+    };
+    const spouse = results.map(({ jacket }) => jacket.service_spouse_pid).find((pid) => pid !== null) ?? "";
+    const [first] = results;
+    await eraseByPid(world, spouse);
+    await eraseByPid(world, first?.service_pid ?? "");
+    world.configure(contactsOf());
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    const gone = results.filter(
+      ({ service_pid: pid, jacket }) => pid === first?.service_pid || jacket.service_spouse_pid === spouse,
+    );
+    const pids = gone.map(({ service_pid: pid }) => `'${pid}'`).join(", ");
+    expect(gone.length).toBeGreaterThan(1);
+    expect(
+      await world.value(`SELECT count(*) FROM person_data.contact_job_result WHERE service_pid IN (${pids})`),
+    ).toBe("0");
+    expect(await world.value("SELECT count(*) > 300 FROM person_data.contact_job_result")).toBe("t");
+  });
+});

@@ -1,0 +1,168 @@
+import { describe, expect, test } from "vitest";
+import { eraseByPid } from "./erase-by-pid.ts";
+import { configOf, jobOf, startWorld, type World } from "../world.ts";
+
+const NURSES = "nurses: { query: registered nurses in Ohio, size: 7 }";
+const configured = (searches: string, more = "") =>
+  configOf(`
+  prospects: { type: person_search, searches: { ${searches} }${more} }`);
+
+const start = (searches = NURSES, more = "") =>
+  startWorld({ rows: 0, people: 20_000, config: configured(searches, more) });
+const runOnce = async (world: World, request = {}) => jobOf(await world.run(request), "prospects");
+
+/** Calls of an endpoint that the sandbox carried out. */
+async function callsOf(world: World, endpoint: string): Promise<number> {
+  // Answer of the sandbox's controls.
+  const { endpoints } = (await world.control("/ledger")) as {
+    endpoints: Record<string, { statuses: Record<string, number> }>;
+  };
+  return endpoints[endpoint]?.statuses["200"] ?? 0;
+}
+const searchesMade = (world: World) => callsOf(world, "POST /person-search/v0/search");
+
+describe("a person search", () => {
+  test("is stored with its coverage and its people in the service's order", async () => {
+    const world = await start();
+    expect(await runOnce(world)).toMatchObject({
+      status: "succeeded",
+      records_read: 1,
+      records_sent: 1,
+      records_matched: 1,
+      records_received: 7,
+      requests: 2,
+      rows_written: 16,
+    });
+    expect(
+      await world.rows(
+        "SELECT search_name, query, total_count > 7 AS has_more, result_count FROM person_data.person_search",
+      ),
+    ).toEqual([
+      { search_name: "nurses", query: "registered nurses in Ohio", has_more: "t", result_count: "7" },
+    ]);
+    expect(
+      await world.rows(
+        "SELECT scope, count(*) AS channels, max(count) <= 100 AS is_count FROM person_data.person_search_coverage GROUP BY 1 ORDER BY 1",
+      ),
+    ).toEqual([
+      { scope: "results", channels: "4", is_count: "t" },
+      { scope: "total", channels: "4", is_count: "t" },
+    ]);
+    expect(
+      await world.rows(
+        "SELECT count(*) AS people, count(DISTINCT service_pid) AS pids, max(position) AS last FROM person_data.person_search_result",
+      ),
+    ).toEqual([{ people: "7", pids: "7", last: "6" }]);
+  });
+
+  test("is made once per text and size, whatever its name, and again with another text or size", async () => {
+    const world = await start();
+    await runOnce(world);
+    expect(await runOnce(world)).toMatchObject({ records_unchanged: 1, records_sent: 0, requests: 0 });
+    world.configure(configured(NURSES.replace("nurses:", "carers:")));
+    expect(await runOnce(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
+    world.configure(configured(NURSES.replace("7", "8")));
+    expect(await runOnce(world)).toMatchObject({ records_sent: 1, records_received: 8 });
+    world.configure(configured(NURSES));
+    expect(await runOnce(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
+    expect(await searchesMade(world)).toBe(2);
+  });
+
+  test("is made again after refresh_after, as a search of its own", async () => {
+    const world = await start(NURSES, ", refresh_after: 30d");
+    await runOnce(world);
+    expect(await runOnce(world)).toMatchObject({ records_unchanged: 1 });
+    await world.rows(
+      `UPDATE person_data_ops.checkpoint SET cursor = jsonb_set(cursor, '{searched_at}', '"2020-01-01T00:00:00Z"')`,
+    );
+    expect(await runOnce(world)).toMatchObject({ records_sent: 1 });
+    expect(await runOnce(world)).toMatchObject({ records_unchanged: 1 });
+    expect(await world.value("SELECT count(*) FROM person_data.person_search")).toBe("2");
+  });
+
+  test("is read again by its ID with --full-refresh, which restores its rows and makes no search", async () => {
+    const world = await start();
+    await runOnce(world);
+    const rows =
+      "SELECT string_agg(service_pid, ' ' ORDER BY position) FROM person_data.person_search_result";
+    const before = await world.value(rows);
+    await world.rows("UPDATE person_data.person_search SET _synced_at = '2020-01-01'");
+    await world.rows(`DELETE FROM person_data.person_search_result WHERE position < 3;
+      INSERT INTO person_data.person_search_result SELECT search_id, 99, 'p-99', now(), '' FROM person_data.person_search`);
+    expect(await runOnce(world, { fullRefresh: true })).toMatchObject({ status: "succeeded", requests: 1 });
+    expect(await world.value(rows)).toBe(before);
+    // Children are published with their parent.
+    expect(await world.value("SELECT _synced_at > '2020-01-01' FROM person_data.person_search")).toBe("t");
+    expect(await searchesMade(world)).toBe(1);
+    expect(await callsOf(world, "GET /person-search/v0/search/{search_id}")).toBe(1);
+  });
+
+  test("without criteria fails with an explanation, and the others are made", async () => {
+    const world = await start(`nobody: { query: Jane Doe }, ${NURSES}`);
+    const job = await runOnce(world);
+    expect(job).toMatchObject({
+      status: "failed",
+      records_sent: 2,
+      records_rejected: 1,
+      error: {
+        code: "no_filters_extracted",
+        message:
+          "prospects: the query of nobody has no criteria that the service finds (400). Describe an audience by role, industry, company, " +
+          "place, age, education or contact channel; named individuals can't be searched for.",
+      },
+    });
+    expect(await world.value("SELECT string_agg(search_name, ',') FROM person_data.person_search")).toBe(
+      "nurses",
+    );
+  });
+
+  test("whose size exceeds what the daily limit leaves isn't sent", async () => {
+    const world = await start(`${NURSES}, teachers: { query: teachers, size: 5 }`);
+    await world.control("/daily_limit", { records: 11 });
+    const { run_id: _, ...report } = await world.run();
+    expect(report).toMatchObject({ status: "limited" });
+    expect(report.jobs[0]).toMatchObject({
+      limited_by: "quota",
+      records_sent: 1,
+      records_remaining: 1,
+      error: {
+        message:
+          "prospects: the organization's daily limit of person search has 4 of 11 records left until 00:00 UTC, and teachers " +
+          "may return 5. Run again tomorrow, or lower its size.",
+      },
+    });
+    expect(await searchesMade(world)).toBe(1);
+    await world.control("/daily_limit", { records: 1000 });
+    expect(await runOnce(world)).toMatchObject({
+      status: "succeeded",
+      records_unchanged: 1,
+      records_sent: 1,
+    });
+  });
+
+  test("whose answer was lost is repeated once, and then left to the next run", async () => {
+    const world = await startWorld({
+      rows: 0,
+      people: 20_000,
+      config: configured(NURSES),
+      faults: [{ fault: "reply_lost", rate: 1, endpoint: "POST /person-search/v0/search", from: 1, to: 2 }],
+    });
+    expect(await runOnce(world)).toMatchObject({ status: "failed", error: { code: "no_answer" } });
+    expect(await searchesMade(world)).toBe(2);
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    expect(await world.value("SELECT count(*) FROM person_data.person_search")).toBe("1");
+  });
+
+  test("leaves out who was erased, also when it is read again", async () => {
+    const world = await start();
+    await runOnce(world);
+    const [{ service_pid: pid = null } = {}] = await world.rows(
+      "SELECT service_pid FROM person_data.person_search_result WHERE position = 2",
+    );
+    await eraseByPid(world, pid ?? "");
+    const people = "SELECT count(*) FROM person_data.person_search_result";
+    expect(await world.value(people)).toBe("6");
+    await runOnce(world, { fullRefresh: true });
+    expect(await world.value(people)).toBe("6");
+  });
+});
