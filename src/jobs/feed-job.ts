@@ -5,6 +5,7 @@ import { callFree } from "../extract/free-call.ts";
 import type { FeedCommit, StoredCheckpoint } from "../load/feeds/feed-commit.ts";
 import type { FeedContext, FeedJobType, FeedRows } from "./feed-type.ts";
 import type { JobType } from "./job-type.ts";
+import type { Db } from "../load/db/db.ts";
 import { estimateSeconds } from "./lookup/estimate.ts";
 import type { PlanContext, Planned } from "./report/job-plan.ts";
 import type { JobContext, Worked } from "./job.ts";
@@ -18,7 +19,13 @@ export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
     ...feed,
     isSharded: false,
     reads: feed.reads ?? (() => []),
-    plan: async (context, job) => planFeed(context, job, feed.plannedCalls(job)),
+    async plan(context, job) {
+      const planned = planFeed(context, job, feed.plannedCalls(job));
+      if (!feed.plan) return planned;
+      const { db, clock } = context;
+      const known = await feed.plan({ db, clock, job, checkpoints: await storedCheckpoints(db, job.name) });
+      return { ...planned, plan: { ...planned.plan, ...known } };
+    },
     run: (context) => runFeed(feed, context),
   };
   return type;
@@ -75,9 +82,13 @@ function isAbort(error: unknown, signal: AbortSignal): boolean {
   return error === signal.reason || (error instanceof Error && error.name === "AbortError");
 }
 
+async function storedCheckpoints(db: Db, job: string): Promise<ReadonlyMap<string, StoredCheckpoint>> {
+  return new Map((await readCheckpoints(db, job)).map((found) => [found.stream, found]));
+}
+
 async function openContext<J extends JobConfig>(context: JobContext<J>): Promise<FeedContext<J>> {
   const { db, clock, log, signal, http, limiter, random, job, run, outage, totals } = context;
-  const stored = await outage.outlast(() => readCheckpoints(db, job.name));
+  const checkpoints = await outage.outlast(() => storedCheckpoints(db, job.name));
   const onAttempt = (attempt: Attempt) => totals.addAttempt(attempt);
 
   async function recorded<Result>(
@@ -97,7 +108,7 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
 
   return {
     ...context,
-    checkpoints: new Map(stored.map((found): [string, StoredCheckpoint] => [found.stream, found])),
+    checkpoints,
     async call(call) {
       if (signal.aborted) throw stopReason(signal);
       return await callFree({ http, limiter, clock, log, signal, random, onAttempt }, call);

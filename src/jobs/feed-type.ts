@@ -11,6 +11,7 @@ import type {
 import type { Drift } from "../schemas/drift.ts";
 import type { JobContext } from "./job.ts";
 import type { JobType } from "./job-type.ts";
+import type { JobPlan } from "./report/job-plan.ts";
 import type { CounterDelta } from "../load/ledger/counters.ts";
 
 /** Rows of one commit of a feed; attempts and counters are added. */
@@ -52,7 +53,13 @@ export interface FeedContext<J extends JobConfig = JobConfig>
   count(counters: CounterDelta): void;
 }
 
-/** Type of a job that makes only free calls. */
+/** Context for planning a feed. */
+export type FeedPlanContext<J extends JobConfig = JobConfig> = Pick<
+  FeedContext<J>,
+  "db" | "clock" | "job" | "checkpoints"
+>;
+
+/** Type of a job whose calls are free, unless it reserves them itself. */
 export interface FeedJobType<J extends JobConfig = JobConfig>
   extends JobDeclaration,
     Pick<JobType<J>, "endpoints" | "writes" | "checkpoints"> {
@@ -60,6 +67,8 @@ export interface FeedJobType<J extends JobConfig = JobConfig>
   reads?: JobType<J>["reads"];
   /** Minimum number of calls, and a description of the others: a plan makes no calls to count pages. */
   readonly plannedCalls: (job: J) => { readonly least: number; readonly more: string };
+  /** Parts of the plan that the warehouse knows; calls as {@link plannedCalls} says, and nothing billed, by default. */
+  plan?(context: FeedPlanContext<J>): Promise<Partial<JobPlan>>;
   /** Reads, flattens, writes. Throws a StopJobError if some of it failed. */
   run(context: FeedContext<J>): Promise<void>;
 }

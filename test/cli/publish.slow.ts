@@ -6,7 +6,7 @@ import { publishableNames } from "../../src/publish/catalog.ts";
 import { rowsOfFile } from "../publish/duckdb-context.ts";
 import { rowsQuery } from "../publish/postgres-rows.ts";
 import { runCli, runJson } from "./support/cli.ts";
-import { configText, makeSetting, type Setting } from "./support/setting.ts";
+import { configText, createCustomers, makeSetting, type Setting } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
 
 const PUBLISH = "publish:\n  local: { type: duckdb, path: copies/people.duckdb }\n";
@@ -154,4 +154,27 @@ test("an erasure is done only when every destination shows it", async () => {
   for (const file of [setting.path, join(setting.cwd, ".person-etl/publish/duckdb/local.duckdb")]) {
     expect((await readFile(file)).includes(String(person?.["name"]))).toBe(false);
   }
+});
+
+const SEARCHES = `jobs:
+  prospects: { type: person_search, searches: { nurses: { query: nurses, size: 20 } } }
+  audiences: { type: audience_search, searches: { ohio: { query: nurses in Ohio, unlock: { max_billable: 5000 } } } }
+`;
+
+test("searches and audiences are published with their children, and follow erasures and later readings", async () => {
+  const setting = await makePublished();
+  await createCustomers(setting.url, 1);
+  await writeFile(join(setting.cwd, "config.yaml"), `${configText({ rows: 120, jobs: SEARCHES })}${PUBLISH}`);
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  expect(await expectEqual(setting)).toBeGreaterThan(60);
+  const [{ pid } = { pid: "" }] = await setting.query(
+    "SELECT service_pid AS pid FROM person_data.person_search_result WHERE position = 3",
+  );
+  expect((await runJson(["erase", "--pid", String(pid), "--yes"], setting)).code).toBe(0);
+  expect(JSON.stringify(await rowsOfFile(setting.path, "person_search_result"))).not.toContain(String(pid));
+  await setting.query("DELETE FROM person_data.audience_search_distribution WHERE position = 1");
+  expect((await runJson(["run", "--full-refresh"], setting)).code).toBe(0);
+  expect(await expectEqual(setting)).toBeGreaterThan(60);
+  const verified = await runJson(["publish", "--verify"], setting);
+  expect(verified.document["destinations"]).toMatchObject([{ tables_differing: [] }]);
 });

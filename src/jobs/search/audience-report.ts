@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readCheckpoints } from "../../load/feeds/feeds.ts";
-import { readAudiences, type StoredAudience } from "../../load/feeds/search-results.ts";
+import { mostBillable, readAudiences, type StoredAudience } from "../../load/feeds/search-results.ts";
 import { audienceCursor } from "./audience-cursor.ts";
 import { type AudienceSearchJobConfig, audienceJobOf } from "./audience-search.ts";
 import { streamOf } from "./settings.ts";
@@ -61,15 +61,14 @@ async function reportsOf(job: AudienceSearchJobConfig, db: Db): Promise<readonly
 }
 
 function factsOf(found: StoredAudience | null) {
-  const total = found?.total_count ?? null;
   return {
     status: found?.status ?? null,
     error_code: found?.error_code ?? null,
     error_message: found?.error_message ?? null,
     suggested_search: found?.suggested_search ?? null,
     materialization_extent: found?.materialization_extent ?? null,
-    total_count: total,
-    most_billable: total === null ? null : Math.max(total, found?.estimated_billable_count ?? 0),
+    total_count: found?.total_count ?? null,
+    most_billable: found && mostBillable(found),
     results_unlocked: found?.results_unlocked === true,
     billable_count: found?.billable_count ?? null,
     unlocked_at: found?.unlocked_at ?? null,

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import type { JobPlan } from "../report/job-plan.ts";
+import { mostBillable, readAudiences } from "../../load/feeds/search-results.ts";
 import type { JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { settings } from "../../config/schema/settings.ts";
@@ -8,7 +10,7 @@ import { readEnvelope } from "../../extract/free-call.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
 import { countOf, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
-import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
 import { readCursor } from "../read-cursor.ts";
 import { isOver } from "../segments/member-checkpoint.ts";
 import { type Audience, isFinished, readState, store, type SubmittedAudience } from "./audience.ts";
@@ -58,7 +60,7 @@ async function run(context: Context): Promise<void> {
   for (const audience of audiences) {
     await several.attempt(async () => {
       if (isToSubmit(context, audience)) await submitSearch(context, audience);
-      if (isSubmitted(audience) && isOpen(context, audience)) open.push(audience);
+      if (isSubmitted(audience) && isOpen(context.request.fullRefresh, audience)) open.push(audience);
       else {
         unchanged += 1;
         throwIfFailed(context, audience);
@@ -87,11 +89,14 @@ async function run(context: Context): Promise<void> {
   several.end();
 }
 
-function storedOf(context: Context, { stream }: { readonly stream: string }): AudienceCursor | null {
+/** What tells whether something is left to do. */
+type Known = FeedPlanContext<AudienceSearchJobConfig>;
+
+function storedOf(context: Known, { stream }: { readonly stream: string }): AudienceCursor | null {
   return readCursor({ ...context, request: { fullRefresh: false } }, stream, audienceCursor);
 }
 
-function isToSubmit({ job, clock }: Context, { cursor }: Audience): boolean {
+function isToSubmit({ job, clock }: Known, { cursor }: Audience): boolean {
   if (cursor === null || cursor.segment_id === null) return true;
   const { refreshAfterMs } = job;
   // An unlock without a known charge is finished first.
@@ -104,10 +109,40 @@ function isSubmitted(audience: Audience): audience is SubmittedAudience {
 }
 
 /** True if something is left to do: to wait, to unlock, to read members. */
-function isOpen({ request }: Context, { cursor, unlock: wanted }: SubmittedAudience): boolean {
-  if (!isFinished(cursor) || request.fullRefresh) return true;
+function isOpen(fullRefresh: boolean, { cursor, unlock: wanted }: SubmittedAudience): boolean {
+  if (!isFinished(cursor) || fullRefresh) return true;
   if (cursor.status !== "completed") return false;
   return !cursor.is_stored && (wanted !== null || cursor.unlock !== null || cursor.pages !== null);
+}
+
+/** Counts what is left to do, and the most that its unlocks can be billed. */
+async function planSearches(context: Known): Promise<Partial<JobPlan>> {
+  const audiences = searchesOf(context.job).map((search) => ({ ...search, cursor: storedOf(context, search) }));
+  const submits = audiences.filter((audience) => isToSubmit(context, audience));
+  const open = audiences.filter((one) => isSubmitted(one) && !submits.includes(one) && isOpen(false, one));
+  const ids = open.flatMap(({ cursor }) => cursor?.segment_id ?? []);
+  const sizes = new Map(
+    (await readAudiences(context.db, ids)).map((known) => [known.segment_id, mostBillable(known)]),
+  );
+  let [expected, high] = [0, 0];
+  for (const { unlock, cursor } of [...submits, ...open]) {
+    if (unlock === null) continue;
+    const most = sizes.get(cursor?.segment_id ?? "") ?? null;
+    if (most !== null && most > unlock.maxBillable) continue;
+    expected += most ?? 0;
+    high += most ?? unlock.maxBillable;
+  }
+  const due = submits.length + open.length;
+  return {
+    records_read: audiences.length,
+    records_due: due,
+    due_reasons: { never_answered: due },
+    records_unchanged: audiences.length - due,
+    records_to_send: due,
+    calls: submits.length + due,
+    estimated_billable: { low: 0, expected, high, basis: "sizes that are known, and ceilings of `unlock`" },
+    ...(due === 0 ? { remarks: [] } : {}),
+  };
 }
 
 /** Submits a search; remembers that before the call, and its ID before anything else. */
@@ -202,5 +237,6 @@ export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
       `up to ${Object.keys(job.searches).length} submits, one every 2 to 5 s while a search runs, and one for each 100 members of an ` +
       "unlocked audience",
   }),
+  plan: planSearches,
   run,
 };

@@ -6,11 +6,13 @@ import { settings } from "../../config/schema/settings.ts";
 import { connectionName, duration, sqlText, uuid } from "../../config/schema/values.ts";
 import { StopJobError } from "../../errors.ts";
 import { statusCall } from "../../extract/result-pages.ts";
+import type { Db } from "../../load/db/db.ts";
 import { readKeys } from "../../load/inputs/stage-keys.ts";
 import { contactJobEndpoints, finishedContactStates } from "../../schemas/contact-jobs.ts";
 import { countOf } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
-import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
+import type { JobPlan } from "../report/job-plan.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../id-query.ts";
 import { countText } from "../lookup/estimate.ts";
 import { readCursor } from "../read-cursor.ts";
@@ -47,11 +49,10 @@ function queryOf({ name, jobIds, connection }: ContactJobsConfig): IdQuery | nul
     : null;
 }
 
-async function idsOf({ job, db, outage }: Context): Promise<readonly string[]> {
+async function idsOf(job: ContactJobsConfig, db: Db): Promise<readonly string[]> {
   const query = queryOf(job);
   if (query === null) return "sql" in job.jobIds ? [] : job.jobIds;
-  const source = await idSourceOf(query);
-  const ids = await outage.outlast(() => readKeys(db, source));
+  const ids = await readKeys(db, await idSourceOf(query));
   return [...new Set(ids.map((id) => id.toLowerCase()))];
 }
 
@@ -59,7 +60,7 @@ async function run(context: Context): Promise<void> {
   const { job, checkpoints } = context;
   const several = workOnSeveral();
   const deadline = startDeadline(context, job.deadlineMs);
-  const ids = await idsOf(context);
+  const ids = await context.outage.outlast(() => idsOf(job, context.db));
   const wrong = ids.filter((id) => !UUID.test(id));
   let open: Contact[] = [];
   let unchanged = 0;
@@ -67,7 +68,7 @@ async function run(context: Context): Promise<void> {
     await several.attempt(async () => {
       const cursor = readCursor({ checkpoints, job, request: { fullRefresh: false } }, id, contactCursor);
       const contact = { id, cursor: cursor ?? contactCursor.parse({}) };
-      if (isOpen(context, contact)) open.push(contact);
+      if (isOpen(job, context.request.fullRefresh, contact)) open.push(contact);
       else {
         unchanged += 1;
         throwIfFailed(context, contact);
@@ -107,11 +108,33 @@ async function run(context: Context): Promise<void> {
   several.end();
 }
 
+/** Counts what is left to do, and the ceilings of its unlocks. */
+async function planContacts(context: FeedPlanContext<ContactJobsConfig>): Promise<Partial<JobPlan>> {
+  const { job, db, checkpoints } = context;
+  const request = { fullRefresh: false };
+  const ids = await idsOf(job, db);
+  const due = ids.filter((id) => {
+    const cursor = readCursor({ checkpoints, job, request }, id, contactCursor) ?? contactCursor.parse({});
+    return isOpen(job, false, { id, cursor });
+  });
+  const high = due.length * (job.unlock?.maxBillable ?? 0);
+  return {
+    records_read: ids.length,
+    records_due: due.length,
+    due_reasons: { never_answered: due.length },
+    records_unchanged: ids.length - due.length,
+    records_to_send: due.length,
+    calls: due.length,
+    estimated_billable: { low: 0, expected: 0, high, basis: "ceilings of `unlock`" },
+    ...(due.length === 0 ? { remarks: [] } : {}),
+  };
+}
+
 /** True if something is left to do: to wait, to unlock, to read results. */
-function isOpen({ job, request }: Context, { cursor }: Contact): boolean {
-  if (cursor.status === null || !finishedContactStates.has(cursor.status) || request.fullRefresh) return true;
+function isOpen({ unlock }: ContactJobsConfig, fullRefresh: boolean, { cursor }: Contact): boolean {
+  if (cursor.status === null || !finishedContactStates.has(cursor.status) || fullRefresh) return true;
   return (
-    cursor.status === "completed" && !cursor.is_stored && (job.unlock !== null || cursor.unlock !== null)
+    cursor.status === "completed" && !cursor.is_stored && (unlock !== null || cursor.unlock !== null)
   );
 }
 
@@ -183,5 +206,6 @@ export const contactJobsJob: FeedJobType<ContactJobsConfig> = {
     least: 0,
     more: "one every 2 to 5 s while a contact job runs, and one for each 100 unlocked results",
   }),
+  plan: planContacts,
   run,
 };

@@ -94,7 +94,7 @@ async function readBilled(
   { count, ceiling }: { readonly count: number; readonly ceiling: Ceiling },
 ): Promise<void> {
   const { offset, billable_count: billed } = contact.cursor;
-  const records = Math.max(0, Math.min(RESULTS_PAGE_SIZE, count - offset));
+  const records = Math.max(1, Math.min(RESULTS_PAGE_SIZE, count - offset));
   const left = { maxBillable: ceiling.maxBillable - (billed ?? 0) };
   const reserved = await reserve(context, contact, results.name, { records, ceiling: left });
   const page = await readCharged(context, contact, results, offset);

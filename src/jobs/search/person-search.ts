@@ -12,7 +12,7 @@ import { instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { flattenPersonSearch, MAX_SEARCH_SIZE, personSearchEndpoints } from "../../schemas/person-search.ts";
-import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
 import { readCursor } from "../read-cursor.ts";
 import { isOver } from "../segments/member-checkpoint.ts";
 import { queryText, searchComplaints, streamOf } from "./settings.ts";
@@ -84,11 +84,14 @@ async function run(context: Context): Promise<void> {
   several.end();
 }
 
-function storedOf(context: Context, { stream }: Search) {
+/** What tells whether a search is due. */
+type Known = FeedPlanContext<PersonSearchJobConfig>;
+
+function storedOf(context: Known, { stream }: Search) {
   return readCursor({ ...context, request: { fullRefresh: false } }, stream, cursorSchema);
 }
 
-function isDue(context: Context, search: Search): boolean {
+function isDue(context: Known, search: Search): boolean {
   const stored = storedOf(context, search);
   const { refreshAfterMs } = context.job;
   if (stored === null || refreshAfterMs === null) return stored === null;
@@ -190,9 +193,20 @@ export const personSearchJob: FeedJobType<PersonSearchJobConfig> = {
     streams: async (job) => searchesOf(job).map(({ stream }) => stream),
     noStream: () => "it has no searches",
   },
-  plannedCalls: (job) => ({
-    least: Object.keys(job.searches).length + 1,
-    more: "fewer if the searches were made before",
-  }),
+  plannedCalls: () => ({ least: 0, more: "" }),
+  async plan(context) {
+    const searches = searchesOf(context.job);
+    const due = searches.filter((search) => isDue(context, search));
+    const expired = due.filter((search) => storedOf(context, search) !== null).length;
+    return {
+      records_read: searches.length,
+      records_due: due.length,
+      due_reasons: { never_answered: due.length - expired, expired },
+      records_unchanged: searches.length - due.length,
+      records_to_send: due.length,
+      calls: due.length === 0 ? 0 : due.length + 1,
+      remarks: [],
+    };
+  },
   run,
 };

@@ -58,6 +58,14 @@ export interface StoredAudience {
   readonly members: number;
 }
 
+/** Largest charge of an unlock; null if unknown. */
+export function mostBillable({
+  total_count: total,
+  estimated_billable_count: estimate,
+}: Pick<StoredAudience, "total_count" | "estimated_billable_count">): number | null {
+  return total === null ? null : Math.max(total, estimate ?? 0);
+}
+
 /** Returns audiences by ID. */
 export function readAudiences(db: Db, segmentIds: readonly string[]): Promise<readonly StoredAudience[]> {
   const { names } = db;
