@@ -106,7 +106,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
       lane = {
         gate: new PQueue({ concurrency }),
         congestion: createCongestion(endpoint, concurrency, clock),
-        rate: ownRates.get(endpoint) ?? sharedRate,
+        // A limit covers the resources below its path: `GET /person-search/v0/search-jobs/{segment_id}`.
+        rate: ownRates.get(endpoint) ?? ownRates.get(endpoint.replace(/\/\{.*$/u, "")) ?? sharedRate,
       };
       lanes.set(endpoint, lane);
     }

@@ -171,6 +171,21 @@ describe("a rate", () => {
     expect(starts.fast).toHaveLength(100);
     expect(Math.max(...starts.fast)).toBeLessThan(110);
   });
+
+  it("of a path holds for the resources below it", async () => {
+    const limiter = open({ concurrency: 2, endpointRequestsPerSecond: { "GET /jobs": 2 } });
+    const starts: number[] = [];
+    const began = Date.now();
+    for (const endpoint of ["GET /jobs", "GET /jobs/{id}", "GET /jobs/{id}/results", "GET /jobs/{id}"]) {
+      const call = async () => {
+        starts.push(Date.now() - began);
+        await Promise.resolve();
+      };
+      void limiter.run(endpoint, call, never);
+    }
+    await vi.runAllTimersAsync();
+    expect(starts).toEqual([0, 0, 1000, 1000]);
+  });
 });
 
 it("a call that waits for the rate also waits for a pause that starts in the meantime", async () => {

@@ -32,7 +32,10 @@ const FAULTS = [
 ] as const;
 /** About 1,000 people. */
 const QUERY = "teachers or nurses";
-const everybody = audiencesOf(`teachers: { query: ${QUERY}, unlock: { max_billable: 50000 } }`, ", deadline: 5m");
+const everybody = audiencesOf(
+  `teachers: { query: ${QUERY}, unlock: { max_billable: 50000 } }`,
+  ", deadline: 5m",
+);
 
 const MOST_RUNS = 10;
 

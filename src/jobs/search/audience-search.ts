@@ -117,7 +117,10 @@ function isOpen(fullRefresh: boolean, { cursor, unlock: wanted }: SubmittedAudie
 
 /** Counts what is left to do, and the most that its unlocks can be billed. */
 async function planSearches(context: Known): Promise<Partial<JobPlan>> {
-  const audiences = searchesOf(context.job).map((search) => ({ ...search, cursor: storedOf(context, search) }));
+  const audiences = searchesOf(context.job).map((search) => ({
+    ...search,
+    cursor: storedOf(context, search),
+  }));
   const submits = audiences.filter((audience) => isToSubmit(context, audience));
   const open = audiences.filter((one) => isSubmitted(one) && !submits.includes(one) && isOpen(false, one));
   const ids = open.flatMap(({ cursor }) => cursor?.segment_id ?? []);

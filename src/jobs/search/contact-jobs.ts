@@ -133,9 +133,7 @@ async function planContacts(context: FeedPlanContext<ContactJobsConfig>): Promis
 /** True if something is left to do: to wait, to unlock, to read results. */
 function isOpen({ unlock }: ContactJobsConfig, fullRefresh: boolean, { cursor }: Contact): boolean {
   if (cursor.status === null || !finishedContactStates.has(cursor.status) || fullRefresh) return true;
-  return (
-    cursor.status === "completed" && !cursor.is_stored && (unlock !== null || cursor.unlock !== null)
-  );
+  return cursor.status === "completed" && !cursor.is_stored && (unlock !== null || cursor.unlock !== null);
 }
 
 /** Reads the state of a contact job, and does what follows once it is finished. Returns false if it isn't. */

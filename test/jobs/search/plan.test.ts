@@ -11,13 +11,15 @@ const jobs = (unlock: string) =>
 
 async function planOf(world: World) {
   const { jobs: plans } = await planJobs(await world.services(), []);
-  return plans.map(({ job, records_read, records_due, calls, estimated_billable: { low, expected, high } }) => [
-    job,
-    records_read,
-    records_due,
-    calls,
-    [low, expected, high],
-  ]);
+  return plans.map(
+    ({ job, records_read, records_due, calls, estimated_billable: { low, expected, high } }) => [
+      job,
+      records_read,
+      records_due,
+      calls,
+      [low, expected, high],
+    ],
+  );
 }
 
 test("a plan counts searches and contact jobs that are due, and the most that their unlocks can bill", async () => {

@@ -1,0 +1,95 @@
+import { describe, expect, test } from "vitest";
+import { audienceSearchEndpoints } from "../../src/schemas/audience-search.ts";
+import { DriftLog } from "../../src/schemas/drift.ts";
+import { readPages, type ResultPage, resultsCall } from "../../src/extract/result-pages.ts";
+import * as fc from "../support/fast-check.ts";
+
+/** Items 0 to `total` - 1 in pages of at most `most`. */
+function serve(total: number, most = 100) {
+  const calls: number[] = [];
+  let inFlight = 0;
+  const seen = { calls, mostInFlight: 0 };
+  const read = async (offset: number): Promise<ResultPage> => {
+    calls.push(offset);
+    inFlight += 1;
+    seen.mostInFlight = Math.max(seen.mostInFlight, inFlight);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    inFlight -= 1;
+    const items = Array.from(
+      { length: Math.max(0, Math.min(most, 100, total - offset)) },
+      (_, i) => offset + i,
+    );
+    return { items, offset, returned: items.length, total, billableCount: null, unlockedAt: null };
+  };
+  return { read, seen };
+}
+
+async function itemsOf(pages: AsyncIterable<ResultPage>): Promise<readonly unknown[]> {
+  const items: unknown[] = [];
+  for await (const page of pages) items.push(...page.items);
+  return items;
+}
+const upTo = (from: number, total: number) => Array.from({ length: total - from }, (_, i) => from + i);
+
+describe("pages of results", () => {
+  test("are read in order, several at once, until offset + returned >= total", async () => {
+    const { read, seen } = serve(1000);
+    expect(await itemsOf(readPages(read, { from: 0, total: 1000, ahead: 4 }))).toEqual(upTo(0, 1000));
+    expect(seen).toEqual({ calls: upTo(0, 10).map((page) => page * 100), mostInFlight: 4 });
+  });
+
+  test("begin with one alone if their number is unknown", async () => {
+    const { read, seen } = serve(0);
+    expect(await itemsOf(readPages(read, { from: 0, total: null, ahead: 8 }))).toEqual([]);
+    expect(seen.calls).toEqual([0]);
+  });
+
+  test("cover every item once, wherever they begin, however short they are and however many are read ahead", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 0, max: 900 }),
+        fc.nat(900),
+        fc.integer({ min: 1, max: 120 }),
+        fc.integer({ min: 1, max: 6 }),
+        fc.boolean(),
+        async (total, at, most, ahead, isKnown) => {
+          const from = Math.min(at, total);
+          const { read, seen } = serve(total, most);
+          const items = await itemsOf(readPages(read, { from, total: isKnown ? total : null, ahead }));
+          expect(items).toEqual(upTo(from, total));
+          expect(seen.mostInFlight).toBeLessThanOrEqual(ahead);
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
+  test("that don't advance end the reading", async () => {
+    const read = async (offset: number): Promise<ResultPage> => ({
+      items: [],
+      offset,
+      returned: 0,
+      total: 300,
+      billableCount: null,
+      unlockedAt: null,
+    });
+    await expect(itemsOf(readPages(read, { from: 100, total: 300, ahead: 3 }))).rejects.toMatchObject({
+      code: "page_not_advancing",
+    });
+  });
+});
+
+test.each([
+  ['{"pids":["p-1"],"total":3,"returned":1,"offset":100,"billable_count":2}', 1],
+  ['{"pids":null,"total":0,"returned":0,"offset":100}', 0],
+  ['{"pids":[],"total":"0"}', 0],
+  ['{"total":3}', null],
+  ['{"pids":["p-1"]}', null],
+  ['{"pids":["p-1"],"total":3,"offset":0}', null],
+  ['{"pids":{},"total":3}', null],
+  ["[]", null],
+])("%s is read as a page, or as no answer", (body, items) => {
+  const target = { id: "x", list: "pids", offset: 100 };
+  const { read } = resultsCall(audienceSearchEndpoints.results, target, new DriftLog(""));
+  expect(read(Buffer.from(body))?.items.length ?? null).toBe(items);
+});
