@@ -31,6 +31,11 @@ async function itemsOf(pages: AsyncIterable<ResultPage>): Promise<readonly unkno
 }
 const upTo = (from: number, total: number) => Array.from({ length: total - from }, (_, i) => from + i);
 
+async function readNothing(offset: number): Promise<ResultPage> {
+  await Promise.resolve();
+  return { items: [], offset, returned: 0, total: 300, billableCount: null, unlockedAt: null };
+}
+
 describe("pages of results", () => {
   test("are read in order, several at once, until offset + returned >= total", async () => {
     const { read, seen } = serve(1000);
@@ -65,15 +70,7 @@ describe("pages of results", () => {
   });
 
   test("that don't advance end the reading", async () => {
-    const read = async (offset: number): Promise<ResultPage> => ({
-      items: [],
-      offset,
-      returned: 0,
-      total: 300,
-      billableCount: null,
-      unlockedAt: null,
-    });
-    await expect(itemsOf(readPages(read, { from: 100, total: 300, ahead: 3 }))).rejects.toMatchObject({
+    await expect(itemsOf(readPages(readNothing, { from: 100, total: 300, ahead: 3 }))).rejects.toMatchObject({
       code: "page_not_advancing",
     });
   });
