@@ -63,10 +63,13 @@ function readPage(body: JsonObject | null, list: string, offset: number): Result
   const total = countOf(body?.["total"]);
   if (body === null || !Object.hasOwn(body, list) || !Array.isArray(items) || total === null) return null;
   if ((countOf(body["offset"]) ?? offset) !== offset) return null;
+  const returned = countOf(body["returned"]) ?? items.length;
+  // Some items are missing.
+  if (items.length < returned) return null;
   return {
     items,
     offset,
-    returned: countOf(body["returned"]) ?? items.length,
+    returned,
     total,
     billableCount: countOf(body["billable_count"]),
     unlockedAt: instantText(body["unlocked_at"]),

@@ -83,6 +83,7 @@ test.each([
   ['{"total":3}', null],
   ['{"pids":["p-1"]}', null],
   ['{"pids":["p-1"],"total":3,"offset":0}', null],
+  ['{"pids":["p-1"],"total":3,"returned":2}', null],
   ['{"pids":{},"total":3}', null],
   ["[]", null],
 ])("%s is read as a page, or as no answer", (body, items) => {

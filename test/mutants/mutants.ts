@@ -20,6 +20,7 @@ const ofBudgets = ["test/load/postgres-budgets.test.ts"];
 const ofSpool = ["test/spool/spool.test.ts"];
 const ofLookup = ["test/extract/lookup.test.ts"];
 const ofRetry = ["test/extract/retry.test.ts"];
+const ofUnlocks = ["test/jobs/search/audience-search.test.ts"];
 const ofPublication = ["test/publish/publication.test.ts"];
 const slow = "vitest.slow.config.ts";
 
@@ -83,8 +84,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a reservation whose reply was lost counts once",
     file: "src/load/ledger/reserve-call.ts",
-    from: "const earlier = attempt > 1 ? await",
-    to: "const earlier = attempt > 9 ? await",
+    from: "const earlier = attempt > 1 || call.isWhole ? await",
+    to: "const earlier = attempt > 9 || call.isWhole ? await",
     tests: ofBudgets,
     named: "counts a call that is reserved repeatedly",
   },
@@ -204,8 +205,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a resend in progress is continued, not restarted",
     file: "src/load/due/parameters.ts",
-    from: "if (before !== null && (await isUnderWay(before))) return before;",
-    to: "",
+    from: "if (ours || (await isUnderWay(before))) return before;",
+    to: "if (ours) return before;",
     tests: ofPostgres,
     named: "a resend under a cap",
   },
@@ -303,5 +304,61 @@ export const mutants: readonly Mutant[] = [
     from: '        if (at !== batch.follows) return "refused";',
     to: "",
     tests: ["test/publish/duckdb.test.ts"],
+  },
+  {
+    breaks: "nothing above the ceiling is unlocked",
+    file: "src/jobs/search/unlock.ts",
+    from: "if (records <= maxBillable) return;",
+    to: "if (records >= 0) return;",
+    tests: ofUnlocks,
+    named: "above its ceiling",
+  },
+  {
+    breaks: "an unlock compares the larger of estimate and count with its ceiling",
+    file: "src/jobs/search/audience-members.ts",
+    from: 'Math.max(total, countOf(body["estimated_billable_count"]) ?? 0)',
+    to: 'Math.min(total, countOf(body["estimated_billable_count"]) ?? 0)',
+    tests: ofUnlocks,
+    named: "whose estimate exceeds",
+  },
+  {
+    breaks: "a preview is never unlocked",
+    file: "src/jobs/search/audience-members.ts",
+    from: 'body["materialization_extent"] !== "full"',
+    to: 'body["materialization_extent"] === "none"',
+    tests: ofUnlocks,
+    named: "of a preview",
+  },
+  {
+    breaks: "an unlock is reserved whole or not at all",
+    file: "src/load/ledger/reserve-call.ts",
+    from: "CASE WHEN ${call.isWhole === true}::boolean AND",
+    to: "CASE WHEN false AND",
+    tests: ofUnlocks,
+    named: "that a budget doesn't cover",
+  },
+  {
+    breaks: "an unlock without credits releases its reservation",
+    file: "src/load/ledger/give-back.ts",
+    from: "records_reserved - ${billed ?? 0}::bigint AS records FROM open`);",
+    to: "0::bigint AS records FROM open`);",
+    tests: ofUnlocks,
+    named: "without credits",
+  },
+  {
+    breaks: "a submit that may have been carried out is reported",
+    file: "src/jobs/search/audience-search.ts",
+    from: "if (reply.mayBeDone || before?.segment_id === null) {",
+    to: "if (before?.segment_id === null) {",
+    tests: ofUnlocks,
+    named: "whose submit was lost",
+  },
+  {
+    breaks: "each page of a contact job is reserved if the service bills it",
+    file: "src/jobs/search/contact-results.ts",
+    from: 'return again.billableCount === billableCount ? "unlock" : "page";',
+    to: 'return "unlock";',
+    tests: ["test/jobs/search/contact-jobs.test.ts"],
+    named: "keeps what it has",
   },
 ];

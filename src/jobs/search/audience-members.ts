@@ -164,18 +164,20 @@ export async function readMembers(
   const { name } = audience;
   if (audience.cursor.is_stored && !request.fullRefresh) return;
   if (request.fullRefresh) await restart(context, audience);
+  let before: number | null = null;
   for (let reading = 1; ; reading++) {
     const isSteady = await readAll(context, audience, reading === 1 ? first : null);
     const members = await context.outage.outlast(() => countAudience(context.db, audience.cursor.segment_id));
     const { total = 0, suppressed = 0 } = audience.cursor.pages ?? {};
-    // A page set with duplicates has fewer people than its total; a second reading shows the same.
-    const isComplete = isSteady && (members + suppressed === total || reading > 1);
-    if (isComplete) {
+    const listed = members + suppressed;
+    // A list with duplicates has fewer people than its total; a second reading shows the same.
+    if (isSteady && (listed === total || listed === before)) {
       await store(context, audience, { cursor: { pages: null, is_stored: true } });
       log.info({ job: job.name, search: name, members, total }, "audience_stored");
       return;
     }
     log.warn({ job: job.name, search: name, members, total }, "audience_read_again");
+    before = isSteady ? listed : null;
     await restart(context, audience);
     if (reading < MAX_READINGS) continue;
     throw new StopJobError(

@@ -230,6 +230,27 @@ describe("an unlock", () => {
     expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1 });
   });
 
+  test("whose estimate exceeds the ceiling is not made, whatever the count", async () => {
+    const world = await startAudience("{ max_billable: 500 }");
+    const { http } = await world.services();
+    const report = await world.run(
+      {},
+      {
+        http: {
+          ...http,
+          async request(call) {
+            const reply = await http.request(call);
+            if (reply.kind === "failure" || !/search-jobs\/[^/]+$/u.test(call.path)) return reply;
+            const body = reply.body.toString().replace(/("estimated_billable_count":)\d+/u, "$1501");
+            return { ...reply, body: Buffer.from(body), contentEncoding: null };
+          },
+        },
+      },
+    );
+    expect(report.jobs[0]).toMatchObject({ status: "limited", limited_by: "unlock_ceiling" });
+    expect(await callsOf(world, UNLOCK)).toEqual({});
+  });
+
   test("that a budget doesn't cover whole is not made", async () => {
     const world = await startAudience("{ max_billable: 500 }", {
       config: audiencesOf(
