@@ -169,7 +169,7 @@ test("a broken upload of several chunks resumes where it stopped", async () => {
     file,
   );
   expect(reference).toMatchObject({ jobId, location: "europe-west3" });
-  expect(chunks).toBe(4);
+  expect(chunks).toBe(6);
   const [row] = await context.datasets.session.rows({
     text: "SELECT COUNT(*) AS n, SUM(line) AS total, MIN(LENGTH(text)) AS shortest FROM uploaded",
   });
