@@ -112,6 +112,12 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
   );
 }
 
+/** Name of the search that a checkpoint belongs to; null for other checkpoints. */
+function searchIn(cursor: unknown): string | null {
+  const isSearch = typeof cursor === "object" && cursor !== null && "search" in cursor;
+  return isSearch && typeof cursor.search === "string" ? cursor.search : null;
+}
+
 /** Renders the checkpoint of each job. */
 function renderCheckpoints(
   jobs: readonly JobStatusReport[],
@@ -121,7 +127,7 @@ function renderCheckpoints(
   const rows = jobs.flatMap(({ job, checkpoints, segments }) =>
     checkpoints.map(({ stream, cursor, updated_at }) => {
       const name = segments.find(({ segment_id: id }) => id === stream)?.name ?? null;
-      return [job, name ?? stream, JSON.stringify(cursor), ago(updated_at, nowMs)];
+      return [job, name ?? searchIn(cursor) ?? stream, JSON.stringify(cursor), ago(updated_at, nowMs)];
     }),
   );
   const columns = [{ name: "job" }, { name: "stream" }, { name: "checkpoint" }, { name: "changed" }];

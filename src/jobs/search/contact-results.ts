@@ -35,16 +35,19 @@ export async function storeResults(
     deadline,
   }: { readonly count: number; readonly ceiling: Ceiling; readonly deadline: Deadline },
 ): Promise<void> {
-  const { job, log, config } = context;
-  if (contact.cursor.billing === null) await unlockFirst(context, contact, { count, ceiling, deadline });
-  if (contact.cursor.billing === "page") {
-    while (!contact.cursor.is_stored) await readBilled(context, contact, { count, ceiling });
-  } else if (!contact.cursor.is_stored) {
-    const read = (offset: number) => readFree(context, contact, offset);
-    const from = { from: contact.cursor.offset, total: count, ahead: 2 * config.service.concurrency };
-    for await (const page of readPages(read, from)) {
-      await storePage(context, contact, page);
+  const { job, log, config, progress } = context;
+  progress.start(job.name, count - contact.cursor.offset, results.name);
+  try {
+    if (contact.cursor.billing === null) await unlockFirst(context, contact, { count, ceiling, deadline });
+    if (contact.cursor.billing === "page") {
+      while (!contact.cursor.is_stored) await readBilled(context, contact, { count, ceiling });
+    } else if (!contact.cursor.is_stored) {
+      const read = (offset: number) => readFree(context, contact, offset);
+      const from = { from: contact.cursor.offset, total: count, ahead: 2 * config.service.concurrency };
+      for await (const page of readPages(read, from)) await storePage(context, contact, page);
     }
+  } finally {
+    progress.end(job.name);
   }
   log.info(
     { job: job.name, job_id: contact.id, billable_count: contact.cursor.billable_count },

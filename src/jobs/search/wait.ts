@@ -11,8 +11,9 @@ export interface Deadline {
 }
 
 /** Starts the time of a run. */
-export function startDeadline({ clock, random, signal, job }: FeedContext, deadlineMs: number): Deadline {
+export function startDeadline({ clock, random, signal, job, progress }: FeedContext, deadlineMs: number): Deadline {
   const endMs = clock.now() + deadlineMs;
+  let isNoted = false;
   return {
     async pause(waitingFor) {
       if (clock.now() >= endMs) {
@@ -21,6 +22,8 @@ export function startDeadline({ clock, random, signal, job }: FeedContext, deadl
           `${job.name}: ${waitingFor.join(", ")} did not finish in time. The next run resumes.`,
         );
       }
+      if (!isNoted) progress.note(job.name, `waiting for the service to finish ${waitingFor.join(", ")}`);
+      isNoted = true;
       await clock.sleep(LEAST_MS + random() * (MOST_MS - LEAST_MS), signal);
     },
   };

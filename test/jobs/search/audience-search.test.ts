@@ -71,7 +71,7 @@ describe("an audience search", () => {
         "querying",
         "previewed",
         "reticulating_splines",
-        ...Array<string>(40).fill("counting"),
+        ...Array<string>(8).fill("counting"),
       ],
       state_ms: null,
     });

@@ -11,7 +11,7 @@ const PAGE = "GET /person-search/v0/contact-jobs/{job_id}/results";
 const contactsOf = (unlock = "{ max_billable: 5000 }", ids = `[${ID}]`, top = "") =>
   configOf(
     `
-  contacts: { type: contact_jobs, job_ids: ${ids}, unlock: ${unlock}, deadline: 60s }`,
+  contacts: { type: contact_jobs, job_ids: ${ids}, unlock: ${unlock}, deadline: 20s }`,
     top,
   );
 
@@ -146,7 +146,7 @@ describe("a contact job", () => {
 
   test("goes on in any state until its deadline", async () => {
     const world = await startContacts(contactsOf(), {
-      states: ["queued", "running", "retrying", "resting", ...Array<string>(60).fill("running")],
+      states: ["queued", "running", "retrying", "resting", ...Array<string>(10).fill("running")],
       state_ms: null,
     });
     expect(await runOnce(world)).toMatchObject({
