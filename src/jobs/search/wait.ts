@@ -11,7 +11,10 @@ export interface Deadline {
 }
 
 /** Starts the time of a run. */
-export function startDeadline({ clock, random, signal, job, progress }: FeedContext, deadlineMs: number): Deadline {
+export function startDeadline(
+  { clock, random, signal, job, progress }: FeedContext,
+  deadlineMs: number,
+): Deadline {
   const endMs = clock.now() + deadlineMs;
   let isNoted = false;
   return {
