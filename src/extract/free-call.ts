@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
+import type { StopJobError } from "../errors.ts";
 import { crashPoint } from "../crash-point.ts";
 import type { Log } from "../log.ts";
 import { cleanText } from "../schemas/clean-text.ts";
@@ -61,6 +62,8 @@ export type FreeReply<T> =
       readonly kind: "refused";
       readonly status: number;
       readonly error: ErrorBody;
+      /** Error that ends the job on this status elsewhere. */
+      readonly stop: StopJobError;
       /** True if an earlier attempt without an answer may have been executed. */
       readonly mayBeDone: boolean;
     };
@@ -244,7 +247,9 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
       return { kind: "answer", value, answeredAt, apiRequestId, mayBeDone: uncertain };
     }
     if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
-      return { kind: "refused", status: outcome.status, error, mayBeDone: uncertain };
+      const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
+      const stop = jobEnd(code, call, tried);
+      return { kind: "refused", status: outcome.status, error, stop, mayBeDone: uncertain };
     }
     if (giveUp) throw giveUp;
     uncertain ||= isUncertain(tried);

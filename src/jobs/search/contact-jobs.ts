@@ -20,7 +20,7 @@ import { type Contact, contactCursor, storeContact } from "./contact.ts";
 import { contactGone, settle, storeResults } from "./contact-results.ts";
 import { workOnSeveral } from "./several.ts";
 import { unlockSetting } from "./unlock.ts";
-import { type Deadline, startDeadline } from "./wait.ts";
+import { startDeadline } from "./wait.ts";
 
 const { status } = contactJobEndpoints;
 
@@ -88,7 +88,7 @@ async function run(context: Context): Promise<void> {
         const unfinished: Contact[] = [];
         for (const contact of open) {
           await several.attempt(async () => {
-            if (!(await advance(context, contact, deadline))) unfinished.push(contact);
+            if (!(await advance(context, contact))) unfinished.push(contact);
           });
         }
         open = unfinished;
@@ -136,8 +136,8 @@ function isOpen({ unlock }: ContactJobsConfig, fullRefresh: boolean, { cursor }:
   return cursor.status === "completed" && !cursor.is_stored && (unlock !== null || cursor.unlock !== null);
 }
 
-/** Reads the state of a contact job, and does what follows once it is finished. Returns false if it isn't. */
-async function advance(context: Context, contact: Contact, deadline: Deadline): Promise<boolean> {
+/** Reads the state of a contact job, and does what follows once it is finished. Returns false if there is something to wait for. */
+async function advance(context: Context, contact: Contact): Promise<boolean> {
   const { job } = context;
   const drift = new DriftLog(status.name);
   const reply = await context.call({ ...statusCall(status, contact.id, drift), expects: [404, 503] });
@@ -165,8 +165,7 @@ async function advance(context: Context, contact: Contact, deadline: Deadline): 
       `${job.name}: the contact job ${contact.id} has no result_count, so an unlock could cost anything. Nothing was unlocked.`,
     );
   }
-  await storeResults(context, contact, { count, ceiling: job.unlock, deadline });
-  return true;
+  return storeResults(context, contact, { count, ceiling: job.unlock });
 }
 
 function throwIfFailed({ job }: Context, { id, cursor }: Contact): void {
@@ -190,7 +189,7 @@ export const contactJobsJob: FeedJobType<ContactJobsConfig> = {
   checkpoints: {
     meaning:
       "status: the last state; billing: what the service bills, the unlock or each page; offset: position of the next page; " +
-      "billable_count: charge so far; unlock: a charge that is not known yet. One stream per contact job",
+      "total: number of results; billable_count: charge so far; unlock: a charge that is not known yet. One stream per contact job",
     cursor: contactCursor,
     example: { offset: 100 },
     streams: async (job) => ("sql" in job.jobIds ? [] : job.jobIds),

@@ -6,44 +6,39 @@ import { DriftLog } from "../../schemas/drift.ts";
 import type { FeedContext } from "../feed-type.ts";
 import { type Contact, storeContact } from "./contact.ts";
 import { checkCeiling, newIntent, reserveIntent } from "./unlock.ts";
-import type { Deadline } from "./wait.ts";
 
 const { unlock, results } = contactJobEndpoints;
 
-/** Largest charge that the user accepts for a contact job. */
-interface Ceiling {
-  readonly maxBillable: number;
+/** Limits of what a contact job may be charged. */
+interface Charge {
+  /** Number of results that the job's state reports. */
+  readonly count: number;
+  readonly ceiling: { readonly maxBillable: number };
 }
 
 /** A reserved charge. */
 interface Reserved {
   readonly callId: string;
-  /** True if an earlier run reserved it, and may have sent its call. */
+  /** True if an earlier call, whose outcome is unknown, may have been charged. */
   readonly isInDoubt: boolean;
 }
 
 /**
  * Unlocks the results of a completed contact job and stores them. Section 8 leaves open whether the unlock or each page is
- * billed, so pages are read free of reservations only once the service has shown that it bills the unlock.
+ * billed, so pages are read free of reservations only once the service has shown that it bills the unlock. Returns false if
+ * the service refuses the unlock for the moment.
  */
-export async function storeResults(
-  context: FeedContext,
-  contact: Contact,
-  {
-    count,
-    ceiling,
-    deadline,
-  }: { readonly count: number; readonly ceiling: Ceiling; readonly deadline: Deadline },
-): Promise<void> {
+export async function storeResults(context: FeedContext, contact: Contact, charge: Charge): Promise<boolean> {
   const { job, log, config, progress } = context;
-  progress.start(job.name, count - contact.cursor.offset, results.name);
+  progress.start(job.name, charge.count - contact.cursor.offset, results.name);
   try {
-    if (contact.cursor.billing === null) await unlockFirst(context, contact, { count, ceiling, deadline });
+    if (contact.cursor.billing === null && !(await unlockFirst(context, contact, charge))) return false;
     if (contact.cursor.billing === "page") {
-      while (!contact.cursor.is_stored) await readBilled(context, contact, { count, ceiling });
+      while (!contact.cursor.is_stored) await readBilled(context, contact, charge);
     } else if (!contact.cursor.is_stored) {
-      const read = (offset: number) => readFree(context, contact, offset);
-      const from = { from: contact.cursor.offset, total: count, ahead: 2 * config.service.concurrency };
+      const { offset, total } = contact.cursor;
+      const read = (at: number) => readFree(context, contact, at);
+      const from = { from: offset, total: total ?? charge.count, ahead: 2 * config.service.concurrency };
       for await (const page of readPages(read, from)) await storePage(context, contact, page);
     }
   } finally {
@@ -53,29 +48,30 @@ export async function storeResults(
     { job: job.name, job_id: contact.id, billable_count: contact.cursor.billable_count },
     "contacts_stored",
   );
+  return true;
 }
 
-/** Reads and stores the first page, which unlocks the job and may charge all of its results. */
+/**
+ * Reads and stores the first page, which unlocks the job and may charge all of its results. Returns false on 409: not
+ * completed, or another unlock is in progress.
+ */
 async function unlockFirst(
   context: FeedContext,
   contact: Contact,
-  {
-    count,
-    ceiling,
-    deadline,
-  }: { readonly count: number; readonly ceiling: Ceiling; readonly deadline: Deadline },
-): Promise<void> {
+  { count, ceiling }: Charge,
+): Promise<boolean> {
   const reserved = await reserve(context, contact, unlock.name, { records: count, ceiling });
-  for (;;) {
-    const first = await readCharged(context, contact, unlock, 0);
-    if (first !== null) {
-      const billing = await billingOf(context, contact, first);
-      await storePage(context, contact, first, { billing, reserved, mayBeDone: first.mayBeDone });
-      return;
-    }
-    // Not completed, or another unlock is in progress.
-    await deadline.pause([contact.id]);
+  const first = await readCharged(context, contact, unlock, { offset: 0, reserved });
+  if (first === null) return false;
+  const { billableCount, returned, total } = first;
+  if (first.isInDoubt && (billableCount ?? 0) === 0) {
+    // The charge of the lost answer is unknown, but all results are covered by the reservation, whatever is billed.
+    await storePage(context, contact, first, { billing: "unlock", reserved, billed: Math.max(count, total) });
+    return true;
   }
+  const billing = await billingOf(context, contact, first);
+  await storePage(context, contact, first, { billing, reserved, billed: billableCount ?? returned });
+  return true;
 }
 
 /** Finds out what the service bills: a page that was charged costs nothing the second time, an unlock states the same charge. */
@@ -91,23 +87,23 @@ async function billingOf(
 }
 
 /** Reads and stores a page that is charged. */
-async function readBilled(
-  context: FeedContext,
-  contact: Contact,
-  { count, ceiling }: { readonly count: number; readonly ceiling: Ceiling },
-): Promise<void> {
-  const { offset, billable_count: billed } = contact.cursor;
-  const records = Math.max(1, Math.min(RESULTS_PAGE_SIZE, count - offset));
-  const left = { maxBillable: ceiling.maxBillable - (billed ?? 0) };
-  const reserved = await reserve(context, contact, results.name, { records, ceiling: left });
-  const page = await readCharged(context, contact, results, offset);
+async function readBilled(context: FeedContext, contact: Contact, { count, ceiling }: Charge): Promise<void> {
+  const { offset, billable_count: billed, total } = contact.cursor;
+  const left = (total ?? count) - offset;
+  const records = left > 0 ? Math.min(RESULTS_PAGE_SIZE, left) : RESULTS_PAGE_SIZE;
+  const rest = { maxBillable: ceiling.maxBillable - (billed ?? 0) };
+  const reserved = await reserve(context, contact, results.name, { records, ceiling: rest });
+  const page = await readCharged(context, contact, results, { offset, reserved });
   if (page === null) {
     throw new StopJobError(
       "results_locked",
       `${context.job.name}: ${results.name}: the results of ${contact.id} are locked (409), although they were unlocked. Run again.`,
     );
   }
-  await storePage(context, contact, page, { billing: "page", reserved, mayBeDone: page.mayBeDone });
+  const { billableCount, returned, isInDoubt } = page;
+  // The charge of a lost answer is unknown, but at most the records of its page.
+  const charged = isInDoubt && billableCount === 0 ? returned : (billableCount ?? returned);
+  await storePage(context, contact, page, { billing: "page", reserved, billed: charged });
 }
 
 /** Writes down the intent of a charge and reserves it, or finds the one of an earlier run. */
@@ -115,22 +111,23 @@ async function reserve(
   context: FeedContext,
   contact: Contact,
   endpoint: string,
-  { records, ceiling }: { readonly records: number; readonly ceiling: Ceiling },
+  { records, ceiling }: { readonly records: number; readonly ceiling: Charge["ceiling"] },
 ): Promise<Reserved> {
-  try {
-    checkCeiling(`${context.job.name}: the contact job ${contact.id}`, records, ceiling);
-  } catch (error) {
-    if (error instanceof LimitReachedError) await settle(context, contact, null);
-    throw error;
-  }
+  checkCeiling(`${context.job.name}: the contact job ${contact.id}`, records, ceiling);
   const { unlock: earlier } = contact.cursor;
-  const intent = earlier?.records === records ? earlier : newIntent(records);
+  const intent = earlier !== null && earlier.records >= records ? earlier : newIntent(records);
   if (intent !== earlier) {
     await settle(context, contact, null);
     await storeContact(context, contact, { cursor: { unlock: intent } });
   }
-  await reserveIntent(context, endpoint, intent);
-  return { callId: intent.call_id, isInDoubt: intent === earlier };
+  try {
+    await reserveIntent(context, endpoint, intent);
+  } catch (error) {
+    // Nothing was reserved, so nothing was sent.
+    if (error instanceof LimitReachedError) await settle(context, contact, null);
+    throw error;
+  }
+  return { callId: intent.call_id, isInDoubt: earlier !== null };
 }
 
 /** Records what the charge under way was, if there is one. */
@@ -143,10 +140,10 @@ export async function settle(context: FeedContext, contact: Contact, billed: num
   });
 }
 
-/** A page whose reading may have been charged twice. */
+/** A page that may be charged. */
 interface ChargedPage extends ResultPage {
-  /** True if an attempt without an answer may have been charged, so that the answer doesn't state it. */
-  readonly mayBeDone: boolean;
+  /** True if an earlier call without an answer may have been charged, so that this answer doesn't state it. */
+  readonly isInDoubt: boolean;
 }
 
 /** Reads a page that may be charged; null if the service refuses it for the moment (409). */
@@ -154,7 +151,7 @@ async function readCharged(
   context: FeedContext,
   contact: Contact,
   endpoint: typeof unlock | typeof results,
-  offset: number,
+  { offset, reserved }: { readonly offset: number; readonly reserved: Reserved },
 ): Promise<ChargedPage | null> {
   const { job } = context;
   const call = resultsCall(
@@ -162,10 +159,12 @@ async function readCharged(
     { id: contact.id, list: "results", offset },
     new DriftLog(endpoint.name),
   );
-  const reply = await context.call({ ...call, expects: [402, 404, 409] });
-  if (reply.kind === "answer") return { ...reply.value, mayBeDone: reply.mayBeDone };
+  const reply = await context.call({ ...call, expects: [402, 403, 404, 409] });
+  const isInDoubt = reserved.isInDoubt || reply.mayBeDone;
+  if (reply.kind === "answer") return { ...reply.value, isInDoubt };
+  // A charge can't be repeated, so after 402 there was none. Other refusals leave the charge of a lost answer unknown.
+  if (reply.status === 402 || !isInDoubt) await settle(context, contact, null);
   if (reply.status === 409) return null;
-  await settle(context, contact, null);
   if (reply.status === 402) {
     throw new LimitReachedError(
       "credits",
@@ -173,7 +172,7 @@ async function readCharged(
         "run again when there are new credits.",
     );
   }
-  throw contactGone(context, contact, endpoint.name);
+  throw reply.status === 404 ? contactGone(context, contact, endpoint.name) : reply.stop;
 }
 
 /** Reads a page that is not charged. */
@@ -190,9 +189,13 @@ async function storePage(
   context: FeedContext,
   contact: Contact,
   page: ResultPage,
-  charged?: { readonly billing: "unlock" | "page"; readonly reserved: Reserved; readonly mayBeDone: boolean },
+  charged?: {
+    readonly billing: "unlock" | "page";
+    readonly reserved: Reserved;
+    readonly billed: number;
+  },
 ): Promise<void> {
-  const { offset, returned, total, items, billableCount } = page;
+  const { offset, returned, total, items } = page;
   if (returned === 0 && offset < total) {
     throw new StopJobError(
       "page_not_advancing",
@@ -201,20 +204,17 @@ async function storePage(
   }
   const drift = new DriftLog(results.name);
   const end = offset + returned;
-  const { billing, reserved, mayBeDone } = charged ?? {};
-  // What a lost attempt was charged is unknown, but at most the records of its page.
-  const isInDoubt = billing === "page" && (reserved?.isInDoubt === true || mayBeDone === true);
-  const billed = Math.max(billableCount ?? returned, isInDoubt ? returned : 0);
-  const before = billing === "page" ? (contact.cursor.billable_count ?? 0) : 0;
+  const before = charged?.billing === "page" ? (contact.cursor.billable_count ?? 0) : 0;
   await storeContact(context, contact, {
     upserts: [flattenContactResults(items, { jobId: contact.id, offset }, drift)],
     drift,
     received: items.length,
-    ...(reserved ? { settled: { callId: reserved.callId, billed } } : {}),
+    ...(charged ? { settled: { callId: charged.reserved.callId, billed: charged.billed } } : {}),
     cursor: {
       offset: end,
+      total,
       is_stored: end >= total,
-      ...(charged ? { billing: charged.billing, unlock: null, billable_count: before + billed } : {}),
+      ...(charged ? { billing: charged.billing, unlock: null, billable_count: before + charged.billed } : {}),
       ...(page.unlockedAt === null ? {} : { unlocked_at: page.unlockedAt }),
     },
   });

@@ -21,6 +21,8 @@ export const contactCursor = z.object({
   billing: z.enum(["unlock", "page"]).nullable().default(null),
   /** Position of the next page. */
   offset: count().default(0),
+  /** Number of results on all pages, as the last one reported; null before the first page. */
+  total: count().nullable().default(null),
   /** Charge so far; null before the first page. */
   billable_count: count().nullable().default(null),
   unlocked_at: z.string("must be an instant").nullable().default(null),

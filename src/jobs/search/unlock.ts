@@ -74,9 +74,12 @@ export async function reserveIntent(
     budget: BUDGET,
     isWhole: true as const,
   };
-  const { limitedBy } = await outage.outlast(() => reserveCall(db, run, call));
+  const { granted, limitedBy } = await outage.outlast(() => reserveCall(db, run, call));
   crashPoint("after_reserve");
-  if (limitedBy === null) return;
+  if (limitedBy === null) {
+    if (granted !== records) throw new Error(`${granted} of ${records} records of an unlock were reserved`);
+    return;
+  }
   const code = nameOfLimit(limits, limitedBy);
   throw new LimitReachedError(
     code,

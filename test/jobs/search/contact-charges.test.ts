@@ -1,0 +1,160 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { send, startService } from "../../extract/scripted-service.ts";
+import { configOf, jobOf, startWorld, type World } from "../world.ts";
+
+const ID = "123e4567-e89b-42d3-a456-426614174000";
+const contactsOf = (max: number, top = "") =>
+  configOf(
+    `
+  contacts: { type: contact_jobs, job_ids: [${ID}], unlock: { max_billable: ${max} }, deadline: 60s }`,
+    top,
+  );
+const budgetOf = (records: number) => contactsOf(5000, `budgets: { unlock: { per_month: ${records} } }`);
+
+/** Answer to the page at an offset: what it charges, or a status; null for none. */
+type Answer = { readonly total?: number; readonly charged?: number | null; readonly status?: number } | null;
+
+/** A service with one contact job, whose answers are scripted. */
+interface Odd {
+  count: number;
+  /** Called for each POST and GET of a page. */
+  answer: (method: string, offset: number, call: number) => Answer;
+}
+
+/** World with a service that counts, charges or refuses in its own way. */
+async function startOdd(odd: Odd, config: string): Promise<{ world: World; pages: string[] }> {
+  const pages: string[] = [];
+  const service = await startService(({ method, path }, response) => {
+    const url = new URL(path, "http://service");
+    if (!url.pathname.endsWith("/results")) {
+      send(response, 200, {
+        job_id: ID,
+        status: "completed",
+        result_count: odd.count,
+        results_unlocked: false,
+      });
+      return;
+    }
+    const offset = Number(url.searchParams.get("offset"));
+    pages.push(`${method} ${offset}`);
+    const answer = odd.answer(method, offset, pages.length);
+    if (answer === null) response.destroy();
+    else if (answer.status !== undefined) send(response, answer.status, { message: "no" });
+    else {
+      const total = answer.total ?? odd.count;
+      const returned = Math.max(0, Math.min(100, total - offset));
+      const results = Array.from({ length: returned }, (_, i) => ({ service_pid: `p-${offset + i}` }));
+      const billable = answer.charged === undefined ? returned : answer.charged;
+      send(response, 200, { job_id: ID, results, total, returned, offset, billable_count: billable });
+    }
+  });
+  onTestFinished(() => service.close());
+  const world = await startWorld({ rows: 0, people: 100, config });
+  world.serviceUrl = service.url;
+  return { world, pages };
+}
+const runOnce = async (world: World) => jobOf(await world.run(), "contacts");
+/** Results, charge in the table and in the ledger, and intents that are left. */
+const stateOf = (world: World) =>
+  world.rows(
+    `SELECT (SELECT count(*) FROM person_data.contact_job_result) AS rows, (SELECT billable_count FROM person_data.contact_job) AS billed,
+      (SELECT sum(records_matched) FROM person_data_ops.api_call WHERE budget = 'unlock') AS ledger,
+      (SELECT sum(records_in_doubt) FROM person_data_ops.api_call WHERE budget = 'unlock') AS in_doubt,
+      (SELECT cursor -> 'unlock' FROM person_data_ops.checkpoint) AS intent`,
+  );
+/** Charges each page, nothing the second time. */
+function perPage(total: number) {
+  const charged = new Set<number>();
+  return (_method: string, offset: number): Answer => {
+    const isNew = !charged.has(offset);
+    charged.add(offset);
+    return { total, ...(isNew ? {} : { charged: 0 }) };
+  };
+}
+
+describe("a contact job", () => {
+  test("whose count grew above the ceiling while its unlock was refused is not unlocked", async () => {
+    const odd: Odd = { count: 90, answer: () => ({ status: 409 }) };
+    const { world, pages } = await startOdd(odd, contactsOf(100));
+    odd.answer = (_method, _offset, call) => {
+      if (call === 1) {
+        odd.count = 150;
+        return { status: 409 };
+      }
+      return {};
+    };
+    expect(await runOnce(world)).toMatchObject({ status: "limited", limited_by: "unlock_ceiling" });
+    expect(pages).toEqual(["POST 0"]);
+    expect(await stateOf(world)).toEqual([
+      { rows: "0", billed: null, ledger: null, in_doubt: "0", intent: "null" },
+    ]);
+  });
+
+  test("whose pages announce more than its count is reserved and charged page by page, to the end", async () => {
+    const { world } = await startOdd({ count: 250, answer: perPage(420) }, budgetOf(350));
+    expect(await runOnce(world)).toMatchObject({ status: "limited", limited_by: "budget_month" });
+    expect((await stateOf(world))[0]).toMatchObject({ rows: "300", billed: "300", ledger: "300" });
+    world.configure(budgetOf(420));
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    expect(await stateOf(world)).toEqual([
+      { rows: "420", billed: "420", ledger: "420", in_doubt: "0", intent: "null" },
+    ]);
+    expect(
+      await world.value(
+        "SELECT string_agg(records_matched::text, ' ' ORDER BY call_number) FROM person_data_ops.api_call WHERE budget = 'unlock'",
+      ),
+    ).toBe("100 100 100 100 20");
+  });
+
+  test("is charged what its pages say after a budget, or the service, refused one", async () => {
+    const charges = [100, 80, 0];
+    const odd: Odd = {
+      count: 300,
+      answer(method, offset) {
+        if (method === "GET" && offset === 0) return { charged: 0 };
+        return offset === 100 ? { status: 403 } : { charged: charges[offset / 100] ?? 0 };
+      },
+    };
+    const { world } = await startOdd(odd, budgetOf(300));
+    expect(await runOnce(world)).toMatchObject({ status: "failed", error: { code: "forbidden" } });
+    world.configure(budgetOf(150));
+    expect(await runOnce(world)).toMatchObject({ status: "limited", limited_by: "budget_month" });
+    expect((await stateOf(world))[0]).toMatchObject({ rows: "100", intent: "null" });
+    world.configure(budgetOf(5000));
+    odd.answer = (_method, offset) => ({ charged: charges[offset / 100] ?? 0 });
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    expect(await stateOf(world)).toEqual([
+      { rows: "300", billed: "180", ledger: "180", in_doubt: "0", intent: "null" },
+    ]);
+  });
+
+  test("is charged what its page says after a lost answer, and all of its page if that says nothing", async () => {
+    const lost = new Set<number>();
+    const { world } = await startOdd(
+      {
+        count: 300,
+        answer: (method, offset) => {
+          if (offset === 0) return method === "GET" ? { charged: 0 } : { charged: 100 };
+          if (lost.has(offset)) return { charged: offset === 100 ? 80 : 0 };
+          lost.add(offset);
+          return null;
+        },
+      },
+      contactsOf(5000),
+    );
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    expect((await stateOf(world))[0]).toMatchObject({ rows: "300", billed: "280", ledger: "280" });
+  });
+
+  test("whose unlock is charged, lost and then repeated at no charge is recorded as charged for all results", async () => {
+    const { world, pages } = await startOdd(
+      { count: 500, answer: (_method, _offset, call) => (call === 1 ? null : { charged: 0 }) },
+      contactsOf(500),
+    );
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    expect(await stateOf(world)).toEqual([
+      { rows: "500", billed: "500", ledger: "500", in_doubt: "0", intent: "null" },
+    ]);
+    expect(pages.filter((page) => page.startsWith("POST"))).toEqual(["POST 0", "POST 0"]);
+  });
+});
