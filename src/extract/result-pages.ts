@@ -121,7 +121,7 @@ export async function* readPages(
       }
       offset = end;
       if (waiting[0] && waiting[0].offset !== end) await drain();
-      step = Math.min(step, page.returned);
+      step = page.returned;
     }
   } finally {
     await drain();

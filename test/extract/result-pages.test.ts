@@ -69,6 +69,17 @@ describe("pages of results", () => {
     );
   });
 
+  test("of full length are read ahead again after a short one", async () => {
+    const { read, seen } = serve(3000);
+    const oddly = async (offset: number) => {
+      const page = await read(offset);
+      return offset === 100 ? { ...page, items: page.items.slice(0, 1), returned: 1 } : page;
+    };
+    const items = await itemsOf(readPages(oddly, { from: 0, total: 3000, ahead: 4 }));
+    expect(items).toEqual(upTo(0, 3000));
+    expect(seen.calls.length).toBeLessThan(45);
+  });
+
   test("that don't advance end the reading", async () => {
     await expect(itemsOf(readPages(readNothing, { from: 100, total: 300, ahead: 3 }))).rejects.toMatchObject({
       code: "page_not_advancing",
