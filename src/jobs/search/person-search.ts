@@ -16,7 +16,7 @@ import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts"
 import { readCursor } from "../read-cursor.ts";
 import { isOver } from "../segments/member-checkpoint.ts";
 import { queryText, searchComplaints, streamOf } from "./settings.ts";
-import { noFilters, type Quota, readQuota, readSearch, searchCall } from "./search-call.ts";
+import { queryRefused, type Quota, readQuota, readSearch, searchCall } from "./search-call.ts";
 import { workOnSeveral } from "./several.ts";
 
 const { create, read } = personSearchEndpoints;
@@ -63,21 +63,19 @@ async function run(context: Context): Promise<void> {
   const searches = searchesOf(job);
   const due = searches.filter((search) => isDue(context, search));
   context.count({ records_read: searches.length, records_unchanged: searches.length - due.length });
-  if (request.fullRefresh) {
-    for (const search of searches.filter((known) => !due.includes(known))) {
-      await several.attempt(() => readAgain(context, search));
-    }
-  }
   let sent = 0;
   try {
-    await several.attempt(async () => {
-      const quota = due.length === 0 ? null : await readQuota(context);
-      for (const search of due) {
+    for (const search of request.fullRefresh ? searches.filter((known) => !due.includes(known)) : []) {
+      await several.attempt(() => readAgain(context, search));
+    }
+    const quota = due.length === 0 ? null : await readQuota(context);
+    for (const search of due) {
+      await several.attempt(async () => {
         throwIfLimited(context, search, quota, sent);
         sent += 1;
-        await several.attempt(() => make(context, search, quota));
-      }
-    });
+        await make(context, search, quota);
+      });
+    }
   } finally {
     context.count({ records_remaining: due.length - sent });
   }
@@ -120,7 +118,7 @@ async function make(context: Context, search: Search, quota: Quota | null): Prom
   const reply = await context.call(searchCall({ query, size }, drift));
   if (reply.kind === "refused") {
     context.count({ records_rejected: 1 });
-    throw noFilters(`${job.name}: the query of ${name}`);
+    throw queryRefused(`${job.name}: the query of ${name}`, reply);
   }
   if (reply.mayBeDone) log.warn({ job: job.name, search: name }, "search_possibly_made_twice");
   const found = await store(context, search, reply.value, drift, { search: name, searched_at: searchedAt });

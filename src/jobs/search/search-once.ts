@@ -8,7 +8,7 @@ import { DriftLog } from "../../schemas/drift.ts";
 import { isJsonObject } from "../../schemas/flatten.ts";
 import { personSearchEndpoints, readPids, searchChannels } from "../../schemas/person-search.ts";
 import type { JobServices } from "../services.ts";
-import { noFilters, readQuota, searchCall } from "./search-call.ts";
+import { queryRefused, readQuota, searchCall } from "./search-call.ts";
 
 export { MAX_SEARCH_SIZE as LARGEST_SIZE } from "../../schemas/person-search.ts";
 
@@ -53,7 +53,7 @@ export async function searchOnce(
       );
     }
     const reply = await call(searchCall(search, drift));
-    if (reply.kind === "refused") throw noFilters("The query");
+    if (reply.kind === "refused") throw queryRefused("The query", reply);
     const found = reply.value;
     const pids = readPids(found["results"], drift).rows.map(([, pid]) => pid);
     const erased = await suppressedPids(db, pids);

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { text } from "../../config/schema/described.ts";
 import type { JobComplaint, JobDeclaration, WrittenJob } from "../../config/schema/jobs.ts";
-import { MAX_QUERY_LENGTH } from "../../schemas/person-search.ts";
+import { MAX_QUERY_LENGTH, MAX_SEARCH_SIZE } from "../../schemas/person-search.ts";
 
 const NAME = /^[a-z][a-z0-9_]{0,62}$/;
 
@@ -27,7 +27,7 @@ export function streamOf(query: string, size: number | null = null): string {
 
 const written = z.record(
   z.string(),
-  z.object({ query: z.string(), size: z.number().nullable().default(null) }),
+  z.object({ query: z.string(), size: z.number().default(MAX_SEARCH_SIZE) }),
 );
 
 /** Problems of the names and queries of a job's searches. */

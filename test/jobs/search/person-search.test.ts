@@ -1,6 +1,8 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openHttpClient } from "../../../src/extract/http-client.ts";
 import { eraseByPid } from "./erase-by-pid.ts";
-import { configOf, jobOf, startWorld, type World } from "../world.ts";
+import { send, startService } from "../../extract/scripted-service.ts";
+import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 
 const NURSES = "nurses: { query: registered nurses in Ohio, size: 7 }";
 const configured = (searches: string, more = "") =>
@@ -137,6 +139,77 @@ describe("a person search", () => {
       status: "succeeded",
       records_unchanged: 1,
       records_sent: 1,
+    });
+  });
+
+  test("that fits the daily limit is made after a larger one that doesn't", async () => {
+    const world = await start(`teachers: { query: teachers, size: 12 }, ${NURSES}`);
+    await world.control("/daily_limit", { records: 11 });
+    expect(await runOnce(world)).toMatchObject({
+      limited_by: "quota",
+      records_sent: 1,
+      records_received: 7,
+      records_remaining: 1,
+    });
+  });
+
+  test("is made although the daily limit can't be read", async () => {
+    const world = await startWorld({
+      rows: 0,
+      people: 20_000,
+      config: configured(NURSES),
+      faults: [{ fault: "500", rate: 1, endpoint: "GET /person-search/v0/usage" }],
+    });
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_received: 7 });
+  });
+
+  test("that the service refuses for another reason isn't said to lack criteria", async () => {
+    const world = await start();
+    const service = await startService(({ method }, response) => {
+      if (method === "POST") send(response, 400, { code: "bad_request", message: "no" });
+      else send(response, 404, { code: "not_found", message: "no" });
+    });
+    onTestFinished(() => service.close());
+    world.serviceUrl = service.url;
+    expect(await runOnce(world)).toMatchObject({
+      status: "failed",
+      records_rejected: 1,
+      error: {
+        code: "request_refused",
+        message: expect.stringContaining("the service answered 400 bad_request"),
+      },
+    });
+  });
+
+  test("that a run doesn't reach is counted as remaining", async () => {
+    const world = await start();
+    await runOnce(world);
+    world.configure(configured(`${NURSES}, teachers: { query: teachers, size: 5 }`));
+    const http = openHttpClient({
+      baseUrl: world.serviceUrl,
+      readKey: async () => "revoked-key",
+      concurrency: 1,
+    });
+    onTestFinished(() => http.close());
+    const job = jobOf(await world.run({ fullRefresh: true }, { http }), "prospects");
+    expect(job).toMatchObject({
+      error: { code: "key_rejected" },
+      records_read: 2,
+      records_unchanged: 1,
+      records_remaining: 1,
+    });
+    expect(unaccountedRows(job)).toBe(0);
+  });
+
+  test("is configured once per text and size, the default one included", async () => {
+    const world = await start("one: { query: nurses }, two: { query: nurses, size: 100 }");
+    await expect(world.config()).rejects.toMatchObject({
+      problems: [
+        expect.objectContaining({
+          path: "jobs.prospects.searches.two",
+          message: "is the same search as one",
+        }),
+      ],
     });
   });
 
