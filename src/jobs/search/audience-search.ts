@@ -6,10 +6,11 @@ import { jobSettings } from "../../config/schema/jobs.ts";
 import { settings } from "../../config/schema/settings.ts";
 import { duration } from "../../config/schema/values.ts";
 import { StopJobError } from "../../errors.ts";
-import { readEnvelope } from "../../extract/free-call.ts";
+import { type FreeCall, readEnvelope } from "../../extract/free-call.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
 import { countOf, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
 import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
 import { readCursor } from "../read-cursor.ts";
 import { isOver } from "../segments/member-checkpoint.ts";
@@ -155,7 +156,7 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
   const drift = new DriftLog(submit.name);
   const cursor = audienceCursor.parse({ search: name, submitted_at: instantAt(clock.now()) });
   await context.commit({ checkpoints: [{ stream, cursor }] });
-  const reply = await context.call({
+  const call: FreeCall<JsonObject> = {
     endpoint: submit.name,
     method: submit.method,
     path: submit.path,
@@ -167,6 +168,12 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
       const body = readEnvelope(bytes, drift);
       return typeof body?.["segment_id"] === "string" && body["segment_id"] !== "" ? body : null;
     },
+  };
+  const reply = await context.call(call).catch(async (error: unknown) => {
+    // Refused, so that nothing was submitted.
+    const isRefused = error instanceof StopJobError && error.code !== "no_answer";
+    if (isRefused) await context.commit({ checkpoints: [{ stream, cursor: before }] });
+    throw error;
   });
   if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
   const id = String(reply.value["segment_id"]).toLowerCase();

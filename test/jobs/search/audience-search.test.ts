@@ -175,7 +175,9 @@ describe("an audience search", () => {
         ),
       },
     });
+    expect(await world.value("SELECT count(*) FROM person_data_ops.checkpoint")).toBe("0");
     expect((await world.run({}, { http: openClient("user-key") })).status).toBe("succeeded");
+    expect(world.notes.join("\n")).not.toContain("twice");
   });
 
   test("whose submit was lost is submitted once more, which is reported", async () => {
@@ -309,6 +311,28 @@ describe("an unlock", () => {
     });
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
     expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1, 409: 3 });
+  });
+
+  test("of a search made again after refresh_after charges only people who weren't unlocked before", async () => {
+    const config = audiencesOf(
+      `nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`,
+      ", refresh_after: 7d",
+    );
+    const world = await startAudience("never", { config });
+    await runAudiences(world);
+    const members = await storedMembers(world);
+    expect(await runAudiences(world)).toMatchObject({ records_unchanged: 1 });
+    await world.rows(
+      `UPDATE person_data_ops.checkpoint SET cursor = jsonb_set(cursor, '{submitted_at}', '"2020-01-01T00:00:00Z"')`,
+    );
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded", records_sent: 1 });
+    expect((await searchesOfService(world)).map(({ billable }) => billable)).toEqual([members.length, 0]);
+    expect(await budgetUse(world)).toBe(String(members.length));
+    expect(
+      await world.rows(
+        "SELECT count(*) AS rows, count(DISTINCT segment_id) AS audiences FROM person_data.audience_search_member",
+      ),
+    ).toEqual([{ rows: String(2 * members.length), audiences: "2" }]);
   });
 
   test("added later applies to the finished audience", async () => {
