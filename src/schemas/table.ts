@@ -24,7 +24,7 @@ export interface NamesPeople {
   readonly emails?: readonly string[];
   /** True if the row belongs to the input row of its `source` and `source_key` and is removed with it. */
   readonly isOfInputRow?: true;
-  /** JSON columns with PIDs as values; rows with an erased PID are removed. */
+  /** JSON columns with PIDs or addresses as values; rows with an erased one are removed. */
   readonly mentions?: readonly string[];
   /** Columns with the PID of another person: set to null, the row stays. */
   readonly clears?: readonly string[];

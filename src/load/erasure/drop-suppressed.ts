@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Table } from "../../schemas/table.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { SuppressedSql } from "./suppressed-sql.ts";
+import { mentionsAny, type SuppressedSql } from "./suppressed-sql.ts";
 
 /**
  * Deletes rows that name erased people from the staging table of a declared table;
@@ -26,11 +26,7 @@ export async function dropSuppressed(
   const tests: RawBuilder<unknown>[] = [
     ...own(people.pids).map((column) => suppressed.pid(column)),
     ...own(people.emails).map((column) => suppressed.email(column)),
-    ...own(people.mentions).map(
-      (column) => sql`EXISTS (
-        SELECT FROM jsonb_path_query(${sql.raw(column)}::jsonb, 'strict $.** ? (@.type() == "string" && @ starts with "p-")') AS v(value)
-        WHERE ${suppressed.pid("(v.value #>> '{}')")})`,
-    ),
+    ...own(people.mentions).map((column) => mentionsAny(column, suppressed)),
     ...(people.isOfInputRow && columns.includes("source") && columns.includes("source_key")
       ? [suppressed.anySourceKey("source", "source_key")]
       : []),

@@ -2,6 +2,7 @@ import type { Db } from "../db/db.ts";
 import { findRows } from "../inputs/postgres-database.ts";
 import { sql } from "kysely";
 import type { FoundPeople, Identifiers, RowKey } from "./people.ts";
+import { namingTables } from "./naming-tables.ts";
 import type { NamingRow } from "../inputs/foreign-database.ts";
 import { normalizedEmail } from "./subject-hash.ts";
 import { raw } from "../inputs/input.ts";
@@ -17,7 +18,7 @@ import {
   stagePeople,
 } from "./people-tables.ts";
 import type { Session } from "../db/session.ts";
-import { normalizedAddress } from "./suppressed-sql.ts";
+import { mentionsAny, normalizedAddress } from "./suppressed-sql.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 
 /** An input, and its search for rows that name people. */
@@ -111,6 +112,17 @@ async function followStaged(session: Session, names: SchemaNames, sparesOthers: 
     session,
     sql`SELECT service_pid FROM ${table("person_email")} WHERE ${isStagedEmail("email_address")}`,
   );
+  for (const { table: mentioning, people } of namingTables) {
+    for (const column of people.mentions ?? []) {
+      const isNamed = mentionsAny(column, { pid: () => sql`false`, email: isStagedEmail });
+      for (const pid of people.pids ?? []) {
+        added += await addPids(
+          session,
+          sql`SELECT ${sql.id(pid)} FROM ${table(mentioning.name)} WHERE ${isNamed}`,
+        );
+      }
+    }
+  }
   if (sparesOthers) await sparePids(session, names);
   await addAliases(session, names);
   if (sparesOthers) await sparePids(session, names);

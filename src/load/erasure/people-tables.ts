@@ -4,7 +4,7 @@ import type { Identifiers, RowKey } from "./people.ts";
 import type { NamingTable } from "./naming-tables.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { normalizedAddress } from "./suppressed-sql.ts";
+import { mentionsAny, normalizedAddress } from "./suppressed-sql.ts";
 
 /** Fills temporary tables of this transaction with identifiers: `erased_pid`, `erased_email`, `erased_row`. */
 export async function stagePeople(session: Session, people: Identifiers): Promise<void> {
@@ -81,10 +81,8 @@ export function namesStaged({ people }: NamingTable): RawBuilder<unknown> {
     ...(people.isOfInputRow
       ? [sql`(t.source, t.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row)`]
       : []),
-    ...(people.mentions ?? []).map(
-      (name) =>
-        sql`EXISTS (SELECT FROM pg_temp.erased_pid AS e
-          WHERE strpos(${sql.raw(at(name))}::text, to_json(e.pid)::text) > 0)`,
+    ...(people.mentions ?? []).map((name) =>
+      mentionsAny(at(name), { pid: isStagedPid, email: isStagedEmail }),
     ),
   ];
   return tests.length === 0 ? sql`false` : sql`(${sql.join(tests, sql` OR `)})`;

@@ -31,6 +31,15 @@ export function normalizedAddress(expression: string): string {
   return `translate(${trimmed}, '${CAPITALS}', '${CAPITALS.toLowerCase()}')`;
 }
 
+/** Condition for a JSON column with a string, at any depth, that is a PID or an address as tested. */
+export function mentionsAny(column: string, is: Pick<SuppressedSql, "pid" | "email">): RawBuilder<unknown> {
+  const value = "(v.value #>> '{}')";
+  return sql`EXISTS (
+    SELECT FROM jsonb_path_query(${sql.raw(column)}::jsonb,
+      'strict $.** ? (@.type() == "string" && (@ starts with "p-" || @ like_regex "@"))') AS v(value)
+    WHERE ${is.pid(value)} OR ${is.email(value)})`;
+}
+
 /** SQL conditions for identifiers of erased people; false for null. */
 export interface SuppressedSql {
   pid(expression: string): RawBuilder<unknown>;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { RunRequest } from "../../../src/jobs/services.ts";
+import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { configOf, jobOf, startWorld, type World } from "../world.ts";
 import { callsOf } from "./audience-world.ts";
 import { eraseByPid } from "./erase-by-pid.ts";
@@ -188,6 +189,26 @@ describe("a contact job", () => {
     const world = await startContacts(contactsOf("never", `[${other}, ${ID}]`));
     expect(await runOnce(world)).toMatchObject({ status: "failed", error: { code: "search_gone" } });
     expect(await world.value("SELECT string_agg(job_id, ',') FROM person_data.contact_job")).toBe(ID);
+  });
+
+  test("leaves out whose address was erased", async () => {
+    const world = await startContacts(contactsOf("never"));
+    await runOnce(world);
+    const elsewhere = await startContacts();
+    await runOnce(elsewhere);
+    const [{ service_pid: pid = null, email = null } = {}] = await elsewhere.rows(
+      `SELECT service_pid, upper(jacket -> 'personal_emails' -> 0 ->> 'email_address') AS email
+       FROM person_data.contact_job_result ORDER BY 2 NULLS LAST LIMIT 1`,
+    );
+    const services = await world.services();
+    const { found } = await planErasure(services, { pids: [], emails: [email ?? ""], rows: [] });
+    await erasePeople(services, found);
+    world.configure(contactsOf());
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    const people = "SELECT count(*) FROM person_data.contact_job_result WHERE service_pid = ";
+    expect(await elsewhere.value(`${people} '${pid}'`)).toBe("1");
+    expect(await world.value(`${people} '${pid}'`)).toBe("0");
+    expect(await world.value("SELECT count(*) > 300 FROM person_data.contact_job_result")).toBe("t");
   });
 
   test("leaves out who was erased, and whose jacket names them", async () => {

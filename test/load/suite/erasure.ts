@@ -83,6 +83,20 @@ export function describeErasure(getContext: GetContext): void {
       ]);
     });
 
+    test("finds by address a person who is known only from a contact job", async () => {
+      const context = getContext();
+      await makeCouple(context);
+      await context.sql(`INSERT INTO person_data.contact_job_result (job_id, position, service_pid, jacket, _synced_at, _run_id) VALUES
+          ('j-1', 0, 'p-dee', '{"personal_emails": [{"email_address": "Dee@Home.example"}]}', '2020-01-01', ''),
+          ('j-1', 1, 'p-eve', '{"personal_email": "xdee@home.example"}', '2020-01-01', '');
+        INSERT INTO person_data.audience_search_member (segment_id, service_pid, position, _synced_at, _run_id) VALUES
+          ('g-1', 'p-dee', 0, '2020-01-01', '')`);
+      const { people: found, removed } = await erase(context, { emails: ["dee@home.example "] });
+      expect(found).toEqual({ pids: ["p-dee"], emails: ["dee@home.example"], rows: [] });
+      expect(removed).toEqual({ contact_job_result: 1, audience_search_member: 1 });
+      expect(await findTraces(context, ["p-dee", '"dee@home'])).toEqual([]);
+    });
+
     test("leaves rows of others that don't name the person, and lets them change", async () => {
       const context = getContext();
       await makeCouple(context);
