@@ -223,14 +223,35 @@ function jobEnd(code: string, { endpoint, recordsSent = 0 }: FreeCall<unknown>, 
     : jobStopped(code, endpoint, tried);
 }
 
+/** Errors after attempts that may have been executed. */
+const inDoubt = new WeakSet();
+
+/** True for an error of a call of which an attempt without an answer may have been executed. */
+export function mayBeDone(error: unknown): boolean {
+  return typeof error === "object" && error !== null && inDoubt.has(error);
+}
+
 /**
  * Makes a free call, and retries it if that may help. Throws LimitReachedError, StopJobError or StopRunError, or the
  * signal's reason if aborted.
  */
 export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
+  const doubt = { isUncertain: false };
+  try {
+    return await callUntilDecided(options, call, doubt);
+  } catch (error) {
+    if (doubt.isUncertain && typeof error === "object" && error !== null) inDoubt.add(error);
+    throw error;
+  }
+}
+
+async function callUntilDecided<T>(
+  options: FreeCallOptions,
+  call: FreeCall<T>,
+  doubt: { isUncertain: boolean },
+): Promise<FreeReply<T>> {
   const { http, limiter, clock, log, signal, random } = options;
   let refusals = 0;
-  let uncertain = false;
   let tries = 0;
   for (let attempt = 1; ; attempt++) {
     const tried = await tryOnce(options, call);
@@ -239,20 +260,20 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
     const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
     if (isRefusal) refusals += 1;
     else tries += 1;
-    const doubts = call.isOnce ? (uncertain ? 1 : 0) : null;
+    const doubts = call.isOnce ? (doubt.isUncertain ? 1 : 0) : null;
     const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, doubts, random: random() });
     const giveUp = limiter.report(call.endpoint, reportOf(outcome, tried, decision));
     if (outcome.kind === "answer" && value !== null) {
       const { answeredAt, apiRequestId } = tried;
-      return { kind: "answer", value, answeredAt, apiRequestId, mayBeDone: uncertain };
+      return { kind: "answer", value, answeredAt, apiRequestId, mayBeDone: doubt.isUncertain };
     }
     if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
       const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
       const stop = jobEnd(code, call, tried);
-      return { kind: "refused", status: outcome.status, error, stop, mayBeDone: uncertain };
+      return { kind: "refused", status: outcome.status, error, stop, mayBeDone: doubt.isUncertain };
     }
+    doubt.isUncertain ||= isUncertain(tried);
     if (giveUp) throw giveUp;
-    uncertain ||= isUncertain(tried);
     log.debug({ endpoint: call.endpoint, cause, attempt, action: decision.action }, "call_failed");
     if (decision.action === "renew_key") {
       const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, call.asUser));

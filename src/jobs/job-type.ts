@@ -39,6 +39,8 @@ export interface JobCheckpoints<J extends JobConfig = JobConfig> {
   /** Meaning of a cursor. */
   readonly meaning: string;
   readonly cursor: z.ZodObject;
+  /** Keys that are about the value of another one, and are forgotten when users change that. */
+  readonly about?: { readonly key: string; readonly keys: readonly string[] };
   /** Example of a cursor that users can set. */
   readonly example: object;
   /** Known streams of a job. */

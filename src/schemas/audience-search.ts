@@ -1,11 +1,10 @@
 import { z } from "zod";
-import type { Cell } from "./convert.ts";
 import { jsonType } from "./convert.ts";
 import { coverageReaderOf, type TableRows, withNested } from "./coverage.ts";
 import type { DriftLog } from "./drift.ts";
 import { boolean, type Fields, integer, json, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
-import { readPids, searchQuery } from "./person-search.ts";
+import { searchQuery } from "./person-search.ts";
 import type { ListDeclaration } from "./record.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";
 
@@ -102,6 +101,7 @@ export const audienceSearch: Table = table("audience_search", {
       "none",
       "When the results were unlocked, as the service reports it.",
     ),
+    column("members_stored_at", "timestamptz", "none", "When all members were last stored; null until then."),
   ],
   hasExtra: true,
 });
@@ -177,7 +177,7 @@ function nestedObject(value: unknown, path: string, drift: DriftLog): JsonObject
 /** Flattens a job (section 2.5) to rows of its tables; those of the statistics only if it has any. */
 export function flattenAudienceSearch(
   sent: JsonObject,
-  named: { readonly search_name: string; readonly query: string; readonly unlocked_at: Cell },
+  named: { readonly search_name: string; readonly query: string },
   drift: DriftLog,
 ): readonly TableRows[] {
   const { error: sentError, stats: sentStats, [UNSTORED.job]: _, ...rest } = sent;
@@ -202,16 +202,7 @@ export function flattenAudienceSearch(
   return [
     {
       table: "audience_search",
-      columns: [
-        "segment_id",
-        "search_name",
-        "query",
-        ...names,
-        "error_code",
-        "error_message",
-        "unlocked_at",
-        "_extra",
-      ],
+      columns: ["segment_id", "search_name", "query", ...names, "error_code", "error_message", "_extra"],
       rows: [
         [
           id,
@@ -219,7 +210,6 @@ export function flattenAudienceSearch(
           named.query,
           ...cells,
           ...failed.cells.map((cell) => cell ?? null),
-          named.unlocked_at,
           extraCell(extra),
         ],
       ],
@@ -243,21 +233,4 @@ export function flattenAudienceSearch(
         ]
       : []),
   ];
-}
-
-/** Flattens the PIDs of a page (section 2.6); one that is listed twice is one member. @param offset position of the first */
-export function flattenAudienceMembers(
-  pids: unknown,
-  page: { readonly segmentId: string; readonly offset: number },
-  drift: DriftLog,
-): TableRows {
-  const positions = new Map<string, string>();
-  for (const [position, pid] of readPids(pids, drift, "pids").rows) {
-    if (!positions.has(pid)) positions.set(pid, String(page.offset + Number(position)));
-  }
-  return {
-    table: "audience_search_member",
-    columns: ["segment_id", "service_pid", "position"],
-    rows: [...positions].map(([pid, position]) => [page.segmentId, pid, position]),
-  };
 }

@@ -348,8 +348,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a submit that may have been carried out is reported",
     file: "src/jobs/search/audience-search.ts",
-    from: "if (reply.mayBeDone || before?.segment_id === null) {",
-    to: "if (before?.segment_id === null) {",
+    from: "if (reply.mayBeDone || before?.is_pending) {",
+    to: "if (before?.is_pending) {",
     tests: ofUnlocks,
     named: "whose submit was lost",
   },

@@ -3,6 +3,7 @@ import { systemClock } from "../../clock.ts";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError, StopJobError } from "../../errors.ts";
 import { agree } from "../../jobs/agree.ts";
+import { adviceFor } from "../../advice.ts";
 import { exitCodeOf, runJobs } from "../../jobs/run.ts";
 import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-report.ts";
 import { wholeInput } from "../../jobs/shard.ts";
@@ -165,16 +166,21 @@ function renderShares(shares: readonly AudienceShare[], widthColumns: number | n
   );
 }
 
+/** Reason why an audience can't be unlocked. */
+function notReady({ job, segment_id: id, status }: AudienceReport): string {
+  if (id === null) return `was not submitted yet, so there is nothing to unlock. Run ${job} first.`;
+  if (status === "completed")
+    return "has no total_count, so an unlock could cost anything. Nothing was unlocked.";
+  return `is not completed (${status ?? "submitted"}), so there is nothing to unlock. Run ${job} first.`;
+}
+
 async function unlock(context: Context, name: string, flags: UnlockFlags): Promise<Outcome> {
   const { ask, log, progress, stop } = context;
   const { config, db, audiences } = await open(context);
   const audience = findAudience(audiences, name);
   const { job, search, most_billable: most, results_unlocked: isUnlocked } = audience;
   if (audience.status !== "completed" || most === null) {
-    throw new StopJobError(
-      "audience_unfinished",
-      `${job}/${search} is not completed (${audience.status ?? "not submitted"}), so there is nothing to unlock. Run ${job} first.`,
-    );
+    throw new StopJobError("audience_unfinished", `${job}/${search} ${notReady(audience)}`);
   }
   const ceiling = flags.maxBillable ?? most;
   const confirm = ask ? async (question: string) => isYes(await ask(`${question} [y/N] `)) : null;
@@ -213,10 +219,22 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
     },
   );
   const after = findAudience(await reportAudiences(config, db), `${job}/${search}`);
-  const [{ error, status } = { status: "failed" as const }] = report.jobs;
+  const [{ error, status, limited_by: limitedBy } = { status: "failed" as const }] = report.jobs;
+  // The user asked for the unlock itself, so that a limit of their own is a reason, too.
+  const limited =
+    limitedBy && !error
+      ? `${job}/${search} ${after.results_unlocked ? "is unlocked, but not all members are stored" : "was not unlocked"}: ` +
+        `${adviceFor(limitedBy).means} ${adviceFor(limitedBy).next}`
+      : null;
+  const message = error?.message ?? limited;
   return {
-    document: { ...after, status: after.status, run_status: status, ...(error ? { error } : {}) },
-    text: error ? `✗ ${error.message}` : describe(after),
-    exitCode: exitCodeOf(report, stop.received()),
+    document: {
+      ...after,
+      run_status: status,
+      ...(limitedBy ? { limited_by: limitedBy } : {}),
+      ...(error ? { error } : {}),
+    },
+    text: message ? `✗ ${message}` : describe(after),
+    exitCode: limitedBy ? 3 : exitCodeOf(report, stop.received()),
   };
 }

@@ -78,7 +78,10 @@ export async function givenCheckpoint(
   const known = Object.keys(kind.cursor.shape);
   const unknown = Object.keys(given).filter((key) => !known.includes(key));
   const stored = (await readCheckpoints(db, job.name)).find((found) => found.stream === stream)?.cursor;
-  const before = Object.entries(typeof stored === "object" ? (stored ?? {}) : {});
+  const all = Object.entries(typeof stored === "object" ? (stored ?? {}) : {});
+  const { key: about, keys: forgotten } = kind.about ?? { key: "", keys: [] };
+  const isOther = new Map(Object.entries(given)).get(about) !== new Map(all).get(about);
+  const before = all.filter(([key]) => !isOther || !(Object.hasOwn(given, about) && forgotten.includes(key)));
   // Times of feeds come from the service, whose clock may differ; `value` comes from a row.
   const times = before.map(([key, value]) => (key === "value" ? 0 : timeOf(value)));
   const latestMs = Math.max(clock.now(), ...times);

@@ -10,7 +10,9 @@ export const audienceCursor = z.object({
   /** Name of the search in the configuration. */
   search: z.string("must be the name of a search"),
   submitted_at: cursorInstant,
-  /** Null while a submit has no answer. */
+  /** True while a submit has no answer; the rest is about the search before it. */
+  is_pending: z.boolean("must be true or false").default(false),
+  /** Null before the first answer. */
   segment_id: z.string("must be the ID of a segment").nullable().default(null),
   /** Last state; null before the first reading. */
   status: z.string("must be a state").nullable().default(null),
@@ -19,8 +21,8 @@ export const audienceCursor = z.object({
   unlock: unlockIntent.nullable().default(null),
   /** Position of the reading of the members; null if none is under way. */
   pages: z.object({ offset: count(), total: count(), suppressed: count() }).nullable().default(null),
-  /** True once all members are stored. */
-  is_stored: z.boolean("must be true or false").default(false),
+  /** Newest segment whose members are all stored. */
+  stored_segment_id: z.string("must be the ID of a segment").nullable().default(null),
 });
 
 /** Parsed {@link audienceCursor}. */

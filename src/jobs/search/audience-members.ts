@@ -1,16 +1,15 @@
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { readPages, type ResultPage, resultsCall } from "../../extract/result-pages.ts";
 import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
-import { countAudience } from "../../load/feeds/search-results.ts";
+import { countListed } from "../../load/feeds/search-results.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
-import { countOf } from "../../schemas/convert.ts";
+import { countOf, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { readPids } from "../../schemas/person-search.ts";
 import type { FeedContext } from "../feed-type.ts";
-import { readState, store, type SubmittedAudience } from "./audience.ts";
+import { isStored, store, type SubmittedAudience } from "./audience.ts";
 import { checkCeiling, newIntent, reserveIntent, type UnlockIntent } from "./unlock.ts";
-import type { Deadline } from "./wait.ts";
 
 const { unlock, results } = audienceSearchEndpoints;
 
@@ -21,14 +20,13 @@ const MAX_READINGS = 3;
 
 /**
  * Unlocks the members of a completed search if that is allowed. Returns the first page if it was answered, null if the
- * members were unlocked before, and `locked` if they stay locked.
+ * members were unlocked before, `locked` if they stay locked, and `busy` if the service refuses it at the moment.
  */
 export async function unlockMembers(
   context: FeedContext,
   audience: SubmittedAudience,
   body: JsonObject,
-  deadline: Deadline,
-): Promise<ResultPage | null | "locked"> {
+): Promise<ResultPage | null | "locked" | "busy"> {
   const { cursor, unlock: wanted } = audience;
   const total = countOf(body["total_count"]);
   if (body["results_unlocked"] === true) {
@@ -37,11 +35,16 @@ export async function unlockMembers(
   }
   if (wanted === null || total === 0) {
     await settle(context, audience, null);
-    if (total === 0) await store(context, audience, { cursor: { is_stored: true } });
+    if (total === 0 && !isStored(cursor)) {
+      await store(context, audience, {
+        upserts: [storedRow(context, audience)],
+        cursor: { stored_segment_id: cursor.segment_id },
+      });
+    }
     return "locked";
   }
   const intent = await prepare(context, audience, body, wanted);
-  return send(context, audience, intent, deadline);
+  return send(context, audience, intent);
 }
 
 /** Records what the unlock under way was billed, if there is one. */
@@ -101,56 +104,52 @@ async function send(
   context: FeedContext,
   audience: SubmittedAudience,
   intent: UnlockIntent,
-  deadline: Deadline,
-): Promise<ResultPage | null> {
+): Promise<ResultPage | "busy"> {
   const { job, log } = context;
   const { name, cursor } = audience;
-  for (;;) {
-    const call = resultsCall(
-      unlock,
-      { id: cursor.segment_id, list: "pids", offset: 0 },
-      new DriftLog(unlock.name),
-    );
-    const reply = await context.call({ ...call, asUser: true, expects: [402, 404, 409] });
-    if (reply.kind === "answer") {
-      const billed = reply.value.billableCount ?? intent.records;
-      await store(context, audience, {
-        upserts: [unlockedRow(audience, billed, reply.value.unlockedAt)],
-        settled: { callId: intent.call_id, billed },
-        cursor: { unlock: null, pages: { offset: 0, total: reply.value.total, suppressed: 0 } },
-      });
-      log.info({ job: job.name, search: name, billable_count: billed }, "audience_unlocked");
-      return reply.value;
-    }
-    if (reply.status !== 409) {
-      await settle(context, audience, null);
-      if (reply.status === 402) {
-        throw new LimitReachedError(
-          "credits",
-          `${job.name}: the plan doesn't cover the ${intent.records} records of ${name} (402). Nothing was unlocked; run again when ` +
-            "there are new credits.",
-        );
-      }
-      throw new StopJobError(
-        "search_gone",
-        `${job.name}: ${unlock.name}: the service has no search ${cursor.segment_id} (404).`,
-      );
-    }
-    // Not finished, or another unlock is in progress.
-    await deadline.pause([name]);
-    const body = await readState(context, audience);
-    if (body?.["results_unlocked"] === true) {
-      await settle(context, audience, countOf(body["billable_count"]) ?? intent.records);
-      return null;
-    }
+  const call = resultsCall(
+    unlock,
+    { id: cursor.segment_id, list: "pids", offset: 0 },
+    new DriftLog(unlock.name),
+  );
+  const reply = await context.call({ ...call, asUser: true, expects: [402, 404, 409] });
+  if (reply.kind === "answer") {
+    const billed = reply.value.billableCount ?? intent.records;
+    await store(context, audience, {
+      upserts: [unlockedRow(cursor.segment_id, { ...reply.value, billableCount: billed })],
+      settled: { callId: intent.call_id, billed },
+      cursor: { unlock: null, pages: { offset: 0, total: reply.value.total, suppressed: 0 } },
+    });
+    log.info({ job: job.name, search: name, billable_count: billed }, "audience_unlocked");
+    return reply.value;
   }
+  // Not finished, or another unlock is in progress: the state is read again first.
+  if (reply.status === 409) return "busy";
+  await settle(context, audience, null);
+  if (reply.status === 402) {
+    throw new LimitReachedError(
+      "credits",
+      `${job.name}: the plan doesn't cover the ${intent.records} records of ${name} (402). Nothing was unlocked; run again when ` +
+        "there are new credits.",
+    );
+  }
+  throw new StopJobError(
+    "search_gone",
+    `${job.name}: ${unlock.name}: the service has no search ${cursor.segment_id} (404).`,
+  );
 }
 
-function unlockedRow({ cursor }: SubmittedAudience, billed: number, unlockedAt: string | null): FeedUpsert {
+/** Facts of the unlock, as far as a page has them. */
+function unlockedRow(id: string, { billableCount, unlockedAt }: ResultPage): FeedUpsert {
+  const facts = {
+    results_unlocked: "true",
+    ...(billableCount === null ? {} : { billable_count: String(billableCount) }),
+    ...(unlockedAt === null ? {} : { unlocked_at: unlockedAt }),
+  };
   return {
     table: "audience_search",
-    columns: ["segment_id", "billable_count", "results_unlocked", "unlocked_at"],
-    rows: [[cursor.segment_id, String(billed), "true", unlockedAt]],
+    columns: ["segment_id", ...Object.keys(facts)],
+    rows: [[id, ...Object.values(facts)]],
   };
 }
 
@@ -162,17 +161,22 @@ export async function readMembers(
 ): Promise<void> {
   const { job, log, request } = context;
   const { name } = audience;
-  if (audience.cursor.is_stored && !request.fullRefresh) return;
-  if (request.fullRefresh) await restart(context, audience);
+  const { cursor } = audience;
+  if (isStored(cursor) && cursor.pages === null && !request.fullRefresh) return;
+  if (request.fullRefresh || (cursor.pages?.offset ?? 0) === 0) await restart(context, audience);
   let before: number | null = null;
   for (let reading = 1; ; reading++) {
     const isSteady = await readAll(context, audience, reading === 1 ? first : null);
-    const members = await context.outage.outlast(() => countAudience(context.db, audience.cursor.segment_id));
+    const members = await context.outage.outlast(() => countListed(context.db, job.name, cursor.segment_id));
     const { total = 0, suppressed = 0 } = audience.cursor.pages ?? {};
     const listed = members + suppressed;
     // A list with duplicates has fewer people than its total; a second reading shows the same.
     if (isSteady && (listed === total || listed === before)) {
-      await store(context, audience, { cursor: { pages: null, is_stored: true } });
+      await store(context, audience, {
+        upserts: [storedRow(context, audience)],
+        reading: { at: "end" },
+        cursor: { pages: null, stored_segment_id: cursor.segment_id },
+      });
       log.info({ job: job.name, search: name, members, total }, "audience_stored");
       return;
     }
@@ -187,13 +191,19 @@ export async function readMembers(
   }
 }
 
-/** Forgets the members, in order to read all again. */
+/** Starts to read all members. Stored ones are kept until the end, when those that weren't listed are deleted. */
 async function restart(context: FeedContext, audience: SubmittedAudience): Promise<void> {
   const pages = { offset: 0, total: 0, suppressed: 0 };
-  await store(context, audience, {
-    cleared: audience.cursor.segment_id,
-    cursor: { pages, is_stored: false },
-  });
+  await store(context, audience, { reading: { at: "start" }, cursor: { pages } });
+}
+
+/** Marks an audience as stored. */
+function storedRow({ clock }: FeedContext, { cursor }: SubmittedAudience): FeedUpsert {
+  return {
+    table: "audience_search",
+    columns: ["segment_id", "members_stored_at"],
+    rows: [[cursor.segment_id, instantAt(clock.now())]],
+  };
 }
 
 /** Reads the pages that are left. Returns false if their total changed under way. */
@@ -206,12 +216,21 @@ async function readAll(
   const id = audience.cursor.segment_id;
   let { offset, total, suppressed } = audience.cursor.pages ?? { offset: 0, total: 0, suppressed: 0 };
   let drift = new DriftLog(results.name);
+  // All pages were stored before.
+  if (total > 0 && offset >= total) return true;
   let taken: ResultPage[] = [];
   const commit = async () => {
-    const upsert = membersOf(id, taken, drift);
+    const members = taken.flatMap((page) => membersOf(page, drift));
+    const rows: FeedUpsert = {
+      table: "audience_search_member",
+      columns: ["segment_id", "service_pid", "position"],
+      rows: members.map(({ pid, position }) => [id, pid, position]),
+    };
+    const upserts = [rows, ...taken.slice(-1).map((page) => unlockedRow(id, page))];
     const received = taken.reduce((sum, { items }) => sum + items.length, 0);
     const pages = { offset, total, suppressed };
-    suppressed += await store(context, audience, { upserts: [upsert], drift, cursor: { pages }, received });
+    const reading = { at: "page", pids: members.map(({ pid }) => pid) } as const;
+    suppressed += await store(context, audience, { upserts, reading, drift, cursor: { pages }, received });
     progress.advance(job.name, received);
     taken = [];
     drift = new DriftLog(results.name);
@@ -245,16 +264,10 @@ async function readAll(
   return true;
 }
 
-function membersOf(id: string, pages: readonly ResultPage[], drift: DriftLog): FeedUpsert {
-  return {
-    table: "audience_search_member",
-    columns: ["segment_id", "service_pid", "position"],
-    rows: pages.flatMap(({ items, offset }) =>
-      readPids(items, drift, "pids").rows.map(([position, pid]) => [
-        id,
-        pid,
-        String(offset + Number(position)),
-      ]),
-    ),
-  };
+/** PIDs of a page with their positions. */
+function membersOf({ items, offset }: ResultPage, drift: DriftLog) {
+  return readPids(items, drift, "pids").rows.map(([position, pid]) => ({
+    pid,
+    position: String(offset + Number(position)),
+  }));
 }

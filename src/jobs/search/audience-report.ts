@@ -76,7 +76,7 @@ function factsOf(found: StoredAudience | null) {
   };
 }
 
-/** Configuration with one search of one job, to be unlocked up to a ceiling. */
+/** Configuration with one search of one job, to be unlocked up to a ceiling, and not submitted again. */
 export function withUnlock<C extends Pick<Config, "jobs">>(
   config: C,
   { job: name, search }: Pick<AudienceReport, "job" | "search">,
@@ -86,7 +86,7 @@ export function withUnlock<C extends Pick<Config, "jobs">>(
     const job = configured.name === name ? audienceJobOf(configured) : null;
     const wanted = job?.searches[search];
     return job && wanted
-      ? { ...job, searches: { [search]: { ...wanted, unlock: { maxBillable } } } }
+      ? { ...job, searches: { [search]: { ...wanted, unlock: { maxBillable } } }, refreshAfterMs: null }
       : configured;
   });
   return { ...config, jobs };

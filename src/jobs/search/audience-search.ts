@@ -5,8 +5,8 @@ import type { JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { settings } from "../../config/schema/settings.ts";
 import { duration } from "../../config/schema/values.ts";
-import { StopJobError } from "../../errors.ts";
-import { type FreeCall, readEnvelope } from "../../extract/free-call.ts";
+import { LimitReachedError, StopJobError } from "../../errors.ts";
+import { type FreeCall, mayBeDone, readEnvelope } from "../../extract/free-call.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
 import { countOf, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
@@ -14,13 +14,13 @@ import type { JsonObject } from "../../schemas/flatten.ts";
 import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
 import { readCursor } from "../read-cursor.ts";
 import { isOver } from "../segments/member-checkpoint.ts";
-import { type Audience, isFinished, readState, store, type SubmittedAudience } from "./audience.ts";
+import { type Audience, isFinished, isStored, readState, store, type SubmittedAudience } from "./audience.ts";
 import { type AudienceCursor, audienceCursor } from "./audience-cursor.ts";
 import { readMembers, unlockMembers } from "./audience-members.ts";
 import { queryText, searchComplaints, streamOf } from "./settings.ts";
 import { workOnSeveral } from "./several.ts";
 import { unlockSetting } from "./unlock.ts";
-import { type Deadline, startDeadline } from "./wait.ts";
+import { startDeadline } from "./wait.ts";
 
 const { submit } = audienceSearchEndpoints;
 
@@ -58,8 +58,18 @@ async function run(context: Context): Promise<void> {
   const deadline = startDeadline(context, job.deadlineMs);
   let open: SubmittedAudience[] = [];
   let unchanged = 0;
+  const limited = new Set<Audience>();
+  const attempt = (audience: Audience, work: () => Promise<void>) =>
+    several.attempt(async () => {
+      try {
+        await work();
+      } catch (error) {
+        if (error instanceof LimitReachedError) limited.add(audience);
+        throw error;
+      }
+    });
   for (const audience of audiences) {
-    await several.attempt(async () => {
+    await attempt(audience, async () => {
       if (isToSubmit(context, audience)) await submitSearch(context, audience);
       if (isSubmitted(audience) && isOpen(context.request.fullRefresh, audience)) open.push(audience);
       else {
@@ -75,17 +85,17 @@ async function run(context: Context): Promise<void> {
         const unfinished: SubmittedAudience[] = [];
         for (const audience of open) {
           const work = async () => {
-            if (!(await advance(context, audience, deadline))) unfinished.push(audience);
+            if (!(await advance(context, audience))) unfinished.push(audience);
           };
-          await several.attempt(work);
+          await attempt(audience, work);
         }
         open = unfinished;
         if (open.length > 0) await deadline.pause(open.map(({ name }) => name));
       }
     });
   } finally {
-    const sent = audiences.length - unchanged - open.length;
-    context.count({ records_sent: sent, records_remaining: open.length });
+    const remaining = new Set([...limited, ...open]).size;
+    context.count({ records_sent: audiences.length - unchanged - remaining, records_remaining: remaining });
   }
   several.end();
 }
@@ -113,7 +123,7 @@ function isSubmitted(audience: Audience): audience is SubmittedAudience {
 function isOpen(fullRefresh: boolean, { cursor, unlock: wanted }: SubmittedAudience): boolean {
   if (!isFinished(cursor) || fullRefresh) return true;
   if (cursor.status !== "completed") return false;
-  return !cursor.is_stored && (wanted !== null || cursor.unlock !== null || cursor.pages !== null);
+  return cursor.unlock !== null || cursor.pages !== null || (wanted !== null && !isStored(cursor));
 }
 
 /** Counts what is left to do, and the most that its unlocks can be billed. */
@@ -149,13 +159,13 @@ async function planSearches(context: Known): Promise<Partial<JobPlan>> {
   };
 }
 
-/** Submits a search; remembers that before the call, and its ID before anything else. */
+/** Submits a search; remembers that before the call, and its ID before anything else. An earlier search is kept until then. */
 async function submitSearch(context: Context, audience: Audience): Promise<void> {
   const { job, clock, log, progress } = context;
   const { name, query, stream, cursor: before } = audience;
   const drift = new DriftLog(submit.name);
-  const cursor = audienceCursor.parse({ search: name, submitted_at: instantAt(clock.now()) });
-  await context.commit({ checkpoints: [{ stream, cursor }] });
+  const fresh = audienceCursor.parse({ search: name, submitted_at: instantAt(clock.now()) });
+  await context.commit({ checkpoints: [{ stream, cursor: { ...(before ?? fresh), is_pending: true } }] });
   const call: FreeCall<JsonObject> = {
     endpoint: submit.name,
     method: submit.method,
@@ -170,17 +180,16 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
     },
   };
   const reply = await context.call(call).catch(async (error: unknown) => {
-    // Refused, so that nothing was submitted.
-    const isRefused = error instanceof StopJobError && error.code !== "no_answer";
-    if (isRefused) await context.commit({ checkpoints: [{ stream, cursor: before }] });
+    if (!mayBeDone(error)) await context.commit({ checkpoints: [{ stream, cursor: before }] });
     throw error;
   });
   if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
-  const id = String(reply.value["segment_id"]).toLowerCase();
-  audience.cursor = { ...cursor, segment_id: id };
-  await store(context, { ...audience, cursor: { ...cursor, segment_id: id } }, { body: reply.value, drift });
+  const id = String(reply.value["segment_id"]);
+  const cursor = { ...fresh, segment_id: id, stored_segment_id: before?.stored_segment_id ?? null };
+  audience.cursor = cursor;
+  await store(context, { ...audience, cursor }, { body: reply.value, drift });
   log.info({ job: job.name, search: name, segment_id: id }, "search_submitted");
-  if (reply.mayBeDone || before?.segment_id === null) {
+  if (reply.mayBeDone || before?.is_pending) {
     log.warn({ job: job.name, search: name, segment_id: id }, "search_possibly_submitted_twice");
     progress.note(
       job.name,
@@ -189,8 +198,8 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
   }
 }
 
-/** Reads the state of a search, and does what follows once it is finished. Returns false if it isn't. */
-async function advance(context: Context, audience: SubmittedAudience, deadline: Deadline): Promise<boolean> {
+/** Reads the state of a search, and does what follows once it is finished. Returns false if it has to be read again. */
+async function advance(context: Context, audience: SubmittedAudience): Promise<boolean> {
   const { job, log } = context;
   const wasFinished = isFinished(audience.cursor);
   const body = await readState(context, audience);
@@ -203,7 +212,8 @@ async function advance(context: Context, audience: SubmittedAudience, deadline: 
     );
   }
   throwIfFailed(context, audience);
-  const first = await unlockMembers(context, audience, body, deadline);
+  const first = await unlockMembers(context, audience, body);
+  if (first === "busy") return false;
   if (first !== "locked") await readMembers(context, audience, first);
   return true;
 }
@@ -234,9 +244,11 @@ export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
   ],
   checkpoints: {
     meaning:
-      "search: its name; segment_id: its ID at the service; status: its last state; unlock: an unlock whose charge is not known yet; " +
-      "pages: position of the reading of its members. One stream per text. Without a checkpoint, the search is submitted again",
+      "search: its name; segment_id: its ID at the service; is_pending: true while a submit has no answer; status: its last state; " +
+      "unlock: an unlock whose charge is not known yet; pages: position of the reading of its members; " +
+      "stored_segment_id: newest segment whose members are stored. One stream per text. Without a checkpoint, the search is submitted again",
     cursor: audienceCursor,
+    about: { key: "segment_id", keys: ["is_pending", "status", "error_code", "unlock", "pages"] },
     example: { segment_id: "123e4567-e89b-12d3-a456-426614174000" },
     streams: async (job) => searchesOf(job).map(({ stream }) => stream),
     noStream: () => "it has no searches",

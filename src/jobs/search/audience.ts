@@ -1,12 +1,13 @@
 import { StopJobError } from "../../errors.ts";
 import { statusCall } from "../../extract/result-pages.ts";
 import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
-import { commitSearch, type SearchWrites } from "../../load/feeds/search-results.ts";
+import { commitSearch, type MemberReading, type SearchWrites } from "../../load/feeds/search-results.ts";
 import {
   audienceSearchEndpoints,
   finishedSearchStates,
   flattenAudienceSearch,
 } from "../../schemas/audience-search.ts";
+import { countOf } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import type { FeedContext } from "../feed-type.ts";
@@ -34,6 +35,11 @@ export function isFinished({ status: state }: AudienceCursor): boolean {
   return state !== null && finishedSearchStates.has(state);
 }
 
+/** True if all members of a search are stored. */
+export function isStored({ segment_id: id, stored_segment_id: stored }: AudienceCursor): boolean {
+  return id !== null && id === stored;
+}
+
 /** Reads the state of a search; null if the service can't tell at the moment. */
 export async function readState(
   context: FeedContext,
@@ -57,7 +63,7 @@ export async function readState(
 }
 
 /** Rows, and writes of the ledger, of one commit about a search. */
-interface Stored extends SearchWrites {
+interface Stored extends Pick<SearchWrites, "settled"> {
   /** State as answered. */
   readonly body?: JsonObject;
   readonly upserts?: readonly FeedUpsert[];
@@ -65,13 +71,15 @@ interface Stored extends SearchWrites {
   /** Changes of the position. */
   readonly cursor?: Partial<Omit<AudienceCursor, "segment_id">>;
   readonly received?: number;
+  /** Step of the reading of its members. */
+  readonly reading?: MemberReading;
 }
 
 /** Commits what is known of a search together with its position; returns how many members were left out as erased. */
 export async function store(
   context: FeedContext,
   audience: SubmittedAudience,
-  { body, upserts = [], drift, cursor: change, received = 0, ...writes }: Stored,
+  { body, upserts = [], drift, cursor: change, received = 0, settled, reading }: Stored,
 ): Promise<number> {
   const error = body?.["error"];
   const code = typeof error === "object" && error !== null && "code" in error ? error.code : null;
@@ -88,7 +96,11 @@ export async function store(
       counters: { records_received: received },
       drift: drift?.entries() ?? [],
     },
-    (commit) => commitSearch(context.db, commit, writes),
+    (commit) =>
+      commitSearch(context.db, commit, {
+        settled,
+        reading: reading && { ...reading, segmentId: cursor.segment_id },
+      }),
   );
   audience.cursor = cursor;
   return stored.reduce((sum, { suppressed }) => sum + suppressed, 0);
@@ -102,14 +114,13 @@ function rowsOf(
 ): readonly FeedUpsert[] {
   const tables = flattenAudienceSearch(
     { ...body, segment_id: cursor.segment_id },
-    { search_name: name, query, unlocked_at: null },
+    { search_name: name, query },
     drift,
   );
-  const left = new Set(["unlocked_at", ...(body["total_count"] === null ? ["total_count"] : [])]);
   return tables.map(({ table, columns, rows }): FeedUpsert => {
     if (table !== "audience_search")
       return { table, columns, rows, replaces: { segment_id: cursor.segment_id } };
-    const isKept = columns.map((column) => !left.has(column));
+    const isKept = columns.map((column) => column !== "total_count" || countOf(body[column]) !== null);
     return {
       table,
       columns: columns.filter((_, i) => isKept[i]),

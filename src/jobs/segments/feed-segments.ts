@@ -44,9 +44,9 @@ export async function forEachSegment(
     let id: string | null = null;
     try {
       const known = await knownSegment(context, segment);
+      if (known === null || done.has(known.id.toLowerCase())) continue;
       ({ id } = known);
-      if (done.has(id)) continue;
-      done.add(id);
+      done.add(id.toLowerCase());
       await work(known);
       unanswered = 0;
     } catch (error) {
@@ -95,7 +95,7 @@ export function segmentIdOf(
   checkpointsOf: (job: string) => readonly Pick<StoredCheckpoint, "stream" | "cursor">[],
 ): string | null {
   if (segment.kind === "id") return segment.id;
-  if (segment.kind === "search") return audienceOf(config, segment, checkpointsOf(segment.job));
+  if (segment.kind === "search") return audienceOf(config, segment, checkpointsOf(segment.job)).id;
   return (
     pushOf(config, segment.job).segmentId ??
     readPushCheckpoint(segment.job, checkpointsOf(segment.job))?.segment_id ??
@@ -103,18 +103,21 @@ export function segmentIdOf(
   );
 }
 
-/** ID of an audience; null until its members are stored, because its segment exists once it is unlocked. */
+/** Segment of an audience; its ID is null until its members are stored, because it exists once it is unlocked. */
 function audienceOf(
   config: Pick<Config, "jobs">,
   { job: name, search }: Extract<SegmentConfig, { kind: "search" }>,
   checkpoints: readonly Pick<StoredCheckpoint, "stream" | "cursor">[],
-): string | null {
+): { readonly id: string | null; readonly isExpected: boolean } {
   const job = config.jobs.find((other) => other.name === name);
-  const query = job ? audienceJobOf(job)?.searches[search]?.query : undefined;
-  if (query === undefined) throw new Error(`${name} has no search ${search}`);
-  const stored = checkpoints.find(({ stream }) => stream === streamOf(query))?.cursor;
+  const wanted = job ? audienceJobOf(job)?.searches[search] : undefined;
+  if (!wanted) throw new Error(`${name} has no search ${search}`);
+  const stored = checkpoints.find(({ stream }) => stream === streamOf(wanted.query))?.cursor;
   const cursor = audienceCursor.safeParse(stored).data;
-  return cursor?.is_stored ? cursor.segment_id : null;
+  return {
+    id: cursor?.stored_segment_id ?? null,
+    isExpected: cursor !== undefined && wanted.unlock !== null,
+  };
 }
 
 function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfig {
@@ -144,15 +147,22 @@ async function storedIdOf(
   return segmentIdOf(config, segment, () => stored);
 }
 
-async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment> {
+/** Returns a segment; null for an audience that a later run will store. */
+async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment | null> {
   if (segment.kind === "id") return segment;
-  const { config, outage, db } = context;
-  const id = await outage.outlast(() => storedIdOf({ config, db }, segment));
+  const { config, outage, db, job, progress, log } = context;
+  const stored = await outage.outlast(() => readCheckpoints(db, segment.job));
+  const id = segmentIdOf(config, segment, () => stored);
   if (id !== null) {
     const name = segment.kind === "search" ? segment.search : pushOf(config, segment.job).segmentName;
     return { id, name: segment.name ?? name };
   }
-  throw new StopJobError("segment_unknown", `${context.job.name}: ${notMadeYet(config, segment)}.`);
+  if (segment.kind === "search" && audienceOf(config, segment, stored).isExpected) {
+    log.info({ job: job.name, search: segment.search }, "audience_not_stored");
+    progress.note(job.name, `${segment.job} has not stored the audience ${segment.search} yet; skipped`);
+    return null;
+  }
+  throw new StopJobError("segment_unknown", `${job.name}: ${notMadeYet(config, segment)}.`);
 }
 
 /** Streams of a job that reads segments: their IDs. */

@@ -2,6 +2,8 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { quoteLiteral, quoteQualified, tableId } from "../db/names.ts";
 import { settleReservation } from "../ledger/give-back.ts";
+import type { LoadContext } from "../answers/load-context.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 import type { FeedCommit } from "./feed-commit.ts";
 import { commitFeedWith, type FeedDone } from "./feeds.ts";
 
@@ -9,35 +11,61 @@ import { commitFeedWith, type FeedDone } from "./feeds.ts";
 export interface SearchWrites {
   /** Reservation whose charge is known; `billed` is null for none. */
   readonly settled?: { readonly callId: string; readonly billed: number | null } | undefined;
-  /** Segment whose members are deleted, because all are read again. */
-  readonly cleared?: string | undefined;
+  readonly reading?: (MemberReading & { readonly segmentId: string }) | undefined;
 }
+
+/** Step of a reading of an audience's members: its start, PIDs of its pages, or its end. */
+export type MemberReading =
+  | { readonly at: "start" | "end" }
+  | { readonly at: "page"; readonly pids: readonly string[] };
 
 /** Commits rows of an asynchronous search or a contact job together with what its unlock was billed. */
 export function commitSearch(
   db: Db,
   commit: FeedCommit,
-  { settled, cleared }: SearchWrites,
+  { settled, reading }: SearchWrites,
 ): Promise<FeedDone<null>> {
   return commitFeedWith(db, commit, async (context) => {
     const { session, names } = context;
-    if (cleared !== undefined) {
-      const members = tableId(names, "audience_search_member");
-      const deleted = await session.change(sql`DELETE FROM ${members} WHERE segment_id = ${cleared}`);
-      context.touch("audience_search_member", deleted);
-    }
+    if (reading) await noteReading(context, commit.run, reading);
     if (settled) await settleReservation(session, names, commit.run, settled);
     return null;
   });
 }
 
-/** Query for the members of the newest unlocked audience with a query. */
+/** Keeps the list of the members read so far; at the end, deletes stored members that are not on it. */
+async function noteReading(
+  { session, names, touch }: LoadContext,
+  { job, runId }: RunRef,
+  reading: NonNullable<SearchWrites["reading"]>,
+): Promise<void> {
+  const { segmentId } = reading;
+  const listed = tableId(names, "segment_listed");
+  const members = tableId(names, "audience_search_member");
+  if (reading.at === "page") {
+    await session.change(sql`
+      INSERT INTO ${listed} (job, segment_id, service_pid, _synced_at, _run_id)
+      SELECT ${job}, segment_id, service_pid, now(), ${runId} FROM ${members}
+      WHERE segment_id = ${segmentId} AND service_pid = ANY(${[...reading.pids]}::text[])
+      ON CONFLICT DO NOTHING`);
+    return;
+  }
+  if (reading.at === "end") {
+    const deleted = await session.change(sql`
+      DELETE FROM ${members} AS m WHERE segment_id = ${segmentId} AND NOT EXISTS (
+        SELECT FROM ${listed} AS l WHERE (l.job, l.segment_id, l.service_pid) = (${job}, m.segment_id, m.service_pid))`);
+    touch("audience_search_member", deleted);
+  }
+  await session.change(sql`DELETE FROM ${listed} WHERE job = ${job} AND segment_id = ${segmentId}`);
+}
+
+/** Query for the members of the newest stored audience with a query. */
 export function membersSql(schema: string, query: string): string {
   const at = (name: string) => quoteQualified([schema, name]);
   return `SELECT m.service_pid FROM ${at("audience_search_member")} AS m
 WHERE m.segment_id = (
   SELECT s.segment_id FROM ${at("audience_search")} AS s
-  WHERE s.query = ${quoteLiteral(query)} AND s.results_unlocked ORDER BY s.created_at DESC, s.segment_id LIMIT 1)`;
+  WHERE s.query = ${quoteLiteral(query)} AND s.members_stored_at IS NOT NULL ORDER BY s.created_at DESC, s.segment_id LIMIT 1)`;
 }
 
 /** A stored audience. */
@@ -101,11 +129,11 @@ export function readShares(db: Db, segmentId: string): Promise<readonly Audience
   );
 }
 
-/** Counts the stored members of an audience. */
-export function countAudience(db: Db, segmentId: string): Promise<number> {
+/** Counts the members of a segment that a job's current reading has listed. */
+export function countListed(db: Db, job: string, segmentId: string): Promise<number> {
   return db.transaction(async (session) => {
     const [row] = await session.rows<{ members: number }>(sql`
-      SELECT count(*) AS members FROM ${tableId(db.names, "audience_search_member")} WHERE segment_id = ${segmentId}`);
+      SELECT count(*) AS members FROM ${tableId(db.names, "segment_listed")} WHERE job = ${job} AND segment_id = ${segmentId}`);
     return row?.members ?? 0;
   });
 }

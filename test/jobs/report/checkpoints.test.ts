@@ -252,3 +252,16 @@ test("refuses to change checkpoints of a running job, and reports the lock's hol
   await move();
   expect((await stored()).checkpoints).toMatchObject([{ ...moves[0], run_id: "by hand" }]);
 });
+
+test("another segment ID forgets what is known about the one before", async () => {
+  const text = configOf("\n  audiences: { type: audience_search, searches: { nurses: { query: nurses } } }");
+  const world = await startWorld({ rows: 0, people: 2000, config: text });
+  expect((await world.run()).status).toBe("succeeded");
+  const cursor = { search: "nurses", submitted_at: expect.any(String), stored_segment_id: null };
+  expect(await given(world, "audiences", { segment_id: OTHER })).toMatchObject({
+    cursor: { ...cursor, segment_id: OTHER, status: null, pages: null, unlock: null, is_pending: false },
+  });
+  expect(await given(world, "audiences", { pages: null })).toMatchObject({
+    cursor: { ...cursor, status: "completed" },
+  });
+});

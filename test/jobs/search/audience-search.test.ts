@@ -15,6 +15,7 @@ import {
   unlocksInLedger,
 } from "./audience-world.ts";
 import { eraseByPid } from "./erase-by-pid.ts";
+import { seenDuring, type World } from "../world.ts";
 
 const LARGE = "women or men";
 
@@ -144,7 +145,13 @@ describe("an audience search", () => {
       state_ms: null,
       outcome: "search_worker_lost",
     });
-    expect(await runAudiences(world)).toMatchObject({ status: "failed", error: { code: "search_failed" } });
+    const http = await httpWith(world, async (_call, send) =>
+      withBody(await send(), ({ total_count: total, ...body }) =>
+        body["status"] === "failed" ? body : { ...body, total_count: total },
+      ),
+    );
+    const report = await world.run({}, { http });
+    expect(report.jobs).toMatchObject([{ status: "failed", error: { code: "search_failed" } }]);
     expect(
       await world.rows(
         "SELECT status, error_code, total_count > 0 AS has_count FROM person_data.audience_search",
@@ -175,9 +182,44 @@ describe("an audience search", () => {
         ),
       },
     });
-    expect(await world.value("SELECT count(*) FROM person_data_ops.checkpoint")).toBe("0");
+    expect(await world.rows("SELECT FROM person_data_ops.checkpoint WHERE job = 'audiences'")).toEqual([]);
     expect((await world.run({}, { http: openClient("user-key") })).status).toBe("succeeded");
-    expect(world.notes.join("\n")).not.toContain("twice");
+    // The refused submit is not one without an answer.
+    expect(world.notes.join(" ")).not.toContain("twice");
+  });
+
+  test("is called by its ID as the service writes it", async () => {
+    const world = await startAudience("{ max_billable: 500 }");
+    const paths: string[] = [];
+    const http = await httpWith(world, async (call, send) => {
+      paths.push(call.path);
+      const reply = await send();
+      if (call.method !== "POST" || !call.path.endsWith("search-jobs")) return reply;
+      return withBody(reply, (body) => ({ ...body, segment_id: String(body["segment_id"]).toUpperCase() }));
+    });
+    await world.run({}, { http });
+    const [search] = await searchesOfService(world);
+    const id = search?.segmentId.toUpperCase() ?? "";
+    expect(await world.value("SELECT segment_id FROM person_data.audience_search")).toBe(id);
+    expect(paths).toContain(`/person-search/v0/search-jobs/${id}`);
+  });
+
+  test("whose refresh is refused, or not finished, stays as it is until then", async () => {
+    const world = await startAudience("never", {
+      config: audiencesOf(`nurses: { query: ${NURSES} }`, ", refresh_after: 1s"),
+    });
+    await runAudiences(world);
+    const before = await world.rows("SELECT cursor FROM person_data_ops.checkpoint WHERE job = 'audiences'");
+    const http = await httpWith(world, async (call, send) =>
+      call.method === "POST" ? withStatus(await send(), 422) : send(),
+    );
+    expect(jobStatus(await world.run({}, { http }))).toBe("failed");
+    expect(await world.rows("SELECT cursor FROM person_data_ops.checkpoint WHERE job = 'audiences'")).toEqual(
+      before,
+    );
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    expect(world.notes.join(" ")).not.toContain("twice");
+    expect(await world.value("SELECT count(*) FROM person_data.audience_search")).toBe("2");
   });
 
   test("whose submit was lost is submitted once more, which is reported", async () => {
@@ -261,7 +303,12 @@ describe("an unlock", () => {
         "budgets: { unlock: { per_month: 3 } }",
       ),
     });
-    expect(await runAudiences(world)).toMatchObject({ status: "limited", limited_by: "budget_month" });
+    expect(await runAudiences(world)).toMatchObject({
+      status: "limited",
+      limited_by: "budget_month",
+      records_sent: 0,
+      records_remaining: 1,
+    });
     expect(await callsOf(world, UNLOCK)).toEqual({});
     expect(await budgetUse(world)).toBe("0");
     world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`));
@@ -303,6 +350,11 @@ describe("an unlock", () => {
       { billed, reserved: billed, in_doubt: "0", possibly_billed: "f" },
     ]);
     expect(await storedMembers(world)).toEqual(await membersOfService(world, search?.segmentId ?? ""));
+    expect(
+      await world.rows(
+        "SELECT billable_count, unlocked_at IS NOT NULL AS has_time FROM person_data.audience_search",
+      ),
+    ).toEqual([{ billable_count: billed, has_time: "t" }]);
   });
 
   test("in progress (409) is waited for", async () => {
@@ -333,6 +385,29 @@ describe("an unlock", () => {
         "SELECT count(*) AS rows, count(DISTINCT segment_id) AS audiences FROM person_data.audience_search_member",
       ),
     ).toEqual([{ rows: String(2 * members.length), audiences: "2" }]);
+  });
+
+  test("in progress (409) is not repeated once the audience has grown above its ceiling", async () => {
+    const world = await startAudience("{ max_billable: 30 }", {
+      faults: [{ fault: "409", rate: 1, endpoint: UNLOCK, from: 1, to: 1 }],
+    });
+    const others = await startAudience("{ max_billable: 50000 }", {
+      config: audiencesOf("teachers: { query: teachers, unlock: { max_billable: 50000 } }"),
+    });
+    await runAudiences(others);
+    const more = (await storedMembers(others)).slice(0, 31);
+    const http = await httpWith(world, async (call, send) => {
+      const reply = await send();
+      if (call.method === "POST" && call.path.includes("results")) {
+        const [search] = await searchesOfService(world);
+        await world.control("/search_members", { segment_id: search?.segmentId, service_pids: more });
+      }
+      return reply;
+    });
+    const report = await world.run({}, { http });
+    expect(report.jobs).toMatchObject([{ status: "limited", limited_by: "unlock_ceiling" }]);
+    expect(await callsOf(world, UNLOCK)).toEqual({ 409: 1 });
+    expect(await budgetUse(world)).toBe("0");
   });
 
   test("added later applies to the finished audience", async () => {
@@ -384,6 +459,53 @@ describe("the members of an audience", () => {
     expect(world.logged.map(({ event }) => event)).toContain("audience_read_again");
   });
 
+  test("stay stored while they are read again, until those that are gone are deleted at its end", async () => {
+    const world = await startAudience("never", { config: everybody });
+    await runAudiences(world);
+    const before = await storedMembers(world);
+    const [search] = await searchesOfService(world);
+    const id = search?.segmentId ?? "";
+    await world.control("/search_members", { segment_id: id, service_pids: before.slice(7) });
+    const http = await httpWith(world, async (call, send) => {
+      if (call.path.endsWith("offset=300")) throw new Error("The source fails.");
+      return send();
+    });
+    expect(jobStatus(await world.run({ fullRefresh: true }, { http }))).toBe("failed");
+    expect(await storedSet(world)).toEqual(before.toSorted());
+    const seen = await seenDuring(
+      world,
+      `SELECT count(*) BETWEEN ${before.length - 7} AND ${before.length} AS is_whole FROM person_data.audience_search_member`,
+      async () => {
+        expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+      },
+    );
+    expect([...seen.seen]).toEqual(["true"]);
+    expect(await storedMembers(world)).toEqual(before.slice(7));
+    expect(await world.rows("SELECT FROM person_data_state.segment_listed")).toEqual([]);
+  });
+
+  test("are not read past their last page by a run that resumes there", async () => {
+    const world = await startAudience("{ max_billable: 500 }");
+    const { progress } = await world.services();
+    const killed = {
+      ...progress,
+      end() {
+        throw new Error("killed");
+      },
+    };
+    expect(jobStatus(await world.run({}, { progress: killed }))).toBe("failed");
+    expect(await world.value("SELECT members_stored_at FROM person_data.audience_search")).toBe(null);
+    const paths: string[] = [];
+    const http = await httpWith(world, (call, send) => {
+      paths.push(call.path);
+      return send();
+    });
+    expect(jobStatus(await world.run({}, { http }))).toBe("succeeded");
+    expect(paths.filter((path) => path.includes("results"))).toEqual([]);
+    const [search] = await searchesOfService(world);
+    expect(await storedMembers(world)).toEqual(await membersOfService(world, search?.segmentId ?? ""));
+  });
+
   test("that the service lists twice are stored once", async () => {
     const world = await startAudience("{ max_billable: 500 }");
     await world.control("/search_plan", {});
@@ -399,6 +521,30 @@ describe("the members of an audience", () => {
     expect((await storedMembers(world)).toSorted()).toEqual(members.toSorted());
   });
 });
+
+type Http = Awaited<ReturnType<World["services"]>>["http"];
+type HttpReply = Awaited<ReturnType<Http["request"]>>;
+
+/** Client whose calls are intercepted. */
+async function httpWith(
+  world: World,
+  intercept: (call: Parameters<Http["request"]>[0], send: () => Promise<HttpReply>) => Promise<HttpReply>,
+): Promise<Http> {
+  const { http } = await world.services();
+  return { ...http, request: (call) => intercept(call, () => http.request(call)) };
+}
+
+function withBody(reply: HttpReply, change: (body: Record<string, unknown>) => object): HttpReply {
+  if (reply.kind !== "response") return reply;
+  // Bodies of the service are JSON objects.
+  const body = JSON.parse(reply.body.toString()) as Record<string, unknown>;
+  return { ...reply, body: Buffer.from(JSON.stringify(change(body))) };
+}
+
+const withStatus = (reply: HttpReply, status: number): HttpReply =>
+  reply.kind === "response" ? { ...reply, status } : reply;
+
+const storedSet = async (world: World) => (await storedMembers(world)).toSorted();
 
 function jobStatus(report: { readonly jobs: readonly { readonly status: string }[] }): string | undefined {
   return report.jobs[0]?.status;

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { exitCodeOf } from "../../../src/jobs/run.ts";
 import { configOf, jobOf, startWorld } from "../world.ts";
 import { NURSES, storedMembers } from "./audience-world.ts";
 import { eraseByPid } from "./erase-by-pid.ts";
@@ -38,6 +39,41 @@ test("the members of an audience are enriched by PID, and its segment is read, a
   expect(again.status).toBe("succeeded");
   expect(await world.value(`${pids}.person`)).toBe(members.slice(1).toSorted().join(" "));
   expect(await storedMembers(world)).toEqual(members.slice(1));
+});
+
+test("an audience stays in use while a new one is made, and jobs that need its first one skip it", async () => {
+  const text = config("{ max_billable: 500 }")
+    .replace("audience_search, ", "audience_search, refresh_after: 1s, deadline: 10s, ")
+    .replace(
+      "  people: ",
+      "  later: { type: segment_members, segments: [{ job: audiences, search: nurses }] }\n  people: ",
+    );
+  const world = await startWorld({ rows: 0, people: 20_000, config: text });
+  const slow = { states: Array<string>(100).fill("querying"), state_ms: null };
+  await world.control("/search_plan", slow);
+  const first = await world.run();
+  expect(first.jobs.map(({ job, status }) => [job, status])).toEqual([
+    ["audiences", "limited"],
+    ["deaths", "succeeded"],
+    ["members", "succeeded"],
+    ["later", "succeeded"],
+    ["people", "succeeded"],
+  ]);
+  expect(exitCodeOf(first, null)).toBe(0);
+  expect(world.notes).toContain("audiences has not stored the audience nurses yet; skipped");
+  await world.control("/search_plan", {});
+  while (jobOf(await world.run({ jobs: ["audiences"] }), "audiences").status === "limited");
+  const [stored] = await world.rows(
+    "SELECT segment_id FROM person_data.audience_search WHERE members_stored_at IS NOT NULL",
+  );
+  await world.control("/search_plan", slow);
+  const again = await world.run({ resend: true, yes: true });
+  expect(jobOf(again, "audiences")).toMatchObject({ status: "limited", limited_by: "deadline" });
+  expect(await world.value("SELECT count(*) FROM person_data.audience_search")).toBe("2");
+  expect(await world.rows("SELECT segment_id FROM person_data.segment")).toEqual([stored]);
+  const members = await storedMembers(world);
+  expect(members.length).toBeGreaterThan(5);
+  expect(jobOf(again, "people")).toMatchObject({ records_read: members.length });
 });
 
 test("an audience that isn't unlocked has no members to enrich, and its segment is not known", async () => {
