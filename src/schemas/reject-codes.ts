@@ -24,6 +24,12 @@ export const rejectCodes = {
     means: "Another row of the input has the same key; only one of them is used.",
     todo: "Make the key unique, or add a column to `key`. Every run checks the row again.",
   },
+  bad_job_id: {
+    stage: "input",
+    means:
+      "The query of a contact_jobs returns an ID that is not a UUID; source_key is its first 100 characters.",
+    todo: "Correct the query, or exclude such rows. Every run checks the row again.",
+  },
   no_identifier: {
     stage: "input",
     means: "None of the mapped columns has a value.",

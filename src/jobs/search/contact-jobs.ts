@@ -7,6 +7,7 @@ import { connectionName, duration, sqlText, uuid } from "../../config/schema/val
 import { StopJobError } from "../../errors.ts";
 import { statusCall } from "../../extract/result-pages.ts";
 import type { Db } from "../../load/db/db.ts";
+import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import { readKeys } from "../../load/inputs/stage-keys.ts";
 import { contactJobEndpoints, finishedContactStates } from "../../schemas/contact-jobs.ts";
 import { countOf } from "../../schemas/convert.ts";
@@ -15,6 +16,7 @@ import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts"
 import type { JobPlan } from "../report/job-plan.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../id-query.ts";
 import { countText } from "../lookup/estimate.ts";
+import { upsertRejects } from "../segments/feed-rejects.ts";
 import { readCursor } from "../read-cursor.ts";
 import { type Contact, contactCursor, storeContact } from "./contact.ts";
 import { contactGone, settle, storeResults } from "./contact-results.ts";
@@ -56,6 +58,9 @@ async function idsOf(job: ContactJobsConfig, db: Db): Promise<readonly string[]>
   return [...new Set(ids.map((id) => id.toLowerCase()))];
 }
 
+/** Maximum number of kept characters of a wrong ID. */
+const MAX_KEPT_ID = 100;
+
 async function run(context: Context): Promise<void> {
   const { job, checkpoints } = context;
   const several = workOnSeveral();
@@ -76,6 +81,7 @@ async function run(context: Context): Promise<void> {
     });
   }
   const started = open.length;
+  if (queryOf(job) !== null) await context.commit({ upserts: [rejectWrong(context, wrong)] });
   context.count({
     records_read: ids.length,
     records_unchanged: unchanged,
@@ -102,10 +108,21 @@ async function run(context: Context): Promise<void> {
     if (wrong.length === 0) return;
     throw new StopJobError(
       "bad_job_id",
-      `${job.name}: the query of job_ids returned ${countText(wrong.length, "ID")} that are not UUIDs. They were left out.`,
+      `${job.name}: the query of job_ids returned ${countText(wrong.length, "ID")} that are not UUIDs. They were left out; the table \`reject\` lists them.`,
     );
   });
   several.end();
+}
+
+function rejectWrong({ job, run, clock }: Context, wrong: readonly string[]): FeedUpsert {
+  const at = new Date(clock.now()).toISOString();
+  return upsertRejects({ run, source: job.name, code: "bad_job_id", apiRequestId: null, at }, () =>
+    wrong.map((id) => ({
+      identity: ["bad_job_id", job.name, id],
+      sourceKey: id.slice(0, MAX_KEPT_ID),
+      message: "The query returned an ID that is not a UUID.",
+    })),
+  );
 }
 
 /** Counts what is left to do, and the ceilings of its unlocks. */
@@ -114,6 +131,7 @@ async function planContacts(context: FeedPlanContext<ContactJobsConfig>): Promis
   const request = { fullRefresh: false };
   const ids = await idsOf(job, db);
   const due = ids.filter((id) => {
+    if (!UUID.test(id)) return false;
     const cursor = readCursor({ checkpoints, job, request }, id, contactCursor) ?? contactCursor.parse({});
     return isOpen(job, false, { id, cursor });
   });

@@ -182,6 +182,13 @@ describe("a contact job", () => {
       error: { code: "bad_job_id" },
     });
     expect(await world.value("SELECT string_agg(job_id, ',') FROM person_data.contact_job")).toBe(ID);
+    const rejects =
+      "SELECT source, source_key, stage, code, resolved_at IS NULL AS is_open FROM person_data.reject";
+    const reject = { source: "contacts", source_key: "x", stage: "input", code: "bad_job_id" };
+    expect(await world.rows(rejects)).toEqual([{ ...reject, is_open: "t" }]);
+    await world.rows("DELETE FROM crm.jobs WHERE id = 'x'");
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_rejected: 0 });
+    expect(await world.rows(rejects)).toEqual([{ ...reject, is_open: "f" }]);
   });
 
   test("that the service doesn't have fails, and the others are stored", async () => {
