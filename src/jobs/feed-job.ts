@@ -60,7 +60,7 @@ function planFeed(
       requestsPerSecond: config.service.requestsPerSecond,
     }),
     waiting_answers: { calls: 0, bytes: 0 },
-    remarks: more === "" ? [] : [`free calls, ${more}`],
+    remarks: more === "" ? [] : [`more calls, ${more}`],
   };
   return { plan, sending: 0 };
 }

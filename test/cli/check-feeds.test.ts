@@ -83,7 +83,7 @@ test("plan and status describe segments in words", async () => {
       VALUES ('members', '${SEGMENT}', '{"swept_at": "2026-11-20T04:00:00Z"}', now(), 'r', now())`);
   const planned = await runCli(["plan"], setting);
   expect(planned.stdout).toContain(
-    "push: free calls, one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove.",
+    "push: more calls, one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove.",
   );
   const { stdout } = await runCli(["status"], setting);
   expect(stdout).toContain(`members: 3 members of VIP (${SEGMENT}) not listed at 2026-11-20T04:00:00`);

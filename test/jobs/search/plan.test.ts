@@ -29,6 +29,8 @@ test("a plan counts searches and contact jobs that are due, and the most that th
     ["audiences", 1, 1, 2, [0, 0, 5]],
     ["contacts", 1, 1, 1, [0, 0, 30]],
   ]);
+  const { jobs: plans } = await planJobs(await world.services(), []);
+  expect(JSON.stringify(plans.slice(1))).not.toContain("free");
   await world.run({ jobs: ["prospects", "audiences"] });
   // The audience turned out to be larger than its ceiling.
   expect((await planOf(world)).slice(0, 2)).toEqual([

@@ -51,7 +51,7 @@ test("a query fills a segment, and later runs send the difference", async () => 
   expect(members).toMatchObject({ status: "succeeded", records_received: 110 });
 });
 
-test("a plan of free calls counts the minimum and sends no request", async () => {
+test("a plan of a push counts the minimum and sends no request", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 100));
   const before = await world.control("/ledger");
@@ -61,10 +61,10 @@ test("a plan of free calls counts the minimum and sends no request", async () =>
       records_to_send: 0,
       calls: 1,
       remarks: [
-        "free calls, one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove",
+        "more calls, one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove",
       ],
     },
-    { job: "vip_members", calls: 1, remarks: ["free calls, one for each further page of 5,000 members"] },
+    { job: "vip_members", calls: 1, remarks: ["more calls, one for each further page of 5,000 members"] },
   ]);
   expect(await world.control("/ledger")).toEqual(before);
 });
