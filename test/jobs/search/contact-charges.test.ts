@@ -90,6 +90,18 @@ describe("a contact job", () => {
     ]);
   });
 
+  test("whose unlock is refused for the moment is unlocked once, and charged what it says", async () => {
+    const { world, pages } = await startOdd(
+      { count: 90, answer: (_method, _offset, call) => (call <= 2 ? { status: 409 } : { charged: 0 }) },
+      contactsOf(100),
+    );
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    expect(pages).toEqual(["POST 0", "POST 0", "POST 0"]);
+    expect(await stateOf(world)).toEqual([
+      { rows: "90", billed: "0", ledger: "0", in_doubt: "0", intent: "null" },
+    ]);
+  });
+
   test("whose pages announce more than its count is reserved and charged page by page, to the end", async () => {
     const { world } = await startOdd({ count: 250, answer: perPage(420) }, budgetOf(350));
     expect(await runOnce(world)).toMatchObject({ status: "limited", limited_by: "budget_month" });
