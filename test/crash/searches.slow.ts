@@ -74,7 +74,7 @@ const CHARGE = `SELECT (SELECT sum(records_matched)::int FROM person_data_ops.ap
 
 describe("an audience whose run is killed", () => {
   // Calls: submit, two readings of the state, the unlock, then pages. Commits: the intent of the submit, its answer, two states,
-  // the intent of the unlock, its answer, then pages.
+  // the intent of the unlock, its answer, the start of the reading, then pages, and the end of the reading.
   test.each([
     { at: "before_send:1", submits: 1 },
     { at: "after_send:2", submits: 2 },
@@ -102,6 +102,9 @@ describe("an audience whose run is killed", () => {
     { at: "after_receive:40", submits: 1 },
     { at: "before_commit:9", submits: 1 },
     { at: "after_commit:9", submits: 1 },
+    { at: "after_commit:10", submits: 1 },
+    { at: "before_commit:11", submits: 1 },
+    { at: "after_commit:11", submits: 1 },
   ])("at $at, is charged once, and all its members are stored", async ({ at, submits }) => {
     const setting = await prepare(JOBS);
     await killed(setting, at);

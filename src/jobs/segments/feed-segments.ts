@@ -40,10 +40,12 @@ export async function forEachSegment(
   let decisive: StopJobError | null = null;
   const done = new Set<string>();
   let unanswered = 0;
+  let isWaiting = false;
   for (const segment of segments) {
     let id: string | null = null;
     try {
       const known = await knownSegment(context, segment);
+      isWaiting ||= known === null;
       if (known === null || done.has(known.id.toLowerCase())) continue;
       ({ id } = known);
       done.add(id.toLowerCase());
@@ -65,7 +67,13 @@ export async function forEachSegment(
       if (endsJob || unanswered >= MAX_UNANSWERED) break;
     }
   }
-  if (!decisive) return;
+  if (!decisive) {
+    if (!isWaiting) return;
+    throw new LimitReachedError(
+      "deadline",
+      `${context.job.name}: an audience is not stored yet. The next run resumes.`,
+    );
+  }
   throw new StopJobError(decisive.code, problems.map(({ message }) => message).join(" "));
 }
 
