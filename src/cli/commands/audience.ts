@@ -93,7 +93,7 @@ async function list(context: Context): Promise<Outcome> {
       { name: "audience" },
       { name: "state" },
       { name: "people", isNumber: true },
-      { name: "billed at most", isNumber: true },
+      { name: "max charge", isNumber: true },
       { name: "unlocked" },
       { name: "billed", isNumber: true },
       { name: "members stored", isNumber: true },

@@ -100,7 +100,7 @@ async function run(context: Context): Promise<void> {
   several.end();
 }
 
-/** What tells whether something is left to do. */
+/** Context in which open searches are found. */
 type Known = FeedPlanContext<AudienceSearchJobConfig>;
 
 function storedOf(context: Known, { stream }: { readonly stream: string }): AudienceCursor | null {
@@ -245,7 +245,7 @@ export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
   checkpoints: {
     meaning:
       "search: its name; segment_id: its ID at the service; is_pending: true while a submit has no answer; status: its last state; " +
-      "unlock: an unlock whose charge is not known yet; pages: position of the reading of its members; " +
+      "unlock: an unlock whose charge is not known yet; pages: offset of the next page of its members; " +
       "stored_segment_id: newest segment whose members are stored. One stream per text. Without a checkpoint, the search is submitted again",
     cursor: audienceCursor,
     about: { key: "segment_id", keys: ["is_pending", "status", "error_code", "unlock", "pages"] },

@@ -40,7 +40,7 @@ export function isStored({ segment_id: id, stored_segment_id: stored }: Audience
   return id !== null && id === stored;
 }
 
-/** Reads the state of a search; null if the service can't tell at the moment. */
+/** Reads the state of a search; null if its status is temporarily unavailable (503). */
 export async function readState(
   context: FeedContext,
   audience: SubmittedAudience,

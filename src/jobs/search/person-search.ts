@@ -82,7 +82,7 @@ async function run(context: Context): Promise<void> {
   several.end();
 }
 
-/** What tells whether a search is due. */
+/** Context in which due searches are found. */
 type Known = FeedPlanContext<PersonSearchJobConfig>;
 
 function storedOf(context: Known, { stream }: Search) {

@@ -83,6 +83,6 @@ export async function reserveIntent(
   const code = nameOfLimit(limits, limitedBy);
   throw new LimitReachedError(
     code,
-    `${run.job}: ${code} leaves fewer than the ${records} records that may be billed.`,
+    `${run.job}: less is left of ${code} than the ${records} records that may be billed.`,
   );
 }

@@ -139,7 +139,7 @@ function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfi
 function notMadeYet(config: Pick<Config, "jobs">, segment: Exclude<SegmentConfig, { kind: "id" }>): string {
   const push = segment.job;
   if (segment.kind === "search") {
-    return `${push} has not unlocked the audience ${segment.search} yet; allow it by \`unlock\` and run it first`;
+    return `${push} has not unlocked the audience ${segment.search} yet; set its \`unlock\` and run it first`;
   }
   return pushOf(config, push).enabled
     ? `${push} has not created its segment yet; run it first`

@@ -82,7 +82,7 @@ test("an audience that isn't unlocked has no members to enrich, and its segment 
     error: {
       code: "segment_unknown",
       message:
-        "members: audiences has not unlocked the audience nurses yet; allow it by `unlock` and run it first.",
+        "members: audiences has not unlocked the audience nurses yet; set its `unlock` and run it first.",
     },
   });
 });
