@@ -13,14 +13,20 @@ export const audiencesOf = (searches: string, more = "", top = "") =>
     top,
   );
 
-/** World with one audience. @param unlock setting of its unlock */
-export const startAudience = (unlock = "never", more: Partial<Parameters<typeof startWorld>[0]> = {}) =>
-  startWorld({
+/** World with one audience, whose searches are finished soon. @param unlock setting of its unlock */
+export async function startAudience(
+  unlock = "never",
+  more: Partial<Parameters<typeof startWorld>[0]> = {},
+): Promise<World> {
+  const world = await startWorld({
     rows: 0,
     people: 20_000,
     config: audiencesOf(`nurses: { query: ${NURSES}, unlock: ${unlock} }`),
     ...more,
   });
+  await world.control("/search_plan", { state_ms: 20 });
+  return world;
+}
 
 /** Runs the job once. */
 export async function runAudiences(world: World, request: Partial<RunRequest> = {}): Promise<JobReport> {

@@ -47,7 +47,7 @@ test("an audience stays in use while a new one is made, and jobs that need its f
     "audience_search, refresh_after: 1s, deadline: 10s, ",
   );
   const world = await startWorld({ rows: 0, people: 20_000, config: text });
-  const slow = { states: Array<string>(100).fill("querying"), state_ms: null };
+  const slow = { states: Array<string>(15).fill("querying"), state_ms: null };
   await world.control("/search_plan", slow);
   const first = await world.run();
   expect(first.jobs.map(({ job, status }) => [job, status])).toEqual([
