@@ -66,32 +66,26 @@ async function prepare(
   wanted: { readonly maxBillable: number },
 ): Promise<UnlockIntent> {
   const subject = `${context.job.name}: the audience ${audience.name}`;
-  try {
-    if (body["materialization_extent"] !== "full") {
-      throw new StopJobError(
-        "preview_only",
-        `${subject} is only a preview, which has no results to unlock. Remove its unlock, or search again in the service's web ` +
-          "application for the full audience.",
-      );
-    }
-    const total = countOf(body["total_count"]);
-    if (total === null) {
-      throw new StopJobError(
-        "count_unknown",
-        `${subject} has no total_count, so an unlock could cost anything. Nothing was unlocked.`,
-      );
-    }
-    const records = Math.max(total, countOf(body["estimated_billable_count"]) ?? 0);
-    checkCeiling(subject, records, wanted);
-    if (audience.cursor.unlock?.records !== records) {
-      await settle(context, audience, null);
-      await store(context, audience, { cursor: { unlock: newIntent(records) } });
-    }
-  } catch (error) {
-    // What was reserved for an earlier attempt isn't needed any more.
-    if (error instanceof StopJobError || error instanceof LimitReachedError)
-      await settle(context, audience, null);
-    throw error;
+  if (body["materialization_extent"] !== "full") {
+    throw new StopJobError(
+      "preview_only",
+      `${subject} is only a preview, which has no results to unlock. Remove its unlock, or search again in the service's web ` +
+        "application for the full audience.",
+    );
+  }
+  const total = countOf(body["total_count"]);
+  if (total === null) {
+    throw new StopJobError(
+      "count_unknown",
+      `${subject} has no total_count, so an unlock could cost anything. Nothing was unlocked.`,
+    );
+  }
+  const records = Math.max(total, countOf(body["estimated_billable_count"]) ?? 0);
+  // If this refuses, an earlier intent stays: its unlock may be in progress, and is charged once the state says so.
+  checkCeiling(subject, records, wanted);
+  if (audience.cursor.unlock?.records !== records) {
+    await settle(context, audience, null);
+    await store(context, audience, { cursor: { unlock: newIntent(records) } });
   }
   const { unlock: intent } = audience.cursor;
   if (intent === null) throw new Error("an intent was stored");

@@ -407,7 +407,28 @@ describe("an unlock", () => {
     const report = await world.run({}, { http });
     expect(report.jobs).toMatchObject([{ status: "limited", limited_by: "unlock_ceiling" }]);
     expect(await callsOf(world, UNLOCK)).toEqual({ 409: 1 });
-    expect(await budgetUse(world)).toBe("0");
+    // Another unlock was in progress, which may be one of ours.
+    const reserved = await budgetUse(world);
+    expect(Number(reserved)).toBeGreaterThan(0);
+    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 31 } }`));
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    expect(await budgetUse(world)).toBe("31");
+  });
+
+  test("whose answer was lost is charged, even if it ends after the ceiling was lowered", async () => {
+    const world = await startAudience("{ max_billable: 500 }", {
+      faults: [{ fault: "cut_before", rate: 1, endpoint: UNLOCK, from: 1, to: 8 }],
+    });
+    expect(await runAudiences(world)).toMatchObject({ status: "failed", error: { code: "no_answer" } });
+    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 1 } }`));
+    expect(await runAudiences(world)).toMatchObject({ status: "limited", limited_by: "unlock_ceiling" });
+    // The service carries out the unlock that got no answer.
+    const [search] = await searchesOfService(world);
+    const path = `/person-search/v0/search-jobs/${search?.segmentId}/results?limit=100&offset=0`;
+    await fetch(world.sandbox.url + path, { method: "POST", headers: { "x-api-key": "test-key" } });
+    const [unlocked] = await searchesOfService(world);
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    expect(await budgetUse(world)).toBe(String(unlocked?.billable));
   });
 
   test("added later applies to the finished audience", async () => {
