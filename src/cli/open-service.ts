@@ -3,6 +3,8 @@ import type { Config } from "../config/config.ts";
 import type { SecretReference } from "../config/secret.ts";
 import { type HttpClient, openHttpClient } from "../extract/http-client.ts";
 import { createLimiter, type Limiter } from "../extract/limits.ts";
+import type { JobServices } from "../jobs/services.ts";
+import type { Db } from "../load/db/db.ts";
 import type { Context } from "./context.ts";
 import { startSandboxService } from "./sandbox-service.ts";
 
@@ -51,4 +53,21 @@ export async function openService(context: Context, config: Config): Promise<Ope
       service: http.origin,
     });
   return { http, limiter: openLimiter(), createLimiter: openLimiter };
+}
+
+/** Opens the configured service for jobs that write to this warehouse. */
+export async function openJobServices(context: Context, config: Config, db: Db): Promise<JobServices> {
+  const { log, progress, stop } = context;
+  const { http, limiter } = await openService(context, config);
+  return {
+    config,
+    db,
+    http,
+    limiter,
+    clock: systemClock,
+    log,
+    signal: stop.signal,
+    random: Math.random,
+    progress,
+  };
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
 import { configText, makeSetting, type Setting, startSandbox } from "../cli/support/setting.ts";
+import { controlSandbox } from "../support/sandbox-control.ts";
 
 /** Twelve pages of 5,000, each with its own commit. */
 const MEMBERS = 58_000;
@@ -23,13 +24,8 @@ beforeAll(async () => {
 });
 
 async function control<T>(path: string, body?: object): Promise<T> {
-  const response = await fetch(`${sandbox}/_sandbox${path}`, {
-    method: body === undefined ? "GET" : "POST",
-    headers: { "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
   // Answer of the sandbox's controls.
-  return (await response.json()) as T;
+  return (await controlSandbox(sandbox, path, body)) as T;
 }
 
 async function livingOf(segment: string): Promise<readonly string[]> {

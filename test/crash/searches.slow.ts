@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
 import { configText, makeSetting, type Setting, startSandbox } from "../cli/support/setting.ts";
+import { controlSandbox } from "../support/sandbox-control.ts";
 
 /** About 4,600 people: 47 pages, in three commits. */
 const JOBS = `jobs:
@@ -19,13 +20,8 @@ beforeAll(async () => {
 });
 
 async function control<T>(path: string, body?: object): Promise<T> {
-  const response = await fetch(`${sandbox}/_sandbox${path}`, {
-    method: body === undefined ? "GET" : "POST",
-    headers: { "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
   // Answer of the sandbox's controls.
-  return (await response.json()) as T;
+  return (await controlSandbox(sandbox, path, body)) as T;
 }
 
 async function prepare(jobs: string): Promise<Setting> {

@@ -6,6 +6,7 @@ import { atEnd } from "../cli/support/at-end.ts";
 import { runCli } from "../cli/support/cli.ts";
 import { configText, makeSetting } from "../cli/support/setting.ts";
 import { seededRandom } from "../support/seeded-random.ts";
+import { controlSandbox } from "../support/sandbox-control.ts";
 
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
 const PUSHED = "22222222-2222-4222-8222-222222222222";
@@ -294,15 +295,7 @@ async function setStage(setting: NightlyWarehouse, seed: number, from: string): 
   const parts = { baseUrl: sandbox.url, jobs: jobsFrom(from, schema) };
   const config = configText(warehouse === undefined ? parts : { ...parts, warehouse });
   await writeFile(join(setting.cwd, "config.yaml"), config);
-  const control: Stage["control"] = async (path, body) => {
-    const response = await fetch(`${sandbox.url}/_sandbox${path}`, {
-      method: body === undefined ? "GET" : "POST",
-      headers: { "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
-    return response.json();
-  };
+  const control: Stage["control"] = (path, body) => controlSandbox(sandbox.url, path, body);
   return { url: sandbox.url, setting, aheadMs: 0, control };
 }
 

@@ -6,6 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
 import type { Clock } from "../../src/clock.ts";
+import { controlSandbox } from "../support/sandbox-control.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
@@ -204,14 +205,7 @@ export async function startWorld(
       const [row] = await world.rows(sql);
       return Object.values(row ?? {})[0] ?? null;
     },
-    async control(path, body) {
-      const response = await fetch(`${sandbox.url}/_sandbox${path}`, {
-        method: body === undefined ? "GET" : "POST",
-        headers: { "content-type": "application/json" },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-      return response.json();
-    },
+    control: (path, body) => controlSandbox(sandbox.url, path, body),
   };
   return world;
 }

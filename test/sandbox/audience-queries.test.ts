@@ -55,7 +55,7 @@ describe("the structure of a query", () => {
   });
 });
 
-/** What the tests look at in an enriched person. */
+/** Fields of an enriched person that the tests read. */
 interface Enriched {
   readonly service_pid: string;
   readonly age: number | null;

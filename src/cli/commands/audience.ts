@@ -14,7 +14,7 @@ import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { count, counted } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
-import { openService } from "../open-service.ts";
+import { openJobServices } from "../open-service.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
@@ -175,7 +175,7 @@ function notReady({ job, segment_id: id, status }: AudienceReport): string {
 }
 
 async function unlock(context: Context, name: string, flags: UnlockFlags): Promise<Outcome> {
-  const { ask, log, progress, stop } = context;
+  const { ask, stop } = context;
   const { config, db, audiences } = await open(context);
   const audience = findAudience(audiences, name);
   const { job, search, most_billable: most, results_unlocked: isUnlocked } = audience;
@@ -193,31 +193,17 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
       { kind: "ask", reason },
     );
   }
-  const { http, limiter } = await openService(context, config);
-  const report = await runJobs(
-    {
-      config: withUnlock(config, audience, ceiling),
-      db,
-      http,
-      limiter,
-      clock: systemClock,
-      log,
-      signal: stop.signal,
-      random: Math.random,
-      progress,
-    },
-    {
-      jobs: [job],
-      fullRefresh: false,
-      resend: false,
-      maxRecords: null,
-      shard: wholeInput,
-      runId: newRunId(systemClock.now()),
-      waitMs: 0,
-      yes: true,
-      acceptParameters: null,
-    },
-  );
+  const report = await runJobs(await openJobServices(context, withUnlock(config, audience, ceiling), db), {
+    jobs: [job],
+    fullRefresh: false,
+    resend: false,
+    maxRecords: null,
+    shard: wholeInput,
+    runId: newRunId(systemClock.now()),
+    waitMs: 0,
+    yes: true,
+    acceptParameters: null,
+  });
   const after = findAudience(await reportAudiences(config, db), `${job}/${search}`);
   const [{ error, status, limited_by: limitedBy } = { status: "failed" as const }] = report.jobs;
   // The user asked for the unlock itself, so that a limit of their own is a reason, too.

@@ -12,7 +12,7 @@ import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { openConfig } from "../open-config.ts";
 import { openPublisher } from "../open-publisher.ts";
-import { openService } from "../open-service.ts";
+import { openJobServices } from "../open-service.ts";
 import { openConfiguredWarehouse, type OpenedWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
@@ -103,46 +103,33 @@ async function runIn(
   { config, jobs, names, flags, shard, runId }: Wanted,
 ): Promise<Outcome> {
   const startedAtMs = performance.now();
-  const { log, progress, stop, ask } = context;
+  const { log, stop, ask } = context;
   await checkServiceHost(config, db);
   if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, context);
-  const { http, limiter } = await openService(context, config);
+  const services = await openJobServices(context, config, db);
   const publisher = openPublisher(config, db, { log, signal: stop.signal });
   context.scope.defer("destinations", () => publisher.close());
   // Only the first shard publishes: a destination has one publisher at a time.
   const isPublishing = shard.index === 0;
   if (isPublishing) publisher.startIntervals(systemClock);
-  const report = await runJobs(
-    {
-      config,
-      db,
-      http,
-      limiter,
-      clock: systemClock,
-      log,
-      signal: stop.signal,
-      random: Math.random,
-      progress,
-    },
-    {
-      jobs: names,
-      fullRefresh: flags.fullRefresh === true,
-      resend: flags.resend === true,
-      maxRecords: flags.maxRecords ?? null,
-      shard,
-      runId,
-      waitMs: flags.wait ?? 0,
-      yes: flags.yes === true,
-      acceptParameters: flags.acceptParameters ?? null,
-      ...(ask ? { confirm: async (question: string) => isYes(await ask(`${question} [y/N] `)) } : {}),
-    },
-  );
+  const report = await runJobs(services, {
+    jobs: names,
+    fullRefresh: flags.fullRefresh === true,
+    resend: flags.resend === true,
+    maxRecords: flags.maxRecords ?? null,
+    shard,
+    runId,
+    waitMs: flags.wait ?? 0,
+    yes: flags.yes === true,
+    acceptParameters: flags.acceptParameters ?? null,
+    ...(ask ? { confirm: async (question: string) => isYes(await ask(`${question} [y/N] `)) } : {}),
+  });
   const { concludeRun } = await import("../../operate/conclude.ts");
-  await concludeRun({ config, db, clock: systemClock, log }, report, { isWhole: shard.index === 0 });
+  await concludeRun(services, report, { isWhole: shard.index === 0 });
   const publications = isPublishing && !stop.signal.aborted ? await publisher.publish() : [];
   // Erasures are pending until all destinations are published.
   if (publications.length > 0) {
-    await finishErasuresQuietly({ config, db, clock: systemClock, log, signal: stop.signal, progress });
+    await finishErasuresQuietly(services);
   }
   return {
     document: publications.length === 0 ? report : { ...report, publications },

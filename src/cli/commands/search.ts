@@ -5,7 +5,7 @@ import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { count, counted } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
-import { openService } from "../open-service.ts";
+import { openJobServices } from "../open-service.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
@@ -27,12 +27,10 @@ export const addSearch: AddCommand = (program, act) => {
 };
 
 async function search(context: Context, query: string, size: number): Promise<Outcome> {
-  const { log, stop } = context;
   const config = await openConfig(context);
   // Erased people are left out, and calls are recorded.
   const db = await openFilledWarehouse(context, config);
-  const { http, limiter } = await openService(context, config);
-  const services = { db, http, limiter, clock: systemClock, log, signal: stop.signal, random: Math.random };
+  const services = await openJobServices(context, config, db);
   const document = await searchOnce(services, newRunId(systemClock.now()), { query, size });
   return { document, text: render(document, context.widthColumns), exitCode: 0 };
 }

@@ -1,9 +1,6 @@
 import { z } from "zod";
-import { cursorInstant } from "../../load/inputs/cursor-values.ts";
+import { cursorCount, cursorInstant } from "../../load/inputs/cursor-values.ts";
 import { unlockIntent } from "./unlock.ts";
-
-const COUNT = "must be a count: a whole number, 0 or more";
-const count = () => z.int(COUNT).min(0, COUNT);
 
 /** Checkpoint of an audience search. */
 export const audienceCursor = z.object({
@@ -20,7 +17,10 @@ export const audienceCursor = z.object({
   /** An unlock whose charge is not known yet. */
   unlock: unlockIntent.nullable().default(null),
   /** Position of the reading of the members; null if none is under way. */
-  pages: z.object({ offset: count(), total: count(), suppressed: count() }).nullable().default(null),
+  pages: z
+    .object({ offset: cursorCount, total: cursorCount, suppressed: cursorCount })
+    .nullable()
+    .default(null),
   /** Newest segment whose members are all stored. */
   stored_segment_id: z.string("must be the ID of a segment").nullable().default(null),
 });

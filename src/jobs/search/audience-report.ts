@@ -7,7 +7,19 @@ import { type AudienceSearchJobConfig, audienceJobOf } from "./audience-search.t
 import { streamOf } from "./settings.ts";
 
 /** A configured audience, in `audience list`. */
-export interface AudienceReport {
+export interface AudienceReport
+  extends Pick<
+    StoredAudience,
+    | "status"
+    | "error_code"
+    | "error_message"
+    | "suggested_search"
+    | "materialization_extent"
+    | "total_count"
+    | "billable_count"
+    | "unlocked_at"
+    | "members"
+  > {
   readonly job: string;
   readonly search: string;
   readonly query: string;
@@ -15,19 +27,9 @@ export interface AudienceReport {
   readonly max_billable: number | null;
   /** Null before it was submitted. */
   readonly segment_id: string | null;
-  readonly status: string | null;
-  readonly error_code: string | null;
-  readonly error_message: string | null;
-  readonly suggested_search: string | null;
-  readonly materialization_extent: string | null;
-  readonly total_count: number | null;
   /** Largest possible charge of an unlock; null if unknown. */
   readonly most_billable: number | null;
   readonly results_unlocked: boolean;
-  readonly billable_count: number | null;
-  readonly unlocked_at: string | null;
-  /** Stored members. */
-  readonly members: number;
 }
 
 /** Reports all configured audiences. */

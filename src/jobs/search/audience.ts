@@ -12,6 +12,7 @@ import { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import type { FeedContext } from "../feed-type.ts";
 import type { AudienceCursor } from "./audience-cursor.ts";
+import { stateOf } from "./state.ts";
 
 const { status } = audienceSearchEndpoints;
 
@@ -83,10 +84,7 @@ export async function store(
 ): Promise<number> {
   const error = body?.["error"];
   const code = typeof error === "object" && error !== null && "code" in error ? error.code : null;
-  const ofBody = body && {
-    status: String(body["status"]),
-    error_code: typeof code === "string" && /^\w{1,60}$/u.test(code) ? code : null,
-  };
+  const ofBody = body && stateOf(body, code);
   const cursor = { ...audience.cursor, search: audience.name, ...ofBody, ...change };
   const rows = body && drift ? rowsOf(audience, body, drift) : [];
   const { results: stored } = await context.commitBy(

@@ -1,14 +1,13 @@
 import { z } from "zod";
+import { cursorCount } from "../../load/inputs/cursor-values.ts";
 import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import { commitSearch, type SearchWrites } from "../../load/feeds/search-results.ts";
 import { flattenContactJob } from "../../schemas/contact-jobs.ts";
 import type { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import type { FeedContext } from "../feed-type.ts";
+import { stateOf } from "./state.ts";
 import { unlockIntent } from "./unlock.ts";
-
-const COUNT = "must be a count: a whole number, 0 or more";
-const count = () => z.int(COUNT).min(0, COUNT);
 
 /** Checkpoint of a contact job. */
 export const contactCursor = z.object({
@@ -17,14 +16,14 @@ export const contactCursor = z.object({
   error_code: z.string("must be a code").nullable().default(null),
   /** An unlock, or a page, whose charge is not known yet. */
   unlock: unlockIntent.nullable().default(null),
-  /** What is billed (section 8): the job when it is unlocked, or each page; null before the first page. */
+  /** Unit that is billed (section 8): the job when it is unlocked, or each page; null before the first page. */
   billing: z.enum(["unlock", "page"]).nullable().default(null),
   /** Position of the next page. */
-  offset: count().default(0),
+  offset: cursorCount.default(0),
   /** Number of results on all pages, as the last one reported; null before the first page. */
-  total: count().nullable().default(null),
+  total: cursorCount.nullable().default(null),
   /** Charge so far; null before the first page. */
-  billable_count: count().nullable().default(null),
+  billable_count: cursorCount.nullable().default(null),
   unlocked_at: z.string("must be an instant").nullable().default(null),
   /** True once all results are stored. */
   is_stored: z.boolean("must be true or false").default(false),
@@ -56,11 +55,7 @@ export async function storeContact(
   contact: Contact,
   { body, upserts = [], drift, cursor: change, received = 0, ...writes }: Stored,
 ): Promise<void> {
-  const code = body?.["error_code"];
-  const ofBody = body && {
-    status: String(body["status"]),
-    error_code: typeof code === "string" && /^\w{1,60}$/u.test(code) ? code : null,
-  };
+  const ofBody = body && stateOf(body, body["error_code"]);
   const cursor = { ...contact.cursor, ...ofBody, ...change };
   const billable = cursor.billable_count === null ? null : String(cursor.billable_count);
   const charged = { billable_count: billable, unlocked_at: cursor.unlocked_at };

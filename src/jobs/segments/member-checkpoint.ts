@@ -1,15 +1,13 @@
 import { z } from "zod";
 import type { SegmentMembersJobConfig } from "./settings.ts";
-import { cursorInstant } from "../../load/inputs/cursor-values.ts";
-
-const COUNT = "must be a count: a whole number, 0 or more";
+import { cursorCount, cursorInstant } from "../../load/inputs/cursor-values.ts";
 
 /** Checkpoint of one segment. */
 export const memberCursor = z.object({
   /** End of the last complete reading, by the service's clock; null for never. */
   swept_at: cursorInstant.nullable().default(null),
   /** Members listed in that reading but not stored because they were erased. */
-  suppressed: z.int(COUNT).min(0, COUNT).default(0),
+  suppressed: cursorCount.default(0),
 });
 
 /** Parsed {@link memberCursor}. */

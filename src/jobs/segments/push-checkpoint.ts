@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { cursorInstant } from "../../load/inputs/cursor-values.ts";
+import { cursorCount, cursorInstant } from "../../load/inputs/cursor-values.ts";
 import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
 import { readCursor } from "../read-cursor.ts";
 
@@ -7,7 +7,6 @@ import { readCursor } from "../read-cursor.ts";
 export const PUSH_STREAM = "segment";
 
 const SEGMENT_ID = "must be the UUID of a segment";
-const SIZE = "must be a count: a whole number, 0 or more";
 
 /** Checkpoint of a push job. */
 export const pushCursor = z.object({
@@ -17,7 +16,7 @@ export const pushCursor = z.object({
   /** Time of the last complete reading of the segment, by the service's clock; null for never. */
   read_at: cursorInstant.nullable().default(null),
   /** Members after the last run; null if unknown. */
-  size: z.int(SIZE).min(0, SIZE).nullable().default(null),
+  size: cursorCount.nullable().default(null),
 });
 
 /** Stored form, with fewer checks. Time and size only save calls, so invalid values count as none. */

@@ -83,6 +83,7 @@ export interface StoredAudience {
   readonly results_unlocked: boolean | null;
   readonly billable_count: number | null;
   readonly unlocked_at: string | null;
+  /** Number of stored members. */
   readonly members: number;
 }
 

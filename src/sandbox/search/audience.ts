@@ -75,7 +75,7 @@ function ageLabel(age: number): string | undefined {
   return age < 25 ? AGES[1] : AGES[Math.min(7, 2 + Math.floor((age - 25) / 10))];
 }
 
-/** How often each label occurs, in one distribution. */
+/** Number of people by label, in one distribution. */
 interface Distribution {
   readonly labelOf: (person: Person) => string | null | undefined;
   /** Labels in their order; null for the most frequent ones first. */
