@@ -7,6 +7,7 @@ import type { GlobalOptions } from "./global-options.ts";
 import { createLogger, type Logger } from "./logger.ts";
 import { createProgressBars } from "./progress-bars.ts";
 import { createProgressLog } from "./progress-log.ts";
+import { paint } from "./paint.ts";
 import { printable } from "./printable.ts";
 import type { Scrubber } from "./scrub.ts";
 
@@ -60,14 +61,16 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
         : null,
     async print(text) {
       bars?.pause();
-      const clean = scrubber.strike(options.json ? text : printable(text));
+      const clean = options.json
+        ? scrubber.strike(text)
+        : paint(scrubber.strike(printable(text)), process.stdout);
       const { promise, resolve } = Promise.withResolvers<void>();
       process.stdout.write(`${clean}\n`, () => resolve());
       await promise;
     },
     printError(text) {
       bars?.pause();
-      process.stderr.write(`${scrubber.strike(printable(text))}\n`);
+      process.stderr.write(`${paint(scrubber.strike(printable(text)), process.stderr)}\n`);
     },
     isBroken: () => isBroken,
     restore() {
