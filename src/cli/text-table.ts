@@ -4,6 +4,10 @@ import Table from "cli-table3";
 export interface Column {
   readonly name: string;
   readonly isNumber?: boolean;
+  /** Left out if all its cells are empty or 0. */
+  readonly isSparse?: boolean;
+  /** Left out if the terminal is too narrow, lowest number first; never without a number. */
+  readonly drop?: number;
 }
 
 /** Draws only a line below the header. */
@@ -25,12 +29,35 @@ const STROKES = {
   middle: "  ",
 };
 
-/** Formats a table, or one block of lines per row if the table is wider than the terminal. */
+/**
+ * Formats a table without its empty sparse columns. On a narrow terminal it leaves out columns; if it still doesn't fit,
+ * it formats one block of lines per row.
+ */
 export function renderTable(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
   widthColumns: number | null,
 ): string {
+  const filled = columns.map(
+    ({ isSparse }, i) => !isSparse || rows.some((row) => row[i] !== "" && row[i] !== "0"),
+  );
+  const order = columns
+    .flatMap(({ drop }, i) => (drop === undefined || !filled[i] ? [] : [{ drop, i }]))
+    .toSorted((a, b) => a.drop - b.drop);
+  for (let dropped = 0; dropped <= order.length; dropped++) {
+    const without = new Set(order.slice(0, dropped).map(({ i }) => i));
+    const isShown = (_: unknown, i: number): boolean => filled[i] === true && !without.has(i);
+    const shown = { columns: columns.filter(isShown), rows: rows.map((row) => row.filter(isShown)) };
+    const { text, width } = draw(shown.columns, shown.rows);
+    if (widthColumns === null || width <= widthColumns) return text;
+  }
+  return renderBlocks(columns, rows);
+}
+
+function draw(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+): { readonly text: string; readonly width: number } {
   const table = new Table({
     head: columns.map((column) => column.name),
     colAligns: columns.map((column) => (column.isNumber ? "right" : "left")),
@@ -38,14 +65,12 @@ export function renderTable(
     style: { head: [], border: [], compact: true, "padding-left": 0, "padding-right": 0 },
   });
   table.push(...rows.map((row) => [...row]));
-  const lines = table
+  const [head = "", ...body] = table
     .toString()
     .split("\n")
     .map((line) => line.trimEnd());
-  const width = Math.max(...lines.map((line) => line.length));
-  if (widthColumns !== null && width > widthColumns) return renderBlocks(columns, rows);
-  const [head = "", ...body] = lines;
-  return [head, "─".repeat(width), ...body].join("\n");
+  const width = Math.max(head.length, ...body.map((line) => line.length));
+  return { text: [head, "─".repeat(width), ...body].join("\n"), width };
 }
 
 function renderBlocks(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
