@@ -26,9 +26,12 @@ test("a table is complete but for empty sparse columns without a limit", () => {
 
 test("columns are left out in their order until the table fits", () => {
   expect(renderTable(columns, rows, 31)).toBe(
-    ["job        read  seconds", "────────────────────────", "resolve  15,000      4.6", "enrich        9     18.2"].join(
-      "\n",
-    ),
+    [
+      "job        read  seconds",
+      "────────────────────────",
+      "resolve  15,000      4.6",
+      "enrich        9     18.2",
+    ].join("\n"),
   );
   expect(renderTable(columns, rows, 15).split("\n")[0]).toBe("job        read");
 });
