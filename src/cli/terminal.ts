@@ -1,4 +1,5 @@
 import { writeSync } from "node:fs";
+import type { WriteStream } from "node:tty";
 import pino from "pino";
 import { codeOf } from "../errors.ts";
 import type { Progress } from "../jobs/services.ts";
@@ -10,6 +11,7 @@ import { createProgressLog } from "./progress-log.ts";
 import { paint } from "./paint.ts";
 import { printable } from "./printable.ts";
 import type { Scrubber } from "./scrub.ts";
+import { wrapLines } from "./wrap.ts";
 
 /** Output of this process: the result on standard output, everything else on standard error. */
 export interface Terminal {
@@ -51,7 +53,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
     log: isWatched ? quietForPeople(log, options) : log,
     progress: bars ?? createProgressLog(log),
     isWatched,
-    widthColumns: process.stdout.isTTY ? (process.stdout.columns ?? 80) : null,
+    widthColumns: widthOf(process.stdout),
     ask:
       isWatched && process.stdin.isTTY
         ? async (question, signal) => {
@@ -61,16 +63,16 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
         : null,
     async print(text) {
       bars?.pause();
-      const clean = options.json
-        ? scrubber.strike(text)
-        : paint(scrubber.strike(printable(text)), process.stdout);
+      const clean = scrubber.strike(options.json ? text : printable(text));
+      const shown = options.json ? clean : paint(wrapLines(clean, widthOf(process.stdout)), process.stdout);
       const { promise, resolve } = Promise.withResolvers<void>();
-      process.stdout.write(`${clean}\n`, () => resolve());
+      process.stdout.write(`${shown}\n`, () => resolve());
       await promise;
     },
     printError(text) {
       bars?.pause();
-      process.stderr.write(`${paint(scrubber.strike(printable(text)), process.stderr)}\n`);
+      const clean = wrapLines(scrubber.strike(printable(text)), widthOf(process.stderr));
+      process.stderr.write(`${paint(clean, process.stderr)}\n`);
     },
     isBroken: () => isBroken,
     restore() {
@@ -79,6 +81,11 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
       if (bars) writeSync(2, "\u001b[?25h");
     },
   };
+}
+
+/** Width of a terminal; null for a file or pipe. */
+function widthOf(stream: WriteStream): number | null {
+  return stream.isTTY ? (stream.columns ?? 80) : null;
 }
 
 /** With progress bars, logs only warnings and errors unless the command line requests more. */

@@ -16,6 +16,7 @@ import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { UsageError } from "../failure.ts";
 import { counted } from "../figures.ts";
+import { cursorText } from "../cursor-text.ts";
 import { openConfig } from "../open-config.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -158,10 +159,10 @@ async function agree({ ask }: Context, what: string, yes: boolean | undefined): 
 function render({ job, meaning, checkpoints }: CheckpointReport, widthColumns: number | null): string {
   if (checkpoints.length === 0) return `${job} has no checkpoint: its next run starts from the beginning.`;
   const table = renderTable(
-    [{ name: "stream" }, { name: "cursor" }, { name: "changed at" }, { name: "by run" }],
+    [{ name: "stream" }, { name: "position" }, { name: "changed at" }, { name: "by run", drop: 1 }],
     checkpoints.map(({ stream, cursor, updated_at, run_id }) => [
       stream,
-      JSON.stringify(cursor),
+      cursorText(cursor),
       updated_at,
       run_id,
     ]),

@@ -8,6 +8,7 @@ import {
 } from "../../jobs/report/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
+import { cursorText } from "../cursor-text.ts";
 import { ago, ahead, count, counted, duration, megabytes, percent } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
@@ -47,7 +48,6 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     [...quotas(report), ...gaps(report)].join("\n"),
     report.days.length === 0 ? "" : renderDays(report, widthColumns),
     report.publications.length === 0 ? "" : renderPublications(report, nowMs, widthColumns),
-    report.tables.length === 0 ? "" : renderTables(report, nowMs, widthColumns),
   ]
     .filter((part) => part !== "")
     .join("\n\n");
@@ -80,17 +80,17 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
   return renderTable(
     [
       { name: "job" },
-      { name: "fresh" },
+      { name: "fresh", drop: 2 },
       { name: "last run" },
       { name: "status" },
-      { name: "last success" },
-      { name: "next" },
-      { name: "sent", isNumber: true },
-      { name: "input rows", isNumber: true },
-      { name: "answered", isNumber: true },
-      { name: "matched", isNumber: true },
+      { name: "last success", drop: 3 },
+      { name: "next", drop: 8 },
+      { name: "sent", isNumber: true, drop: 4 },
+      { name: "input rows", isNumber: true, drop: 5 },
+      { name: "answered", isNumber: true, drop: 7 },
+      { name: "matched", isNumber: true, drop: 6 },
       { name: "due", isNumber: true },
-      { name: "oldest answer" },
+      { name: "oldest answer", drop: 1 },
       { name: "rejects", isNumber: true },
     ],
     jobs.map(({ job, last_run, last_pass, last_success_at, coverage, open_rejects, ...report }) => [
@@ -127,7 +127,7 @@ function renderCheckpoints(
   const rows = jobs.flatMap(({ job, checkpoints, segments }) =>
     checkpoints.map(({ stream, cursor, updated_at }) => {
       const name = segments.find(({ segment_id: id }) => id === stream)?.name ?? null;
-      return [job, name ?? searchIn(cursor) ?? stream, JSON.stringify(cursor), ago(updated_at, nowMs)];
+      return [job, name ?? searchIn(cursor) ?? stream, cursorText(cursor), ago(updated_at, nowMs)];
     }),
   );
   const columns = [{ name: "job" }, { name: "stream" }, { name: "checkpoint" }, { name: "changed" }];
@@ -165,7 +165,9 @@ function holders({ job, held_by }: JobStatusReport): string[] {
 
 /** End of the last run; for shards each end with its count. */
 function endOfPass(runs: readonly PastRunReport[]): string {
-  const ends = runs.map(({ status, limited_by }) => [status, limited_by].filter(Boolean).join(": "));
+  const ends = runs.map(({ status, limited_by }) =>
+    limited_by === null ? status : `${status} (${limited_by})`,
+  );
   const [end] = ends;
   if (end === undefined) return "never run";
   if (ends.length === 1) return end;
@@ -189,7 +191,9 @@ function remarks(report: JobStatusReport): string[] {
         ]
       : []),
     ...segments.flatMap((segment) => segmentRemarks(job, segment)),
-    ...(rejects.length === 0 ? [] : [`• ${job}: rejected ${rejects.join(", ")}`]),
+    ...(rejects.length === 0
+      ? []
+      : [`• ${job}: rejected ${rejects.join(", ")}. \`rejects list\` shows them.`]),
     ...(waiting.calls === 0
       ? []
       : [
@@ -224,12 +228,12 @@ function renderDays({ days }: StatusReport, widthColumns: number | null): string
     [
       { name: "day (UTC)" },
       { name: "job" },
-      { name: "calls", isNumber: true },
+      { name: "calls", isNumber: true, drop: 1 },
       { name: "sent", isNumber: true },
       { name: "matched", isNumber: true },
       { name: "rejected", isNumber: true },
-      { name: "possibly billed", isNumber: true },
-      { name: "possibly twice", isNumber: true },
+      { name: "possibly billed", isNumber: true, isSparse: true },
+      { name: "possibly twice", isNumber: true, isSparse: true },
     ],
     days.map((day) => [
       day.day,
@@ -245,19 +249,6 @@ function renderDays({ days }: StatusReport, widthColumns: number | null): string
   );
 }
 
-function renderTables({ tables }: StatusReport, nowMs: number, widthColumns: number | null): string {
-  return renderTable(
-    [{ name: "table" }, { name: "last success" }, { name: "last change" }, { name: "safe until" }],
-    tables.map((table) => [
-      table.table_name,
-      ago(table.last_success_at, nowMs),
-      ago(table.last_changed_at, nowMs),
-      table.safe_until ?? "",
-    ]),
-    widthColumns,
-  );
-}
-
 function renderPublications(
   { publications }: StatusReport,
   nowMs: number,
@@ -266,12 +257,12 @@ function renderPublications(
   return renderTable(
     [
       { name: "destination" },
-      { name: "batch", isNumber: true },
+      { name: "batch", isNumber: true, drop: 1 },
       { name: "published" },
       { name: "keys waiting", isNumber: true },
       { name: "lag", isNumber: true },
-      { name: "compared" },
-      { name: "differed" },
+      { name: "compared", drop: 2 },
+      { name: "differed", isSparse: true },
     ],
     publications.map((row) => [
       row.is_configured ? row.destination : `${row.destination} (not configured: publish --drop)`,
