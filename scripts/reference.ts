@@ -2,12 +2,14 @@ import { adviceByCode } from "../src/advice.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../src/config/schema/warehouse.ts";
 import { tables } from "../src/schemas/registry.ts";
 import { views } from "../src/schemas/views.ts";
+import { configSchema } from "./config-schema.ts";
 
 /** Generated pages of docs/reference, by file name. */
 export function referencePages(): Readonly<Record<string, string>> {
   return {
     "docs/reference/tables.md": tablesPage(),
     "docs/reference/error-codes.md": codesPage(),
+    "docs/reference/config.schema.json": `${JSON.stringify(configSchema(), null, 2)}\n`,
   };
 }
 

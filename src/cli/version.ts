@@ -5,15 +5,21 @@ const PLACES = ["../../package.json", "../../../package.json"];
 
 /** Returns the version of this package. */
 export function readVersion(): string {
+  return findPackage()?.version ?? "unknown";
+}
+
+/** Finds this package's folder and version. */
+export function findPackage(): { readonly root: URL; readonly version: string } | null {
   for (const place of PLACES) {
+    const file = new URL(place, import.meta.url);
     try {
-      const { name, version } = JSON.parse(readFileSync(new URL(place, import.meta.url), "utf8"));
-      if (name === "person-etl" && typeof version === "string") return version;
+      const { name, version } = JSON.parse(readFileSync(file, "utf8"));
+      if (name === "person-etl" && typeof version === "string") return { root: new URL(".", file), version };
     } catch {
       // Try the next path.
     }
   }
-  return "unknown";
+  return null;
 }
 
 /** True if running from the sources. */

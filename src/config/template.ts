@@ -20,9 +20,13 @@ export interface ConfigAnswers {
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
 }
 
-/** Renders a commented config.yaml, with every job that the mapped fields allow. */
-export function renderConfig(answers: ConfigAnswers): string {
-  return `# person-etl, created by \`person-etl init\`. Verify it with \`person-etl check\`; preview a run
+/**
+ * Renders a commented config.yaml, with every job that the mapped fields allow.
+ * @param schema path or URL of the JSON Schema for editors
+ */
+export function renderConfig(answers: ConfigAnswers, schema: string): string {
+  return `# yaml-language-server: $schema=${schema}
+# person-etl, created by \`person-etl init\`. Verify it with \`person-etl check\`; preview a run
 # with \`person-etl plan\`; then \`person-etl run\`. All settings: docs/configuration.md.
 #
 # Lines that begin with # and no space are defaults or examples: remove the # to use them.

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { listFields, scalarFields } from "../../src/config/schema/inputs.ts";
-import { type ConfigAnswers, renderConfig } from "../../src/config/template.ts";
+import * as template from "../../src/config/template.ts";
 import { load } from "./support.ts";
 import * as fc from "../support/fast-check.ts";
 
-const answers: ConfigAnswers = {
+const answers: template.ConfigAnswers = {
   baseUrl: "https://api.example.com",
   apiKey: "${PERSON_SERVICE_API_KEY}",
   warehouseUrl: "${WAREHOUSE_URL}",
@@ -21,8 +21,11 @@ const answers: ConfigAnswers = {
 };
 const env = { PERSON_SERVICE_API_KEY: "k-1", WAREHOUSE_URL: "postgresql://loader:pw@localhost/warehouse" };
 
+const renderConfig = (given: template.ConfigAnswers) =>
+  template.renderConfig(given, "docs/reference/config.schema.json");
+
 /** Names of the jobs for a configuration with these fields. */
-const jobsFor = async (fields: ConfigAnswers["fields"]) => {
+const jobsFor = async (fields: template.ConfigAnswers["fields"]) => {
   const sandbox = {
     ...answers,
     baseUrl: "sandbox",

@@ -12,6 +12,7 @@ import type { Context } from "../context.ts";
 import { answersOf, type InitFlags, isComplete } from "../init-answers.ts";
 import { askForAnswers } from "../init-questions.ts";
 import type { Outcome } from "../outcome.ts";
+import { schemaFor } from "../editor-schema.ts";
 import { programName } from "../version.ts";
 
 /** `init`: writes a configuration file. */
@@ -45,7 +46,7 @@ async function init(context: Context, flags: InitFlags): Promise<Outcome> {
   const file = resolve(locateConfig(context.options.config ?? undefined, context.env));
   const answers =
     isComplete(flags) || context.ask === null ? answersOf(flags) : await askForAnswers(flags, context.ask);
-  const text = renderConfig(answers);
+  const text = renderConfig(answers, schemaFor(file));
   await writeConfig(file, text, { force: flags.force === true, answers });
   const next = ["check", "plan", "run"].map((command) => `${programName} --config ${file} ${command}`);
   return {

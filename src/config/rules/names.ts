@@ -1,9 +1,8 @@
 import type { Complaint, Path, Problems } from "../problems.ts";
 import { writers } from "../../schemas/ops.ts";
+import { NAME } from "../schema/values.ts";
 import { suggest } from "../suggest.ts";
 import type { WrittenFile } from "../written-file.ts";
-
-const NAME = /^[a-z][a-z0-9_]{0,62}$/;
 
 /** Checks names chosen by the user, which become column values (`source`, `job`) and metric labels. */
 export function checkNames({ publish, connections, inputs, jobs }: WrittenFile, problems: Problems): void {

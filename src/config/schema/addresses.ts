@@ -5,10 +5,13 @@ import { text } from "./described.ts";
 
 const REFERENCE_HINT = "use ${NAME} for an environment variable, or file:PATH (relative to this file)";
 
+const REFERENCE = String.raw`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$|^file:.`;
+
 /** A secret, only as a reference. */
 export function secret() {
-  return text({ expects: "a reference to a secret", hint: REFERENCE_HINT, isSecret: true }, (value) =>
-    isReference(value) ? false : literalSecret,
+  return text(
+    { expects: "a reference to a secret", hint: REFERENCE_HINT, pattern: REFERENCE, isSecret: true },
+    (value) => (isReference(value) ? false : literalSecret),
   );
 }
 
@@ -30,7 +33,8 @@ export function isFileReference(value: string): boolean {
 export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
   const expects = `${options.allowEmbedded ? "`embedded`, or " : ""}the postgres:// address of a database, preferably as a reference`;
   const hint = `${options.allowEmbedded ? "embedded, " : ""}\${NAME} or file:PATH`;
-  return text({ expects, hint, isSecret: true }, (value) => {
+  const pattern = `${options.allowEmbedded ? "^embedded$|" : ""}${REFERENCE}|^postgres(?:ql)?://`;
+  return text({ expects, hint, pattern, isSecret: true }, (value) => {
     if (value === "embedded") return !options.allowEmbedded;
     if (isReference(value)) return false;
     const literal = maskReferences(value, MASK);
@@ -65,7 +69,11 @@ export function complaintOnPostgresUrl(address: string): Complaint | null {
 /** Address of the service without a trailing slash, or `sandbox`. */
 export function serviceUrl() {
   return text(
-    { expects: "`sandbox` or the https:// address of the service", hint: "without user, query or #" },
+    {
+      expects: "`sandbox` or the https:// address of the service",
+      hint: "without user, query or #",
+      pattern: "^sandbox$|^[Hh][Tt][Tt][Pp][Ss]?:",
+    },
     (value) => {
       if (value === "sandbox") return false;
       const url = URL.canParse(value) ? new URL(value) : null;

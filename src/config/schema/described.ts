@@ -6,6 +6,8 @@ export interface Expectation {
   /** Completes `must be …`. */
   readonly expects: string;
   readonly hint?: string;
+  /** Regular expression of valid texts; editors check it, too. */
+  readonly pattern?: string;
   /** The value is a secret: never expanded into the tree, never repeated. */
   readonly isSecret?: true;
   /** The value is SQL: the environment must not become part of it. */
@@ -38,12 +40,16 @@ export function expectationOf(schema: z.core.$ZodType): Expectation | undefined 
   return expectations.get(schema);
 }
 
-/** A text that is not blank. `wrong` returns true or a complaint if invalid, false or null if valid. */
+/**
+ * A text that is not blank and has the pattern of its expectation. `wrong` returns true or a complaint if invalid, false or
+ * null if valid.
+ */
 export function text(expectation: Expectation, wrong?: (value: string) => Complaint | boolean | null) {
+  const pattern = expectation.pattern === undefined ? null : new RegExp(expectation.pattern);
   const schema = z.string().check((context) => {
-    const verdict = context.value.trim() === "" ? true : (wrong?.(context.value) ?? false);
-    if (verdict === false) return;
-    const complaint = verdict === true ? undefined : verdict;
+    const verdict = context.value.trim() === "" || (wrong?.(context.value) ?? false);
+    if (verdict === false && (pattern?.test(context.value) ?? true)) return;
+    const complaint = typeof verdict === "boolean" ? undefined : verdict;
     context.issues.push({ code: "custom", input: context.value, params: { complaint } });
   });
   return described(schema, expectation);

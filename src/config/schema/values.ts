@@ -7,9 +7,11 @@ const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_0
 /** Maximum duration: a hundred years. */
 const MAX_DURATION_MS = 100 * 366 * UNIT_MS.d;
 
+const DURATION = /^(\d{1,9})([smhdw])$/;
+
 /** Parses a duration such as `30d` to milliseconds; null if invalid. */
 export function durationMs(duration: string): number | null {
-  const match = /^(\d{1,9})([smhdw])$/.exec(duration);
+  const match = DURATION.exec(duration);
   if (!match) return null;
   const [, count, unit] = match;
   const milliseconds = Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]; // the pattern allows only these
@@ -26,6 +28,7 @@ export function duration(least = "1s") {
     {
       expects: leastMs > 1000 ? `a duration of at least ${least}` : "a duration such as 30d",
       hint: "a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w)",
+      pattern: DURATION.source,
       isDuration: true,
     },
     (value) => (durationMs(value) ?? -1) < leastMs,
@@ -38,6 +41,7 @@ export function cronSchedule() {
     {
       expects: "a cron schedule of five fields",
       hint: 'minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15',
+      pattern: String.raw`^\s*(?:\S+\s+){4}\S+\s*$`,
     },
     (value) => parseCron(value) === null,
   );
@@ -60,9 +64,9 @@ export function timezone() {
 
 /** A calendar day. */
 export function day() {
-  return text({ expects: "a day such as 2026-01-31" }, (value) => {
-    const date = /^\d{4}-\d{2}-\d{2}$/.test(value) ? new Date(`${value}T00:00:00Z`) : null;
-    return date === null || Number.isNaN(date.getTime()) || date.toISOString().slice(0, 10) !== value;
+  return text({ expects: "a day such as 2026-01-31", pattern: String.raw`^\d{4}-\d{2}-\d{2}$` }, (value) => {
+    const date = new Date(`${value}T00:00:00Z`);
+    return Number.isNaN(date.getTime()) || date.toISOString().slice(0, 10) !== value;
   });
 }
 
@@ -80,8 +84,9 @@ export function schemaName() {
     {
       expects: "a schema name of at most 63 lower-case letters, digits and _",
       hint: "start with a letter or _; the prefix pg_ is reserved by Postgres",
+      pattern: "^[a-z_][a-z0-9_]{0,62}$",
     },
-    (value) => !/^[a-z_][a-z0-9_]{0,62}$/.test(value) || /^(pg_|information_schema$)/.test(value),
+    (value) => /^(pg_|information_schema$)/.test(value),
   );
 }
 
@@ -92,6 +97,9 @@ export function columnName() {
     (value) => Buffer.byteLength(value) > 63 || value.includes("\0"),
   );
 }
+
+/** Form of the names of inputs, jobs, connections, destinations and searches. */
+export const NAME = /^[a-z][a-z0-9_]{0,62}$/;
 
 /** Name of one of `inputs`. */
 export function inputName() {

@@ -2,9 +2,8 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { text } from "../../config/schema/described.ts";
 import type { JobComplaint, JobDeclaration, WrittenJob } from "../../config/schema/jobs.ts";
+import { NAME } from "../../config/schema/values.ts";
 import { MAX_QUERY_LENGTH, MAX_SEARCH_SIZE } from "../../schemas/person-search.ts";
-
-const NAME = /^[a-z][a-z0-9_]{0,62}$/;
 
 /** Description of an audience. */
 export function queryText() {

@@ -1,0 +1,143 @@
+import { readFile } from "node:fs/promises";
+import { Ajv } from "ajv";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { renderConfig } from "../../src/config/template.ts";
+import { fine, fineBut, load } from "./support.ts";
+
+const file = "docs/reference/config.schema.json";
+const validate = new Ajv({ allErrors: true, strictTypes: false, useDefaults: false }).compile(
+  JSON.parse(await readFile(file, "utf8")),
+);
+
+/** Paths that an editor underlines in a text. */
+function underlined(text: string): readonly string[] {
+  validate(parse(text, { merge: true }));
+  const errors = (validate.errors ?? []).filter(({ keyword }) => keyword !== "oneOf" && keyword !== "anyOf");
+  return errors.map(({ instancePath, params }) =>
+    [instancePath, params["additionalProperty"] ?? params["missingProperty"] ?? ""].join("/"),
+  );
+}
+
+/** A text with every commented-out setting enabled (# without a space after it). */
+const uncommented = (text: string) => text.replaceAll(/^(\s*)#(?=\S)/gm, "$1");
+
+describe("the JSON Schema for editors", () => {
+  it("accepts config.example.yaml, as it is and with every setting", async () => {
+    const text = await readFile("config.example.yaml", "utf8");
+    expect(text.startsWith(`# yaml-language-server: $schema=${file}\n`)).toBe(true);
+    expect(underlined(text)).toEqual([]);
+    expect(underlined(uncommented(text))).toEqual([]);
+  });
+
+  it("accepts what init writes", () => {
+    const answers = {
+      apiKey: "${PERSON_SERVICE_API_KEY}",
+      baseUrl: "https://api.example.com",
+      warehouseUrl: "${WAREHOUSE_URL}",
+      input: "customers",
+      table: "crm.customers",
+      key: ["tenant_id", "id"],
+      cursor: null,
+      fields: { first_name: ["vorname"], last_name: ["nachname"], emails: ["email", "work_email"] },
+    };
+    for (const text of [renderConfig(answers, file), uncommented(renderConfig(answers, file))]) {
+      expect(underlined(text)).toEqual([]);
+    }
+  });
+
+  it("accepts references wherever the program does", async () => {
+    const text = `log_level: \${LEVEL}
+service: { base_url: "\${URL}", api_key: "\${KEY}" }
+warehouse: { url: "postgresql://loader:\${PASSWORD}@localhost/crm", schema: "\${SCHEMA}", retry_for: "\${WAIT}" }
+inputs:
+  customers:
+    table: \${TABLE}
+    where: note <> '$\${literal}'
+    key: ["\${COLUMN}"]
+    on_missing: \${ON_MISSING}
+    fields: { emails: "\${COLUMN}" }
+jobs:
+  validate_customers: { type: validate_emails, input: customers, schedule: "\${CRON}", refresh_after: "\${AGE}" }
+`;
+    const env = {
+      LEVEL: "warn",
+      URL: "https://api.example.com",
+      KEY: "key-1",
+      PASSWORD: "secret",
+      SCHEMA: "people",
+      WAIT: "1m",
+      TABLE: "crm.customers",
+      COLUMN: "email",
+      ON_MISSING: "erase",
+      CRON: "15 1 * * *",
+      AGE: "30d",
+    };
+    const { inputs } = await load(text, { env });
+    expect(inputs["customers"]).toMatchObject({ key: ["email"], onMissing: "erase" });
+    expect(underlined(text)).toEqual([]);
+  });
+
+  it.each([
+    [
+      "an unknown setting",
+      fineBut("base_url: sandbox", "base_url: sandbox\n  concurency: 4"),
+      "/service/concurency",
+    ],
+    ["an unknown section", `${fine}budget: {}\n`, "/budget"],
+    [
+      "a number out of range",
+      fineBut("base_url: sandbox", "base_url: sandbox\n  concurrency: 65"),
+      "/service/concurrency/",
+    ],
+    [
+      "a literal key",
+      fineBut("base_url: sandbox", "base_url: sandbox\n  api_key: sk-live-1"),
+      "/service/api_key/",
+    ],
+    ["an address without ${…}", fineBut("url: embedded", "url: $WAREHOUSE_URL"), "/warehouse/url/"],
+    ["another warehouse", fineBut("type: postgres", "type: snowflake"), "/warehouse/type/"],
+    [
+      "an unknown field",
+      fineBut("first_name: first_name", "firstname: first_name"),
+      "/inputs/customers/fields/firstname",
+    ],
+    [
+      "a list where one column belongs",
+      fineBut("last_name: last_name", "last_name: [last_name]"),
+      "/inputs/customers/fields/last_name/",
+    ],
+    [
+      "a reference in SQL",
+      fineBut("key: id", "key: id\n    where: country = '${COUNTRY}'"),
+      "/inputs/customers/where/",
+    ],
+    [
+      "a duration in words",
+      fineBut("input: customers, pid_from", "input: customers, refresh_after: 30 days, pid_from"),
+      "/jobs/enrich_customers/refresh_after/",
+    ],
+    [
+      "a schedule of six fields",
+      fineBut("type: resolve,", 'type: resolve, schedule: "0 15 1 * * *",'),
+      "/jobs/resolve_customers/schedule/",
+    ],
+    ["an unknown type of job", fineBut("type: resolve,", "type: resolves,"), "/jobs/resolve_customers/type/"],
+    [
+      "a setting of another type of job",
+      fineBut("type: resolve,", "type: resolve, return_fields: [emails],"),
+      "/jobs/resolve_customers/return_fields",
+    ],
+    ["a job's name with a capital", fineBut("resolve_customers: {", "Resolve: {"), "/jobs/"],
+    ["a missing section", fineBut("warehouse:\n  type: postgres\n  url: embedded\n", ""), "/warehouse"],
+    [
+      "a word instead of true or false",
+      fineBut("type: resolve,", "type: resolve, enabled: maybe,"),
+      "/jobs/resolve_customers/enabled/",
+    ],
+  ])("underlines %s", async (_what, text, place) => {
+    expect(underlined(fine)).toEqual([]);
+    expect(underlined(text)).toContain(place);
+    await expect(load(text)).rejects.toThrow(/problem/u);
+  });
+});
