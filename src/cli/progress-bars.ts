@@ -2,6 +2,7 @@ import { MultiBar, type SingleBar } from "cli-progress";
 import type { Progress } from "../jobs/services.ts";
 import { printable } from "./printable.ts";
 import { count, duration } from "./figures.ts";
+import { wrapLines } from "./wrap.ts";
 
 /** Progress on a terminal. */
 export interface ProgressBars extends Progress {
@@ -55,7 +56,7 @@ export function createProgressBars(stream: NodeJS.WriteStream): ProgressBars {
   }
 
   function print(line: string): void {
-    const clean = printable(line);
+    const clean = wrapLines(printable(line), widthOf());
     if (screen) screen.log(`${clean}\n`);
     else stream.write(`${clean}\n`);
   }
@@ -104,13 +105,12 @@ export function renderBar(payload: Payload, value: number, total: number, widthC
   const left = speed > 0 && value < total ? `${duration((total - value) / speed)} left` : duration(seconds);
   const parts = [
     `${payload.job}  ${bar} ${figures}`,
-    `${count(speed)}/s`,
     left,
-    payload.matched === null ? null : `matched ${count(payload.matched)}`,
-    payload.rejected === null || payload.rejected === 0 ? null : `rejected ${count(payload.rejected)}`,
+    ...(payload.matched === null ? [] : [`matched ${count(payload.matched)}`]),
+    ...(payload.rejected === null || payload.rejected === 0 ? [] : [`rejected ${count(payload.rejected)}`]),
+    `${count(speed)}/s`,
   ];
-  return parts
-    .filter((part) => part !== null)
-    .join("  ")
-    .slice(0, widthColumns - 1);
+  // Leaves out what doesn't fit, instead of cutting a number.
+  while (parts.length > 1 && parts.join("  ").length >= widthColumns) parts.pop();
+  return parts.join("  ").slice(0, widthColumns - 1);
 }

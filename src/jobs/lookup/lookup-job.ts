@@ -168,7 +168,7 @@ async function send(task: Task, selected: Selected): Promise<void> {
 /** Reports rows that the checkpoint ignores. */
 function reportCursor({ log, progress, job }: Task, rows: number): void {
   if (rows === 0) return;
-  log.warn({ job: job.name, input: job.input.name, rows }, "cursor_ahead");
+  log.info({ job: job.name, input: job.input.name, rows }, "cursor_ahead");
   progress.note(
     job.name,
     `${job.name}: ${countText(rows, "row")} of ${job.input.name} ${rows === 1 ? "has" : "have"} a cursor after the ` +
