@@ -13,7 +13,7 @@ import type { HttpClient, HttpReply } from "./http-client.ts";
 import { MAX_ISOLATION_CALLS } from "./isolate.ts";
 import type { Limiter } from "./limits.ts";
 import type { LookupItem, SetAside } from "./lookup-item.ts";
-import { buildRequestBody } from "./request-body.ts";
+import { buildRequest } from "./request-body.ts";
 import { createSettlement, type ReadSummary, type Settled } from "./settle.ts";
 
 /** Options of a lookup. */
@@ -102,11 +102,9 @@ export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Loo
   }
 
   async function request(items: readonly T[]): Promise<HttpReply> {
-    const { method, path } = endpoint;
     try {
       crashPoint("before_send");
-      const body = buildRequestBody(endpoint, options.parameters, items);
-      return await http.request({ method, path, body });
+      return await http.request(buildRequest(endpoint, options.parameters, items));
     } catch (reason) {
       stop(reason);
       const code = codeOf(reason) ?? "NOT_SENT";

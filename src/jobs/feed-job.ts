@@ -24,7 +24,8 @@ export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
       if (!feed.plan) return planned;
       const { db, clock } = context;
       const known = await feed.plan({ db, clock, job, checkpoints: await storedCheckpoints(db, job.name) });
-      return { ...planned, plan: { ...planned.plan, ...known } };
+      const plan = { ...planned.plan, ...known };
+      return { ...planned, plan: { ...plan, records_expected: plan.records_to_send } };
     },
     run: (context) => runFeed(feed, context),
   };
@@ -49,6 +50,7 @@ function planFeed(
     records_suppressed: 0,
     records_rejected_before_sending: 0,
     records_to_send: 0,
+    records_expected: 0,
     records_remaining: 0,
     limited_by: null,
     budget_left: null,

@@ -157,6 +157,7 @@ describe("a plan", () => {
         records_waiting: 0,
         records_rejected_before_sending: job.records_rejected_before_sending,
         records_to_send: job.records_sent,
+        records_expected: job.records_sent,
         records_remaining: 0,
         limited_by: null,
         budget_left: null,

@@ -1,17 +1,29 @@
-import { planLookup as countDue } from "../../load/due/lookup-selection.ts";
-import type { PlanContext, Planned } from "../report/job-plan.ts";
+import { previewLookup } from "../../load/due/lookup-selection.ts";
+import { type FirstRequest, firstRequests } from "../../extract/first-requests.ts";
+import type { PlanContext, Planned, ShownRequest } from "../report/job-plan.ts";
+import { bindLookup } from "./lookup-types.ts";
 import { limitsOf, tightestCap } from "./caps.ts";
+import { countText } from "./estimate.ts";
+import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 import { forecastOf } from "./forecast.ts";
 import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 
 /** Predicts what a run of a lookup would send; changes nothing. */
 export async function planLookup(context: PlanContext, job: LookupJobConfig): Promise<Planned> {
-  const { config, db, planned, shard, used } = context;
-  const limits = limitsOf(config, job, null, shard);
+  const { config, db, clock, planned, request, used } = context;
+  const { shard, resend, show } = request;
+  const limits = limitsOf(config, job, request.maxRecords, shard);
   const cap = tightestCap(limits, used);
-  const spec = await lookupSpecOf(job, { ...plainRequest, shard, maxRecords: cap?.records ?? null });
-  const counts = await countDue(db, spec);
+  const spec = await lookupSpecOf(job, {
+    ...plainRequest,
+    shard,
+    resend,
+    maxRecords: cap?.records ?? null,
+  });
+  const { endpoint, requestParameters: parameters } = bindLookup(job);
+  const { counts, records: items } = await previewLookup(db, spec, show * endpoint.maxRecords);
+  const requests = await firstRequests({ endpoint, parameters, items, clock }, show);
   const isAnsweredFirst = spec.pidFrom !== null && planned.has(spec.pidFrom);
   const waiting = isAnsweredFirst ? counts.waiting : 0;
   const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });
@@ -28,6 +40,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
     records_suppressed: counts.suppressed,
     records_rejected_before_sending: counts.rejectedBeforeSending,
     records_to_send: counts.toSend,
+    records_expected: forecast.records,
     records_remaining: counts.remaining,
     limited_by: isCut ? cap.limitedBy : null,
     budget_left: tightestCap({ ...limits, perRun: null, perShard: null }, used)?.records ?? null,
@@ -35,7 +48,33 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,
     waiting_answers: context.waitingAnswers,
-    remarks: [],
+    remarks: remarksOn(counts, { pidFrom: spec.pidFrom, isAnsweredFirst }),
+    ...(show === 0 ? {} : { requests: requests.map(shownRequest) }),
   };
   return { plan, sending: forecast.records };
+}
+
+/** Request as shown to the user. A body holds no numbers, so that parsing and printing it changes no byte. */
+export function shownRequest({ method, path, records, body }: FirstRequest): ShownRequest {
+  return { method, path, records, body: JSON.parse(body) };
+}
+
+/** Remarks on rows that the run can't send as things stand. */
+function remarksOn(
+  { waiting, parametersChanged }: LookupCounts,
+  { pidFrom, isAnsweredFirst }: { readonly pidFrom: string | null; readonly isAnsweredFirst: boolean },
+): readonly string[] {
+  return [
+    ...(waiting > 0 && !isAnsweredFirst
+      ? [
+          `${countText(waiting, "row")} ${waiting === 1 ? "waits" : "wait"} for ${pidFrom}, which is not part of this plan`,
+        ]
+      : []),
+    ...(parametersChanged > 0
+      ? [
+          `${countText(parametersChanged, "row")} ${parametersChanged === 1 ? "was" : "were"} answered with another mapping or ` +
+            "other parameters: the run sends nothing until you pass --accept-parameters resend or keep",
+        ]
+      : []),
+  ];
 }

@@ -2,8 +2,7 @@ import type { LimitedBy } from "../../errors.ts";
 import type { Used } from "../lookup/caps.ts";
 import type { BillableEstimate } from "../lookup/estimate.ts";
 import type { WaitingAnswers } from "../lookup/waiting-answers.ts";
-import type { JobServices } from "../services.ts";
-import type { Shard } from "../shard.ts";
+import type { JobServices, RunRequest } from "../services.ts";
 import type { DueReason } from "../../load/due/lookup-counts.ts";
 
 /** One job in `plan --json`. A feed has only calls. */
@@ -22,6 +21,8 @@ export interface JobPlan {
   readonly records_rejected_before_sending: number;
   /** Distinct records due now, within caps and budgets; counted like `records_sent` of the run. */
   readonly records_to_send: number;
+  /** Records of the whole run: also those of rows that wait for an earlier job of it, within caps and budgets. */
+  readonly records_expected: number;
   /** Due rows beyond caps and budgets. */
   readonly records_remaining: number;
   /** Cap or budget responsible for the remaining rows; null if there are none. */
@@ -36,13 +37,31 @@ export interface JobPlan {
   readonly waiting_answers: WaitingAnswers;
   /** Remarks on the numbers; empty for lookups. */
   readonly remarks: readonly string[];
+  /** First requests of a lookup, with `--show`. */
+  readonly requests?: readonly ShownRequest[];
+}
+
+/** Request that a run would make. */
+export interface ShownRequest {
+  readonly method: string;
+  readonly path: string;
+  /** Number of records in the body. */
+  readonly records: number;
+  /** The body; printed as JSON without blanks, it has the bytes that are sent. */
+  readonly body: unknown;
+}
+
+/** Options of a plan. */
+export interface PlanRequest extends Pick<RunRequest, "resend" | "maxRecords" | "shard"> {
+  /** Maximum requests of each lookup to show; 0 for none. */
+  readonly show: number;
 }
 
 /** Context for planning one job. */
 export interface PlanContext extends Pick<JobServices, "config" | "db" | "clock"> {
   /** Names of all planned jobs. */
   readonly planned: ReadonlySet<string>;
-  readonly shard: Shard;
+  readonly request: PlanRequest;
   /** Use of the budget of the job's type, including records that earlier jobs of the plan will send. */
   readonly used: Used;
   /** Received answers of the job that are not loaded yet. */

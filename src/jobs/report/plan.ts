@@ -1,11 +1,11 @@
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import { type BudgetReport, budgetReports } from "./budget-report.ts";
 import { usedOf } from "../lookup/caps.ts";
-import type { JobPlan } from "./job-plan.ts";
+import type { JobPlan, PlanRequest } from "./job-plan.ts";
 import { selectJobs } from "../job-selection.ts";
 import { jobTypeOf } from "../registry.ts";
 import type { JobServices } from "../services.ts";
-import { type Shard, wholeInput } from "../shard.ts";
+import { wholeInput } from "../shard.ts";
 import { reportWaiting } from "../lookup/waiting-answers.ts";
 import { migrateVerified } from "../verify-inputs.ts";
 
@@ -18,14 +18,16 @@ export interface PlanReport {
 
 /**
  * Predicts what a run of the named jobs (or all) would do. Creates or upgrades the tables, as the run would, but sends nothing.
- * @param shard part of every input to plan; `services.config` must belong to it
+ * @param given options of the run; `services.config` must belong to its shard
  */
 export async function planJobs(
   services: Pick<JobServices, "config" | "db" | "clock">,
   names: readonly string[],
-  shard: Shard = wholeInput,
+  given: Partial<PlanRequest> = {},
 ): Promise<PlanReport> {
   const { config, db } = services;
+  const request = { shard: wholeInput, resend: false, maxRecords: null, show: 0, ...given };
+  const { shard } = request;
   const jobs = selectJobs(config, names).filter((job) => shard.index === 0 || jobTypeOf(job).isSharded);
   await migrateVerified(config, db, jobs);
   const uses = await readBudgetUse(db);
@@ -41,7 +43,7 @@ export async function planJobs(
       {
         ...services,
         planned,
-        shard,
+        request,
         used: { ...used, month: used.month + before, day: used.day + before },
         waitingAnswers: byJob.get(job.name) ?? { calls: 0, bytes: 0 },
       },

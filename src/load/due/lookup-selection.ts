@@ -5,7 +5,13 @@ import { countInDoubt } from "../ledger/in-doubt.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
 import { countOutcomes, markSent, type Outcomes } from "./outcomes.ts";
 import { type SelectContext, type Selected, selectDue } from "./select-lookup.ts";
-import { dropOrphanedWorkTables, dropWorkTables, readWorkPage, workTablesOf } from "./work-table.ts";
+import {
+  dropOrphanedWorkTables,
+  dropWorkTables,
+  readFirstRecords,
+  readWorkPage,
+  workTablesOf,
+} from "./work-table.ts";
 import type { LookupCounts } from "./lookup-counts.ts";
 import type { LookupRecord, WorkTables, FrozenRecords } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
@@ -51,10 +57,19 @@ async function contextOf(db: Db, session: Session, spec: LookupSpec): Promise<Se
 
 /** Counts what is due; writes nothing. */
 export async function planLookup(db: Db, spec: LookupSpec): Promise<LookupCounts> {
-  const { counts } = await db.preview(async (session) => {
-    return selectDue(await contextOf(db, session, spec), null);
+  return (await previewLookup(db, spec, 0)).counts;
+}
+
+/** Counts what is due, and reads the first `count` records in the order of sending; writes nothing. */
+export function previewLookup(
+  db: Db,
+  spec: LookupSpec,
+  count: number,
+): Promise<{ readonly counts: LookupCounts; readonly records: readonly LookupRecord[] }> {
+  return db.preview(async (session) => {
+    const { counts } = await selectDue(await contextOf(db, session, spec), null);
+    return { counts, records: count === 0 ? [] : await readFirstRecords(session, spec, count) };
   });
-  return counts;
 }
 
 /** Freezes what is due in work tables, rejects unusable rows and reuses fresh answers, in one transaction. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { quoteLiteral, quoteQualified, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
@@ -49,6 +49,16 @@ export async function fillWorkTables(
   return { groups, rows, keptGroups: kept.groups, keptRows: kept.rows };
 }
 
+/** Distinct records to send, up to the maximum, numbered in the order of sending: ord, sent_hash, record, pid. */
+function keptRecords(spec: LookupSpec): RawBuilder<unknown> {
+  return sql`
+    SELECT row_number() OVER (ORDER BY sent_hash) AS ord, sent_hash, record, pid
+    FROM (
+      SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid
+      FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%' GROUP BY sent_hash
+      ORDER BY min(rank) NULLS LAST, sent_hash LIMIT ${spec.maxRecords}) AS kept`;
+}
+
 async function freeze(
   session: Session,
   names: SchemaNames,
@@ -69,12 +79,7 @@ async function freeze(
   await session.change(sql`COMMENT ON TABLE ${records} IS ${sql.raw(owner)}`);
   await session.change(sql`COMMENT ON TABLE ${rows} IS ${sql.raw(owner)}`);
   await session.change(sql`
-    INSERT INTO ${records}
-    SELECT row_number() OVER (ORDER BY sent_hash), sent_hash, record, pid
-    FROM (
-      SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid
-      FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%' GROUP BY sent_hash
-      ORDER BY min(rank) NULLS LAST, sent_hash LIMIT ${spec.maxRecords}) AS kept`);
+    INSERT INTO ${records} ${keptRecords(spec)}`);
   await session.change(sql`
     INSERT INTO ${rows}
     SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences, false
@@ -115,18 +120,27 @@ export async function readWorkPage(
   const rows = await session.rows<WorkRow>(sql`
     SELECT ord, encode(sent_hash, 'hex') AS sent_hash, record, pid
     FROM ${stateTableId(names, page.tables.records)} WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
-  const isAddresses = spec.type === "validate_emails";
   const records = rows
     .filter((row) => row.record !== "")
-    .map((row) => ({
-      recordId: String(row.ord),
-      json: row.record,
-      ...(isAddresses ? { address: addressOf(row.record) } : {}),
-      sentHash: row.sent_hash,
-      sentPid: row.pid,
-      ...(row.ord <= page.inDoubt ? { mayBeBilled: true } : {}),
-    }));
+    .map((row) => ({ ...recordOf(spec, row), ...(row.ord <= page.inDoubt ? { mayBeBilled: true } : {}) }));
   return { records, lastOrd: rows.at(-1)?.ord ?? page.afterOrd, read: rows.length };
+}
+
+/** Reads the first distinct records of `due_row`, which a plan doesn't freeze. */
+export async function readFirstRecords(
+  session: Session,
+  spec: LookupSpec,
+  count: number,
+): Promise<readonly LookupRecord[]> {
+  const rows = await session.rows<WorkRow>(sql`
+    SELECT ord, encode(sent_hash, 'hex') AS sent_hash, record, pid
+    FROM (${keptRecords(spec)}) AS first WHERE ord <= ${count} ORDER BY ord`);
+  return rows.map((row) => recordOf(spec, row));
+}
+
+function recordOf({ type }: LookupSpec, { ord, record, sent_hash: sentHash, pid }: WorkRow): LookupRecord {
+  const address = type === "validate_emails" ? { address: addressOf(record) } : {};
+  return { recordId: String(ord), json: record, ...address, sentHash, sentPid: pid };
 }
 
 /** Address of a record, which the selection wrote as a JSON string. */

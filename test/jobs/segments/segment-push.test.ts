@@ -72,7 +72,7 @@ test("a plan of a push counts the minimum and sends no request", async () => {
 test("a plan of a shard leaves feeds to the first one, as a run does", async () => {
   const { world } = await startPush();
   const jobsOf = async (index: number) =>
-    (await planJobs(await world.services(), [], { index, count: 2 })).jobs.map(({ job }) => job);
+    (await planJobs(await world.services(), [], { shard: { index, count: 2 } })).jobs.map(({ job }) => job);
   expect([await jobsOf(0), await jobsOf(1)]).toEqual([["vip_push", "vip_members"], []]);
 });
 
