@@ -52,6 +52,7 @@ export const benchInput: InputSource = {
   orderBy: null,
   key: ["id"],
   cursor: null,
+  normalize: false,
   fields: {
     first_name: ["first_name"],
     last_name: ["last_name"],

@@ -26,6 +26,7 @@ export async function idSourceOf({ name, sql, connection, key }: IdQuery): Promi
     orderBy: null,
     key: [key],
     cursor: null,
+    normalize: false,
     fields: {},
   };
 }

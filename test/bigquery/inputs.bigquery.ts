@@ -6,6 +6,7 @@ import { openPostgresContext } from "../load/postgres-context.ts";
 import { describeCursor } from "../load/suite/cursor.ts";
 import { describeInputs } from "../load/suite/inputs.ts";
 import { describeMissingRows } from "../load/suite/missing-rows.ts";
+import { describeNormalize } from "../load/suite/normalize.ts";
 import { people } from "../load/suite/people.ts";
 import { describeWarehouse } from "../load/warehouse-suite.ts";
 import { type InputMirror, openInputMirror } from "./input-mirror.ts";
@@ -20,7 +21,7 @@ describeWarehouse("inputs in BigQuery", async () => {
       await there.close();
     },
   };
-}, [describeInputs, describeCursor, describeMissingRows]);
+}, [describeInputs, describeNormalize, describeCursor, describeMissingRows]);
 
 describe("a table in BigQuery", () => {
   let there: InputMirror;

@@ -37,6 +37,7 @@ describe("a fine configuration", () => {
         key: ["id"],
         cursor: null,
         cursorOverlapMs: 3_600_000,
+        normalize: false,
         onMissing: "keep",
         maxMissingRatio: 0.1,
         fields: { first_name: ["first_name"], last_name: ["last_name"], emails: ["email"] },
@@ -92,6 +93,7 @@ inputs:
     key: [tenant_id, id]
     cursor: updated_at
     cursor_overlap: 0s
+    normalize: true
     on_missing: erase
     max_missing_ratio: 0.5
     fields: { full_name: name, emails: [email, work_email], phones: phone, service_pid: pid }
@@ -150,6 +152,7 @@ jobs:
       key: ["tenant_id", "id"],
       cursor: "updated_at",
       cursorOverlapMs: 0,
+      normalize: true,
       onMissing: "erase",
       maxMissingRatio: 0.5,
       fields: {

@@ -18,6 +18,7 @@ export const customers: InputConfig = {
   key: ["id"],
   cursor: null,
   cursorOverlapMs: 3_600_000,
+  normalize: false,
   onMissing: "keep",
   maxMissingRatio: 0.1,
   fields: {

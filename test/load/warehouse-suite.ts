@@ -20,6 +20,7 @@ import { describePidFrom } from "./suite/pid-from.ts";
 import { clear, type GetContext, type Context } from "./suite/context.ts";
 import { describePushes } from "./suite/pushes.ts";
 import { describeSegmentMembers } from "./suite/segment-members.ts";
+import { describeNormalize } from "./suite/normalize.ts";
 import { describeOutcomes } from "./suite/outcomes.ts";
 import { describeRejects } from "./suite/rejects.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
@@ -42,6 +43,7 @@ const allParts: readonly SuitePart[] = [
   describeCursor,
   describeCheckpoints,
   describeInputs,
+  describeNormalize,
   describePidFrom,
   describeValidEmails,
   describePersons,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { choice, oneOrMore, ratio } from "./described.ts";
+import { choice, flag, oneOrMore, ratio } from "./described.ts";
 import { settings } from "./settings.ts";
 import {
   columnName,
@@ -93,6 +93,8 @@ const input = settings({
   /** Column that changes when a row changes. */
   cursor: columnName().optional(),
   cursor_overlap: duration("0s").prefault("1h"),
+  /** True: trims values, lower-cases addresses, and drops placeholders. */
+  normalize: flag().default(false),
   on_missing: choice(["keep", "erase"]).default("keep"),
   /** Missing rows / known rows, 0 to 1; no one is erased above it. */
   max_missing_ratio: ratio().default(0.1),

@@ -8,6 +8,7 @@ import type { ReadSource } from "../job-type.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import { type Shard, wholeInput } from "../shard.ts";
 import type { InputShard, LookupSpec } from "../../load/due/lookup-spec.ts";
+import { NORMALIZATION } from "../../load/inputs/normalize.ts";
 import { createHash } from "node:crypto";
 
 /** Parts of a request that affect which records are due; `maxRecords` is the lowest of all limits. */
@@ -37,6 +38,7 @@ export async function inputSourceOf(
     orderBy: input.orderBy,
     key: input.key,
     cursor: cursor === null ? null : { column: cursor, overlapMs: input.cursorOverlapMs },
+    normalize: input.normalize,
     fields: fieldsAmong(input, inputFields),
   };
 }
@@ -122,12 +124,12 @@ const FORM = "person-etl/parameters/1";
  * @param fields used fields of the mapping with their columns, in order
  */
 function hashParameters(
-  { type }: Pick<LookupJobConfig, "type">,
+  { type, input }: Pick<LookupJobConfig, "type" | "input">,
   fields: Readonly<Record<string, readonly string[]>>,
   boughtWith: readonly unknown[],
 ): string {
   const mapping = Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256")
-    .update(JSON.stringify([FORM, type, mapping, ...boughtWith]))
+    .update(JSON.stringify([FORM, type, mapping, ...boughtWith, ...(input.normalize ? [NORMALIZATION] : [])]))
     .digest("hex");
 }

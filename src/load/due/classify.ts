@@ -2,7 +2,8 @@ import { type RawBuilder, sql } from "kysely";
 import { fieldsTaken } from "../inputs/input-fields.ts";
 import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
 import type { Part } from "../inputs/input-source.ts";
-import { raw, unblankedParts } from "../inputs/input.ts";
+import { raw } from "../inputs/input.ts";
+import { sentValues } from "../inputs/sent-values.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { ownsKey, ownsRow } from "./shard-rows.ts";
 import type { SuppressedSql } from "../erasure/suppressed-sql.ts";
@@ -31,8 +32,8 @@ export interface ClassifyContext {
   readonly suppressed: SuppressedSql | null;
 }
 
-/** Values to send, without invalid addresses (joined as `bad_…`). */
-function sentValues(context: ClassifyContext): readonly Value[] {
+/** Values without invalid addresses (joined as `bad_…`). */
+function validValues(context: ClassifyContext): readonly Value[] {
   const { parts, spec } = context;
   if (!spec.dropsInvalidEmails) return valuesOf(parts);
   return parts.map((part) => {
@@ -72,7 +73,7 @@ function rowText(parts: readonly Part[]): string {
 }
 
 /**
- * CTEs `raw_row` and `whole_input`: mapped values without blanks, duplicates of a key numbered. OFFSET 0 keeps the
+ * CTEs `raw_row` and `whole_input`: values as they are sent, duplicates of a key numbered. OFFSET 0 keeps the
  * planner from inlining the expressions, which would evaluate each one several times.
  */
 function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
@@ -80,12 +81,13 @@ function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
   // A job that sends PIDs must use the copy that was resolved, and all shards must choose the same copy.
   const order = [resolvedParts(context), parts, otherParts].map(rowText).join(", ");
   const copy = context.keyIsUnique ? "1" : `row_number() OVER (PARTITION BY source_key ORDER BY ${order})`;
+  const { columns, from } = sentValues([...parts, ...otherParts], context.spec.input);
   return sql`raw_row AS (${context.rawRows}),
     whole_input AS (
-      SELECT source_key, ${raw([...unblankedParts([...parts, ...otherParts]), `${copy} AS copy`].join(", "))},
+      SELECT source_key, ${raw([...columns, `${copy} AS copy`].join(", "))},
         ${raw(context.hasRecent ? "is_recent" : "true AS is_recent")},
         ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
-      FROM raw_row OFFSET 0)`;
+      FROM ${raw(from)} OFFSET 0)`;
 }
 
 const IS_TOO_LONG = `octet_length(source_key) > ${MAX_KEY_BYTES}`;
@@ -113,7 +115,7 @@ function inputHash(context: ClassifyContext): string {
  */
 export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
   const { spec } = context;
-  const sent = sentValues(context);
+  const sent = validValues(context);
   const withPid: readonly Value[] =
     spec.pidFrom === null ? sent : [...sent, { field: "service_pid", expression: "pid", isArray: false }];
   const isSentAsIs = spec.pidFrom === null && !spec.dropsInvalidEmails;

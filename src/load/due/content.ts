@@ -14,7 +14,7 @@ export interface Value {
   readonly isArray: boolean;
 }
 
-/** Unmodified parts as values. */
+/** Parts as values. */
 export function valuesOf(parts: readonly Part[]): readonly Value[] {
   return parts.map((part) => ({ field: part.field, expression: part.name, isArray: part.isArray }));
 }

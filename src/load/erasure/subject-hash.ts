@@ -1,5 +1,5 @@
 import { createHash, hash, randomBytes } from "node:crypto";
-import { BLANKS } from "../inputs/input-fields.ts";
+import { BLANKS_AROUND } from "../inputs/input-fields.ts";
 
 /** Identifier of a person: one value of one kind. */
 export type Subject =
@@ -36,8 +36,6 @@ export function erasureKeyOf(secret: string): ErasureKey {
 export function makeErasureSecret(): string {
   return randomBytes(32).toString("hex");
 }
-
-const BLANKS_AROUND = new RegExp(`^[${BLANKS}]+|[${BLANKS}]+$`, "gu");
 
 /**
  * Normalizes an address for comparison: trimmed, with the letters A to Z in lower case. Other letters stay

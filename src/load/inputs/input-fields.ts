@@ -15,3 +15,6 @@ export const listFields: ReadonlySet<string> = new Set(["emails", "phones"]);
 /** White space of all scripts. Blank values are omitted from requests. */
 export const BLANKS =
   " \t\n\r\f\v\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff";
+
+/** Matches white space around a value. */
+export const BLANKS_AROUND = new RegExp(`^[${BLANKS}]+|[${BLANKS}]+$`, "gu");

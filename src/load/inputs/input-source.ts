@@ -42,6 +42,8 @@ export interface InputSource {
   /** Key columns, in order. */
   readonly key: readonly string[];
   readonly cursor: { readonly column: string; readonly overlapMs: number } | null;
+  /** True to send values without blanks around them, addresses in lower case, and no placeholders. */
+  readonly normalize: boolean;
   /** Columns by field of the input record; with a shard, including those that the job doesn't send. */
   readonly fields: Readonly<Record<string, readonly string[]>>;
 }

@@ -2,7 +2,6 @@ import type pg from "pg";
 import { type RawBuilder, sql } from "kysely";
 import type { Problem } from "../../errors.ts";
 import { codeOf } from "../../errors.ts";
-import { BLANKS } from "./input-fields.ts";
 import { partsOf } from "./mapped-columns.ts";
 import {
   columnProblems,
@@ -188,20 +187,6 @@ export async function keyIsUnique(session: Session, input: InputSource): Promise
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h JOIN pg_catalog.pg_class AS c ON c.oid = h.inhparent
         WHERE h.inhparent = i.indrelid AND c.relkind <> 'p')`);
   return found.length > 0;
-}
-
-/** The expression, or NULL if it is empty or blank. */
-export function blankToNull(expression: string): string {
-  return `CASE WHEN btrim(${expression}, '${BLANKS}') <> '' THEN ${expression} END`;
-}
-
-/** Parts with blanks as NULL; arrays as `text[]` without blanks and nulls. */
-export function unblankedParts(parts: readonly Part[]): readonly string[] {
-  return parts.map((part) =>
-    part.isArray
-      ? `ARRAY(SELECT e FROM unnest(${part.name}::text[]) WITH ORDINALITY AS u(e, o) WHERE ${blankToNull("e")} IS NOT NULL ORDER BY o) AS ${part.name}`
-      : `${blankToNull(part.name)} AS ${part.name}`,
-  );
 }
 
 function suggestion(name: string, columns: readonly InputColumn[]): string {

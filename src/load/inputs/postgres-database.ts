@@ -13,10 +13,10 @@ import {
   raw,
   rawSelect,
   READING,
-  unblankedParts,
 } from "./input.ts";
 import type { PostgresTarget } from "../db/connect.ts";
 import { inTransaction, openPool } from "../db/session.ts";
+import { sentValues } from "./sent-values.ts";
 import { normalizedAddress } from "../erasure/suppressed-sql.ts";
 import type { InputSource } from "./input-source.ts";
 
@@ -63,6 +63,7 @@ export async function findRows(
       const columns = await describeColumns(foreign, input);
       const parts = partsOf(input, "enrich", finderOf(columns));
       const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
+      const sent = sentValues(parts, input);
       const lists = (field: string) =>
         parts
           .filter((part) => part.field === field)
@@ -70,9 +71,10 @@ export async function findRows(
       const emails = [...lists("emails"), "'{}'::text[]"].join(" || ");
       const pids = [...lists("service_pid"), "'{}'::text[]"].join(" || ");
       return foreign.rows<NamingRow>(sql`
+        WITH raw_row AS (${raw(rows)})
         SELECT source_key AS "sourceKey", emails, pids
         FROM (SELECT source_key, ${raw(emails)} AS emails, ${raw(pids)} AS pids
-          FROM (SELECT ${raw(["source_key", ...unblankedParts(parts)].join(", "))} FROM (${raw(rows)}) AS r OFFSET 0) AS u
+          FROM (SELECT ${raw(["source_key", ...sent.columns].join(", "))} FROM ${raw(sent.from)} OFFSET 0) AS u
           OFFSET 0) AS f
         WHERE source_key IN (SELECT unnest(${keys}::text[]))
           OR EXISTS (SELECT FROM unnest(emails) AS e(e)

@@ -49,6 +49,12 @@ test("the hash doesn't depend on where rows are, which are read, or how long an 
   ).toBe(before);
 });
 
+test("the hash depends on whether the input is normalized", async () => {
+  const before = await hashOf(enrichJob);
+  const normalized = await hashOf({ ...enrichJob, input: { ...customers, normalize: true } });
+  expect(normalized).not.toBe(before);
+});
+
 test("the hash doesn't depend on the order in which fields are written", async () => {
   const { fields } = customers;
   const turned = Object.fromEntries(Object.entries(fields).toReversed());

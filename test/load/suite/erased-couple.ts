@@ -1,3 +1,4 @@
+import type { InputSource } from "../../../src/load/inputs/input-source.ts";
 import type { Identifiers, RowsByTable } from "../../../src/load/erasure/people.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import { matchAll, type Responder, runNight } from "./nights.ts";
@@ -42,8 +43,9 @@ export const nobody: Identifiers = { pids: [], emails: [], rows: [] };
 export async function erase(
   { warehouse }: Context,
   named: Partial<Identifiers>,
+  inputs: readonly InputSource[] = [people],
 ): Promise<{ readonly id: string; readonly people: Identifiers; readonly removed: RowsByTable }> {
-  const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
+  const found = await warehouse.findPeople({ ...nobody, ...named }, inputs);
   const id = await warehouse.requestErasure(found);
   return { id, people: found.people, removed: await warehouse.removeErased(id) };
 }

@@ -14,6 +14,7 @@ export const people: InputSource = {
   orderBy: null,
   key: ["id"],
   cursor: null,
+  normalize: false,
   fields: { first_name: ["first_name"], last_name: ["last_name"], emails: ["email"], phones: ["phone"] },
 };
 
