@@ -190,7 +190,7 @@ describe("a plan", () => {
       estimated_billable: {
         expected: 100,
         basis:
-          "no history: assumes that every record matches, including 100 rows that wait for resolve_customers",
+          "no history: assumes that every record matches, including 100 records that wait for resolve_customers",
       },
     });
     expect((await planJobs(services, ["enrich_customers"])).jobs).toMatchObject([

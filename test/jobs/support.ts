@@ -86,6 +86,7 @@ export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
     parametersChanged: 0,
     matchedBefore: 0,
     answeredBefore: 0,
+    strata: { due: [], toSend: [], waiting: 0, sample: null },
     states: {
       rows: counts.read ?? 0,
       matched: 0,

@@ -1,4 +1,4 @@
-import type { LookupType } from "../../load/due/lookup-spec.ts";
+import type { Sample } from "../../load/due/strata.ts";
 
 /** Estimated number of billed records of a run. */
 export interface BillableEstimate {
@@ -33,27 +33,54 @@ export function predictShare(
   };
 }
 
-/** Estimates the number of billed records: all addresses, but only matches of resolve and enrich. */
-export function estimateBillable(
-  type: LookupType,
-  toSend: number,
-  history: { readonly matchedBefore: number; readonly answeredBefore: number },
+/** Estimates the number of billed records of an e-mail validation. */
+export function estimateAddresses(toSend: number): BillableEstimate {
+  return { low: toSend, expected: toSend, high: toSend, basis: "every address is billed" };
+}
+
+/** Records to send of about the same match rate. */
+export interface EstimatePart {
+  readonly records: number;
+  /** Expected share of matches. */
+  readonly share: number;
+  /** Answered records that are a random part of the same rows; null if there are none, or too few. */
+  readonly sample: Sample | null;
+  /** Singular and plural, for a part without a sample. */
+  readonly noun: readonly [one: string, many: string];
+}
+
+/**
+ * Estimates the number of matches, which are billed. The range holds in at least 95 % of cases: each part contributes its
+ * interval, or none to all of its records if it has no sample.
+ * @param sampled records in all samples
+ */
+export function estimateMatches(
+  parts: readonly EstimatePart[],
+  { answeredBefore, sampled }: { readonly answeredBefore: number; readonly sampled: number },
 ): BillableEstimate {
-  if (toSend === 0) return { low: 0, expected: 0, high: 0, basis: "nothing to send" };
-  if (type === "validate_emails") {
-    return { low: toSend, expected: toSend, high: toSend, basis: "every address is billed" };
+  let [low, expected, high] = [0, 0, 0];
+  for (const { records, share, sample } of parts) {
+    expected += records * share;
+    const range = sample ? predictShare(sample.matched, sample.records, records) : { low: 0, high: 1 };
+    low += Math.floor(records * range.low);
+    high += Math.ceil(records * range.high);
   }
-  const { matchedBefore, answeredBefore } = history;
-  if (answeredBefore === 0) {
-    return { low: 0, expected: toSend, high: toSend, basis: "no history: assumes that every record matches" };
-  }
-  const { low, high } = predictShare(matchedBefore, answeredBefore, toSend);
-  return {
-    low: Math.floor(toSend * low),
-    expected: Math.round((toSend * matchedBefore) / answeredBefore),
-    high: Math.ceil(toSend * high),
-    basis: `match rate of ${countText(answeredBefore, "row")} answered so far`,
-  };
+  let basis = basisOf(parts, sampled);
+  if (parts.length === 0) basis = "nothing to send";
+  else if (answeredBefore === 0) basis = "no history: assumes that every record matches";
+  return { low, expected: Math.round(expected), high, basis };
+}
+
+function basisOf(parts: readonly EstimatePart[], sampled: number): string {
+  const interval = `95 % interval from ${countText(sampled, "record")} answered so far`;
+  const unsampled = parts.filter(({ sample }) => sample === null);
+  const nouns = new Map(unsampled.map(({ noun }) => [noun[1], noun]));
+  const rest = [...nouns.values()].map(([one, many]) => {
+    const same = unsampled.filter(({ noun }) => noun[1] === many);
+    const records = same.reduce((sum, part) => sum + part.records, 0);
+    return `none to all of ${countText(records, one, many)}`;
+  });
+  return [...(unsampled.length < parts.length ? [interval] : []), ...rest].join(", ");
 }
 
 /** Assumed duration of a full call. */

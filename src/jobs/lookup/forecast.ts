@@ -5,9 +5,11 @@ import {
   type BillableEstimate,
   billableText,
   countText,
-  estimateBillable,
+  estimateAddresses,
+  estimateMatches,
   estimateSeconds,
 } from "./estimate.ts";
+import { estimateParts } from "./estimate-parts.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
@@ -24,7 +26,7 @@ export interface Forecast {
 /**
  * Predicts calls, billed records and duration.
  * @param given.cap maximum records to send; null for no limit
- * @param given.toCome rows that become due during the run: they wait for an earlier job of the same run
+ * @param given.toCome records that become due during the run: their rows wait for an earlier job of the same run
  */
 export function forecastOf(
   config: Pick<Config, "service">,
@@ -37,8 +39,8 @@ export function forecastOf(
   const { concurrency, limits, requestsPerSecond } = config.service;
   const toSend = Math.min(counts.toSend + toCome, cap?.records ?? Number.POSITIVE_INFINITY);
   const calls = Math.ceil(toSend / endpoint.maxRecords);
-  const billable = estimateBillable(job.type, toSend, counts);
-  const rest = `, including ${countText(toCome, "row")} that ${toCome === 1 ? "waits" : "wait"} for ${waitsFor(job)}`;
+  const billable = estimateOf(job, counts, { cap, waiting: toCome });
+  const rest = `, including ${countText(toCome, "record")} that ${toCome === 1 ? "waits" : "wait"} for ${waitsFor(job)}`;
   return {
     records: toSend,
     calls,
@@ -48,6 +50,18 @@ export function forecastOf(
       requestsPerSecond: limits[endpoint.path]?.requestsPerSecond ?? requestsPerSecond,
     }),
   };
+}
+
+function estimateOf(
+  job: LookupJobConfig,
+  counts: LookupCounts,
+  given: { readonly cap: Cap | null; readonly waiting: number },
+): BillableEstimate {
+  if (job.type === "validate_emails") return estimateAddresses(counts.toSend);
+  const { answeredBefore, strata } = counts;
+  const samples = Object.values(strata.sample?.strata ?? {});
+  const sampled = samples.reduce((sum, { records }) => sum + records, 0);
+  return estimateMatches(estimateParts(job, counts, given), { answeredBefore, sampled });
 }
 
 /** Forecast as one line for the user. */

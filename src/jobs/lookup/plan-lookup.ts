@@ -11,7 +11,7 @@ import type { LookupJobConfig } from "./lookup-type.ts";
 
 /** Predicts what a run of a lookup would send; changes nothing. */
 export async function planLookup(context: PlanContext, job: LookupJobConfig): Promise<Planned> {
-  const { config, db, clock, planned, request, used } = context;
+  const { config, db, clock, earlier, request, used } = context;
   const { shard, resend, show } = request;
   const limits = limitsOf(config, job, request.maxRecords, shard);
   const cap = tightestCap(limits, used);
@@ -24,8 +24,14 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
   const { endpoint, requestParameters: parameters } = bindLookup(job);
   const { counts, records: items } = await previewLookup(db, spec, show * endpoint.maxRecords);
   const requests = await firstRequests({ endpoint, parameters, items, clock }, show);
-  const isAnsweredFirst = spec.pidFrom !== null && planned.has(spec.pidFrom);
-  const waiting = isAnsweredFirst ? counts.waiting : 0;
+  const answering = spec.pidFrom === null ? undefined : earlier.get(spec.pidFrom);
+  // A capped job answers no more than it sends.
+  const waiting = answering
+    ? Math.min(
+        counts.strata.waiting,
+        answering.records_remaining > 0 ? answering.records_to_send : Number.POSITIVE_INFINITY,
+      )
+    : 0;
   const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });
   const isCut = cap !== null && (counts.remaining > 0 || counts.toSend + waiting > cap.records);
   const plan = {
@@ -48,7 +54,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,
     waiting_answers: context.waitingAnswers,
-    remarks: remarksOn(counts, { pidFrom: spec.pidFrom, isAnsweredFirst }),
+    remarks: remarksOn(counts, { pidFrom: spec.pidFrom, isAnsweredFirst: answering !== undefined }),
     ...(show === 0 ? {} : { requests: requests.map(shownRequest) }),
   };
   return { plan, sending: forecast.records };

@@ -59,8 +59,8 @@ export interface PlanRequest extends Pick<RunRequest, "resend" | "maxRecords" | 
 
 /** Context for planning one job. */
 export interface PlanContext extends Pick<JobServices, "config" | "db" | "clock"> {
-  /** Names of all planned jobs. */
-  readonly planned: ReadonlySet<string>;
+  /** Plans of the jobs that run before, by job. */
+  readonly earlier: ReadonlyMap<string, JobPlan>;
   readonly request: PlanRequest;
   /** Use of the budget of the job's type, including records that earlier jobs of the plan will send. */
   readonly used: Used;

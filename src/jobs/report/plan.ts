@@ -32,8 +32,7 @@ export async function planJobs(
   await migrateVerified(config, db, jobs);
   const uses = await readBudgetUse(db);
   const { byJob } = await reportWaiting(config, db);
-  const planned = new Set(jobs.map((job) => job.name));
-  const plans: JobPlan[] = [];
+  const plans = new Map<string, JobPlan>();
   /** Records that earlier jobs will send, by type. */
   const sendingByType = new Map<string, number>();
   for (const job of jobs) {
@@ -42,7 +41,7 @@ export async function planJobs(
     const { plan, sending } = await jobTypeOf(job).plan(
       {
         ...services,
-        planned,
+        earlier: plans,
         request,
         used: { ...used, month: used.month + before, day: used.day + before },
         waitingAnswers: byJob.get(job.name) ?? { calls: 0, bytes: 0 },
@@ -50,7 +49,7 @@ export async function planJobs(
       job,
     );
     sendingByType.set(job.type, before + sending);
-    plans.push(plan);
+    plans.set(job.name, plan);
   }
-  return { jobs: plans, budgets: budgetReports(config, uses) };
+  return { jobs: [...plans.values()], budgets: budgetReports(config, uses) };
 }

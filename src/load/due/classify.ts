@@ -111,7 +111,7 @@ function inputHash(context: ClassifyContext): string {
 /**
  * All input rows of a resolve or enrich job with their `class`: `unchanged`, `waiting`, `suppressed`, `reject:CODE`, or the
  * reason they are due. Columns: source_key, class, prior, changed_parameters, is_current (the state is that of the present
- * content), input_hash, sent_hash, pid, rank, record.
+ * content), input_hash, sent_hash, pid, is_unresolved (rejected by the job of `pid_from`), rank, record.
  */
 export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
   const { spec } = context;
@@ -154,7 +154,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       FROM judged ${invalidEmailJoins(context)})
     ${withoutSuppressed(
       context,
-      sql`SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
+      sql`SELECT source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record,
       (is_known AND prior <> 'rejected' AND prior_parameters <> ${spec.parametersHash}) AS changed_parameters,
       (prior_hash = seen_hash AND copy = 1) AS is_current,
       ${raw(context.suppressed ? context.parts.map((part) => `${part.name},`).join(" ") : "")}
@@ -190,22 +190,24 @@ function withoutSuppressed(context: ClassifyContext, classed: RawBuilder<unknown
           : suppressed.email(part.name),
       ),
   ];
-  return sql`SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
+  return sql`SELECT source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record,
       changed_parameters AND class <> 'suppressed' AS changed_parameters, is_current, class
     FROM (
-      SELECT source_key, prior, input_hash, sent_hash, pid, rank, record, changed_parameters, is_current,
+      SELECT source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record, changed_parameters, is_current,
         CASE WHEN class IN ('unchanged', 'reject:missing_key') THEN class
           WHEN ${sql.join(tests, raw(" OR "))} THEN 'suppressed' ELSE class END AS class
       FROM (${classed} OFFSET 0) AS classed OFFSET 0) AS judged`;
 }
 
 function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
-  if (context.spec.pidFrom === null) return raw("NULL::text AS pid, false AS is_waiting");
+  if (context.spec.pidFrom === null)
+    return raw("NULL::text AS pid, false AS is_waiting, false AS is_unresolved");
   const hash = contentHash(valuesOf(resolvedParts(context)));
   // A row that changed since it was resolved waits. A row rejected since then goes without a PID: the earlier PID may
   // belong to a different person.
   return raw(`CASE WHEN ps.outcome = 'matched' AND r.is_match THEN r.service_pid END AS pid,
-    (ps.source_key IS NULL OR (is_recent AND ps.input_hash <> ${hash})) AS is_waiting`);
+    (ps.source_key IS NULL OR (is_recent AND ps.input_hash <> ${hash})) AS is_waiting,
+    coalesce(ps.outcome = 'rejected', false) AS is_unresolved`);
 }
 
 function pidJoins(context: ClassifyContext): RawBuilder<unknown> {
@@ -247,7 +249,7 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
     hashed AS (
       SELECT email_address, occurrences, rank, sha256(convert_to(email_address, 'UTF8')) AS input_hash FROM address)
     SELECT email_address AS source_key, s.outcome AS prior, hashed.input_hash, hashed.input_hash AS sent_hash,
-      NULL::text AS pid, rank, to_json(email_address)::text AS record, occurrences,
+      NULL::text AS pid, false AS is_unresolved, rank, to_json(email_address)::text AS record, occurrences,
       (s.outcome <> 'rejected' AND s.parameters_hash <> ${spec.parametersHash}) AS changed_parameters,
       CASE
         WHEN octet_length(email_address) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
@@ -262,6 +264,6 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
     FROM hashed LEFT JOIN ${tableId(context.names, "lookup_state")} AS s
       ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = hashed.email_address
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, count(*), false, 'suppressed' FROM pg_temp.input_address
+    SELECT NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, count(*), false, 'suppressed' FROM pg_temp.input_address
     WHERE email_address IS NOT NULL AND is_suppressed AND ${raw(ownsKey(spec.shard, "email_address"))} HAVING count(*) > 0`;
 }

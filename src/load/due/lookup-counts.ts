@@ -1,5 +1,6 @@
 import type { Outcome } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
+import type { RandomSample, StratumCount } from "./strata.ts";
 
 /** Reason why rows are due. */
 export type DueReason =
@@ -33,6 +34,13 @@ export interface LookupCounts {
   /** Rows whose last answer was a match. */
   readonly matchedBefore: number;
   readonly answeredBefore: number;
+  /** Due records by stratum, for estimates. */
+  readonly strata: WorkSize & {
+    /** In a plan, distinct records of waiting rows. */
+    readonly waiting: number;
+    /** Null if first-time records can't be estimated from the answered ones. */
+    readonly sample: RandomSample | null;
+  };
   /** Rows by state after the selection's rejects and reuse; for validate_emails distinct addresses. */
   readonly states: {
     readonly rows: number;
@@ -60,13 +68,11 @@ export interface ReusedCount {
   readonly rows: number;
 }
 
-/** Distinct records of a selection, before and after the cap. */
+/** Due records by stratum. */
 export interface WorkSize {
-  readonly groups: number;
-  /** Input rows (occurrences) of all groups. */
-  readonly rows: number;
-  readonly keptGroups: number;
-  readonly keptRows: number;
+  readonly due: readonly StratumCount[];
+  /** Those within the cap. */
+  readonly toSend: readonly StratumCount[];
 }
 
 /** Classes of due rows, in the order of {@link DueReason}. */
@@ -91,7 +97,7 @@ export function countsOf(
   counts: readonly ClassCount[],
   reused: readonly ReusedCount[],
   work: WorkSize,
-): Omit<LookupCounts, "parametersChanged"> {
+): Omit<LookupCounts, "parametersChanged" | "strata"> {
   const isDue = (count: ClassCount) => DUE.some((reason) => reason === count.class);
   const dueReasons: Partial<Record<DueReason, number>> = {};
   for (const reason of DUE) {
@@ -99,22 +105,30 @@ export function countsOf(
     if (due > 0) dueReasons[reason] = due;
   }
   const reusedRows = reused.reduce((sum, count) => sum + count.rows, 0);
+  const { due, toSend } = work;
   return {
-    states: { ...statesOf(counts, reused), due: type === "validate_emails" ? work.groups : work.rows },
+    states: {
+      ...statesOf(counts, reused),
+      due: totalOf(due, type === "validate_emails" ? "records" : "rows"),
+    },
     read: sumOf(counts, () => true),
     unchanged: sumOf(counts, (count) => count.class === "unchanged"),
     due: sumOf(counts, isDue),
     dueReasons,
-    duplicate: reusedRows + work.keptRows - work.keptGroups,
+    duplicate: reusedRows + totalOf(toSend, "rows") - totalOf(toSend, "records"),
     reused: reusedRows,
     waiting: sumOf(counts, (count) => count.class === "waiting"),
     suppressed: sumOf(counts, (count) => count.class === "suppressed"),
     rejectedBeforeSending: sumOf(counts, (count) => count.class.startsWith("reject:")),
-    remaining: work.rows - work.keptRows,
-    toSend: work.keptGroups,
+    remaining: totalOf(due, "rows") - totalOf(toSend, "rows"),
+    toSend: totalOf(toSend, "records"),
     matchedBefore: sumOf(counts, (count) => count.prior === "matched"),
     answeredBefore: sumOf(counts, (count) => count.prior === "matched" || count.prior === "unmatched"),
   };
+}
+
+function totalOf(strata: readonly StratumCount[], name: "records" | "rows"): number {
+  return strata.reduce((sum, stratum) => sum + stratum[name], 0);
 }
 
 /** States of the rows after unusable rows are rejected and fresh answers reused. */

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { type ClassCount, countsOf, sumOf, type LookupCounts } from "./lookup-counts.ts";
+import { isFirstTime, type RandomSample, readRandomSample, stratumOf } from "./strata.ts";
 import { nextCheckpoint, recentBound, type PassCheckpoint, readCheckpoint } from "./pass-checkpoint.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
@@ -19,7 +20,7 @@ import { touchTables } from "../ledger/ledger.ts";
 import { markPresent } from "../answers/is-present.ts";
 import { answerTables } from "../answers/load-answers.ts";
 import { syncInputEmails } from "./input-emails.ts";
-import type { SchemaNames } from "../db/names.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
 import type { Suppression } from "../erasure/suppression.ts";
 import { suppressedSql } from "../erasure/suppressed-sql.ts";
@@ -79,6 +80,8 @@ export async function selectDue(
     : await takeReusable(session, names, spec, resend);
   if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
   const work = await fillWorkTables(session, names, spec, frozen);
+  const counts = countsOf(spec, classCounts, reused, work);
+  const waiting = freeze === null && spec.pidFrom !== null ? await countWaiting(session, names, spec) : 0;
   const changed = [...written].filter(([, rows]) => rows > 0);
   if (freeze) {
     await touchTables(
@@ -90,10 +93,35 @@ export async function selectDue(
   }
   return {
     rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0),
-    counts: { ...countsOf(spec, classCounts, reused, work), parametersChanged },
+    counts: {
+      ...counts,
+      parametersChanged,
+      strata: { ...work, waiting, sample: await sampleFor(context, counts, { ...work, waiting }) },
+    },
     checkpoint: read.checkpoint,
     cursorAhead: read.cursorAhead,
   };
+}
+
+/** Reads the sample that first-time records can be judged by; null if there are none, or nothing was answered. */
+async function sampleFor(
+  { session, names, spec }: SelectContext,
+  { answeredBefore, states }: Pick<LookupCounts, "answeredBefore" | "states">,
+  { toSend, waiting }: Omit<LookupCounts["strata"], "sample">,
+): Promise<RandomSample | null> {
+  if (spec.type === "validate_emails" || answeredBefore === 0) return null;
+  const isNeeded = waiting > 0 || toSend.some(({ stratum }) => isFirstTime(stratum));
+  return isNeeded ? await readRandomSample(session, names, spec, states.rows) : null;
+}
+
+/** Counts the distinct records behind waiting rows, without those whose content was answered for another row. */
+async function countWaiting(session: Session, names: SchemaNames, spec: LookupSpec): Promise<number> {
+  const [found] = await session.rows<{ records: number }>(sql`
+    SELECT count(*) AS records FROM pg_temp.waiting_record AS w
+    WHERE NOT EXISTS (SELECT FROM ${tableId(names, "lookup_state")} AS s
+      WHERE s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.parameters_hash = ${spec.parametersHash}
+        AND s.outcome <> 'rejected' AND s.input_hash = w.input_hash)`);
+  return found?.records ?? 0;
 }
 
 /** A classified input. */
@@ -184,7 +212,7 @@ async function classifyInto(
   touch: ((table: string, rows: number) => void) | null,
 ): Promise<readonly ClassCount[]> {
   await session.client.query(`CREATE TEMP TABLE due_row (source_key text, class text NOT NULL, prior text,
-    input_hash bytea, sent_hash bytea, pid text, rank bigint, record text, occurrences bigint NOT NULL) ON COMMIT DROP`);
+    input_hash bytea, sent_hash bytea, pid text, stratum text NOT NULL, rank bigint, record text, occurrences bigint NOT NULL) ON COMMIT DROP`);
   if (classify.spec.type === "validate_emails" && touch) {
     touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
   }
@@ -192,15 +220,23 @@ async function classifyInto(
   await session.client.query(
     "CREATE TEMP TABLE matched_row (source_key text NOT NULL, is_current boolean NOT NULL) ON COMMIT DROP",
   );
+  // Only a plan counts the records of waiting rows.
+  const waiting = sql`waiting AS (
+      INSERT INTO pg_temp.waiting_record SELECT DISTINCT input_hash FROM classified WHERE class = 'waiting'),`;
+  const countsWaiting = touch === null && classify.spec.pidFrom !== null;
+  if (countsWaiting) {
+    await session.client.query("CREATE TEMP TABLE waiting_record (input_hash bytea) ON COMMIT DROP");
+  }
   const isOfRows = touch !== null && classify.spec.type !== "validate_emails";
   const matched = sql`matched AS (
       INSERT INTO pg_temp.matched_row
       SELECT source_key, is_current FROM classified WHERE prior = 'matched' AND class <> 'reject:duplicate_key'),`;
   const counting = sql<ClassCount>`WITH classified AS (${rows}),
     ${isOfRows ? matched : sql``}
+    ${countsWaiting ? waiting : sql``}
     kept AS (
       INSERT INTO pg_temp.due_row
-      SELECT source_key, class, prior, input_hash, sent_hash, pid, rank, record, ${occurrences}
+      SELECT source_key, class, prior, input_hash, sent_hash, pid, ${stratumOf(classify.spec)}, rank, record, ${occurrences}
       FROM classified WHERE class NOT IN ('unchanged', 'waiting', 'suppressed'))
     SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
       count(*) AS rows, sum(${occurrences})::bigint AS occurrences

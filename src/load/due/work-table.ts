@@ -4,6 +4,7 @@ import type { Db } from "../db/db.ts";
 import { quoteLiteral, quoteQualified, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { WorkSize } from "./lookup-counts.ts";
+import type { StratumCount } from "./strata.ts";
 import { addOutcomes, countOutcomes } from "./outcomes.ts";
 import type { LookupRecord, WorkTables } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
@@ -24,29 +25,30 @@ export function workTablesOf({ runId, job, shard, epoch }: RunRef): WorkTables {
   return { records: `${RECORDS}${suffix}`, rows: `${ROWS}${suffix}` };
 }
 
-/** Groups the due rows of `due_row` by content. Under a cap, keeps the groups whose first row ranks lowest. */
+/** Rows of `due_row` that can be sent. */
+const SENDABLE = sql`FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%'`;
+
+/** Order of records under a cap: that of `order_by`, without it the order of the hashes; unresolved ones last. */
+const FIRST = sql`min(rank) NULLS LAST, min(stratum) = 'unresolved', sent_hash`;
+
+/** Groups the due rows of `due_row` by content. Under a cap, keeps the groups that come first. */
 export async function fillWorkTables(
   session: Session,
   names: SchemaNames,
   spec: LookupSpec,
   into: { readonly tables: WorkTables; readonly run: RunRef } | null,
 ): Promise<WorkSize> {
-  const cap = spec.maxRecords;
-  const grouped = sql`
-    SELECT sent_hash, min(rank) AS rank, sum(occurrences)::bigint AS occurrences
-    FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%' GROUP BY sent_hash`;
-  const [size] = await session.rows<{ groups: number; rows: number }>(sql`
-    SELECT count(*) AS groups, coalesce(sum(occurrences), 0)::bigint AS rows FROM (${grouped}) AS g`);
-  const { groups = 0, rows = 0 } = size ?? {};
-  let kept = { groups, rows };
-  if (cap !== null && cap < groups) {
-    const [capped] = await session.rows<{ groups: number; rows: number }>(sql`
-      SELECT count(*) AS groups, coalesce(sum(occurrences), 0)::bigint AS rows
-      FROM (SELECT occurrences FROM (${grouped}) AS g ORDER BY rank NULLS LAST, sent_hash LIMIT ${cap}) AS k`);
-    kept = { groups: capped?.groups ?? 0, rows: capped?.rows ?? 0 };
-  }
+  const grouped = sql`SELECT min(stratum) AS stratum, sum(occurrences) AS occurrences ${SENDABLE} GROUP BY sent_hash`;
+  const count = (groups: RawBuilder<unknown>) =>
+    session.rows<StratumCount>(sql`
+      SELECT stratum, count(*) AS records, sum(occurrences)::bigint AS rows
+      FROM (${groups}) AS g GROUP BY stratum ORDER BY stratum`);
+  const due = await count(grouped);
+  const { maxRecords: cap } = spec;
+  const isCut = cap !== null && cap < due.reduce((sum, { records }) => sum + records, 0);
+  const toSend = isCut ? await count(sql`${grouped} ORDER BY ${FIRST} LIMIT ${cap}`) : due;
   if (into) await freeze(session, names, spec, into);
-  return { groups, rows, keptGroups: kept.groups, keptRows: kept.rows };
+  return { due, toSend };
 }
 
 /** Distinct records to send, up to the maximum, numbered in the order of sending: ord, sent_hash, record, pid. */
@@ -55,8 +57,7 @@ function keptRecords(spec: LookupSpec): RawBuilder<unknown> {
     SELECT row_number() OVER (ORDER BY sent_hash) AS ord, sent_hash, record, pid
     FROM (
       SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid
-      FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%' GROUP BY sent_hash
-      ORDER BY min(rank) NULLS LAST, sent_hash LIMIT ${spec.maxRecords}) AS kept`;
+      ${SENDABLE} GROUP BY sent_hash ORDER BY ${FIRST} LIMIT ${spec.maxRecords}) AS kept`;
 }
 
 async function freeze(

@@ -1,15 +1,56 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import * as fc from "../../support/fast-check.ts";
 import {
   countText,
-  estimateBillable,
+  estimateAddresses,
+  estimateMatches,
+  type EstimatePart,
   estimateSeconds,
   predictShare,
 } from "../../../src/jobs/lookup/estimate.ts";
+import { estimateParts } from "../../../src/jobs/lookup/estimate-parts.ts";
+import type { Cap } from "../../../src/jobs/lookup/caps.ts";
+import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";
+import type { RandomSample, Stratum } from "../../../src/load/due/strata.ts";
+import { countsOf, customers, enrichJob } from "../support.ts";
 
-const noHistory = { matchedBefore: 0, answeredBefore: 0 };
+const job = { ...enrichJob, pidFrom: "resolve_customers" };
+
+interface Given {
+  readonly due: Partial<Record<Stratum, number>>;
+  readonly waiting?: number;
+  readonly sample?: Partial<RandomSample> | null;
+  readonly cap?: number;
+}
+
+/** Counts of a job that answered 1,000 rows, 800 of them with a match. */
+function countsFor({ due, sample = null }: Given): LookupCounts {
+  const strata = Object.entries(due).map(([stratum, records]) => ({
+    stratum: stratum as Stratum,
+    records,
+    rows: records,
+  }));
+  const drawn = sample && { strata: {}, rowsAdded: 0, ...sample };
+  return countsOf({
+    matchedBefore: 800,
+    answeredBefore: 1000,
+    strata: { due: strata, toSend: strata, waiting: 0, sample: drawn },
+  });
+}
+
+function estimate(given: Given, ofJob: Parameters<typeof estimateParts>[0] = job) {
+  const counts = countsFor(given);
+  const cap: Cap | null = given.cap === undefined ? null : { records: given.cap, limitedBy: "max_records" };
+  const parts = estimateParts(ofJob, counts, { cap, waiting: given.waiting ?? 0 });
+  const samples = Object.values(counts.strata.sample?.strata ?? {});
+  const sampled = samples.reduce((sum, { records }) => sum + records, 0);
+  return estimateMatches(parts, { answeredBefore: 1000, sampled });
+}
+
+const drawn = { with_pid: { records: 240, matched: 235 }, without_pid: { records: 60, matched: 6 } };
 
 test("every address of an e-mail validation is billed", () => {
-  expect(estimateBillable("validate_emails", 1234, { matchedBefore: 1, answeredBefore: 2 })).toEqual({
+  expect(estimateAddresses(1234)).toEqual({
     low: 1234,
     expected: 1234,
     high: 1234,
@@ -17,41 +58,107 @@ test("every address of an e-mail validation is billed", () => {
   });
 });
 
-test("without history all that is sent may be billed, or nothing", () => {
-  expect(estimateBillable("enrich", 500, noHistory)).toEqual({
-    low: 0,
-    expected: 500,
-    high: 500,
-    basis: "no history: assumes that every record matches",
+describe("a range", () => {
+  test("without history is from none to all", () => {
+    const parts: EstimatePart[] = [
+      { records: 500, share: 1, sample: null, noun: ["new record", "new records"] },
+    ];
+    expect(estimateMatches(parts, { answeredBefore: 0, sampled: 0 })).toEqual({
+      low: 0,
+      expected: 500,
+      high: 500,
+      basis: "no history: assumes that every record matches",
+    });
   });
-});
 
-test("with history the match rate seen so far is expected, in a range that covers chance", () => {
-  expect(estimateBillable("enrich", 1000, { matchedBefore: 8500, answeredBefore: 10_000 })).toEqual({
-    low: 825,
-    expected: 850,
-    high: 872,
-    basis: "match rate of 10,000 rows answered so far",
+  test("with a sample is an interval, by stratum", () => {
+    expect(estimate({ due: { with_pid: 1000, without_pid: 100 }, sample: { strata: drawn } })).toEqual({
+      low: 950,
+      expected: 989,
+      high: 1016,
+      basis: "95 % interval from 300 records answered so far",
+    });
   });
-  expect(estimateBillable("resolve", 10, { matchedBefore: 3, answeredBefore: 3 })).toEqual({
-    low: 3,
-    expected: 10,
-    high: 10,
-    basis: "match rate of 3 rows answered so far",
+
+  test("of waiting records has the rate of all that were resolved", () => {
+    expect(estimate({ due: {}, waiting: 1000, sample: { strata: drawn } })).toMatchObject({
+      expected: Math.round((1000 * 241) / 300),
+      basis: "95 % interval from 300 records answered so far",
+    });
+  });
+
+  test.each<[string, Given, string]>([
+    [
+      "rejected by resolve",
+      { due: { unresolved: 50 } },
+      "none to all of 50 records that resolve_customers rejected",
+    ],
+    [
+      "new since the last complete run",
+      { due: { with_pid: 50 }, sample: null },
+      "none to all of 50 new records",
+    ],
+    ["with changed content", { due: { changed: 1 } }, "none to all of 1 changed record"],
+    [
+      "of which few were answered",
+      { due: { without_pid: 50 }, sample: { strata: { without_pid: { records: 29, matched: 2 } } } },
+      "none to all of 50 records with too few answers so far",
+    ],
+  ])("is none to all of the records %s", (_, given, basis) => {
+    const records = Object.values(given.due)[0] ?? 0;
+    expect(estimate({ sample: { strata: {} }, ...given })).toMatchObject({ low: 0, high: records, basis });
+  });
+
+  test("is none to all of the records that order_by puts after the answered ones", () => {
+    const ordered = { ...enrichJob, input: { ...customers, orderBy: "lifetime_value DESC" } };
+    expect(estimate({ due: { new: 50 } }, ordered)).toEqual({
+      low: 0,
+      expected: 40,
+      high: 50,
+      basis: "none to all of 50 records that order_by puts later",
+    });
+  });
+
+  test("expects records that are sent again to end as before", () => {
+    expect(estimate({ due: { matched: 900, unmatched: 100 } })).toEqual({
+      low: 0,
+      expected: 900,
+      high: 1000,
+      basis: "none to all of 1,000 records sent again",
+    });
+  });
+
+  test("excludes rows that were added to the input after the sample", () => {
+    const added = { due: { with_pid: 1000 }, sample: { strata: drawn, rowsAdded: 300 } };
+    const { low, high, basis } = estimate(added);
+    expect([low < 700, high > 980]).toEqual([true, true]);
+    expect(basis).toBe(
+      "95 % interval from 300 records answered so far, none to all of 300 records added since the first run",
+    );
+  });
+
+  test("under a cap covers the resolved and waiting records that come first", () => {
+    const given = { due: { unresolved: 500 }, waiting: 1000, sample: { strata: drawn } };
+    expect(estimate({ ...given, cap: 400 })).toMatchObject({
+      expected: Math.round((400 * 241) / 300),
+      basis: "95 % interval from 300 records answered so far",
+    });
+    expect(estimate({ ...given, cap: 1100 }).basis).toMatch(
+      /, none to all of 100 records that resolve_customers/,
+    );
+  });
+
+  test("covers the cap if it takes an unknown mixture", () => {
+    const given = { due: { changed: 500 }, waiting: 500, sample: { strata: drawn }, cap: 300 };
+    expect(estimate(given)).toMatchObject({ low: 0, high: 300 });
   });
 });
 
 test("nothing to send costs nothing", () => {
-  for (const type of ["resolve", "validate_emails", "enrich"] as const) {
-    expect(estimateBillable(type, 0, { matchedBefore: 5, answeredBefore: 9 })).toMatchObject({
-      low: 0,
-      expected: 0,
-      high: 0,
-    });
-  }
+  expect(estimate({ due: {} })).toEqual({ low: 0, expected: 0, high: 0, basis: "nothing to send" });
 });
 
-test("a range holds what is expected and narrows with history, for every share and size", () => {
+test("an interval holds what is expected and narrows with history, for every share and size", () => {
   for (const [hits, sample] of [
     [0, 10],
     [1, 10],
@@ -69,6 +176,28 @@ test("a range holds what is expected and narrows with history, for every share a
       expect(wider.high - wider.low).toBeGreaterThanOrEqual(high - low);
     }
   }
+});
+
+test("a range never exceeds what is sent, and holds what is expected", () => {
+  const size = fc.nat(5000);
+  const sample = fc
+    .tuple(fc.nat(500), fc.nat(500))
+    .map(([matched, others]) => ({ matched, records: matched + others }));
+  fc.assert(
+    fc.property(
+      fc.record({ with_pid: size, without_pid: size, unresolved: size, changed: size }),
+      fc.record({ with_pid: sample, without_pid: sample }),
+      fc.record({ waiting: size, rowsAdded: size, cap: size }),
+      (due, strata, { waiting, rowsAdded, cap }) => {
+        const sending = waiting === 0 ? Infinity : cap;
+        const total = due.with_pid + due.without_pid + due.unresolved + due.changed + waiting;
+        const { low, expected, high } = estimate({ due, waiting, sample: { strata, rowsAdded }, cap });
+        expect(low).toBeLessThanOrEqual(expected);
+        expect(expected).toBeLessThanOrEqual(high);
+        expect(high).toBeLessThanOrEqual(Math.min(total, sending) + 5);
+      },
+    ),
+  );
 });
 
 test("time depends on the rate, or on the number of calls in flight", () => {

@@ -15,6 +15,12 @@ const night: LookupCounts = countsOf({
   toSend: 2950,
   matchedBefore: 8000,
   answeredBefore: 10_000,
+  strata: {
+    due: [],
+    toSend: [{ stratum: "new", records: 2950, rows: 2990 }],
+    waiting: 0,
+    sample: { strata: { new: { records: 10_000, matched: 8000 } }, rowsAdded: 0 },
+  },
 });
 
 const service: ServiceConfig = {
@@ -35,12 +41,13 @@ describe("the line before anything is sent", () => {
     expect(lineOf(night, null)).toBe(
       "enrich_customers: 12,000 rows read, 9,000 unchanged, 2,990 rows due (2,000 never answered, 900 expired, 90 content " +
         "changed), 40 duplicates, 10 rows rejected, 2,950 records to send in 6 calls, about 2,360 (2,310 to 2,407) billed " +
-        "(match rate of 10,000 rows answered so far), about 2 min",
+        "(95 % interval from 10,000 records answered so far), about 2 min",
     );
   });
 
   test("states what a limit leaves for later", () => {
-    const cut = { ...night, toSend: 500, remaining: 2450 };
+    const strata = { ...night.strata, toSend: [{ stratum: "new" as const, records: 500, rows: 540 }] };
+    const cut = { ...night, strata, toSend: 500, remaining: 2450 };
     expect(lineOf(cut, { records: 500, limitedBy: "budget_day" })).toContain(
       "10 rows rejected, 2,450 rows deferred by budget_day, 500 records to send in 1 call, about 400 (380 to 417) billed",
     );

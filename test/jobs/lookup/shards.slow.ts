@@ -102,7 +102,14 @@ function sumOf(counts: readonly LookupCounts[]) {
     sum[name] = (sum[name] ?? 0) + value;
   };
   // Without the inputs of the estimate: copies of a key look answered once the first one is.
-  for (const { dueReasons, states, matchedBefore: _, answeredBefore: __, ...figures } of counts) {
+  for (const {
+    dueReasons,
+    states,
+    strata: _,
+    matchedBefore: __,
+    answeredBefore: ___,
+    ...figures
+  } of counts) {
     for (const [name, value] of Object.entries({ ...figures, ...dueReasons })) add(name, value);
     for (const [name, value] of Object.entries(states)) add(`state ${name}`, value);
   }

@@ -119,6 +119,41 @@ export function describePidFrom(getContext: GetContext): void {
       });
     });
 
+    test("under a cap, rows that resolve rejected are sent last", async () => {
+      const context = getContext();
+      const nameless = Array.from({ length: 8 }, (_, i) => ({ id: `n${i}`, email: `${i}@example.com` }));
+      await makePeople(context, [...nameless, ann, bob]);
+      await runNight(context, resolve, onlyAnn);
+      const capped = { ...enrich, maxRecords: 3 };
+      const first = await runNight(context, capped, matchAll);
+      expect(Object.keys(first.sent)).toEqual(expect.arrayContaining(["1", "2"]));
+      expect(first.counts.strata).toMatchObject({
+        due: [
+          { stratum: "unresolved", records: 8, rows: 8 },
+          { stratum: "with_pid", records: 1, rows: 1 },
+          { stratum: "without_pid", records: 1, rows: 1 },
+        ],
+        toSend: [
+          { stratum: "unresolved", records: 1 },
+          { stratum: "with_pid", records: 1 },
+          { stratum: "without_pid", records: 1 },
+        ],
+      });
+      const inOrder = { ...capped, input: { ...enrich.input, orderBy: "id DESC" } };
+      const second = await runNight(context, inOrder, matchAll);
+      expect(second.counts.strata.toSend).toMatchObject([{ stratum: "unresolved", records: 3 }]);
+    });
+
+    test("a plan counts waiting records once, without those whose content was answered", async () => {
+      const context = getContext();
+      await makePeople(context, [ann]);
+      await runNight(context, resolve, matchAll);
+      await runNight(context, enrich, matchAll);
+      await addPeople(context, [{ ...ann, id: "9" }, bob, { ...bob, id: "8" }]);
+      const { waiting, strata } = await context.warehouse.planLookup(enrich);
+      expect([waiting, strata.waiting]).toEqual([3, 1]);
+    });
+
     test("a row that was resolved, changed and was then refused goes without its former PID", async () => {
       const context = getContext();
       await makePeople(context, [ann]);

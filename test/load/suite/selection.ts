@@ -181,6 +181,35 @@ export function describeSelection(getContext: GetContext): void {
     });
   });
 
+  describe("the sample for estimates", () => {
+    const rows = Array.from({ length: 6 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
+    const capped = enrichSpec({ maxRecords: 2 });
+    const sampleOf = async (context: ReturnType<GetContext>, spec = capped) =>
+      (await context.warehouse.planLookup(spec)).strata.sample;
+
+    test("is what capped runs sent, counted in records", async () => {
+      const context = getContext();
+      await makePeople(context, rows);
+      expect(await sampleOf(context)).toBe(null);
+      await runNight(context, capped, matchAll);
+      expect(await sampleOf(context)).toEqual({ strata: { new: { records: 2, matched: 2 } }, rowsAdded: 0 });
+      await context.sql("INSERT INTO crm.people SELECT * FROM crm.people");
+      await context.sql("UPDATE crm.people SET id = id || ctid::text");
+      await runNight(context, { ...capped, maxRecords: 1 }, () => null);
+      expect(await sampleOf(context)).toEqual({ strata: { new: { records: 3, matched: 2 } }, rowsAdded: 6 });
+    });
+
+    test("is none under order_by, and once a run has sent everything", async () => {
+      const context = getContext();
+      await makePeople(context, rows);
+      await runNight(context, capped, matchAll);
+      expect(await sampleOf(context, { ...capped, input: { ...people, orderBy: "id" } })).toBe(null);
+      await runNight(context, enrichSpec(), matchAll);
+      await addPeople(context, [{ id: "new", email: "new@example.com" }]);
+      expect(await sampleOf(context)).toBe(null);
+    });
+  });
+
   describe("answers that expire", () => {
     const refreshed = enrichSpec({ refreshAfterMs: 100 * DAY_MS });
 
