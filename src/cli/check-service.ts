@@ -55,7 +55,7 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
         subject,
         status: "unreachable",
         message: `${origin} is unreachable (${reply.code})`,
-        hint: "check service.base_url, the network and the proxy, then try again",
+        hint: hintFor(reply.code),
       },
     ];
   }
@@ -93,6 +93,23 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
       message: status === 200 ? `${origin} is reachable and accepts the key` : `${origin} is reachable`,
     },
   ];
+}
+
+/** Next step after a failed connection, by its code. */
+function hintFor(code: string): string {
+  if (
+    code === "ERR_SSL_WRONG_VERSION_NUMBER" ||
+    code === "EPROTO" ||
+    code === "ERR_SSL_PACKET_LENGTH_TOO_LONG"
+  ) {
+    return "nothing speaks https there: check the port of service.base_url, or write http:// for a service on this machine";
+  }
+  if (/CERT|SELF_SIGNED|ISSUER/.test(code)) {
+    return "its certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of your authority";
+  }
+  if (code === "ENOTFOUND") return "the host is unknown: check service.base_url";
+  if (code === "ECONNREFUSED") return "nothing listens there: check the host and port of service.base_url";
+  return "check service.base_url, the network and the proxy, then try again";
 }
 
 function rejectedKey(origin: string): Finding {

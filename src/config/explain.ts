@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { sectionFor } from "./indentation.ts";
 import { type Complaint, type Path, type Problems, textOf } from "./problems.ts";
 import { expectationOf } from "./schema/described.ts";
 import {
@@ -11,6 +12,7 @@ import {
   schemaAt,
   valueAt,
 } from "./schema/walk.ts";
+import { meantReference } from "./references.ts";
 import { suggest } from "./suggest.ts";
 
 const FALLBACK_HINT = "docs/configuration.md describes this setting";
@@ -55,6 +57,13 @@ function complaintOf(
   value: unknown,
   issue: Issue,
 ): Complaint {
+  const reference = typeof found === "string" ? meantReference(found) : null;
+  if (reference !== null && schema instanceof z.ZodString) {
+    return {
+      message: "is not a reference to an environment variable",
+      hint: `did you mean ${reference}?`,
+    };
+  }
   if (issue.code === "custom") {
     const complaint: unknown = issue.params?.["complaint"];
     if (isComplaint(complaint)) return complaint;
@@ -62,22 +71,34 @@ function complaintOf(
   const types = discriminators(root, path, value);
   const words = types.length > 0 ? { expects: `one of ${types.join(", ")}` } : wordsOf(schema);
   if (found === undefined) return { message: "is missing", hint: `it must be ${words.expects}` };
+  const meantType = typeof found === "string" ? suggest(found, types) : null;
+  if (meantType !== null) return { message: "is not a known type", hint: `did you mean ${meantType}?` };
   return {
     message: `must be ${words.expects}`,
     hint: hintFor(schema, found, types) ?? words.hint ?? FALLBACK_HINT,
   };
 }
 
+/** Hint for a value of the wrong kind. */
 function hintFor(schema: Schema | null, found: unknown, types: readonly string[]): string | undefined {
-  const choices = schema instanceof z.ZodEnum ? schema.options.map(String) : types;
   if (typeof found === "string") {
-    const meant = suggest(found, choices);
+    const meant = suggest(found, schema instanceof z.ZodEnum ? schema.options.map(String) : types);
     if (meant !== null) return `did you mean ${meant}?`;
-    if (schema instanceof z.ZodBoolean) return "write true or false, without quotes";
-    if (schema instanceof z.ZodNumber && found.trim() !== "" && Number.isFinite(Number(found))) {
-      return "write the number without quotes";
+    if (/^[“”„‘’«»]/.test(found)) return `use straight quotes: "…"`;
+    if (schema instanceof z.ZodBoolean) {
+      return /^(?:yes|no|on|off|y|n)$/i.test(found)
+        ? "YAML 1.2 reads yes and no as text: write true or false"
+        : "write true or false, without quotes";
     }
+    if (schema instanceof z.ZodNumber && /\d/.test(found) && expectationOf(schema)?.hint === undefined) {
+      return Number.isFinite(Number(found))
+        ? "write the number without quotes"
+        : "write only digits, without unit or separators: 20000";
+    }
+    if (schema instanceof z.ZodArray) return "write a list: [ … ]";
   }
+  if (Array.isArray(found) && schema instanceof z.ZodString) return "write one value instead of a list";
+  if (schema instanceof z.ZodObject) return `its settings are ${keysOf(schema).join(", ")}`;
   const isBare = typeof found === "number" || typeof found === "boolean";
   return isBare && schema instanceof z.ZodString && expectationOf(schema)?.hint === undefined
     ? "put it in quotes"
@@ -112,6 +133,8 @@ function unknownKey(root: Schema, path: Path, tree: unknown, key: string): Compl
   const meant = suggest(key, known);
   const message = path.length === 0 ? "is not a setting" : `is not a setting of ${textOf(path)}`;
   if (meant !== null) return { message, hint: `did you mean ${meant}?` };
+  const section = path.length === 0 ? sectionFor(root, valueAt(tree, [key])) : null;
+  if (section !== null) return { message, hint: `indent it below ${section}` };
   const types = typesWith(schema, key);
   if (types.length > 0) return { message, hint: `it belongs to type ${types.join(", ")}` };
   const elsewhere = keyPaths(root)

@@ -4,13 +4,14 @@ import { buildConfig } from "./build-config.ts";
 import type { Config } from "./config.ts";
 import { expandTree } from "./expand-tree.ts";
 import { explainIssues } from "./explain.ts";
+import { reportIndentation } from "./indentation.ts";
 import { createProblems, type Problems } from "./problems.ts";
 import { readConfigFile } from "./read-file.ts";
 import type { Environment } from "./references.ts";
 import { createSecretResolver, resolveSecrets } from "./resolve-secrets.ts";
 import { findReferences } from "./part-references.ts";
-import { checkInputs } from "./rules/inputs.ts";
-import { checkJobs } from "./rules/jobs.ts";
+import { checkInputs, warnOfSharedColumns } from "./rules/inputs.ts";
+import { checkBudgets, checkJobs } from "./rules/jobs.ts";
 import { checkNames } from "./rules/names.ts";
 import { checkPublish } from "./rules/publish.ts";
 import { checkHttp, checkService, checkWarehouse, refuseOtherWarehouses } from "./rules/places.ts";
@@ -45,10 +46,11 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
   const problems = createProblems(basename(path), source.lineOf);
   const warnings = createProblems(basename(path), source.lineOf);
   for (const problem of syntax.problems) problems.addProblem(problem);
+  const placed = isMapping(source.value) ? reportIndentation(schema, source, source.value, problems) : null;
   for (const { path: settingPath, complaint } of source.complaints) problems.add(settingPath, complaint);
-  if (!checkIsMapping(source.value, problems)) throw failure(path, problems.list(), "invalid_configuration");
+  if (placed === null) throw failure(path, notMapping(source.value, problems), "invalid_configuration");
 
-  const expanded = expandTree(schema, source.value, env, problems);
+  const expanded = expandTree(schema, placed, env, problems);
   const written = readWrittenFile(expanded);
   const tree = refuseOtherWarehouses(expanded, written, problems);
   const parsed = schema.safeParse(tree);
@@ -60,8 +62,9 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
   checkHttp(written, problems);
   checkPublish(written, problems);
   checkInputs(written, problems);
+  checkBudgets(written, problems);
   checkJobs(written, jobTypes, problems);
-  checkReferences(written, references, problems);
+  checkReferences(written, references, jobTypes, problems);
   checkCycles(references, problems);
   if (!parsed.success) explainIssues(schema, tree, parsed.error.issues, problems);
 
@@ -74,6 +77,7 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
     throw failure(path, found, "invalid_configuration");
   }
   warnOfDisabledSources(written, references, warnings);
+  warnOfSharedColumns(written, warnings);
   await warnOfSharedKeys(parsed.data, dirname(path), warnings);
   return buildConfig(parsed.data, references, secrets, {
     file: path,
@@ -84,13 +88,17 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
   });
 }
 
-function checkIsMapping(value: unknown, problems: Problems): value is object {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return true;
+function isMapping(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Adds the problem of a file that isn't a mapping. */
+function notMapping(value: unknown, problems: Problems): readonly Problem[] {
   problems.add([], {
     message: value === null || value === undefined ? "is empty" : "must be a mapping of keys to values",
     hint: "see config.example.yaml, or create one with `person-etl init`",
   });
-  return false;
+  return problems.list();
 }
 
 function failure(file: string, problems: readonly Problem[], code: string): FixConfigurationError {

@@ -18,21 +18,24 @@ export interface Problems {
   addProblem(problem: Problem): void;
   /** True if this path already has a problem. */
   has(path: Path): boolean;
+  /** True if this path or one below it already has a problem. */
+  hasBelow(path: Path): boolean;
   /** All problems, by line. */
   list(): readonly Problem[];
 }
 
 /** Creates a collection of problems for a file. `lineOf` returns the line of a path. */
 export function createProblems(fileName: string, lineOf: (path: Path) => number): Problems {
-  const paths = new Set<string>();
+  const paths = new Map<string, Path>();
   const problems: Problem[] = [];
   const has = (path: Path) => paths.has(keyOf(path));
   return {
     has,
+    hasBelow: (path) => [...paths.values()].some((other) => path.every((step, i) => other[i] === step)),
     addProblem: (problem) => void problems.push(problem),
     add(path, { message, hint }) {
       if (has(path)) return;
-      paths.add(keyOf(path));
+      paths.set(keyOf(path), path);
       problems.push({ path: path.length === 0 ? fileName : textOf(path), message, line: lineOf(path), hint });
     },
     list: () => problems.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0)),

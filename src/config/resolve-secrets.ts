@@ -4,7 +4,7 @@ import { type Environment, expand, isEnvironmentReference } from "./references.t
 import { readPostgresAddress } from "../postgres-address.ts";
 import { complaintOnPostgresUrl, isFileReference, isLoopback } from "./schema/addresses.ts";
 import { valueAt } from "./schema/walk.ts";
-import { fileSecret, fixedSecret, readSecretFile, type SecretReference } from "./secret.ts";
+import { fileSecret, fixedSecret, FOLDER, readSecretFile, type SecretReference } from "./secret.ts";
 
 /** Reads each secret once to check it; adds warnings. */
 export interface SecretResolver {
@@ -39,7 +39,10 @@ export function createSecretResolver(options: {
     if (!("value" in content)) {
       // The path is not repeated, because it may be a key pasted after `file:` by mistake.
       problems.add(path, {
-        message: `refers to a file that ${content.message}`,
+        message:
+          content.message === FOLDER
+            ? "refers to a folder, not a file"
+            : `refers to a file that ${content.message}`,
         hint: `relative paths start at ${folder}`,
       });
       return null;

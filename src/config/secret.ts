@@ -9,6 +9,9 @@ export interface SecretReference {
   read(): Promise<string>;
 }
 
+/** Reason why a folder is no secret. */
+export const FOLDER = "is a folder";
+
 /** A secret file holds one line. */
 const MAX_BYTES = 64 * 1024;
 
@@ -39,7 +42,7 @@ export async function readSecretFile(
   try {
     await using handle = await open(path);
     const stats = await handle.stat();
-    if (stats.isDirectory()) return { message: "is a folder" };
+    if (stats.isDirectory()) return { message: FOLDER };
     if (stats.size > MAX_BYTES) return { message: "is larger than 64 KiB, the maximum size of a secret" };
     const value = (await handle.readFile("utf8")).trim();
     if (value === "") return { message: "is empty" };

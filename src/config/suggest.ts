@@ -1,7 +1,22 @@
-/** Most similar known name, ignoring case, `_` and `-`; null if none is similar. */
+/**
+ * Most similar known name, ignoring case, `_` and `-`; else the only one that contains the given text or is part of it
+ * (`enrich` for `enrich_customers`). Null if none is similar.
+ */
 export function suggest(given: string, known: readonly string[]): string | null {
   const wanted = plain(given);
   if (wanted === "" || wanted.length > 64) return null;
+  return mostSimilar(wanted, known) ?? onlyRelated(wanted, known);
+}
+
+function onlyRelated(wanted: string, known: readonly string[]): string | null {
+  const related = known.filter((name) => {
+    const [shorter = "", longer = ""] = [wanted, plain(name)].toSorted((a, b) => a.length - b.length);
+    return shorter.length >= 4 && longer.includes(shorter);
+  });
+  return related.length === 1 ? (related[0] ?? null) : null;
+}
+
+function mostSimilar(wanted: string, known: readonly string[]): string | null {
   let best: string | null = null;
   let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
   for (const name of known) {

@@ -52,6 +52,10 @@ function keyOf(path: Path): string {
   return JSON.stringify(path);
 }
 
+function isNull(node: unknown): boolean {
+  return node === null || (isScalar(node) && node.value === null);
+}
+
 /** Converts nodes to values. Unlike `toJS`, doesn't throw on cycles or warn about unusual keys. */
 function createReader(document: Document.Parsed, lineAt: (offset: number) => number) {
   const lines = new Map<string, number>();
@@ -104,14 +108,24 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
     return values;
   }
 
-  function readMap(items: readonly Pair[], path: Path): Record<string, unknown> {
+  function readMap(items: readonly Pair[], path: Path): Record<string, unknown> | undefined {
     const values = new Map<string, unknown>();
     const merged: unknown[] = [];
+    const seen = new Set<string>();
+    let empty: Path | null = null;
     for (const { key, value } of items) {
       const name = isScalar(key) ? key.value : undefined;
       if (name === "<<") {
         merged.push(value);
         continue;
+      }
+      if (isMap(key)) return complain(path, "is a template: {{ … }}", "use ${NAME}: an environment variable");
+      if (typeof name === "number" && isNull(value)) {
+        return complain(
+          path,
+          "has a comma that separates two entries",
+          "write numbers without a comma: 20000",
+        );
       }
       if (typeof name !== "string" || name === "" || name === "__proto__") {
         const childPath = [...path, "?"];
@@ -120,12 +134,26 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
         continue;
       }
       const childPath = [...path, name];
+      if (seen.has(name)) {
+        reportSecond(childPath, key, empty);
+        continue;
+      }
+      seen.add(name);
       noteLine(childPath, key);
+      if (isNull(value)) empty ??= childPath;
       const content = read(value, childPath);
       if (content !== undefined) values.set(name, content);
     }
     for (const node of merged) mergeInto(values, node, path);
     return Object.fromEntries(values);
+  }
+
+  /** Reports a key that its mapping already has. After an empty key, the reason is the indentation of that one's settings. */
+  function reportSecond(path: Path, key: unknown, empty: Path | null): void {
+    // First, so that it replaces the complaint that the key is empty.
+    const complaint: Complaint = { message: "is empty", hint: "indent its settings below it" };
+    if (empty !== null) complaints.unshift({ path: empty, complaint });
+    else complain(path, `is set again in line ${lineOfNode(key)}`, "remove or rename one of them");
   }
 
   /** Merges `<<: *defaults` or `<<: [*a, *b]`: the mapping's own values have precedence, then earlier ones. */
@@ -143,8 +171,13 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
   }
 
   function noteLine(path: Path, node: unknown): void {
+    const line = lineOfNode(node);
+    if (line !== null) lines.set(keyOf(path), line);
+  }
+
+  function lineOfNode(node: unknown): number | null {
     const range = isScalar(node) || isMap(node) || isSeq(node) || isAlias(node) ? node.range : null;
-    if (range) lines.set(keyOf(path), lineAt(range[0]));
+    return range ? lineAt(range[0]) : null;
   }
 
   return { read, lines, complaints };

@@ -1,5 +1,6 @@
 import type { Config, JobConfig } from "../config/config.ts";
 import { orderJobs } from "../config/order-jobs.ts";
+import { suggest } from "../config/suggest.ts";
 import { FixConfigurationError, type Problem } from "../errors.ts";
 
 /** Selects jobs by name in dependency order; without names, all enabled ones. */
@@ -11,7 +12,7 @@ export function selectJobs(config: Config, names: readonly string[]): readonly J
   }
   const problems = names.flatMap((name) => problemsWith(config, name));
   if (problems.length > 0) {
-    throw new FixConfigurationError("unknown_job", "Some of the named jobs can't run.", problems);
+    throw new FixConfigurationError("unknown_job", "These jobs can't run:", problems);
   }
   return ordered.filter((job) => names.includes(job.name));
 }
@@ -21,7 +22,7 @@ export function findJob(config: Config, name: string): JobConfig {
   const job = config.jobs.find((job) => job.name === name);
   if (job) return job;
   const known = config.jobs.map((job) => job.name);
-  throw new FixConfigurationError("unknown_job", "There is no such job.", missing(name, known));
+  throw new FixConfigurationError("unknown_job", "There is no such job:", missing(name, known));
 }
 
 function problemsWith(config: Config, name: string): readonly Problem[] {
@@ -37,17 +38,18 @@ function problemsWith(config: Config, name: string): readonly Problem[] {
         {
           path: `${path}.enabled`,
           message: "is false: the job is disabled",
-          hint: "Set it to true to run the job.",
+          hint: "set it to true to run the job",
         },
       ];
 }
 
 function missing(name: string, known: readonly string[]): readonly Problem[] {
+  const meant = suggest(name, known);
   return [
     {
       path: `jobs.${name}`,
       message: "does not exist",
-      hint: `Jobs of this configuration: ${known.join(", ")}.`,
+      hint: meant === null ? `the jobs are ${known.join(", ")}` : `did you mean ${meant}?`,
     },
   ];
 }

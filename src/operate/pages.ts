@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
-import { codeOf, FixConfigurationError } from "../errors.ts";
+import { codeOf, FixConfigurationError, type Problem } from "../errors.ts";
 import { isLocalHost } from "../postgres-address.ts";
 
 /** Data of the pages. */
@@ -59,18 +59,10 @@ export async function servePages(
   try {
     await once(server, "listening");
   } catch (error) {
-    throw new FixConfigurationError(
-      "http_unavailable",
-      `Can't serve the pages at ${address.bind} port ${address.port} (${codeOf(error) ?? "unknown error"}).`,
-      [
-        {
-          path: "http",
-          message: "can't listen on this address",
-          hint: "choose another port or bind address",
-        },
-      ],
-      { cause: error },
-    );
+    const problem = problemOf(codeOf(error) ?? "unknown error", address);
+    throw new FixConfigurationError("http_unavailable", "The pages can't be served:", [problem], {
+      cause: error,
+    });
   }
   // A server that listens on a port has an address with a port.
   const { port } = server.address() as AddressInfo;
@@ -96,4 +88,22 @@ function isSame(given: string, wanted: string): boolean {
 
 function digestOf(text: string): Buffer {
   return createHash("sha256").update(text).digest();
+}
+
+/** Problem of an address that the system refuses. */
+function problemOf(code: string, { bind, port }: { readonly bind: string; readonly port: number }): Problem {
+  const isPort = code === "EADDRINUSE" || code === "EACCES";
+  const causes: Readonly<Record<string, string>> = {
+    EADDRINUSE: `port ${port} of ${bind} is in use`,
+    EACCES: `port ${port} requires root`,
+    EADDRNOTAVAIL: `${bind} is not an address of this machine`,
+    ENOTFOUND: `${bind} is unknown`,
+  };
+  return {
+    path: isPort ? "http.port" : "http.bind",
+    message: causes[code] ?? `can't listen on port ${port} of ${bind} (${code})`,
+    hint: isPort
+      ? "set another port, or 0 for any free one; `ss -ltnp` lists the processes that use a port"
+      : "use 127.0.0.1, or 0.0.0.0 with a token for all addresses of this machine",
+  };
 }

@@ -42,6 +42,23 @@ export function parseCron(text: string): Cron | null {
   return happens(cron) ? cron : null;
 }
 
+const FIELD_NAMES = {
+  second: "second",
+  minute: "minute",
+  hour: "hour",
+  dayOfMonth: "day of month",
+  month: "month",
+  dayOfWeek: "day of week",
+} as const;
+
+/** Name of the first invalid one of five fields; null if each is valid by itself. */
+export function wrongFieldOf(text: string): string | null {
+  const field = validateDetailed(text.trim()).errors[0]?.field;
+  return field === undefined
+    ? null
+    : (Object.entries(FIELD_NAMES).find(([key]) => key === field)?.[1] ?? null);
+}
+
 /** True if a calendar day matches the schedule; `dayMs` is its start as if in UTC. */
 export function isDayOf(cron: Cron, dayMs: number): boolean {
   const date = new Date(dayMs);

@@ -32,11 +32,11 @@ describe("references between parts", () => {
     ],
     [
       inEnrich("pid_from: validate_customers"),
-      "14 jobs.enrich_customers.pid_from: must be a job of type resolve (jobs with this input: resolve_customers)",
+      "14 jobs.enrich_customers.pid_from: must be a job of type resolve, not validate_emails (did you mean resolve_customers?)",
     ],
     [
       inEnrich("valid_emails_from: resolve_customers"),
-      "14 jobs.enrich_customers.valid_emails_from: must be a job of type validate_emails (jobs with this input: validate_customers)",
+      "14 jobs.enrich_customers.valid_emails_from: must be a job of type validate_emails, not resolve (did you mean validate_customers?)",
     ],
     [
       inEnrich("after: [resolve_customers, nothing]"),
@@ -67,7 +67,7 @@ describe("references between parts", () => {
         "jobs:\n",
         "  others: { table: others, key: id, fields: { full_name: n, phones: p } }\njobs:\n  other: { type: resolve, input: others }\n",
       ).replace("pid_from: resolve_customers", "pid_from: other"),
-      "16 jobs.enrich_customers.pid_from: is a job with a different input (jobs with this input: resolve_customers)",
+      "16 jobs.enrich_customers.pid_from: is a job with a different input (did you mean resolve_customers?)",
     ],
     [
       fineBut(

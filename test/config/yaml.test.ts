@@ -74,7 +74,7 @@ describe("invalid YAML is reported with its line", () => {
     ],
     [
       fineBut("key: id", "key: 'id"),
-      "9 config.yaml: is missing a character here: a `:` after a key, a closing quote or bracket (check this line and the one before)",
+      "9 config.yaml: has a quote that is not closed (close it on the same line)",
     ],
     [
       fineBut("key: id", "key: @id"),
@@ -86,7 +86,7 @@ describe("invalid YAML is reported with its line", () => {
     ],
     [
       fineBut("    key: id", "   key: id"),
-      "9 config.yaml: is indented in a way that YAML can't read (align it with its neighbours)",
+      "9 config.yaml: is indented in a way that YAML can't read (align it with the lines around it)",
     ],
     [`a: ${"[".repeat(3000)}`, "1 config.yaml: is nested too deeply (reduce the nesting)"],
   ])("%#", async (text, problem) => {
@@ -96,7 +96,7 @@ describe("invalid YAML is reported with its line", () => {
   it("a duplicate key or a second document doesn't hide the other problems", async () => {
     const text = fineBut("  url: embedded", "  url: embedded\n  url: embedded\n  shema: people");
     expect(await problemsOf(`${text}---\nmore: 1\n`)).toEqual([
-      "6 config.yaml: has the same key twice in one mapping (keep one of them)",
+      "5 warehouse.url: is set again in line 6 (remove or rename one of them)",
       "7 warehouse.shema: is not a setting of warehouse (did you mean schema?)",
       "17 config.yaml: contains several YAML documents (keep one document: remove the line `---` and the other document)",
     ]);

@@ -39,8 +39,8 @@ test("named jobs run alone, in the order of their dependencies", () => {
 
 test("every name that can't be run is reported at once, with a hint", () => {
   expect(problemsOf(["resolve_customers", "enrich_costumers", "validate_customers"])).toEqual([
-    "jobs.enrich_costumers does not exist Jobs of this configuration: enrich_customers, resolve_customers.",
-    "jobs.validate_customers.enabled is false: the job is disabled Set it to true to run the job.",
+    "jobs.enrich_costumers does not exist did you mean enrich_customers?",
+    "jobs.validate_customers.enabled is false: the job is disabled set it to true to run the job",
   ]);
 });
 

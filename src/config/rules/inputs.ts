@@ -63,3 +63,22 @@ export function checkInputs({ inputs }: WrittenFile, problems: Problems): void {
     }
   }
 }
+
+/** Warns of a column mapped to two fields of an input. */
+export function warnOfSharedColumns({ inputs }: WrittenFile, warnings: Problems): void {
+  for (const [name, { fields = {} }] of entriesOf(inputs)) {
+    const mappedBy = new Map<string, string>();
+    for (const [field, columns] of Object.entries(fields)) {
+      for (const column of [columns].flat().filter((one) => typeof one === "string")) {
+        const other = mappedBy.get(column) ?? field;
+        if (other !== field) {
+          warnings.add(["inputs", name, "fields", field], {
+            message: `has the same column as ${other}`,
+            hint: "map each column to one field",
+          });
+        }
+        mappedBy.set(column, other);
+      }
+    }
+  }
+}

@@ -45,7 +45,7 @@ export function checkWarehouse({ warehouse }: WrittenFile, problems: Problems): 
     if (!same) continue;
     problems.add(["warehouse", key], {
       message: `must differ from warehouse.${same[0]}`,
-      hint: "the schemas have different readers: `schema` contains personal data, and only the program uses `state_schema`",
+      hint: "use different names, such as person_data, person_data_ops and person_data_state: each has other readers",
     });
   }
 }

@@ -1,6 +1,6 @@
 import { dependenciesOf, type Reference } from "../part-references.ts";
 import type { Problems } from "../problems.ts";
-import type { WrittenJob } from "../schema/jobs.ts";
+import type { JobDeclaration, WrittenJob } from "../schema/jobs.ts";
 import { entriesOf, entryNamed, isEnabled, type WrittenFile } from "../written-file.ts";
 import { unknownName } from "./names.ts";
 
@@ -8,8 +8,10 @@ import { unknownName } from "./names.ts";
 export function checkReferences(
   file: WrittenFile,
   references: readonly Reference[],
+  jobTypes: readonly JobDeclaration[],
   problems: Problems,
 ): void {
+  const sections = { input: "inputs", connection: "connections", job: "jobs" } as const;
   const known = {
     input: Object.keys(file.inputs),
     connection: Object.keys(file.connections),
@@ -17,8 +19,17 @@ export function checkReferences(
   };
   for (const reference of references) {
     const { names, name } = reference;
-    if (names.part === "search") checkSearch(file, reference, problems);
-    else if (names.part === "job" && names.jobTypes !== undefined) {
+    if (names.part === "search") {
+      checkSearch(file, reference, problems);
+      continue;
+    }
+    // A name that has a problem itself, or was not read.
+    const section = sections[names.part];
+    const isNoneRead = known[names.part].length === 0 && problems.hasBelow([section]);
+    if (isNoneRead || problems.has([section, name])) continue;
+    const type = names.part === "job" ? entryNamed(file.jobs, name)?.["type"] : undefined;
+    if (type !== undefined && jobTypes.every((known) => known.type !== type)) continue;
+    if (names.part === "job" && names.jobTypes !== undefined) {
       checkJobOfType(file, reference, names.jobTypes, problems);
     } else if (!known[names.part].includes(name)) {
       problems.add(pathOf(file, reference), unknownName(names.part, name, known[names.part]));
@@ -49,8 +60,11 @@ function checkJobOfType(
   const source = entryNamed(file.jobs, name);
   if (!Object.hasOwn(file.jobs, name)) {
     problems.add(path, unknownName(names.usesAnswers ? "job" : `${type} job`, name, suitable));
-  } else if (source?.["type"] !== undefined && !isOfType(source)) {
-    problems.add(path, { message: `must be a job of type ${type}`, hint: suitableHint(suitable) });
+  } else if (typeof source?.["type"] === "string" && !isOfType(source)) {
+    problems.add(path, {
+      message: `must be a job of type ${type}, not ${source["type"]}`,
+      hint: suitableHint(suitable),
+    });
   } else if (source && job && !isOnInput(source) && isKnownInput(file, source) && isKnownInput(file, job)) {
     problems.add(path, {
       message: "is a job with a different input",
@@ -91,6 +105,7 @@ function isKnownInput({ inputs }: WrittenFile, { input }: WrittenJob): boolean {
 }
 
 function suitableHint(names: readonly string[]): string {
+  if (names.length === 1) return `did you mean ${names.join()}?`;
   return names.length === 0 ? "no such job has this input" : `jobs with this input: ${names.join(", ")}`;
 }
 

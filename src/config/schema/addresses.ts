@@ -11,13 +11,18 @@ const REFERENCE = String.raw`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$|^file:.`;
 export function secret() {
   return text(
     { expects: "a reference to a secret", hint: REFERENCE_HINT, pattern: REFERENCE, isSecret: true },
-    (value) => (isReference(value) ? false : literalSecret),
+    (value) => (isReference(value) ? false : /^(?:\.{0,2}|~)\//.test(value) ? pathOfSecret : literalSecret),
   );
 }
 
 const literalSecret: Complaint = {
   message: "must be a reference to a secret, not the secret itself",
   hint: `${REFERENCE_HINT}; revoke a key that was in this file`,
+};
+
+const pathOfSecret: Complaint = {
+  message: "must be a reference to a secret",
+  hint: "write file: before the path of a file",
 };
 
 function isReference(value: string): boolean {
@@ -39,7 +44,7 @@ export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
     if (isReference(value)) return false;
     const literal = maskReferences(value, MASK);
     const complaint = complaintOnPostgresUrl(literal);
-    if (complaint) return complaint;
+    if (complaint) return complaint === unescaped ? literalPassword : complaint;
     return hasPassword(new URL(literal)) ? literalPassword : false;
   });
 }
@@ -59,11 +64,30 @@ function hasPassword(url: URL): boolean {
 
 /** Checks the address of a Postgres database; null if valid. Never repeats the address. */
 export function complaintOnPostgresUrl(address: string): Complaint | null {
-  if (/^postgres(ql)?:\/\//.test(address) && URL.canParse(address)) return null;
-  return {
-    message: "is not the address of a Postgres database",
-    hint: "postgresql://USER:PASSWORD@HOST:5432/DATABASE, special characters percent-encoded (%40 for @)",
-  };
+  const form = "postgresql://USER:PASSWORD@HOST:5432/DATABASE";
+  if (!/^postgres(ql)?:\/\//.test(address)) {
+    const hint = address.startsWith("jdbc:postgresql:") ? `remove jdbc: ${form}` : `write ${form}`;
+    return { message: "is not the address of a Postgres database", hint };
+  }
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (url && !hasUnescaped(url)) return null;
+  return address.includes("@")
+    ? unescaped
+    : { message: "is not the address of a Postgres database", hint: `write ${form}` };
+}
+
+const unescaped: Complaint = {
+  message: "has unescaped special characters in its password",
+  hint: "percent-encode them: %40 for @, %23 for #, %2F for /, %3F for ?, %25 for %",
+};
+
+/** True if a special character of the password was read as the end of the host. */
+function hasUnescaped(url: URL): boolean {
+  const isBehindHost =
+    url.hash !== "" ||
+    url.pathname.includes("@") ||
+    [...url.searchParams.keys()].some((key) => key.includes("@"));
+  return isBehindHost || /%(?![0-9a-f]{2})/i.test(url.username + url.password);
 }
 
 /** Address of the service without a trailing slash, or `sandbox`. */
@@ -77,7 +101,17 @@ export function serviceUrl() {
     (value) => {
       if (value === "sandbox") return false;
       const url = URL.canParse(value) ? new URL(value) : null;
-      if (!url || (url.protocol !== "https:" && url.protocol !== "http:")) return true;
+      if (!url || (url.protocol !== "https:" && url.protocol !== "http:")) {
+        return value.includes("://")
+          ? true
+          : {
+              message: "must be `sandbox` or the https:// address of the service",
+              hint: "write https:// before it",
+            };
+      }
+      const endpoint = /\/(?:v\d+|person-search|usage)(?:\/|$)/.exec(url.pathname);
+      if (endpoint)
+        return { message: "contains the path of an endpoint", hint: `end it before ${endpoint[0]}` };
       if (url.username !== "" || url.password !== "") {
         return { message: "contains a user or password", hint: "the key belongs in service.api_key" };
       }

@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { parseCron } from "../../schedule/cron.ts";
+import { parseCron, wrongFieldOf } from "../../schedule/cron.ts";
 import { spellZone } from "../../schedule/zone.ts";
+import { suggest } from "../suggest.ts";
 import { described, type PartName, text } from "./described.ts";
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
@@ -24,27 +25,46 @@ export type Milliseconds = number & z.core.$brand<"Milliseconds">;
 /** A duration of at least `least`. */
 export function duration(least = "1s") {
   const leastMs = durationMs(least) ?? 0;
+  const expects = leastMs > 1000 ? `a duration of at least ${least}` : "a duration such as 30d";
   return text(
     {
-      expects: leastMs > 1000 ? `a duration of at least ${least}` : "a duration such as 30d",
+      expects,
       hint: "a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w)",
       pattern: DURATION.source,
       isDuration: true,
     },
-    (value) => (durationMs(value) ?? -1) < leastMs,
+    (value) => {
+      if ((durationMs(value) ?? -1) >= leastMs) return false;
+      if (value.startsWith("-"))
+        return { message: `must be ${expects}, not a negative one`, hint: "remove the minus" };
+      const isLonger = /^\d+ ?(?:mo|mon|months?|y|yrs?|years?|M|Y)$/.test(value) || /^P\d+[MY]/.test(value);
+      return isLonger
+        ? { message: `must be ${expects}`, hint: "write months and years in days: 90d, 365d" }
+        : true;
+    },
   ).transform((value) => (durationMs(value) ?? 0) as Milliseconds); // the brand only names the unit
 }
 
+const CRON = 'minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15';
+
+const CRON_FORM = String.raw`^\s*(?:\S+\s+){4}\S+\s*$`;
+
 /** Five cron fields. */
 export function cronSchedule() {
-  return text(
-    {
-      expects: "a cron schedule of five fields",
-      hint: 'minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15',
-      pattern: String.raw`^\s*(?:\S+\s+){4}\S+\s*$`,
-    },
-    (value) => parseCron(value) === null,
-  );
+  return text({ expects: "a cron schedule of five fields", hint: CRON, pattern: CRON_FORM }, (value) => {
+    if (parseCron(value) !== null) return false;
+    const fields = value.trim().split(/\s+/).length;
+    if (fields === 6) {
+      return {
+        message: "has six cron fields, and must have five",
+        hint: "remove the first one, the seconds",
+      };
+    }
+    const isTime = /^\d{1,2}:\d{2}$/.test(value);
+    if (fields !== 5 || isTime) return true;
+    const wrong = wrongFieldOf(value);
+    return wrong === null ? true : { message: `has an invalid ${wrong}`, hint: CRON };
+  });
 }
 
 /** A time zone by its IANA name, in any case. */
@@ -56,7 +76,10 @@ export function timezone() {
       try {
         return new Intl.DateTimeFormat("en", { timeZone: value }).resolvedOptions().timeZone === "";
       } catch {
-        return true;
+        const zones = Intl.supportedValuesOf("timeZone");
+        const meant =
+          suggest(value, zones) ?? zones.find((zone) => zone.endsWith(`/${value.replaceAll(" ", "_")}`));
+        return meant === undefined ? true : { message: "is not a time zone", hint: `did you mean ${meant}?` };
       }
     },
   ).transform(spellZone);
@@ -150,6 +173,14 @@ export function tableName() {
       expects: "a table such as crm.customers",
       hint: "schema.table or table, exactly as the database stores them; other names in double quotes: 'crm.\"Odd Name\"'",
     },
-    (value) => parseTableName(value) === null,
+    (value) => {
+      if (parseTableName(value) !== null) return false;
+      return /^[\w$]+\.[\w$]+\.[\w$]+$/.test(value)
+        ? {
+            message: "has three parts, and must be a table such as crm.customers",
+            hint: "remove the first one: the connection already names the database",
+          }
+        : true;
+    },
   );
 }

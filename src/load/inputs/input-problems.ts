@@ -90,7 +90,9 @@ export function columnProblems(
     .map(({ at, column }) => ({
       path: at,
       message: `${where} has no column ${column}.`,
-      hint: suggest(column, columns),
+      hint: /,|^-/.test(column)
+        ? "Write several columns as a list: [email, work_email]."
+        : suggest(column, columns),
     }));
   return [
     ...missing,

@@ -1,0 +1,378 @@
+import { createServer } from "node:http";
+import { writeFile } from "node:fs/promises";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import { makeFolder } from "./support/cli.ts";
+import { runHere } from "./support/in-process.ts";
+
+const FILE = `service:
+  base_url: https://api.example.com
+  api_key: \${API_KEY}
+warehouse:
+  url: \${WAREHOUSE_URL}
+inputs:
+  customers:
+    table: crm.customers
+    key: id
+    fields:
+      first_name: first_name
+      last_name: last_name
+      emails: [email, work_email]
+jobs:
+  resolve_customers:
+    type: resolve
+    input: customers
+    schedule: "15 1 * * *"
+  validate_customers:
+    type: validate_emails
+    input: customers
+  enrich_customers:
+    type: enrich
+    input: customers
+    pid_from: resolve_customers
+    refresh_after: 90d
+`;
+
+const ENVIRONMENT = { API_KEY: "sk", WAREHOUSE_URL: "postgresql://u:p@localhost/db" };
+
+/** A mistake: text to replace in the file, or variables; and all that `check` prints below the file's name. */
+interface Mistake {
+  readonly mistake: string;
+  readonly replace?: readonly [string, string];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly printed: readonly string[];
+}
+
+const MISTAKES: readonly Mistake[] = [
+  {
+    mistake: "a key in clear text",
+    replace: ["${API_KEY}", "sk-live-0123456789"],
+    printed: [
+      "service.api_key (line 3): must be a reference to a secret, not the secret itself",
+      "  → use ${NAME} for an environment variable, or file:PATH (relative to this file); revoke a key that was in this file",
+    ],
+  },
+  {
+    mistake: "a tab",
+    replace: ["    key: id", "\tkey: id"],
+    printed: [
+      "config.yaml (line 9): has a tab in its indentation",
+      "  → indent with spaces; YAML allows no tabs",
+    ],
+  },
+  {
+    mistake: "a field in the singular",
+    replace: ["emails: [email, work_email]", "email: email"],
+    printed: [
+      "inputs.customers.fields.email (line 13): is not a setting of inputs.customers.fields",
+      "  → did you mean emails?",
+    ],
+  },
+  {
+    mistake: "a field without its underscore",
+    replace: ["first_name: first_name", "firstname: first_name"],
+    printed: [
+      "inputs.customers.fields.firstname (line 11): is not a setting of inputs.customers.fields",
+      "  → did you mean first_name?",
+    ],
+  },
+  {
+    mistake: "a duration in words",
+    replace: ["90d", "90 days"],
+    printed: [
+      "jobs.enrich_customers.refresh_after (line 26): must be a duration such as 30d",
+      "  → a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w)",
+    ],
+  },
+  {
+    mistake: "a type that doesn't exist",
+    replace: ["type: enrich", "type: enrichment"],
+    printed: ["jobs.enrich_customers.type (line 23): is not a known type", "  → did you mean enrich?"],
+  },
+  {
+    mistake: "two jobs of one name",
+    replace: ["  validate_customers:", "  resolve_customers:"],
+    printed: [
+      "jobs.resolve_customers (line 15): is set again in line 19",
+      "  → remove or rename one of them",
+    ],
+  },
+  {
+    mistake: "a variable without braces",
+    replace: ["${WAREHOUSE_URL}", "$WAREHOUSE_URL"],
+    printed: [
+      "warehouse.url (line 5): is not a reference to an environment variable",
+      "  → did you mean ${WAREHOUSE_URL}?",
+    ],
+  },
+  {
+    mistake: "jobs that wait for each other",
+    replace: ['    schedule: "15 1 * * *"', "    after: enrich_customers"],
+    printed: [
+      "jobs.resolve_customers (line 15): depends on itself: resolve_customers → enrich_customers → resolve_customers",
+      "  → remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input",
+    ],
+  },
+  {
+    mistake: "a password that isn't percent-encoded",
+    env: { WAREHOUSE_URL: "postgresql://loader:p@ss#w/rd@db.example.com/crm" },
+    printed: [
+      "warehouse.url (line 5): refers to a value that has unescaped special characters in its password",
+      "  → percent-encode them: %40 for @, %23 for #, %2F for /, %3F for ?, %25 for %",
+    ],
+  },
+  {
+    mistake: "yes as a boolean",
+    replace: ["refresh_after: 90d", "include_premium_fields: yes"],
+    printed: [
+      "jobs.enrich_customers.include_premium_fields (line 26): must be true or false",
+      "  → YAML 1.2 reads yes and no as text: write true or false",
+    ],
+  },
+  {
+    mistake: "an unquoted schedule that starts with *",
+    replace: ['"15 1 * * *"', "*/15 * * * *"],
+    printed: [
+      "config.yaml (line 18): has unquoted text that starts with *, which YAML reserves",
+      '  → quote it: "*/15 * * * *"',
+    ],
+  },
+  {
+    mistake: "a schedule with seconds",
+    replace: ['"15 1 * * *"', '"0 15 1 * * *"'],
+    printed: [
+      "jobs.resolve_customers.schedule (line 18): has six cron fields, and must have five",
+      "  → remove the first one, the seconds",
+    ],
+  },
+  {
+    mistake: "an hour that no day has",
+    replace: ['"15 1 * * *"', '"15 24 * * *"'],
+    printed: [
+      "jobs.resolve_customers.schedule (line 18): has an invalid hour",
+      '  → minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15',
+    ],
+  },
+  {
+    mistake: "a job that is not indented",
+    replace: [
+      "  validate_customers:\n    type: validate_emails\n    input: customers\n",
+      "validate_customers:\n  type: validate_emails\n  input: customers\n",
+    ],
+    printed: ["validate_customers (line 19): is not a setting", "  → indent it below jobs"],
+  },
+  {
+    mistake: "settings indented like their job",
+    replace: [
+      "  validate_customers:\n    type: validate_emails\n    input: customers\n",
+      "  validate_customers:\n  type: validate_emails\n  input: customers\n",
+    ],
+    printed: ["jobs.validate_customers (line 19): is empty", "  → indent its settings below it"],
+  },
+  {
+    mistake: "jobs written as a list",
+    replace: [
+      '  resolve_customers:\n    type: resolve\n    input: customers\n    schedule: "15 1 * * *"\n  validate_customers:\n    type: validate_emails\n    input: customers\n  enrich_customers:\n    type: enrich\n    input: customers\n    pid_from: resolve_customers\n    refresh_after: 90d\n',
+      "  - name: resolve_customers\n    type: resolve\n    input: customers\n",
+    ],
+    printed: [
+      "jobs (line 14): is a list, and must be a mapping",
+      "  → write `NAME:` instead of `- name: NAME`",
+    ],
+  },
+  {
+    mistake: "an input without a name",
+    replace: ["inputs:\n  customers:\n", "inputs:\n"],
+    printed: [
+      "inputs.table (line 7): is a setting, not a name in inputs",
+      "  → write `NAME:` above the settings, and indent them below it",
+    ],
+  },
+  {
+    mistake: "a doubled dash in a list",
+    replace: ["emails: [email, work_email]", "emails:\n        - - email\n        - work_email"],
+    printed: [
+      "inputs.customers.fields.emails[0] (line 14): must be the name of a column",
+      "  → write one value instead of a list",
+    ],
+  },
+  {
+    mistake: "a misspelled time zone",
+    replace: ['"15 1 * * *"', '"15 1 * * *"\n    timezone: America/Chigaco'],
+    printed: [
+      "jobs.resolve_customers.timezone (line 19): is not a time zone",
+      "  → did you mean America/Chicago?",
+    ],
+  },
+  {
+    mistake: "a negative duration",
+    replace: ["90d", "-90d"],
+    printed: [
+      "jobs.enrich_customers.refresh_after (line 26): must be a duration such as 30d, not a negative one",
+      "  → remove the minus",
+    ],
+  },
+  {
+    mistake: "a duration in months",
+    replace: ["90d", "3 months"],
+    printed: [
+      "jobs.enrich_customers.refresh_after (line 26): must be a duration such as 30d",
+      "  → write months and years in days: 90d, 365d",
+    ],
+  },
+  {
+    mistake: "PIDs from a validate_emails job",
+    replace: ["pid_from: resolve_customers", "pid_from: validate_customers"],
+    printed: [
+      "jobs.enrich_customers.pid_from (line 25): must be a job of type resolve, not validate_emails",
+      "  → did you mean resolve_customers?",
+    ],
+  },
+  {
+    mistake: "a field mapped twice",
+    replace: ["last_name: last_name", "first_name: name"],
+    printed: [
+      "inputs.customers.fields.first_name (line 11): is set again in line 12",
+      "  → remove or rename one of them",
+    ],
+  },
+  {
+    mistake: "a budget with a unit",
+    replace: ["jobs:", "budgets: { enrich: { per_day: 20k records } }\njobs:"],
+    printed: [
+      "budgets.enrich.per_day (line 14): must be a whole number, 0 or more",
+      "  → write only digits, without unit or separators: 20000",
+    ],
+  },
+  {
+    mistake: "a budget with a thousands separator",
+    replace: ["jobs:", "budgets: { enrich: { per_day: 20,000 } }\njobs:"],
+    printed: [
+      "budgets.enrich (line 14): has a comma that separates two entries",
+      "  → write numbers without a comma: 20000",
+    ],
+  },
+  {
+    mistake: "a budget for a job",
+    replace: ["jobs:", "budgets: { enrich_customers: { per_day: 20000 } }\njobs:"],
+    printed: [
+      "budgets.enrich_customers (line 14): is a job: budgets apply to all jobs of a type",
+      "  → write enrich",
+    ],
+  },
+  {
+    mistake: "an empty variable",
+    env: { API_KEY: "" },
+    printed: [
+      "service.api_key (line 3): requires the environment variable API_KEY, which is empty",
+      "  → set it in the environment of this command",
+    ],
+  },
+  {
+    mistake: "people and operations in one schema",
+    replace: ["${WAREHOUSE_URL}", "${WAREHOUSE_URL}\n  schema: people\n  ops_schema: people"],
+    printed: [
+      "warehouse.ops_schema (line 7): must differ from warehouse.schema",
+      "  → use different names, such as person_data, person_data_ops and person_data_state: each has other readers",
+    ],
+  },
+  {
+    mistake: "a key file that is a folder",
+    replace: ["${API_KEY}", "file:/etc"],
+    printed: [
+      "service.api_key (line 3): refers to a folder, not a file",
+      "  → relative paths start at FOLDER",
+    ],
+  },
+  {
+    mistake: "a key file without file:",
+    replace: ["${API_KEY}", "/run/secrets/person-service-key"],
+    printed: [
+      "service.api_key (line 3): must be a reference to a secret",
+      "  → write file: before the path of a file",
+    ],
+  },
+  {
+    mistake: "an address of the service with the path of an endpoint",
+    replace: ["api.example.com", "api.example.com/v2/enrich"],
+    printed: ["service.base_url (line 2): contains the path of an endpoint", "  → end it before /v2/"],
+  },
+  {
+    mistake: "an address of the service without https://",
+    replace: ["https://api", "api"],
+    printed: [
+      "service.base_url (line 2): must be `sandbox` or the https:// address of the service",
+      "  → write https:// before it",
+    ],
+  },
+  {
+    mistake: "a template of another program",
+    replace: ["${WAREHOUSE_URL}", "{{ env_var('WAREHOUSE_URL') }}"],
+    printed: ["warehouse.url (line 5): is a template: {{ … }}", "  → use ${NAME}: an environment variable"],
+  },
+  {
+    mistake: "a copied non-breaking space",
+    replace: ["    key: id", "   \u00a0key: id"],
+    printed: [
+      "config.yaml (line 9): has a non-breaking space in its indentation",
+      "  → replace it with spaces; it often comes from a copied web page",
+    ],
+  },
+  {
+    mistake: "typographic quotes",
+    replace: ['"15 1 * * *"', "“15 1 * * *”"],
+    printed: [
+      "jobs.resolve_customers.schedule (line 18): must be a cron schedule of five fields",
+      '  → use straight quotes: "…"',
+    ],
+  },
+];
+
+afterEach(() => vi.unstubAllEnvs());
+
+test.for(MISTAKES)("$mistake", async ({ replace: [before, after] = ["", ""], env, printed }) => {
+  expect(FILE).toContain(before);
+  const cwd = await makeFolder({ "config.yaml": FILE.replace(before, () => after) });
+  for (const [name, value] of Object.entries({ ...ENVIRONMENT, ...env })) vi.stubEnv(name, value);
+  const { code, stdout } = await runHere(["check"], cwd);
+  expect(code).toBe(2);
+  expect(stdout.replaceAll(cwd, "FOLDER").trimEnd().split("\n")).toEqual([
+    "✗ 1 problem in FOLDER/config.yaml",
+    ...printed.map((line) => `  ${line}`),
+  ]);
+});
+
+/** Configuration that needs no server. */
+const LOCAL = FILE.replace("https://api.example.com", "sandbox").replace("${WAREHOUSE_URL}", "embedded");
+
+test.for([
+  ["run", "enrich"],
+  ["plan", "enrich"],
+  ["checkpoint", "show", "enrich"],
+])("a part of a job's name: %s", async (args) => {
+  const cwd = await makeFolder({ "config.yaml": LOCAL });
+  const { code, stdout } = await runHere(args, cwd);
+  expect(code).toBe(2);
+  expect(stdout.split("\n").slice(1, 3)).toEqual([
+    "  jobs.enrich: does not exist",
+    "    → did you mean enrich_customers?",
+  ]);
+});
+
+test("https:// on a port of http", async () => {
+  const server = createServer((_request, response) => response.end()).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo; // of a server on a port
+  const cwd = await makeFolder();
+  await writeFile(join(cwd, "config.yaml"), LOCAL.replace("sandbox", `https://127.0.0.1:${port}`));
+  vi.stubEnv("API_KEY", "sk");
+  const { code, stdout } = await runHere(["check"], cwd);
+  expect(code).toBe(1);
+  expect(stdout).toContain(`https://127.0.0.1:${port} is unreachable (ERR_SSL_WRONG_VERSION_NUMBER)\n`);
+  expect(stdout).toContain(
+    "→ nothing speaks https there: check the port of service.base_url, or write http:// for a service on this machine\n",
+  );
+});
