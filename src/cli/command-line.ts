@@ -1,4 +1,5 @@
 import { Command, CommanderError } from "commander";
+import { once } from "node:events";
 import { systemClock } from "../clock.ts";
 import { addCommands } from "./commands.ts";
 import type { Context } from "./context.ts";
@@ -68,8 +69,10 @@ async function runCommand(
 ): Promise<Outcome> {
   const { log, ask } = terminal;
   const scope = createScope(log);
+  let isIdle = false;
   const stop = listenForSignals({
     first(signal) {
+      if (isIdle) return;
       const hint = "calls in flight are finished and kept; a second signal stops at once";
       log.warn({ signal, hint }, "stopping");
     },
@@ -93,13 +96,20 @@ async function runCommand(
         if (terminal.isWatched && log.shows("warn")) terminal.printError(sentence);
       },
       stop,
+      async untilStopped() {
+        isIdle = true;
+        if (!stop.signal.aborted) await once(stop.signal, "abort");
+      },
       scope,
       widthColumns: terminal.widthColumns,
       async announce(document, text) {
         isAnnounced = true;
         await print(terminal, options, document, text);
       },
-      ask: ask && ((question) => ask(question, stop.signal)),
+      isWatched: terminal.isWatched,
+      ask:
+        ask &&
+        ((question, signal) => ask(question, signal ? AbortSignal.any([stop.signal, signal]) : stop.signal)),
     };
     return await Promise.race([run(context), stray.promise, stop.overdue]);
   } catch (error) {
@@ -120,14 +130,18 @@ async function runCommand(
   }
 }
 
-/** Prints the result to standard output, and failures on a terminal to standard error. */
+/**
+ * Prints the result to standard output. Failures on a terminal and wrong command lines are messages on standard error;
+ * other failures are logged, too.
+ */
 async function report(terminal: Terminal, options: GlobalOptions, outcome: Outcome): Promise<number> {
   const { document, text, exitCode, failure } = outcome;
-  if (failure && !terminal.isWatched) {
+  const isUsage = failure?.code === "usage";
+  if (failure && !terminal.isWatched && !isUsage) {
     const { code, message, problems } = failure;
     terminal.log.error({ code, message, problems, exit_code: exitCode }, "command_failed");
   }
-  if (failure && terminal.isWatched && !options.json) terminal.printError(text);
+  if (failure && (terminal.isWatched || isUsage) && !options.json) terminal.printError(text);
   else await print(terminal, options, document, text);
   terminal.restore();
   return terminal.isBroken() ? exitCode || 1 : exitCode;

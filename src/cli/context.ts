@@ -15,12 +15,16 @@ export interface Context {
   /** Prints a message about slow work on a terminal; otherwise the log has it. */
   readonly notify: (sentence: string) => void;
   readonly stop: StopSignals;
+  /** Waits for a signal, which then stops nothing that is worth a message. */
+  readonly untilStopped: () => Promise<void>;
   /** Closed after the command, even if it fails. */
   readonly scope: Scope;
   /** Width of the terminal for the result; null if the result is not written to a terminal. */
   readonly widthColumns: number | null;
   /** Prints the result before the end, for long-running commands. */
   readonly announce: (document: object, text: string) => Promise<void>;
-  /** Asks on the terminal; null if no one can answer. */
-  readonly ask: ((question: string) => Promise<string>) | null;
+  /** True if standard error is a terminal. */
+  readonly isWatched: boolean;
+  /** Asks on the terminal; null if no one can answer. Rejects if `signal` aborts. */
+  readonly ask: ((question: string, signal?: AbortSignal) => Promise<string>) | null;
 }

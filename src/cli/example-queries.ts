@@ -10,21 +10,22 @@ export function exampleQueries(schema: string): readonly ExampleQuery[] {
   const at = (table: string) => `${identifier(schema)}.${table}`;
   return [
     {
-      title: "how many rows of each input have a match",
+      title: "Your rows with the people they match",
+      sql: [
+        "SELECT source_key, full_name, linkedin_title, estimated_income_range",
+        `FROM ${at("identity_link")} JOIN ${at("person")} USING (service_pid)`,
+        "LIMIT 10;",
+      ],
+    },
+    {
+      title: "Match rate of each job",
       sql: [
         "SELECT job, source, count(*) AS answered, count(*) FILTER (WHERE is_match) AS matched",
         `FROM ${at("enrichment")} GROUP BY job, source;`,
       ],
     },
     {
-      title: "your rows with the matched people",
-      sql: [
-        "SELECT source, source_key, full_name, linkedin_title, estimated_income_range",
-        `FROM ${at("identity_link")} JOIN ${at("person")} USING (service_pid) LIMIT 10;`,
-      ],
-    },
-    {
-      title: "where people work now",
+      title: "Where people work now",
       sql: [
         `SELECT work_company_name, count(*) AS people FROM ${at("person_work_experience")}`,
         "WHERE work_status = 'current' GROUP BY work_company_name ORDER BY people DESC LIMIT 10;",

@@ -97,7 +97,8 @@ export function renderBar(payload: Payload, value: number, total: number, widthC
   const share = total === 0 ? 1 : Math.min(1, value / total);
   const seconds = Math.max(0.001, (performance.now() - payload.startedAtMs) / 1000);
   const speed = value / seconds;
-  const figures = `${`${Math.floor(share * 100)} %`.padStart(5)}  ${count(value)} of ${count(total)}`;
+  const counted = value > total ? count(value) : `${count(value)} of ${count(total)}`;
+  const figures = `${`${Math.floor(share * 100)} %`.padStart(5)}  ${counted}`;
   if (widthColumns < NARROW_COLUMNS)
     return `${payload.job} ${figures}`.slice(0, Math.max(1, widthColumns - 1));
   const full = Math.round(share * BAR_COLUMNS);

@@ -1,4 +1,6 @@
 import { readFileSync } from "node:fs";
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
 
 /** Paths from the sources and from the build, which is one folder deeper. */
 const PLACES = ["../../package.json", "../../../package.json"];
@@ -25,8 +27,14 @@ export function findPackage(): { readonly root: URL; readonly version: string } 
 /** True if running from the sources. */
 const isCheckout = import.meta.url.endsWith(".ts");
 
-/** Command name for hints. */
-export const programName = isCheckout ? "bin/person-etl" : "person-etl";
+/** Command name for hints, to copy from the terminal: in a checkout, the path of its launcher. */
+export const programName = isCheckout ? launcherFrom(process.cwd()) : "person-etl";
+
+function launcherFrom(folder: string): string {
+  const launcher = fileURLToPath(new URL("../../bin/person-etl", import.meta.url));
+  const path = relative(folder, launcher);
+  return path.startsWith("..") ? launcher : path;
+}
 
 /** URL of another program of this package; `path` is relative to `src`, without extension. */
 export function programFile(path: string): URL {

@@ -14,18 +14,18 @@ test.concurrent("a run on a terminal shows bars and a table, and no log lines", 
   const { code, screen } = await run.ended;
   expect(code).toBe(0);
   expect(screen).toMatch(/resolve_customers {2}█{24} 100 % {2}\d+ of \d+/);
-  expect(screen).toMatch(/job +status +read +unchanged/);
+  expect(screen).toMatch(/ {2}job +read +duplicate +sent +billed/);
   expect(screen).not.toContain("job_ended");
   expect(screen).not.toContain('"event"');
 });
 
-test.concurrent("a narrow terminal shows figures instead of bars, and blocks instead of tables", async () => {
+test.concurrent("a narrow terminal shows figures instead of bars, and fewer columns", async () => {
   const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
   const { code, screen } = await startOnTerminal(["run"], { ...setting, columns: 50 }).ended;
   expect(code).toBe(0);
   expect(screen).toMatch(/resolve_customers +100 % {2}\d+ of \d+/);
   expect(screen).not.toContain("█");
-  expect(screen).toMatch(/job: resolve_customers\r\n {2}status +succeeded/);
+  expect(screen).toMatch(/ {2}job +sent +billed.*\r\n.*\r\n.*✓.* resolve_customers +\d+ +\d+/);
 });
 
 test.concurrent("--resend asks on a terminal, and sends nothing after a no", async () => {
@@ -36,7 +36,7 @@ test.concurrent("--resend asks on a terminal, and sends nothing after a no", asy
   run.type("n\n");
   const { code, screen } = await run.ended;
   expect(code).toBe(3);
-  expect(screen).toContain("no records were sent");
+  expect(screen).toContain("1 of 1 job stopped, waiting for your confirmation");
 });
 
 test.concurrent("keys with control sequences can't reach the terminal", async () => {

@@ -68,6 +68,14 @@ test("without a terminal a failure is one JSON line on standard error and text o
   });
 });
 
+test("without a terminal a wrong command line is one message on standard error", async () => {
+  const message = "✗ Unknown command 'transmogrify'. See person-etl --help.\n";
+  for (const level of ["info", "silent"]) {
+    const result = await runHere(["--log-level", level, "transmogrify"], await makeFolder());
+    expect(result).toEqual({ code: 2, stdout: "", stderr: message });
+  }
+});
+
 test("--log-level silent leaves standard error empty", async () => {
   const { stderr } = await runHere(["status", "--log-level", "silent"], await makeFolder());
   expect(stderr).toBe("");

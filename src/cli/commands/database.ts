@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import { once } from "node:events";
 import { FixConfigurationError } from "../../errors.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
+import { renderConnection } from "../next-steps.ts";
 import { openConfig } from "../open-config.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -33,11 +33,8 @@ async function database(context: Context): Promise<Outcome> {
   const { db, howToConnect } = await openConfiguredWarehouse(context, config);
   await context.announce(
     { warehouse: db.description, how_to_connect: howToConnect },
-    [
-      `The embedded database is running until Ctrl-C: ${db.description}`,
-      ...howToConnect.map((line) => `  ${line}`),
-    ].join("\n"),
+    renderConnection(config, { description: db.description, howToConnect }),
   );
-  if (!context.stop.signal.aborted) await once(context.stop.signal, "abort");
+  await context.untilStopped();
   return { document: null, text: "", exitCode: 0 };
 }

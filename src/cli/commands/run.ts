@@ -1,3 +1,4 @@
+import { codeOf } from "../../errors.ts";
 import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import type { Db } from "../../load/db/db.ts";
 import { type Command, Option, InvalidArgumentError } from "commander";
@@ -10,6 +11,7 @@ import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
+import type { Logger } from "../logger.ts";
 import { openConfig } from "../open-config.ts";
 import { openPublisher } from "../open-publisher.ts";
 import { openJobServices } from "../open-service.ts";
@@ -18,6 +20,8 @@ import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { parseShard } from "../parse-shard.ts";
 import { newRunId, readRunId } from "../run-id.ts";
+import { readBilledRecords } from "../../load/ledger/billed-records.ts";
+import { renderConnection } from "../next-steps.ts";
 import { renderRunSummary } from "../run-summary.ts";
 import { createSampleTables } from "../sample-tables.ts";
 import { durationMs } from "../../config/schema/values.ts";
@@ -77,7 +81,8 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
   try {
     const opened = await openConfiguredWarehouse(context, config);
     ({ db } = opened);
-    return await runIn(context, opened, { config, jobs, names, flags, shard, runId });
+    const outcome = await runIn(context, opened, { config, jobs, names, flags, shard, runId });
+    return await offerDatabase(context, opened, config, outcome);
   } catch (error) {
     if (!context.stop.signal.aborted) {
       const { alertRunFailure } = await import("../../operate/conclude.ts");
@@ -99,11 +104,13 @@ interface Wanted {
 
 async function runIn(
   context: Context,
-  { db, howToConnect }: OpenedWarehouse,
+  { db }: OpenedWarehouse,
   { config, jobs, names, flags, shard, runId }: Wanted,
 ): Promise<Outcome> {
   const startedAtMs = performance.now();
-  const { log, stop, ask } = context;
+  const since = new Date(systemClock.now()).toISOString();
+  const { stop, ask } = context;
+  const log = context.isWatched && !context.options.json ? withoutFailures(context.log) : context.log;
   await checkServiceHost(config, db);
   if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, context);
   const services = await openJobServices(context, config, db);
@@ -136,13 +143,54 @@ async function runIn(
     text: renderRunSummary(report, {
       publications,
       config,
+      // Shards of a run share its ID, and a warehouse that is gone must not take the summary with it.
+      billed: shard.count > 1 ? null : await readBilledRecords(db, { runId, since }).catch(() => null),
       seconds: (performance.now() - startedAtMs) / 1000,
       warehouse: db.description,
-      howToConnect,
       widthColumns: context.widthColumns,
     }),
     exitCode: exitCodeOf(report, stop.received()),
   };
+}
+
+/** Log on a terminal, where the summary reports jobs that failed. */
+function withoutFailures(log: Logger): Logger {
+  return {
+    ...log,
+    error(fields, event) {
+      if (event !== "job_failed" || log.shows("debug")) log.error(fields, event);
+    },
+  };
+}
+
+/** Seconds after which no answer counts as no, so that an unattended terminal ends. */
+const OFFER_SECONDS = 60;
+
+/** After a trial run on a terminal, offers to keep the embedded database running. */
+async function offerDatabase(
+  context: Context,
+  { db, howToConnect }: OpenedWarehouse,
+  config: Config,
+  outcome: Outcome,
+): Promise<Outcome> {
+  const { ask, stop, options, env, widthColumns } = context;
+  const isTrial = config.service.baseUrl === "sandbox" && config.warehouse.url === "embedded";
+  const isAttended = widthColumns !== null && !options.json && !env["CI"];
+  if (!isTrial || !isAttended || ask === null || outcome.exitCode !== 0 || stop.signal.aborted)
+    return outcome;
+  await context.announce({}, outcome.text);
+  const answer = await ask(
+    `Keep the database running to query it? [y/N] (no after ${OFFER_SECONDS} s) `,
+    AbortSignal.timeout(OFFER_SECONDS * 1000),
+  ).catch((error: unknown) => {
+    if (codeOf(error) === "ABORT_ERR") return "";
+    throw error;
+  });
+  if (isYes(answer)) {
+    await context.announce({}, renderConnection(config, { description: db.description, howToConnect }));
+    await context.untilStopped();
+  }
+  return { ...outcome, document: null, text: "" };
 }
 
 /** Parses the duration of a flag to milliseconds. */

@@ -55,9 +55,10 @@ async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> 
   });
   child.stdout.setEncoding("utf8").once("data", (line: string) => {
     const address: { url: string; port: number } = JSON.parse(line);
-    void context.announce(address, `The sandbox is running at ${address.url} until Ctrl-C. Any key works.`);
+    const keys = flags.apiKey === undefined ? "Any key works." : "Only the key of --api-key works.";
+    void context.announce(address, `The sandbox is running at ${address.url} until Ctrl-C. ${keys}`);
   });
-  await Promise.race([ended, once(stop.signal, "abort")]);
+  await Promise.race([ended, context.untilStopped()]);
   if (stop.signal.aborted) return { document: null, text: "", exitCode: 0 };
   const [reason = "no output"] = stderrText.trim().split("\nusage:");
   if (child.exitCode === 2) throw new UsageError(reason);

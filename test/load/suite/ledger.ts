@@ -23,6 +23,39 @@ async function crash(context: Context, sizes: readonly number[]): Promise<void> 
 
 /** Tests of the call ledger. */
 export function describeLedger(getContext: GetContext): void {
+  test("every validated address and every match of a run was billed, and what unlocks were charged", async () => {
+    const context = getContext();
+    const { warehouse } = context;
+    const settle = async (budget: string, outcome: Partial<Attempt>) => {
+      const call = reservationOf(10);
+      await warehouse.reserveCall(run, call);
+      await warehouse.recordAttempts(run, [callOf({ callId: call.callId, recordsSent: 10, ...outcome })], {});
+      const job = `${budget}_job`;
+      await context.sql("UPDATE person_data_ops.api_call SET budget = $2, job = $3 WHERE call_id = $1", [
+        call.callId,
+        budget,
+        job,
+      ]);
+    };
+    await settle("enrich", { recordsMatched: 7 });
+    await settle("enrich", { recordsMatched: 1 });
+    await settle("validate_emails", { recordsMatched: 7 });
+    await settle("validate_emails", { httpStatus: 429, recordsMatched: null });
+    await settle("unlock", { recordsMatched: 733 });
+    const since = "2020-01-01T00:00:00Z";
+    expect(await warehouse.billedRecords({ runId: run.runId, since })).toEqual(
+      new Map([
+        ["enrich_job", 8],
+        ["unlock_job", 733],
+        ["validate_emails_job", 10],
+      ]),
+    );
+    expect(await warehouse.billedRecords({ runId: "another", since })).toEqual(new Map());
+    expect(await warehouse.billedRecords({ runId: run.runId, since: "2999-01-01T00:00:00Z" })).toEqual(
+      new Map(),
+    );
+  });
+
   describe("the last days of the ledger", () => {
     test("report what each job sent, and its outcome", async () => {
       const context = getContext();

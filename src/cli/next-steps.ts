@@ -1,0 +1,51 @@
+import { basename, dirname } from "node:path";
+import type { Config } from "../config/config.ts";
+import { exampleQueries } from "./example-queries.ts";
+import { programName } from "./version.ts";
+
+/** Command with the configuration in use, to copy from the terminal. */
+export function commandWith({ file }: Config, command: string): string {
+  const isHere = process.cwd() === dirname(file);
+  const isDefault = isHere && basename(file) === "config.yaml";
+  return [programName, ...(isDefault ? [] : ["--config", isHere ? basename(file) : file]), command].join(" ");
+}
+
+/** Next steps of a trial: query the data, then replace sandbox and embedded database. Empty without either. */
+export function nextSteps(config: Config): readonly string[] {
+  const isSandbox = config.service.baseUrl === "sandbox";
+  const isEmbedded = config.warehouse.url === "embedded";
+  const [query] = exampleQueries(config.warehouse.schema);
+  return [
+    ...(isEmbedded
+      ? [
+          "To query the data with psql or a BI tool, start its database (until Ctrl-C):",
+          `  ${commandWith(config, "database")}`,
+        ]
+      : []),
+    ...(isEmbedded || isSandbox
+      ? [
+          ...(query ? [`${query.title}:`, ...query.sql.map((line) => `  ${line}`)] : []),
+          `To use your own ${isSandbox ? "service, database and tables" : "database"}, write a configuration:`,
+          `  ${programName} init`,
+        ]
+      : []),
+  ];
+}
+
+/** Addresses of a database that is up, with example queries. */
+export function renderConnection(
+  config: Config,
+  { description, howToConnect }: { readonly description: string; readonly howToConnect: readonly string[] },
+): string {
+  const queries = exampleQueries(config.warehouse.schema).flatMap(({ title, sql }) => [
+    `-- ${title}`,
+    ...sql,
+  ]);
+  return [
+    `The embedded database is running until Ctrl-C: ${description}`,
+    ...howToConnect.map((line) => `  ${line}`),
+    "",
+    "Example queries",
+    ...queries.map((line) => `  ${line}`),
+  ].join("\n");
+}
