@@ -4,7 +4,12 @@ import { type Column, column, type NamesPeople, type Table, table } from "./tabl
 export const inputRowKey: readonly Column[] = [
   column("job", "text", "none", "Name of the job."),
   column("source", "text", "none", "Name of the input."),
-  column("source_key", "text", "direct", "The input row's key as canonical text."),
+  column(
+    "source_key",
+    "text",
+    "direct",
+    'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
+  ),
 ];
 
 /** Columns that every answer table has besides its own fields. */

@@ -86,7 +86,7 @@ const segmentId = column("segment_id", "text", "none", "ID of the search and of 
 /** One row per asynchronous search. */
 export const audienceSearch: Table = table("audience_search", {
   schema: "data",
-  doc: "Asynchronous person searches (section 2.5).",
+  doc: "Asynchronous person searches.",
   key: ["segment_id"],
   people: "nobody",
   columns: [
@@ -109,7 +109,7 @@ export const audienceSearch: Table = table("audience_search", {
 /** Coverage of an audience by channel. */
 export const audienceSearchCoverage: Table = table("audience_search_coverage", {
   schema: "data",
-  doc: "Contact channels of the people of an audience (section 2.5).",
+  doc: "Contact channels of the people of an audience.",
   key: ["segment_id", "channel"],
   parent: "audience_search",
   people: "nobody",
@@ -124,7 +124,7 @@ export const audienceSearchCoverage: Table = table("audience_search_coverage", {
 /** Distributions of an audience. */
 export const audienceSearchDistribution: Table = table("audience_search_distribution", {
   schema: "data",
-  doc: "Demographics of an audience, one row per bucket (section 2.5).",
+  doc: "Demographics of an audience, one row per bucket.",
   key: ["segment_id", "distribution", "position"],
   parent: "audience_search",
   people: "nobody",
@@ -140,7 +140,7 @@ export const audienceSearchDistribution: Table = table("audience_search_distribu
 /** Members of an unlocked audience. */
 export const audienceSearchMember: Table = table("audience_search_member", {
   schema: "data",
-  doc: "People of an unlocked audience (section 2.6).",
+  doc: "People of an unlocked audience.",
   key: ["segment_id", "service_pid"],
   people: { pids: ["service_pid"] },
   columns: [

@@ -61,7 +61,7 @@ const position = column("position", "position", "none", "0-based index in the se
 /** One row per contact job. */
 export const contactJob: Table = table("contact_job", {
   schema: "data",
-  doc: "Contact jobs (section 2.7).",
+  doc: "Contact jobs.",
   key: ["job_id"],
   people: "nobody",
   columns: [
@@ -80,7 +80,7 @@ export const contactJob: Table = table("contact_job", {
 /** Results of contact jobs. */
 export const contactJobResult: Table = table("contact_job_result", {
   schema: "data",
-  doc: "People found by contact jobs (section 2.8).",
+  doc: "People found by contact jobs.",
   key: ["job_id", "position"],
   people: { pids: ["service_pid"], mentions: ["jacket"] },
   columns: [

@@ -20,10 +20,10 @@ export const signalMetadataFields: Fields = {
   source: text("none", "`obituary_database`, `ssdi` or `public_records`."),
   obituary_url: text("direct", "Address of the obituary."),
   publication_name: text("none", "Name of the publication."),
-  confidence_score: numeric("none", "From 0 to 1."),
-  funeral_home: text("indirect", "Funeral home."),
-  city: text("indirect", "City."),
-  state: text("indirect", "State."),
+  confidence_score: numeric("none", "Confidence in the signal, from 0 to 1."),
+  funeral_home: text("indirect", "Name of the funeral home."),
+  city: text("indirect", "City named by the source."),
+  state: text("indirect", "State named by the source."),
   age_at_death: numeric("sensitive", "Age at death."),
   survivors: json("sensitive", "Survivors of the person."),
   service_date: text("indirect", "Date of the service, as sent."),
@@ -41,7 +41,7 @@ const obituaryId = column("obituary_id", "text", "indirect", "Stable ID of the o
 /** Signals of all segments. */
 export const deathSignal: Table = table("death_signal", {
   schema: "data",
-  doc: "Death signals (section 2.11), one row per signal, even if several segments report it.",
+  doc: "Death signals, one row per signal, even if several segments report it.",
   key: ["obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },
   columns: [

@@ -53,7 +53,7 @@ export const matchConditionFields = [
 export const enrichFields = {
   is_match: boolean("none", "True if the record matched a person."),
   service_pid: text("direct", "PID of the match; null without one."),
-  match_score: numeric("none", "Score of the match."),
+  match_score: numeric("none", "Score of the match, as received; null without one."),
   validation_errors: json("none", "Problems in the record reported by the service."),
 };
 
@@ -83,7 +83,7 @@ export const enrichEndpoint: LookupEndpoint = {
 /** Last answer for each input row of an `enrich` job. */
 export const enrichment: Table = table("enrichment", {
   schema: "data",
-  doc: "Last answer of /v2/enrich for each input row (section 2.14); the person is in `person`.",
+  doc: "Last answer of /v2/enrich for each input row; the person is in `person`.",
   key: inputRowKey.map((c) => c.name),
   columns: [...inputRowKey, ...columnsOf(enrichFields), ...answerColumns],
   people: answeredPeople,

@@ -23,7 +23,12 @@ export const missingInputRow: Table = table("missing_input_row", {
   people: { emails: ["source_key"], isOfInputRow: true },
   columns: [
     column("source", "text", "none", "Name of the input."),
-    column("source_key", "text", "direct", "The input row's key as canonical text."),
+    column(
+      "source_key",
+      "text",
+      "direct",
+      'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
+    ),
     column("missing_since", "timestamptz", "none", "When a run first missed the row.", true),
     column("missed_runs", "position", "none", "Number of runs that missed the row.", true),
     column("last_run_id", "text", "none", "Last run that missed it.", true),

@@ -188,8 +188,8 @@ export const schemaDrift = ops(
       true,
     ),
     column("occurrences", "integer", "none", "Number of occurrences.", true),
-    column("first_seen_at", "timestamptz", "none", "First seen.", true),
-    column("last_seen_at", "timestamptz", "none", "Last seen.", true),
+    column("first_seen_at", "timestamptz", "none", "When it was first received.", true),
+    column("last_seen_at", "timestamptz", "none", "When it was last received.", true),
   ],
 );
 

@@ -60,7 +60,7 @@ const searchId = column("search_id", "text", "none", "ID of the search.");
 /** One row per synchronous search. */
 export const personSearch: Table = table("person_search", {
   schema: "data",
-  doc: "Synchronous person searches (section 2.4).",
+  doc: "Synchronous person searches.",
   key: ["search_id"],
   people: "nobody",
   columns: [
@@ -74,7 +74,7 @@ export const personSearch: Table = table("person_search", {
 /** Coverage of a search by scope and channel. */
 export const personSearchCoverage: Table = table("person_search_coverage", {
   schema: "data",
-  doc: "Contact channels of the people of a search (section 2.4).",
+  doc: "Contact channels of the people of a search.",
   key: ["search_id", "scope", "channel"],
   parent: "person_search",
   people: "nobody",

@@ -63,7 +63,7 @@ export const resolveEndpoint: LookupEndpoint = {
 /** Last answer for each input row of a `resolve` job. */
 export const resolution: Table = table("resolution", {
   schema: "data",
-  doc: "Last answer of /v1/resolve for each input row (section 2.12).",
+  doc: "Last answer of /v1/resolve for each input row.",
   key: inputRowKey.map((c) => c.name),
   columns: [...inputRowKey, ...columnsOf(resolveFields), ...answerColumns],
   people: answeredPeople,

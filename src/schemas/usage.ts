@@ -39,10 +39,10 @@ export const searchUsageRecord = {
 } satisfies RecordDeclaration;
 
 const countFields: Fields = {
-  total_requests: integer("none", "Requests."),
+  total_requests: integer("none", "Number of requests to the endpoint."),
   num_input_records: integer("none", "Number of records in these requests."),
-  num_resolvable_records: integer("none", "Resolvable records."),
-  num_matches: integer("none", "Matched records."),
+  num_resolvable_records: integer("none", "Number of records that the service could use."),
+  num_matches: integer("none", "Number of records that matched a person."),
 };
 const endpointFields: Fields = {
   ...countFields,
@@ -83,7 +83,7 @@ const endpoint: Column = column(
 /** Person search per UTC day. */
 export const personSearchUsageDaily: Table = table("person_search_usage_daily", {
   schema: "ops",
-  doc: "Usage of person search by the whole organization, per UTC day (section 2.9).",
+  doc: "Usage of person search by the whole organization, per UTC day.",
   key: ["org_id", "period_start"],
   columns: [orgId, ...columnsOf(searchDayKey), ...columnsOf(searchDayFields), isFinal, extra],
 });
@@ -91,7 +91,7 @@ export const personSearchUsageDaily: Table = table("person_search_usage_daily", 
 /** Quota of person search, once per reading. */
 export const personSearchQuota: Table = table("person_search_quota", {
   schema: "ops",
-  doc: "Quota of person search of the organization, once per reading (section 2.9).",
+  doc: "Quota of person search of the organization, once per reading.",
   key: ["org_id", "observed_at"],
   columns: [
     orgId,
@@ -104,7 +104,7 @@ export const personSearchQuota: Table = table("person_search_quota", {
 /** All-time usage by endpoint and day of reading. */
 export const endpointUsage: Table = table("endpoint_usage", {
   schema: "ops",
-  doc: "All-time usage of each endpoint by the whole organization (section 2.10), one row per day of reading.",
+  doc: "All-time usage of each endpoint by the whole organization, one row per day of reading.",
   key: ["endpoint", "observed_date"],
   columns: [
     endpoint,
@@ -117,7 +117,7 @@ export const endpointUsage: Table = table("endpoint_usage", {
 /** Usage in buckets of time. */
 export const endpointUsageBucket: Table = table("endpoint_usage_bucket", {
   schema: "ops",
-  doc: "Usage of each endpoint by the whole organization, in buckets of time (section 2.10), zeros included.",
+  doc: "Usage of each endpoint by the whole organization, in buckets of time, zeros included.",
   key: ["endpoint", "bucketing_size", "timezone", "bucket_start"],
   columns: [
     endpoint,

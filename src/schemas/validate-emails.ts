@@ -32,7 +32,7 @@ export const validateEmailsEndpoint: LookupEndpoint = {
 /** Last answer for each address. */
 export const emailValidation: Table = table("email_validation", {
   schema: "data",
-  doc: "Last answer of /v2/validate_emails for each address (section 2.13).",
+  doc: "Last answer of /v2/validate_emails for each address.",
   key: ["email_address"],
   people: { emails: ["email_address"] },
   columns: [
@@ -54,7 +54,12 @@ export const inputEmail: Table = table("input_email", {
   people: { emails: ["source_key", "email_address"], isOfInputRow: true },
   columns: [
     column("source", "text", "none", "Name of the input."),
-    column("source_key", "text", "direct", "The input row's key as canonical text."),
+    column(
+      "source_key",
+      "text",
+      "direct",
+      'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
+    ),
     column("position", "position", "none", "0-based index among the row's addresses."),
     column("email_address", "text", "direct", "Address as in the input."),
   ],

@@ -8,7 +8,12 @@ const identityLink: View = {
   doc: "Best current match of each input row: highest score, then newest match, then first job by name.",
   columns: [
     column("source", "text", "none", "Name of the input."),
-    column("source_key", "text", "direct", "The input row's key as canonical text."),
+    column(
+      "source_key",
+      "text",
+      "direct",
+      'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
+    ),
     column("service_pid", "text", "direct", "PID of the match."),
     column("job", "text", "none", "Job that found the match."),
     column("match_score", "numeric", "none", "Score of the match."),
@@ -137,7 +142,7 @@ const personEducationSubject: View = {
     column("education_position", "position", "none", "`position` of the experience."),
     column("subject_type", "text", "none", "`major` or `minor`."),
     column("position", "position", "none", "0-based index in the list."),
-    column("subject", "text", "indirect", "Subject."),
+    column("subject", "text", "indirect", "Name of the subject."),
     column("_synced_at", "timestamptz", "none", "When the experience last changed."),
     column("_run_id", "text", "none", "Run that last changed the experience."),
   ],
