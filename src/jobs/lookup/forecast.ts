@@ -64,7 +64,7 @@ function estimateOf(
   return estimateMatches(estimateParts(job, counts, given), { answeredBefore, sampled });
 }
 
-/** Forecast as one line for the user. */
+/** Forecast as one line for the user; `plan` has the details. */
 export function forecastText(
   job: LookupJobConfig,
   counts: LookupCounts,
@@ -73,27 +73,12 @@ export function forecastText(
 ): string {
   const text = (count: number) =>
     job.type === "validate_emails" ? countText(count, "address", "addresses") : countText(count, "row");
-  const found = [
-    `${job.name}: ${text(counts.read)} read`,
-    ...(counts.unchanged > 0 ? [countText(counts.unchanged, "unchanged", "unchanged")] : []),
-    `${text(counts.due)} due${reasonsText(counts)}`,
-    ...(counts.duplicate > 0 ? [countText(counts.duplicate, "duplicate")] : []),
-    ...(counts.waiting > 0 ? [`${text(counts.waiting)} waiting for ${waitsFor(job)}`] : []),
-    ...(counts.suppressed > 0 ? [`${text(counts.suppressed)} suppressed (erased people)`] : []),
-    ...(counts.rejectedBeforeSending > 0 ? [`${text(counts.rejectedBeforeSending)} rejected`] : []),
-  ];
-  const later = counts.remaining > 0 && cap ? [`${text(counts.remaining)} deferred by ${cap.limitedBy}`] : [];
-  if (counts.toSend === 0) return [...found, ...later, "nothing to send"].join(", ");
+  const later = counts.remaining > 0 && cap ? `; ${text(counts.remaining)} deferred by ${cap.limitedBy}` : "";
+  if (counts.toSend === 0) {
+    return `${job.name}: ${later === "" ? `nothing is due among ${text(counts.read)}` : `nothing to send${later}`}`;
+  }
   const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
-  const cost = `${billableText(billable)} billed (${billable.basis})`;
-  return [...found, ...later, sending, cost, `about ${durationText(seconds)}`].join(", ");
-}
-
-/** Reasons why rows are due, in parentheses, most frequent first. */
-function reasonsText({ dueReasons }: LookupCounts): string {
-  const reasons = Object.entries(dueReasons).toSorted(([, a], [, b]) => b - a);
-  if (reasons.length === 0) return "";
-  return ` (${reasons.map(([reason, rows]) => countText(rows, reason, reason).replaceAll("_", " ")).join(", ")})`;
+  return `${job.name}: ${sending}, ${billableText(billable)} billed, about ${durationText(seconds)}${later}`;
 }
 
 function waitsFor(job: LookupJobConfig): string {
