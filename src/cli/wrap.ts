@@ -1,5 +1,5 @@
-/** Mark at the start of a line, and the label of a finding after it. */
-const LEAD = /^ *(?:[✓✗!•→] +(?:\S+(?: \S+)* {2,})?)?/u;
+/** Mark at the start of a line and the label of a finding after it, or a label with a colon. */
+const LEAD = /^ *(?:[✓✗!•→] +(?:\S+(?: \S+)* {2,})?|[a-z]+: )?/u;
 
 /**
  * Breaks sentences between words at the width of a terminal. Continued lines are indented below the text. Indented
