@@ -15,7 +15,9 @@ test("a finding is indented below its text", () => {
 });
 
 test("an indented line with a label is indented below its text", () => {
-  expect(wrapLines("  billed: 0 to 2,000 (no history)", 20)).toBe("  billed: 0 to 2,000\n          (no\n          history)");
+  expect(wrapLines("  billed: 0 to 2,000 (no history)", 20)).toBe(
+    "  billed: 0 to 2,000\n          (no\n          history)",
+  );
 });
 
 test("indented lines and words that are longer than the terminal stay whole", () => {
