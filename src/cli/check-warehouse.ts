@@ -10,6 +10,9 @@ import { findPackagedBinaries } from "../load/embedded/binaries.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
 import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";
+import { profileFindings } from "./input-profile.ts";
+import { sampleInput } from "../load/inputs/check-input.ts";
+import { profileOf } from "../load/inputs/profile-input.ts";
 import { isNotCreatedYet, openConfiguredWarehouse, openUnconnected } from "./open-warehouse.ts";
 
 /** Findings of `check` about the warehouse; `db` is null if it can't be read. */
@@ -55,7 +58,7 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
   return { findings, db, isSetUp };
 }
 
-/** Checks a table or query that jobs read: its columns and types. Reads no rows. */
+/** Checks a table or query that jobs read: its columns, types, keys, and a sample of an input's rows. Shows no value. */
 export async function checkSource(
   config: Config,
   source: ReadSource,
@@ -80,13 +83,24 @@ export async function checkSource(
     const reader = db ?? (await openUnconnected(config));
     try {
       const problems = await inspectSource(reader, source);
-      if (problems.length === 0) return [{ subject, status: "ok", message: await readableText(source) }];
+      if (problems.length === 0) {
+        const readable: Finding = { subject, status: "ok", message: await readableText(source) };
+        return [readable, ...(await profileSource(reader, source))];
+      }
       if (sample && problems.some((problem) => problem.path === `${path}.table`)) return [sample];
       return later && !(await isMigrated(reader)) ? [later] : findingsOf(subject, problems);
     } finally {
       if (reader !== db) await reader.close();
     }
   });
+}
+
+/** Findings about the rows of an input. Tables of ours hold what the service sent. */
+async function profileSource(db: Db, source: ReadSource): Promise<readonly Finding[]> {
+  if (source.isPush || source.isOverOurTables) return [];
+  const input = await source.open();
+  const profile = profileOf(await sampleInput(db, input), input.normalize);
+  return profileFindings(input, profile).map((line) => ({ subject: source.subject, ...line }));
 }
 
 async function readableText(source: ReadSource): Promise<string> {

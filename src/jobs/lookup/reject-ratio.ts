@@ -3,7 +3,7 @@ import { countText } from "./estimate.ts";
 import type { Counters } from "../run-report.ts";
 
 /** Ratio of rejected / tried records to report for jobs without `max_reject_ratio`, and the minimum number of records. */
-const UNUSUAL_RATIO = 0.05;
+export const UNUSUAL_RATIO = 0.05;
 const FEW_RECORDS = 1000;
 
 /** Counters needed for the reject ratio. */

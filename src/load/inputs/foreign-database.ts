@@ -2,6 +2,7 @@ import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
 import type { Identifiers } from "../erasure/people.ts";
 import type { CursorMax, InputConnection, InputSource, Part } from "./input-source.ts";
+import type { InputSample } from "./input-sample.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { LookupType } from "../due/lookup-spec.ts";
 
@@ -60,6 +61,8 @@ export interface NamingRow {
 export interface ForeignDatabase {
   /** Returns the problems of an input; reads no rows and changes nothing. */
   checkInput(input: InputSource): Promise<readonly Problem[]>;
+  /** Counts keys and cursors of an input, and reads a sample of its rows. */
+  sampleInput(input: InputSource): Promise<InputSample>;
   /** True if a text is a valid value of an input's cursor; reads no rows. */
   isCursorValue(input: InputSource, value: string): Promise<boolean>;
   /** Opens an input for the duration of `work`. */

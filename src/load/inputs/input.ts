@@ -149,19 +149,37 @@ function cursorType(input: InputSource, columns: readonly InputColumn[]): string
   return columns.find((c) => c.name === input.cursor?.column)?.typeName;
 }
 
+/** The cursor's column, and the condition for values that are finite and not after the clock; null without a cursor. */
+function soundCursor(
+  input: InputSource,
+  columns: readonly InputColumn[],
+): { readonly column: string; readonly isSound: string } | null {
+  if (!input.cursor) return null;
+  const typeName = cursorType(input, columns) ?? "";
+  requireTemporal(input, typeName, TEMPORAL);
+  const column = `input_row.${quoteIdentifier(input.cursor.column)}`;
+  const isInstant = /with time zone|timestamptz/u.test(typeName);
+  const limit = isInstant ? "now()" : `(now() AT TIME ZONE 'UTC' + ${FOREMOST_ZONE})`;
+  return { column, isSound: `isfinite(${column}) AND ${column} <= ${limit}` };
+}
+
+/** Query for the rows without a cursor (`missing`) and those beyond the clock (`ahead`); null without a cursor. */
+export function cursorCountsSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
+  const cursor = soundCursor(input, columns);
+  if (cursor === null) return null;
+  return `SELECT count(*) FILTER (WHERE ${cursor.column} IS NULL) AS missing,
+    count(*) FILTER (WHERE NOT (${cursor.isSound})) AS ahead FROM ${relationText(input, SYNTAX)}`;
+}
+
 /** Reads the highest cursor value not after the database's clock, and the number of rows beyond it. */
 export async function readCursorMax(
   session: Session,
   input: InputSource,
   columns: readonly InputColumn[],
 ): Promise<CursorMax> {
-  if (!input.cursor) return { cursorMax: null, cursorAhead: 0 };
-  const typeName = cursorType(input, columns) ?? "";
-  requireTemporal(input, typeName, TEMPORAL);
-  const column = `input_row.${quoteIdentifier(input.cursor.column)}`;
-  const isInstant = /with time zone|timestamptz/u.test(typeName);
-  const limit = isInstant ? "now()" : `(now() AT TIME ZONE 'UTC' + ${FOREMOST_ZONE})`;
-  const isSound = `isfinite(${column}) AND ${column} <= ${limit}`;
+  const cursor = soundCursor(input, columns);
+  if (cursor === null) return { cursorMax: null, cursorAhead: 0 };
+  const { column, isSound } = cursor;
   const [row] = await session.rows(
     sql.raw<{
       value: string | null;

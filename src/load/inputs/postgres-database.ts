@@ -16,6 +16,7 @@ import {
 } from "./input.ts";
 import type { PostgresTarget } from "../db/connect.ts";
 import { inTransaction, openPool } from "../db/session.ts";
+import { sampleInput } from "./sample-postgres.ts";
 import { sentValues } from "./sent-values.ts";
 import { normalizedAddress } from "../erasure/suppressed-sql.ts";
 import type { InputSource } from "./input-source.ts";
@@ -25,6 +26,7 @@ export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
   const pool = openPool(target, 2);
   return {
     checkInput: (input) => checkInput(pool, input),
+    sampleInput: (input) => sampleInput(pool, input),
     isCursorValue: (input, value) => isInputCursorValue(pool, input, value),
     read: (input, reading: Reading, work) =>
       inTransaction(

@@ -5,6 +5,7 @@ import type { BigQueryConnection, CursorMax } from "../input-source.ts";
 import { encodeRows } from "../../answers/row-store.ts";
 import { openClient } from "../../../bigquery/client.ts";
 import { checkInput, cursorMaxSelect, describeColumns, isCursorValue, finderOf, rawSelect } from "./input.ts";
+import { sampleInput } from "./sample-bigquery.ts";
 import { findNamingRows } from "./naming-rows.ts";
 import { openSession, type Session } from "../../../bigquery/session.ts";
 
@@ -25,6 +26,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
   });
   return {
     checkInput: (input) => checkInput(session, input),
+    sampleInput: (input) => sampleInput(session, input),
     isCursorValue: (input, value) => isCursorValue(session, input, value),
     async read(input, reading, work) {
       const { type } = reading;

@@ -137,13 +137,31 @@ const LIMITS: Readonly<Record<string, string>> = {
   DATE: "DATE(DATETIME_ADD(CURRENT_DATETIME('UTC'), INTERVAL 14 HOUR))",
 };
 
-/** Query for {@link CursorMax}; null without a cursor. */
-export function cursorMaxSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
+/** The cursor's column, and the condition for values that are not after the clock; null without a cursor. */
+function soundCursor(
+  input: InputSource,
+  columns: readonly InputColumn[],
+): { readonly column: string; readonly typeName: string; readonly isSound: string } | null {
   if (!input.cursor) return null;
   const typeName = findColumn(input.cursor.column, columns)?.typeName ?? "STRING";
   requireTemporal(input, typeName, TEMPORAL);
   const column = rowColumn(input.cursor.column);
-  const isSound = `${column} <= ${LIMITS[typeName] ?? "NULL"}`;
+  return { column, typeName, isSound: `${column} <= ${LIMITS[typeName] ?? "NULL"}` };
+}
+
+/** Query for the rows without a cursor (`missing`) and those beyond the clock (`ahead`); null without a cursor. */
+export function cursorCountsSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
+  const cursor = soundCursor(input, columns);
+  if (cursor === null) return null;
+  return `SELECT COUNTIF(${cursor.column} IS NULL) AS missing, COUNTIF(NOT ${cursor.isSound}) AS ahead
+FROM ${relationText(input, SYNTAX)}`;
+}
+
+/** Query for {@link CursorMax}; null without a cursor. */
+export function cursorMaxSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
+  const cursor = soundCursor(input, columns);
+  if (cursor === null) return null;
+  const { column, typeName, isSound } = cursor;
   return `SELECT ${valueText(`MAX(IF(${isSound}, ${column}, NULL))`, typeName)} AS value, COUNTIF(NOT ${isSound}) AS ahead
 FROM ${relationText(input, SYNTAX)}`;
 }

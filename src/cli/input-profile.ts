@@ -1,0 +1,200 @@
+import type { InputSource } from "../load/inputs/input-source.ts";
+import { listFields } from "../load/inputs/input-fields.ts";
+import { plain, writtenTable } from "../load/inputs/flawed-columns.ts";
+import type { ColumnProfile, InputProfile, NormalizeEffect } from "../load/inputs/profile-input.ts";
+import { SAMPLE_LIMIT_MS } from "../load/inputs/input-sample.ts";
+import { UNUSUAL_RATIO } from "../jobs/lookup/reject-ratio.ts";
+import type { Finding } from "./check-finding.ts";
+import { count, counted, percent } from "./figures.ts";
+
+/** A finding without its subject. */
+type Line = Omit<Finding, "subject">;
+
+const LIMIT = `${SAMPLE_LIMIT_MS / 1000} s`;
+
+/** Share of cursors that may be missing without a remark. */
+const FEW_MISSING = 0.1;
+
+/** Findings about the rows of an input, one line each; no value of a row is in them. */
+export function profileFindings(input: InputSource, profile: InputProfile): readonly Line[] {
+  if (profile.keys?.rows === 0) return [{ status: "warning", message: "has no rows" }];
+  if (profile.sampledRows === 0) {
+    return [{ status: "warning", message: `not sampled, because reading takes more than ${LIMIT}` }];
+  }
+  return [
+    { status: "ok", message: filledText(profile) },
+    ...keyFindings(input, profile),
+    ...cursorFindings(input, profile),
+    ...columnFindings(input, profile),
+    ...normalizeFindings(input, profile),
+  ];
+}
+
+function filledText({ columns, sampledRows }: InputProfile): string {
+  const shares = columns.map(
+    ({ column, filled }) => `${column} ${Math.round((100 * filled) / sampledRows)} %`,
+  );
+  return `filled in ${counted(sampledRows, "sampled row")}: ${shares.join(", ")}`;
+}
+
+function keyFindings({ key, name }: InputSource, profile: InputProfile): readonly Line[] {
+  const { keys, uniqueColumns, keyIsUnique } = profile;
+  const lines: Line[] = [];
+  if (keys === null) {
+    if (keyIsUnique) return [];
+    const message = `key: not verified to be unique, because counting takes more than ${LIMIT}`;
+    return [{ status: "warning", message, hint: `a unique index on ${key.join(", ")} proves it` }];
+  }
+  const { rows, duplicates, withoutKey } = keys;
+  if (duplicates > 0) {
+    const better = uniqueColumns === null ? null : `key: ${listText(uniqueColumns)}`;
+    lines.push({
+      status: duplicates > UNUSUAL_RATIO * rows ? "wrong" : "warning",
+      message: `key: ${count(duplicates)} of ${counted(rows, "row")} (${percent(duplicates, rows)}) repeat the key of another row and would be rejected`,
+      hint:
+        better === null
+          ? `\`key: [${[...key, "…"].join(", ")}]\`: add columns until no two rows have the same key`
+          : `\`${better}\`, which an index makes unique`,
+    });
+  }
+  if (withoutKey > 0) {
+    lines.push({
+      status: withoutKey > UNUSUAL_RATIO * rows ? "wrong" : "warning",
+      message: `key: NULL in ${count(withoutKey)} of ${counted(rows, "row")} (${percent(withoutKey, rows)}), which would be rejected`,
+      hint: `\`where: ${key.map((column) => `${plain(column)} is not null`).join(" and ")}\` in ${name} leaves them out`,
+    });
+  }
+  return lines;
+}
+
+function cursorFindings({ cursor }: InputSource, { cursor: counts, keys }: InputProfile): readonly Line[] {
+  if (cursor === null || counts === null || keys === null) return [];
+  const lines: Line[] = [];
+  const { column } = cursor;
+  const of = (rows: number) => `${counted(rows, "row")} (${percent(rows, keys.rows)})`;
+  if (counts.ahead > 0) {
+    lines.push({
+      status: "warning",
+      message: `cursor: ${column} is in the future in ${of(counts.ahead)}, which every run compares`,
+      hint: `correct these values; without \`cursor: ${column}\` every run compares all rows`,
+    });
+  }
+  if (counts.missing > FEW_MISSING * keys.rows) {
+    lines.push({
+      status: "warning",
+      message: `cursor: ${column} is NULL in ${of(counts.missing)}, which every run compares`,
+      hint: `remove \`cursor: ${column}\`, or name a column that every row has`,
+    });
+  }
+  return lines;
+}
+
+function columnFindings(input: InputSource, profile: InputProfile): readonly Line[] {
+  const lines: Line[] = [];
+  const sql = fixedSql(input, profile);
+  for (const column of profile.columns) {
+    const { flaw, filled, values } = column;
+    if (filled === 0) {
+      lines.push({
+        status: "warning",
+        message: `${column.column}: empty in all sampled rows`,
+        hint: `remove ${column.column} from \`${column.field}\``,
+      });
+    } else if (flaw !== null) {
+      const fact =
+        flaw.values === null ? flaw.fact : `${percent(flaw.values, values)} of its values ${flaw.fact}`;
+      const hint =
+        flaw.expression === null || sql === null
+          ? `map another column to \`${column.field}\`, or convert it in \`sql:\``
+          : `\`${fixedField(input, profile, column.field)}\`, with the ${"sql" in input.relation ? "columns" : "query"} below`;
+      lines.push({ status: "warning", message: `${column.column}: ${fact}`, hint });
+    } else if (!input.normalize) {
+      const parts = [
+        [column.placeholders, "placeholders"],
+        [column.malformed, column.field === "emails" ? "without @" : "without 7 digits"],
+        [column.capitals, "with capitals"],
+        [column.padded, "with blanks around them"],
+      ] as const;
+      const shares = parts
+        .filter(([number]) => number > 0)
+        .map(([number, what]) => `${percent(number, values)} ${what}`);
+      if (shares.length > 0)
+        lines.push({ status: "warning", message: `${column.column}: ${shares.join(", ")}` });
+    }
+  }
+  if (sql !== null) lines.push(sql);
+  if (profile.emptyRows > 0) {
+    lines.push({
+      status: "warning",
+      message: `${percent(profile.emptyRows, profile.sampledRows)} of the rows have no value to send and are rejected (no_identifier)`,
+      hint: "this costs nothing; `where:` can leave them out",
+    });
+  }
+  return lines;
+}
+
+/** Name of a converted column. */
+function fixedName(
+  { column, field }: Pick<ColumnProfile, "column" | "field">,
+  names: readonly string[],
+): string {
+  const base = `${column.toLowerCase().replaceAll(/[^a-z0-9_]/gu, "_")}_${listFields.has(field) ? "list" : "text"}`;
+  return names.includes(base) ? `${base}_2` : base;
+}
+
+/** Line of `fields` with the converted columns of a field. */
+function fixedField(input: InputSource, { columns, names }: InputProfile, field: string): string {
+  const mapped = (input.fields[field] ?? []).map((name) => {
+    const own = columns.find((column) => column.column === name && column.field === field);
+    return own?.flaw?.expression ? fixedName(own, names) : name;
+  });
+  return `${field}: ${listText(mapped)}`;
+}
+
+function listText(names: readonly string[]): string {
+  return names.length === 1 ? names.join("") : `[${names.join(", ")}]`;
+}
+
+/** The query that converts all columns at once. */
+function fixedSql(input: InputSource, { columns, names, engine }: InputProfile): Line | null {
+  const converted = columns.flatMap((column) =>
+    column.flaw?.expression ? [`${column.flaw.expression} as ${fixedName(column, names)}`] : [],
+  );
+  if (converted.length === 0) return null;
+  const what = counted(converted.length, "column");
+  const list = converted.join(", ");
+  if ("sql" in input.relation) {
+    return { status: "warning", message: `sql: to convert ${what}, let it also return:`, hint: list };
+  }
+  const { table } = input.relation;
+  const message = `table: to convert ${what}, use a query instead:`;
+  return { status: "warning", message, hint: `sql: select *, ${list} from ${writtenTable(table, engine)}` };
+}
+
+function normalizeFindings({ normalize }: InputSource, { effect }: InputProfile): readonly Line[] {
+  const { values, leftOut, changed } = effect;
+  if (leftOut + changed === 0) return [];
+  if (normalize) {
+    return [{ status: "ok", message: `normalize: ${effectText(effect)}` }];
+  }
+  return [
+    {
+      status: "warning",
+      message: `${percent(leftOut + changed, values)} of the sampled values can be cleaned`,
+      hint: `\`normalize: true\` ${effectText(effect)}`,
+    },
+  ];
+}
+
+/** Effect of `normalize: true` in words. */
+export function effectText({ values, leftOut, addresses, records }: NormalizeEffect): string {
+  const saved = [
+    [addresses, "address", "addresses"],
+    [records, "record", "records"],
+  ] as const;
+  const fewer = saved
+    .filter(([[before, after]]) => before > after)
+    .map(([[before, after], one, many]) => `${count(before - after)} of ${counted(before, one, many)}`);
+  const text = `leaves out ${count(leftOut)} of ${counted(values, "sampled value")}`;
+  return fewer.length === 0 ? text : `${text} and saves sending ${fewer.join(" and ")}`;
+}

@@ -1,0 +1,46 @@
+import type { Session } from "../../../bigquery/session.ts";
+import {
+  columnsOfRows,
+  type CursorCounts,
+  type InputSample,
+  inTime,
+  type KeyCounts,
+  SAMPLE_ROWS,
+  type SampledRow,
+} from "../input-sample.ts";
+import type { InputSource } from "../input-source.ts";
+import { partsOf } from "../mapped-columns.ts";
+import { cursorCountsSelect, describeColumns, finderOf, rawSelect } from "./input.ts";
+
+/** Counts the keys of an input and reads a sample of its rows. Bills reading the key, the cursor and the mapped columns. */
+export async function sampleInput(session: Session, input: InputSource): Promise<InputSample> {
+  const columns = await describeColumns(session, input);
+  const first = async <Row>(text: string) => (await session.rows<Row>({ text }))[0] ?? null;
+  const options = { ranked: false, recent: null };
+  const keys = await inTime(first<KeyCounts>(keyCountsSelect(rawSelect(input, [], columns, options))));
+  const cursorSelect = cursorCountsSelect(input, columns);
+  const cursor = cursorSelect === null ? null : await inTime(first<CursorCounts>(cursorSelect));
+  const parts = partsOf(input, "enrich", finderOf(columns));
+  const names = parts.map(({ name }) => name);
+  const text = `SELECT ${["source_key", ...names].join(", ")} FROM (${rawSelect(input, parts, columns, options)}) AS r
+    ORDER BY FARM_FINGERPRINT(source_key) LIMIT ${SAMPLE_ROWS}`;
+  const found = await inTime(session.rows<Readonly<Record<string, SampledRow[number]>>>({ text }));
+  const rows = (found ?? []).map((row): SampledRow => names.map((name) => row[name] ?? null));
+  return {
+    engine: "bigquery",
+    keys,
+    keyIsUnique: false,
+    uniqueColumns: null,
+    cursor,
+    columns: columnsOfRows(parts, rows, (column) => finderOf(columns)(column)?.typeName ?? "STRING"),
+    sampledRows: rows.length,
+    names: columns.map(({ name }) => name),
+  };
+}
+
+/** Query for {@link KeyCounts} over raw rows. */
+function keyCountsSelect(rows: string): string {
+  return `SELECT IFNULL(SUM(n), 0) AS \`rows\`, IFNULL(SUM(IF(source_key IS NULL, n, 0)), 0) AS withoutKey,
+      IFNULL(SUM(IF(source_key IS NULL, 0, n - 1)), 0) AS duplicates
+    FROM (SELECT source_key, COUNT(*) AS n FROM (${rows}) AS r GROUP BY source_key) AS k`;
+}

@@ -1,0 +1,85 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Part } from "./input-source.ts";
+
+/** Rows of a sample. */
+export const SAMPLE_ROWS = 1000;
+
+/** Milliseconds for each statement over a whole input; `check` goes on without its result. */
+export const SAMPLE_LIMIT_MS = 10_000;
+
+/** A mapped column with its values in the sample. */
+export interface SampledColumn extends Pick<Part, "field" | "column" | "isArray"> {
+  /** Type in the database's own words; the element type for a list. */
+  readonly typeName: string;
+  /** Values of each sampled row; none for NULL. */
+  readonly values: readonly (readonly string[])[];
+}
+
+/** Rows of a whole input, by key. */
+export interface KeyCounts {
+  readonly rows: number;
+  /** Rows with a NULL in their key. */
+  readonly withoutKey: number;
+  /** Rows with the key of another row, except one of each key. */
+  readonly duplicates: number;
+}
+
+/** Rows of a whole input whose cursor is unusable. */
+export interface CursorCounts {
+  readonly missing: number;
+  /** Infinite, or after the database's clock. */
+  readonly ahead: number;
+}
+
+/** What `check` reads of an input. */
+export interface InputSample {
+  /** Null if counting took too long. */
+  readonly keys: KeyCounts | null;
+  /** True if an index makes the key unique. */
+  readonly keyIsUnique: boolean;
+  /** Columns of a primary key or unique index, for a key that isn't unique; null for none. */
+  readonly uniqueColumns: readonly string[] | null;
+  /** Null without a cursor, or if counting took too long. */
+  readonly cursor: CursorCounts | null;
+  /** The same random rows each time; the first rows if choosing took too long. */
+  readonly columns: readonly SampledColumn[];
+  readonly sampledRows: number;
+  /** Names of all columns. */
+  readonly names: readonly string[];
+  readonly engine: "postgres" | "bigquery";
+}
+
+/** Values of a sampled row, in the order of the parts: a text, or a list of texts and nulls. */
+export type SampledRow = readonly (string | readonly (string | null)[] | null)[];
+
+/** Arranges sampled rows by column. */
+export function columnsOfRows(
+  parts: readonly Part[],
+  rows: readonly SampledRow[],
+  typeNameOf: (column: string) => string,
+): readonly SampledColumn[] {
+  return parts.map(({ field, column, isArray }, index) => ({
+    field,
+    column,
+    isArray,
+    typeName: typeNameOf(column),
+    values: rows.map((row) => {
+      const value = row[index] ?? null;
+      if (value === null) return [];
+      return typeof value === "string" ? [value] : value.filter((text) => text !== null);
+    }),
+  }));
+}
+
+/** Result of a statement that ends in time, else null; doesn't stop the statement. */
+export async function inTime<Result>(work: Promise<Result>): Promise<Result | null> {
+  const stop = new AbortController();
+  const late = delay(SAMPLE_LIMIT_MS, null, { signal: stop.signal });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    stop.abort();
+    late.catch(() => {});
+    work.catch(() => {});
+  }
+}

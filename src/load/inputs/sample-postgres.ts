@@ -1,0 +1,117 @@
+import type pg from "pg";
+import { sql } from "kysely";
+import { codeOf } from "../../errors.ts";
+import { quoteQualified } from "../db/names.ts";
+import { inTransaction, type Session } from "../db/session.ts";
+import {
+  columnsOfRows,
+  type CursorCounts,
+  type InputSample,
+  type KeyCounts,
+  SAMPLE_LIMIT_MS,
+  SAMPLE_ROWS,
+  type SampledRow,
+} from "./input-sample.ts";
+import {
+  cursorCountsSelect,
+  describeColumns,
+  finderOf,
+  keyIsUnique,
+  raw,
+  rawSelect,
+  READING,
+} from "./input.ts";
+import type { InputSource } from "./input-source.ts";
+import { partsOf } from "./mapped-columns.ts";
+
+/** SQLSTATE of a statement that took longer than `statement_timeout`. */
+const QUERY_CANCELED = "57014";
+
+/** Counts the keys of an input and reads a sample of its rows; changes nothing. */
+export async function sampleInput(
+  pool: pg.Pool,
+  input: InputSource,
+  limitMs = SAMPLE_LIMIT_MS,
+): Promise<InputSample> {
+  const settings = [...READING.settings, `SET LOCAL statement_timeout = ${limitMs}`] as const;
+  const limited = async <Result>(work: (session: Session) => Promise<Result>): Promise<Result | null> => {
+    try {
+      return await inTransaction(pool, work, { ...READING, settings });
+    } catch (error) {
+      if (codeOf(error) === QUERY_CANCELED) return null;
+      throw error;
+    }
+  };
+  const { columns, isUnique, uniqueColumns } = await inTransaction(
+    pool,
+    async (session) => ({
+      columns: await describeColumns(session, input),
+      isUnique: await keyIsUnique(session, input),
+      uniqueColumns: await readUniqueColumns(session, input),
+    }),
+    READING,
+  );
+  const options = { ranked: false, recent: null };
+  const keys = await limited(async (session) => {
+    const rows = rawSelect(input, [], columns, options);
+    const [counts] = await session.rows(sql<KeyCounts>`${raw(keyCountsSelect(rows, isUnique))}`);
+    return counts ?? { rows: 0, withoutKey: 0, duplicates: 0 };
+  });
+  const cursorSelect = cursorCountsSelect(input, columns);
+  const cursor =
+    cursorSelect === null
+      ? null
+      : await limited(
+          async (session) => (await session.rows(sql.raw<CursorCounts>(cursorSelect)))[0] ?? null,
+        );
+  const parts = partsOf(input, "enrich", finderOf(columns));
+  const values = parts.map(({ name, isArray }) => (isArray ? `to_json(${name}::text[])` : name));
+  const read = (order: string) => async (session: Session) => {
+    const rows = await session.rows(
+      sql.raw<{ readonly row: SampledRow }>(
+        `SELECT json_build_array(${values.join(", ")}) AS row
+       FROM (${rawSelect(input, parts, columns, options)}) AS r ${order} LIMIT ${SAMPLE_ROWS}`,
+      ),
+    );
+    return rows.map(({ row }) => row);
+  };
+  const rows =
+    (await limited(read("ORDER BY hashtextextended(source_key, 0)"))) ?? (await limited(read(""))) ?? [];
+  return {
+    engine: "postgres",
+    keys,
+    keyIsUnique: isUnique,
+    uniqueColumns,
+    cursor,
+    columns: columnsOfRows(parts, rows, (column) => finderOf(columns)(column)?.typeName ?? "unknown"),
+    sampledRows: rows.length,
+    names: columns.map(({ name }) => name),
+  };
+}
+
+/** Query for {@link KeyCounts} over raw rows. */
+function keyCountsSelect(rows: string, isUnique: boolean): string {
+  if (isUnique) {
+    return `SELECT count(*) AS rows, count(*) FILTER (WHERE source_key IS NULL) AS "withoutKey", 0 AS duplicates
+      FROM (${rows}) AS r`;
+  }
+  return `SELECT coalesce(sum(n), 0)::bigint AS rows, coalesce(sum(n) FILTER (WHERE source_key IS NULL), 0)::bigint AS "withoutKey",
+      coalesce(sum(n - 1) FILTER (WHERE source_key IS NOT NULL), 0)::bigint AS duplicates
+    FROM (SELECT source_key, count(*) AS n FROM (${rows}) AS r GROUP BY source_key) AS k`;
+}
+
+/** Columns of the table's primary key, else of a unique index; null for none. */
+async function readUniqueColumns(
+  session: Session,
+  { relation }: InputSource,
+): Promise<readonly string[] | null> {
+  if (!("table" in relation)) return null;
+  const [found] = await session.rows(sql<{ readonly columns: readonly string[] }>`
+    SELECT (SELECT json_agg(a.attname ORDER BY k.o) FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, o)
+      JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.number) AS columns
+    FROM pg_catalog.pg_index AS i
+    WHERE i.indrelid = ${quoteQualified(relation.table)}::regclass
+      AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+    ORDER BY i.indisprimary DESC, i.indnatts, i.indexrelid LIMIT 1`);
+  return found?.columns ?? null;
+}

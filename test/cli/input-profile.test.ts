@@ -1,0 +1,218 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { profileFindings } from "../../src/cli/input-profile.ts";
+import { readSourceOf } from "../../src/jobs/lookup/lookup-spec.ts";
+import { sampleInput } from "../../src/load/inputs/check-input.ts";
+import { sampleInput as samplePostgres } from "../../src/load/inputs/sample-postgres.ts";
+import { profileOf } from "../../src/load/inputs/profile-input.ts";
+import { load } from "../config/support.ts";
+import { openPostgresContext, type PostgresContext } from "../load/postgres-context.ts";
+import { clear } from "../load/suite/context.ts";
+
+let context: PostgresContext;
+beforeAll(async () => {
+  context = await openPostgresContext();
+});
+beforeEach(() => clear(context));
+afterAll(() => context.close());
+
+/** Opens the input of a configuration with these lines. */
+async function inputOf(lines: readonly string[]) {
+  const config = await load(
+    `service: { base_url: sandbox }
+warehouse: { url: embedded }
+inputs:
+  customers:
+    ${lines.join("\n    ")}
+jobs:
+  enrich_customers: { type: enrich, input: customers }
+`,
+    { env: {} },
+  );
+  const { customers } = config.inputs;
+  if (!customers) throw new Error("the configuration has no input");
+  return await readSourceOf(customers, config).open();
+}
+
+/** Findings about the input of these lines, each with its hint. */
+async function findingsOf(lines: readonly string[]): Promise<readonly string[]> {
+  const input = await inputOf(lines);
+  const profile = profileOf(await sampleInput(context.warehouse.db, input), input.normalize);
+  return profileFindings(input, profile)
+    .filter(({ status }) => status !== "ok")
+    .flatMap(({ message, hint }) => (hint === undefined ? [message] : [message, `→ ${hint}`]));
+}
+
+/** Sampled values of each mapped column, by field. */
+async function valuesOf(lines: readonly string[]): Promise<Readonly<Record<string, unknown>>> {
+  const { columns } = await sampleInput(context.warehouse.db, await inputOf(lines));
+  return Object.fromEntries(columns.map(({ field, values }) => [field, values]));
+}
+
+test.each([
+  ["zipcode", "zip", "integer", "7030", "integer, so leading zeros are lost", ["07030"]],
+  ["zipcode", "zip", "bigint", "70301234", "bigint, so leading zeros are lost", ["070301234"]],
+  ["zipcode", "zip", "numeric(7,2)", "7030", "numeric, so leading zeros are lost", ["07030"]],
+  ["zipcode", "zip", "text", "'7030'", "100.0 % of its values have fewer than 5 digits", ["07030"]],
+  [
+    "phones",
+    "phone",
+    "double precision",
+    "12125550142000000",
+    "100.0 % of its values are sent with a decimal point or exponent (double precision)",
+    ["12125550142000000"],
+  ],
+  [
+    "phones",
+    "numbers",
+    "json",
+    `'{"home": ["2125550142"], "fax": 2125550143}'`,
+    "json, sent as JSON text",
+    ["2125550143", "2125550142"],
+  ],
+  ["emails", "mails", "jsonb", `'["a@example.com", null]'`, "jsonb, sent as JSON text", ["a@example.com"]],
+  [
+    "emails",
+    "mails",
+    "text",
+    `'{a@example.com,b@example.com}'`,
+    "100.0 % of its values are lists written as text",
+    ["", "a@example.com", "b@example.com", ""],
+  ],
+  [
+    "emails",
+    "mails",
+    "text",
+    `'a@example.com; b@example.com'`,
+    "100.0 % of its values hold several addresses",
+    ["a@example.com", "b@example.com"],
+  ],
+  ["city", "town", "jsonb", `'"Austin"'`, "jsonb, sent as JSON text", ["Austin"]],
+  ["city", "Town", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
+  ["city", "order", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
+])("%s from %s %s: the proposed lines fix it", async (field, column, type, value, fact, expected) => {
+  await context.sql(
+    `CREATE TABLE crm.customers (id int PRIMARY KEY, "${column}" ${type}); INSERT INTO crm.customers VALUES (1, ${value})`,
+  );
+  const found = await findingsOf(["table: crm.customers", "key: id", `fields: { ${field}: ${column} }`]);
+  expect(found[0]).toBe(`${column}: ${fact}`);
+  const [mapping = ""] = /(?<=`)[^`]+(?=`, with the query below)/u.exec(found[1] ?? "") ?? [];
+  expect(found[2]).toBe("table: to convert 1 column, use a query instead:");
+  const fixed = [(found[3] ?? "").replace("→ ", ""), "key: id", `fields: { ${mapping} }`];
+  expect(await findingsOf(fixed)).toEqual([]);
+  expect(await valuesOf(fixed)).toEqual({ [field]: [expected] });
+});
+
+test("a column that can't be converted has to be replaced", async () => {
+  await context.sql("CREATE TABLE crm.customers (id int PRIMARY KEY, born date, town text)");
+  await context.sql("INSERT INTO crm.customers VALUES (1, '1980-01-02', '(Austin,TX)')");
+  expect(
+    await findingsOf(["table: crm.customers", "key: id", "fields: { full_name: born, city: town }"]),
+  ).toEqual([
+    "town: 100.0 % of its values are JSON or records written as text",
+    "→ map another column to `city`, or convert it in `sql:`",
+    "born: date, not text",
+    "→ map another column to `full_name`, or convert it in `sql:`",
+  ]);
+});
+
+test("enums, fixed-length texts and lists of texts are no problem", async () => {
+  await context.sql(`CREATE TYPE crm.state AS ENUM ('TX'); CREATE TABLE crm.customers (id int PRIMARY KEY, state crm.state,
+    zip char(5), mails text[], phone bigint, pid uuid);
+    INSERT INTO crm.customers VALUES (1, 'TX', '07030', '{a@example.com,b@example.com}', 12125550142, '11111111-1111-4111-8111-111111111111')`);
+  const fields = "fields: { state: state, zipcode: zip, emails: mails, phones: phone, service_pid: pid }";
+  expect(await findingsOf(["table: crm.customers", "key: id", fields])).toEqual([]);
+});
+
+test("a query is told which columns to return", async () => {
+  await context.sql(
+    "CREATE TABLE crm.customers (id int PRIMARY KEY, zip int); INSERT INTO crm.customers VALUES (1, 7030)",
+  );
+  expect(
+    await findingsOf(["sql: select * from crm.customers", "key: id", "fields: { zipcode: zip }"]),
+  ).toEqual([
+    "zip: integer, so leading zeros are lost",
+    "→ `zipcode: zip_text`, with the columns below",
+    "sql: to convert 1 column, let it also return:",
+    "→ lpad(zip::bigint::text, 5, '0') as zip_text",
+  ]);
+});
+
+const TEN = `CREATE TABLE crm.customers (id int, name text, updated_at timestamptz);
+  INSERT INTO crm.customers SELECT i, 'Ann', '2026-01-01' FROM generate_series(1, 98) AS i`;
+
+test("few repeated and missing keys are a warning, many a problem", async () => {
+  await context.sql(TEN);
+  await context.sql("INSERT INTO crm.customers VALUES (1, 'Ann', '2026-01-01'), (NULL, 'Eve', '2026-01-01')");
+  const lines = ["table: crm.customers", "key: id", "fields: { full_name: name }"];
+  expect(await findingsOf(lines)).toEqual([
+    "key: 1 of 100 rows (1.0 %) repeat the key of another row and would be rejected",
+    "→ `key: [id, …]`: add columns until no two rows have the same key",
+    "key: NULL in 1 of 100 rows (1.0 %), which would be rejected",
+    "→ `where: id is not null` in customers leaves them out",
+  ]);
+  expect(await findingsOf([...lines, "where: id is not null"])).toHaveLength(2);
+  await context.sql("INSERT INTO crm.customers SELECT NULL, 'Ann', '2026-01-01' FROM generate_series(1, 20)");
+  const input = await inputOf(lines);
+  const profile = profileOf(await sampleInput(context.warehouse.db, input), false);
+  expect(profileFindings(input, profile).map(({ status }) => status)).toEqual(["ok", "warning", "wrong"]);
+});
+
+test("cursors that are mostly NULL are reported", async () => {
+  await context.sql(TEN);
+  const lines = ["table: crm.customers", "key: id", "cursor: updated_at", "fields: { full_name: name }"];
+  expect(await findingsOf(lines)).toEqual([]);
+  await context.sql("UPDATE crm.customers SET updated_at = NULL WHERE id <= 49");
+  await context.sql("UPDATE crm.customers SET updated_at = 'infinity' WHERE id = 50");
+  expect(await findingsOf(lines)).toEqual([
+    "cursor: updated_at is in the future in 1 row (1.0 %), which every run compares",
+    "→ correct these values; without `cursor: updated_at` every run compares all rows",
+    "cursor: updated_at is NULL in 49 rows (50.0 %), which every run compares",
+    "→ remove `cursor: updated_at`, or name a column that every row has",
+  ]);
+});
+
+test("rows without any value and tables without rows are reported", async () => {
+  await context.sql("CREATE TABLE crm.customers (id int PRIMARY KEY, name text)");
+  const lines = ["table: crm.customers", "key: id", "fields: { full_name: name }"];
+  expect(await findingsOf(lines)).toEqual(["has no rows"]);
+  await context.sql("INSERT INTO crm.customers VALUES (1, 'Ann'), (2, ' '), (3, NULL), (4, 'n/a')");
+  expect(await findingsOf([...lines, "normalize: true"])).toEqual([
+    "75.0 % of the rows have no value to send and are rejected (no_identifier)",
+    "→ this costs nothing; `where:` can leave them out",
+  ]);
+});
+
+test("normalize is recommended with what it saves, and silences what it fixes", async () => {
+  await context.sql(`CREATE TABLE crm.customers (id int PRIMARY KEY, name text, mail text); INSERT INTO crm.customers VALUES
+    (1, 'Ann', 'ann@example.com'), (2, 'Ann ', 'ANN@example.com'), (3, 'Bob', 'n/a'), (4, 'Eve', 'eve')`);
+  const lines = ["table: crm.customers", "key: id", "fields: { full_name: name, emails: mail }"];
+  expect(await findingsOf(lines)).toEqual([
+    "mail: 25.0 % placeholders, 25.0 % without @, 25.0 % with capitals",
+    "name: 25.0 % with blanks around them",
+    "50.0 % of the sampled values can be cleaned",
+    "→ `normalize: true` leaves out 2 of 8 sampled values and saves sending 3 of 4 addresses and 1 of 4 records",
+  ]);
+  expect(await findingsOf([...lines, "normalize: true"])).toEqual([]);
+});
+
+test("a count that takes too long is reported, not failed", async () => {
+  await context.sql(
+    "CREATE VIEW crm.slow AS SELECT 1 AS id, 'Ann'::text AS name, pg_sleep(0.5)::text AS nap",
+  );
+  const slow = await inputOf(["table: crm.slow", "key: nap", "fields: { full_name: name }"]);
+  expect(await samplePostgres(context.warehouse.db.pool, slow, 100)).toMatchObject({
+    keys: null,
+    sampledRows: 0,
+  });
+  await context.sql("CREATE VIEW crm.customers AS SELECT 1 AS id, 'Ann'::text AS name");
+  const input = await inputOf(["table: crm.customers", "key: id", "fields: { full_name: name }"]);
+  const sample = await sampleInput(context.warehouse.db, input);
+  const findings = profileFindings(input, profileOf({ ...sample, keys: null }, false));
+  expect(findings.slice(1)).toEqual([
+    {
+      status: "warning",
+      message: "key: not verified to be unique, because counting takes more than 10 s",
+      hint: "a unique index on id proves it",
+    },
+  ]);
+});
