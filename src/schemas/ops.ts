@@ -16,7 +16,7 @@ export const runCounters = {
   requests: "HTTP requests, including retries.",
   retries: "HTTP requests that retried an earlier one.",
   possibly_billed_twice: "Records sent again after an attempt that may have been billed.",
-  records_received: "Records received from a free feed.",
+  records_received: "Records that a free job received.",
 } as const;
 
 /** One of the counters of `run --json`. */
@@ -89,7 +89,7 @@ export const checkpoint = ops(
 /** Gaps of a feed. */
 export const syncGap = ops(
   "sync_gap",
-  "Periods of a feed that are no longer available from the service.",
+  "Periods that a free job can no longer read from the service.",
   ["job", "stream", "gap_start"],
   [
     column("job", "text", "none", "The job."),

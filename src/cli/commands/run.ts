@@ -43,7 +43,7 @@ export const addRun: AddCommand = (program, act) => {
     .command("run")
     .description("run jobs once, in dependency order")
     .argument("[jobs...]", "configured jobs (default: all)")
-    .option("--full-refresh", "read free feeds again from the start")
+    .option("--full-refresh", "read the data of free jobs again from the start")
     .option("--resend", "send every record of the jobs again (asks for confirmation, or needs --yes)")
     .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
     .option("--shard <i/n>", "process one of n disjoint parts of the input (i from 0 to n - 1)", parseShard)
