@@ -21,9 +21,7 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   let helpText = "";
 
   const program = new Command("person-etl")
-    .description(
-      "Loads data from a person data service into a data warehouse: resolve, validate e-mails, enrich; segments, death signals, usage.",
-    )
+    .description("Sends rows of your tables to a person data service and stores the answers in Postgres.")
     .version(readVersion(), "-V, --version", "print the version")
     .exitOverride()
     .configureOutput({

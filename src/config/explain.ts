@@ -17,6 +17,9 @@ import { suggest } from "./suggest.ts";
 
 const FALLBACK_HINT = "docs/configuration.md describes this setting";
 
+/** Number of settings that a hint lists. */
+const FEW = 5;
+
 type Issue = z.core.$ZodIssue;
 
 /** Converts the schema's issues to problems, without repeating the value. */
@@ -98,7 +101,8 @@ function hintFor(schema: Schema | null, found: unknown, types: readonly string[]
     if (schema instanceof z.ZodArray) return "write a list: [ … ]";
   }
   if (Array.isArray(found) && schema instanceof z.ZodString) return "write one value instead of a list";
-  if (schema instanceof z.ZodObject) return `its settings are ${keysOf(schema).join(", ")}`;
+  const keys = keysOf(schema);
+  if (keys.length > 0 && keys.length <= FEW) return `its settings are ${keys.join(", ")}`;
   const isBare = typeof found === "number" || typeof found === "boolean";
   return isBare && schema instanceof z.ZodString && expectationOf(schema)?.hint === undefined
     ? "put it in quotes"

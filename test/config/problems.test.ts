@@ -95,7 +95,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       fineBut("  customers:\n", "  customers: crm.customers\n  other:\n"),
-      "7 inputs.customers: must be a mapping of keys to values (its settings are table, sql, job, search, connection, where, order_by, key, cursor, cursor_overlap, normalize, on_missing, max_missing_ratio, fields)",
+      "7 inputs.customers: must be a mapping of keys to values (indent its keys below it)",
     ],
     [inInput("where: a = 1;"), "10 inputs.customers.where: ends with a semicolon (remove it)"],
     [inInput("cursor_overlap: 1 hour"), `10 inputs.customers.cursor_overlap: ${DURATION}`],

@@ -33,35 +33,28 @@ import { parseSourceKey } from "../parse-source-key.ts";
 import { renderTable } from "../text-table.ts";
 
 interface EraseFlags {
-  readonly pid: readonly string[];
-  readonly email: readonly string[];
-  readonly sourceKey: readonly string[];
+  readonly pid?: readonly string[];
+  readonly email?: readonly string[];
+  readonly sourceKey?: readonly string[];
   readonly dryRun?: boolean;
   readonly evenIfUnknown?: boolean;
   readonly removeFromSegments?: boolean;
   readonly yes?: boolean;
 }
 
-const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
-const none: readonly string[] = [];
+const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
 
 /** `erase`: removes people from every table, file and destination, and suppresses them in later runs. */
 export const addErase: AddCommand = (program, act) => {
   program
     .command("erase")
     .description("remove people from all tables, files and destinations, and suppress them in later runs")
-    .option("--pid <pid>", "the person with this PID (repeatable; - reads standard input)", collect, none)
-    .option(
-      "--email <address>",
-      "everyone with this address (repeatable; - reads standard input)",
-      collect,
-      none,
-    )
+    .option("--pid <pid>", "the person with this PID (repeatable; - reads standard input)", collect)
+    .option("--email <address>", "everyone with this address (repeatable; - reads standard input)", collect)
     .option(
       "--source-key <source/key>",
       "the person in this input row (repeatable; - reads standard input)",
       collect,
-      none,
     )
     .option("--dry-run", "show what would be removed; remove nothing")
     .option("--even-if-unknown", "exit with 0 even if no one is found")
@@ -117,7 +110,7 @@ function addLeft(first: LeftSegments, second: LeftSegments): LeftSegments {
 
 /** Parses the flags; `-` reads lines from standard input. */
 async function namedBy(
-  { pid, email, sourceKey }: EraseFlags,
+  { pid = [], email = [], sourceKey = [] }: EraseFlags,
   inputs: Readonly<Record<string, { readonly key: readonly string[] }>>,
 ): Promise<Identifiers> {
   const lists = [pid, email, sourceKey];

@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { countRejects, dropRejects, retryRejects } from "../../load/runs/rejects.ts";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { LimitReachedError } from "../../errors.ts";
 import { readRejects, type RejectReport } from "../../jobs/report/reject-report.ts";
 import { isYes } from "../ask.ts";
@@ -33,6 +33,8 @@ interface ChangeFlags extends FilterFlags {
 
 const none: readonly string[] = [];
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
+const repeatable = (flags: string, description: string): Option =>
+  new Option(flags, description).argParser(collect).default(none, "all");
 
 /** `rejects`: list, retry or drop records that could not be processed. */
 export const addRejects: AddCommand = (program, act) => {
@@ -82,9 +84,9 @@ interface Change {
 
 function withFilter(command: Command): Command {
   return command
-    .option("--job <name>", "only this job (repeatable)", collect, none)
-    .option("--code <code>", "only this code (repeatable)", collect, none)
-    .option("--source-key <source/key>", "only this input row (repeatable)", collect, none);
+    .addOption(repeatable("--job <name>", "only this job; repeatable"))
+    .addOption(repeatable("--code <code>", "only this code; repeatable"))
+    .addOption(repeatable("--source-key <source/key>", "only this input row; repeatable"));
 }
 
 function addChange(rejects: Command, act: Act, wanted: Change): void {
