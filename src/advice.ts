@@ -123,10 +123,6 @@ export const adviceByCode = {
     means: "The service answered with an undocumented status.",
     next: "Run again. If it persists, contact the service with the request ID from `api_call`.",
   },
-  invalid_answers: {
-    means: "The service's answers can't be parsed.",
-    next: "Run again. If it persists, contact the service with the request ID from `api_call`.",
-  },
   no_answer: {
     means: "A call got no usable answer after several attempts.",
     next: "Run again later. Completed work is kept.",

@@ -25,6 +25,6 @@ export interface Context {
   readonly announce: (document: object, text: string) => Promise<void>;
   /** True if standard error is a terminal. */
   readonly isWatched: boolean;
-  /** Asks on the terminal; null if no one can answer. Rejects if `signal` aborts. */
-  readonly ask: ((question: string, signal?: AbortSignal) => Promise<string>) | null;
+  /** Asks on the terminal, null at the end of input; null if no one can answer. Rejects if `signal` aborts. */
+  readonly ask: ((question: string, signal?: AbortSignal) => Promise<string | null>) | null;
 }

@@ -71,7 +71,10 @@ function erasureKeyOf({ privacy: { erasureKey } }: Config): { readErasureSecret?
 }
 
 /** True for an embedded database that does not exist yet; read-only commands must not create it. */
-export async function isNotCreatedYet({ warehouse, dataDir }: Config): Promise<boolean> {
+export async function isNotCreatedYet({
+  warehouse,
+  dataDir,
+}: Pick<Config, "dataDir"> & { readonly warehouse: Pick<Config["warehouse"], "url"> }): Promise<boolean> {
   if (warehouse.url !== "embedded") return false;
   const password = await stat(join(dataDir, "postgres", "password")).catch(() => null);
   return password === null;

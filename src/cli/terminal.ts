@@ -20,7 +20,7 @@ export interface Terminal {
   /** True if standard error is a terminal. */
   readonly isWatched: boolean;
   readonly widthColumns: number | null;
-  readonly ask: ((question: string, signal: AbortSignal) => Promise<string>) | null;
+  readonly ask: ((question: string, signal: AbortSignal) => Promise<string | null>) | null;
   /** Writes a result and waits until it is flushed. */
   print(text: string): Promise<void>;
   /** Writes a message to standard error. */

@@ -26,6 +26,8 @@ import { stat } from "node:fs/promises";
 /** Inputs of {@link loadConfig}. */
 export interface LoadOptions {
   readonly file: string;
+  /** Content of a file that isn't written yet. */
+  readonly text?: string;
   /** All job types of this version. */
   readonly jobTypes: readonly JobDeclaration[];
   readonly env: Environment;
@@ -36,10 +38,16 @@ export interface LoadOptions {
  * Reads and validates the configuration. Throws one FixConfigurationError with all problems, each with path, line and hint.
  * Problems never repeat a value of the file or the environment.
  */
-export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOptions): Promise<Config> {
+export async function loadConfig({
+  file,
+  text,
+  jobTypes,
+  env,
+  overrides = {},
+}: LoadOptions): Promise<Config> {
   const path = resolve(file);
   const schema = documentSchemaOf(jobTypes);
-  const source = readYaml(await readConfigFile(path), basename(path));
+  const source = readYaml(text ?? (await readConfigFile(path)), basename(path));
   const { syntax } = source;
   if (!syntax.isReadable) throw failure(path, syntax.problems, "invalid_configuration");
 

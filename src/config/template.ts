@@ -1,15 +1,11 @@
 import type { InputField } from "./config.ts";
 
-/** Answers to the questions of `init`. */
-export interface ConfigAnswers {
-  /** `sandbox`, or the address of the service. */
-  readonly baseUrl: string;
-  /** `${NAME}` or `file:PATH`; null for the sandbox. */
-  readonly apiKey: string | null;
-  /** `embedded`, `${NAME}` or `file:PATH`. */
-  readonly warehouseUrl: string;
+/** An input and its fields, as answered in `init`. */
+export interface InputAnswers {
   /** Name of the input. */
   readonly input: string;
+  /** Connection of the table; null for the warehouse. */
+  readonly connection: string | null;
   /** `schema.table` or `table`. */
   readonly table: string;
   /** Key columns, at least one. */
@@ -18,6 +14,20 @@ export interface ConfigAnswers {
   readonly cursor: string | null;
   /** Columns by field of the service; at least one. */
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
+  /** True to trim values and leave out placeholders. */
+  readonly normalize: boolean;
+}
+
+/** Answers to the questions of `init`. */
+export interface ConfigAnswers extends InputAnswers {
+  /** `sandbox`, or the address of the service. */
+  readonly baseUrl: string;
+  /** `${NAME}` or `file:PATH`; null for the sandbox. */
+  readonly apiKey: string | null;
+  /** `embedded`, `${NAME}` or `file:PATH`. */
+  readonly warehouseUrl: string;
+  /** True if the warehouse may do without verified TLS. */
+  readonly allowInsecure: boolean;
 }
 
 /**
@@ -40,6 +50,7 @@ service:
 
 warehouse:
   url: ${scalar(answers.warehouseUrl)}   # embedded, or \${NAME} or file:PATH of a postgresql:// address
+  ${answers.allowInsecure ? "" : "#"}allow_insecure: true        # allow another machine without verified TLS
   #schema: person_data          # people
   #ops_schema: person_data_ops  # usage, runs, ledger; no personal data
   #state_schema: person_data_state   # internal tables
@@ -48,16 +59,23 @@ warehouse:
 #confirm_above: { records: 10000, ratio: 0.2 }   # later runs with more due rows than both need --yes
 
 inputs:
-  ${answers.input}:
-    table: ${scalar(answers.table)}
-    #where: country = 'US'      # SQL condition: only these rows
-    key: ${columns(answers.key)}   # unique key
-    ${answers.cursor === null ? "#cursor: updated_at" : `cursor: ${column(answers.cursor)}`}   # changes whenever a row changes; unchanged rows are then skipped
-    fields:                     # field of the service: column
-${renderFields(answers.fields)}
-
+${renderInput(answers)}
 jobs:
 ${renderJobs(answers)}`;
+}
+
+/** Renders an entry of `inputs`. */
+export function renderInput(answers: InputAnswers): string {
+  const { input, connection, table, key, cursor, fields, normalize } = answers;
+  return `  ${input}:
+    table: ${scalar(table)}
+${connection === null ? "" : `    connection: ${scalar(connection)}\n`}    #where: country = 'US'      # SQL condition: only these rows
+    key: ${columns(key)}   # unique key
+    ${cursor === null ? "#cursor: updated_at" : `cursor: ${column(cursor)}`}   # changes whenever a row changes; unchanged rows are then skipped
+    ${normalize ? "" : "#"}normalize: true             # trims values, lower-cases e-mail addresses, leaves out placeholders
+    fields:                     # field of the service: column
+${renderFields(fields)}
+`;
 }
 
 function renderFields(fields: ConfigAnswers["fields"]): string {
@@ -66,7 +84,8 @@ function renderFields(fields: ConfigAnswers["fields"]): string {
     .join("\n");
 }
 
-function renderJobs({ input, fields }: ConfigAnswers): string {
+/** Renders the entries of `jobs` that the mapped fields allow. */
+export function renderJobs({ input, fields }: InputAnswers): string {
   const has = (field: InputField) => (fields[field] ?? []).length > 0;
   const hasName = has("full_name") || (has("first_name") && has("last_name"));
   // A mapped service_pid excludes pid_from.
@@ -116,5 +135,6 @@ function scalar(value: string): string {
   const isPlain =
     /^(\$\{[A-Z_][A-Z0-9_]*\}|[A-Za-z_][A-Za-z0-9_.]*|https?:\/\/[A-Za-z0-9.:/_-]+[A-Za-z0-9/]|file:[A-Za-z0-9._/-]+)$/;
   const isWord = /^(true|false|null|yes|no|on|off)$/i.test(value);
-  return isPlain.test(value) && !isWord ? value : JSON.stringify(value);
+  if (isPlain.test(value) && !isWord) return value;
+  return /^[ !"$-&(-~]+$/.test(value) && value.includes('"') ? `'${value}'` : JSON.stringify(value);
 }

@@ -60,13 +60,12 @@ test.concurrent("a failure on a terminal is shown as text, without JSON", async 
   expect(screen).not.toContain("{");
 });
 
-test.concurrent("init asks on a terminal, and an empty answer accepts the default", async () => {
+test.concurrent("init on a terminal writes a file for the sandbox if Enter accepts every proposal", async () => {
   const cwd = await makeFolder();
   const run = startOnTerminal(["init"], { cwd, columns: 120 });
-  const answers = ["", "", "", "", "", "first", "last", "", "email, work_email", "", "", "", "", "", ""];
-  for (const [i, answer] of answers.entries()) {
-    await run.shows(QUESTIONS[i] ?? "?");
-    run.type(`${answer}\n`);
+  for (const question of QUESTIONS) {
+    await run.shows(question);
+    run.type("\n");
   }
   expect((await run.ended).code).toBe(0);
   const text = await readFile(join(cwd, "config.yaml"), "utf8");
@@ -76,21 +75,13 @@ test.concurrent("init asks on a terminal, and an empty answer accepts the defaul
   expect(text).toContain("emails: [email, work_email]");
 });
 
-/** Start of each question, in order. */
+/** Proposals, in order. */
 const QUESTIONS = [
-  "Address of the service",
-  "Environment variable with the address of your Postgres",
-  "Table of the rows",
-  "Its key column",
-  "Column that changes",
-  "for first_name",
-  "for last_name",
-  "for full_name",
-  "for emails",
-  "for phones",
-  "for linkedin_url",
-  "for address_line_1",
-  "for city",
-  "for state",
-  "for zipcode",
+  "[sandbox]",
+  "[embedded]",
+  "[crm.customers]",
+  "[id]",
+  "[updated_at]",
+  "[Enter: done]",
+  "[yes]",
 ];

@@ -1,0 +1,240 @@
+import { suggest } from "../../config/suggest.ts";
+import type { ConfigAnswers } from "../../config/template.ts";
+import { listFields, scalarFields } from "../../config/schema/inputs.ts";
+import { parseTableName } from "../../config/schema/values.ts";
+import type { Table } from "../../load/inputs/browse.ts";
+import { count } from "../figures.ts";
+import { type Draft, tableOf, tableText } from "./draft.ts";
+import { type InitFlags, listOf, mappingOf, readMapping } from "./flags.ts";
+import { findPeople, summarize } from "./people-tables.ts";
+import { type Fields, proposeFields, type Skipped } from "./propose-fields.ts";
+import { proposeCursor, proposeKey } from "./propose-key.ts";
+import type { Question, Reading } from "./question.ts";
+import { wordsOf } from "./recognize-column.ts";
+
+/** Tables shown in a list. */
+const SHOWN = 9;
+/** Columns that are shown as skipped. */
+const SHOWN_SKIPPED = 6;
+
+/** Mapping of the sample table that the first run against the sandbox creates. */
+const SAMPLE: Pick<ConfigAnswers, "key" | "cursor" | "fields"> = {
+  key: ["id"],
+  cursor: "updated_at",
+  fields: {
+    first_name: ["first_name"],
+    last_name: ["last_name"],
+    emails: ["email", "work_email"],
+    phones: ["phone"],
+    linkedin_url: ["linkedin"],
+    address_line_1: ["street"],
+    city: ["city"],
+    state: ["state"],
+    zipcode: ["zip"],
+  },
+};
+const SAMPLE_TABLE = "crm.customers";
+
+const withAnswers = (draft: Draft, answers: Partial<ConfigAnswers>): Draft => ({
+  ...draft,
+  answers: { ...draft.answers, ...answers },
+});
+
+const peopleOf = ({ source }: Draft) => (source === null ? [] : findPeople(source.tables).slice(0, SHOWN));
+const chosenTable = ({ source, answers }: Draft) => source && tableOf(source, answers.table);
+
+/** Asks for the table, and proposes the rest from its columns. @param name name of the input, if it is given */
+export function tableQuestion(name: string | undefined): Question {
+  return {
+    text: (draft) => `${listTables(draft)}Table or view of people`,
+    proposal: (draft) => {
+      const [likeliest] = peopleOf(draft);
+      if (draft.answers.table !== "") return draft.answers.table;
+      if (likeliest) return tableText(likeliest);
+      return draft.answers.baseUrl === "sandbox" ? SAMPLE_TABLE : "";
+    },
+    unanswered: flagsText,
+    given: (flags) => flags.table,
+    owns: ({ path }, { answers }) =>
+      path === `inputs.${answers.input}.table` || (path === `inputs.${answers.input}` && name === undefined),
+    read: (reply, draft) => readTable(reply, draft, name),
+  };
+}
+
+function listTables(draft: Draft): string {
+  const { source } = draft;
+  if (source === null) return "";
+  const people = peopleOf(draft);
+  const total = `${source.name}: ${count(source.tables.length)} ${source.tables.length === 1 ? "table" : "tables and views"}`;
+  if (people.length === 0) return `\n${total}, none looks like people.\n`;
+  const names = people.map(tableText);
+  const width = Math.max(...names.map((text) => text.length));
+  const rows = people.map(({ rows: estimate }) => (estimate === null ? "" : `~${count(estimate)} rows`));
+  const rowsWidth = Math.max(...rows.map((text) => text.length));
+  const lines = people.map((table, i) =>
+    [`  ${i + 1}  ${(names[i] ?? "").padEnd(width)}`, (rows[i] ?? "").padStart(rowsWidth), summarize(table)]
+      .filter((part) => part !== "")
+      .join("  "),
+  );
+  return `\n${total}. These look like people:\n${lines.join("\n")}\n`;
+}
+
+function readTable(reply: string, draft: Draft, name: string | undefined): Reading {
+  const { source, answers } = draft;
+  if (reply === "") return { refused: NO_TABLE };
+  const found = source === null ? null : findTable(reply, draft);
+  const isSample = found === null && answers.baseUrl === "sandbox" && answers.connection === null;
+  const meant = found || source === null ? null : suggest(reply, source.tables.map(tableText));
+  const table = found === null ? reply : tableText(found);
+  const proposed = found
+    ? proposalsFor(found)
+    : isSample
+      ? SAMPLE
+      : { key: ["id"], cursor: null, fields: {} };
+  const next = withAnswers(draft, { table, input: name ?? inputNameOf(table), ...proposed });
+  if (source === null || found !== null || (isSample && meant === null)) return { draft: next };
+  const hint = meant === null ? "" : `\n  → did you mean ${meant}?`;
+  return {
+    refused: `${source.name} has no table ${reply} that this role can read.${hint}`,
+    ...(isSample ? { otherwise: { draft: next, text: CREATE, needsConfirmation: true } } : {}),
+  };
+}
+
+const CREATE = "Enter: let the first run create it, with sample rows";
+
+const NO_TABLE = "Type the name of the table, such as crm.customers.";
+
+function flagsText(draft: Draft): string {
+  const people = peopleOf(draft).map(tableText);
+  if (people.length > 0)
+    return `Without a terminal, init requires --table. These look like people: ${people.join(", ")}.`;
+  return (
+    "Without a terminal, init requires --table and, if the database can't be read, --key and --field, such as " +
+    "--table crm.customers --key id --field first_name=first_name --field last_name=last_name --field emails=email."
+  );
+}
+
+/** Finds a table by its number in the list, its full name, or its name if that is unique. */
+function findTable(reply: string, draft: Draft): Table | null {
+  const { source } = draft;
+  if (source === null) return null;
+  const byNumber = /^\d+$/u.test(reply) ? peopleOf(draft)[Number(reply) - 1] : undefined;
+  const parsed = parseTableName(reply);
+  const byName = source.tables.filter(
+    ({ schema, name }) =>
+      (parsed?.table ?? reply) === name &&
+      (parsed?.schema === undefined || parsed.schema === null || parsed.schema === schema),
+  );
+  return byNumber ?? (byName.length === 1 ? (byName[0] ?? null) : null);
+}
+
+function proposalsFor(table: Table): Pick<ConfigAnswers, "key" | "cursor" | "fields"> {
+  return {
+    key: proposeKey(table)?.value ?? [],
+    cursor: proposeCursor(table)?.value ?? null,
+    fields: proposeFields(table).fields,
+  };
+}
+
+/** `crm."Kunden Stamm"` → `kunden_stamm`. */
+function inputNameOf(table: string): string {
+  const last = parseTableName(table)?.table ?? table.split(".").at(-1) ?? "";
+  const name = wordsOf(last)
+    .join("_")
+    .replaceAll(/[^a-z0-9_]/gu, "")
+    .replace(/^[_0-9]+/u, "")
+    .slice(0, 40);
+  return name === "" ? "input" : name;
+}
+
+/** Asks for the key. */
+export const keyColumnsQuestion: Question = {
+  text: (draft) => {
+    const table = chosenTable(draft);
+    const proposed = table && proposeKey(table);
+    const isProposed = proposed && proposed.value.join() === draft.answers.key.join();
+    return `Key column(s)${isProposed ? `, ${proposed.reason}` : ", unique together"}`;
+  },
+  proposal: ({ answers }) => answers.key.join(", "),
+  given: (flags) => flags.key,
+  owns: ({ path }, { answers }) => path.startsWith(`inputs.${answers.input}.key`),
+  read: (reply, draft) =>
+    listOf(reply).length === 0
+      ? {
+          refused: "Every row needs a key: one or more columns that are unique together. The flag is --key.",
+        }
+      : { draft: withAnswers(draft, { key: listOf(reply) }) },
+};
+
+/** Asks for the cursor. */
+export const cursorQuestion: Question = {
+  text: () => "Time column that changes whenever a row changes, or `none`",
+  proposal: ({ answers }) => answers.cursor ?? "none",
+  given: (flags) => flags.cursor,
+  owns: ({ path }, { answers }) => path.startsWith(`inputs.${answers.input}.cursor`),
+  read: (reply, draft) => ({ draft: withAnswers(draft, { cursor: reply === "none" ? null : reply }) }),
+};
+
+/** Shows the mapping, and asks for changes. */
+export const fieldsQuestion: Question = {
+  text: (draft) => `${showFields(draft)}Change a field, such as phones=tel,mobile or city= to remove it`,
+  proposal: ({ answers }) => (Object.keys(answers.fields).length === 0 ? "" : ACCEPT),
+  given: (flags: InitFlags) =>
+    flags.field === undefined ? undefined : JSON.stringify(mappingOf(flags.field)),
+  owns: ({ path }, { answers }) =>
+    path.startsWith(`inputs.${answers.input}.fields`) || path === `inputs.${answers.input}`,
+  read: (reply, draft) => {
+    const { fields } = draft.answers;
+    if (reply === ACCEPT) return { draft };
+    // Flags state the whole mapping.
+    if (reply.startsWith("{")) return { draft: withAnswers(draft, { fields: JSON.parse(reply) as Fields }) };
+    const mapping = readMapping(reply);
+    if (mapping === null) {
+      return {
+        refused:
+          Object.keys(fields).length === 0
+            ? NO_FIELDS
+            : "Write a field and its column(s): emails=email,work_email.",
+      };
+    }
+    const [field, columns] = mapping;
+    const known: readonly string[] = [...scalarFields, ...listFields];
+    if (!known.includes(field)) {
+      const meant = suggest(field, known);
+      return {
+        refused: `${field} is not a field: ${meant === null ? known.join(", ") : `did you mean ${meant}?`}`,
+      };
+    }
+    const { [field]: _before, ...others } = fields as Record<string, readonly string[]>; // by name
+    const next = columns.length === 0 ? others : { ...fields, [field]: columns };
+    return { draft: withAnswers(draft, { fields: next }), isOpen: true };
+  },
+};
+
+/** Proposal that keeps the mapping as shown. */
+const ACCEPT = "Enter: done";
+
+const NO_FIELDS =
+  "No column was recognized: map at least one, such as emails=email,work_email. The flag is --field.";
+
+function showFields(draft: Draft): string {
+  const { fields } = draft.answers;
+  const table = chosenTable(draft);
+  const entries = Object.entries(fields);
+  const mapped = new Set(entries.flatMap(([, columns]) => columns));
+  const skipped = (table ? proposeFields(table).skipped : []).filter(({ column }) => !mapped.has(column));
+  const width = Math.max(0, ...entries.map(([field]) => field.length));
+  const lines = entries.map(([field, columns]) => `  ${field.padEnd(width)}  ${columns.join(", ")}`);
+  const head = lines.length === 0 ? [] : ["Fields of the service and their columns:"];
+  return ["", ...head, ...lines, ...showSkipped(skipped), ""].join("\n");
+}
+
+function showSkipped(skipped: readonly Skipped[]): readonly string[] {
+  if (skipped.length === 0) return [];
+  const more = skipped.length > SHOWN_SKIPPED ? [`  and ${skipped.length - SHOWN_SKIPPED} more`] : [];
+  return [
+    "Not mapped; a view can convert them:",
+    ...skipped.slice(0, SHOWN_SKIPPED).map(({ column, reason }) => `  ${column}: ${reason}`),
+    ...more,
+  ];
+}

@@ -1,0 +1,132 @@
+import type { Problem } from "../../errors.ts";
+import { UsageError } from "../failure.ts";
+import { type Draft, findProblems, type Target } from "./draft.ts";
+import type { InitFlags } from "./flags.ts";
+
+/** Effect of a reply: the draft with it, or the reason why it is refused. */
+export type Reading =
+  | {
+      readonly draft: Draft;
+      /** True if the question is asked again, for another change. */
+      readonly isOpen?: boolean;
+    }
+  | Refusal;
+
+/** Reason why a reply is refused. */
+interface Refusal {
+  readonly refused: string;
+  /** Draft that an empty reply then accepts, and its description. */
+  readonly otherwise?: {
+    readonly draft: Draft;
+    readonly text: string;
+    /** True if only a person may accept it. */
+    readonly needsConfirmation?: true;
+  };
+}
+
+/** One question of `init`. */
+export interface Question {
+  /** Text, with lines before it; null if the question doesn't arise. */
+  readonly text: (draft: Draft) => string | null | Promise<string | null>;
+  /** Reply that Enter accepts; empty for none. */
+  readonly proposal: (draft: Draft) => string;
+  /** Refusal without a terminal and flag, if no proposal may be taken then. */
+  readonly unanswered?: (draft: Draft) => string;
+  /** Reply by flag. */
+  readonly given: (flags: InitFlags) => string | undefined;
+  /** True if the question decides the setting of a problem. */
+  readonly owns: (problem: Problem, draft: Draft) => boolean;
+  readonly read: (reply: string, draft: Draft) => Reading | Promise<Reading>;
+}
+
+/** Asks on a terminal; null at the end of the input. */
+export type Ask = (question: string) => Promise<string | null>;
+
+/** Asks all questions; one whose reply is refused is asked again with the reason, and nothing else is lost. */
+export async function askAll(
+  questions: readonly Question[],
+  start: Draft,
+  options: { readonly ask: Ask; readonly flags: InitFlags; readonly target: Target },
+): Promise<Draft> {
+  let draft = start;
+  for (const question of questions) {
+    draft = await askOne(question, draft, { ...options, given: question.given(options.flags) });
+  }
+  for (;;) {
+    const problems = await findProblems(options.target, draft);
+    const current = draft;
+    const wrong = questions.find((question) => problems.some((problem) => question.owns(problem, current)));
+    if (!wrong) return draft;
+    const reason = reasonsFor(wrong, problems, current) ?? "";
+    draft = await askOne(wrong, draft, { ...options, given: undefined, reason });
+  }
+}
+
+async function askOne(
+  question: Question,
+  start: Draft,
+  options: {
+    readonly ask: Ask;
+    readonly target: Target;
+    readonly given: string | undefined;
+    /** Reason why the question is asked again. */
+    readonly reason?: string;
+  },
+): Promise<Draft> {
+  let draft = start;
+  let { given } = options;
+  let refused: Refusal | null = options.reason === undefined ? null : { refused: options.reason };
+  for (;;) {
+    const text = await question.text(draft);
+    if (text === null) return draft;
+    const proposal = refused?.otherwise?.text ?? question.proposal(draft);
+    // Lists above the question are still on the screen.
+    const shown = refused === null ? text : `✗ ${refused.refused}\n${text.split("\n").at(-1) ?? ""}`;
+    const typed: string | null =
+      given ?? (await options.ask(`${shown}${proposal === "" ? "" : ` [${proposal}]`}: `));
+    if (typed === null)
+      throw new UsageError("The input ended before the last question; nothing was written.");
+    given = undefined;
+    if (typed === "" && refused?.otherwise) return refused.otherwise.draft;
+    const reading = await question.read(typed === "" ? question.proposal(draft) : typed, draft);
+    if ("refused" in reading) {
+      refused = reading;
+      continue;
+    }
+    const problems = await findProblems(options.target, reading.draft);
+    const reasons = reasonsFor(question, problems, reading.draft);
+    refused = reasons === null ? null : { refused: reasons };
+    if (refused) continue;
+    draft = reading.draft;
+    if (reading.isOpen !== true) return draft;
+  }
+}
+
+/** Problems that a question decides, as text; null for none. */
+function reasonsFor(question: Question, problems: readonly Problem[], draft: Draft): string | null {
+  const own = problems.filter((problem) => question.owns(problem, draft));
+  const texts = own.map(
+    ({ path, message, hint }) => `${path}: ${message}${hint === undefined ? "" : `\n  → ${hint}`}`,
+  );
+  return texts.length === 0 ? null : texts.join("\n✗ ");
+}
+
+/** Takes replies from flags, and proposals for the others, without asking. */
+export async function answerAll(
+  questions: readonly Question[],
+  start: Draft,
+  flags: InitFlags,
+): Promise<Draft> {
+  let draft = start;
+  for (const question of questions) {
+    if ((await question.text(draft)) === null) continue;
+    const given = question.given({ normalize: false, ...flags });
+    if (given === undefined && question.unanswered) throw new UsageError(question.unanswered(draft));
+    const reply = given ?? question.proposal(draft);
+    const reading = await question.read(reply, draft);
+    if ("draft" in reading) draft = reading.draft;
+    else if (reading.otherwise && !reading.otherwise.needsConfirmation) draft = reading.otherwise.draft;
+    else throw new UsageError(reading.refused);
+  }
+  return draft;
+}

@@ -1,0 +1,117 @@
+import type { ConfigAnswers } from "../../config/template.ts";
+import { complaintOnPostgresUrl } from "../../config/schema/addresses.ts";
+import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../../config/schema/warehouse.ts";
+import { readPostgresAddress } from "../../postgres-address.ts";
+import type { Context } from "../context.ts";
+import { type Draft, nameIn } from "./draft.ts";
+import { openEmbeddedSource, openPostgresSource, type Opening } from "./open-source.ts";
+import type { Question, Reading } from "./question.ts";
+
+const OWN_SCHEMAS = [DEFAULT_SCHEMA, DEFAULT_OPS_SCHEMA, DEFAULT_STATE_SCHEMA];
+/** Variables proposed for the warehouse's address, if set. */
+const USUAL_NAMES = ["WAREHOUSE_URL", "DATABASE_URL"];
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const GO_ON = "Enter: go on without reading tables";
+
+const withAnswers = (draft: Draft, answers: Partial<ConfigAnswers>): Draft => ({
+  ...draft,
+  answers: { ...draft.answers, ...answers },
+});
+
+/** Removes the decoration of `$NAME` and `${NAME}`. */
+const bareName = (reply: string) => reply.replace(/^\$\{?(\w+)\}?$/, "$1");
+
+/** Asks for the service. */
+export const serviceQuestion: Question = {
+  text: () => "Service: https:// address, or `sandbox` to try it without a key",
+  proposal: ({ answers }) => answers.baseUrl,
+  given: (flags) => flags.baseUrl,
+  owns: ({ path }) => path === "service.base_url",
+  read: (baseUrl, draft) => ({
+    draft: withAnswers(draft, {
+      baseUrl,
+      apiKey: baseUrl === "sandbox" ? null : "${PERSON_SERVICE_API_KEY}",
+    }),
+  }),
+};
+
+/** Asks for the variable of the key. */
+export const keyQuestion: Question = {
+  text: ({ answers }) => (answers.apiKey === null ? null : "Environment variable with the API key"),
+  proposal: ({ answers }) => nameIn(answers.apiKey ?? ""),
+  given: (flags) => flags.apiKeyEnv,
+  owns: ({ path }) => path === "service.api_key",
+  read: (reply, draft) =>
+    VARIABLE.test(bareName(reply))
+      ? { draft: withAnswers(draft, { apiKey: `\${${bareName(reply)}}` }) }
+      : {
+          refused:
+            "The file only names the variable that holds the key, in letters, digits and _. Revoke a key that you typed here.",
+        },
+};
+
+/** Asks for the warehouse, opens it and lists its tables. */
+export function warehouseQuestion(context: Context, dataDir: string, isComplete: boolean): Question {
+  const set = USUAL_NAMES.find((name) => context.env[name]?.trim());
+
+  async function readEmbedded(draft: Draft): Promise<Reading> {
+    const opening = isComplete ? UNREAD : await openEmbeddedSource(context, dataDir, OWN_SCHEMAS);
+    return readingOf(opening, withAnswers(draft, { warehouseUrl: "embedded", allowInsecure: false }));
+  }
+
+  async function readAddress(name: string, address: string, draft: Draft): Promise<Reading> {
+    const complaint = complaintOnPostgresUrl(address);
+    if (complaint) return { refused: `${name} ${complaint.message}.\n  → ${complaint.hint}` };
+    const { isLocal, tls } = readPostgresAddress(address);
+    const allowInsecure = !isLocal && tls !== null && tls !== "verify";
+    const next = withAnswers(draft, { warehouseUrl: `\${${name}}`, allowInsecure });
+    const opening = isComplete
+      ? UNREAD
+      : await openPostgresSource(context, { url: address, allowInsecure }, OWN_SCHEMAS);
+    const reading = readingOf(opening, next);
+    if (!allowInsecure || !("draft" in reading)) return reading;
+    return {
+      refused: `${name} turns off verified TLS, so people's data would cross the network readable for others.`,
+      otherwise: {
+        draft: reading.draft,
+        text: "Enter: allow it, in a private network",
+        needsConfirmation: true,
+      },
+    };
+  }
+
+  return {
+    text: () => "Warehouse: `embedded`, or the variable with your Postgres URL",
+    proposal: ({ answers }) =>
+      answers.warehouseUrl === "" ? (set ?? "embedded") : nameIn(answers.warehouseUrl),
+    given: (flags) => flags.warehouseUrlEnv,
+    owns: ({ path }) => path.startsWith("warehouse."),
+    async read(reply, before) {
+      const draft = { ...before, source: null };
+      if (reply === "embedded") return await readEmbedded(draft);
+      if (/^postgres(?:ql)?:/u.test(reply)) {
+        context.scrubber.hide(reply);
+        const [name = "WAREHOUSE_URL"] = USUAL_NAMES;
+        return await readAddress(name, reply, { ...draft, typed: { ...draft.typed, [name]: reply } });
+      }
+      const name = bareName(reply);
+      if (!VARIABLE.test(name))
+        return { refused: "Type `embedded`, or the name of an environment variable." };
+      const value = (draft.typed[name] ?? context.env[name])?.trim();
+      if (value) return await readAddress(name, value, draft);
+      return readingOf(
+        { source: null, failure: isComplete ? null : `${name} isn't set here, so the tables can't be read.` },
+        withAnswers(draft, { warehouseUrl: `\${${name}}`, allowInsecure: false }),
+      );
+    },
+  };
+}
+
+/** For flags that leave nothing to propose. */
+const UNREAD: Opening = { source: null, failure: null };
+
+/** Reading of a reply that opened a database. */
+export function readingOf({ source, failure }: Opening, draft: Draft): Reading {
+  const next = { ...draft, source };
+  return failure === null ? { draft: next } : { refused: failure, otherwise: { draft: next, text: GO_ON } };
+}

@@ -1,0 +1,262 @@
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createDatabase } from "../../support/fresh-database.ts";
+import { runSql } from "../../support/run-sql.ts";
+import { atEnd } from "../support/at-end.ts";
+import { makeFolder } from "../support/cli.ts";
+import { runHereJson } from "../support/in-process.ts";
+import { startOnTerminal, type TerminalRun } from "../support/on-terminal.ts";
+
+/** Tables of a CRM as they grow over the years. */
+const UGLY = `CREATE SCHEMA crm;
+CREATE TABLE crm."Kunden Stamm" ("Mandant" int, "KundenNr" text, "Anrede" text, "Vorname" varchar(80), "Name" text,
+  "E-Mail" text, email_privat text, email_verified boolean, "Telefon" text, "Handy" bigint, "Straße" text, "Ort" text,
+  "PLZ" integer, "Bundesland" text, extras jsonb, tags int[], telefone text[], "geändert_am" timestamptz,
+  angelegt_am timestamptz, PRIMARY KEY ("Mandant", "KundenNr"));
+INSERT INTO crm."Kunden Stamm" ("Mandant", "KundenNr", "Vorname", "Name", "E-Mail", "Telefon")
+  VALUES (1, 'K-1', ' Helga', 'Kühn', 'HELGA@Example.com', 'n/a'), (1, 'K-2', 'Jürgen', 'Groß', 'test@test', NULL);
+CREATE TABLE crm.contacts_backup (id int PRIMARY KEY, first_name text, last_name text, email text, phone text);
+CREATE TABLE crm.newsletter (email text NOT NULL UNIQUE, subscribed_at date);
+CREATE TABLE crm.products (id int PRIMARY KEY, name text, state text, price numeric)`;
+
+async function makeDatabase(sql: string): Promise<string> {
+  const database = await createDatabase();
+  atEnd(() => database.release());
+  await runSql(database.url, sql);
+  return database.url;
+}
+
+/** Types each reply once its question is on the screen. */
+async function reply(run: TerminalRun, replies: readonly (readonly [question: string, reply: string])[]) {
+  for (const [question, text] of replies) {
+    await run.shows(question);
+    run.type(`${text}\n`);
+  }
+}
+
+/** Lines of `inputs:` without comments. */
+async function inputsIn(cwd: string): Promise<string> {
+  const text = await readFile(join(cwd, "config.yaml"), "utf8");
+  const section = /^inputs:\n[^]*?(?=^jobs:)/mu.exec(text)?.[0] ?? "";
+  return section
+    .replaceAll(/ {2,}#.*$/gmu, "")
+    .replaceAll(/\n\s*(?=\n)/gu, "")
+    .trim();
+}
+
+test.concurrent("init proposes table, composite key, cursor and fields, and Enter accepts all of them", async () => {
+  const cwd = await makeFolder();
+  const WAREHOUSE_URL = await makeDatabase(UGLY);
+  const run = startOnTerminal(["init"], { cwd, columns: 80, env: { WAREHOUSE_URL } });
+  await reply(run, [
+    ["Service", ""],
+    ["Warehouse", ""],
+    ["Table or view", ""],
+    ["Key column", ""],
+    ["Time column", ""],
+    ["Change a field", ""],
+    ["Clean values", ""],
+  ]);
+  const { code, screen } = await run.ended;
+  expect(code).toBe(0);
+  expect(screen.replaceAll("\r", "")).toContain(`: 4 tables and views. These look like people:
+  1  crm."Kunden Stamm"   name, 2 emails, 2 phones, address
+  2  crm.contacts_backup  name, email, phone
+  3  crm.newsletter       email
+`);
+  expect(screen.replaceAll("\r", "")).toContain(`Not mapped; a view can convert them:
+  Handy: bigint, loses leading zeros
+  PLZ: integer, loses leading zeros
+  extras: jsonb, would be sent as JSON text
+  tags: integer[], a list
+`);
+  expect(screen).toContain("In the first 2 rows, that leaves out 2 placeholders and malformed values");
+  expect(await inputsIn(cwd)).toBe(`inputs:
+  kunden_stamm:
+    table: 'crm."Kunden Stamm"'
+    key: [Mandant, KundenNr]
+    cursor: "geändert_am"
+    normalize: true
+    fields:
+      first_name: Vorname
+      last_name: Name
+      emails: ["E-Mail", email_privat]
+      phones: [Telefon, telefone]
+      address_line_1: "Straße"
+      city: Ort
+      state: Bundesland`);
+});
+
+test.concurrent("a mistake is asked again with its reason, and no other answer is lost", async () => {
+  const cwd = await makeFolder();
+  const url = await makeDatabase(UGLY);
+  const run = startOnTerminal(["init"], { cwd, columns: 100, env: { CRM: url, WRONG: "mysql://x" } });
+  await reply(run, [
+    ["Service", "htps://api.example.com"],
+    ["service.base_url: must be", "https://api.example.com"],
+    ["Environment variable with the API key", "sk-live-123"],
+    ["The file only names the variable", "$CRM_KEY"],
+    ["Warehouse", "WRONG"],
+    ["WRONG is not the address of a Postgres database", "NOWHERE"],
+    ["NOWHERE isn't set here", "CRM"],
+    ["Table or view", "crm.contact_backup"],
+    ["did you mean crm.contacts_backup?", "2"],
+    ["Key column(s), primary key [id]", "ID"],
+    ["Column names are case-sensitive here: the column is id.", ""],
+    ["Time column", "email"],
+    ["a cursor must be a date or a time", "none"],
+    ["Change a field", "email=email"],
+    ["email is not a field: did you mean emails?", "city=town"],
+    ["inputs.contacts_backup.fields", "phones="],
+  ]);
+  await run.shows(
+    "first_name  first_name\r\n  last_name   last_name\r\n  emails      email\r\nChange a field",
+  );
+  run.type("\n");
+  await reply(run, [["Clean values", "no"]]);
+  const { code, screen } = await run.ended;
+  expect(code).toBe(0);
+  expect(screen).toContain("Set CRM_KEY in the environment");
+  const text = await readFile(join(cwd, "config.yaml"), "utf8");
+  expect(text).toContain("base_url: https://api.example.com\n  api_key: ${CRM_KEY}");
+  expect(text).toContain("url: ${CRM}");
+  expect(text).not.toContain("sk-live-123");
+  expect(await inputsIn(cwd)).toBe(`inputs:
+  contacts_backup:
+    table: crm.contacts_backup
+    key: id
+    fields:
+      first_name: first_name
+      last_name: last_name
+      emails: email`);
+});
+
+test.concurrent("an address typed with its password is used, and only a reference to it is written", async () => {
+  const cwd = await makeFolder();
+  const url = await makeDatabase("CREATE TABLE users (id int PRIMARY KEY, email text)");
+  const run = startOnTerminal(["init"], { cwd, columns: 100 });
+  await reply(run, [
+    ["Service", ""],
+    ["Warehouse", url],
+    ["Table or view", ""],
+    ["Key column", ""],
+    ["Time column", ""],
+    ["Change a field", ""],
+    ["Clean values", "n"],
+  ]);
+  const { code, screen } = await run.ended;
+  expect(code).toBe(0);
+  expect(screen).toContain("Set WAREHOUSE_URL in the environment");
+  expect(await readFile(join(cwd, "config.yaml"), "utf8")).toContain("url: ${WAREHOUSE_URL}");
+  expect(await inputsIn(cwd)).toContain("table: public.users");
+});
+
+test.concurrent("init goes on with typed answers where the database can't be reached", async () => {
+  const cwd = await makeFolder();
+  const env = { WAREHOUSE_URL: "postgresql://loader@127.0.0.1:1/crm" };
+  const run = startOnTerminal(["init"], { cwd, columns: 100, env });
+  await reply(run, [
+    ["Service", "https://api.example.com"],
+    ["API key", ""],
+    ["Warehouse", ""],
+    ["nothing listens on that host and port", ""],
+    ["Table or view of people: ", "crm.customers"],
+    ["Key column", "tenant, id"],
+    ["Time column", "updated_at"],
+    ["Change a field", ""],
+    ["No column was recognized", "emails=email, work_email"],
+    ["Enter: done", ""],
+    ["Clean values", "y"],
+  ]);
+  expect((await run.ended).code).toBe(0);
+  expect(await inputsIn(cwd)).toContain("key: [tenant, id]\n    cursor: updated_at\n    normalize: true");
+});
+
+test.concurrent("the end of the input ends init without a file", async () => {
+  const cwd = await makeFolder();
+  const run = startOnTerminal(["init"], { cwd, columns: 100 });
+  await reply(run, [["Service", ""]]);
+  await run.shows("Warehouse");
+  run.type("\u0004");
+  const { code, screen } = await run.ended;
+  expect(code).toBe(2);
+  expect(screen).toContain("nothing was written");
+  expect(await readdir(cwd)).toEqual([]);
+});
+
+test("without a terminal, init takes key, cursor and fields from the table", async () => {
+  const cwd = await makeFolder();
+  process.env["INIT_TEST_URL"] = await makeDatabase(`${UGLY}; CREATE TABLE nothing (a int)`);
+  const flags = ["init", "--warehouse-url-env", "INIT_TEST_URL"];
+  const missing = await runHereJson([...flags, "--table", "crm.contact_backup"], cwd);
+  expect([missing.code, missing.document.error?.code]).toEqual([2, "usage"]);
+  const empty = await runHereJson([...flags, "--table", "nothing", "--key", "a"], cwd);
+  expect(empty.document.error?.message).toContain("No column was recognized");
+  expect(await readdir(cwd)).toEqual([]);
+  const { code } = await runHereJson([...flags, "--table", 'crm."Kunden Stamm"', "--cursor", "none"], cwd);
+  expect(code).toBe(0);
+  expect(await inputsIn(cwd)).toContain(`key: [Mandant, KundenNr]
+    fields:
+      first_name: Vorname`);
+  delete process.env["INIT_TEST_URL"];
+});
+
+const EXISTING = `# Our nightly load.
+service:   { base_url: sandbox }   # for now
+warehouse:
+    url: \${INIT_TEST_URL}      # see the wiki
+
+inputs:
+    # From the shop.
+    customers:
+        table: crm.newsletter
+        key:    email
+        fields: {emails:   email}
+
+# Jobs, by hand.
+jobs:
+    validate_customers: { type: validate_emails, input: customers }   # cheap
+
+    # The end.
+`;
+
+test("--add-input adds an input and its jobs, and leaves every other byte as it is", async () => {
+  const cwd = await makeFolder({ "config.yaml": EXISTING });
+  const file = join(cwd, "config.yaml");
+  process.env["INIT_TEST_URL"] = await makeDatabase(UGLY);
+  const add = ["init", "--table", "crm.contacts_backup", "--add-input"];
+  const { code } = await runHereJson([...add, "contacts"], cwd);
+  expect(code).toBe(0);
+  const text = await readFile(file, "utf8");
+  const added = text.split("\n").filter((line) => !EXISTING.split("\n").includes(line));
+  expect(text.split("\n").filter((line) => !added.includes(line) || line === "")).toEqual(
+    expect.arrayContaining(EXISTING.split("\n")),
+  );
+  expect(text).toContain(`        fields: {emails:   email}
+    contacts:
+        table: crm.contacts_backup
+`);
+  expect(text).toContain(`        key: id   # unique key
+`);
+  expect(text).toContain(`    # The end.
+
+    resolve_contacts:   # finds the PID of each row
+        type: resolve
+        input: contacts
+`);
+  expect((await stat(file)).mode & 0o777).toBe(0o644);
+  const again = await runHereJson([...add, "contacts"], cwd);
+  expect(again.document.error?.problems).toEqual([
+    { path: "inputs.contacts", message: "already exists", hint: "choose another name" },
+  ]);
+  const braces = EXISTING.replace(
+    /inputs:[^]*(?=# Jobs)/u,
+    "inputs: { customers: { table: t, key: id, fields: { emails: e } } }\n",
+  );
+  await writeFile(file, braces);
+  const refused = await runHereJson([...add, "contacts"], cwd);
+  expect([refused.code, refused.document.error?.code]).toEqual([2, "invalid_configuration"]);
+  expect(await readFile(file, "utf8")).toBe(braces);
+  delete process.env["INIT_TEST_URL"];
+});
