@@ -117,7 +117,7 @@ export const adviceByCode = {
   method_not_allowed: { means: "The service doesn't accept this method.", next: "Check `service.base_url`." },
   request_refused: {
     means: "The service rejects the whole request.",
-    next: "Check the mapping and the parameters, and the query of a push. The message has the status and the service's error code, but not its text, which may quote a record.",
+    next: "Check the mapping and the parameters, and the query of a `segment_push`. The message has the status and the service's error code, but not its text, which may quote a record.",
   },
   unexpected_status: {
     means: "The service answered with an undocumented status.",
