@@ -61,6 +61,7 @@ function planFeed(
       concurrency: 1,
       requestsPerSecond: config.service.requestsPerSecond,
     }),
+    needs_confirmation: false,
     waiting_answers: { calls: 0, bytes: 0 },
     remarks: more === "" ? [] : [`more calls, ${more}`],
   };

@@ -15,8 +15,6 @@ import type { RunRef } from "../load/runs/run-ref.ts";
 
 /** Last work of a run. */
 const RECORDING = "recording the end of the run";
-/** Past runs read back: enough for some nights of many shards. */
-const PAST_RUNS = 500;
 
 /** Context of a job's run while it holds the lock; `signal` is also aborted when the lock is lost. */
 export interface JobContext<J extends JobConfig = JobConfig> extends JobServices {
@@ -82,7 +80,7 @@ async function runHeld<J extends JobConfig>(
 ): Promise<JobResult> {
   const { db, config, clock, log, signal } = services;
   const { retryForMs } = config.warehouse;
-  const pastRuns = await lastRuns(db, job.name, PAST_RUNS);
+  const pastRuns = await lastRuns(db, job.name);
   await beginRun(db, run);
   const outage = createOutage({ clock, log, signal, retryForMs, job: job.name });
   const totals = createTotals();

@@ -1,4 +1,5 @@
-import { type LimitedBy, OWN_LIMITS } from "../errors.ts";
+import type { LimitedBy } from "../errors.ts";
+import { isSuccess } from "../load/runs/success.ts";
 import { type RunCounter, runCounters } from "../schemas/ops.ts";
 
 /** End of a job or a run. */
@@ -60,8 +61,6 @@ export function exitCodeOf(report: RunReport, signal: "SIGINT" | "SIGTERM" | nul
   if (has("failed") || has("skipped")) return 1;
   if (has("interrupted")) return signal === "SIGTERM" ? 143 : 130;
   if (has("locked")) return 4;
-  const isLimitedByOthers = report.jobs.some(
-    (job) => job.status === "limited" && job.limited_by !== undefined && !OWN_LIMITS.includes(job.limited_by),
-  );
-  return isLimitedByOthers ? 3 : 0;
+  const isDone = report.jobs.every(({ status, limited_by: limitedBy }) => isSuccess({ status, limitedBy }));
+  return isDone ? 0 : 3;
 }

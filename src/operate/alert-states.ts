@@ -1,13 +1,7 @@
 import type { Config, JobConfig } from "../config/config.ts";
-import {
-  codeOf,
-  FixConfigurationError,
-  messageOf,
-  OWN_LIMITS,
-  StopJobError,
-  StopRunError,
-} from "../errors.ts";
+import { codeOf, FixConfigurationError, messageOf, StopJobError, StopRunError } from "../errors.ts";
 import { adviceFor } from "../advice.ts";
+import { isSuccess } from "../load/runs/success.ts";
 import { triedRecords, unusualRejects } from "../jobs/lookup/reject-ratio.ts";
 import type { JobReport, RunReport } from "../jobs/run.ts";
 import type { StatusReport } from "../jobs/report/status.ts";
@@ -68,11 +62,11 @@ export function stateOfFailure(error: unknown): ReportableState {
 function stateOfJob(alerts: Alerts, report: JobReport): ReportableState | null {
   const subject = `job ${report.job}`;
   const { status, limited_by: limit, error } = report;
-  const isOwnLimit = limit !== undefined && OWN_LIMITS.some((own) => own === limit);
-  if (status === "succeeded" || (status === "limited" && isOwnLimit)) {
+  if (isSuccess({ status, limitedBy: limit })) {
     return { subject, state: "ok", message: `${report.job} succeeded.`, whatToDo: "", isQuietWhenOk: false };
   }
-  if (status === "skipped" || !alerts.on.includes(status)) return null;
+  const reported: readonly string[] = alerts.on;
+  if (!reported.includes(status)) return null;
   const code = error?.code ?? limit ?? status;
   const message = error?.message ?? `${report.job} ended with status ${status}.`;
   return { subject, state: code, message, whatToDo: adviceFor(code).next, isQuietWhenOk: false };
@@ -86,7 +80,8 @@ export function statesOfTime(
   if (alerts === null) return [];
   const isWatched = alerts.staleAfterMs !== null;
   const freshness = jobs
-    .filter(({ enabled }) => enabled && isWatched)
+    // A job that is running now keeps its state.
+    .filter(({ enabled, freshness: state }) => enabled && isWatched && state !== "running")
     .map(({ job, freshness: state, last_success_at: at }) => {
       const since = at === null ? "It has never succeeded" : `It last succeeded at ${at}`;
       return stateOf(

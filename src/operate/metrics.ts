@@ -88,9 +88,15 @@ type MakeGauge = (name: string, help: string, labelNames?: readonly string[]) =>
 
 /** Metrics read from the warehouse at each scrape. */
 function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) => void } {
-  const lastSuccess = gauge("last_success_timestamp_seconds", "End of the last run that succeeded.", ["job"]);
+  const lastSuccess = gauge(
+    "last_success_timestamp_seconds",
+    "End of the last success, runs that ended at your own cap or budget included.",
+    ["job"],
+  );
   const nextSlot = gauge("next_slot_timestamp_seconds", "When the job is due next.", ["job"]);
-  const fresh = gauge("job_fresh", "1 if the job has succeeded since it was last due.", ["job"]);
+  const fresh = gauge("job_fresh", "1 if the job has succeeded since it was last due, or is running.", [
+    "job",
+  ]);
   const held = gauge("job_running", "Processes that are running the job.", ["job"]);
   const due = gauge("records_due", "Input rows still due after the last run.", ["job"]);
   const answered = gauge("input_rows_answered_ratio", "Input rows with an answer / input rows.", ["job"]);
@@ -134,7 +140,7 @@ function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) 
           instant === null ? undefined : gauge.set({ job }, Date.parse(instant) / 1000);
         at(report.last_success_at, lastSuccess);
         at(report.next_slot_at, nextSlot);
-        fresh.set({ job }, report.freshness === "fresh" ? 1 : 0);
+        fresh.set({ job }, ["fresh", "running"].includes(report.freshness) ? 1 : 0);
         held.set({ job }, report.held_by.filter(({ is_expired }) => !is_expired).length);
         spoolBytes.set({ job }, report.waiting_answers.bytes);
         spoolCalls.set({ job }, report.waiting_answers.calls);

@@ -14,7 +14,12 @@ export const freshnessTable: PublishedTable = {
   rootKey: ["table_name"],
   columns: [
     column("table_name", "text", "none", "The table.", true),
-    column("last_success_at", "timestamptz", "none", "End of the last run that succeeded."),
+    column(
+      "last_success_at",
+      "timestamptz",
+      "none",
+      "End of the last success; runs that ended at your own cap or budget are included.",
+    ),
     column("last_changed_at", "timestamptz", "none", "Last change of a row."),
     column("safe_until", "timestamptz", "none", "Every row with an older `_synced_at` is here."),
   ],

@@ -136,7 +136,12 @@ export const tableLoad = state(
   [
     column("table_name", "text", "none", "The table."),
     column("job", "text", "none", "The job."),
-    column("last_success_at", "timestamptz", "none", "End of the last run that succeeded."),
+    column(
+      "last_success_at",
+      "timestamptz",
+      "none",
+      "End of the last success; runs that ended at your own cap or budget are included.",
+    ),
     column("last_changed_at", "timestamptz", "none", "Last change of a row."),
   ],
 );

@@ -39,7 +39,12 @@ const tableFreshness: View = {
   doc: "When each table was last loaded and changed; incremental readers can read up to `safe_until`.",
   columns: [
     column("table_name", "text", "none", "The table."),
-    column("last_success_at", "timestamptz", "none", "End of the last run that succeeded."),
+    column(
+      "last_success_at",
+      "timestamptz",
+      "none",
+      "End of the last success; runs that ended at your own cap or budget are included.",
+    ),
     column("last_changed_at", "timestamptz", "none", "Last change of a row."),
     column("safe_until", "timestamptz", "none", "Every row with an older `_synced_at` is committed."),
   ],

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { planJobs } from "../../src/jobs/report/plan.ts";
 import { exitCodeOf, zeroCounters } from "../../src/jobs/run-report.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
-import { configOf, jobOf, repeats, startWorld, unaccountedRows } from "./world.ts";
+import { configOf, jobOf, repeats, startWorld, threeJobs, unaccountedRows } from "./world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 const resolveOnly = "\n  resolve_customers: { type: resolve, input: customers }";
@@ -169,6 +169,7 @@ describe("a plan", () => {
           basis: "no history: assumes that every record matches",
         },
         estimated_seconds: 1,
+        needs_confirmation: false,
         waiting_answers: { calls: 0, bytes: 0 },
         remarks: [],
       },
@@ -196,6 +197,36 @@ describe("a plan", () => {
     expect((await planJobs(services, ["enrich_customers"])).jobs).toMatchObject([
       { records_waiting: 100, calls: 0, estimated_billable: { expected: 0, basis: "nothing to send" } },
     ]);
+  });
+
+  test("says that the run will ask, and why", async () => {
+    const world = await startWorld({
+      rows: 100,
+      config: configOf(enrichOnly, "confirm_above: { records: 50, ratio: 0.2 }"),
+    });
+    await world.run();
+    await world.rows("UPDATE crm.customers SET city = 'Elsewhere'");
+    const [plan] = (await planJobs(await world.services(), [])).jobs;
+    expect(plan).toMatchObject({
+      needs_confirmation: true,
+      remarks: [
+        expect.stringMatching(
+          /^the run asks first, or needs --yes: more is due than confirm_above allows: 100 rows, /,
+        ),
+      ],
+    });
+    expect((await world.run()).jobs[0]?.error?.code).toBe("confirmation");
+  });
+
+  test("after a trial says that the full run won't ask, which it doesn't", async () => {
+    const world = await startWorld({
+      rows: 300,
+      config: configOf(threeJobs, "confirm_above: { records: 50, ratio: 0.2 }"),
+    });
+    await world.run({ maxRecords: 20 });
+    const { jobs } = await planJobs(await world.services(), []);
+    expect(jobs.map((job) => job.needs_confirmation)).toEqual([false, false, false]);
+    expect((await world.run()).status).toBe("succeeded");
   });
 
   test("expects the match rate seen so far", async () => {

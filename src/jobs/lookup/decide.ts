@@ -1,6 +1,6 @@
 import type { FormerJob } from "../../load/due/former-jobs.ts";
 import { type BillableEstimate, billableText, countText } from "./estimate.ts";
-import { type Shard, shardText } from "../shard.ts";
+import { type Shard, shardText, wholeInput } from "../shard.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
 
@@ -9,7 +9,7 @@ export interface SendCase {
   readonly counts: LookupCounts;
   readonly billable: BillableEstimate;
   /** See {@link lastSendingRun}. */
-  readonly lastRun: Pick<PastRun, "status" | "recordsDue"> | null;
+  readonly lastRun: Pick<PastRun, "status" | "recordsDue" | "counters"> | null;
   /** `records` is the shard's part. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
   readonly resend: boolean;
@@ -26,13 +26,25 @@ export type SendDecision =
   /** The user has to decide about rows bought with other parameters. */
   | { readonly kind: "stop"; readonly message: string };
 
-/** Newest run of the same shard that sent records or succeeded; null if there is none. @param pastRuns newest first */
-export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): PastRun | null {
-  const own = shardText(shard);
-  const found = pastRuns.find(
-    (run) => run.shard === own && (run.status === "succeeded" || run.counters.records_sent > 0),
-  );
-  return found ?? null;
+/**
+ * Newest run of the same shard that sent records or succeeded; without one, the shard's part of such a run of the whole input;
+ * null if there is none. @param pastRuns newest first
+ */
+export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): SendCase["lastRun"] {
+  const newestOf = (text: string) =>
+    pastRuns.find(
+      (run) => run.shard === text && (run.status === "succeeded" || run.counters.records_sent > 0),
+    );
+  const own = newestOf(shardText(shard));
+  const whole = newestOf(shardText(wholeInput));
+  if (own !== undefined || whole === undefined) return own ?? null;
+  const { status, recordsDue, counters } = whole;
+  const waiting = counters.records_waiting / shard.count;
+  return {
+    status,
+    recordsDue: recordsDue / shard.count,
+    counters: { ...counters, records_waiting: waiting },
+  };
 }
 
 /** Decides whether to send due records or to ask the user first. */
@@ -82,5 +94,10 @@ function isUnusual({ counts, lastRun, confirmAbove }: SendCase): boolean {
   if (counts.due <= confirmAbove.records || counts.due / counts.read <= confirmAbove.ratio) return false;
   // Without an earlier run of this shard, existing answers show that it isn't the first run.
   if (lastRun === null) return counts.answeredBefore > 0;
-  return lastRun.status === "succeeded" || counts.due > lastRun.recordsDue + confirmAbove.records;
+  return counts.due > backlogOf(lastRun) + confirmAbove.records;
+}
+
+/** Rows that the last run left: due ones if it didn't succeed, and those that waited, such as behind a capped job. */
+function backlogOf({ status, recordsDue, counters }: NonNullable<SendCase["lastRun"]>): number {
+  return counters.records_waiting + (status === "succeeded" ? 0 : recordsDue);
 }

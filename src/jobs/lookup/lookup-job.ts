@@ -1,4 +1,3 @@
-import { type FormerJob, readFormerJob } from "../../load/due/former-jobs.ts";
 import { selectLookup, type LookupSelection } from "../../load/due/lookup-selection.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
 import { noOutcomes, type Outcomes } from "../../load/due/outcomes.ts";
@@ -6,7 +5,7 @@ import { readCommitted, recordFound } from "../../load/runs/runs.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { agree } from "../agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
-import { decideSending, lastSendingRun } from "./decide.ts";
+import { readDecision } from "./read-decision.ts";
 import { countText } from "./estimate.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import type { JobContext, Worked } from "../job.ts";
@@ -145,15 +144,8 @@ async function send(task: Task, selected: Selected): Promise<void> {
   );
   progress.note(job.name, forecastText(job, counts, forecast, cap));
   reportCursor(task, selection.cursorAhead);
-  const decision = decideSending({
-    counts,
-    billable: forecast.billable,
-    lastRun: lastSendingRun(pastRuns, request.shard),
-    confirmAbove: config.confirmAbove,
-    resend: request.resend,
-    formerJob: await formerJobOf(task),
-    acceptParameters: request.acceptParameters,
-  });
+  const { billable } = forecast;
+  const decision = await readDecision(task, job, { ...request, counts, billable, pastRuns });
   await agree(task, job.name, request, decision);
   if (counts.toSend === 0 || signal.aborted) return;
   const bound = bindLookup(job);
@@ -173,16 +165,6 @@ function reportCursor({ log, progress, job }: Task, rows: number): void {
     job.name,
     `${job.name}: ${countText(rows, "row")} of ${job.input.name} ${rows === 1 ? "has" : "have"} a cursor after the ` +
       "database's clock; each run compares them.",
-  );
-}
-
-/** Returns an unconfigured job whose name this job may have had. */
-function formerJobOf({ db, config, job }: Task): Promise<FormerJob | null> {
-  const { type, input } = job;
-  return readFormerJob(
-    db,
-    { source: input.name, type },
-    config.jobs.map(({ name }) => name),
   );
 }
 

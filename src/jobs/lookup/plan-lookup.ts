@@ -1,3 +1,5 @@
+import { lastRuns } from "../../load/runs/job-status.ts";
+import { readDecision } from "./read-decision.ts";
 import { previewLookup } from "../../load/due/lookup-selection.ts";
 import { type FirstRequest, firstRequests } from "../../extract/first-requests.ts";
 import type { PlanContext, Planned, ShownRequest } from "../report/job-plan.ts";
@@ -26,13 +28,18 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
   const requests = await firstRequests({ endpoint, parameters, items, clock }, show);
   const answering = spec.pidFrom === null ? undefined : earlier.get(spec.pidFrom);
   // A capped job answers no more than it sends.
-  const waiting = answering
-    ? Math.min(
-        counts.strata.waiting,
-        answering.records_remaining > 0 ? answering.records_to_send : Number.POSITIVE_INFINITY,
-      )
-    : 0;
+  const answered = answering?.records_remaining === 0 ? counts.waiting : (answering?.records_to_send ?? 0);
+  const waitingRows = Math.min(counts.waiting, answered);
+  const waiting = Math.min(counts.strata.waiting, answered);
   const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });
+  const decision = await readDecision(context, job, {
+    counts: { ...counts, due: counts.due + waitingRows, toSend: forecast.records },
+    billable: forecast.billable,
+    pastRuns: await lastRuns(db, job.name),
+    shard,
+    resend,
+    acceptParameters: null,
+  });
   const isCut = cap !== null && (counts.remaining > 0 || counts.toSend + waiting > cap.records);
   const plan = {
     job: job.name,
@@ -53,8 +60,12 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
     calls: forecast.calls,
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,
+    needs_confirmation: decision.kind === "ask",
     waiting_answers: context.waitingAnswers,
-    remarks: remarksOn(counts, { pidFrom: spec.pidFrom, isAnsweredFirst: answering !== undefined }),
+    remarks: [
+      ...(decision.kind === "ask" ? [`the run asks first, or needs --yes: ${decision.reason}`] : []),
+      ...remarksOn(counts, { pidFrom: spec.pidFrom, isAnsweredFirst: answering !== undefined }),
+    ],
     ...(show === 0 ? {} : { requests: requests.map(shownRequest) }),
   };
   return { plan, sending: forecast.records };

@@ -1,7 +1,7 @@
-import { OWN_LIMITS } from "../../errors.ts";
 import { adviceFor } from "../../advice.ts";
 import type { BudgetOutlook } from "./budget-outlook.ts";
 import type { Freshness } from "./freshness.ts";
+import { isSuccess } from "../../load/runs/success.ts";
 
 /** Problem that needs the user's attention. */
 export interface AttentionReport {
@@ -68,7 +68,7 @@ function jobAttention(report: JobFare): readonly AttentionReport[] {
   );
   if (run?.status === "failed" || run?.status === "skipped") {
     found.push(note(job, run.status, run.error ?? "The job did not succeed."));
-  } else if (run?.status === "limited" && !OWN_LIMITS.some((limit) => limit === run.limited_by)) {
+  } else if (run?.status === "limited" && !isSuccess({ status: run.status, limitedBy: run.limited_by })) {
     const code = run.limited_by ?? "limited";
     found.push(note(job, code, run.error ?? `The job stopped at ${code}.`));
   }

@@ -1,8 +1,8 @@
 import type { Config, JobConfig } from "../../config/config.ts";
-import { OWN_LIMITS } from "../../errors.ts";
 import { nextSlot, type Schedule } from "../../schedule/slots.ts";
 import { scheduledJobs } from "../scheduled-jobs.ts";
 import type { JobStatus } from "../../load/runs/job-status.ts";
+import { isSuccess } from "../../load/runs/success.ts";
 
 /** Freshness of a job. */
 export type Freshness = "fresh" | "running" | "stale" | "never" | "off";
@@ -29,29 +29,12 @@ export function freshnessOf(
   const { schedule, staleAfterMs, nowMs } = given;
   if (!job.enabled) return "off";
   if (status.holders.some(({ isExpired }) => !isExpired)) return "running";
-  const goodMs = lastGoodMs(status);
-  if (goodMs === null) return "never";
-  if (staleAfterMs !== null && nowMs - goodMs > staleAfterMs) return "stale";
+  if (status.lastSuccessAt === null) return "never";
+  const succeededMs = Date.parse(status.lastSuccessAt);
+  if (staleAfterMs !== null && nowMs - succeededMs > staleAfterMs) return "stale";
   if (schedule) {
-    const next = nextSlot(schedule, goodMs);
+    const next = nextSlot(schedule, succeededMs);
     return next !== null && next.atMs + GRACE_MS < nowMs ? "stale" : "fresh";
   }
-  return status.lastRun !== null && isGood(status.lastRun) ? "fresh" : "stale";
-}
-
-/** End of the last run that did everything allowed by the user's limits; null for none. */
-function lastGoodMs({ lastSuccessAt, lastRun }: JobStatus): number | null {
-  const ends = [lastSuccessAt, lastRun && isGood(lastRun) ? lastRun.finishedAt : null];
-  const known = ends.flatMap((at) => (at === null ? [] : [Date.parse(at)]));
-  return known.length === 0 ? null : Math.max(...known);
-}
-
-function isGood({
-  status,
-  limitedBy,
-}: {
-  readonly status: string;
-  readonly limitedBy: string | null;
-}): boolean {
-  return status === "succeeded" || (status === "limited" && OWN_LIMITS.some((limit) => limit === limitedBy));
+  return status.lastPass.every(isSuccess) ? "fresh" : "stale";
 }

@@ -35,6 +35,8 @@ export interface JobPlan {
   readonly estimated_seconds: number;
   /** Received answers in this data_dir. A run loads them first instead of sending their records, which count as due here. */
   readonly waiting_answers: WaitingAnswers;
+  /** True if the run asks first, or needs `--yes`; `remarks` has the reason. */
+  readonly needs_confirmation: boolean;
   /** Remarks on the numbers; empty for lookups. */
   readonly remarks: readonly string[];
   /** First requests of a lookup, with `--show`. */

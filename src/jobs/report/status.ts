@@ -67,7 +67,7 @@ export interface JobStatusReport {
   /** Next slot in its own schedule, or in that of the job it runs with. */
   readonly next_slot_at: string | null;
   /**
-   * `fresh`: succeeded since it was last due (without a schedule: in the last run), or stopped at the user's own cap;
+   * `fresh`: succeeded since it was last due (without a schedule: in the last run), also at the user's own cap or budget;
    * `running`; `stale`; `never` succeeded; `off`: disabled.
    */
   readonly freshness: Freshness;
@@ -75,6 +75,7 @@ export interface JobStatusReport {
   readonly last_run: PastRunReport | null;
   /** Newest run of each shard, for the shard count of `last_run`; only `last_run` without shards. */
   readonly last_pass: readonly PastRunReport[];
+  /** A run that ended at the user's own cap or budget is a success. */
   readonly last_success_at: string | null;
   /** Null before the first completed run. */
   readonly coverage: {

@@ -4,6 +4,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { type LockHolder, readHolders } from "./job-lock.ts";
 import type { Coverage } from "./runs.ts";
+import { IS_SUCCESS } from "./success.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 
 /** Last run of a job, for `confirm_above` and `status`. */
@@ -27,7 +28,7 @@ export interface JobStatus {
   readonly lastRun: PastRun | null;
   /** Newest run of each shard, for the shard count of the newest run; empty before the first run. */
   readonly lastPass: readonly PastRun[];
-  /** Last success; with shards, the oldest of theirs. */
+  /** End of the last success ({@link isSuccess}); with shards, the oldest of theirs. */
   readonly lastSuccessAt: string | null;
   /** Sum over `shardsCounted` of `shards`, which differ until every shard has finished once. */
   readonly coverage:
@@ -87,8 +88,11 @@ function pastRunOf(row: RunRow): PastRun {
   };
 }
 
+/** Past runs to read, enough for some nights of many shards. */
+const PAST_RUNS = 500;
+
 /** Last runs of a job, newest first. */
-export function lastRuns(db: Db, job: string, limit: number): Promise<readonly PastRun[]> {
+export function lastRuns(db: Db, job: string, limit = PAST_RUNS): Promise<readonly PastRun[]> {
   return db.transaction((session) => readLastRuns(session, db.names, job, limit));
 }
 
@@ -118,7 +122,7 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
     SELECT max(at) AS at FROM (
       SELECT min(at) AS at FROM (
         SELECT ${SHARD_COUNT} AS shards, max(finished_at) AS at FROM ${syncRun}
-        WHERE job = ${job} AND status = 'succeeded' GROUP BY shard) AS s
+        WHERE job = ${job} AND ${IS_SUCCESS} GROUP BY shard) AS s
       GROUP BY shards HAVING count(*) = shards) AS whole`);
     const coverage = await readCoverage(session, names, job);
     const rejects = await session.rows<{ code: string; count: number }>(sql`

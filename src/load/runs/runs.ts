@@ -7,6 +7,7 @@ import type { Session } from "../db/session.ts";
 import type { RunRef } from "./run-ref.ts";
 import type { CounterDelta } from "../ledger/counters.ts";
 import { type PassCheckpoint, writeCheckpoint } from "../due/pass-checkpoint.ts";
+import { IS_SUCCESS, isSuccess } from "./success.ts";
 
 /** End of a job. */
 export interface RunEnd {
@@ -97,22 +98,22 @@ async function writeEnd(
   session: Session,
   names: SchemaNames,
   run: RunRef,
-  ended: {
+  given: {
     readonly end: RunEnd;
     readonly coverage: Coverage | null;
     readonly checkpoint: PassCheckpoint | null;
   },
 ): Promise<void> {
-  const { end, coverage, checkpoint } = ended;
+  const { end, coverage, checkpoint } = given;
   const counters = counterNames.map((name) => sql`${sql.id(name)} = ${end.counters[name]}`);
-  await session.change(sql`
+  const [ended] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "sync_run")} SET status = ${end.status}, limited_by = ${end.limitedBy},
       error = ${end.error}, finished_at = clock_timestamp(), _synced_at = clock_timestamp(),
       ${sql.join(counters)}
-    WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
+    WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard} RETURNING finished_at::text AS at`);
   if (coverage) await writeCoverage(session, names, run, coverage);
-  if (end.status !== "succeeded" || end.counters.records_remaining > 0) return;
-  const wholeAt = run.shard === "0/1" ? session.now : await wholePassAt(session, names, run);
+  if (!isSuccess(end)) return;
+  const wholeAt = run.shard === "0/1" ? (ended?.at ?? null) : await wholePassAt(session, names, run);
   if (wholeAt !== null) {
     await session.change(sql`
       INSERT INTO ${tableId(names, "table_load")} AS t
@@ -122,8 +123,9 @@ async function writeEnd(
       ON CONFLICT (table_name, job) DO UPDATE SET
         last_success_at = greatest(t.last_success_at, excluded.last_success_at), _synced_at = now(), _run_id = excluded._run_id`);
   }
-  // The cursor may have passed a waiting row, which must be read again.
-  if (checkpoint && coverage && end.counters.records_waiting === 0) {
+  // The cursor may have passed a row that waits or remains, which must be read again.
+  const { records_waiting: waiting, records_remaining: remaining } = end.counters;
+  if (checkpoint && coverage && end.status === "succeeded" && waiting + remaining === 0) {
     await writeCheckpoint(
       session,
       names,
@@ -133,14 +135,14 @@ async function writeEnd(
   }
 }
 
-/** Oldest complete pass among all shards of this count; null until each shard has one. */
+/** Oldest of the last successes of all shards of this count; null until each shard has one. */
 async function wholePassAt(session: Session, names: SchemaNames, run: RunRef): Promise<string | null> {
   // Serializes shards that end at the same time, which would not see each other.
   await session.rows(sql`SELECT FROM ${tableId(names, "job_parameters")} WHERE job = ${run.job} FOR UPDATE`);
   const [pass] = await session.rows<{ at: string }>(sql`
     SELECT min(at)::text AS at FROM (
       SELECT shard, max(finished_at) AS at FROM ${tableId(names, "sync_run")}
-      WHERE job = ${run.job} AND status = 'succeeded' AND records_remaining = 0
+      WHERE job = ${run.job} AND ${IS_SUCCESS}
         AND split_part(shard, '/', 2) = split_part(${run.shard}, '/', 2)
       GROUP BY shard) AS s
     HAVING count(*) = split_part(${run.shard}, '/', 2)::bigint`);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { decideSending, lastSendingRun, type SendCase } from "../../../src/jobs/lookup/decide.ts";
+import { zeroCounters } from "../../../src/jobs/run-report.ts";
 import { wholeInput } from "../../../src/jobs/shard.ts";
 import { countsOf, pastRun } from "../support.ts";
 
@@ -47,6 +48,28 @@ describe("what is due is sent without a question", () => {
   });
 });
 
+/** Counters of a trial that left rows waiting. */
+const behind = (waiting: number) => ({ ...zeroCounters, records_sent: 1000, records_waiting: waiting });
+
+describe("the backlog of a trial is sent without a question", () => {
+  const counts = countsOf({ read: 100_000, due: 90_000, toSend: 90_000, answeredBefore: 1000 });
+
+  test("by a job that waited behind a capped one", () => {
+    expect(decide({ counts, lastRun: pastRun({ counters: behind(90_000) }) })).toBe("send");
+    expect(decide({ counts, lastRun: pastRun({ counters: behind(80_000) }) })).toBe("send");
+    expect(decide({ counts, lastRun: pastRun({ counters: behind(79_999) }) })).toBe("ask");
+    const capped = pastRun({ status: "limited", recordsDue: 5000, counters: behind(75_000) });
+    expect(decide({ counts, lastRun: capped })).toBe("send");
+  });
+
+  test("by each shard of a later run", () => {
+    const whole = pastRun({ status: "limited", recordsDue: 40_000, counters: behind(320_000) });
+    const lastRun = lastSendingRun([whole], { index: 3, count: 4 });
+    expect(lastRun).toMatchObject({ recordsDue: 10_000, counters: { records_waiting: 80_000 } });
+    expect(decide({ counts, lastRun })).toBe("send");
+  });
+});
+
 describe("the user is asked", () => {
   test("after a run that succeeded, when more is due than both bounds", () => {
     expect(decide({})).toBe("ask");
@@ -68,7 +91,7 @@ describe("the last run that sent", () => {
     const newer = pastRun({ shard: "1/2", status: "failed", sent: 1 });
     expect(lastSendingRun([other, newer, older], half)).toBe(newer);
     expect(lastSendingRun([other], half)).toBe(null);
-    expect(lastSendingRun([pastRun({ sent: 1 })], half)).toBe(null);
+    expect(lastSendingRun([pastRun({ shard: "0/4", sent: 1 })], half)).toBe(null);
   });
   test("is no run that waited for an answer or failed before it sent", () => {
     const waiting = pastRun({ status: "limited", limitedBy: "confirmation" });
