@@ -12,6 +12,8 @@ export interface OpenedWarehouse {
   readonly db: Db;
   /** Lines for the user about connecting psql and BI tools; empty for the user's own Postgres. */
   readonly howToConnect: readonly string[];
+  /** Lets people and BI tools read an embedded database with schemas created since the start. */
+  readonly grantReading: () => Promise<void>;
 }
 
 /** Opens the configured warehouse, starts the embedded database if necessary, and checks that it is reachable. */
@@ -22,7 +24,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
     const db = openWarehouse(await targetOf(config));
     scope.defer("warehouse", () => db.close());
     await isMigrated(db);
-    return { db, howToConnect: [] };
+    return { db, howToConnect: [], grantReading: async () => {} };
   }
   context.notify("Starting the embedded database …");
   const server = await openEmbedded({
@@ -41,7 +43,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   });
   scope.defer("warehouse", () => db.close());
   await isMigrated(db);
-  return { db, howToConnect: server.howToConnect };
+  return { db, howToConnect: server.howToConnect, grantReading: () => server.grantReading() };
 }
 
 /** Opens the warehouse for a command that reads stored data; throws if there are no tables. Creates nothing. */

@@ -1,8 +1,12 @@
-import { spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify, stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
+import { runSql } from "../support/run-sql.ts";
+import { startOnTerminal } from "./support/on-terminal.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 
@@ -19,34 +23,60 @@ interface Report {
     readonly rows_written: number;
     readonly records_read: number;
     readonly records_sent: number;
-    readonly records_matched: number;
     readonly requests: number;
   }[];
 }
 
-function start(dataDir: string): { readonly report: Report; readonly seconds: number } {
-  const startedAt = performance.now();
-  const { status, stdout, stderr } = spawnSync("npm", ["start", "--silent", "--", "--json"], {
+/** Runs `npm start` on a terminal, as a new user does, and queries the database that it keeps up; returns the summary. */
+async function startOnce(dataDir: string): Promise<string> {
+  const run = startOnTerminal([], {
     cwd: root,
-    encoding: "utf8",
-    env: { ...process.env, PERSON_ETL_DATA_DIR: dataDir },
-    maxBuffer: 64 * 1024 * 1024,
+    columns: 80,
+    program: ["npm", "start"],
+    env: { PERSON_ETL_DATA_DIR: dataDir },
   });
-  if (status !== 0) throw new Error(`npm start ended with ${status}:\n${stderr}`);
-  return { report: JSON.parse(stdout) as Report, seconds: (performance.now() - startedAt) / 1000 };
+  await run.shows("Keep the database running to query it? [y/N]");
+  run.type("y\n");
+  await run.shows("-- Where people work now");
+  const password = (await readFile(join(dataDir, "postgres", "reader-password"), "utf8")).trim();
+  const port = /-p (\d+) -U reader/u.exec(run.screen())?.[1];
+  const [rows] = await runSql(
+    `postgresql://reader:${password}@127.0.0.1:${port}/warehouse`,
+    "SELECT count(*)::int AS people FROM person_data.person",
+  );
+  expect(rows?.["people"]).toBeGreaterThanOrEqual(10_000);
+  run.type("\u0003");
+  const { code, screen } = await run.ended;
+  // npm's own code after Ctrl-C.
+  expect(code).toBe(130);
+  const plain = stripVTControlCharacters(screen).replaceAll("\r", "");
+  return plain.slice(plain.lastIndexOf("\nRun ") + 1, plain.indexOf("\nKeep the database"));
 }
 
-test("npm start enriches at least 10,000 people the first time and sends nothing the second time", () => {
+/** Replaces what differs between runs: the ID, the time, and the days since `start_date`. */
+function timeless(summary: string): string {
+  return summary
+    .replace(/^Run \S+/u, "Run ID")
+    .replace(/Done in [\d.]+ (?:s|min \d+ s):/u, "Done in TIME:")
+    .replace(/(endpoint_usage +)[\d,]+/u, "$1DAYS");
+}
+
+test("npm start prints the summary of the README, keeps its database up, and sends nothing the second time", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "person-etl-start-"));
   try {
-    const first = start(dataDir);
-    const enriched = first.report.jobs.find((job) => job.job === "enrich_customers");
-    expect(first.report.status).toBe("succeeded");
-    expect(enriched?.records_matched).toBeGreaterThanOrEqual(10_000);
-    expect(first.seconds).toBeLessThan(180);
-    const second = start(dataDir);
-    expect(second.report.status).toBe("succeeded");
-    const { jobs } = second.report;
+    const summary = await startOnce(dataDir);
+    const readme = await readFile(join(root, "README.md"), "utf8");
+    const [, shown = ""] = /\n```\n(Run [\s\S]*?)\n```\n/u.exec(readme) ?? [];
+    expect(timeless(summary)).toBe(timeless(shown));
+    expect(summary.split("\n").length).toBeLessThanOrEqual(40);
+    const { stdout } = await promisify(execFile)("npm", ["start", "--silent", "--", "--json"], {
+      cwd: root,
+      env: { ...process.env, PERSON_ETL_DATA_DIR: dataDir },
+      maxBuffer: 64 * 1024 * 1024,
+    });
+    const second = JSON.parse(stdout) as Report;
+    expect(second.status).toBe("succeeded");
+    const { jobs } = second;
     expect(jobs.filter((job) => job.status !== "succeeded" || job.records_sent > 0)).toEqual([]);
     const lookups = jobs.filter((job) => LOOKUPS.has(job.type));
     expect(lookups.length).toBeGreaterThanOrEqual(3);

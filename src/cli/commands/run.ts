@@ -169,7 +169,7 @@ const OFFER_SECONDS = 60;
 /** After a trial run on a terminal, offers to keep the embedded database running. */
 async function offerDatabase(
   context: Context,
-  { db, howToConnect }: OpenedWarehouse,
+  { db, howToConnect, grantReading }: OpenedWarehouse,
   config: Config,
   outcome: Outcome,
 ): Promise<Outcome> {
@@ -187,6 +187,7 @@ async function offerDatabase(
     throw error;
   });
   if (isYes(answer)) {
+    await grantReading();
     await context.announce({}, renderConnection(config, { description: db.description, howToConnect }));
     await context.untilStopped();
   }

@@ -24,6 +24,8 @@ export interface EmbeddedServer {
   readonly port: number;
   /** Lines for the user: addresses for psql and BI tools, and the data folder. */
   readonly howToConnect: readonly string[];
+  /** Lets people and BI tools read schemas created since the start; done at the end anyway. */
+  grantReading(): Promise<void>;
   /** Releases this process's hold; stops the server if no other process holds it. Close other sessions first. */
   close(): Promise<void>;
 }
@@ -123,6 +125,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     superuserUrl: urlOf(SUPERUSER),
     port,
     howToConnect: describeConnection(server, port),
+    grantReading: () => grantReading(port, server.password, readableSchemas),
     close: () => (closed ??= release()),
   };
   if (signal?.aborted) {

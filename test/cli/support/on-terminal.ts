@@ -9,6 +9,8 @@ export interface TerminalRun {
   /** Waits until the text is on the screen. */
   shows(text: string): Promise<void>;
   type(text: string): void;
+  /** Output so far. */
+  screen(): string;
   /** Complete output, with control characters, and the exit code. */
   readonly ended: Promise<{ readonly code: number | null; readonly screen: string }>;
 }
@@ -16,9 +18,14 @@ export interface TerminalRun {
 /** Runs the real program on a pseudo-terminal with `columns`, created by `script` (util-linux). */
 export function startOnTerminal(
   args: readonly string[],
-  options: CliOptions & { readonly columns: number },
+  options: CliOptions & {
+    readonly columns: number;
+    /** Program that starts ours; by default its launcher. */
+    readonly program?: readonly string[];
+  },
 ): TerminalRun {
-  const command = `stty cols ${options.columns} rows 50; exec ${[launcher, ...args].map(quote).join(" ")}`;
+  const words = [...(options.program ?? [launcher]), ...args];
+  const command = `stty cols ${options.columns} rows 50; exec ${words.map(quote).join(" ")}`;
   const child = spawn("script", ["--quiet", "--return", "--command", command, "/dev/null"], {
     cwd: options.cwd,
     env: {
@@ -52,6 +59,7 @@ export function startOnTerminal(
     type(text) {
       child.stdin.write(text);
     },
+    screen: () => screen,
     ended: closed.then(() => ({ code: child.exitCode, screen })),
   };
 }
