@@ -6,6 +6,7 @@ import type { Environment } from "../../config/references.ts";
 import type { ConfigAnswers } from "../../config/template.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
 import type { Browser, Table } from "../../load/inputs/browse.ts";
+import { type InputProfile, profileOf } from "../../load/inputs/profile-input.ts";
 
 /** A database whose tables can be listed. */
 export interface OpenedSource {
@@ -58,6 +59,21 @@ async function findProblemsOfInput(
   } catch {
     // A database that went away in the meantime must not cost the answers; `check` comes next.
     return [];
+  }
+}
+
+/** Profiles a sample of a draft's input; null if it can't be read. */
+export async function profileDraft({ source, answers }: Draft): Promise<InputProfile | null> {
+  const table = source && tableOf(source, answers.table);
+  if (!source || !table) return null;
+  const { input: name, key, fields } = answers;
+  const relation = { table: [table.schema, table.name] };
+  const reading = { connection: null, where: null, orderBy: null, cursor: null, normalize: false };
+  try {
+    return profileOf(await source.browser.sampleInput({ ...reading, name, relation, key, fields }), false);
+  } catch {
+    // A view can be slow or fail; `check` comes next.
+    return null;
   }
 }
 

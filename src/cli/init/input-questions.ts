@@ -3,8 +3,8 @@ import type { ConfigAnswers } from "../../config/template.ts";
 import { listFields, scalarFields } from "../../config/schema/inputs.ts";
 import { parseTableName } from "../../config/schema/values.ts";
 import type { Table } from "../../load/inputs/browse.ts";
-import { count } from "../figures.ts";
-import { type Draft, tableOf, tableText } from "./draft.ts";
+import { count, counted } from "../figures.ts";
+import { type Draft, profileDraft, tableOf, tableText } from "./draft.ts";
 import { type InitFlags, listOf, mappingOf, readMapping } from "./flags.ts";
 import { findPeople, summarize } from "./people-tables.ts";
 import { type Fields, proposeFields, type Skipped } from "./propose-fields.ts";
@@ -62,7 +62,10 @@ export function tableQuestion(name: string | undefined): Question {
 }
 
 function listTables(draft: Draft): string {
-  const { source } = draft;
+  const { source, answers } = draft;
+  if (source === null && answers.baseUrl === "sandbox" && answers.connection === null) {
+    return "\nAgainst the sandbox, the first run creates a missing table with sample rows.\n";
+  }
   if (source === null) return "";
   const people = peopleOf(draft);
   const total = `${source.name}: ${count(source.tables.length)} ${source.tables.length === 1 ? "table" : "tables and views"}`;
@@ -158,12 +161,25 @@ export const keyColumnsQuestion: Question = {
   proposal: ({ answers }) => answers.key.join(", "),
   given: (flags) => flags.key,
   owns: ({ path }, { answers }) => path.startsWith(`inputs.${answers.input}.key`),
-  read: (reply, draft) =>
-    listOf(reply).length === 0
-      ? {
-          refused: "Every row needs a key: one or more columns that are unique together. The flag is --key.",
-        }
-      : { draft: withAnswers(draft, { key: listOf(reply) }) },
+  async read(reply, before) {
+    const key = listOf(reply);
+    if (key.length === 0) {
+      return {
+        refused: "Every row needs a key: one or more columns that are unique together. The flag is --key.",
+      };
+    }
+    const draft = withAnswers(before, { key });
+    const table = chosenTable(draft);
+    const isIndexed = table?.uniqueKeys.some(({ columns }) =>
+      columns.every((column) => key.includes(column)),
+    );
+    const keys = isIndexed === true ? null : (await profileDraft(draft))?.keys;
+    if (!keys || keys.duplicates === 0) return { draft };
+    return {
+      refused: `${count(keys.duplicates)} of ${counted(keys.rows, "row")} repeat the key of another row and would be rejected.`,
+      otherwise: { draft, text: "Enter: keep it" },
+    };
+  },
 };
 
 /** Asks for the cursor. */

@@ -5,7 +5,8 @@ import { explainFailure, type NamedDatabase } from "../db/explain-failure.ts";
 import { inTransaction, openPool } from "../db/session.ts";
 import { checkInput, READING } from "./input.ts";
 import type { InputColumn, InputSource } from "./input-source.ts";
-import { type NormalizationSample, sampleNormalization } from "./sample-normalization.ts";
+import type { InputSample } from "./input-sample.ts";
+import { sampleInput } from "./sample-postgres.ts";
 
 /** A column of a table. */
 export interface TableColumn extends InputColumn {
@@ -37,10 +38,13 @@ export interface Browser {
   listTables(ownSchemas: readonly string[]): Promise<readonly Table[]>;
   /** Returns the problems of an input; reads no rows. */
   checkInput(input: InputSource): Promise<readonly Problem[]>;
-  /** Counts what `normalize: true` would do to the first rows of an input. */
-  sampleNormalization(input: InputSource): Promise<NormalizationSample>;
+  /** Counts the keys of an input and reads a sample of its rows. */
+  sampleInput(input: InputSource): Promise<InputSample>;
   close(): Promise<void>;
 }
+
+/** Milliseconds for each statement over a whole table: someone waits. */
+const SAMPLE_LIMIT_MS = 5_000;
 
 /** Opens a database to browse; connects on first use. */
 export function openBrowser(target: PostgresTarget, place: NamedDatabase): Browser {
@@ -56,8 +60,7 @@ export function openBrowser(target: PostgresTarget, place: NamedDatabase): Brows
     listTables: (ownSchemas) =>
       explained(() => inTransaction(pool, (session) => session.rows(tablesExcept(ownSchemas)), READING)),
     checkInput: (input) => explained(() => checkInput(pool, input)),
-    sampleNormalization: (input) =>
-      explained(() => inTransaction(pool, (session) => sampleNormalization(session, input), READING)),
+    sampleInput: (input) => explained(() => sampleInput(pool, input, SAMPLE_LIMIT_MS)),
     close: () => pool.end(),
   };
 }

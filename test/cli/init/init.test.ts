@@ -56,7 +56,7 @@ test.concurrent("init proposes table, composite key, cursor and fields, and Ente
     ["Key column", ""],
     ["Time column", ""],
     ["Change a field", ""],
-    ["Clean values", ""],
+    ["Trim values", ""],
   ]);
   const { code, screen } = await run.ended;
   expect(code).toBe(0);
@@ -71,7 +71,9 @@ test.concurrent("init proposes table, composite key, cursor and fields, and Ente
   extras: jsonb, would be sent as JSON text
   tags: integer[], a list
 `);
-  expect(screen).toContain("In the first 2 rows, that leaves out 2 placeholders and malformed values");
+  expect(screen).toContain(
+    "`normalize: true` leaves out 2 of 7 sampled values and saves sending 1 of 2 addresses",
+  );
   expect(await inputsIn(cwd)).toBe(`inputs:
   kunden_stamm:
     table: 'crm."Kunden Stamm"'
@@ -114,7 +116,7 @@ test.concurrent("a mistake is asked again with its reason, and no other answer i
     "first_name  first_name\r\n  last_name   last_name\r\n  emails      email\r\nChange a field",
   );
   run.type("\n");
-  await reply(run, [["Clean values", "no"]]);
+  await reply(run, [["Trim values", "no"]]);
   const { code, screen } = await run.ended;
   expect(code).toBe(0);
   expect(screen).toContain("Set CRM_KEY in the environment");
@@ -132,6 +134,26 @@ test.concurrent("a mistake is asked again with its reason, and no other answer i
       emails: email`);
 });
 
+test.concurrent("a key that is not unique is asked again, and can be kept", async () => {
+  const cwd = await makeFolder();
+  const WAREHOUSE_URL = await makeDatabase(
+    "CREATE TABLE people (tenant_id int, nr int, email text); INSERT INTO people VALUES (1, 1, 'a@b.c'), (1, 2, 'd@e.f'), (2, 1, NULL)",
+  );
+  const run = startOnTerminal(["init"], { cwd, columns: 100, env: { WAREHOUSE_URL } });
+  await reply(run, [
+    ["Service", ""],
+    ["Warehouse", ""],
+    ["Table or view", ""],
+    ["Key column(s), not known to be unique [nr]", ""],
+    ["1 of 3 rows repeat the key of another row", "tenant_id, nr"],
+    ["Time column", ""],
+    ["Change a field", ""],
+    ["Trim values", ""],
+  ]);
+  expect((await run.ended).code).toBe(0);
+  expect(await inputsIn(cwd)).toContain("key: [tenant_id, nr]");
+});
+
 test.concurrent("an address typed with its password is used, and only a reference to it is written", async () => {
   const cwd = await makeFolder();
   const url = await makeDatabase("CREATE TABLE users (id int PRIMARY KEY, email text)");
@@ -143,7 +165,7 @@ test.concurrent("an address typed with its password is used, and only a referenc
     ["Key column", ""],
     ["Time column", ""],
     ["Change a field", ""],
-    ["Clean values", "n"],
+    ["Trim values", "n"],
   ]);
   const { code, screen } = await run.ended;
   expect(code).toBe(0);
@@ -167,7 +189,7 @@ test.concurrent("init goes on with typed answers where the database can't be rea
     ["Change a field", ""],
     ["No column was recognized", "emails=email, work_email"],
     ["Enter: done", ""],
-    ["Clean values", "y"],
+    ["Trim values", "y"],
   ]);
   expect((await run.ended).code).toBe(0);
   expect(await inputsIn(cwd)).toContain("key: [tenant, id]\n    cursor: updated_at\n    normalize: true");
