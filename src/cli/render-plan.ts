@@ -1,6 +1,8 @@
 import { lookupTypes } from "../jobs/lookup/lookup-types.ts";
 import type { JobPlan } from "../jobs/report/job-plan.ts";
 import type { PlanReport } from "../jobs/report/plan.ts";
+import { costText } from "../jobs/price.ts";
+import { amountText } from "../money.ts";
 import { count, counted, duration } from "./figures.ts";
 import { renderBudgets } from "./render-budgets.ts";
 import { renderRequest } from "./render-request.ts";
@@ -24,7 +26,7 @@ export function renderPlan(report: PlanReport, widthColumns: number | null): str
   return [
     ...jobs.flatMap(renderRequests),
     renderRows(readers, widthColumns),
-    renderCost(jobs, widthColumns),
+    renderCost(report, widthColumns),
     ...jobs.flatMap((job) => renderRemarks(job)),
     budgets.length === 0 ? "" : renderBudgets(report, widthColumns),
     ending(jobs),
@@ -48,13 +50,14 @@ function renderRows(jobs: readonly JobPlan[], widthColumns: number | null): stri
   return `${table}\n(read = ${ends.map(({ name }) => name).join(" + ")})`;
 }
 
-function renderCost(jobs: readonly JobPlan[], widthColumns: number | null): string {
+function renderCost({ jobs, estimated_cost: cost }: PlanReport, widthColumns: number | null): string {
   const sum = (value: (job: JobPlan) => number) => count(jobs.reduce((total, job) => total + value(job), 0));
   const rows = jobs.map((job) => [
     job.job,
     count(job.records_expected),
     count(job.calls),
     count(job.estimated_billable.expected),
+    job.estimated_cost ? amountText(job.estimated_cost.expected, job.estimated_cost.currency) : "",
     job.calls === 0 ? "" : duration(job.estimated_seconds),
   ]);
   const total = [
@@ -62,6 +65,7 @@ function renderCost(jobs: readonly JobPlan[], widthColumns: number | null): stri
     sum((job) => job.records_expected),
     sum((job) => job.calls),
     sum((job) => job.estimated_billable.expected),
+    cost ? amountText(cost.expected, cost.currency) : "",
     "",
   ];
   return renderTable(
@@ -70,6 +74,7 @@ function renderCost(jobs: readonly JobPlan[], widthColumns: number | null): stri
       { name: "records", isNumber: true },
       { name: "calls", isNumber: true },
       { name: "billed (est.)", isNumber: true },
+      { name: "cost (est.)", isNumber: true, isSparse: true },
       { name: "time (est.)", isNumber: true },
     ],
     jobs.length === 1 ? rows : [...rows, total],
@@ -87,6 +92,7 @@ function renderRemarks(job: JobPlan): readonly string[] {
   const lines = [
     ...(reasons.length > 0 ? [`due: ${reasons.join(", ")}`] : []),
     ...(job.records_expected > 0 ? [`billed: ${range} (${basis})`] : []),
+    ...(job.estimated_cost && job.records_expected > 0 ? [`cost: ${costText(job.estimated_cost)}`] : []),
     ...(job.limited_by === null ? [] : [leftText(job, job.limited_by)]),
     ...(job.records_rejected_before_sending > 0
       ? [

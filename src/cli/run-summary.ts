@@ -6,6 +6,7 @@ import type { BilledRecords } from "../load/ledger/billed-records.ts";
 import { aboutJob } from "./about-job.ts";
 import { count, counted, duration } from "./figures.ts";
 import { commandWith, nextSteps } from "./next-steps.ts";
+import { renderRunCost } from "./render-cost.ts";
 import { renderPublication } from "./render-publication.ts";
 import { renderRunTable } from "./run-table.ts";
 
@@ -40,12 +41,17 @@ export function renderRunSummary(report: RunReport, surroundings: Surroundings):
     ],
     config.warehouse.url === "embedded" ? [] : [`Data: ${warehouse}`],
     nextSteps(config),
-    [headline(report, surroundings)],
+    [...costLines(report), headline(report, surroundings)],
   ];
   return sections
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join("\n"))
     .join("\n\n");
+}
+
+/** What the run cost; none without prices. */
+function costLines(report: RunReport): readonly string[] {
+  return report.cost === undefined ? [] : [renderRunCost(report)];
 }
 
 /** The text, unless there is none of it. */

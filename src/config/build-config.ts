@@ -1,6 +1,8 @@
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
+import { recordsFor } from "../money.ts";
 import type {
+  BudgetConfig,
   Config,
   ConnectionConfig,
   DestinationConfig,
@@ -44,6 +46,9 @@ export function buildConfig(
     ...surroundings,
     service: { ...called, apiKey: secrets.apiKey, userApiKey: secrets.userApiKey },
     warehouse: { ...warehouse, url: secrets.warehouseUrl ?? "embedded" },
+    budgets: mapEntries(document.budgets, (name, limits) =>
+      buildBudget(limits, document.prices?.perRecord[name]),
+    ),
     privacy: { ...document.privacy, erasureKey: secrets.erasureKey },
     alerts: alerts && secrets.webhook && { ...alerts, webhook: secrets.webhook },
     http: { ...document.http, token: secrets.httpToken },
@@ -70,6 +75,18 @@ function membersOf({ jobs, warehouse }: ConfigDocument, { job, search }: NamedSe
   const query = searching.parse(jobs[job]).searches[search]?.query;
   if (query === undefined) throw new Error(`job ${job} has no search ${search}`);
   return { kind: "members", schema: warehouse.schema, query };
+}
+
+type BudgetDocument = ConfigDocument["budgets"][string];
+
+/** Converts amounts of money to records. An amount without a price has failed a rule. */
+function buildBudget({ perDay, perMonth }: BudgetDocument, price = "0"): BudgetConfig {
+  const records = (limit: BudgetDocument["perDay"]) =>
+    limit !== null && typeof limit === "object" ? recordsFor(String(limit.amount), price) : limit;
+  const amounts = Object.entries({ day: perDay, month: perMonth }).flatMap(([period, limit]) =>
+    limit !== null && typeof limit === "object" ? [[period, String(limit.amount)] as const] : [],
+  );
+  return { perDay: records(perDay), perMonth: records(perMonth), amounts: Object.fromEntries(amounts) };
 }
 
 function mapEntries<T, R>(

@@ -1,13 +1,16 @@
 import type { z } from "zod";
 import type { Problem } from "../errors.ts";
+import type { Amount } from "../money.ts";
 import type { connections } from "./schema/connections.ts";
 import type { ConfigDocument, logLevels } from "./schema/document.ts";
 import type { inputs, SqlSource, TableSource } from "./schema/inputs.ts";
 import type { CommonJob } from "./schema/jobs.ts";
-import type { alerts, budget } from "./schema/operations.ts";
+import type { alerts } from "./schema/operations.ts";
+import type { Prices } from "./schema/prices.ts";
 import type { publish } from "./schema/publish.ts";
 import type { SecretReference } from "./secret.ts";
 
+export type { Prices } from "./schema/prices.ts";
 export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
 
 /** Log level. */
@@ -105,7 +108,12 @@ export type JobOf<Schema extends z.ZodType> = Linked<Omit<z.output<Schema>, keyo
   Pick<z.output<Schema>, "type" & keyof z.output<Schema>>;
 
 /** Maximum records of all jobs of a type, by UTC day and month; null for no limit. */
-export type BudgetConfig = z.output<typeof budget>;
+export interface BudgetConfig {
+  readonly perDay: number | null;
+  readonly perMonth: number | null;
+  /** Amounts of money from which the numbers of records were computed, by period. */
+  readonly amounts?: Readonly<Partial<Record<"day" | "month", Amount>>>;
+}
 
 /** The webhook of alerts. */
 export interface AlertsConfig extends Omit<z.output<typeof alerts>, "webhook"> {
@@ -123,10 +131,14 @@ export interface HttpConfig extends Omit<ConfigDocument["http"], "token"> {
 export interface Config
   extends Pick<
     ConfigDocument,
-    "logLevel" | "sandbox" | "dataDir" | "spool" | "budgets" | "scheduler" | "retention" | "confirmAbove"
+    "logLevel" | "sandbox" | "dataDir" | "spool" | "scheduler" | "retention" | "confirmAbove"
   > {
   /** Absolute path of the file. */
   readonly file: string;
+  /** By job type; also `unlock`. */
+  readonly budgets: Readonly<Record<string, BudgetConfig>>;
+  /** Null: nothing is shown in money. */
+  readonly prices: Prices | null;
   /** Settings that are allowed but risky. */
   readonly warnings: readonly Problem[];
   readonly service: ServiceConfig;

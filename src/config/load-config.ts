@@ -13,6 +13,7 @@ import { findReferences } from "./part-references.ts";
 import { checkInputs, warnOfSharedColumns } from "./rules/inputs.ts";
 import { checkBudgets, checkJobs } from "./rules/jobs.ts";
 import { checkNames } from "./rules/names.ts";
+import { checkPrices } from "./rules/prices.ts";
 import { checkPublish } from "./rules/publish.ts";
 import { checkHttp, checkService, checkWarehouse, refuseOtherWarehouses } from "./rules/places.ts";
 import { checkCycles, checkReferences, warnOfDisabledSources } from "./rules/references.ts";
@@ -69,6 +70,7 @@ export async function loadConfig({
   checkWarehouse(written, problems);
   checkHttp(written, problems);
   checkPublish(written, problems);
+  checkPrices(written, jobTypes, problems);
   checkInputs(written, problems);
   checkBudgets(written, problems);
   checkJobs(written, jobTypes, problems);

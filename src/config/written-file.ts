@@ -35,8 +35,9 @@ const file = z.object({
   publish: z.record(z.string(), destination.optional().catch(undefined)).catch({}).default({}),
   connections: mapping.catch({}).default({}),
   inputs: z.record(z.string(), input.optional().catch(undefined)).catch({}).default({}),
-  budgets: mapping.catch({}).default({}),
   jobs: z.record(z.string(), mapping.optional().catch(undefined)).catch({}).default({}),
+  budgets: z.record(z.string(), mapping.optional().catch(undefined)).catch({}).default({}),
+  prices: mapping.optional().catch(undefined),
   http: z.object({ bind: word, token: anything }).optional().catch(undefined),
 });
 

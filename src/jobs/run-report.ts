@@ -1,3 +1,4 @@
+import type { Cost } from "./cost.ts";
 import type { LimitedBy } from "../errors.ts";
 import { isSuccess } from "../load/runs/success.ts";
 import { type RunCounter, runCounters } from "../schemas/ops.ts";
@@ -13,6 +14,8 @@ export interface JobReport extends Readonly<Record<RunCounter, number>> {
   readonly limited_by?: LimitedBy;
   /** Duration of the job. */
   readonly seconds: number;
+  /** With `prices`, if the job can be billed: all shards of the run ID. */
+  readonly cost?: Cost;
   readonly error?: { readonly code: string; readonly message: string };
 }
 
@@ -23,6 +26,8 @@ export interface RunReport {
   /** `I/N`; only with `--shard`. */
   readonly shard?: string;
   readonly jobs: readonly JobReport[];
+  /** With `prices`: sum of the jobs. */
+  readonly cost?: Cost;
 }
 
 /** A value for every counter. */

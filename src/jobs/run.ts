@@ -7,6 +7,7 @@ import { type JobResult, runJob } from "./job.ts";
 import { checkOrganization } from "./organization.ts";
 import { prepareRun } from "./prepare.ts";
 import { jobTypeOf } from "./registry.ts";
+import { addCosts } from "./report/run-costs.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./run-report.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { type Shard, shardText, wholeInput } from "./shard.ts";
@@ -46,7 +47,8 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
   }
   await finishErasuresQuietly(services);
   const shard = request.shard.count > 1 ? { shard: shardText(request.shard) } : {};
-  return { status: statusOf(reports), run_id: request.runId, ...shard, jobs: reports };
+  const report = { status: statusOf(reports), run_id: request.runId, ...shard, jobs: reports };
+  return addCosts(services, report);
 }
 
 /** A job of the chain that another process runs. */

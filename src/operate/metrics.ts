@@ -40,6 +40,11 @@ export function createMetrics(version: string): Metrics {
   const records = counter("records_total", "Input rows by outcome.", ["job", "outcome"]);
   const rowsWritten = counter("rows_written_total", "Warehouse rows inserted, updated or deleted.", ["job"]);
   const billedTwice = counter("possibly_billed_twice_total", "Records that may be billed twice.", ["job"]);
+  const cost = counter("cost_total", "Cost of billed records, from `prices`.", ["job", "currency"]);
+  const possibleCost = counter("possibly_billed_cost_total", "Cost of records that may have been billed.", [
+    "job",
+    "currency",
+  ]);
   const mismatches = counter("counter_mismatches_total", "Runs whose counters don't add up.", ["job"]);
   const attempts = counter("attempts_total", "HTTP requests by endpoint and status.", ["endpoint", "status"]);
   const seconds = new Histogram({
@@ -68,6 +73,11 @@ export function createMetrics(version: string): Metrics {
         for (const outcome of OUTCOMES) records.inc({ job, outcome }, report[`records_${outcome}`]);
         rowsWritten.inc({ job }, report.rows_written);
         billedTwice.inc({ job }, report.possibly_billed_twice);
+        if (report.cost) {
+          const { amount, possibly_billed_amount: possible, currency } = report.cost;
+          cost.inc({ job, currency }, amount);
+          possibleCost.inc({ job, currency }, possible);
+        }
         mismatches.inc({ job }, unaccountedRows(report) === 0 ? 0 : 1);
       }
     },
@@ -111,6 +121,14 @@ function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) 
   ]);
   const budgetUsed = gauge("budget_records_used", "Records counted against a budget.", ["budget", "period"]);
   const budgetLeft = gauge("budget_records_left", "Records left in a budget.", ["budget", "period"]);
+  const budgetAmount = gauge("budget_cost_left", "Most that the records left in a budget can cost.", [
+    "budget",
+    "period",
+    "currency",
+  ]);
+  const spentInMonth = gauge("month_cost", "Cost of billed records since the start of the month (UTC).", [
+    "currency",
+  ]);
   const quotaLeft = gauge("search_quota_records_left", "Records left in the service's daily quota.", ["org"]);
   const quotaLimit = gauge("search_quota_records_limit", "Daily record quota of the service.", ["org"]);
   const keysWaiting = gauge("publication_keys_waiting", "Changed keys that are not published yet.", [
@@ -122,7 +140,7 @@ function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) 
   ]);
   const all = [lastSuccess, nextSlot, fresh, held, due, answered, rejects, spoolBytes, spoolCalls];
   return {
-    set({ jobs, budgets, quotas, publications }) {
+    set({ jobs, budgets, spent, quotas, publications }) {
       for (const one of [
         ...all,
         keysWaiting,
@@ -131,6 +149,8 @@ function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) 
         budgetLimit,
         budgetUsed,
         budgetLeft,
+        budgetAmount,
+        spentInMonth,
         quotaLeft,
         quotaLimit,
       ])
@@ -149,10 +169,13 @@ function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) 
         due.set({ job }, coverage.due);
         if (coverage.input_rows > 0) answered.set({ job }, coverage.answered / coverage.input_rows);
       }
-      for (const { budget, period, limit, used, left } of budgets) {
+      if (spent) spentInMonth.set({ currency: spent.currency }, spent.amount);
+      for (const { budget, period, limit, used, left, left_amount: amount, currency } of budgets) {
         budgetLimit.set({ budget, period }, limit);
         budgetUsed.set({ budget, period }, used);
         budgetLeft.set({ budget, period }, left);
+        if (amount !== undefined && currency !== undefined)
+          budgetAmount.set({ budget, period, currency }, amount);
       }
       for (const {
         destination,

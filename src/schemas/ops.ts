@@ -1,3 +1,4 @@
+import { priceColumns } from "./billing.ts";
 import { column, type Table, table } from "./table.ts";
 
 /** Counters of `run --json`, in its order; in input rows unless stated otherwise. */
@@ -168,6 +169,7 @@ export const apiCall = ops(
       true,
     ),
     column("is_sent", "boolean", "none", "False if no connection was established; null while in flight."),
+    ...priceColumns,
   ],
 );
 

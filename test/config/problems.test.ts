@@ -25,7 +25,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       `${fineBut("", "")}colour: red\n`,
-      "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, spool, confirm_above, connections, inputs, privacy, retention, alerts, scheduler, http, budgets, jobs)",
+      "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, spool, confirm_above, connections, inputs, privacy, retention, alerts, scheduler, http, budgets, prices, jobs)",
     ],
     [
       fineBut("type: resolve,", "type: resolve, return_fields: [],"),
@@ -211,7 +211,7 @@ budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
       "15 jobs.enrich_customers.input: is not a configured input (did you mean customers?)",
       `15 jobs.enrich_customers.refresh_after: ${DURATION}`,
       "16 jobs.vips.segments[0].id: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
-      `17 budgets.enrich.per_day: must be a whole number, 0 or more ${DOCS}`,
+      "17 budgets.enrich.per_day: must be a whole number of records, 0 or more, or { amount: 500 } (an amount is in the currency of `prices`)",
     ]);
   });
 });

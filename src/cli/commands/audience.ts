@@ -7,6 +7,8 @@ import { adviceFor } from "../../advice.ts";
 import { exitCodeOf, runJobs } from "../../jobs/run.ts";
 import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-report.ts";
 import { wholeInput } from "../../jobs/shard.ts";
+import { amountText } from "../../money.ts";
+import { unlockCost, unlockCostText } from "../../jobs/price.ts";
 import type { Db } from "../../load/db/db.ts";
 import { type AudienceShare, readShares } from "../../load/feeds/search-results.ts";
 import { isYes } from "../ask.ts";
@@ -19,6 +21,7 @@ import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { newRunId } from "../run-id.ts";
+import { renderRunCost } from "../render-cost.ts";
 import { renderTable } from "../text-table.ts";
 
 interface UnlockFlags {
@@ -94,6 +97,7 @@ async function list(context: Context): Promise<Outcome> {
       { name: "state" },
       { name: "people", isNumber: true },
       { name: "max charge", isNumber: true },
+      { name: "max cost", isNumber: true, isSparse: true },
       { name: "unlocked" },
       { name: "billed", isNumber: true },
       { name: "members stored", isNumber: true },
@@ -103,6 +107,7 @@ async function list(context: Context): Promise<Outcome> {
       one.status ?? "not submitted",
       number(one.total_count),
       one.results_unlocked ? "" : number(one.most_billable),
+      one.most_cost ? amountText(one.most_cost.amount, one.most_cost.currency) : "",
       one.results_unlocked ? "yes" : "no",
       number(one.billable_count),
       count(one.members),
@@ -148,7 +153,9 @@ function describe(audience: AudienceReport): string {
         ]
       : most === null || status !== "completed"
         ? []
-        : [`Locked; an unlock bills at most ${counted(most, "record")}.`]),
+        : [
+            `Locked; an unlock bills at most ${counted(most, "record")}${unlockCostText(audience.most_cost)}.`,
+          ]),
   ].join("\n");
 }
 
@@ -185,7 +192,8 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
   const ceiling = flags.maxBillable ?? most;
   const confirm = ask ? async (question: string) => isYes(await ask(`${question} [y/N] `)) : null;
   if (!isUnlocked) {
-    const reason = `unlocking ${search} bills at most ${counted(most, "record")}; the ceiling is ${count(ceiling)}`;
+    const cost = unlockCostText(unlockCost(config, most));
+    const reason = `unlocking ${search} bills at most ${counted(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
     await agree(
       { signal: stop.signal },
       job,
@@ -220,7 +228,7 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
       ...(limitedBy ? { limited_by: limitedBy } : {}),
       ...(error ? { error } : {}),
     },
-    text: message ? `✗ ${message}` : describe(after),
+    text: [message ? `✗ ${message}` : describe(after), renderRunCost(report)].filter(Boolean).join("\n"),
     exitCode: limitedBy ? 3 : exitCodeOf(report, stop.received()),
   };
 }

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
 import { type FoundPeople, LARGEST_SIZE, searchOnce } from "../../jobs/search/search-once.ts";
+import { unlockCostText } from "../../jobs/price.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { count, counted } from "../figures.ts";
@@ -35,7 +36,10 @@ async function search(context: Context, query: string, size: number): Promise<Ou
   return { document, text: render(document, context.widthColumns), exitCode: 0 };
 }
 
-function render({ total_count: total, results, coverage }: FoundPeople, widthColumns: number | null): string {
+function render(
+  { total_count: total, results, coverage, most_cost: cost }: FoundPeople,
+  widthColumns: number | null,
+): string {
   const channels = renderTable(
     [{ name: "contact channel" }, { name: "all matches", isNumber: true }, { name: "shown", isNumber: true }],
     coverage.map(({ channel, total: all, results: shown }) => [
@@ -53,6 +57,6 @@ function render({ total_count: total, results, coverage }: FoundPeople, widthCol
       widthColumns,
     ),
     channels,
-    `An audience_search of this query would be billed at most ${counted(total, "record")} when unlocked. Nothing was unlocked.`,
+    `An audience_search of this query would be billed at most ${counted(total, "record")}${unlockCostText(cost)} when unlocked. Nothing was unlocked.`,
   ].join("\n\n");
 }

@@ -13,6 +13,8 @@ import { ago, ahead, count, counted, duration, megabytes, percent } from "../fig
 import { openConfig } from "../open-config.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
+import { amountText } from "../../money.ts";
+import { uncertainty } from "../render-cost.ts";
 import { renderBudgets } from "../render-budgets.ts";
 import { renderTable } from "../text-table.ts";
 
@@ -45,6 +47,7 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     [...report.jobs.flatMap((job) => remarks(job)), ...leftBehind(report)].join("\n"),
     renderCheckpoints(report.jobs, nowMs, widthColumns),
     report.budgets.length === 0 ? "" : renderBudgets(report, widthColumns),
+    spent(report),
     [...quotas(report), ...gaps(report)].join("\n"),
     report.days.length === 0 ? "" : renderDays(report, widthColumns),
     report.publications.length === 0 ? "" : renderPublications(report, nowMs, widthColumns),
@@ -110,6 +113,12 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
     ]),
     widthColumns,
   );
+}
+
+/** Cost of the current month; empty without prices. */
+function spent({ spent: cost }: StatusReport): string {
+  if (cost === undefined) return "";
+  return `Spent this month (UTC): ${amountText(cost.amount, cost.currency)}.${uncertainty(cost)}`;
 }
 
 /** Name of the search that a checkpoint belongs to; null for other checkpoints. */
@@ -231,7 +240,9 @@ function renderDays({ days }: StatusReport, widthColumns: number | null): string
       { name: "calls", isNumber: true, drop: 1 },
       { name: "sent", isNumber: true },
       { name: "matched", isNumber: true },
-      { name: "rejected", isNumber: true },
+      { name: "rejected", isNumber: true, drop: 2 },
+      { name: "billed", isNumber: true, isSparse: true },
+      { name: "cost", isNumber: true, isSparse: true },
       { name: "possibly billed", isNumber: true, isSparse: true },
       { name: "possibly twice", isNumber: true, isSparse: true },
     ],
@@ -242,6 +253,8 @@ function renderDays({ days }: StatusReport, widthColumns: number | null): string
       count(day.records_sent),
       count(day.records_matched),
       count(day.records_rejected),
+      day.cost ? count(day.cost.records_billed) : "",
+      day.cost ? amountText(day.cost.amount, day.cost.currency) : "",
       count(day.possibly_billed),
       count(day.possibly_billed_twice),
     ]),

@@ -3,7 +3,8 @@ import { connections } from "./connections.ts";
 import { choice, text } from "./described.ts";
 import { inputs } from "./inputs.ts";
 import type { CommonJob, JobDeclaration } from "./jobs.ts";
-import { alerts, budget, confirmAbove, http, privacy, retention, scheduler, spool } from "./operations.ts";
+import { alerts, confirmAbove, http, privacy, retention, scheduler, spool } from "./operations.ts";
+import { budget, pricesOf, type Prices } from "./prices.ts";
 import { publish } from "./publish.ts";
 import { sandbox, service } from "./service.ts";
 import { type Settings, settings } from "./settings.ts";
@@ -36,8 +37,17 @@ const sections = {
 export type ConfigDocument = Settings<typeof sections> & {
   /** By job type; also `unlock`. */
   readonly budgets: Readonly<Record<string, z.output<typeof budget>>>;
+  readonly prices: Prices | null;
   readonly jobs: Readonly<Record<string, CommonJob>>;
 };
+
+/** Name of the budget and price of everything that unlocks bill. */
+export const UNLOCK = "unlock";
+
+/** Names of budgets and prices. */
+export function budgetNames(jobTypes: readonly JobDeclaration[]): readonly string[] {
+  return [...jobTypes.filter(({ isBilled }) => isBilled).map(({ type }) => type), UNLOCK];
+}
 
 /** Schema of whole files. */
 export type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
@@ -46,10 +56,12 @@ export type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
 export function documentSchemaOf(jobTypes: readonly JobDeclaration[]): DocumentSchema {
   const [first, ...options] = jobTypes.map((type) => type.settings);
   if (!first) throw new Error("there is no job type");
-  const budgets = jobTypes.filter((type) => type.isBilled).map((type) => [type.type, budget.optional()]);
+  const billed = budgetNames(jobTypes);
+  const budgets = Object.fromEntries(billed.map((name) => [name, budget.optional()]));
   const schema = settings({
     ...sections,
-    budgets: z.strictObject({ ...Object.fromEntries(budgets), unlock: budget.optional() }).prefault({}),
+    budgets: z.strictObject(budgets).prefault({}),
+    prices: pricesOf(billed).optional(),
     jobs: z.record(z.string(), z.discriminatedUnion("type", [first, ...options])),
   });
   return schema as DocumentSchema;

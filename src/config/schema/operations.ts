@@ -6,9 +6,6 @@ import { duration } from "./values.ts";
 
 const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
 
-/** One of `budgets`: maximum records of all jobs of a type per UTC day and month. */
-export const budget = settings({ per_day: count().optional(), per_month: count().optional() });
-
 /** `privacy`: settings for erased people. */
 export const privacy = settings({
   /** Key of the hashes; by default the warehouse generates one. */

@@ -1,5 +1,7 @@
 import type { FormerJob } from "../../load/due/former-jobs.ts";
 import { type BillableEstimate, billableText, countText } from "./estimate.ts";
+import type { Price } from "../../money.ts";
+import { costText, estimateCost } from "../price.ts";
 import { type Shard, shardText, wholeInput } from "../shard.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
@@ -8,6 +10,8 @@ import type { PastRun } from "../../load/runs/job-status.ts";
 export interface SendCase {
   readonly counts: LookupCounts;
   readonly billable: BillableEstimate;
+  /** Price of one billed record; null without one. */
+  readonly price: Price | null;
   /** See {@link lastSendingRun}. */
   readonly lastRun: Pick<PastRun, "status" | "recordsDue" | "counters"> | null;
   /** `records` is the shard's part. */
@@ -49,14 +53,14 @@ export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): Send
 
 /** Decides whether to send due records or to ask the user first. */
 export function decideSending(given: SendCase): SendDecision {
-  const { counts, billable } = given;
+  const { counts } = given;
   if (counts.parametersChanged > 0 && given.acceptParameters === null) {
     return {
       kind: "stop",
       message:
         `the mapping or the request parameters have changed since ${countText(counts.parametersChanged, "row")} ` +
         `were answered; nothing was sent. Pass --accept-parameters resend to buy these answers again ` +
-        `(with everything else due: ${sizeText(counts, billable)}), or --accept-parameters keep to keep them and use ` +
+        `(with everything else due: ${sizeText(given)}), or --accept-parameters keep to keep them and use ` +
         `the new parameters from now on.`,
     };
   }
@@ -67,13 +71,13 @@ export function decideSending(given: SendCase): SendDecision {
       kind: "ask",
       reason:
         `${formerJob.job} answered ${countText(formerJob.answered, "row")} of this input and is no longer configured. ` +
-        `If the job was renamed, restore its old name; a new job buys the answers again: ${sizeText(counts, billable)}`,
+        `If the job was renamed, restore its old name; a new job buys the answers again: ${sizeText(given)}`,
     };
   }
   if (given.resend) {
     return {
       kind: "ask",
-      reason: `--resend sends all records of the job again, except those already answered in this resend: ${sizeText(counts, billable)}`,
+      reason: `--resend sends all records of the job again, except those already answered in this resend: ${sizeText(given)}`,
     };
   }
   if (!isUnusual(given)) return { kind: "send" };
@@ -82,12 +86,13 @@ export function decideSending(given: SendCase): SendDecision {
     kind: "ask",
     reason:
       `more is due than confirm_above allows: ${countText(counts.due, "row")}, ${share} % of the input; ` +
-      sizeText(counts, billable),
+      sizeText(given),
   };
 }
 
-function sizeText(counts: LookupCounts, billable: BillableEstimate): string {
-  return `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed`;
+function sizeText({ counts, billable, price }: SendCase): string {
+  const cost = price ? `, ${costText(estimateCost(billable, price))}` : "";
+  return `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed${cost}`;
 }
 
 function isUnusual({ counts, lastRun, confirmAbove }: SendCase): boolean {

@@ -12,6 +12,8 @@ import {
 import { estimateParts } from "./estimate-parts.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
+import type { Price } from "../../money.ts";
+import { costText, estimateCost, priceOf } from "../price.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 
 /** Predicted size of a run. */
@@ -20,6 +22,8 @@ export interface Forecast {
   readonly records: number;
   readonly calls: number;
   readonly billable: BillableEstimate;
+  /** Price of one billed record; null without one. */
+  readonly price: Price | null;
   readonly seconds: number;
 }
 
@@ -29,7 +33,7 @@ export interface Forecast {
  * @param given.toCome records that become due during the run: their rows wait for an earlier job of the same run
  */
 export function forecastOf(
-  config: Pick<Config, "service">,
+  config: Pick<Config, "service" | "prices">,
   job: LookupJobConfig,
   counts: LookupCounts,
   given: { readonly cap: Cap | null; readonly toCome?: number },
@@ -45,6 +49,7 @@ export function forecastOf(
     records: toSend,
     calls,
     billable: { ...billable, basis: toCome === 0 ? billable.basis : billable.basis + rest },
+    price: priceOf(config, job.type),
     seconds: estimateSeconds(calls, {
       concurrency,
       requestsPerSecond: limits[endpoint.path]?.requestsPerSecond ?? requestsPerSecond,
@@ -68,7 +73,7 @@ function estimateOf(
 export function forecastText(
   job: LookupJobConfig,
   counts: LookupCounts,
-  { calls, billable, seconds }: Forecast,
+  { calls, billable, price, seconds }: Forecast,
   cap: Cap | null,
 ): string {
   const text = (count: number) =>
@@ -78,7 +83,8 @@ export function forecastText(
     return `${job.name}: ${later === "" ? `nothing is due among ${text(counts.read)}` : `nothing to send${later}`}`;
   }
   const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
-  return `${job.name}: ${sending}, ${billableText(billable)} billed, about ${durationText(seconds)}${later}`;
+  const cost = price ? `, ${costText(estimateCost(billable, price))}` : "";
+  return `${job.name}: ${sending}, ${billableText(billable)} billed${cost}, about ${durationText(seconds)}${later}`;
 }
 
 function waitsFor(job: LookupJobConfig): string {

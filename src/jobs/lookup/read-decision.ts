@@ -1,5 +1,6 @@
 import { readFormerJob } from "../../load/due/former-jobs.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
+import { priceOf } from "../price.ts";
 import type { JobServices } from "../services.ts";
 import type { Shard } from "../shard.ts";
 import { decideSending, lastSendingRun, type SendCase, type SendDecision } from "./decide.ts";
@@ -18,6 +19,7 @@ export async function readDecision(
   const names = config.jobs.map(({ name }) => name);
   return decideSending({
     ...given,
+    price: priceOf(config, job.type),
     lastRun: lastSendingRun(pastRuns, shard),
     confirmAbove: config.confirmAbove,
     formerJob: await readFormerJob(db, { source: job.input.name, type: job.type }, names),

@@ -6,12 +6,14 @@ import { reserveCall } from "../../load/ledger/reserve-call.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";
 import type { FrozenRecords, LookupRecord } from "../../load/due/lookup-record.ts";
+import type { Price } from "../../money.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Run and limits of a reservation. */
 export interface Reserving {
   readonly run: RunRef;
   readonly limits: JobLimits;
+  readonly price: Price | null;
   readonly frozen: FrozenRecords;
   readonly outage: Outage;
 }
@@ -24,14 +26,14 @@ export interface Reserving {
 export async function reserve(
   db: Db,
   endpoint: string,
-  { run, limits, frozen, outage }: Reserving,
+  { run, limits, price, frozen, outage }: Reserving,
   planned: PlannedCall<LookupRecord>,
 ): Promise<{ readonly granted: number; readonly erased: readonly string[] }> {
   crashPoint("before_reserve");
   const { callId, attempt, items, plannedAtMs } = planned;
   const startedAt = new Date(plannedAtMs).toISOString();
   const selected = { from: frozen, recordIds: items.map((record) => record.recordId) };
-  const call = { callId, endpoint, attempt, startedAt, records: items.length, selected, limits };
+  const call = { callId, endpoint, attempt, startedAt, records: items.length, selected, limits, price };
   const { granted, limitedBy, erased = [] } = await outage.outlast(() => reserveCall(db, run, call));
   crashPoint("after_reserve");
   if (limitedBy === null) return { granted, erased };

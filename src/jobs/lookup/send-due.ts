@@ -9,6 +9,7 @@ import { recordAttempts } from "../../load/ledger/record-attempts.ts";
 import { commitLookup } from "../../load/answers/commit-lookup.ts";
 import type { Spool } from "../../spool/spool.ts";
 import type { Outage } from "../outage.ts";
+import { priceOf } from "../price.ts";
 import type { JobServices } from "../services.ts";
 import { type HeaderOfRun, headerOf } from "./answer-header.ts";
 import type { JobLimits } from "./caps.ts";
@@ -45,6 +46,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   const { db, progress, limiter, signal } = services;
   const { run, spec, bound, tally, spool, outage, limits } = task;
   const { endpoint } = bound;
+  const price = priceOf(services.config, run.jobType);
   const { workTable, frozen } = task.selection;
   const records = task.selection.records((page) => outage.outlast(page));
   const lookup = openLookup({ ...services, endpoint, parameters: bound.requestParameters, items: records });
@@ -68,7 +70,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   async function sendPlanned(planned: PlannedCall<LookupRecord>): Promise<EndedCall<LookupRecord> | null> {
     let reserved: Awaited<ReturnType<typeof reserve>>;
     try {
-      reserved = await reserve(db, endpoint.name, { run, limits, frozen, outage }, planned);
+      reserved = await reserve(db, endpoint.name, { run, limits, price, frozen, outage }, planned);
     } catch (reason) {
       lookup.refuse(planned, reason);
       return null;

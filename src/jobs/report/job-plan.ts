@@ -2,6 +2,7 @@ import type { LimitedBy } from "../../errors.ts";
 import type { Used } from "../lookup/caps.ts";
 import type { BillableEstimate } from "../lookup/estimate.ts";
 import type { WaitingAnswers } from "../lookup/waiting-answers.ts";
+import type { CostEstimate } from "../price.ts";
 import type { JobServices, RunRequest } from "../services.ts";
 import type { DueReason } from "../../load/due/lookup-counts.ts";
 
@@ -32,6 +33,8 @@ export interface JobPlan {
   /** Like the estimates, includes rows that wait for an earlier job of the same run. For feeds the minimum. */
   readonly calls: number;
   readonly estimated_billable: BillableEstimate;
+  /** With `prices`, for a job that can be billed. */
+  readonly estimated_cost?: CostEstimate;
   readonly estimated_seconds: number;
   /** Received answers in this data_dir. A run loads them first instead of sending their records, which count as due here. */
   readonly waiting_answers: WaitingAnswers;

@@ -2,6 +2,8 @@ import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import { type BudgetReport, budgetReports } from "./budget-report.ts";
 import { usedOf } from "../lookup/caps.ts";
 import type { JobPlan, PlanRequest } from "./job-plan.ts";
+import { UNLOCK } from "../../config/schema/document.ts";
+import { type CostEstimate, estimateCost, priceOf, sumOfEstimates } from "../price.ts";
 import { selectJobs } from "../job-selection.ts";
 import { jobTypeOf } from "../registry.ts";
 import type { JobServices } from "../services.ts";
@@ -14,6 +16,8 @@ export interface PlanReport {
   readonly jobs: readonly JobPlan[];
   /** Budgets before the first job. */
   readonly budgets: readonly BudgetReport[];
+  /** With `prices`: sum of the jobs. */
+  readonly estimated_cost?: CostEstimate;
 }
 
 /**
@@ -49,7 +53,16 @@ export async function planJobs(
       job,
     );
     sendingByType.set(job.type, before + sending);
-    plans.set(job.name, plan);
+    const price = priceOf(config, jobTypeOf(job).isBilled ? job.type : UNLOCK);
+    const isBilled = jobTypeOf(job).isBilled || plan.estimated_billable.high > 0;
+    const cost = price && isBilled ? { estimated_cost: estimateCost(plan.estimated_billable, price) } : {};
+    plans.set(job.name, { ...plan, ...cost });
   }
-  return { jobs: [...plans.values()], budgets: budgetReports(config, uses) };
+  const all = [...plans.values()];
+  const costs = all.flatMap(({ estimated_cost: cost }) => cost ?? []);
+  return {
+    jobs: all,
+    budgets: budgetReports(config, uses),
+    ...(config.prices ? { estimated_cost: sumOfEstimates(costs, config.prices.currency) } : {}),
+  };
 }

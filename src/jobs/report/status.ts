@@ -3,6 +3,9 @@ import { readPushedMembers, readSegments } from "../../load/feeds/stored-segment
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
 import { type PublicationStatus, readPublicationStatus } from "../../load/publication/publication-status.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
+import type { Db } from "../../load/db/db.ts";
+import { type BilledDay, readBilledSince } from "../../load/ledger/costs.ts";
+import { type Cost, costOfBilled } from "../cost.ts";
 import { readLedgerDays, type LedgerDay } from "../../load/ledger/ledger-days.ts";
 import type { JobConfig } from "../../config/config.ts";
 import { nextSlot } from "../../schedule/slots.ts";
@@ -144,6 +147,8 @@ export interface LedgerDayReport {
   readonly records_rejected: number;
   readonly possibly_billed: number;
   readonly possibly_billed_twice: number;
+  /** With `prices`, if the job can be billed. */
+  readonly cost?: Cost;
 }
 
 /** Output of `status --json`. */
@@ -161,6 +166,8 @@ export interface StatusReport {
   readonly gaps: readonly GapReport[];
   /** Empty without a budget. */
   readonly budgets: readonly BudgetOutlook[];
+  /** With `prices`: cost of the current UTC month (`2026-11`). */
+  readonly spent?: Cost & { readonly month: string };
   /** Recent days with records sent or rejected, newest first. */
   readonly days: readonly LedgerDayReport[];
   readonly tables: readonly TableFreshnessReport[];
@@ -212,6 +219,7 @@ export async function readStatus({
     });
   }
   const days = await readLedgerDays(db, DAYS);
+  const billed = config.prices && (await readSpent(db, config.prices.currency, nowMs));
   const budgets = budgetOutlooks(config, budgetReports(config, await readBudgetUse(db)), days, nowMs);
   return {
     warehouse: db.description,
@@ -232,7 +240,8 @@ export async function readStatus({
       noticed_at: gap.noticedAt,
     })),
     budgets,
-    days: days.map(dayReport),
+    ...(billed ? { spent: billed.spent } : {}),
+    days: days.map((day) => dayReport(day, billed?.rows ?? [], config.prices?.currency ?? null)),
     tables: (await tableFreshness(db)).map(freshnessReport),
     publications: (await readPublicationStatus(db)).map((row) => publicationReport(row, configured)),
     answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
@@ -306,7 +315,21 @@ function pastRunReport(run: PastRun): PastRunReport {
   };
 }
 
-function dayReport(day: LedgerDay): LedgerDayReport {
+const DAY_MS = 86_400_000;
+
+const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+
+/** What was billed in the last days and in the current month. */
+async function readSpent(db: Db, currency: string, nowMs: number) {
+  const month = dayOf(nowMs).slice(0, 7);
+  const [since = ""] = [`${month}-01`, dayOf(nowMs - DAYS * DAY_MS)].toSorted();
+  const rows = await readBilledSince(db, since);
+  const own = rows.filter(({ day }) => day.startsWith(month));
+  return { rows, spent: { month, ...costOfBilled(own, currency) } };
+}
+
+function dayReport(day: LedgerDay, billed: readonly BilledDay[], currency: string | null): LedgerDayReport {
+  const rows = billed.filter((row) => row.day === day.day && row.job === day.job);
   return {
     day: day.day,
     job: day.job,
@@ -316,6 +339,7 @@ function dayReport(day: LedgerDay): LedgerDayReport {
     records_rejected: day.recordsRejected,
     possibly_billed: day.possiblyBilled,
     possibly_billed_twice: day.possiblyBilledTwice,
+    ...(currency === null || rows.length === 0 ? {} : { cost: costOfBilled(rows, currency) }),
   };
 }
 

@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readCheckpoints } from "../../load/feeds/feeds.ts";
 import { mostBillable, readAudiences, type StoredAudience } from "../../load/feeds/search-results.ts";
+import { type UnlockCost, unlockCost } from "../price.ts";
 import { audienceCursor } from "./audience-cursor.ts";
 import { type AudienceSearchJobConfig, audienceJobOf } from "./audience-search.ts";
 import { streamOf } from "./settings.ts";
@@ -29,12 +30,14 @@ export interface AudienceReport
   readonly segment_id: string | null;
   /** Largest possible charge of an unlock; null if unknown. */
   readonly most_billable: number | null;
+  /** Cost of {@link most_billable} while locked; with `prices.unlock`. */
+  readonly most_cost?: UnlockCost;
   readonly results_unlocked: boolean;
 }
 
 /** Reports all configured audiences. */
 export async function reportAudiences(
-  config: Pick<Config, "jobs">,
+  config: Pick<Config, "jobs" | "prices">,
   db: Db,
 ): Promise<readonly AudienceReport[]> {
   const reports: AudienceReport[] = [];
@@ -42,7 +45,11 @@ export async function reportAudiences(
     const job = audienceJobOf(configured);
     if (job) reports.push(...(await reportsOf(job, db)));
   }
-  return reports;
+  return reports.map((report) => {
+    const { most_billable: most, results_unlocked: isUnlocked } = report;
+    const cost = most === null || isUnlocked ? null : unlockCost(config, most);
+    return cost ? { ...report, most_cost: cost } : report;
+  });
 }
 
 async function reportsOf(job: AudienceSearchJobConfig, db: Db): Promise<readonly AudienceReport[]> {

@@ -7,6 +7,7 @@ import { countOf } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { isJsonObject } from "../../schemas/flatten.ts";
 import { personSearchEndpoints, readPids, searchChannels } from "../../schemas/person-search.ts";
+import { type UnlockCost, unlockCost } from "../price.ts";
 import type { JobServices } from "../services.ts";
 import { queryRefused, readQuota, searchCall } from "./search-call.ts";
 
@@ -30,11 +31,13 @@ export interface FoundPeople {
   }[];
   /** Largest charge of an unlock of all matches. */
   readonly most_billable: number;
+  /** Cost of {@link most_billable}; with `prices.unlock`. */
+  readonly most_cost?: UnlockCost;
 }
 
 /** Makes one synchronous search without storing it. Records its calls in the ledger. */
 export async function searchOnce(
-  services: Pick<JobServices, "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">,
+  services: Pick<JobServices, "config" | "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">,
   runId: string,
   search: { readonly query: string; readonly size: number },
 ): Promise<FoundPeople> {
@@ -59,6 +62,7 @@ export async function searchOnce(
     const erased = await suppressedPids(db, pids);
     const results = pids.filter((pid) => !erased.has(pid));
     const total = countOf(found["total_count"]) ?? results.length;
+    const cost = unlockCost(services.config, total);
     return {
       search_id: String(found["search_id"]),
       total_count: total,
@@ -70,6 +74,7 @@ export async function searchOnce(
         results: coveredBy(found["results_contact_coverage"], channel),
       })),
       most_billable: total,
+      ...(cost ? { most_cost: cost } : {}),
     };
   } finally {
     await recordCalls(db, { runId, job: ASKER }, attempts);

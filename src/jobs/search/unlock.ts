@@ -1,15 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { choice, wholeNumber } from "../../config/schema/described.ts";
+import { UNLOCK } from "../../config/schema/document.ts";
 import { settings } from "../../config/schema/settings.ts";
 import { crashPoint } from "../../crash-point.ts";
 import { LimitReachedError } from "../../errors.ts";
 import { reserveCall } from "../../load/ledger/reserve-call.ts";
 import type { FeedContext } from "../feed-type.ts";
+import { priceOf } from "../price.ts";
 import { nameOfLimit } from "../lookup/caps.ts";
-
-/** Budget of everything that unlocks bill. */
-const BUDGET = "unlock";
 
 /** `never`, or the largest charge that the user accepts. */
 export function unlockSetting() {
@@ -58,7 +57,7 @@ export async function reserveIntent(
 ): Promise<void> {
   crashPoint("before_reserve");
   const limits = {
-    ...(config.budgets[BUDGET] ?? { perDay: null, perMonth: null }),
+    ...(config.budgets[UNLOCK] ?? { perDay: null, perMonth: null }),
     perRun: request.maxRecords,
     perShard: null,
     perRunBy: "max_records" as const,
@@ -71,7 +70,8 @@ export async function reserveIntent(
     startedAt,
     records,
     limits,
-    budget: BUDGET,
+    price: priceOf(config, UNLOCK),
+    budget: UNLOCK,
     isWhole: true as const,
   };
   const { granted, limitedBy } = await outage.outlast(() => reserveCall(db, run, call));

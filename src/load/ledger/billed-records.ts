@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { billedRecords } from "../../schemas/billing.ts";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
 
@@ -12,8 +13,7 @@ export async function readBilledRecords(
 ): Promise<BilledRecords> {
   return db.transaction(async (session) => {
     const rows = await session.rows<{ readonly job: string; readonly billed: number }>(sql`
-    SELECT job, coalesce(sum(CASE WHEN budget <> 'validate_emails' THEN records_matched
-      WHEN http_status = 200 THEN records_sent - records_in_doubt END), 0)::bigint AS billed
+    SELECT job, sum(${sql.raw(billedRecords)})::bigint AS billed
     FROM ${tableId(db.names, "api_call")}
     WHERE run_id = ${runId} AND budget IS NOT NULL AND started_at >= ${since}::timestamptz
     GROUP BY job ORDER BY job`);

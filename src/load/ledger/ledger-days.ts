@@ -14,7 +14,7 @@ export interface LedgerDay {
   readonly recordsMatched: number;
   /** Rows rejected, before or after sending. */
   readonly recordsRejected: number;
-  /** Sent records whose call may have been billed, or is in flight. */
+  /** Records that may have been billed without a result: calls in flight or without an answer, and records that answers omit. */
   readonly possiblyBilled: number;
   /** Sent records that were also in an earlier call that may have been billed. */
   readonly possiblyBilledTwice: number;
@@ -31,7 +31,7 @@ export async function readLedgerDays(db: Db, days: number): Promise<readonly Led
     WITH called AS (
       SELECT ${dayOf("reserved_at")} AS day, job, count(*) AS calls, sum(records_reserved)::bigint AS sent,
         coalesce(sum(records_matched), 0)::bigint AS matched,
-        coalesce(sum(records_reserved) FILTER (WHERE possibly_billed), 0)::bigint AS in_doubt,
+        coalesce(sum(records_in_doubt) FILTER (WHERE budget IS NOT NULL), 0)::bigint AS in_doubt,
         sum(records_possibly_billed_twice)::bigint AS twice
       FROM ${tableId(names, "api_call")} WHERE reserved_at >= ${since} GROUP BY 1, 2),
     rejected AS (

@@ -5,6 +5,7 @@ import { makeBudgetRows, rowsOf, type BudgetPeriod, type SendingLimits } from ".
 import { nextCallNumber, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { FrozenRecords } from "../due/lookup-record.ts";
+import type { Price } from "../../money.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 
 /** A call to be sent. */
@@ -22,6 +23,8 @@ export interface CallReservation {
   /** Records of a selection; absent for a call without one. */
   readonly selected?: { readonly from: FrozenRecords; readonly recordIds: readonly string[] };
   readonly limits: SendingLimits;
+  /** Recorded with the call; null or absent for none. */
+  readonly price?: Price | null;
   /** Budget of the records; the job's type by default. */
   readonly budget?: string;
   /** True if part of the records is useless: all or none are granted, once per call ID in any run. */
@@ -113,9 +116,10 @@ async function tryReserve(
     ledger AS (
       INSERT INTO ${tableId(names, "api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
         response_bytes, possibly_billed, budget, reserved_at, records_reserved, records_in_doubt,
-        records_possibly_billed_twice, _synced_at)
+        records_possibly_billed_twice, price, currency, _synced_at)
       SELECT ${call.callId}::uuid, ${run.runId}, ${run.job}, ${nextCallNumber(names)}, ${call.endpoint}, ${call.startedAt}::timestamptz, ${call.attempt},
-        granted, 0, true, ${run.jobType}, now(), granted, granted, 0, now()
+        granted, 0, true, ${run.jobType}, now(), granted, granted, 0,
+        ${call.price?.perRecord ?? null}::numeric, ${call.price?.currency ?? null}::text, now()
       FROM call)
     SELECT rows, granted, (SELECT period FROM locked WHERE rest IS NOT NULL
       ORDER BY rest, period IN ('run', 'shard'), period = 'day' LIMIT 1) AS limited_by

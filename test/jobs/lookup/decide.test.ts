@@ -12,6 +12,7 @@ function decide(given: Partial<SendCase>): string {
   return decideSending({
     counts,
     billable: { low: 23_000, expected: 24_000, high: 25_000, basis: "" },
+    price: null,
     lastRun: pastRun({ sent: 100 }),
     confirmAbove,
     resend: false,
@@ -128,6 +129,7 @@ test("the question has its reason and the possible cost", () => {
   const decision = decideSending({
     counts: countsOf({ read: 100_000, due: 30_000, toSend: 29_000 }),
     billable: { low: 23_000, expected: 24_000, high: 25_000, basis: "" },
+    price: null,
     lastRun: pastRun({ sent: 1 }),
     confirmAbove,
     resend: false,

@@ -33,7 +33,12 @@ const service: ServiceConfig = {
 };
 
 function lineOf(counts: LookupCounts, cap: Cap | null): string {
-  return forecastText(enrichJob, counts, forecastOf({ service }, enrichJob, counts, { cap }), cap);
+  return forecastText(
+    enrichJob,
+    counts,
+    forecastOf({ service, prices: null }, enrichJob, counts, { cap }),
+    cap,
+  );
 }
 
 describe("the line before anything is sent", () => {

@@ -1,0 +1,47 @@
+import type { Cost } from "../jobs/cost.ts";
+import type { JobReport, RunReport } from "../jobs/run-report.ts";
+import { amountText, priceText } from "../money.ts";
+import { count, counted } from "./figures.ts";
+
+/** Noun for billed records of a job type. */
+const NOUNS: Readonly<Record<string, readonly [string, string]>> = {
+  resolve: ["match", "matches"],
+  enrich: ["match", "matches"],
+  validate_emails: ["address", "addresses"],
+};
+
+/** Formats what a run cost: `Cost: $123.40 (1,234 matches at $0.10).`; empty without prices. */
+export function renderRunCost({ jobs, cost, shard }: RunReport): string {
+  if (cost === undefined) return "";
+  const billed = jobs.flatMap((job) =>
+    job.cost && job.cost.records_billed > 0 ? [{ job, cost: job.cost }] : [],
+  );
+  const [only] = billed;
+  const parts =
+    only && billed.length === 1
+      ? [`${nounOf(only.job, only.cost.records_billed)}${at(only.cost)}`]
+      : billed.map(({ job, cost: own }) => `${job.job}: ${count(own.records_billed)}${at(own)}`);
+  const details = parts.length === 0 ? "" : ` (${parts.join("; ")})`;
+  const subject = shard === undefined ? "Cost" : "Cost of all shards so far";
+  return `${subject}: ${amountText(cost.amount, cost.currency)}${details}.${uncertainty(cost)}`;
+}
+
+/** Sentences on what else may have been billed, and on what has no price; each starts with a blank. */
+export function uncertainty(cost: Cost): string {
+  const { possibly_billed: possible, records_without_price: unpriced } = cost;
+  const more = amountText(cost.possibly_billed_amount, cost.currency);
+  return [
+    ...(possible === 0
+      ? []
+      : [` Up to ${more} more: ${counted(possible, "record")} may have been billed without an answer.`]),
+    ...(unpriced === 0 ? [] : [` ${counted(unpriced, "billed record")} without a price not included.`]),
+  ].join("");
+}
+
+function nounOf({ type }: JobReport, records: number): string {
+  return counted(records, ...(NOUNS[type] ?? (["record", "records"] as const)));
+}
+
+function at({ price, currency }: Cost): string {
+  return price === null ? "" : ` at ${priceText({ perRecord: String(price), currency })}`;
+}

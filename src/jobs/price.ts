@@ -1,0 +1,70 @@
+import type { Config } from "../config/config.ts";
+import { UNLOCK } from "../config/schema/document.ts";
+import { amountText, costOf, type Price, priceText, sumOfAmounts } from "../money.ts";
+import type { BillableEstimate } from "./lookup/estimate.ts";
+
+/** Price of one billed record, by the name of its budget; null without one. */
+export function priceOf({ prices }: Pick<Config, "prices">, budget: string): Price | null {
+  const perRecord = prices?.perRecord[budget];
+  return prices && perRecord !== undefined ? { perRecord, currency: prices.currency } : null;
+}
+
+/** Estimated cost of a run, in `plan --json`. */
+export interface CostEstimate {
+  readonly low: number;
+  readonly expected: number;
+  readonly high: number;
+  /** ISO 4217. */
+  readonly currency: string;
+}
+
+/** Cost of an estimated number of billed records. */
+export function estimateCost(
+  { low, expected, high }: Pick<BillableEstimate, "low" | "expected" | "high">,
+  { perRecord, currency }: Price,
+): CostEstimate {
+  const cost = (records: number) => Number(costOf(records, perRecord));
+  return { low: cost(low), expected: cost(expected), high: cost(high), currency };
+}
+
+/** Cost of the largest possible charge of an unlock, in `search --json` and `audience --json`. */
+export interface UnlockCost {
+  readonly amount: number;
+  /** Price of one record. */
+  readonly price: number;
+  /** ISO 4217. */
+  readonly currency: string;
+}
+
+/** Cost of an unlock of at most this many records; null without a price. */
+export function unlockCost(config: Pick<Config, "prices">, records: number): UnlockCost | null {
+  const price = priceOf(config, UNLOCK);
+  if (price === null) return null;
+  const { perRecord, currency } = price;
+  return { amount: Number(costOf(records, perRecord)), price: Number(perRecord), currency };
+}
+
+/** ` ($24.60 at $0.20)`; empty without a price. */
+export function unlockCostText(cost: UnlockCost | null | undefined): string {
+  if (!cost) return "";
+  const { amount, price, currency } = cost;
+  return ` (${amountText(amount, currency)} at ${priceText({ perRecord: String(price), currency })})`;
+}
+
+/** Sum of estimates in one currency. */
+export function sumOfEstimates(costs: readonly CostEstimate[], currency: string): CostEstimate {
+  const sum = (value: (cost: CostEstimate) => number) =>
+    Number(sumOfAmounts(costs.map((cost) => String(value(cost)))));
+  return {
+    low: sum((cost) => cost.low),
+    expected: sum((cost) => cost.expected),
+    high: sum((cost) => cost.high),
+    currency,
+  };
+}
+
+/** `$12.00`, or `about $12.00 ($10.00 to $15.00)` if uncertain. */
+export function costText({ low, expected, high, currency }: CostEstimate): string {
+  const text = (amount: number) => amountText(amount, currency);
+  return low === high ? text(expected) : `about ${text(expected)} (${text(low)} to ${text(high)})`;
+}
