@@ -41,10 +41,13 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
     db = opened.db;
     isSetUp = await isMigrated(opened.db);
     const lines = await checkDatabase(opened.db);
+    const ofDatabase = lines.map(
+      ({ ok, ...line }): Finding => ({ ...line, status: !ok ? "wrong" : line.hint ? "warning" : "ok" }),
+    );
+    // Without the privileges, the next checks would only report them again.
+    if (lines.some(({ ok }) => !ok)) return ofDatabase;
     return [
-      ...lines.map(
-        ({ ok, ...line }): Finding => ({ ...line, status: !ok ? "wrong" : line.hint ? "warning" : "ok" }),
-      ),
+      ...ofDatabase,
       ...(await attempt("service of the warehouse", async () => {
         await checkServiceHost(config, opened.db);
         return [];

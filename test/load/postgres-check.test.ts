@@ -13,7 +13,7 @@ describe("check", () => {
       ["schema person_data_ops", true],
       ["schema person_data_state", true],
     ]);
-    expect(lines[0]?.message).toMatch(/schemas person_data and person_data_ops answers \(Postgres \d+/);
+    expect(lines[0]?.message).toMatch(/schemas person_data and person_data_ops is reachable \(Postgres \d+/);
     expect(lines[1]?.message).toBe("does not exist yet; it can be created.");
     await open(url).migrate();
     expect((await open(url).check())[1]?.message).toMatch(/^exists, and .* may create tables in it\.$/);

@@ -3,6 +3,7 @@ import type { Db } from "../../load/db/db.ts";
 import { countRejects, dropRejects, retryRejects } from "../../load/runs/rejects.ts";
 import { type Command, Option } from "commander";
 import { LimitReachedError } from "../../errors.ts";
+import { findJob } from "../../jobs/job-selection.ts";
 import { readRejects, type RejectReport } from "../../jobs/report/reject-report.ts";
 import { isYes } from "../ask.ts";
 import type { Act, AddCommand } from "../command.ts";
@@ -101,11 +102,17 @@ function filterOf({ job, code, sourceKey }: FilterFlags, { inputs }: Config): Re
   return { jobs: job, codes: code, rows: sourceKey.map((key) => parseSourceKey(key, inputs)) };
 }
 
+/** Throws if a named job is unknown. Jobs that are no longer configured may have rejects, so it is checked if none is found. */
+function checkJobs(config: Config, names: readonly string[]): void {
+  for (const name of names) findJob(config, name);
+}
+
 async function list(context: Context, flags: ListFlags): Promise<Outcome> {
   const config = await openConfig(context);
   const filter = filterOf(flags, config);
   const db = await openFilledWarehouse(context, config);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
+  if (report.rejects === 0) checkJobs(config, flags.job);
   return { document: report, text: renderList(report, context.widthColumns), exitCode: 0 };
 }
 
@@ -152,6 +159,7 @@ async function change(context: Context, flags: ChangeFlags, wanted: Change): Pro
   const groups = await countRejects(db, filter, { all: false });
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
   if (rejects === 0) {
+    checkJobs(config, flags.job);
     return { document: { rejects: 0 }, text: "✓ No rejected record matches.", exitCode: 0 };
   }
   await agree(context, flags, `${counted(rejects, "rejected record")} ${wanted.question}`);

@@ -116,7 +116,7 @@ export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS): MemberSwee
 function notAdvancing(page: number): StopJobError {
   return new StopJobError(
     "page_not_advancing",
-    `GET /v2/segments/members: page ${page} is beyond its own total_count, and the list goes on. The job stopped reading; no member ` +
+    `GET /v2/segments/members: page ${page} is beyond its own total_count, but announces more pages. The job stopped reading; no member ` +
       "was marked as removed.",
   );
 }

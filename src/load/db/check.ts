@@ -67,7 +67,7 @@ async function runChecks(
         OR current_setting('log_min_duration_sample') <> '-1' OR current_setting('log_statement') IN ('mod', 'all')) AS logs_values`);
   if (!server) return [];
   const lines: CheckLine[] = [
-    { subject: "warehouse", ok: true, message: `${description} answers (Postgres ${server.text}).` },
+    { subject: "warehouse", ok: true, message: `${description} is reachable (Postgres ${server.text}).` },
   ];
   if (server.version < MIN_VERSION) {
     lines.push({

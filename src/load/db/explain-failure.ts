@@ -95,6 +95,6 @@ function reasonOf(error: unknown): Reason | null {
   if (!message.includes("does not support SSL")) return null;
   return {
     text: "it doesn't support TLS, which is the default for other machines",
-    fix: "enable TLS on the server; or, in a network of your own, set allow_insecure: true beside the address",
+    fix: "enable TLS on the server; or, in a network of your own, set allow_insecure: true next to the address",
   };
 }
