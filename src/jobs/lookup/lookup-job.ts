@@ -163,8 +163,7 @@ function reportCursor({ log, progress, job }: Task, rows: number): void {
   log.info({ job: job.name, input: job.input.name, rows }, "cursor_ahead");
   progress.note(
     job.name,
-    `${job.name}: ${countText(rows, "row")} of ${job.input.name} ${rows === 1 ? "has" : "have"} a cursor after the ` +
-      "database's clock; each run compares them.",
+    `${job.name}: ${countText(rows, "row has", "rows have")} a cursor in the future, and every run compares ${rows === 1 ? "it" : "them"}.`,
   );
 }
 
