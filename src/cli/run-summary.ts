@@ -40,7 +40,7 @@ export function renderRunSummary(report: RunReport, surroundings: Surroundings):
       ...publications.map((result) => renderPublication(result)),
     ],
     config.warehouse.url === "embedded" ? [] : [`Data: ${warehouse}`],
-    nextSteps(config),
+    report.status === "succeeded" ? nextSteps(config) : [],
     [...costLines(report), headline(report, surroundings)],
   ];
   return sections

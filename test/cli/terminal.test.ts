@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeFolder } from "./support/cli.ts";
 import { startOnTerminal } from "./support/on-terminal.ts";
-import { makeSetting } from "./support/setting.ts";
+import { createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
 
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
@@ -26,6 +26,24 @@ test.concurrent("a narrow terminal shows figures instead of bars, and fewer colu
   expect(screen).toMatch(/resolve_customers +100 % {2}\d+ of \d+/);
   expect(screen).not.toContain("█");
   expect(screen).toMatch(/ {2}job +sent +billed.*\r\n.*\r\n.*✓.* resolve_customers +\d+ +\d+/);
+});
+
+test.concurrent("a failed job is reported by the summary, and not logged before it", async () => {
+  const service = await startSandbox(await makeFolder());
+  const jobs =
+    "jobs:\n  first: { type: resolve, input: customers }\n  second: { type: enrich, input: customers, after: first }\n";
+  const setting = await makeSetting({ baseUrl: service, jobs });
+  await createCustomers(setting.url, 5);
+  const env = { ...setting.env, PERSON_SERVICE_API_KEY: "revoked" };
+  const { code, screen } = await startOnTerminal(["run"], { ...setting, env, columns: 100 }).ended;
+  expect(code).toBe(1);
+  expect(screen).not.toContain("job failed");
+  expect(screen).toContain("first: POST /v1/resolve: the service rejected the API key (401, request");
+  expect(screen).toContain(" second was skipped because first ended the run.");
+  expect(screen).toMatch(/ 1 of 2 jobs failed, 1 skipped \([\d.]+ s\): no records sent, 1 row written\./);
+  const { screen: status } = await startOnTerminal(["status"], { ...setting, env, columns: 100 }).ended;
+  expect(status).toContain(" second was skipped because first ended the run.");
+  expect(status).not.toContain("second: second");
 });
 
 test.concurrent("--resend asks on a terminal, and sends nothing after a no", async () => {

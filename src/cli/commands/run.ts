@@ -113,7 +113,7 @@ async function runIn(
   const log = context.isWatched && !context.options.json ? withoutFailures(context.log) : context.log;
   await checkServiceHost(config, db);
   if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, context);
-  const services = await openJobServices(context, config, db);
+  const services = await openJobServices({ ...context, log }, config, db);
   const publisher = openPublisher(config, db, { log, signal: stop.signal });
   context.scope.defer("destinations", () => publisher.close());
   // Only the first shard publishes: a destination has one publisher at a time.

@@ -8,6 +8,7 @@ import {
 } from "../../jobs/report/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
+import { aboutJob } from "../about-job.ts";
 import { cursorText } from "../cursor-text.ts";
 import { ago, ahead, count, counted, duration, megabytes, percent } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
@@ -74,7 +75,7 @@ function glance({ jobs, attention: found }: StatusReport, nowMs: number): string
 
 function attention({ attention: found }: StatusReport): string[] {
   return found.flatMap(({ subject, message, what_to_do }) => [
-    `✗ ${subject}: ${message}`,
+    `✗ ${aboutJob(subject, message)}`,
     `  → ${what_to_do}`,
   ]);
 }
@@ -190,9 +191,7 @@ function remarks(report: JobStatusReport): string[] {
   return [
     ...holders(report),
     ...last_pass.flatMap(({ shard, error }) =>
-      error === null || last_pass.length === 1
-        ? []
-        : [`✗ ${job}${last_pass.length > 1 ? ` (shard ${shard})` : ""}: ${error}`],
+      error === null || last_pass.length === 1 ? [] : [`✗ ${job} (shard ${shard}): ${error}`],
     ),
     ...(isPart
       ? [
