@@ -407,6 +407,10 @@ export const adviceByCode = {
     means: "The `segment_push` job of a segment has not created the segment yet.",
     next: "Run that job first.",
   },
+  bad_key: {
+    means: "The key given to `explain` is no value of the input's key column.",
+    next: "Correct it: the message names the column and its type.",
+  },
   bad_checkpoint: {
     means: "A checkpoint is invalid.",
     next: "Fix it with `person-etl checkpoint set JOB`, or start the job again from the beginning with `checkpoint reset JOB`.",

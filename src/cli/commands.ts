@@ -4,6 +4,7 @@ import { addCheck } from "./commands/check.ts";
 import { addCheckpoint } from "./commands/checkpoint.ts";
 import { addDatabase } from "./commands/database.ts";
 import { addErase } from "./commands/erase.ts";
+import { addExplain } from "./commands/explain.ts";
 import { addInit } from "./commands/init.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPlan } from "./commands/plan.ts";
@@ -23,6 +24,7 @@ const COMMANDS: readonly AddCommand[] = [
   addMigrate,
   addPlan,
   addRun,
+  addExplain,
   addSchedule,
   addPublish,
   addStatus,

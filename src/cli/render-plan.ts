@@ -1,12 +1,14 @@
+import { billableText } from "../jobs/lookup/estimate.ts";
 import { lookupTypes } from "../jobs/lookup/lookup-types.ts";
 import type { JobPlan } from "../jobs/report/job-plan.ts";
+import { meaningOf } from "../jobs/report/reject-report.ts";
 import type { PlanReport } from "../jobs/report/plan.ts";
 import { costText } from "../jobs/price.ts";
 import { amountText } from "../money.ts";
 import { count, counted, duration } from "./figures.ts";
 import { renderBudgets } from "./render-budgets.ts";
 import { renderRequest } from "./render-request.ts";
-import { renderTable } from "./text-table.ts";
+import { type Column, renderTable } from "./text-table.ts";
 
 /** Ends of an input row, which sum to the rows read; shown if not zero for all jobs. */
 const ENDS = [
@@ -38,16 +40,24 @@ export function renderPlan(report: PlanReport, widthColumns: number | null): str
 function renderRows(jobs: readonly JobPlan[], widthColumns: number | null): string {
   if (jobs.length === 0) return "";
   const ends = ENDS.filter(({ value }) => jobs.some((job) => value(job) > 0));
-  const table = renderTable(
-    [
-      { name: "input rows" },
-      { name: "read", isNumber: true },
-      ...ends.map(({ name }) => ({ name, isNumber: true })),
-    ],
-    jobs.map((job) => [job.job, count(job.records_read), ...ends.map(({ value }) => count(value(job)))]),
-    widthColumns,
-  );
+  const figures = [{ name: "read", value: (job: JobPlan) => job.records_read }, ...ends];
+  const names = figures.map(({ name }) => name);
+  const rows = jobs.map((job) => [job.job, ...figures.map(({ value }) => count(value(job)))]);
+  const turned = figures.map(({ name, value }) => [name, ...jobs.map((job) => count(value(job)))]);
+  const wide = renderTable(rowColumns(names), rows, null);
+  const tall = renderTable(rowColumns(jobs.map(({ job }) => job)), turned, null);
+  const table =
+    [wide, tall].find((text) => fits(text, widthColumns)) ??
+    renderTable(rowColumns(names), rows, widthColumns);
   return `${table}\n(read = ${ends.map(({ name }) => name).join(" + ")})`;
+}
+
+function rowColumns(names: readonly string[]): readonly Column[] {
+  return [{ name: "input rows" }, ...names.map((name) => ({ name, isNumber: true }))];
+}
+
+function fits(text: string, widthColumns: number | null): boolean {
+  return widthColumns === null || text.split("\n").every((line) => line.length <= widthColumns);
 }
 
 function renderCost({ jobs, estimated_cost: cost }: PlanReport, widthColumns: number | null): string {
@@ -84,21 +94,19 @@ function renderCost({ jobs, estimated_cost: cost }: PlanReport, widthColumns: nu
 
 /** Remarks on one job, under its name; none if there is nothing to explain. */
 function renderRemarks(job: JobPlan): readonly string[] {
-  const { low, expected, high, basis } = job.estimated_billable;
   const reasons = Object.entries(job.due_reasons)
     .filter(([, rows]) => rows > 0)
     .map(([reason, rows]) => `${count(rows)} ${reason.replaceAll("_", " ")}`);
-  const range = low === high ? count(expected) : `${count(low)} to ${count(high)}`;
   const lines = [
     ...(reasons.length > 0 ? [`due: ${reasons.join(", ")}`] : []),
-    ...(job.records_expected > 0 ? [`billed: ${range} (${basis})`] : []),
+    ...(job.records_expected > 0
+      ? [`billed: ${billableText(job.estimated_billable)}, ${job.estimated_billable.basis}`]
+      : []),
     ...(job.estimated_cost && job.records_expected > 0 ? [`cost: ${costText(job.estimated_cost)}`] : []),
     ...(job.limited_by === null ? [] : [leftText(job, job.limited_by)]),
-    ...(job.records_rejected_before_sending > 0
-      ? [
-          `rejected: ${counted(job.records_rejected_before_sending, "row")} can't be sent; a run lists them in \`rejects list\``,
-        ]
-      : []),
+    ...Object.entries(job.reject_reasons).map(
+      ([code, rows]) => `rejected: ${count(rows)} ${code.replaceAll("_", " ")}. ${meaningOf(code)}`,
+    ),
     ...(job.records_suppressed > 0
       ? [`suppressed: ${counted(job.records_suppressed, "row")} of erased people, never sent`]
       : []),
@@ -109,7 +117,7 @@ function renderRemarks(job: JobPlan): readonly string[] {
         ]
       : []),
   ];
-  return lines.length === 0 ? [] : [[job.job, ...lines.map((line) => `  ${line}`)].join("\n")];
+  return lines.length === 0 ? [] : [[job.job, ...lines.map((line) => `  • ${line}`)].join("\n")];
 }
 
 function leftText({ records_remaining: left }: JobPlan, limit: string): string {

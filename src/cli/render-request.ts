@@ -6,20 +6,15 @@ export function renderRequest({
   path,
   body,
 }: Pick<ShownRequest, "method" | "path" | "body">): string {
-  return `${method} ${path}\n${bodyText(body)}`;
-}
-
-function bodyText(body: unknown): string {
-  // A body is an object; anything else has no records to break into lines.
-  if (typeof body !== "object" || body === null) return JSON.stringify(body);
   const members = Object.entries(body).map(
-    ([name, value]) => `  ${JSON.stringify(name)}: ${valueText(value)}`,
+    ([name, value]) =>
+      `  ${JSON.stringify(name)}: ${name === "records" ? recordsText(value) : JSON.stringify(value)}`,
   );
-  return ["{", members.join(",\n"), "}"].join("\n");
+  return [`${method} ${path}`, "{", members.join(",\n"), "}"].join("\n");
 }
 
-function valueText(value: unknown): string {
-  if (!Array.isArray(value)) return JSON.stringify(value);
-  const lines = value.map((item) => `    ${JSON.stringify(item)}`);
+function recordsText(records: unknown): string {
+  if (!Array.isArray(records) || records.length === 1) return JSON.stringify(records);
+  const lines = records.map((record) => `    ${JSON.stringify(record)}`);
   return ["[", lines.join(",\n"), "  ]"].join("\n");
 }

@@ -49,6 +49,7 @@ function planFeed(
     records_waiting: 0,
     records_suppressed: 0,
     records_rejected_before_sending: 0,
+    reject_reasons: {},
     records_to_send: 0,
     records_expected: 0,
     records_remaining: 0,

@@ -156,6 +156,7 @@ describe("a plan", () => {
         records_suppressed: 0,
         records_waiting: 0,
         records_rejected_before_sending: job.records_rejected_before_sending,
+        reject_reasons: { not_resolvable: job.records_rejected_before_sending },
         records_to_send: job.records_sent,
         records_expected: job.records_sent,
         records_remaining: 0,

@@ -81,6 +81,7 @@ export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
     waiting: 0,
     suppressed: 0,
     rejectedBeforeSending: 0,
+    rejectReasons: {},
     remaining: 0,
     toSend: 0,
     parametersChanged: 0,

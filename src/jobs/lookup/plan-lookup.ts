@@ -52,6 +52,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
     records_waiting: counts.waiting,
     records_suppressed: counts.suppressed,
     records_rejected_before_sending: counts.rejectedBeforeSending,
+    reject_reasons: counts.rejectReasons,
     records_to_send: counts.toSend,
     records_expected: forecast.records,
     records_remaining: counts.remaining,
@@ -73,7 +74,8 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
 
 /** Request as shown to the user. A body holds no numbers, so that parsing and printing it changes no byte. */
 export function shownRequest({ method, path, records, body }: FirstRequest): ShownRequest {
-  return { method, path, records, body: JSON.parse(body) };
+  const parsed: object = JSON.parse(body);
+  return { method, path, records, body: parsed };
 }
 
 /** Remarks on rows that the run can't send as things stand. */

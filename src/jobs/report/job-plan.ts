@@ -20,6 +20,8 @@ export interface JobPlan {
   /** Rows skipped because the person was erased. */
   readonly records_suppressed: number;
   readonly records_rejected_before_sending: number;
+  /** The same by reject code. */
+  readonly reject_reasons: Readonly<Record<string, number>>;
   /** Distinct records due now, within caps and budgets; counted like `records_sent` of the run. */
   readonly records_to_send: number;
   /** Records of the whole run: also those of rows that wait for an earlier job of it, within caps and budgets. */
@@ -53,7 +55,7 @@ export interface ShownRequest {
   /** Number of records in the body. */
   readonly records: number;
   /** The body; printed as JSON without blanks, it has the bytes that are sent. */
-  readonly body: unknown;
+  readonly body: object;
 }
 
 /** Options of a plan. */

@@ -31,6 +31,11 @@ export interface RejectReport {
   }[];
 }
 
+/** Meaning of a reject code, as a sentence. */
+export function meaningOf(code: string): string {
+  return explainReject(code).means;
+}
+
 /** Reads the rejects that match a filter, with the meaning of their codes. */
 export async function readRejects(
   db: Db,

@@ -28,6 +28,8 @@ export interface ClassifyContext {
   readonly keyIsUnique: boolean;
   /** True if the raw rows have `is_recent`: they may have changed since the checkpoint. */
   readonly hasRecent: boolean;
+  /** True to build the record of every row, not only of due ones. */
+  readonly withRecords: boolean;
   /** Identifiers of erased people; null if no one was erased. */
   readonly suppressed: SuppressedSql | null;
 }
@@ -150,7 +152,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       SELECT judged.*, ${raw(inputHash(context))} AS input_hash,
         ${raw(isSentAsIs ? inputHash(context) : contentHash(withPid))} AS sent_hash,
         ${raw(usable)} AS is_usable, ${raw(resolvable)} AS is_resolvable,
-        CASE WHEN reason IS NOT NULL THEN ${raw(recordJson(withPid))} END AS record
+        CASE WHEN reason IS NOT NULL OR ${raw(String(context.withRecords))} THEN ${raw(recordJson(withPid))} END AS record
       FROM judged ${invalidEmailJoins(context)})
     ${withoutSuppressed(
       context,

@@ -25,6 +25,8 @@ export interface LookupCounts {
   /** Rows skipped because they name an erased person, unless unchanged. */
   readonly suppressed: number;
   readonly rejectedBeforeSending: number;
+  /** The same by reject code. */
+  readonly rejectReasons: Readonly<Record<string, number>>;
   /** Due rows beyond the maximum. */
   readonly remaining: number;
   /** Distinct records to send, up to the maximum. */
@@ -91,6 +93,13 @@ export function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) =
   return counts.filter(test).reduce((sum, count) => sum + count.occurrences, 0);
 }
 
+/** Prefix of the classes of rows that are rejected before sending. */
+const REJECT = "reject:";
+
+function isRejected(count: ClassCount): boolean {
+  return count.class.startsWith(REJECT);
+}
+
 /** Counts of a selection from its classes, reused answers and records to send. */
 export function countsOf(
   { type }: LookupSpec,
@@ -119,7 +128,13 @@ export function countsOf(
     reused: reusedRows,
     waiting: sumOf(counts, (count) => count.class === "waiting"),
     suppressed: sumOf(counts, (count) => count.class === "suppressed"),
-    rejectedBeforeSending: sumOf(counts, (count) => count.class.startsWith("reject:")),
+    rejectedBeforeSending: sumOf(counts, isRejected),
+    rejectReasons: Object.fromEntries(
+      [...new Set(counts.filter(isRejected).map((count) => count.class))].map((found) => [
+        found.slice(REJECT.length),
+        sumOf(counts, (count) => count.class === found),
+      ]),
+    ),
     remaining: totalOf(due, "rows") - totalOf(toSend, "rows"),
     toSend: totalOf(toSend, "records"),
     matchedBefore: sumOf(counts, (count) => count.prior === "matched"),
@@ -140,7 +155,7 @@ function statesOf(
   for (const count of counts) {
     if (count.class === "suppressed") continue;
     rows.rows += count.rows;
-    const outcome = count.class.startsWith("reject:") ? "rejected" : count.prior;
+    const outcome = isRejected(count) ? "rejected" : count.prior;
     if (outcome) rows[outcome] += count.rows;
   }
   for (const count of reused) {

@@ -49,7 +49,8 @@ export interface LookupSelection {
 /** Records per page. */
 const PAGE_SIZE = 2000;
 
-async function contextOf(db: Db, session: Session, spec: LookupSpec): Promise<SelectContext> {
+/** Context of a selection in a transaction. */
+export async function contextOf(db: Db, session: Session, spec: LookupSpec): Promise<SelectContext> {
   const { names } = db;
   const suppression = await readSuppression(session, names, db.readErasureSecret);
   return { session, names, spec, foreign: db.foreignOf(spec.input), suppression };

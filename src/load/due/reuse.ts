@@ -22,6 +22,7 @@ function reusable(names: SchemaNames, spec: LookupSpec, resend: number | null): 
       WHERE s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.parameters_hash = ${spec.parametersHash}
         AND s.outcome <> 'rejected' AND (s.due_at IS NULL OR s.due_at > now()) AND s.sent_hash IS NOT NULL
         AND coalesce(s.call_number, 0) >= coalesce(${resend}::bigint, 0)
+        AND s.sent_hash IN (SELECT sent_hash FROM pg_temp.due_row)
       ORDER BY sent_hash, call_number DESC NULLS LAST, source_key) AS f ON f.sent_hash = d.sent_hash
     WHERE d.class IN ('never_answered', 'content_changed', 'pid_changed')`;
 }

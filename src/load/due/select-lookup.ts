@@ -14,7 +14,7 @@ import {
   type ParametersDecision,
 } from "./parameters.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
-import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
+import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import { touchTables } from "../ledger/ledger.ts";
 import { markPresent } from "../answers/is-present.ts";
@@ -134,31 +134,53 @@ interface ReadInput extends Pick<Selected, "checkpoint" | "cursorAhead"> {
   readonly parametersChanged: number;
 }
 
-/** Runs all statements that read the input, and thereby the user's SQL; leaves their results in temporary tables. */
-async function readInput(
-  context: SelectContext,
-  run: { readonly runId: string; readonly touch: (table: string, rows: number) => void } | null,
-): Promise<ReadInput> {
-  const { session, names, spec } = context;
+/** An input opened for classification. */
+export interface OpenedClassification {
+  readonly opened: OpenedInput;
+  /** Classifies without `--resend`. */
+  readonly unmarked: ClassifyContext;
+  readonly decision: ParametersDecision;
+  readonly checkpoint: PassCheckpoint | null;
+  /** True if the checkpoint narrows the search for changed content. */
+  readonly isNarrowed: boolean;
+}
+
+/**
+ * Opens the input, and prepares its classification as the parameters and the refresh policy require.
+ * @param only key of the only row to classify, with its stored text; null for all rows
+ */
+export async function openClassification(
+  { session, names, spec, foreign, suppression }: SelectContext,
+  only: { readonly key: readonly string[]; readonly sourceKey: string } | null = null,
+): Promise<OpenedClassification> {
   const isSharded = spec.shard !== null;
   // A shard doesn't use or move the cursor, because it doesn't see the rows of the other shards.
   const checkpoint = !isSharded ? await readCheckpoint(session, names, spec) : null;
   const recent = recentBound(checkpoint, spec, session.now);
-  const options = { type: spec.type, ranked: spec.maxRecords !== null, recent, isSharded };
-  const opened = context.foreign
-    ? await openForeignInput(session, context.foreign, spec.input, options)
+  const options = {
+    type: spec.type,
+    ranked: spec.maxRecords !== null,
+    recent,
+    isSharded,
+    ...(only ? { only: only.key } : {}),
+  };
+  const opened = foreign
+    ? await openForeignInput(session, foreign, spec.input, options)
     : await openLocalInput(session, spec.input, options);
   const unmarked: ClassifyContext = {
     spec,
     names,
     parts: opened.parts,
     otherParts: opened.otherParts,
-    rawRows: raw(opened.rawRows),
+    rawRows: only
+      ? sql`SELECT * FROM (${raw(opened.rawRows)}) AS one WHERE source_key = ${only.sourceKey}`
+      : raw(opened.rawRows),
     hasRank: options.ranked && spec.input.orderBy !== null,
     resendBefore: null,
     keyIsUnique: opened.keyIsUnique,
     hasRecent: recent !== null && spec.input.cursor !== null,
-    suppressed: context.suppression.key && suppressedSql(names, context.suppression.key),
+    withRecords: only !== null,
+    suppressed: suppression.key && suppressedSql(names, suppression.key),
   };
   const decision = await readParameters(session, names, spec);
   // A plan also does this (and rolls back), so that it finds the same rows as the run.
@@ -169,6 +191,17 @@ async function readInput(
     await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${addresses} WITH NO DATA`);
     await session.readOnly(() => session.change(sql`INSERT INTO pg_temp.input_address ${addresses}`));
   }
+  return { opened, unmarked, decision, checkpoint, isNarrowed: recent !== null };
+}
+
+/** Runs all statements that read the input, and thereby the user's SQL; leaves their results in temporary tables. */
+async function readInput(
+  context: SelectContext,
+  run: { readonly runId: string; readonly touch: (table: string, rows: number) => void } | null,
+): Promise<ReadInput> {
+  const { session, names, spec } = context;
+  const isSharded = spec.shard !== null;
+  const { opened, unmarked, decision, checkpoint, isNarrowed } = await openClassification(context);
   const resend = spec.resend
     ? await resendBefore(session, names, spec, run?.runId ?? null, (before) =>
         isResending(session, unmarked, before),
@@ -197,7 +230,7 @@ async function readInput(
     parametersChanged,
     checkpoint: isSharded
       ? null
-      : nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),
+      : nextCheckpoint(spec, opened.cursorMax, isNarrowed ? checkpoint : null, session.now),
     cursorAhead: opened.cursorAhead,
   };
 }
@@ -206,7 +239,7 @@ async function readInput(
  * Fills the temporary table `due_row` with all rows except unchanged, waiting and suppressed ones, and `matched_row` with those
  * last matched. Counts all classes.
  */
-async function classifyInto(
+export async function classifyInto(
   session: Session,
   classify: ClassifyContext,
   touch: ((table: string, rows: number) => void) | null,
@@ -247,7 +280,8 @@ async function classifyInto(
   return counts;
 }
 
-function classified(classify: ClassifyContext): {
+/** All rows of the input, or addresses, with their class. */
+export function classified(classify: ClassifyContext): {
   readonly rows: RawBuilder<unknown>;
   readonly occurrences: RawBuilder<unknown>;
 } {

@@ -13,6 +13,8 @@ export interface Reading {
   readonly ranked: boolean;
   readonly recent: RecentBound | null;
   readonly isSharded: boolean;
+  /** Values of the key columns of the only row to read; absent to read all rows. */
+  readonly only?: readonly string[];
 }
 
 /** Reading of a push query: all rows, PIDs only. */

@@ -2,7 +2,8 @@ import { otherPartsOf, partsOf } from "./mapped-columns.ts";
 import { pipeline } from "node:stream/promises";
 import { from as copyFrom } from "pg-copy-streams";
 import type { ForeignDatabase, ForeignRows, Reading } from "./foreign-database.ts";
-import type { CursorMax, InputSource, Part } from "./input-source.ts";
+import { type CursorMax, type InputSource, NO_CURSOR_MAX, type Part } from "./input-source.ts";
+import { narrowToKey } from "./one-row.ts";
 import { describeColumns, isCursorValue, keyIsUnique, finderOf, rawSelect, readCursorMax } from "./input.ts";
 import type { Session } from "../db/session.ts";
 
@@ -27,10 +28,11 @@ async function inspectInput(session: Session, input: InputSource, reading: Readi
   const parts = partsOf(input, reading.type, finderOf(columns));
   const otherParts = reading.isSharded ? otherPartsOf(input, reading.type, finderOf(columns)) : [];
   const isUnique = await keyIsUnique(session, input);
-  const cursor = await readCursorMax(session, input, columns);
-  const { ranked, recent } = reading;
+  const { ranked, recent, only } = reading;
+  const cursor = only ? NO_CURSOR_MAX : await readCursorMax(session, input, columns);
+  const rows = only ? await narrowToKey(session, input, columns, only) : input;
   const isUsable = recent === null || (await isCursorValue(session, input, columns, recent.value));
-  const rawRows = rawSelect(input, [...parts, ...otherParts], columns, {
+  const rawRows = rawSelect(rows, [...parts, ...otherParts], columns, {
     ranked,
     recent: isUsable ? recent : "every",
   });

@@ -56,6 +56,9 @@ export interface CursorMax {
   readonly cursorAhead: number;
 }
 
+/** Bound of an input without a cursor, and of one of which only one row is read. */
+export const NO_CURSOR_MAX: CursorMax = { cursorMax: null, cursorAhead: 0 };
+
 /** A mapped column: column `index` of its field. */
 export interface Part {
   readonly field: string;

@@ -16,6 +16,7 @@ import {
   type CursorMax,
   type InputColumn,
   type InputSource,
+  NO_CURSOR_MAX,
   type Part,
   relationText,
 } from "./input-source.ts";
@@ -178,7 +179,7 @@ export async function readCursorMax(
   columns: readonly InputColumn[],
 ): Promise<CursorMax> {
   const cursor = soundCursor(input, columns);
-  if (cursor === null) return { cursorMax: null, cursorAhead: 0 };
+  if (cursor === null) return NO_CURSOR_MAX;
   const { column, isSound } = cursor;
   const [row] = await session.rows(
     sql.raw<{

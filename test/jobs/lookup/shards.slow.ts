@@ -108,6 +108,7 @@ function sumOf(counts: readonly LookupCounts[]) {
     strata: _,
     matchedBefore: __,
     answeredBefore: ___,
+    rejectReasons: ____,
     ...figures
   } of counts) {
     for (const [name, value] of Object.entries({ ...figures, ...dueReasons })) add(name, value);

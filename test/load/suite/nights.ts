@@ -250,9 +250,16 @@ export interface Night {
   readonly records: readonly KeyedRecord[];
 }
 
-/** Counts above zero, without those of states and strata, for comparison with a literal. */
+/** Counts above zero, without those of states, strata and reject codes, for comparison with a literal. */
 export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
-  const { states: _, strata: __, matchedBefore: ___, answeredBefore: ____, ...rest } = counts;
+  const {
+    states: _,
+    strata: __,
+    matchedBefore: ___,
+    answeredBefore: ____,
+    rejectReasons: _____,
+    ...rest
+  } = counts;
   return Object.fromEntries(
     Object.entries(rest).filter(
       ([, value]) => value !== 0 && (typeof value === "number" || Object.keys(value).length > 0),

@@ -1,10 +1,18 @@
 import { otherPartsOf, partsOf } from "../mapped-columns.ts";
 import { Readable } from "node:stream";
 import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
-import type { BigQueryConnection, CursorMax } from "../input-source.ts";
+import { type BigQueryConnection, type CursorMax, NO_CURSOR_MAX } from "../input-source.ts";
 import { encodeRows } from "../../answers/row-store.ts";
 import { openClient } from "../../../bigquery/client.ts";
-import { checkInput, cursorMaxSelect, describeColumns, isCursorValue, finderOf, rawSelect } from "./input.ts";
+import {
+  checkInput,
+  cursorMaxSelect,
+  describeColumns,
+  isCursorValue,
+  finderOf,
+  narrowToKey,
+  rawSelect,
+} from "./input.ts";
 import { sampleInput } from "./sample-bigquery.ts";
 import { findNamingRows } from "./naming-rows.ts";
 import { openSession, type Session } from "../../../bigquery/session.ts";
@@ -33,11 +41,12 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
       const columns = await describeColumns(session, input);
       const parts = partsOf(input, type, finderOf(columns));
       const otherParts = reading.isSharded ? otherPartsOf(input, type, finderOf(columns)) : [];
-      const cursorQuery = cursorMaxSelect(input, columns);
-      const cursor =
-        cursorQuery === null ? { cursorMax: null, cursorAhead: 0 } : await readCursor(session, cursorQuery);
+      const { only } = reading;
+      const cursorQuery = only ? null : cursorMaxSelect(input, columns);
+      const cursor = cursorQuery === null ? NO_CURSOR_MAX : await readCursor(session, cursorQuery);
       const selected = [...parts, ...otherParts];
-      const rawRows = rawSelect(input, selected, columns, reading);
+      const text = rawSelect(only ? narrowToKey(input, columns) : input, selected, columns, reading);
+      const parameters = Object.fromEntries((only ?? []).map((value, i) => [`key_${i}`, value]));
       const rowNames = rowColumns(input, selected, reading);
       return work({
         parts,
@@ -46,7 +55,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
         keyIsUnique: false,
         ...cursor,
         columns: rowNames,
-        copyText: () => streamOf(session.pages<RawValues>({ text: rawRows }, PAGE_SIZE), rowNames),
+        copyText: () => streamOf(session.pages<RawValues>({ text, parameters }, PAGE_SIZE), rowNames),
       });
     },
     findRows: (input, wanted) => findNamingRows(session, input, wanted),

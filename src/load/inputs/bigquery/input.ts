@@ -127,6 +127,16 @@ export function rawSelect(
   return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(input, SYNTAX)}`;
 }
 
+/** Narrows an input to the rows whose key columns have the texts of the parameters `key_0`, `key_1`, …. */
+export function narrowToKey(input: InputSource, columns: readonly InputColumn[]): InputSource {
+  const conditions = input.key.map((name, i) => {
+    const typeName = findColumn(name, columns)?.typeName ?? "STRING";
+    return `${valueText(rowColumn(name), typeName)} = @key_${i}`;
+  });
+  const where = input.where === null ? [] : [`(\n${input.where}\n)`];
+  return { ...input, where: [...where, ...conditions].join(" AND ") };
+}
+
 /** Cursor types that can be compared with a clock. */
 const TEMPORAL = /^(?:TIMESTAMP|DATETIME|DATE)$/u;
 

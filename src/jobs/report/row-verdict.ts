@@ -1,0 +1,134 @@
+import type { RowKey } from "../../load/erasure/people.ts";
+import type { ClassifiedRow } from "../../load/due/explain-row.ts";
+import type { DueReason } from "../../load/due/lookup-counts.ts";
+import type { StoredState } from "../../load/due/row-facts.ts";
+import type { PastRun } from "../../load/runs/job-status.ts";
+import { explainReject } from "../../schemas/reject-codes.ts";
+import type { Cap } from "../lookup/caps.ts";
+import { countText } from "../lookup/estimate.ts";
+
+/** Decision on a row, with its reason. */
+export interface Verdict {
+  readonly verdict: "due" | "unchanged" | "duplicate" | "waiting" | "rejected" | "suppressed";
+  /** Reason why it is due (also of a duplicate), reject code, or job that it waits for; null for none. */
+  readonly reason: string | null;
+  readonly explanation: string;
+  /** What to do; null for nothing. */
+  readonly advice: string | null;
+}
+
+/** State of a job around a row. */
+export interface Circumstances {
+  /** Records that the next run can send; null for no limit. */
+  readonly cap: Cap | null;
+  readonly lastRun: PastRun | null;
+  readonly isUndecided: boolean;
+  readonly pidFrom: string | null;
+  /** Codes of the row's open rejects in the job, newest first. */
+  readonly rejectCodes: readonly string[];
+  readonly row: RowKey;
+}
+
+/** Explains the class that a run would give to a row. */
+export function verdictOn(
+  { class: found, prior, reusedFrom }: ClassifiedRow,
+  state: StoredState | null,
+  around: Circumstances,
+): Verdict {
+  const { pidFrom, row } = around;
+  if (found === "suppressed") {
+    return told("suppressed", null, "names an erased person, and is never sent", null);
+  }
+  if (found.startsWith("reject:")) {
+    const code = found.slice("reject:".length);
+    const { means, todo } = explainReject(code);
+    return told("rejected", code, `rejected before sending. ${means}`, todo);
+  }
+  if (found === "waiting") {
+    const job = pidFrom ?? "another job";
+    return told("waiting", pidFrom, `${job} hasn't answered its present content yet`, null);
+  }
+  if (reusedFrom !== null) {
+    const equal = `row ${row.source}/${reusedFrom} has the same content and a fresh answer`;
+    return told("duplicate", found, `${equal}: the next run copies it without a call`, null);
+  }
+  if (found === "unchanged" && prior === "rejected") {
+    const [code = null] = around.rejectCodes;
+    if (code === null) {
+      return told(
+        "rejected",
+        null,
+        "unchanged since it was rejected, and its reject was dropped",
+        "It is sent again once it changes.",
+      );
+    }
+    const { means, todo } = explainReject(code);
+    const retry = `person-etl rejects retry --source-key '${row.source}/${row.sourceKey}'`;
+    return told(
+      "rejected",
+      code,
+      `unchanged since it was rejected. ${means}`,
+      `${todo} To send it again unchanged: ${retry}`,
+    );
+  }
+  if (found === "unchanged") {
+    const fresh = state?.due_at ? `fresh until ${timeText(state.due_at)}` : "its answer never expires";
+    return told("unchanged", null, `unchanged since it was answered${at(state)}; ${fresh}`, null);
+  }
+  return told("due", found, dueText(found, state, pidFrom), null);
+}
+
+function told(
+  verdict: Verdict["verdict"],
+  reason: string | null,
+  explanation: string,
+  advice: string | null,
+): Verdict {
+  return { verdict, reason, explanation, advice };
+}
+
+/** Texts of the reasons of {@link DueReason}. */
+const DUE_TEXTS: Readonly<Record<DueReason, (state: StoredState | null, pidFrom: string | null) => string>> =
+  {
+    never_answered: () => "never answered",
+    content_changed: (state) => `a mapped value changed since it was answered${at(state)}`,
+    retried: () => "a retry of its reject was requested",
+    parameters_changed: (state) => `answered${at(state)} with another mapping or other parameters`,
+    pid_changed: (_, pidFrom) => `${pidFrom ?? "the resolve job"} found another PID than the one sent`,
+    expired: (state) => `its answer expired${state?.due_at ? ` on ${timeText(state.due_at)}` : ""}`,
+    resend: () => "a resend is under way",
+  };
+
+function dueText(reason: string, state: StoredState | null, pidFrom: string | null): string {
+  // The classes that are no reason were excluded before.
+  return DUE_TEXTS[reason as DueReason](state, pidFrom);
+}
+
+/** Limits that may leave the row for a later run; null for none. */
+export function delayText({ cap, lastRun, isUndecided }: Circumstances): string | null {
+  const parts = [
+    ...(isUndecided
+      ? ["The next run sends nothing of this job until you pass --accept-parameters resend or keep."]
+      : []),
+    ...(cap === null
+      ? []
+      : [
+          `The next run sends at most ${countText(cap.records, "record")} (${cap.limitedBy}), so the row may be left for a later one.`,
+        ]),
+    ...(lastRun?.status === "limited" && lastRun.limitedBy !== null
+      ? [
+          `The last run stopped at ${lastRun.limitedBy} and left ${countText(lastRun.counters.records_remaining, "row")}.`,
+        ]
+      : []),
+  ];
+  return parts.length === 0 ? null : parts.join(" ");
+}
+
+function at(state: StoredState | null): string {
+  return state?.answered_at ? ` on ${timeText(state.answered_at)}` : "";
+}
+
+/** `2026-11-21 04:00 UTC`. */
+export function timeText(instant: string): string {
+  return `${instant.slice(0, 16).replace("T", " ")} UTC`;
+}

@@ -1,0 +1,46 @@
+import { codeOf, FixConfigurationError } from "../../errors.ts";
+import { sql } from "kysely";
+import type { Session } from "../db/session.ts";
+import { quoteIdentifier } from "../db/names.ts";
+import type { InputColumn, InputSource } from "./input-source.ts";
+
+/** SQLSTATEs of a text that is not a valid value of a type. */
+const DATA_EXCEPTION = /^22/u;
+
+/** Without its length, `character` means a single one. */
+const UNBOUNDED: Readonly<Record<string, string>> = { character: "bpchar", bit: "varbit" };
+
+/**
+ * Narrows an input to the rows with a key. Compares the columns themselves, so that an index is used. The values are
+ * settings of the transaction, because a COPY takes no parameters.
+ */
+export async function narrowToKey(
+  session: Session,
+  input: InputSource,
+  columns: readonly InputColumn[],
+  key: readonly string[],
+): Promise<InputSource> {
+  const conditions: string[] = [];
+  for (const [i, name] of input.key.entries()) {
+    const setting = `person_etl.key_${i}`;
+    const typeName = columns.find((column) => column.name === name)?.typeName ?? "text";
+    const value = `current_setting('${setting}')::${UNBOUNDED[typeName] ?? typeName}`;
+    await session.rows(sql`SELECT set_config(${setting}, ${key[i] ?? ""}, true)`);
+    try {
+      await session.rows(sql.raw(`SELECT ${value}`));
+    } catch (error) {
+      if (!DATA_EXCEPTION.test(codeOf(error) ?? "")) throw error;
+      throw notAKey(input, name, typeName);
+    }
+    conditions.push(`input_row.${quoteIdentifier(name)} = ${value}`);
+  }
+  const where = input.where === null ? [] : [`(\n${input.where}\n)`];
+  return { ...input, where: [...where, ...conditions].join(" AND ") };
+}
+
+function notAKey({ name }: InputSource, column: string, typeName: string): FixConfigurationError {
+  return new FixConfigurationError(
+    "bad_key",
+    `The key can't be one of the input ${name}: its column ${column} is of type ${typeName}, and the given text is no such value.`,
+  );
+}
