@@ -187,7 +187,7 @@ function normalizeFindings({ normalize }: InputSource, { effect }: InputProfile)
 }
 
 /** Effect of `normalize: true` in words. */
-export function effectText({ values, leftOut, addresses, records }: NormalizeEffect): string {
+export function effectText({ values, leftOut, changed, addresses, records }: NormalizeEffect): string {
   const saved = [
     [addresses, "address", "addresses"],
     [records, "record", "records"],
@@ -195,6 +195,7 @@ export function effectText({ values, leftOut, addresses, records }: NormalizeEff
   const fewer = saved
     .filter(([[before, after]]) => before > after)
     .map(([[before, after], one, many]) => `${count(before - after)} of ${counted(before, one, many)}`);
-  const text = `leaves out ${count(leftOut)} of ${counted(values, "sampled value")}`;
+  const [verb, number] = leftOut === 0 ? ["cleans", changed] : ["leaves out", leftOut];
+  const text = `${verb} ${count(number)} of ${counted(values, "sampled value")}`;
   return fewer.length === 0 ? text : `${text} and saves sending ${fewer.join(" and ")}`;
 }

@@ -78,7 +78,7 @@ function startOf(config: Config, input: string): Draft {
   const answers = {
     baseUrl: config.service.baseUrl,
     apiKey: null,
-    warehouseUrl: "embedded",
+    warehouseUrl: config.warehouse.url === "embedded" ? "embedded" : "",
     allowInsecure: false,
     input,
     connection: null,

@@ -51,7 +51,7 @@ export function tableQuestion(name: string | undefined): Question {
       const [likeliest] = peopleOf(draft);
       if (draft.answers.table !== "") return draft.answers.table;
       if (likeliest) return tableText(likeliest);
-      return draft.answers.baseUrl === "sandbox" ? SAMPLE_TABLE : "";
+      return getsSample(draft) ? SAMPLE_TABLE : "";
     },
     unanswered: flagsText,
     given: (flags) => flags.table,
@@ -61,9 +61,15 @@ export function tableQuestion(name: string | undefined): Question {
   };
 }
 
+/** True if the first run creates a missing table: against the sandbox, in a warehouse that could be looked at. */
+function getsSample({ source, answers }: Draft): boolean {
+  const isSeen = source !== null || answers.warehouseUrl === "embedded";
+  return answers.baseUrl === "sandbox" && answers.connection === null && isSeen;
+}
+
 function listTables(draft: Draft): string {
-  const { source, answers } = draft;
-  if (source === null && answers.baseUrl === "sandbox" && answers.connection === null) {
+  const { source } = draft;
+  if (source === null && getsSample(draft)) {
     return "\nAgainst the sandbox, the first run creates a missing table with sample rows.\n";
   }
   if (source === null) return "";
@@ -83,10 +89,10 @@ function listTables(draft: Draft): string {
 }
 
 function readTable(reply: string, draft: Draft, name: string | undefined): Reading {
-  const { source, answers } = draft;
+  const { source } = draft;
   if (reply === "") return { refused: NO_TABLE };
   const found = source === null ? null : findTable(reply, draft);
-  const isSample = found === null && answers.baseUrl === "sandbox" && answers.connection === null;
+  const isSample = found === null && getsSample(draft);
   const meant = found || source === null ? null : suggest(reply, source.tables.map(tableText));
   const table = found === null ? reply : tableText(found);
   const proposed = found

@@ -118,15 +118,22 @@ export async function answerAll(
   flags: InitFlags,
 ): Promise<Draft> {
   let draft = start;
+  const notes: string[] = [];
   for (const question of questions) {
     if ((await question.text(draft)) === null) continue;
     const given = question.given({ normalize: false, ...flags });
-    if (given === undefined && question.unanswered) throw new UsageError(question.unanswered(draft));
-    const reply = given ?? question.proposal(draft);
-    const reading = await question.read(reply, draft);
-    if ("draft" in reading) draft = reading.draft;
-    else if (reading.otherwise && !reading.otherwise.needsConfirmation) draft = reading.otherwise.draft;
-    else throw new UsageError(reading.refused);
+    if (given === undefined && question.unanswered) {
+      throw new UsageError([...notes, question.unanswered(draft)].join(" "));
+    }
+    const reading = await question.read(given ?? question.proposal(draft), draft);
+    if ("draft" in reading) {
+      draft = reading.draft;
+    } else if (reading.otherwise && !reading.otherwise.needsConfirmation) {
+      draft = reading.otherwise.draft;
+      notes.push(reading.refused);
+    } else {
+      throw new UsageError([...notes, reading.refused].join(" "));
+    }
   }
   return draft;
 }

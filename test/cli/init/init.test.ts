@@ -215,6 +215,8 @@ test("without a terminal, init takes key, cursor and fields from the table", asy
   expect([missing.code, missing.document.error?.code]).toEqual([2, "usage"]);
   const empty = await runHereJson([...flags, "--table", "nothing", "--key", "a"], cwd);
   expect(empty.document.error?.message).toContain("No column was recognized");
+  const unset = await runHereJson(["init", "--warehouse-url-env", "NOT_SET", "--table", "t"], cwd);
+  expect(unset.document.error?.message).toMatch(/^NOT_SET isn't set here.* No column was recognized/u);
   expect(await readdir(cwd)).toEqual([]);
   const { code } = await runHereJson([...flags, "--table", 'crm."Kunden Stamm"', "--cursor", "none"], cwd);
   expect(code).toBe(0);
