@@ -2,6 +2,7 @@ import { beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { planJobs } from "../../src/jobs/report/plan.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
+import { createMetrics } from "../../src/operate/metrics.ts";
 import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
 import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../support/held-day.ts";
 import { NURSES } from "./search/audience-world.ts";
@@ -149,6 +150,21 @@ test("a budget in money holds to the record, and a changed price counts from the
       records_billed: String(matched[1]),
       amount: String(second.cost?.amount),
     },
+  ]);
+
+  const metrics = createMetrics("0");
+  metrics.observeRun(first);
+  metrics.observeRun(second);
+  const { text } = await metrics.render(await readStatus(await world.services()));
+  const total = round((first.cost?.amount ?? 0) + (second.cost?.amount ?? 0));
+  const lines = text.split("\n").filter((line) => /^person_etl_\w*cost/.test(line));
+  expect(
+    lines.map((line) => line.replace(/ (\S+)$/, (_, value: string) => ` ${round(Number(value))}`)),
+  ).toEqual([
+    `person_etl_cost_total{job="enrich_customers",currency="USD"} ${total}`,
+    'person_etl_possibly_billed_cost_total{job="enrich_customers",currency="USD"} 0',
+    'person_etl_budget_cost_left{budget="enrich",period="month",currency="USD"} 0',
+    `person_etl_month_cost{currency="USD"} ${total}`,
   ]);
 
   world.configure(configOf(enrichOnly, `${prices(0)}${budget}`));
