@@ -125,7 +125,7 @@ async function writeEnd(
   }
   // The cursor may have passed a row that waits or remains, which must be read again.
   const { records_waiting: waiting, records_remaining: remaining } = end.counters;
-  if (checkpoint && coverage && end.status === "succeeded" && waiting + remaining === 0) {
+  if (checkpoint && coverage && waiting + remaining === 0) {
     await writeCheckpoint(
       session,
       names,
