@@ -1,4 +1,5 @@
-import type { Sample } from "../../load/due/strata.ts";
+import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { FirstStratum, RandomSample, Sample } from "../../load/due/strata.ts";
 
 /** Estimated number of billed records of a run. */
 export interface BillableEstimate {
@@ -43,8 +44,8 @@ export interface EstimatePart {
   readonly records: number;
   /** Expected share of matches. */
   readonly share: number;
-  /** Answered records that are a random part of the same rows; null if there are none, or too few. */
-  readonly sample: Sample | null;
+  /** Answered records of these strata, a random part of the same rows; null if there are none, or too few. */
+  readonly sample: (Sample & { readonly of: readonly FirstStratum[] }) | null;
   /** Singular and plural, for a part without a sample. */
   readonly noun: readonly [one: string, many: string];
 }
@@ -52,11 +53,10 @@ export interface EstimatePart {
 /**
  * Estimates the number of matches, which are billed. The range holds in at least 95 % of cases: each part contributes its
  * interval, or none to all of its records if it has no sample.
- * @param sampled records in all samples
  */
 export function estimateMatches(
   parts: readonly EstimatePart[],
-  { answeredBefore, sampled }: { readonly answeredBefore: number; readonly sampled: number },
+  { answeredBefore, strata }: Pick<LookupCounts, "answeredBefore" | "strata">,
 ): BillableEstimate {
   let [low, expected, high] = [0, 0, 0];
   for (const { records, share, sample } of parts) {
@@ -65,13 +65,15 @@ export function estimateMatches(
     low += Math.floor(records * range.low);
     high += Math.ceil(records * range.high);
   }
-  let basis = basisOf(parts, sampled);
+  let basis = basisOf(parts, strata.sample);
   if (parts.length === 0) basis = "nothing to send";
   else if (answeredBefore === 0) basis = "no history: assumes that every record matches";
   return { low, expected: Math.round(expected), high, basis };
 }
 
-function basisOf(parts: readonly EstimatePart[], sampled: number): string {
+function basisOf(parts: readonly EstimatePart[], sample: RandomSample | null): string {
+  const strata = new Set(parts.flatMap((part) => part.sample?.of ?? []));
+  const sampled = [...strata].reduce((sum, name) => sum + (sample?.strata[name]?.records ?? 0), 0);
   const interval = `95 % interval from ${countText(sampled, "record")} answered so far`;
   const unsampled = parts.filter(({ sample }) => sample === null);
   const nouns = new Map(unsampled.map(({ noun }) => [noun[1], noun]));

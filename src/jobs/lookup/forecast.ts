@@ -63,10 +63,7 @@ function estimateOf(
   given: { readonly cap: Cap | null; readonly waiting: number },
 ): BillableEstimate {
   if (job.type === "validate_emails") return estimateAddresses(counts.toSend);
-  const { answeredBefore, strata } = counts;
-  const samples = Object.values(strata.sample?.strata ?? {});
-  const sampled = samples.reduce((sum, { records }) => sum + records, 0);
-  return estimateMatches(estimateParts(job, counts, given), { answeredBefore, sampled });
+  return estimateMatches(estimateParts(job, counts, given), counts);
 }
 
 /** Forecast as one line for the user; `plan` has the details. */

@@ -4,10 +4,10 @@ import { configOf, jobOf, startWorld, type World } from "../world.ts";
 
 const jobs = `
   resolve_customers: { type: resolve, input: customers }
-  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers }`;
+  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, return_fields: [age] }`;
 const names = ["resolve_customers", "enrich_customers"] as const;
 
-const ROWS = 1500;
+const ROWS = 900;
 
 /** Share of the rows before this one, 0 to 1: the older a row, the lower. */
 const AGE = `id::float8 / ${ROWS}`;
@@ -26,7 +26,7 @@ const shapes: readonly ((seed: number) => string)[] = [
   // A tenth has no name, so resolve rejects it; mostly new rows from a newsletter.
   (seed) => `UPDATE crm.customers SET first_name = NULL, last_name = NULL WHERE ${dice(seed)} < 0.2 * ${AGE}`,
   // An import of people that the service doesn't have, three times.
-  () => `UPDATE crm.customers SET ${stranger("id / 3")} WHERE id BETWEEN 300 AND 700`,
+  () => `UPDATE crm.customers SET ${stranger("id / 3")} WHERE id BETWEEN 200 AND 400`,
 ];
 
 /** Compares the plan after a trial with the full run that follows, by job; widths are shares of the records sent. */
@@ -47,7 +47,7 @@ test("the range of a plan after a trial holds the outcome of the full run in 20 
   const found = [];
   for (let seed = 1; seed <= 20; seed++) {
     const world = await startWorld({ rows: ROWS, seed, config: configOf(jobs) });
-    found.push(...(await tryThenRun(world, seed, seed % 2 === 0 ? 300 : 150)));
+    found.push(...(await tryThenRun(world, seed, seed % 2 === 0 ? 200 : 100)));
     await world.close();
   }
   for (const name of names) {
@@ -55,7 +55,7 @@ test("the range of a plan after a trial holds the outcome of the full run in 20 
     expect(ofJob.filter(({ isCovered }) => isCovered).length).toBeGreaterThanOrEqual(18);
     // A range from none to all would hold every outcome.
     const widths = ofJob.map(({ width }) => width).toSorted((a, b) => a - b);
-    expect(widths[10]).toBeLessThan(0.2);
-    expect(widths.at(-1)).toBeLessThan(0.3);
+    expect(widths[10]).toBeLessThan(0.25);
+    expect(widths.at(-1)).toBeLessThan(0.35);
   }
 });
