@@ -20,6 +20,9 @@ const FALLBACK_HINT = "docs/configuration.md describes this setting";
 /** Number of settings that a hint lists. */
 const FEW = 5;
 
+/** A number of records as text: `20k`, `20_000`, `20000 records`. */
+const COUNT_AS_TEXT = /^\d[\d_,.]*(?:k|m|mio|records?|rows?|\s)*$/i;
+
 type Issue = z.core.$ZodIssue;
 
 /** Converts the schema's issues to problems, without repeating the value. */
@@ -93,7 +96,9 @@ function hintFor(schema: Schema | null, found: unknown, types: readonly string[]
         ? "YAML 1.2 reads yes and no as text: write true or false"
         : "write true or false, without quotes";
     }
-    if (schema instanceof z.ZodNumber && /\d/.test(found) && expectationOf(schema)?.hint === undefined) {
+    const isCount = schema instanceof z.ZodNumber && expectationOf(schema)?.hint === undefined;
+    const isCountOrAmount = schema instanceof z.ZodUnion && optionsOf(schema)[0] instanceof z.ZodNumber;
+    if ((isCount && /\d/.test(found)) || (isCountOrAmount && COUNT_AS_TEXT.test(found))) {
       return Number.isFinite(Number(found))
         ? "write the number without quotes"
         : "write only digits, without unit or separators: 20000";

@@ -242,7 +242,7 @@ const MISTAKES: readonly Mistake[] = [
     mistake: "a budget with a unit",
     replace: ["jobs:", "budgets: { enrich: { per_day: 20k records } }\njobs:"],
     printed: [
-      "budgets.enrich.per_day (line 14): must be a whole number, 0 or more",
+      "budgets.enrich.per_day (line 14): must be a whole number of records, 0 or more, or { amount: 500 }",
       "  → write only digits, without unit or separators: 20000",
     ],
   },
