@@ -284,3 +284,22 @@ test("--add-input adds an input and its jobs, and leaves every other byte as it 
   expect(await readFile(file, "utf8")).toBe(braces);
   delete process.env["INIT_TEST_URL"];
 });
+
+test("--add-input reads the table at a connection of the file", async () => {
+  const url = await makeDatabase(UGLY);
+  const connections = "connections: { shop: { type: postgres, url: '${INIT_TEST_URL}' } }\n";
+  const cwd = await makeFolder({
+    "config.yaml": `${connections}${EXISTING.replace("${INIT_TEST_URL}", "embedded")}`,
+  });
+  process.env["INIT_TEST_URL"] = url;
+  const add = ["init", "--add-input", "contacts", "--table", "crm.contacts_backup", "--connection"];
+  const unknown = await runHereJson([...add, "crm"], cwd);
+  expect(unknown.document.error?.message).toBe("crm is not a configured connection. Known: warehouse, shop.");
+  expect((await runHereJson([...add, "shop"], cwd)).code).toBe(0);
+  expect(await inputsIn(cwd)).toContain(`
+        table: crm.contacts_backup
+        connection: shop
+        key: id
+`);
+  delete process.env["INIT_TEST_URL"];
+});
