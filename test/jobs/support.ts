@@ -82,6 +82,7 @@ export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
     suppressed: 0,
     rejectedBeforeSending: 0,
     rejectReasons: {},
+    unusableKeys: 0,
     remaining: 0,
     toSend: 0,
     parametersChanged: 0,

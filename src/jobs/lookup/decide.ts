@@ -65,6 +65,12 @@ export function decideSending(given: SendCase): SendDecision {
     };
   }
   if (counts.toSend === 0) return { kind: "send" };
+  if (counts.unusableKeys > counts.read / 2) {
+    return {
+      kind: "ask",
+      reason: `${unusableKeysText(counts)}. Correct the \`key\` of the input; as it is: ${sizeText(given)}`,
+    };
+  }
   const { formerJob } = given;
   if (formerJob !== null && counts.answeredBefore === 0) {
     return {
@@ -88,6 +94,14 @@ export function decideSending(given: SendCase): SendDecision {
       `more is due than confirm_above allows: ${countText(counts.due, "row")}, ${share} % of the input; ` +
       sizeText(given),
   };
+}
+
+/** Rows without a usable key, as a sentence. */
+export function unusableKeysText({
+  unusableKeys,
+  read,
+}: Pick<LookupCounts, "unusableKeys" | "read">): string {
+  return `${unusableKeys.toLocaleString("en-US")} of ${countText(read, "row")} have no key, or the key of another row`;
 }
 
 function sizeText({ counts, billable, price }: SendCase): string {

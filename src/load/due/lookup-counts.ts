@@ -27,6 +27,8 @@ export interface LookupCounts {
   readonly rejectedBeforeSending: number;
   /** The same by reject code. */
   readonly rejectReasons: Readonly<Record<string, number>>;
+  /** Rows without a usable key of their own: all but one of those that share a key. */
+  readonly unusableKeys: number;
   /** Due rows beyond the maximum. */
   readonly remaining: number;
   /** Distinct records to send, up to the maximum. */
@@ -88,6 +90,13 @@ const DUE: readonly DueReason[] = [
   "resend",
 ];
 
+/** Classes of rows without a usable key. */
+const UNUSABLE_KEYS: readonly string[] = [
+  "reject:missing_key",
+  "reject:key_too_long",
+  "reject:duplicate_key",
+];
+
 /** Sums the rows (for validate_emails, the occurrences) of all classes that pass a test. */
 export function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) => boolean): number {
   return counts.filter(test).reduce((sum, count) => sum + count.occurrences, 0);
@@ -135,6 +144,7 @@ export function countsOf(
         sumOf(counts, (count) => count.class === found),
       ]),
     ),
+    unusableKeys: sumOf(counts, (count) => UNUSABLE_KEYS.includes(count.class)),
     remaining: totalOf(due, "rows") - totalOf(toSend, "rows"),
     toSend: totalOf(toSend, "records"),
     matchedBefore: sumOf(counts, (count) => count.prior === "matched"),

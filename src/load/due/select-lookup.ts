@@ -16,6 +16,7 @@ import {
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
 import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
+import { ownsKey } from "./shard-rows.ts";
 import { touchTables } from "../ledger/ledger.ts";
 import { markPresent } from "../answers/is-present.ts";
 import { answerTables } from "../answers/load-answers.ts";
@@ -95,12 +96,22 @@ export async function selectDue(
     rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0),
     counts: {
       ...counts,
+      ...(spec.type === "validate_emails" ? { unusableKeys: await countUnusableKeys(session, spec) } : {}),
       parametersChanged,
       strata: { ...work, waiting, sample: await sampleFor(context, counts, { ...work, waiting }) },
     },
     checkpoint: read.checkpoint,
     cursorAhead: read.cursorAhead,
   };
+}
+
+/** Counts addresses in rows without a usable key; reads the temporary table `input_address`. */
+async function countUnusableKeys(session: Session, { shard }: LookupSpec): Promise<number> {
+  const [found] = await session.rows(sql<{ readonly addresses: number }>`
+    SELECT count(*) AS addresses FROM pg_temp.input_address
+    WHERE (copy > 1 OR source_key IS NULL) AND email_address IS NOT NULL AND NOT is_suppressed
+      AND ${raw(ownsKey(shard, "email_address"))}`);
+  return found?.addresses ?? 0;
 }
 
 /** Reads the sample that first-time records can be judged by; null if there are none, or nothing was answered. */

@@ -258,6 +258,7 @@ export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
     matchedBefore: ___,
     answeredBefore: ____,
     rejectReasons: _____,
+    unusableKeys: ______,
     ...rest
   } = counts;
   return Object.fromEntries(

@@ -113,6 +113,8 @@ export function describeRejectedRows(getContext: GetContext): void {
       ]);
       const second = await runNight(context, enrichSpec());
       expect(gist(second.counts)).toEqual({ read: 4, unchanged: 1, rejectedBeforeSending: 3 });
+      expect(second.counts.unusableKeys).toBe(3);
+      expect((await runNight(context, validateSpec())).counts.unusableKeys).toBe(3);
       expect(await context.sql("SELECT * FROM person_data.reject ORDER BY reject_id")).toEqual(noted);
     });
 
