@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Client } from "pg";
+import { Client, type PoolClient } from "pg";
 import { onTestFinished } from "vitest";
 import type { Clock } from "../../src/clock.ts";
 import { controlSandbox } from "../support/sandbox-control.ts";
@@ -220,29 +220,48 @@ async function createCustomers(client: Client, rows: Iterable<object>): Promise<
   );
 }
 
-/** Distinct results of a query while work was running, and the number of queries. */
+/** Distinct results of a query that another session runs after each statement of the work, before the next one, and their number. */
 export async function seenDuring(
   world: World,
   sql: string,
   work: () => Promise<unknown>,
 ): Promise<{ readonly seen: ReadonlySet<string>; readonly asked: number }> {
-  const client = new Client({ connectionString: world.url });
-  await client.connect();
+  const reader = new Client({ connectionString: world.url });
+  await reader.connect();
+  // A reader that waits for a lock of the work, which waits for the reader, fails.
+  await reader.query("SET lock_timeout = '5s'");
   const seen = new Set<string>();
   let asked = 0;
-  const over = new AbortController();
-  const working = work().finally(() => {
-    over.abort();
-  });
+  const look = async () => {
+    const { rows } = await reader.query<Record<string, unknown>>(sql);
+    seen.add(Object.values(rows[0] ?? {}).join(" "));
+    asked += 1;
+  };
+  const { pool } = world.warehouse.db;
+  const sessions = new Set<PoolClient>();
+  const watch = (session: PoolClient) => {
+    if (sessions.has(session)) return;
+    sessions.add(session);
+    // One of the overloads of `query`, whichever it is.
+    const query = session.query.bind(session) as (...args: unknown[]) => unknown;
+    const queryAndLook = (...args: unknown[]) => {
+      const answer = query(...args);
+      // COPY returns a stream.
+      if (!(answer instanceof Promise)) return answer;
+      return answer.then(async (result: unknown) => {
+        await look();
+        return result;
+      });
+    };
+    Object.assign(session, { query: queryAndLook });
+  };
+  pool.on("acquire", watch);
   try {
-    while (!over.signal.aborted) {
-      const { rows } = await client.query<Record<string, unknown>>(sql);
-      seen.add(Object.values(rows[0] ?? {}).join(" "));
-      asked += 1;
-    }
+    await work();
   } finally {
-    await working;
-    await client.end();
+    pool.off("acquire", watch);
+    for (const session of sessions) Reflect.deleteProperty(session, "query");
+    await reader.end();
   }
   return { seen, asked };
 }
