@@ -14,6 +14,8 @@ export function commandWith({ file }: Config, command: string): string {
 export function nextSteps(config: Config): readonly string[] {
   const isSandbox = config.service.baseUrl === "sandbox";
   const isEmbedded = config.warehouse.url === "embedded";
+  const settings = [...(isSandbox ? ["service.base_url"] : []), ...(isEmbedded ? ["warehouse.url"] : [])];
+  const isExample = basename(config.file) === "config.example.yaml";
   const [query] = exampleQueries(config.warehouse.schema);
   return [
     ...(isEmbedded
@@ -25,8 +27,12 @@ export function nextSteps(config: Config): readonly string[] {
     ...(isEmbedded || isSandbox
       ? [
           ...(query ? [`${query.title}:`, ...query.sql.map((line) => `  ${line}`)] : []),
-          `To use your own ${isSandbox ? "service, database and tables" : "database"}, write a configuration:`,
-          `  ${programName} init`,
+          ...(isExample
+            ? [
+                "To use your own service, database and tables, write a configuration:",
+                `  ${programName} init`,
+              ]
+            : [`To leave the trial, set \`${settings.join("` and `")}\` in ${basename(config.file)}.`]),
         ]
       : []),
   ];

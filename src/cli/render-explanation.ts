@@ -48,7 +48,7 @@ function headline(report: RowExplanation): string {
 function renderJob({ is_in_input: isInInput }: RowExplanation, job: ExplainedJob): string {
   const title = `${job.job} (${job.type}${job.is_enabled ? "" : ", disabled"})`;
   const lines = [
-    ...(isInInput && job.rows.length === 0 ? ["No address to validate."] : []),
+    ...(isInInput && job.rows.length === 0 ? ["• No address to validate."] : []),
     ...job.rows.flatMap(rowLines),
     ...(job.delay === null ? [] : [`→ ${job.delay}`]),
     ...resultLines(job),
@@ -87,7 +87,7 @@ function rowLines({ verdict, reason, explanation, advice, address }: ExplainedRo
 function requestLines({ request, rows }: ExplainedJob): readonly string[] {
   if (request === null) return [];
   const condition = rows.some(({ verdict }) => verdict === "due") ? "" : ", if it were due";
-  return [`Request${condition}, with this row alone:`, ...indent(renderRequest(request).split("\n"))];
+  return [`• Request${condition}, with this row alone:`, ...indent(renderRequest(request).split("\n"))];
 }
 
 function resultLines({ result }: ExplainedJob): readonly string[] {
@@ -104,11 +104,11 @@ function resultLines({ result }: ExplainedJob): readonly string[] {
       ? `match ${pid ?? "without a PID"}${score === null ? "" : `, score ${score}`}`
       : "no match";
   const stale = isPresent || isMatch !== true ? "" : "; not of the row's present content";
-  return [`Last result: ${match}${at === null ? "" : `, ${timeText(at)}`}${stale}`];
+  return [`• Last result: ${match}${at === null ? "" : `, ${timeText(at)}`}${stale}`];
 }
 
 function section(title: string, lines: readonly string[]): string {
-  return lines.length === 0 ? "" : [title, ...indent(lines)].join("\n");
+  return lines.length === 0 ? "" : [title, ...indent(lines.map((line) => `• ${line}`))].join("\n");
 }
 
 function indent(lines: readonly string[]): readonly string[] {

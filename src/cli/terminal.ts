@@ -58,7 +58,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
       isWatched && process.stdin.isTTY
         ? async (question, signal) => {
             bars?.pause();
-            return await askOnTerminal(printable(question), signal);
+            return await askOnTerminal(wrapLines(printable(question), widthOf(process.stderr)), signal);
           }
         : null,
     async print(text) {

@@ -28,7 +28,7 @@ test("explain and plan --show print requests on standard output only, and explai
 
 resolve_customers (resolve)
   • Due: never answered.
-  Request, with this row alone:
+  • Request, with this row alone:
     POST /v1/resolve
     {
       "records": [{"record_id":"1","emails":["grace@example.org"],"first_name":"Grace","last_name":"Hopper"}]
@@ -36,7 +36,7 @@ resolve_customers (resolve)
 
 validate_customers (validate_emails)
   • grace@example.org: Due: never answered.
-  Request, with this row alone:
+  • Request, with this row alone:
     POST /v2/validate_emails
     {
       "records": ["grace@example.org"]

@@ -53,7 +53,7 @@ resolve_customers        3      1              3        1.0 s
 
 resolve_customers
   • due: 3 never answered
-  • billed: about 3 (0 to 3), no history
+  • billed: at most 3, no history
   • rejected: 14,626 duplicate key. Another row of the input has the same key; only one of them is used.
 
 Nothing was sent or billed. \`plan --show 1\` prints the first request of each job.`);

@@ -21,10 +21,10 @@ async function summaryOf(options: {
   const parts = options.isProduction
     ? { baseUrl: "https://service.example" }
     : { warehouse: "{ url: embedded }" };
-  const folder = await makeFolder({ "config.yaml": configText(parts) });
+  const folder = await makeFolder({ "config.example.yaml": configText(parts) });
   const config = await loadConfig({
     jobTypes,
-    file: join(folder, "config.yaml"),
+    file: join(folder, "config.example.yaml"),
     env: { PERSON_SERVICE_API_KEY: "k", WAREHOUSE_URL: "postgres://localhost/x" },
   });
   const report: RunReport = {
@@ -40,7 +40,7 @@ async function summaryOf(options: {
     warehouse: "Postgres at db.example/warehouse",
     widthColumns: options.widthColumns ?? null,
   });
-  return text.replaceAll(config.file, "config.yaml").replaceAll(/\S*bin\/person-etl/g, "person-etl");
+  return text.replaceAll(config.file, "config.example.yaml").replaceAll(/\S*bin\/person-etl/g, "person-etl");
 }
 
 /** Last line of the summary. */
@@ -150,10 +150,10 @@ test("the first summary on 80 columns has a table that fits, and the outcome las
 ✓ endpoint_usage                                 3,924
 
 • 731 records were rejected. To see why:
-  person-etl --config config.yaml rejects list
+  person-etl --config config.example.yaml rejects list
 
 To query the data with psql or a BI tool, start its database (until Ctrl-C):
-  person-etl --config config.yaml database
+  person-etl --config config.example.yaml database
 Your rows with the people they match:
   SELECT source_key, full_name, linkedin_title, estimated_income_range
   FROM person_data.identity_link JOIN person_data.person USING (service_pid)

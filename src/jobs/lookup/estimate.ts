@@ -103,8 +103,9 @@ export function countText(count: number, singular: string, plural = `${singular}
   return `${figure(count)} ${count === 1 ? singular : plural}`;
 }
 
-/** `1,234`, or `about 1,234 (1,200 to 1,300)` if uncertain. */
+/** `1,234`; `about 1,234 (1,200 to 1,300)` if uncertain; `at most 1,234` if nothing is known. */
 export function billableText({ low, expected, high }: BillableEstimate): string {
+  if (low === 0 && expected === high && high > 0) return `at most ${figure(high)}`;
   return low === high ? figure(expected) : `about ${figure(expected)} (${figure(low)} to ${figure(high)})`;
 }
 

@@ -48,7 +48,7 @@ async function inputsIn(cwd: string): Promise<string> {
 test.concurrent("init proposes table, composite key, cursor and fields, and Enter accepts all of them", async () => {
   const cwd = await makeFolder();
   const WAREHOUSE_URL = await makeDatabase(UGLY);
-  const run = startOnTerminal(["init"], { cwd, columns: 80, env: { WAREHOUSE_URL } });
+  const run = startOnTerminal(["init"], { cwd, columns: 120, env: { WAREHOUSE_URL } });
   await reply(run, [
     ["Service", ""],
     ["Warehouse", ""],

@@ -1,4 +1,3 @@
-import { Client } from "pg";
 import { type SampleInput, sampleInputs } from "../../../src/sandbox/sample-inputs.ts";
 import { createDatabase } from "../../support/fresh-database.ts";
 import { makeFolder, startCli } from "./cli.ts";
@@ -87,10 +86,7 @@ export const INSERT_CUSTOMERS =
 /** Creates and fills `crm.customers` like a user's table. */
 export async function createCustomers(url: string, rows: number): Promise<void> {
   await runSql(url, CREATE_CUSTOMERS);
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  await client.query(INSERT_CUSTOMERS, [JSON.stringify(sampleRows(rows))]);
-  await client.end();
+  await runSql(url, INSERT_CUSTOMERS, [JSON.stringify(sampleRows(rows))]);
 }
 
 /** Starts the sandbox like a user, until the test ends; returns its address. */
