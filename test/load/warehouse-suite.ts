@@ -35,39 +35,45 @@ import { describeValues } from "./suite/values.ts";
 /** Part of the suite. */
 export type SuitePart = (getContext: GetContext) => void;
 
-const allParts: readonly SuitePart[] = [
-  describeSelection,
-  describeRejectedRows,
-  describeEqualRecords,
-  describeParameters,
-  describeCursor,
-  describeCheckpoints,
-  describeInputs,
-  describeNormalize,
-  describePidFrom,
-  describeValidEmails,
-  describePersons,
-  describeAnswers,
-  describeCommits,
-  describeRuns,
-  describeOutcomes,
-  describeBudgets,
-  describeLedger,
-  describeValues,
-  describeShards,
-  describeRejects,
-  describeErasure,
-  describeAfterErasure,
-  describeErasureHistories,
-  describeMissingRows,
-  describeHistories,
-  describeLocks,
-  describeSchedule,
-  describeUsage,
-  describeFeeds,
-  describePushes,
-  describeSegmentMembers,
-];
+/** The suite in groups of about equal duration, which run at the same time in Postgres. */
+export const suiteParts = {
+  selection: [
+    describeSelection,
+    describeRejectedRows,
+    describeEqualRecords,
+    describeParameters,
+    describeCursor,
+    describeCheckpoints,
+    describeInputs,
+    describeNormalize,
+  ],
+  answers: [
+    describePidFrom,
+    describeValidEmails,
+    describePersons,
+    describeAnswers,
+    describeCommits,
+    describeRuns,
+    describeOutcomes,
+    describeBudgets,
+    describeLedger,
+    describeValues,
+  ],
+  people: [
+    describeShards,
+    describeRejects,
+    describeErasure,
+    describeAfterErasure,
+    describeMissingRows,
+    describeLocks,
+    describeSchedule,
+    describeUsage,
+    describeFeeds,
+    describePushes,
+    describeSegmentMembers,
+  ],
+  histories: [describeHistories, describeErasureHistories],
+} satisfies Readonly<Record<string, readonly SuitePart[]>>;
 
 /**
  * Behavior common to every warehouse. `open` returns a migrated warehouse with the schemas
@@ -76,7 +82,7 @@ const allParts: readonly SuitePart[] = [
 export function describeWarehouse(
   name: string,
   open: () => Promise<Context>,
-  parts: readonly SuitePart[] = allParts,
+  parts: readonly SuitePart[] = Object.values(suiteParts).flat(),
 ): void {
   describe(`the behaviour of ${name}`, () => {
     let context: Context;

@@ -14,7 +14,7 @@ export interface Mutant {
   readonly config?: string;
 }
 
-const ofPostgres = ["test/load/postgres.test.ts"];
+const ofPostgres = ["test/load/postgres/"];
 const ofLocks = ["test/load/postgres-lock.test.ts"];
 const ofBudgets = ["test/load/postgres-budgets.test.ts"];
 const ofSpool = ["test/spool/spool.test.ts"];

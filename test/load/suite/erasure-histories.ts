@@ -115,7 +115,7 @@ async function spend(context: Context, model: Model, step: Extract<Step, { kind:
 }
 
 /** Tests random nights and erasures against a plain model. */
-export function describeErasureHistories(getContext: GetContext): void {
+export function describeErasureHistories(getContext: GetContext, runs = 12): void {
   test("after any history of erasures every row is sent or withheld as the rules say, and the counts add up", async () => {
     await fc.assert(
       fc.asyncProperty(steps, async (history) => {
@@ -136,7 +136,7 @@ export function describeErasureHistories(getContext: GetContext): void {
         const erased = [...model.erasedRows].map((row) => `"row-${row}"`);
         expect(await findTraces(context, erased)).toEqual([]);
       }),
-      { numRuns: 12 },
+      { numRuns: runs },
     );
   }, 600_000);
 }
