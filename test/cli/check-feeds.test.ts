@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { runCli, runJson } from "./support/cli.ts";
+import { runHere, runHereJson } from "./support/in-process.ts";
 import { configText, makeSetting, startSandbox } from "./support/setting.ts";
 import { unusedPort } from "../support/unused-port.ts";
 
@@ -16,7 +16,7 @@ test("check reports for every feed endpoint whether the key may call it, and cha
   const setting = await makeSetting();
   const sandbox = await startSandbox(setting.cwd, ["--faults", "forbidden@deaths"]);
   await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, jobs: JOBS }));
-  const { document } = await runJson(["check"], setting);
+  const { document } = await runHereJson(["check"], setting);
   // Output of the command.
   const checks = document["checks"] as { subject: string; status: string }[];
   expect(
@@ -47,7 +47,7 @@ jobs:
 `,
   });
   const env = { ...setting.env, DOWN_URL: `postgresql://u:p@127.0.0.1:${await unusedPort()}/db` };
-  const { code, document } = await runJson(["check"], { ...setting, env });
+  const { code, document } = await runHereJson(["check"], { ...setting, env });
   expect(code).toBe(2);
   // Output of the command.
   const checks = document["checks"] as { subject: string; status: string; message: string }[];
@@ -72,7 +72,7 @@ test("plan and status describe segments in words", async () => {
   members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }] }
 `,
   });
-  await runCli(["migrate"], setting);
+  await runHere(["migrate"], setting);
   await setting.query(`
     INSERT INTO person_data_state.segment_push_member (job, segment_id, service_pid, is_wanted, state, is_own, run_id, _synced_at)
       VALUES ('push', '${SEGMENT}', 'p-1', true, 'member', NULL, 'r', now());
@@ -81,10 +81,10 @@ test("plan and status describe segments in words", async () => {
       removals_pending, _synced_at) VALUES ('${SEGMENT}', 'r', '2026-11-20T04:00:00Z', 9, 12, 0, 0, 3, now());
     INSERT INTO person_data_ops.checkpoint (job, stream, cursor, updated_at, run_id, _synced_at)
       VALUES ('members', '${SEGMENT}', '{"swept_at": "2026-11-20T04:00:00Z"}', now(), 'r', now())`);
-  const planned = await runCli(["plan"], setting);
+  const planned = await runHere(["plan"], setting);
   expect(planned.stdout).toContain(`push
   • more calls, one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove`);
-  const { stdout } = await runCli(["status"], setting);
+  const { stdout } = await runHere(["status"], setting);
   expect(stdout).toContain(`members: 3 members of VIP (${SEGMENT}) not listed at 2026-11-20T04:00:00`);
   expect(stdout).toContain(`push: 1 member of ${SEGMENT} in doubt; the job never removes them`);
   expect(stdout).toMatch(/members +VIP +swept at 2026-11-20T04:00:00Z +just now/u);

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { runCli, runJson } from "./support/cli.ts";
+import { runHere, runHereJson } from "./support/in-process.ts";
 import { makeSetting } from "./support/setting.ts";
 
 /** Customers as people enter them; every value of a cell is easy to find in an output. */
@@ -38,7 +38,7 @@ test("check profiles an ugly table: one line each, with what fixes it, and no va
   const setting = await makeSetting();
   await setting.query(UGLY);
   await writeFile(join(setting.cwd, "config.yaml"), CONFIG);
-  const { code, stdout } = await runCli(["check"], setting);
+  const { code, stdout } = await runHere(["check"], setting);
   const lines = stdout
     .split("\n")
     .map((line) => line.replace(/^. input customers {2,}/u, (lead) => `${lead.charAt(0)} `).trim());
@@ -80,7 +80,7 @@ test("a run with a key that most rows share sends nothing without confirmation",
     join(setting.cwd, "config.yaml"),
     CONFIG.replace("phones: phones, ", "").replace(/jobs:.*/su, VALIDATE_TOO),
   );
-  const { code, document } = await runJson(["run"], setting);
+  const { code, document } = await runHereJson(["run"], setting);
   expect(code).toBe(3);
   expect(document["jobs"]).toMatchObject([
     {
