@@ -103,8 +103,8 @@ function resultLines({ result }: ExplainedJob): readonly string[] {
     isMatch === true
       ? `match ${pid ?? "without a PID"}${score === null ? "" : `, score ${score}`}`
       : "no match";
-  const stale = isPresent || isMatch !== true ? "" : "; not of the row's present content";
-  return [`• Last result: ${match}${at === null ? "" : `, ${timeText(at)}`}${stale}`];
+  const stale = isPresent || isMatch !== true ? "" : "; to an earlier version of the row";
+  return [`• Last answer: ${match}${at === null ? "" : `, ${timeText(at)}`}${stale}`];
 }
 
 function section(title: string, lines: readonly string[]): string {

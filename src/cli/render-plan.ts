@@ -17,7 +17,7 @@ const ENDS = [
   { name: "rejected", value: (job: JobPlan) => job.records_rejected_before_sending },
   { name: "waiting", value: (job: JobPlan) => job.records_waiting },
   { name: "duplicate", value: (job: JobPlan) => job.records_duplicate },
-  { name: "left", value: (job: JobPlan) => job.records_remaining },
+  { name: "remaining", value: (job: JobPlan) => job.records_remaining },
   { name: "to send", value: (job: JobPlan) => job.records_to_send },
 ];
 
@@ -103,7 +103,7 @@ function renderRemarks(job: JobPlan): readonly string[] {
       ? [`billed: ${billableText(job.estimated_billable)}, ${job.estimated_billable.basis}`]
       : []),
     ...(job.estimated_cost && job.records_expected > 0 ? [`cost: ${costText(job.estimated_cost)}`] : []),
-    ...(job.limited_by === null ? [] : [leftText(job, job.limited_by)]),
+    ...(job.limited_by === null ? [] : [remainingText(job, job.limited_by)]),
     ...Object.entries(job.reject_reasons).map(
       ([code, rows]) => `rejected: ${count(rows)} ${code.replaceAll("_", " ")}. ${meaningOf(code)}`,
     ),
@@ -120,8 +120,8 @@ function renderRemarks(job: JobPlan): readonly string[] {
   return lines.length === 0 ? [] : [[job.job, ...lines.map((line) => `  • ${line}`)].join("\n")];
 }
 
-function leftText({ records_remaining: left }: JobPlan, limit: string): string {
-  return left > 0 ? `left: ${counted(left, "row")} for later runs (${limit})` : `limited by ${limit}`;
+function remainingText({ records_remaining: rows }: JobPlan, limit: string): string {
+  return rows > 0 ? `remaining: ${counted(rows, "row")} for later runs (${limit})` : `limited by ${limit}`;
 }
 
 function renderRequests(job: JobPlan): readonly string[] {

@@ -38,7 +38,7 @@ const FIGURES: readonly Figure[] = [
   number("read", 7, (job) => job.records_read),
   number("unchanged", 3, (job) => job.records_unchanged),
   number("duplicate", 2, (job) => job.records_duplicate),
-  number("erased", 4, (job) => job.records_suppressed),
+  number("suppressed", 4, (job) => job.records_suppressed),
   number("waiting", 9, (job) => job.records_waiting),
   number("sent", null, (job) => job.records_sent),
   {

@@ -79,10 +79,13 @@ function membersOf({ jobs, warehouse }: ConfigDocument, { job, search }: NamedSe
 
 type BudgetDocument = ConfigDocument["budgets"][string];
 
-/** Converts amounts of money to records. An amount without a price has failed a rule. */
-function buildBudget({ perDay, perMonth }: BudgetDocument, price = "0"): BudgetConfig {
-  const records = (limit: BudgetDocument["perDay"]) =>
-    limit !== null && typeof limit === "object" ? recordsFor(String(limit.amount), price) : limit;
+/** Converts amounts of money to records. */
+function buildBudget({ perDay, perMonth }: BudgetDocument, price: string | undefined): BudgetConfig {
+  const records = (limit: BudgetDocument["perDay"]) => {
+    if (limit === null || typeof limit !== "object") return limit;
+    if (price === undefined) throw new Error("a budget in money has no price, which a rule refuses");
+    return recordsFor(String(limit.amount), price);
+  };
   const amounts = Object.entries({ day: perDay, month: perMonth }).flatMap(([period, limit]) =>
     limit !== null && typeof limit === "object" ? [[period, String(limit.amount)] as const] : [],
   );

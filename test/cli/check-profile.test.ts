@@ -87,7 +87,7 @@ test("a run with a key that most rows share sends nothing without confirmation",
       job: "resolve_customers",
       records_sent: 0,
       error: {
-        message: expect.stringContaining("497 of 500 rows have no key, or the key of another row"),
+        message: expect.stringContaining("497 of 500 rows have a null or duplicate key"),
       },
     },
     { job: "validate_customers", records_sent: 0, error: { code: "confirmation" } },

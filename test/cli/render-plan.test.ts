@@ -81,9 +81,9 @@ suppressed            100,000           100,000
 rejected               14,626            14,626
 waiting               100,000           100,000
 duplicate             100,000           100,000
-left                  185,371           185,371
+remaining             185,371           185,371
 to send                     3                 3
-(read = unchanged + suppressed + rejected + waiting + duplicate + left + to send)`);
+(read = unchanged + suppressed + rejected + waiting + duplicate + remaining + to send)`);
 });
 
 test("a feed has calls but no input rows, and nothing to explain has no remark", () => {

@@ -34,12 +34,15 @@ export const addPlan: AddCommand = (program, act) => {
     .option(
       "--show <n>",
       "print the first n requests of each job, with the personal data in them",
-      wholeNumber(1),
+      wholeNumber(1, MAX_SHOWN),
     )
     .action((jobs: string[], flags: PlanFlags, command: Command) =>
       act(command, (context) => plan(context, jobs, flags), { jobs: [] }),
     );
 };
+
+/** Requests that are held in memory at once per job. */
+const MAX_SHOWN = 10;
 
 async function plan(context: Context, names: readonly string[], flags: PlanFlags): Promise<Outcome> {
   const shard = flags.shard ?? wholeInput;

@@ -2,6 +2,7 @@ import type { FormerJob } from "../../load/due/former-jobs.ts";
 import { type BillableEstimate, billableText, countText } from "./estimate.ts";
 import type { Price } from "../../money.ts";
 import { costText, estimateCost } from "../price.ts";
+import { UNUSUAL_RATIO } from "./reject-ratio.ts";
 import { type Shard, shardText, wholeInput } from "../shard.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
@@ -65,10 +66,11 @@ export function decideSending(given: SendCase): SendDecision {
     };
   }
   if (counts.toSend === 0) return { kind: "send" };
-  if (counts.unusableKeys > counts.read / 2) {
+  if (counts.answeredBefore === 0 && counts.unusableKeys > UNUSUAL_RATIO * counts.read) {
+    const rows = `${counts.unusableKeys.toLocaleString("en-US")} of ${countText(counts.read, "row")}`;
     return {
       kind: "ask",
-      reason: `${unusableKeysText(counts)}. Correct the \`key\` of the input; as it is: ${sizeText(given)}`,
+      reason: `${rows} have a null or duplicate key. Correct the \`key\` of the input; as it is: ${sizeText(given)}`,
     };
   }
   const { formerJob } = given;
@@ -94,14 +96,6 @@ export function decideSending(given: SendCase): SendDecision {
       `more is due than confirm_above allows: ${countText(counts.due, "row")}, ${share} % of the input; ` +
       sizeText(given),
   };
-}
-
-/** Rows without a usable key, as a sentence. */
-export function unusableKeysText({
-  unusableKeys,
-  read,
-}: Pick<LookupCounts, "unusableKeys" | "read">): string {
-  return `${unusableKeys.toLocaleString("en-US")} of ${countText(read, "row")} have no key, or the key of another row`;
 }
 
 function sizeText({ counts, billable, price }: SendCase): string {

@@ -22,6 +22,7 @@ export function estimateParts(
 ): readonly EstimatePart[] {
   const { due, toSend } = counts.strata;
   const most = cap?.records ?? Number.POSITIVE_INFINITY;
+  if (most === 0) return [];
   if (waiting === 0) return withoutAdded(toSend, counts).map((size) => partOf(job, counts, size));
   const first: readonly Size[] = [
     { stratum: "waiting", records: waiting },

@@ -75,7 +75,7 @@ export function forecastText(
 ): string {
   const text = (count: number) =>
     job.type === "validate_emails" ? countText(count, "address", "addresses") : countText(count, "row");
-  const later = counts.remaining > 0 && cap ? `; ${text(counts.remaining)} deferred by ${cap.limitedBy}` : "";
+  const later = counts.remaining > 0 && cap ? `; ${text(counts.remaining)} remaining (${cap.limitedBy})` : "";
   if (counts.toSend === 0) {
     return `${job.name}: ${later === "" ? `nothing is due among ${text(counts.read)}` : `nothing to send${later}`}`;
   }

@@ -5,7 +5,6 @@ import { type FirstRequest, firstRequests } from "../../extract/first-requests.t
 import type { PlanContext, Planned, ShownRequest } from "../report/job-plan.ts";
 import { bindLookup } from "./lookup-types.ts";
 import { limitsOf, tightestCap } from "./caps.ts";
-import { unusableKeysText } from "./decide.ts";
 import { countText } from "./estimate.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 import { forecastOf } from "./forecast.ts";
@@ -81,13 +80,10 @@ export function shownRequest({ method, path, records, body }: FirstRequest): Sho
 
 /** Remarks on rows that the run can't send as things stand. */
 function remarksOn(
-  { waiting, parametersChanged, unusableKeys, read }: LookupCounts,
+  { waiting, parametersChanged }: LookupCounts,
   { pidFrom, isAnsweredFirst }: { readonly pidFrom: string | null; readonly isAnsweredFirst: boolean },
 ): readonly string[] {
   return [
-    ...(unusableKeys > read / 2
-      ? [`${unusableKeysText({ unusableKeys, read })}: the run sends nothing until you confirm it with --yes`]
-      : []),
     ...(waiting > 0 && !isAnsweredFirst
       ? [
           `${countText(waiting, "row")} ${waiting === 1 ? "waits" : "wait"} for ${pidFrom}, which is not part of this plan`,

@@ -50,7 +50,7 @@ export interface ExplainedJob {
   readonly is_enabled: boolean;
   /** Usually one; several if the key isn't unique, one for each address for validate_emails. */
   readonly rows: readonly ExplainedRow[];
-  /** Last result of resolve and enrich; null without one. */
+  /** Last answer of resolve and enrich; null without one. */
   readonly result: Omit<RowFacts["resolutions"][number], "job"> | null;
   /** Request for this row alone, due or not; null if it can't be sent as things stand. */
   readonly request: ShownRequest | null;

@@ -37,25 +37,25 @@ export function verdictOn(
 ): Verdict {
   const { pidFrom, row } = around;
   if (found === "suppressed") {
-    return told("suppressed", null, "names an erased person, and is never sent", null);
+    return verdict("suppressed", null, "names an erased person, and is never sent", null);
   }
   if (found.startsWith("reject:")) {
     const code = found.slice("reject:".length);
     const { means, todo } = explainReject(code);
-    return told("rejected", code, `rejected before sending. ${means}`, todo);
+    return verdict("rejected", code, `rejected before sending. ${means}`, todo);
   }
   if (found === "waiting") {
     const job = pidFrom ?? "another job";
-    return told("waiting", pidFrom, `${job} hasn't answered its present content yet`, null);
+    return verdict("waiting", pidFrom, `${job} hasn't answered its current values yet`, null);
   }
   if (reusedFrom !== null) {
     const equal = `row ${row.source}/${reusedFrom} has the same content and a fresh answer`;
-    return told("duplicate", found, `${equal}: the next run copies it without a call`, null);
+    return verdict("duplicate", found, `${equal}: the next run copies it without a call`, null);
   }
   if (found === "unchanged" && prior === "rejected") {
     const [code = null] = around.rejectCodes;
     if (code === null) {
-      return told(
+      return verdict(
         "rejected",
         null,
         "unchanged since it was rejected, and its reject was dropped",
@@ -64,7 +64,7 @@ export function verdictOn(
     }
     const { means, todo } = explainReject(code);
     const retry = `person-etl rejects retry --source-key '${row.source}/${row.sourceKey}'`;
-    return told(
+    return verdict(
       "rejected",
       code,
       `unchanged since it was rejected. ${means}`,
@@ -73,25 +73,25 @@ export function verdictOn(
   }
   if (found === "unchanged") {
     const fresh = state?.due_at ? `fresh until ${timeText(state.due_at)}` : "its answer never expires";
-    return told("unchanged", null, `unchanged since it was answered${at(state)}; ${fresh}`, null);
+    return verdict("unchanged", null, `unchanged since it was answered${at(state)}; ${fresh}`, null);
   }
-  return told("due", found, dueText(found, state, pidFrom), null);
+  return verdict("due", found, dueText(found, state, pidFrom), null);
 }
 
-function told(
-  verdict: Verdict["verdict"],
+function verdict(
+  name: Verdict["verdict"],
   reason: string | null,
   explanation: string,
   advice: string | null,
 ): Verdict {
-  return { verdict, reason, explanation, advice };
+  return { verdict: name, reason, explanation, advice };
 }
 
 /** Texts of the reasons of {@link DueReason}. */
 const DUE_TEXTS: Readonly<Record<DueReason, (state: StoredState | null, pidFrom: string | null) => string>> =
   {
     never_answered: () => "never answered",
-    content_changed: (state) => `a mapped value changed since it was answered${at(state)}`,
+    content_changed: (state) => `its values or the mapping changed since it was answered${at(state)}`,
     retried: () => "a retry of its reject was requested",
     parameters_changed: (state) => `answered${at(state)} with another mapping or other parameters`,
     pid_changed: (_, pidFrom) => `${pidFrom ?? "the resolve job"} found another PID than the one sent`,
@@ -108,7 +108,9 @@ function dueText(reason: string, state: StoredState | null, pidFrom: string | nu
 export function delayText({ cap, lastRun, isUndecided }: Circumstances): string | null {
   const parts = [
     ...(isUndecided
-      ? ["The next run sends nothing of this job until you pass --accept-parameters resend or keep."]
+      ? [
+          "The mapping or the parameters changed: the next run may ask for --accept-parameters first, as `plan` shows.",
+        ]
       : []),
     ...(cap === null
       ? []

@@ -47,7 +47,7 @@ describe("a budget", () => {
     expect(exitCodeOf(first, null)).toBe(0);
     expect(first.jobs.map(unaccountedRows)).toEqual([0]);
     expect(await counted(world, "day")).toBe(String(before + 50));
-    expect(world.notes.at(-1)).toMatch(/: 50 records to send in 1 call, .* rows deferred by budget_day$/);
+    expect(world.notes.at(-1)).toMatch(/: 50 records to send in 1 call, .* rows remaining \(budget_day\)$/);
 
     const second = await world.run();
     expect(second.jobs[0]).toMatchObject({
@@ -57,7 +57,7 @@ describe("a budget", () => {
       requests: 0,
     });
     expect(second.jobs.map(unaccountedRows)).toEqual([0]);
-    expect(world.notes.at(-1)).toMatch(/nothing to send; .* rows deferred by budget_day$/);
+    expect(world.notes.at(-1)).toMatch(/nothing to send; .* rows remaining \(budget_day\)$/);
 
     world.configure(configOf(enrichOnly, more(before + 120)));
     expect((await world.run()).jobs[0]).toMatchObject({ limited_by: "budget_day", records_sent: 70 });

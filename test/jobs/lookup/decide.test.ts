@@ -78,10 +78,11 @@ describe("the user is asked", () => {
   test("when no run of this shard is known but answers are there, as after a change of the number of shards", () => {
     expect(decide({ lastRun: null })).toBe("ask");
   });
-  test("in a first run too, when most rows have no key of their own", () => {
-    const most = countsOf({ read: 100, due: 49, toSend: 49, unusableKeys: 51 });
-    expect(decide({ lastRun: null, counts: most })).toBe("ask");
-    expect(decide({ lastRun: null, counts: { ...most, unusableKeys: 50 } })).toBe("send");
+  test("in a first run, when more than 5 % of the rows have no key of their own", () => {
+    const some = countsOf({ read: 100, due: 94, toSend: 94, unusableKeys: 6, answeredBefore: 0 });
+    expect(decide({ lastRun: null, counts: some })).toBe("ask");
+    expect(decide({ lastRun: null, counts: { ...some, unusableKeys: 5 } })).toBe("send");
+    expect(decide({ counts: { ...some, due: 1, toSend: 1, answeredBefore: 93 } })).toBe("send");
   });
   test("before every --resend, also in a first run and below the bounds", () => {
     expect(decide({ resend: true, lastRun: null, counts: countsOf({ read: 5, due: 5, toSend: 5 }) })).toBe(

@@ -78,6 +78,15 @@ describe("a range", () => {
     });
   });
 
+  test("is zero under a cap that is used up, although records wait", () => {
+    expect(estimate({ due: { with_pid: 5 }, waiting: 1000, cap: 0, sample: { strata: drawn } })).toEqual({
+      low: 0,
+      expected: 0,
+      high: 0,
+      basis: "nothing to send",
+    });
+  });
+
   test("of waiting records has the rate of all that were resolved", () => {
     const strata = { ...drawn, unresolved: { records: 90, matched: 45 } };
     expect(estimate({ due: {}, waiting: 1000, sample: { strata } })).toMatchObject({

@@ -55,11 +55,11 @@ describe("the line before anything is sent", () => {
     const strata = { ...night.strata, toSend: [{ stratum: "new" as const, records: 500, rows: 540 }] };
     const cut = { ...night, strata, toSend: 500, remaining: 2450 };
     expect(lineOf(cut, { records: 500, limitedBy: "budget_day" })).toBe(
-      "enrich_customers: 500 records to send in 1 call, about 400 (380 to 417) billed, about 20 s; 2,450 rows deferred by budget_day",
+      "enrich_customers: 500 records to send in 1 call, about 400 (380 to 417) billed, about 20 s; 2,450 rows remaining (budget_day)",
     );
     const none = { ...night, toSend: 0, remaining: 2950 };
     expect(lineOf(none, { records: 0, limitedBy: "budget_month" })).toBe(
-      "enrich_customers: nothing to send; 2,950 rows deferred by budget_month",
+      "enrich_customers: nothing to send; 2,950 rows remaining (budget_month)",
     );
   });
 });
