@@ -1,20 +1,13 @@
 import { sql } from "kysely";
-import type { Cell } from "../../schemas/convert.ts";
-import { copyEncoded, copyRows } from "../db/copy.ts";
+import { copyEncoded } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
 import type { LoadContext } from "./load-context.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { tableText, tableId } from "../db/names.ts";
-import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "./person-groups.ts";
-import { type PersonState, readPersonStates } from "./person-state.ts";
+import { type EncodedPerson, listGroups, scalarNames } from "./person-groups.ts";
+import { claimPersons, type NumberedPerson, type PersonState } from "./person-state.ts";
 import { createRowStore, joinRows } from "./row-store.ts";
 import type { LookupAnswer } from "./answer.ts";
-
-/** A person with the number of the call that answered. */
-export interface NumberedPerson {
-  readonly person: EncodedPerson;
-  readonly callNumber: number;
-}
 
 /** Reads the numbers of calls. */
 async function readCallNumbers(
@@ -61,16 +54,13 @@ function roundsOf(
 /** Loads the persons of a group of answers: new ones by COPY into the final tables, known ones merged. */
 export async function loadPersons(context: LoadContext, answers: readonly LookupAnswer[]): Promise<void> {
   for (const round of roundsOf(answers, await readCallNumbers(context, answers))) {
-    const states = await readPersonStates(
-      context,
-      round.map(({ person }) => person.pid),
-    );
-    const fresh: NumberedPerson[] = [];
+    const states = await claimPersons(context, round);
+    const fresh: EncodedPerson[] = [];
     const known: (NumberedPerson & { state: PersonState })[] = [];
     for (const one of round) {
       const state = states.get(one.person.pid);
       if (state) known.push({ ...one, state });
-      else fresh.push(one);
+      else fresh.push(one.person);
     }
     await insertPersons(context, fresh);
     await mergePersons(context, known);
@@ -78,34 +68,15 @@ export async function loadPersons(context: LoadContext, answers: readonly Lookup
   await recordAliases(context, answers);
 }
 
-/** `call_number` and `group_call_numbers` of a new person. Groups that the answer omits get 0, so that any call is newer. */
-function numbersOf({ person, callNumber }: NumberedPerson): Cell[] {
-  if (person.groups.every((group) => group !== undefined)) return [String(callNumber), null];
-  const answered = groupNames.filter((_, i) => person.groups[i] !== undefined);
-  return ["0", JSON.stringify(Object.fromEntries(answered.map((name) => [name, callNumber])))];
-}
-
-/** COPYs new people, sorted by PID; `person` first, so that parallel loaders conflict there. */
-async function insertPersons(context: LoadContext, numbered: readonly NumberedPerson[]): Promise<void> {
-  if (numbered.length === 0) return;
-  const persons = numbered.map(({ person }) => person);
+/** COPYs new people. */
+async function insertPersons(context: LoadContext, persons: readonly EncodedPerson[]): Promise<void> {
+  if (persons.length === 0) return;
   const { session, names } = context;
-  const target = (table: string) => tableText(names, table);
   const blank = createRowStore();
   const noScalars = [...scalarNames, "_extra"].map(() => null);
   const scalars = joinRows(persons.map((p) => p.groups[0]?.rows ?? blank([[p.pid, ...noScalars]])));
-  await copyEncoded(session, target("person"), ["service_pid", ...scalarNames, "_extra"], scalars);
+  await copyEncoded(session, tableText(names, "person"), ["service_pid", ...scalarNames, "_extra"], scalars);
   context.touch("person", persons.length);
-  await copyRows(
-    session,
-    target("person_state"),
-    ["service_pid", "group_hashes", "call_number", "group_call_numbers"],
-    numbered.map((one) => [
-      one.person.pid,
-      groupNames.map((_, i) => one.person.groups[i]?.hash ?? UNKNOWN_HASH).join(""),
-      ...numbersOf(one),
-    ]),
-  );
   for (const [i, group] of listGroups.entries()) {
     await copyList(
       context,
