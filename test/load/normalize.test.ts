@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { flawOf } from "../../src/load/inputs/flawed-columns.ts";
 import { isSentSql, normalized, trimmedSql } from "../../src/load/inputs/normalize.ts";
 import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import * as fc from "../support/fast-check.ts";
@@ -19,7 +20,7 @@ function sent(field: string, value: string): string | null {
 
 /** What is sent for values in Postgres. */
 async function sentByPostgres(field: string, values: readonly string[]): Promise<readonly (string | null)[]> {
-  const trimmed = `SELECT ${trimmedSql(field, "v")} AS t, o FROM unnest($1::text[]) WITH ORDINALITY AS u(v, o)`;
+  const trimmed = `SELECT ${trimmedSql(field, "v")} AS t, o FROM unnest($1::text[]) WITH ORDINALITY AS u(v, o) OFFSET 0`;
   const rows = await context.sql(
     `SELECT CASE WHEN ${isSentSql(field, "t")} THEN t END AS sent FROM (${trimmed}) AS x ORDER BY o`,
     [values],
@@ -94,4 +95,33 @@ test("the check and the selection agree on every value", async () => {
     ),
     { numRuns: 40 },
   );
+});
+
+/** Values on which a pattern takes minutes if it starts anew at each character. */
+const LONG = [
+  "x".repeat(2e5),
+  `x${" ".repeat(2e5)}x`,
+  `@${" ".repeat(2e5)}`,
+  `@${"x ".repeat(1e5)}x`,
+  `(${",".repeat(2e5)}`,
+  `1${" ".repeat(2e5)}x`,
+];
+
+test("long values are classified in linear time", async () => {
+  for (const field of FIELDS) {
+    const column = { field, column: "c", typeName: "text", isArray: false };
+    expect(flawOf(column, LONG, "postgres")).toBe(null);
+    expect(await sentByPostgres(field, LONG)).toEqual(LONG.map((text) => sent(field, text)));
+  }
+}, 20_000);
+
+test.each([
+  ["a@example.com b@example.com", true],
+  ["Ann; a@example.com | b@", true],
+  ["a@b@example.com, Ann", false],
+  ["Ann, a@example.com", false],
+  ["a@example.com\n,\nb@example.com", true],
+])("%j holds several addresses: %j", (text, isFlawed) => {
+  const column = { field: "emails", column: "mail", typeName: "text", isArray: false };
+  expect(flawOf(column, [text], "postgres")?.fact ?? null).toBe(isFlawed ? "hold several addresses" : null);
 });

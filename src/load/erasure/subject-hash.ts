@@ -1,5 +1,5 @@
 import { createHash, hash, randomBytes } from "node:crypto";
-import { BLANKS_AROUND } from "../inputs/input-fields.ts";
+import { withoutBlanksAround } from "../inputs/input-fields.ts";
 
 /** Identifier of a person: one value of one kind. */
 export type Subject =
@@ -42,9 +42,8 @@ export function makeErasureSecret(): string {
  * unchanged, because databases disagree about their case.
  */
 export function normalizedEmail(address: string): string {
-  return address
-    .replace(BLANKS_AROUND, "")
-    .replaceAll(/[A-Z]/gu, (letter) => String.fromCharCode(letter.charCodeAt(0) + 32));
+  const lower = (letter: string) => String.fromCharCode(letter.charCodeAt(0) + 32);
+  return withoutBlanksAround(address).replaceAll(/[A-Z]/gu, lower);
 }
 
 /** Prefix of a source's row keys in the hashed text. */

@@ -1,6 +1,6 @@
 import { quoteIdentifier as quoteBigQuery, quoteQualified } from "../../bigquery/names.ts";
 import { quoteIdentifier } from "../db/names.ts";
-import { BLANKS_AROUND, listFields } from "./input-fields.ts";
+import { listFields, withoutBlanksAround } from "./input-fields.ts";
 import type { InputSample, SampledColumn } from "./input-sample.ts";
 
 /** Values of a column that are sent wrongly. */
@@ -22,7 +22,7 @@ interface Kind {
   /** True for affected types; null for texts. */
   readonly types: RegExp | null;
   readonly fields: (field: string) => boolean;
-  /** Affected values; null for all. */
+  /** Affected values; null for all. Anchored and without a choice, because values can be long. */
   readonly values: RegExp | null;
   readonly postgres: Convert | null;
   readonly bigquery: Convert | null;
@@ -118,7 +118,7 @@ const KINDS: readonly Kind[] = [
     fact: () => "hold several addresses",
     types: TEXT_TYPES,
     fields: isEmail,
-    values: /@.*[\s,;|/].*@/su,
+    values: /^[^@]*@[^\s,;|/]*[\s,;|/][^@]*@/u,
     postgres: (c) => `regexp_split_to_array(${c}, '[,;|/[:space:]]+')`,
     bigquery: (c) => `REGEXP_EXTRACT_ALL(${c}, r'[^,;|/\\s]+')`,
   },
@@ -126,7 +126,7 @@ const KINDS: readonly Kind[] = [
     fact: () => "are JSON or records written as text",
     types: null,
     fields: any,
-    values: /^(?:\{.*\}|\[.*\]|\(.*,.*\))$/su,
+    values: /^(?:\{.*\}|\[.*\]|\([^,]*,.*\))$/su,
     postgres: null,
     bigquery: null,
   },
@@ -143,8 +143,7 @@ export function flawOf(
     if (!kind.fields(field) || kind.types?.test(type) === false) continue;
     // Expressions are for single values.
     if (isArray && kind.types === TEXT_TYPES) continue;
-    const affected =
-      kind.values && values.filter((text) => kind.values?.test(text.replaceAll(BLANKS_AROUND, "")));
+    const affected = kind.values && values.filter((text) => kind.values?.test(withoutBlanksAround(text)));
     if (affected?.length === 0) continue;
     const convert = isArray && engine === "bigquery" ? null : kind[engine];
     const quoted = engine === "bigquery" ? quoteBigQuery(column) : plain(column);

@@ -1,7 +1,7 @@
 import { normalizedEmail } from "../erasure/subject-hash.ts";
 import { normalizedAddress } from "../erasure/suppressed-sql.ts";
 import { quoteLiteral } from "../db/names.ts";
-import { BLANKS, BLANKS_AROUND } from "./input-fields.ts";
+import { BLANKS, withoutBlanksAround } from "./input-fields.ts";
 
 /**
  * Version of these rules, part of the hash of a job's parameters. Changed rules need a new one, because they change what is
@@ -52,8 +52,8 @@ const ADDRESS_WORDS = [
   "xxx",
 ];
 
-/** Matches phone numbers with enough digits; valid in Postgres and JavaScript. */
-const PHONE = "([^0-9]*[0-9]){7}";
+/** Matches phone numbers with enough digits; valid in Postgres and JavaScript. Anchored, because values can be long. */
+const PHONE = "^([^0-9]*[0-9]){7}";
 
 const DIGITS = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"];
 
@@ -62,6 +62,9 @@ const PHONE_FILLER = `^[^0-9]*(${[
   ...DIGITS.map((digit) => `${digit}[^${DIGITS.filter((other) => other !== digit).join("")}]*`),
   `(1[^0-9]*)?${DIGITS.map((digit) => `${digit}[^0-9]*`).join("")}`,
 ].join("|")})$`;
+
+const isPhone = new RegExp(PHONE, "su");
+const isPhoneFiller = new RegExp(PHONE_FILLER, "su");
 
 /** Effect of `normalize: true` on a value; `placeholder` and `malformed` values are not sent. */
 export type Normalized =
@@ -77,7 +80,7 @@ function placeholdersOf(field: string): readonly string[] {
 
 /** Normalizes a value like the statements of {@link trimmedSql} and {@link isSentSql}. */
 export function normalized(field: string, value: string): Normalized {
-  const text = field === "emails" ? normalizedEmail(value) : value.replaceAll(BLANKS_AROUND, "");
+  const text = field === "emails" ? normalizedEmail(value) : withoutBlanksAround(value);
   if (text === "") return { dropped: "empty" };
   const isFiller = Array.from(text).every((character) => FILLERS.includes(character));
   if (isFiller || placeholdersOf(field).includes(normalizedEmail(text))) return { dropped: "placeholder" };
@@ -88,8 +91,8 @@ export function normalized(field: string, value: string): Normalized {
     if (!/.@./su.test(text)) return { dropped: "malformed" };
   }
   if (field === "phones") {
-    if (new RegExp(PHONE_FILLER, "su").test(text)) return { dropped: "placeholder" };
-    if (!new RegExp(PHONE, "su").test(text)) return { dropped: "malformed" };
+    if (isPhoneFiller.test(text)) return { dropped: "placeholder" };
+    if (!isPhone.test(text)) return { dropped: "malformed" };
   }
   return { text };
 }

@@ -1,4 +1,4 @@
-import { BLANKS_AROUND } from "./input-fields.ts";
+import { withoutBlanksAround } from "./input-fields.ts";
 import type { InputSample, SampledColumn } from "./input-sample.ts";
 import { type Flaw, flawOf } from "./flawed-columns.ts";
 import { normalized } from "./normalize.ts";
@@ -81,7 +81,7 @@ function sentText(field: string, text: string): string | null {
 }
 
 function isNoBlank(text: string): boolean {
-  return text.replaceAll(BLANKS_AROUND, "") !== "";
+  return withoutBlanksAround(text) !== "";
 }
 
 function profileColumn(column: SampledColumn, engine: InputSample["engine"]): ColumnProfile {
@@ -99,7 +99,7 @@ function profileColumn(column: SampledColumn, engine: InputSample["engine"]): Co
     values: values.length,
     placeholders: dropped("placeholder"),
     malformed: dropped("malformed"),
-    padded: values.filter((text) => text.replaceAll(BLANKS_AROUND, "") !== text).length,
+    padded: values.filter((text) => withoutBlanksAround(text) !== text).length,
     capitals: field === "emails" ? values.filter((text) => /[A-Z]/u.test(text)).length : 0,
     flaw: flawOf(column, values, engine),
   };
