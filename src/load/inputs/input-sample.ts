@@ -4,6 +4,15 @@ import type { Part } from "./input-source.ts";
 /** Rows of a sample. */
 export const SAMPLE_ROWS = 1000;
 
+/**
+ * Characters that are read of a value, half of them from each end: whether it is blank, padded, JSON or an address is seen
+ * there. Only what stands in the middle of longer values is missed, such as the digits of a phone number.
+ */
+export const SAMPLE_LENGTH = 400;
+
+/** Elements that are read of a list. */
+export const SAMPLE_ELEMENTS = 10;
+
 /** Milliseconds for each statement over a whole input; `check` goes on without its result. */
 export const SAMPLE_LIMIT_MS = 10_000;
 

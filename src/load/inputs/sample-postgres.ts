@@ -8,6 +8,8 @@ import {
   type CursorCounts,
   type InputSample,
   type KeyCounts,
+  SAMPLE_ELEMENTS,
+  SAMPLE_LENGTH,
   SAMPLE_LIMIT_MS,
   SAMPLE_ROWS,
   type SampledRow,
@@ -65,7 +67,12 @@ export async function sampleInput(
           async (session) => (await session.rows(sql.raw<CursorCounts>(cursorSelect)))[0] ?? null,
         );
   const parts = partsOf(input, "enrich", finderOf(columns));
-  const values = parts.map(({ name, isArray }) => (isArray ? `to_json(${name}::text[])` : name));
+  const values = parts.map(({ name, isArray }) => {
+    const elements = `unnest(${name}::text[]) WITH ORDINALITY AS u(e, o)`;
+    return isArray
+      ? `array_to_json(ARRAY(SELECT ${cut("e")} FROM ${elements} ORDER BY o LIMIT ${SAMPLE_ELEMENTS}))`
+      : cut(name);
+  });
   const read = (order: string) => async (session: Session) => {
     const rows = await session.rows(
       sql.raw<{ readonly row: SampledRow }>(
@@ -87,6 +94,12 @@ export async function sampleInput(
     sampledRows: rows.length,
     names: columns.map(({ name }) => name),
   };
+}
+
+/** The value, without its middle if it is long. */
+function cut(value: string): string {
+  const half = SAMPLE_LENGTH / 2;
+  return `CASE WHEN length(${value}) > ${SAMPLE_LENGTH} THEN left(${value}, ${half}) || right(${value}, ${half}) ELSE ${value} END`;
 }
 
 /** Query for {@link KeyCounts} over raw rows. */

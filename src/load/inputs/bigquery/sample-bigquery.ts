@@ -5,6 +5,8 @@ import {
   type InputSample,
   inTime,
   type KeyCounts,
+  SAMPLE_ELEMENTS,
+  SAMPLE_LENGTH,
   SAMPLE_ROWS,
   type SampledRow,
 } from "../input-sample.ts";
@@ -22,7 +24,13 @@ export async function sampleInput(session: Session, input: InputSource): Promise
   const cursor = cursorSelect === null ? null : await inTime(first<CursorCounts>(cursorSelect));
   const parts = partsOf(input, "enrich", finderOf(columns));
   const names = parts.map(({ name }) => name);
-  const text = `SELECT ${["source_key", ...names].join(", ")} FROM (${rawSelect(input, parts, columns, options)}) AS r
+  const values = parts.map(({ name, isArray }) => {
+    const elements = `UNNEST(${name}) AS e WITH OFFSET AS o`;
+    return isArray
+      ? `ARRAY(SELECT ${cut("e")} FROM ${elements} ORDER BY o LIMIT ${SAMPLE_ELEMENTS}) AS ${name}`
+      : `${cut(name)} AS ${name}`;
+  });
+  const text = `SELECT ${values.join(", ")} FROM (${rawSelect(input, parts, columns, options)}) AS r
     ORDER BY FARM_FINGERPRINT(source_key) LIMIT ${SAMPLE_ROWS}`;
   const found = await inTime(session.rows<Readonly<Record<string, SampledRow[number]>>>({ text }));
   const rows = (found ?? []).map((row): SampledRow => names.map((name) => row[name] ?? null));
@@ -36,6 +44,12 @@ export async function sampleInput(session: Session, input: InputSource): Promise
     sampledRows: rows.length,
     names: columns.map(({ name }) => name),
   };
+}
+
+/** The value, without its middle if it is long. */
+function cut(value: string): string {
+  const half = SAMPLE_LENGTH / 2;
+  return `IF(LENGTH(${value}) > ${SAMPLE_LENGTH}, CONCAT(LEFT(${value}, ${half}), RIGHT(${value}, ${half})), ${value})`;
 }
 
 /** Query for {@link KeyCounts} over raw rows. */
