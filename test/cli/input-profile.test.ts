@@ -157,6 +157,22 @@ test("few repeated and missing keys are a warning, many a problem", async () => 
   expect(profileFindings(input, profile).map(({ status }) => status)).toEqual(["ok", "warning", "wrong"]);
 });
 
+test.each([
+  [
+    "UNIQUE INDEX ON crm.customers (tenant, nr) INCLUDE (name)",
+    "`key: [tenant, nr]`, which an index makes unique",
+  ],
+  [
+    "UNIQUE INDEX ON crm.customers (tenant, code)",
+    "`key: [tenant, …]`: add columns until no two rows have the same key",
+  ],
+])("with a %s, the proposed key is %s", async (index, hint) => {
+  await context.sql(`CREATE TABLE crm.customers (tenant int NOT NULL, nr int NOT NULL, code int, name text); CREATE ${index};
+    INSERT INTO crm.customers VALUES (1, 1, NULL, 'Ann'), (1, 2, NULL, 'Bob')`);
+  const lines = ["table: crm.customers", "key: tenant", "fields: { full_name: name }"];
+  expect((await findingsOf(lines))[1]).toBe(`→ ${hint}`);
+});
+
 test("cursors that are mostly NULL are reported", async () => {
   await context.sql(TEN);
   const lines = ["table: crm.customers", "key: id", "cursor: updated_at", "fields: { full_name: name }"];

@@ -3,6 +3,7 @@ import type { ConfigAnswers } from "../../config/template.ts";
 import { listFields, scalarFields } from "../../config/schema/inputs.ts";
 import { parseTableName } from "../../config/schema/values.ts";
 import type { Table } from "../../load/inputs/browse.ts";
+import { containsUniqueKey } from "../../load/inputs/unique-keys.ts";
 import { count, counted } from "../figures.ts";
 import { type Draft, profileDraft, tableOf, tableText } from "./draft.ts";
 import { type InitFlags, listOf, mappingOf, readMapping } from "./flags.ts";
@@ -176,10 +177,8 @@ export const keyColumnsQuestion: Question = {
     }
     const draft = withAnswers(before, { key });
     const table = chosenTable(draft);
-    const isIndexed = table?.uniqueKeys.some(({ columns }) =>
-      columns.every((column) => key.includes(column)),
-    );
-    const keys = isIndexed === true ? null : (await profileDraft(draft))?.keys;
+    const isIndexed = containsUniqueKey(key, table?.uniqueKeys ?? []);
+    const keys = isIndexed ? null : (await profileDraft(draft))?.keys;
     if (!keys || keys.duplicates === 0) return { draft };
     return {
       refused: `${count(keys.duplicates)} of ${counted(keys.rows, "row")} repeat the key of another row and would be rejected.`,

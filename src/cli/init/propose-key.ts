@@ -14,10 +14,9 @@ const TEMPORAL = /^(?:timestamp|date)/u;
 /** Proposes the key: the primary key, else a unique index, else a column that is named like one. */
 export function proposeKey(table: Table): Proposal<readonly string[]> | null {
   const { columns, uniqueKeys } = table;
-  const isNullable = (name: string) => columns.find((column) => column.name === name)?.isNullable !== false;
   const primary = uniqueKeys.find((key) => key.isPrimary);
   if (primary) return { value: primary.columns, reason: "primary key" };
-  const [unique] = uniqueKeys.filter((key) => !key.columns.some(isNullable));
+  const unique = uniqueKeys.find((key) => !key.isNullable);
   if (unique) return { value: unique.columns, reason: "unique" };
   const [loose] = uniqueKeys;
   if (loose) return { value: loose.columns, reason: "unique, but rows with NULL are rejected" };

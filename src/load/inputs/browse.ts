@@ -7,18 +7,12 @@ import { checkInput, READING } from "./input.ts";
 import type { InputColumn, InputSource } from "./input-source.ts";
 import type { InputSample } from "./input-sample.ts";
 import { sampleInput } from "./sample-postgres.ts";
+import { type UniqueKey, uniqueKeysSql } from "./unique-keys.ts";
 
 /** A column of a table. */
 export interface TableColumn extends InputColumn {
   /** `typcategory` of its type: S for texts, N for numbers, D for dates and times, E for enums, A for arrays. */
   readonly category: string;
-  readonly isNullable: boolean;
-}
-
-/** A primary key or unique index of a table. */
-export interface UniqueKey {
-  readonly columns: readonly string[];
-  readonly isPrimary: boolean;
 }
 
 /** A table or view that can hold input rows. */
@@ -69,16 +63,10 @@ const tablesExcept = (ownSchemas: readonly string[]) => sql<Table>`
   SELECT n.nspname AS schema, c.relname AS name, c.relkind IN ('v', 'm') AS "isView",
     CASE WHEN c.reltuples > 0 THEN c.reltuples::bigint END AS rows,
     (SELECT coalesce(json_agg(json_build_object('name', a.attname, 'typeName', format_type(a.atttypid, NULL),
-        'isArray', t.typcategory = 'A', 'category', t.typcategory, 'isNullable', NOT a.attnotnull) ORDER BY a.attnum), '[]')
+        'isArray', t.typcategory = 'A', 'category', t.typcategory) ORDER BY a.attnum), '[]')
       FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
       WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
-    (SELECT coalesce(json_agg(json_build_object('isPrimary', i.indisprimary, 'columns',
-        (SELECT json_agg(a.attname ORDER BY k.place) FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
-          JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.attnum
-          WHERE k.place <= i.indnkeyatts)) ORDER BY i.indisprimary DESC, i.indnkeyatts, i.indexrelid), '[]')
-      FROM pg_catalog.pg_index AS i
-      WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL)
-      AS "uniqueKeys"
+    ${uniqueKeysSql(sql.ref("c.oid"))} AS "uniqueKeys"
   FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
   WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
     AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp_)'

@@ -46,7 +46,7 @@ export interface InputSample {
   readonly keys: KeyCounts | null;
   /** True if an index makes the key unique. */
   readonly keyIsUnique: boolean;
-  /** Columns of a primary key or unique index, for a key that isn't unique; null for none. */
+  /** Columns without NULL that a primary key or unique index makes unique; null for none. */
   readonly uniqueColumns: readonly string[] | null;
   /** Null without a cursor, or if counting took too long. */
   readonly cursor: CursorCounts | null;

@@ -23,6 +23,7 @@ import {
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
 import { inTransaction, type Session } from "../db/session.ts";
+import { containsUniqueKey, readUniqueKeys } from "./unique-keys.ts";
 
 /** Postgres's quoting and comments. */
 const SYNTAX = { quoteQualified, withoutSemicolon };
@@ -191,21 +192,9 @@ export async function readCursorMax(
   return { cursorMax: row?.value ?? null, cursorAhead: row?.ahead ?? 0 };
 }
 
-/**
- * True if a primary key or unique index makes the key unique. False for a table with children by inheritance, because
- * its rows include theirs, which the index doesn't cover.
- */
+/** True if a primary key or unique index makes the key unique. */
 export async function keyIsUnique(session: Session, input: InputSource): Promise<boolean> {
-  if (!("table" in input.relation)) return false;
-  const found = await session.rows(sql`
-    SELECT FROM pg_catalog.pg_index AS i
-    WHERE i.indrelid = ${quoteQualified(input.relation.table)}::regclass
-      AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
-      AND (SELECT array_agg(a.attname::text) FROM pg_catalog.pg_attribute AS a
-           WHERE a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)) <@ ${[...input.key]}::text[]
-      AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h JOIN pg_catalog.pg_class AS c ON c.oid = h.inhparent
-        WHERE h.inhparent = i.indrelid AND c.relkind <> 'p')`);
-  return found.length > 0;
+  return containsUniqueKey(input.key, await readUniqueKeys(session, input));
 }
 
 function suggestion(name: string, columns: readonly InputColumn[]): string {

@@ -1,7 +1,6 @@
 import type pg from "pg";
 import { sql } from "kysely";
 import { codeOf } from "../../errors.ts";
-import { quoteQualified } from "../db/names.ts";
 import { inTransaction, type Session } from "../db/session.ts";
 import {
   columnsOfRows,
@@ -14,17 +13,10 @@ import {
   SAMPLE_ROWS,
   type SampledRow,
 } from "./input-sample.ts";
-import {
-  cursorCountsSelect,
-  describeColumns,
-  finderOf,
-  keyIsUnique,
-  raw,
-  rawSelect,
-  READING,
-} from "./input.ts";
+import { cursorCountsSelect, describeColumns, finderOf, raw, rawSelect, READING } from "./input.ts";
 import type { InputSource } from "./input-source.ts";
 import { partsOf } from "./mapped-columns.ts";
+import { containsUniqueKey, readUniqueKeys } from "./unique-keys.ts";
 
 /** SQLSTATE of a statement that took longer than `statement_timeout`. */
 const QUERY_CANCELED = "57014";
@@ -44,15 +36,15 @@ export async function sampleInput(
       throw error;
     }
   };
-  const { columns, isUnique, uniqueColumns } = await inTransaction(
+  const { columns, uniqueKeys } = await inTransaction(
     pool,
     async (session) => ({
       columns: await describeColumns(session, input),
-      isUnique: await keyIsUnique(session, input),
-      uniqueColumns: await readUniqueColumns(session, input),
+      uniqueKeys: await readUniqueKeys(session, input),
     }),
     READING,
   );
+  const isUnique = containsUniqueKey(input.key, uniqueKeys);
   const options = { ranked: false, recent: null };
   const keys = await limited(async (session) => {
     const rows = rawSelect(input, [], columns, options);
@@ -88,7 +80,7 @@ export async function sampleInput(
     engine: "postgres",
     keys,
     keyIsUnique: isUnique,
-    uniqueColumns,
+    uniqueColumns: uniqueKeys.find(({ isNullable }) => !isNullable)?.columns ?? null,
     cursor,
     columns: columnsOfRows(parts, rows, (column) => finderOf(columns)(column)?.typeName ?? "unknown"),
     sampledRows: rows.length,
@@ -111,20 +103,4 @@ function keyCountsSelect(rows: string, isUnique: boolean): string {
   return `SELECT coalesce(sum(n), 0)::bigint AS rows, coalesce(sum(n) FILTER (WHERE source_key IS NULL), 0)::bigint AS "withoutKey",
       coalesce(sum(n - 1) FILTER (WHERE source_key IS NOT NULL), 0)::bigint AS duplicates
     FROM (SELECT source_key, count(*) AS n FROM (${rows}) AS r GROUP BY source_key) AS k`;
-}
-
-/** Columns of the table's primary key, else of a unique index; null for none. */
-async function readUniqueColumns(
-  session: Session,
-  { relation }: InputSource,
-): Promise<readonly string[] | null> {
-  if (!("table" in relation)) return null;
-  const [found] = await session.rows(sql<{ readonly columns: readonly string[] }>`
-    SELECT (SELECT json_agg(a.attname ORDER BY k.o) FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, o)
-      JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.number) AS columns
-    FROM pg_catalog.pg_index AS i
-    WHERE i.indrelid = ${quoteQualified(relation.table)}::regclass
-      AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
-    ORDER BY i.indisprimary DESC, i.indnatts, i.indexrelid LIMIT 1`);
-  return found?.columns ?? null;
 }

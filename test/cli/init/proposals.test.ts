@@ -23,7 +23,7 @@ const CATEGORIES: Readonly<Record<string, string>> = {
 function columnOf(text: string): TableColumn {
   const [name = "", typeName = "text"] = text.split(":");
   const category = CATEGORIES[typeName] ?? "U";
-  return { name, typeName, category, isArray: category === "A", isNullable: true };
+  return { name, typeName, category, isArray: category === "A" };
 }
 
 function table(columns: readonly string[], others: Partial<Table> = {}): Table {
@@ -38,7 +38,11 @@ function table(columns: readonly string[], others: Partial<Table> = {}): Table {
   };
 }
 
-const unique = (columns: readonly string[], isPrimary = false) => ({ columns, isPrimary });
+const unique = (columns: readonly string[], kind: "primary" | "filled" | "nullable") => ({
+  columns,
+  isPrimary: kind === "primary",
+  isNullable: kind === "nullable",
+});
 const named = (name: string, columns: string) => table(columns.split(" "), { name });
 const fieldsOf = (columns: string) => proposeFields(table(columns.split(" "))).fields;
 
@@ -190,7 +194,7 @@ describe("the key", () => {
   const columns = ["tenant:integer", "no:integer", "email", "customer_id:uuid"];
 
   it("is the primary key, with all of its columns", () => {
-    const uniqueKeys = [unique(["email"]), unique(["tenant", "no"], true)];
+    const uniqueKeys = [unique(["tenant", "no"], "primary"), unique(["email"], "filled")];
     expect(proposeKey(table(columns, { uniqueKeys }))).toEqual({
       value: ["tenant", "no"],
       reason: "primary key",
@@ -198,13 +202,9 @@ describe("the key", () => {
   });
 
   it("else a unique index, preferably without NULLs", () => {
-    const filled = table(columns).columns.map((column) => ({
-      ...column,
-      isNullable: column.name === "email",
-    }));
-    const uniqueKeys = [unique(["email"]), unique(["tenant", "no"])];
-    expect(proposeKey(table(columns, { uniqueKeys, columns: filled }))?.value).toEqual(["tenant", "no"]);
-    expect(proposeKey(table(columns, { uniqueKeys: [unique(["email"])] }))).toEqual({
+    const uniqueKeys = [unique(["email"], "nullable"), unique(["tenant", "no"], "filled")];
+    expect(proposeKey(table(columns, { uniqueKeys }))?.value).toEqual(["tenant", "no"]);
+    expect(proposeKey(table(columns, { uniqueKeys: [unique(["email"], "nullable")] }))).toEqual({
       value: ["email"],
       reason: "unique, but rows with NULL are rejected",
     });
