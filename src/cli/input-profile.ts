@@ -1,11 +1,11 @@
 import type { InputSource } from "../load/inputs/input-source.ts";
-import { listFields } from "../load/inputs/input-fields.ts";
-import { plain, writtenTable } from "../load/inputs/flawed-columns.ts";
+import { quoteIn } from "../load/inputs/flawed-columns.ts";
 import type { ColumnProfile, InputProfile, NormalizeEffect } from "../load/inputs/profile-input.ts";
 import { SAMPLE_LIMIT_MS } from "../load/inputs/input-sample.ts";
 import { UNUSUAL_RATIO } from "../jobs/lookup/reject-ratio.ts";
 import type { Finding } from "./check-finding.ts";
 import { count, counted, percent } from "./figures.ts";
+import { columnsSetting, sqlSetting } from "./setting-text.ts";
 
 /** A finding without its subject. */
 type Line = Omit<Finding, "subject">;
@@ -46,14 +46,15 @@ function keyFindings({ key, name }: InputSource, profile: InputProfile): readonl
     return [{ status: "warning", message, hint: `a unique index on ${key.join(", ")} proves it` }];
   }
   const { rows, duplicates, withoutKey } = keys;
+  const filled = key.map((column) => `${quoteIn(profile.engine).identifier(column)} is not null`);
   if (duplicates > 0) {
-    const better = uniqueColumns === null ? null : `key: ${listText(uniqueColumns)}`;
+    const better = uniqueColumns === null ? null : columnsSetting("key", uniqueColumns);
     lines.push({
       status: duplicates > UNUSUAL_RATIO * rows ? "wrong" : "warning",
       message: `key: ${count(duplicates)} of ${counted(rows, "row")} (${percent(duplicates, rows)}) repeat the key of another row and would be rejected`,
       hint:
         better === null
-          ? `\`key: [${[...key, "…"].join(", ")}]\`: add columns until no two rows have the same key`
+          ? `add columns to \`${columnsSetting("key", key)}\` until no two rows have the same key`
           : `\`${better}\`, which an index makes unique`,
     });
   }
@@ -61,7 +62,7 @@ function keyFindings({ key, name }: InputSource, profile: InputProfile): readonl
     lines.push({
       status: withoutKey > UNUSUAL_RATIO * rows ? "wrong" : "warning",
       message: `key: NULL in ${count(withoutKey)} of ${counted(rows, "row")} (${percent(withoutKey, rows)}), which would be rejected`,
-      hint: `\`where: ${key.map((column) => `${plain(column)} is not null`).join(" and ")}\` in ${name} leaves them out`,
+      hint: `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} leaves them out`,
     });
   }
   return lines;
@@ -98,28 +99,18 @@ function columnFindings(input: InputSource, profile: InputProfile): readonly Lin
       lines.push({
         status: "warning",
         message: `${column.column}: empty in all sampled rows`,
-        hint: `remove ${column.column} from \`${column.field}\``,
+        hint: removalOf(column),
       });
     } else if (flaw !== null) {
       const fact =
         flaw.values === null ? flaw.fact : `${percent(flaw.values, values)} of its values ${flaw.fact}`;
       const hint =
         flaw.expression === null || sql === null
-          ? `map another column to \`${column.field}\`, or convert it in \`sql:\``
+          ? `map another column to \`${column.field}\`; a view can select or convert the right value`
           : `\`${fixedField(input, profile, column.field)}\`, with the ${"sql" in input.relation ? "columns" : "query"} below`;
       lines.push({ status: "warning", message: `${column.column}: ${fact}`, hint });
-    } else if (!input.normalize) {
-      const parts = [
-        [column.placeholders, "placeholders"],
-        [column.malformed, column.field === "emails" ? "without @" : "without 7 digits"],
-        [column.capitals, "with capitals"],
-        [column.padded, "with blanks around them"],
-      ] as const;
-      const shares = parts
-        .filter(([number]) => number > 0)
-        .map(([number, what]) => `${percent(number, values)} ${what}`);
-      if (shares.length > 0)
-        lines.push({ status: "warning", message: `${column.column}: ${shares.join(", ")}` });
+    } else {
+      lines.push(...valueFindings(column, input.normalize));
     }
   }
   if (sql !== null) lines.push(sql);
@@ -133,12 +124,35 @@ function columnFindings(input: InputSource, profile: InputProfile): readonly Lin
   return lines;
 }
 
+/** Shares of values that `normalize` leaves out or changes; with it, only those of a column without any other value. */
+function valueFindings(column: ColumnProfile, normalize: boolean): readonly Line[] {
+  const { field, values, placeholders, malformed } = column;
+  const unusable = placeholders + malformed;
+  if (normalize && unusable < values) return [];
+  const parts = [
+    [placeholders, "placeholders"],
+    [malformed, field === "emails" ? "without @" : "without 7 digits"],
+    [column.capitals, "with capitals"],
+    [column.padded, "with blanks around them"],
+  ] as const;
+  const shares = parts
+    .filter(([number]) => number > 0)
+    .map(([number, what]) => `${percent(number, values)} ${what}`);
+  if (shares.length === 0) return [];
+  const message = `${column.column}: ${shares.join(", ")}`;
+  return [{ status: "warning", message, ...(2 * unusable > values ? { hint: removalOf(column) } : {}) }];
+}
+
+function removalOf({ column, field }: ColumnProfile): string {
+  return `remove ${column} from \`${field}\``;
+}
+
 /** Name of a converted column. */
 function fixedName(
   { column, field }: Pick<ColumnProfile, "column" | "field">,
   names: readonly string[],
 ): string {
-  const base = `${column.toLowerCase().replaceAll(/[^a-z0-9_]/gu, "_")}_${listFields.has(field) ? "list" : "text"}`;
+  const base = `${column}_${field}`;
   return names.includes(base) ? `${base}_2` : base;
 }
 
@@ -148,17 +162,16 @@ function fixedField(input: InputSource, { columns, names }: InputProfile, field:
     const own = columns.find((column) => column.column === name && column.field === field);
     return own?.flaw?.expression ? fixedName(own, names) : name;
   });
-  return `${field}: ${listText(mapped)}`;
-}
-
-function listText(names: readonly string[]): string {
-  return names.length === 1 ? names.join("") : `[${names.join(", ")}]`;
+  return columnsSetting(field, mapped);
 }
 
 /** The query that converts all columns at once. */
 function fixedSql(input: InputSource, { columns, names, engine }: InputProfile): Line | null {
+  const quote = quoteIn(engine);
   const converted = columns.flatMap((column) =>
-    column.flaw?.expression ? [`${column.flaw.expression} as ${fixedName(column, names)}`] : [],
+    column.flaw?.expression
+      ? [`${column.flaw.expression} as ${quote.identifier(fixedName(column, names))}`]
+      : [],
   );
   if (converted.length === 0) return null;
   const what = counted(converted.length, "column");
@@ -168,7 +181,8 @@ function fixedSql(input: InputSource, { columns, names, engine }: InputProfile):
   }
   const { table } = input.relation;
   const message = `table: to convert ${what}, use a query instead:`;
-  return { status: "warning", message, hint: `sql: select *, ${list} from ${writtenTable(table, engine)}` };
+  const query = `select *, ${list} from ${quote.qualified(table)}`;
+  return { status: "warning", message, hint: sqlSetting("sql", query) };
 }
 
 function normalizeFindings({ normalize }: InputSource, { effect }: InputProfile): readonly Line[] {

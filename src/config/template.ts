@@ -70,7 +70,7 @@ export function renderInput(answers: InputAnswers): string {
   return `  ${input}:
     table: ${scalar(table)}
 ${connection === null ? "" : `    connection: ${scalar(connection)}\n`}    #where: country = 'US'      # SQL condition: only these rows
-    key: ${columns(key)}   # unique key
+    key: ${columnsText(key)}   # unique key
     ${cursor === null ? "#cursor: updated_at" : `cursor: ${column(cursor)}`}   # changes whenever a row changes; unchanged rows are then skipped
     ${normalize ? "" : "#"}normalize: true             # trims values, lower-cases e-mail addresses, leaves out placeholders
     fields:                     # field of the service: column
@@ -80,7 +80,7 @@ ${renderFields(fields)}
 
 function renderFields(fields: ConfigAnswers["fields"]): string {
   return Object.entries(fields)
-    .map(([field, names]) => `      ${field}: ${columns(names)}`)
+    .map(([field, names]) => `      ${field}: ${columnsText(names)}`)
     .join("\n");
 }
 
@@ -120,7 +120,7 @@ function renderJob(name: string, purpose: string, settings: Record<string, strin
 }
 
 /** Renders one column as text, several as a list. */
-function columns(names: readonly string[]): string {
+export function columnsText(names: readonly string[]): string {
   const [only, ...others] = names.map(column);
   return only !== undefined && others.length === 0 ? only : `[${names.map(column).join(", ")}]`;
 }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { openForeignDatabase } from "../../src/load/open.ts";
 import { profileFindings } from "../../src/cli/input-profile.ts";
 import { profileOf } from "../../src/load/inputs/profile-input.ts";
@@ -65,9 +66,11 @@ describe("a table in BigQuery", () => {
   });
 
   test("is profiled, and the proposed query fixes what is wrong", async () => {
-    await there.sql(`CREATE TABLE crm.ugly (id bigint, zip bigint, numbers jsonb, town bytea, mail text, updated_at timestamptz);
-      INSERT INTO crm.ugly VALUES (1, 7030, '["212-555-0142"]', 'Austin', 'a@example.com;b@example.com', '2999-01-01'),
-        (1, 94110, NULL, 'Dallas', 'C@example.com', NULL), (NULL, NULL, NULL, NULL, 'c@example.com', NULL)`);
+    await there.sql(`CREATE TABLE crm.ugly (id bigint, zip bigint, numbers jsonb, town bytea, mail text, updated_at timestamptz,
+        contacts jsonb, home jsonb);
+      INSERT INTO crm.ugly VALUES (1, 7030, '["212-555-0142", {"id": 7, "no": 2125550143, "at": "2026-01-02T03:04:05Z"}]', 'Austin',
+          'a@example.com;b@example.com', '2999-01-01', '[{"type": "work", "id": 7, "address": "a@b.example"}, {"x@y": " é@b.example"}]', '{"city": "Austin"}'),
+        (1, 94110, NULL, 'Dallas', 'C@example.com', NULL, '[["d@b.example"]]', NULL), (NULL, NULL, NULL, NULL, 'c@example.com', NULL, NULL, NULL)`);
     await there.flush?.();
     const database = openForeignDatabase(there.connection);
     const ugly = {
@@ -75,7 +78,13 @@ describe("a table in BigQuery", () => {
       relation: { table: ["crm", "ugly"] },
       key: ["id"],
       cursor: { column: "updated_at", overlapMs: 0 },
-      fields: { zipcode: ["zip"], phones: ["numbers"], city: ["town"], emails: ["mail"] },
+      fields: {
+        zipcode: ["zip"],
+        phones: ["numbers"],
+        city: ["town"],
+        emails: ["mail", "contacts"],
+        state: ["home"],
+      },
     };
     const sample = await database.sampleInput(ugly);
     expect(sample).toMatchObject({
@@ -92,25 +101,31 @@ describe("a table in BigQuery", () => {
       expect.stringContaining("cursor: updated_at is NULL"),
       "town: BYTES, sent in hexadecimal",
       "mail: 33.3 % of its values hold several addresses",
+      "contacts: JSON, sent as JSON text",
       "numbers: JSON, sent as JSON text",
+      "home: JSON, sent as JSON text",
       "zip: INT64, so leading zeros are lost",
-      "table: to convert 4 columns, use a query instead:",
+      "table: to convert 5 columns, use a query instead:",
     ]);
-    const sql = (findings.at(-1)?.hint ?? "").replace("sql: ", "");
+    const { sql } = parse(findings.at(-1)?.hint ?? "") as { readonly sql: string };
     const fixed = {
       ...ugly,
       relation: { sql },
-      fields: { zipcode: ["zip_text"], phones: ["numbers_list"], city: ["town_text"], emails: ["mail_list"] },
+      fields: {
+        zipcode: ["zip_zipcode"],
+        phones: ["numbers_phones"],
+        city: ["town_city"],
+        emails: ["mail_emails", "contacts_emails"],
+      },
     };
     const { columns } = await database.sampleInput(fixed);
-    expect(Object.fromEntries(columns.map(({ field, values }) => [field, values.flat().toSorted()]))).toEqual(
-      {
-        zipcode: ["07030", "94110"],
-        phones: ["212-555-0142"],
-        city: ["Austin", "Dallas"],
-        emails: ["C@example.com", "a@example.com", "b@example.com", "c@example.com"],
-      },
-    );
+    expect(columns.map(({ column, values }) => [column, values.flat().toSorted()])).toEqual([
+      ["town_city", ["Austin", "Dallas"]],
+      ["mail_emails", ["C@example.com", "a@example.com", "b@example.com", "c@example.com"]],
+      ["contacts_emails", ["a@b.example", "d@b.example", "é@b.example"]],
+      ["numbers_phones", ["212-555-0142", "2125550143"]],
+      ["zip_zipcode", ["07030", "94110"]],
+    ]);
     await database.close();
   });
 

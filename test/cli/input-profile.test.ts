@@ -69,7 +69,24 @@ test.each([
     "json, sent as JSON text",
     ["2125550143", "2125550142"],
   ],
+  [
+    "phones",
+    "contacts",
+    "jsonb[]",
+    `ARRAY['{"type": "work", "id": 7, "phone": "+1 (212) 555-0142 x7", "since": "2026-01-02T03:04:05Z", "zip": "94110"}',
+      '{"phone": "unlisted", "note": "call Eve2125550143"}']::jsonb[]`,
+    "jsonb[], sent as JSON text",
+    ["+1 (212) 555-0142 x7"],
+  ],
   ["emails", "mails", "jsonb", `'["a@example.com", null]'`, "jsonb, sent as JSON text", ["a@example.com"]],
+  [
+    "emails",
+    "mails",
+    "jsonb",
+    `'[{"type": "work", "id": 7, "address": "a@b.example"}, {"of": {"Ann@x": "Ann"}, "to": ["é+1@b.example"], "note": "asked a@b.example"}]'`,
+    "jsonb, sent as JSON text",
+    ["a@b.example", "é+1@b.example"],
+  ],
   [
     "emails",
     "mails",
@@ -86,14 +103,18 @@ test.each([
     "100.0 % of its values hold several addresses",
     ["a@example.com", "b@example.com"],
   ],
-  ["city", "town", "jsonb", `'"Austin"'`, "jsonb, sent as JSON text", ["Austin"]],
   ["city", "Town", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
   ["city", "order", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
+  ["city", "analyse: #1, all", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
 ])("%s from %s %s: the proposed lines fix it", async (field, column, type, value, fact, expected) => {
   await context.sql(
     `CREATE TABLE crm.customers (id int PRIMARY KEY, "${column}" ${type}); INSERT INTO crm.customers VALUES (1, ${value})`,
   );
-  const found = await findingsOf(["table: crm.customers", "key: id", `fields: { ${field}: ${column} }`]);
+  const found = await findingsOf([
+    "table: crm.customers",
+    "key: id",
+    `fields: { ${field}: ${JSON.stringify(column)} }`,
+  ]);
   expect(found[0]).toBe(`${column}: ${fact}`);
   const [mapping = ""] = /(?<=`)[^`]+(?=`, with the query below)/u.exec(found[1] ?? "") ?? [];
   expect(found[2]).toBe("table: to convert 1 column, use a query instead:");
@@ -103,15 +124,16 @@ test.each([
 });
 
 test("a column that can't be converted has to be replaced", async () => {
-  await context.sql("CREATE TABLE crm.customers (id int PRIMARY KEY, born date, town text)");
-  await context.sql("INSERT INTO crm.customers VALUES (1, '1980-01-02', '(Austin,TX)')");
-  expect(
-    await findingsOf(["table: crm.customers", "key: id", "fields: { full_name: born, city: town }"]),
-  ).toEqual([
+  await context.sql("CREATE TABLE crm.customers (id int PRIMARY KEY, born date, town text, home jsonb)");
+  await context.sql(`INSERT INTO crm.customers VALUES (1, '1980-01-02', '(Austin,TX)', '{"state": "TX"}')`);
+  const fields = "fields: { full_name: born, city: town, state: home }";
+  expect(await findingsOf(["table: crm.customers", "key: id", fields])).toEqual([
     "town: 100.0 % of its values are JSON or records written as text",
-    "→ map another column to `city`, or convert it in `sql:`",
+    "→ map another column to `city`; a view can select or convert the right value",
     "born: date, not text",
-    "→ map another column to `full_name`, or convert it in `sql:`",
+    "→ map another column to `full_name`; a view can select or convert the right value",
+    "home: jsonb, sent as JSON text",
+    "→ map another column to `state`; a view can select or convert the right value",
   ]);
 });
 
@@ -131,9 +153,9 @@ test("a query is told which columns to return", async () => {
     await findingsOf(["sql: select * from crm.customers", "key: id", "fields: { zipcode: zip }"]),
   ).toEqual([
     "zip: integer, so leading zeros are lost",
-    "→ `zipcode: zip_text`, with the columns below",
+    "→ `zipcode: zip_zipcode`, with the columns below",
     "sql: to convert 1 column, let it also return:",
-    "→ lpad(zip::bigint::text, 5, '0') as zip_text",
+    `→ lpad("zip"::bigint::text, 5, '0') as "zip_zipcode"`,
   ]);
 });
 
@@ -146,9 +168,9 @@ test("few repeated and missing keys are a warning, many a problem", async () => 
   const lines = ["table: crm.customers", "key: id", "fields: { full_name: name }"];
   expect(await findingsOf(lines)).toEqual([
     "key: 1 of 100 rows (1.0 %) repeat the key of another row and would be rejected",
-    "→ `key: [id, …]`: add columns until no two rows have the same key",
+    "→ add columns to `key: id` until no two rows have the same key",
     "key: NULL in 1 of 100 rows (1.0 %), which would be rejected",
-    "→ `where: id is not null` in customers leaves them out",
+    "→ `where: '\"id\" is not null'` in customers leaves them out",
   ]);
   expect(await findingsOf([...lines, "where: id is not null"])).toHaveLength(2);
   await context.sql("INSERT INTO crm.customers SELECT NULL, 'Ann', '2026-01-01' FROM generate_series(1, 20)");
@@ -164,7 +186,7 @@ test.each([
   ],
   [
     "UNIQUE INDEX ON crm.customers (tenant, code)",
-    "`key: [tenant, …]`: add columns until no two rows have the same key",
+    "add columns to `key: tenant` until no two rows have the same key",
   ],
 ])("with a %s, the proposed key is %s", async (index, hint) => {
   await context.sql(`CREATE TABLE crm.customers (tenant int NOT NULL, nr int NOT NULL, code int, name text); CREATE ${index};
@@ -235,6 +257,19 @@ test("normalize is recommended with what it saves, and silences what it fixes", 
     "→ `normalize: true` leaves out 2 of 8 sampled values and saves sending 3 of 4 addresses and 1 of 4 records",
   ]);
   expect(await findingsOf([...lines, "normalize: true"])).toEqual([]);
+});
+
+test("a column with mostly unusable values is to be removed, with normalize only one without any other", async () => {
+  await context.sql(`CREATE TABLE crm.customers (id int PRIMARY KEY, name text, fax text, mail text); INSERT INTO crm.customers VALUES
+    (1, 'Ann', '-', 'n/a'), (2, 'Bob', 'n/a', 'bob'), (3, 'Eve', '556-1', 'Eve@example.com'), (4, 'Sue', NULL, NULL)`);
+  const lines = ["table: crm.customers", "key: id", "fields: { full_name: name, emails: mail, phones: fax }"];
+  const normalized = ["fax: 66.7 % placeholders, 33.3 % without 7 digits", "→ remove fax from `phones`"];
+  expect((await findingsOf(lines)).slice(0, 4)).toEqual([
+    "mail: 33.3 % placeholders, 33.3 % without @, 33.3 % with capitals",
+    "→ remove mail from `emails`",
+    ...normalized,
+  ]);
+  expect(await findingsOf([...lines, "normalize: true"])).toEqual(normalized);
 });
 
 test("a count that takes too long is reported, not failed", async () => {

@@ -1,5 +1,8 @@
-import { quoteIdentifier as quoteBigQuery, quoteQualified } from "../../bigquery/names.ts";
-import { quoteIdentifier } from "../db/names.ts";
+import {
+  quoteIdentifier as quoteBigQuery,
+  quoteQualified as quoteBigQueryQualified,
+} from "../../bigquery/names.ts";
+import { quoteIdentifier, quoteQualified } from "../db/names.ts";
 import { listFields, withoutBlanksAround } from "./input-fields.ts";
 import type { InputSample, SampledColumn } from "./input-sample.ts";
 
@@ -9,7 +12,7 @@ export interface Flaw {
   readonly fact: string;
   /** Affected values; null for all, by the column's type. */
   readonly values: number | null;
-  /** Expression that gives the right values; null if another column has to be mapped. */
+  /** Expression that gives the right values; null if only the user can say which these are. */
   readonly expression: string | null;
 }
 
@@ -41,27 +44,38 @@ const OTHER_TYPES =
   /^(?:boolean|date|time|timestamp|interval|xml|point|money|hstore|tsvector|inet|BOOL|DATE|DATETIME|TIME|TIMESTAMP|INTERVAL|GEOGRAPHY|STRUCT)|range/u;
 const TEXT_TYPES = /^(?:text|character|citext|name|STRING)/u;
 
-/** Texts of JSON at any depth. */
-const jsonTexts = (c: string) =>
-  `array(select v#>>'{}' from jsonb_path_query(${c}::jsonb, 'strict $.**') as v where jsonb_typeof(v) in ('string', 'number'))`;
+/** Strings and numbers of JSON, at any depth, that match a pattern. */
+const jsonTexts = (c: string, pattern: string) =>
+  `array(select v#>>'{}' from jsonb_path_query(to_jsonb(${c}), 'strict $.**') as v where jsonb_typeof(v) in ('string', 'number') and v#>>'{}' ~ '${pattern}')`;
 
 /** Flaws, in the order in which they are looked for; the first one counts. */
 const KINDS: readonly Kind[] = [
   {
     fact: (type) => `${type}, sent as JSON text`,
     types: JSON_TYPES,
-    fields: isList,
+    fields: isEmail,
     values: null,
-    postgres: jsonTexts,
-    bigquery: (c) => `JSON_VALUE_ARRAY(${c})`,
+    postgres: (c) => jsonTexts(c, String.raw`^\s*\S+@\S+\s*$`),
+    bigquery: (c) =>
+      String.raw`REGEXP_EXTRACT_ALL(TO_JSON_STRING(${c}), r'"\s*([^"\\\s]+@[^"\\\s]+)\s*"(?:[,}\]]|$)')`,
+  },
+  {
+    fact: (type) => `${type}, sent as JSON text`,
+    types: JSON_TYPES,
+    fields: isPhone,
+    values: null,
+    // Seven digits before any letter, except those of a date.
+    postgres: (c) => jsonTexts(c, String.raw`^(?!\d{4}-\d\d-\d\d)([^0-9[:alpha:]]*[0-9]){7}`),
+    bigquery: (c) =>
+      String.raw`ARRAY(SELECT v FROM UNNEST(REGEXP_EXTRACT_ALL(TO_JSON_STRING(${c}), r'(?:^|[:,\[])"?((?:[^0-9A-Za-z",:{}\[\]]*[0-9]){7,})')) AS v WHERE NOT REGEXP_CONTAINS(v, r'^\d{4}-\d\d-\d\d'))`,
   },
   {
     fact: (type) => `${type}, sent as JSON text`,
     types: JSON_TYPES,
     fields: any,
     values: null,
-    postgres: (c) => `${c}#>>'{}'`,
-    bigquery: (c) => `JSON_VALUE(${c})`,
+    postgres: null,
+    bigquery: null,
   },
   {
     fact: (type) => `${type}, sent in hexadecimal`,
@@ -146,7 +160,7 @@ export function flawOf(
     const affected = kind.values && values.filter((text) => kind.values?.test(withoutBlanksAround(text)));
     if (affected?.length === 0) continue;
     const convert = isArray && engine === "bigquery" ? null : kind[engine];
-    const quoted = engine === "bigquery" ? quoteBigQuery(column) : plain(column);
+    const quoted = quoteIn(engine).identifier(column);
     const isLong = values.some((text) => text.replace(/\..*/su, "").length > 5);
     return {
       fact: kind.fact(isArray ? `${type}[]` : type),
@@ -157,29 +171,9 @@ export function flawOf(
   return null;
 }
 
-/** Words that can't be a column without quotes, of those that tables have as columns. */
-const RESERVED = [
-  "check",
-  "column",
-  "default",
-  "desc",
-  "end",
-  "from",
-  "group",
-  "order",
-  "primary",
-  "references",
-  "table",
-  "to",
-  "user",
-];
-
-/** Column as people write it. */
-export function plain(column: string): string {
-  return /^[a-z_][a-z0-9_]*$/u.test(column) && !RESERVED.includes(column) ? column : quoteIdentifier(column);
-}
-
-/** Table as people write it in a query. */
-export function writtenTable(table: readonly string[], engine: InputSample["engine"]): string {
-  return engine === "bigquery" ? quoteQualified(table) : table.map(plain).join(".");
+/** Quoting of an engine in suggested queries. */
+export function quoteIn(engine: InputSample["engine"]) {
+  return engine === "bigquery"
+    ? { identifier: quoteBigQuery, qualified: quoteBigQueryQualified }
+    : { identifier: quoteIdentifier, qualified: quoteQualified };
 }

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { columnsSetting, sqlSetting } from "../../src/cli/setting-text.ts";
+
+test.each([
+  [["id"], "key: id"],
+  [["tenant", "Kd Nr"], 'key: [tenant, "Kd Nr"]'],
+  [["a, b", "c: d", "e #f", "g]", "yes", "null", "7", 'h"', "`i`", "it's", "j\nk"], null],
+])("the columns %j are a line that YAML reads as the same", (columns, line) => {
+  const text = columnsSetting("key", columns);
+  if (line !== null) expect(text).toBe(line);
+  expect(parse(text)).toEqual({ key: columns.length === 1 ? columns[0] : columns });
+});
+
+test.each([
+  [`"id" is not null`, `where: '"id" is not null'`],
+  [`select "a: b" from t`, `where: 'select "a: b" from t'`],
+  ["`Kd Nr` is not null", 'where: "`Kd Nr` is not null"'],
+])("the SQL %j is a line that YAML reads as the same", (sql, line) => {
+  expect(sqlSetting("where", sql)).toBe(line);
+  expect(parse(line)).toEqual({ where: sql });
+});
+
+test("${ is escaped, because it begins a reference", () => {
+  expect(columnsSetting("key", ["${A}"])).toBe('key: "$${A}"');
+  expect(sqlSetting("where", '"${A}" > 1')).toBe(`where: '"$\${A}" > 1'`);
+});
