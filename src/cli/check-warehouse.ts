@@ -9,7 +9,7 @@ import { checkServiceHost } from "../jobs/service-host.ts";
 import { findPackagedBinaries } from "../load/embedded/binaries.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
 import type { Context } from "./context.ts";
-import { counted } from "./figures.ts";
+import { countText } from "../figures.ts";
 import { profileFindings } from "./input-profile.ts";
 import { sampleInput } from "../load/inputs/check-input.ts";
 import { profileOf } from "../load/inputs/profile-input.ts";
@@ -110,5 +110,5 @@ async function readableText(source: ReadSource): Promise<string> {
   const { key, fields } = await source.open();
   if (source.isPush) return `can be read and returns ${key.join(", ")}`;
   const columns = new Set([...key, ...Object.values(fields).flat()]);
-  return `can be read with ${counted(columns.size, "column")}`;
+  return `can be read with ${countText(columns.size, "column")}`;
 }

@@ -4,7 +4,7 @@ import type { ColumnProfile, InputProfile, NormalizeEffect } from "../load/input
 import { SAMPLE_LIMIT_MS } from "../load/inputs/input-sample.ts";
 import { UNUSUAL_RATIO } from "../jobs/lookup/reject-ratio.ts";
 import type { Finding } from "./check-finding.ts";
-import { count, counted, percent } from "./figures.ts";
+import { count, countText, percent } from "../figures.ts";
 import { columnsSetting, sqlSetting } from "./setting-text.ts";
 
 /** A finding without its subject. */
@@ -34,7 +34,7 @@ function filledText({ columns, sampledRows }: InputProfile): string {
   const shares = columns.map(
     ({ column, filled }) => `${column} ${Math.round((100 * filled) / sampledRows)} %`,
   );
-  return `filled in ${counted(sampledRows, "sampled row")}: ${shares.join(", ")}`;
+  return `filled in ${countText(sampledRows, "sampled row")}: ${shares.join(", ")}`;
 }
 
 function keyFindings({ key, name }: InputSource, profile: InputProfile): readonly Line[] {
@@ -51,7 +51,7 @@ function keyFindings({ key, name }: InputSource, profile: InputProfile): readonl
     const better = uniqueColumns === null ? null : columnsSetting("key", uniqueColumns);
     lines.push({
       status: duplicates > UNUSUAL_RATIO * rows ? "wrong" : "warning",
-      message: `key: ${count(duplicates)} of ${counted(rows, "row")} (${percent(duplicates, rows)}) repeat the key of another row and would be rejected`,
+      message: `key: ${count(duplicates)} of ${countText(rows, "row")} (${percent(duplicates, rows)}) repeat the key of another row and would be rejected`,
       hint:
         better === null
           ? `add columns to \`${columnsSetting("key", key)}\` until no two rows have the same key`
@@ -61,7 +61,7 @@ function keyFindings({ key, name }: InputSource, profile: InputProfile): readonl
   if (withoutKey > 0) {
     lines.push({
       status: withoutKey > UNUSUAL_RATIO * rows ? "wrong" : "warning",
-      message: `key: NULL in ${count(withoutKey)} of ${counted(rows, "row")} (${percent(withoutKey, rows)}), which would be rejected`,
+      message: `key: NULL in ${count(withoutKey)} of ${countText(rows, "row")} (${percent(withoutKey, rows)}), which would be rejected`,
       hint: `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} leaves them out`,
     });
   }
@@ -72,7 +72,7 @@ function cursorFindings({ cursor }: InputSource, { cursor: counts, keys }: Input
   if (cursor === null || counts === null || keys === null) return [];
   const lines: Line[] = [];
   const { column } = cursor;
-  const of = (rows: number) => `${counted(rows, "row")} (${percent(rows, keys.rows)})`;
+  const of = (rows: number) => `${countText(rows, "row")} (${percent(rows, keys.rows)})`;
   if (counts.ahead > 0) {
     lines.push({
       status: "warning",
@@ -174,7 +174,7 @@ function fixedSql(input: InputSource, { columns, names, engine }: InputProfile):
       : [],
   );
   if (converted.length === 0) return null;
-  const what = counted(converted.length, "column");
+  const what = countText(converted.length, "column");
   const list = converted.join(", ");
   if ("sql" in input.relation) {
     return { status: "warning", message: `sql: to convert ${what}, let it also return:`, hint: list };
@@ -208,8 +208,8 @@ export function effectText({ values, leftOut, changed, addresses, records }: Nor
   ] as const;
   const fewer = saved
     .filter(([[before, after]]) => before > after)
-    .map(([[before, after], one, many]) => `${count(before - after)} of ${counted(before, one, many)}`);
+    .map(([[before, after], one, many]) => `${count(before - after)} of ${countText(before, one, many)}`);
   const [verb, number] = leftOut === 0 ? ["cleans", changed] : ["leaves out", leftOut];
-  const text = `${verb} ${count(number)} of ${counted(values, "sampled value")}`;
+  const text = `${verb} ${count(number)} of ${countText(values, "sampled value")}`;
   return fewer.length === 0 ? text : `${text} and saves sending ${fewer.join(" and ")}`;
 }

@@ -1,7 +1,7 @@
 import { MultiBar, type SingleBar } from "cli-progress";
 import type { Progress } from "../jobs/services.ts";
 import { printable } from "./printable.ts";
-import { count, duration } from "./figures.ts";
+import { count, durationText } from "../figures.ts";
 import { wrapLines } from "./wrap.ts";
 
 /** Progress on a terminal. */
@@ -103,7 +103,8 @@ export function renderBar(payload: Payload, value: number, total: number, widthC
     return `${payload.job} ${figures}`.slice(0, Math.max(1, widthColumns - 1));
   const full = Math.round(share * BAR_COLUMNS);
   const bar = "█".repeat(full) + "░".repeat(BAR_COLUMNS - full);
-  const left = speed > 0 && value < total ? `${duration((total - value) / speed)} left` : duration(seconds);
+  const left =
+    speed > 0 && value < total ? `${durationText((total - value) / speed)} left` : durationText(seconds);
   const parts = [
     `${payload.job}  ${bar} ${figures}`,
     left,

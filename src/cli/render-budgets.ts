@@ -1,6 +1,6 @@
 import type { BudgetReport } from "../jobs/report/budget-report.ts";
 import { amountText } from "../money.ts";
-import { count } from "./figures.ts";
+import { count } from "../figures.ts";
 import { renderTable } from "./text-table.ts";
 
 /** Formats a table of budgets with their use. */

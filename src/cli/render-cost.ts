@@ -1,7 +1,7 @@
 import type { Cost } from "../jobs/cost.ts";
 import type { JobReport, RunReport } from "../jobs/run-report.ts";
 import { amountText, priceText } from "../money.ts";
-import { count, counted } from "./figures.ts";
+import { count, countText } from "../figures.ts";
 
 /** Noun for billed records of a job type. */
 const NOUNS: Readonly<Record<string, readonly [string, string]>> = {
@@ -33,13 +33,13 @@ export function uncertainty(cost: Cost): string {
   return [
     ...(possible === 0
       ? []
-      : [` Up to ${more} more: ${counted(possible, "record")} may have been billed without an answer.`]),
-    ...(unpriced === 0 ? [] : [` ${counted(unpriced, "billed record")} without a price not included.`]),
+      : [` Up to ${more} more: ${countText(possible, "record")} may have been billed without an answer.`]),
+    ...(unpriced === 0 ? [] : [` ${countText(unpriced, "billed record")} without a price not included.`]),
   ].join("");
 }
 
 function nounOf({ type }: JobReport, records: number): string {
-  return counted(records, ...(NOUNS[type] ?? (["record", "records"] as const)));
+  return countText(records, ...(NOUNS[type] ?? (["record", "records"] as const)));
 }
 
 function at({ price, currency }: Cost): string {

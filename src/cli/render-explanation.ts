@@ -1,6 +1,6 @@
 import type { ExplainedJob, ExplainedRow, RowExplanation } from "../jobs/report/explain-row.ts";
 import { timeText } from "../jobs/report/row-verdict.ts";
-import { counted } from "./figures.ts";
+import { countText } from "../figures.ts";
 import { renderRequest } from "./render-request.ts";
 
 /** Formats what is known of an input row: first where it is, then each job, then what belongs to the row. */
@@ -26,7 +26,7 @@ export function renderExplanation(report: RowExplanation): string {
       calls.map(
         (call) =>
           `${timeText(call.started_at)} ${call.job}: ${call.endpoint}, ${call.http_status ?? "no answer"}, ` +
-          `${counted(call.records_sent, "record")}, run ${call.run_id}, request ${call.api_request_id ?? "without an ID"}`,
+          `${countText(call.records_sent, "record")}, run ${call.run_id}, request ${call.api_request_id ?? "without an ID"}`,
       ),
     ),
   ]

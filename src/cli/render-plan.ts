@@ -5,7 +5,7 @@ import { meaningOf } from "../jobs/report/reject-report.ts";
 import type { PlanReport } from "../jobs/report/plan.ts";
 import { costText } from "../jobs/price.ts";
 import { amountText } from "../money.ts";
-import { count, counted, duration } from "./figures.ts";
+import { count, countText, durationText } from "../figures.ts";
 import { renderBudgets } from "./render-budgets.ts";
 import { renderRequest } from "./render-request.ts";
 import { type Column, renderTable } from "./text-table.ts";
@@ -68,7 +68,7 @@ function renderCost({ jobs, estimated_cost: cost }: PlanReport, widthColumns: nu
     count(job.calls),
     count(job.estimated_billable.expected),
     job.estimated_cost ? amountText(job.estimated_cost.expected, job.estimated_cost.currency) : "",
-    job.calls === 0 ? "" : duration(job.estimated_seconds),
+    job.calls === 0 ? "" : durationText(job.estimated_seconds),
   ]);
   const total = [
     "total",
@@ -108,12 +108,12 @@ function renderRemarks(job: JobPlan): readonly string[] {
       ([code, rows]) => `rejected: ${count(rows)} ${code.replaceAll("_", " ")}. ${meaningOf(code)}`,
     ),
     ...(job.records_suppressed > 0
-      ? [`suppressed: ${counted(job.records_suppressed, "row")} of erased people, never sent`]
+      ? [`suppressed: ${countText(job.records_suppressed, "row")} of erased people, never sent`]
       : []),
     ...job.remarks,
     ...(job.waiting_answers.calls > 0
       ? [
-          `fewer, because ${counted(job.waiting_answers.calls, "answer")} received by earlier runs will be loaded first`,
+          `fewer, because ${countText(job.waiting_answers.calls, "answer")} received by earlier runs will be loaded first`,
         ]
       : []),
   ];
@@ -121,7 +121,7 @@ function renderRemarks(job: JobPlan): readonly string[] {
 }
 
 function remainingText({ records_remaining: rows }: JobPlan, limit: string): string {
-  return rows > 0 ? `remaining: ${counted(rows, "row")} for later runs (${limit})` : `limited by ${limit}`;
+  return rows > 0 ? `remaining: ${countText(rows, "row")} for later runs (${limit})` : `limited by ${limit}`;
 }
 
 function renderRequests(job: JobPlan): readonly string[] {
@@ -129,11 +129,11 @@ function renderRequests(job: JobPlan): readonly string[] {
   if (requests === undefined) return [];
   if (requests.length === 0) {
     return [
-      `${job.job}: no request${waiting > 0 ? ` yet, because ${counted(waiting, "row waits", "rows wait")} for another job` : ""}.`,
+      `${job.job}: no request${waiting > 0 ? ` yet, because ${countText(waiting, "row waits", "rows wait")} for another job` : ""}.`,
     ];
   }
   return requests.map((request, i) => {
-    const title = `${job.job}: request ${i + 1} of ${count(job.calls)}, ${counted(request.records, "record")}`;
+    const title = `${job.job}: request ${i + 1} of ${count(job.calls)}, ${countText(request.records, "record")}`;
     return `${title}\n${renderRequest(request)}`;
   });
 }

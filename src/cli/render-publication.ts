@@ -1,5 +1,5 @@
 import type { PublishResult } from "../jobs/publish/publisher.ts";
-import { count, counted } from "./figures.ts";
+import { count, countText } from "../figures.ts";
 
 /** Formats one line per destination. */
 export function renderPublication(result: PublishResult): string {
@@ -8,7 +8,7 @@ export function renderPublication(result: PublishResult): string {
   const what =
     batches === 0
       ? "is up to date"
-      : `${counted(rows, "row")} published in ${counted(batches, "batch", "batches")}, ${seconds.toFixed(1)} s`;
+      : `${countText(rows, "row")} published in ${countText(batches, "batch", "batches")}, ${seconds.toFixed(1)} s`;
   if (differing === null) return `✓ ${destination}: ${what}`;
   const compared =
     differing.length === 0

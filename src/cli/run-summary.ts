@@ -4,7 +4,7 @@ import { jobTypes } from "../jobs/registry.ts";
 import type { JobReport, RunReport, Status } from "../jobs/run-report.ts";
 import type { BilledRecords } from "../load/ledger/billed-records.ts";
 import { aboutJob } from "./about-job.ts";
-import { count, counted, duration } from "./figures.ts";
+import { count, countText, durationText } from "../figures.ts";
 import { commandWith, nextSteps } from "./next-steps.ts";
 import { renderRunCost } from "./render-cost.ts";
 import { renderPublication } from "./render-publication.ts";
@@ -60,7 +60,7 @@ const some = (value: number, text: string): readonly string[] => (value === 0 ? 
 /** Outcome of the run in one line. */
 function headline(report: RunReport, { billed, seconds }: Surroundings): string {
   const { status, jobs } = report;
-  const time = duration(seconds);
+  const time = durationText(seconds);
   const sum = (value: (job: JobReport) => number) => jobs.reduce((total, job) => total + value(job), 0);
   const sent = sum((job) => (BILLED_TYPES.has(job.type) ? job.records_sent : 0));
   const received = sum((job) => job.records_received);
@@ -68,13 +68,13 @@ function headline(report: RunReport, { billed, seconds }: Surroundings): string 
   const enriched = sum((job) => (job.type === "enrich" ? job.records_matched : 0));
   const paid = billed === null ? 0 : [...billed.values()].reduce((total, records) => total + records, 0);
   const free = [
-    ...some(received, `${counted(received, "record")} received`),
-    ...some(written, `${counted(written, "row")} written`),
+    ...some(received, `${countText(received, "record")} received`),
+    ...some(written, `${countText(written, "row")} written`),
   ];
   const outcome = [
-    sent > 0 ? `${counted(sent, "record")} sent` : "no records sent",
+    sent > 0 ? `${countText(sent, "record")} sent` : "no records sent",
     ...some(paid, `${count(paid)} billed`),
-    ...some(enriched, `${counted(enriched, "person", "people")} enriched`),
+    ...some(enriched, `${countText(enriched, "person", "people")} enriched`),
     ...(sent + paid > 0 ? [] : free),
   ].join(", ");
   if (status === "succeeded") {
@@ -87,7 +87,7 @@ function headline(report: RunReport, { billed, seconds }: Surroundings): string 
 }
 
 const numberOf = (jobs: readonly JobReport[], ...statuses: readonly Status[]): string =>
-  `${jobs.filter(({ status }) => statuses.includes(status)).length} of ${counted(jobs.length, "job")}`;
+  `${jobs.filter(({ status }) => statuses.includes(status)).length} of ${countText(jobs.length, "job")}`;
 
 /** Reasons why a run did not succeed. */
 const REASONS: Readonly<Record<Exclude<Status, "succeeded">, (jobs: readonly JobReport[]) => string>> = {
@@ -106,7 +106,7 @@ const REASONS: Readonly<Record<Exclude<Status, "succeeded">, (jobs: readonly Job
 function remark(job: JobReport): string | null {
   if (job.error) return `${job.status === "limited" ? "•" : "✗"} ${aboutJob(job.job, job.error.message)}`;
   if (job.status === "limited" && job.limited_by !== undefined) {
-    return `• ${job.job}: stopped at ${job.limited_by}; ${counted(job.records_remaining, "row")} left for the next run.`;
+    return `• ${job.job}: stopped at ${job.limited_by}; ${countText(job.records_remaining, "row")} left for the next run.`;
   }
   return null;
 }
@@ -114,6 +114,6 @@ function remark(job: JobReport): string | null {
 function rejectRemark({ jobs }: RunReport, config: Config): string[] {
   const rejected = jobs.reduce((sum, job) => sum + job.records_rejected, 0);
   if (rejected === 0) return [];
-  const subject = `${counted(rejected, "record")} ${rejected === 1 ? "was" : "were"} rejected`;
+  const subject = `${countText(rejected, "record")} ${rejected === 1 ? "was" : "were"} rejected`;
   return [`• ${subject}. To see why:`, `  ${commandWith(config, "rejects list")}`];
 }

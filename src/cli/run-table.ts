@@ -1,6 +1,6 @@
 import type { JobReport, Status } from "../jobs/run-report.ts";
 import type { BilledRecords } from "../load/ledger/billed-records.ts";
-import { count } from "./figures.ts";
+import { count } from "../figures.ts";
 import { type Column, renderTable } from "./text-table.ts";
 
 const MARKS: Readonly<Record<Status, string>> = {

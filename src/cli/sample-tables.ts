@@ -4,7 +4,7 @@ import type { Config, InputConfig, InputField, JobConfig } from "../config/confi
 import { isLookupJob } from "../jobs/lookup/lookup-types.ts";
 import { inputSourceOf } from "../jobs/lookup/lookup-spec.ts";
 import type { Context } from "./context.ts";
-import { counted } from "./figures.ts";
+import { countText } from "../figures.ts";
 import { type SampleInput, sampleInputs } from "../sandbox/sample-inputs.ts";
 
 /** Column of a sample table with its values. */
@@ -55,7 +55,7 @@ export async function createSampleTables(
     );
     if (!isNew) continue;
     log.info({ input: input.name, rows }, "sample_table_created");
-    notify(`Created the input table ${tableText(input)} with ${counted(rows, "sample row")}.`);
+    notify(`Created the input table ${tableText(input)} with ${countText(rows, "sample row")}.`);
   }
 }
 

@@ -3,7 +3,7 @@ import { FixConfigurationError, type Problem } from "../errors.ts";
 import { buildConfig } from "./build-config.ts";
 import type { Config } from "./config.ts";
 import { expandTree } from "./expand-tree.ts";
-import { explainIssues } from "./explain.ts";
+import { explainIssues } from "./explain-issues.ts";
 import { reportIndentation } from "./indentation.ts";
 import { createProblems, type Problems } from "./problems.ts";
 import { readConfigFile } from "./read-file.ts";

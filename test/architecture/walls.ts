@@ -17,6 +17,7 @@ const layers: readonly Layer[] = [
       "src/errors.ts",
       "src/clock.ts",
       "src/log.ts",
+      "src/figures.ts",
       "src/money.ts",
       "src/raw-json.ts",
       "src/crash-point.ts",

@@ -14,7 +14,7 @@ import { type AudienceShare, readShares } from "../../load/feeds/search-results.
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { count, counted } from "../figures.ts";
+import { count, countText } from "../../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openJobServices } from "../open-service.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
@@ -146,15 +146,15 @@ function describe(audience: AudienceReport): string {
       : `${id}: ${status ?? "submitted"}${audience.error_code === null ? "" : ` (${audience.error_code})`}`,
     ...(audience.error_message === null ? [] : [audience.error_message]),
     ...(audience.suggested_search === null ? [] : [`Suggested search: ${audience.suggested_search}`]),
-    ...(total === null ? [] : [`${counted(total, "person", "people")} match.`]),
+    ...(total === null ? [] : [`${countText(total, "person", "people")} match.`]),
     ...(audience.results_unlocked
       ? [
-          `Unlocked; ${counted(audience.billable_count ?? 0, "record")} billed, ${counted(audience.members, "member")} stored.`,
+          `Unlocked; ${countText(audience.billable_count ?? 0, "record")} billed, ${countText(audience.members, "member")} stored.`,
         ]
       : most === null || status !== "completed"
         ? []
         : [
-            `Locked; an unlock bills at most ${counted(most, "record")}${unlockCostText(audience.most_cost)}.`,
+            `Locked; an unlock bills at most ${countText(most, "record")}${unlockCostText(audience.most_cost)}.`,
           ]),
   ].join("\n");
 }
@@ -193,7 +193,7 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
   const confirm = ask ? async (question: string) => isYes(await ask(`${question} [y/N] `)) : null;
   if (!isUnlocked) {
     const cost = unlockCostText(unlockCost(config, most));
-    const reason = `unlocking ${search} bills at most ${counted(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
+    const reason = `unlocking ${search} bills at most ${countText(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
     await agree(
       { signal: stop.signal },
       job,

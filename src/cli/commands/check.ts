@@ -9,7 +9,7 @@ import { checkService } from "../check-service.ts";
 import { checkSource, checkWarehouse } from "../check-warehouse.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { counted, megabytes } from "../figures.ts";
+import { countText, megabytes } from "../../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openService } from "../open-service.ts";
 import type { Outcome } from "../outcome.ts";
@@ -54,7 +54,7 @@ function checkConfig(config: Config): Finding[] {
     {
       subject: "configuration",
       status: "ok",
-      message: `${config.file}: ${counted(jobs.length, "job")}, ${counted(Object.keys(config.inputs).length, "input")}`,
+      message: `${config.file}: ${countText(jobs.length, "job")}, ${countText(Object.keys(config.inputs).length, "input")}`,
     },
     ...config.warnings.map(
       ({ path, message, line, hint }): Finding => ({
@@ -70,7 +70,7 @@ function checkConfig(config: Config): Finding[] {
 async function checkConfiguredService(context: Context, config: Config): Promise<readonly Finding[]> {
   if (config.service.baseUrl === "sandbox") {
     const { people, seed } = config.sandbox;
-    const message = `the sandbox starts automatically and needs no key (seed ${seed}, ${counted(people, "person", "people")})`;
+    const message = `the sandbox starts automatically and needs no key (seed ${seed}, ${countText(people, "person", "people")})`;
     return [{ subject: "service", status: "ok", message }];
   }
   const { http } = await openService(context, config);
@@ -85,7 +85,7 @@ async function checkConfiguredService(context: Context, config: Config): Promise
 function outcomeOf(findings: readonly Finding[]): Outcome {
   const exitCode = exitCodeOfFindings(findings);
   const bad = findings.filter(({ status }) => status === "wrong" || status === "unreachable");
-  const verdict = bad.length === 0 ? "✓ All checks passed." : `✗ ${counted(bad.length, "problem")} found.`;
+  const verdict = bad.length === 0 ? "✓ All checks passed." : `✗ ${countText(bad.length, "problem")} found.`;
   return {
     document: {
       status: bad.length === 0 ? "succeeded" : "failed",
@@ -123,7 +123,7 @@ async function checkSpool(config: Config, db: Db | null): Promise<readonly Findi
   const subject = "spool";
   const { byJob, remarks } = await reportWaiting(config, db);
   const waiting = [...byJob].map(([job, { calls, bytes }]): Finding => {
-    const message = `${counted(calls, "received answer")} of ${job} (${megabytes(bytes)}) waiting for its next run`;
+    const message = `${countText(calls, "received answer")} of ${job} (${megabytes(bytes)}) waiting for its next run`;
     return { subject, status: "ok", message };
   });
   const leftBehind = remarks.map(({ path, message, hint = "" }): Finding => {

@@ -15,7 +15,7 @@ import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { UsageError } from "../failure.ts";
-import { counted } from "../figures.ts";
+import { countText } from "../../figures.ts";
 import { cursorText } from "../cursor-text.ts";
 import { openConfig } from "../open-config.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
@@ -136,7 +136,11 @@ async function reset(context: Context, opened: OpenedJob, { stream, yes }: Chang
     throw new UsageError(`${opened.job.name} has no checkpoint for the stream ${stream}.`);
   }
   if (meant.length > 0) {
-    await agree(context, `${counted(meant.length, "checkpoint")} of ${opened.job.name} will be deleted`, yes);
+    await agree(
+      context,
+      `${countText(meant.length, "checkpoint")} of ${opened.job.name} will be deleted`,
+      yes,
+    );
     // A run may have changed them while waiting for the confirmation.
     await opened.change(async () => (await find()).map(({ stream }) => ({ stream, cursor: null })));
   }

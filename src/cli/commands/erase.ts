@@ -23,7 +23,7 @@ import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { UsageError } from "../failure.ts";
-import { count, counted } from "../figures.ts";
+import { count, countText } from "../../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openPublisher } from "../open-publisher.ts";
 import { openService } from "../open-service.ts";
@@ -136,7 +136,7 @@ async function withStandardInput(values: readonly string[]): Promise<readonly st
 
 async function confirm({ ask }: Context, { yes }: EraseFlags, { found, rows }: ErasurePlan): Promise<void> {
   if (yes === true) return;
-  const what = `This removes ${peopleText(found.people)}, ${counted(sumOf(rows), "row")} permanently and suppresses them in later runs`;
+  const what = `This removes ${peopleText(found.people)}, ${countText(sumOf(rows), "row")} permanently and suppresses them in later runs`;
   if (!ask) {
     throw new LimitReachedError(
       "confirmation",
@@ -149,8 +149,8 @@ async function confirm({ ask }: Context, { yes }: EraseFlags, { found, rows }: E
 
 function peopleText({ pids, emails, rows }: Identifiers): string {
   return (
-    `everyone identified by ${counted(pids.length, "PID")}, ${counted(emails.length, "address", "addresses")} and ` +
-    counted(rows.length, "input row")
+    `everyone identified by ${countText(pids.length, "PID")}, ${countText(emails.length, "address", "addresses")} and ` +
+    countText(rows.length, "input row")
   );
 }
 
@@ -200,7 +200,7 @@ function outcomeOf(
     ...(plan.isKnown ? [tableOf(rows, "rows removed")] : []),
     ...(left
       ? [
-          `The service removed ${counted(left.removed, "membership")} from ${counted(left.segments, "segment")}.`,
+          `The service removed ${countText(left.removed, "membership")} from ${countText(left.segments, "segment")}.`,
         ]
       : []),
     ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),

@@ -8,7 +8,7 @@ import { readRejects, type RejectReport } from "../../jobs/report/reject-report.
 import { isYes } from "../ask.ts";
 import type { Act, AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { count, counted } from "../figures.ts";
+import { count, countText } from "../../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -54,17 +54,17 @@ export const addRejects: AddCommand = (program, act) => {
     question: "will be read and sent again in the job's next run, and may be billed",
     change: async (db, filter) => await retryRejects(db, filter),
     describe: ({ rejects, due }) =>
-      `✓ ${counted(due ?? rejects, "rejected row")} will be sent in the next run of their job.` +
+      `✓ ${countText(due ?? rejects, "rejected row")} will be sent in the next run of their job.` +
       (rejects === due
         ? ""
-        : ` ${counted(rejects - (due ?? 0), "other reject")} will be checked in every run anyway.`),
+        : ` ${countText(rejects - (due ?? 0), "other reject")} will be checked in every run anyway.`),
   });
   addChange(rejects, act, {
     name: "drop",
     description: "resolve them; their rows are sent again only after a change",
     question: "will be resolved without a retry",
     change: async (db, filter) => ({ rejects: await dropRejects(db, filter) }),
-    describe: ({ rejects }) => `✓ ${counted(rejects, "reject")} resolved.`,
+    describe: ({ rejects }) => `✓ ${countText(rejects, "reject")} resolved.`,
   });
 };
 
@@ -147,7 +147,7 @@ function renderList({ rejects, groups, records }: RejectReport, widthColumns: nu
     [...meanings.values()].join("\n"),
     ...shown,
     ...(left > 0 && records.length > 0
-      ? [`${counted(left, "more", "more")} not shown; --limit shows more.`]
+      ? [`${countText(left, "more", "more")} not shown; --limit shows more.`]
       : []),
   ].join("\n\n");
 }
@@ -162,7 +162,7 @@ async function change(context: Context, flags: ChangeFlags, wanted: Change): Pro
     checkJobs(config, flags.job);
     return { document: { rejects: 0 }, text: "✓ No rejected record matches.", exitCode: 0 };
   }
-  await agree(context, flags, `${counted(rejects, "rejected record")} ${wanted.question}`);
+  await agree(context, flags, `${countText(rejects, "rejected record")} ${wanted.question}`);
   const changed = await wanted.change(db, filter);
   return { document: changed, text: wanted.describe(changed), exitCode: 0 };
 }

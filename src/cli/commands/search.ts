@@ -4,7 +4,7 @@ import { type FoundPeople, LARGEST_SIZE, searchOnce } from "../../jobs/search/se
 import { unlockCostText } from "../../jobs/price.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { count, counted } from "../figures.ts";
+import { count, countText } from "../../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openJobServices } from "../open-service.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
@@ -50,13 +50,13 @@ function render(
     widthColumns,
   );
   return [
-    `${counted(total, "person", "people")} match, ${count(results.length)} shown.`,
+    `${countText(total, "person", "people")} match, ${count(results.length)} shown.`,
     renderTable(
       [{ name: "service_pid" }],
       results.map((pid) => [pid]),
       widthColumns,
     ),
     channels,
-    `An audience_search of this query would be billed at most ${counted(total, "record")}${unlockCostText(cost)} when unlocked. Nothing was unlocked.`,
+    `An audience_search of this query would be billed at most ${countText(total, "record")}${unlockCostText(cost)} when unlocked. Nothing was unlocked.`,
   ].join("\n\n");
 }

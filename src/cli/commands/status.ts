@@ -10,7 +10,7 @@ import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { aboutJob } from "../about-job.ts";
 import { cursorText } from "../cursor-text.ts";
-import { ago, ahead, count, counted, duration, megabytes, percent } from "../figures.ts";
+import { ago, ahead, count, countText, durationText, megabytes, percent } from "../../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -67,7 +67,7 @@ function glance({ jobs, attention: found }: StatusReport, nowMs: number): string
     .flatMap(({ job, next_slot_at }) => (next_slot_at === null ? [] : [{ job, at: next_slot_at }]))
     .toSorted((a, b) => (a.at < b.at ? -1 : 1));
   return [
-    `${isWell ? "✓" : "!"} ${wellCount} of ${counted(on.length, "job")} fresh`,
+    `${isWell ? "✓" : "!"} ${wellCount} of ${countText(on.length, "job")} fresh`,
     ...(running.length === 0 ? [] : [`running: ${running.join(", ")}`]),
     ...(next ? [`next: ${next.job} ${ahead(next.at, nowMs)}`] : []),
   ].join("; ");
@@ -187,7 +187,7 @@ function endOfPass(runs: readonly PastRunReport[]): string {
 function remarks(report: JobStatusReport): string[] {
   const { job, last_pass, coverage, open_rejects, waiting_answers: waiting, segments } = report;
   const isPart = coverage !== null && coverage.shards_counted < coverage.shards;
-  const rejects = Object.entries(open_rejects).map(([code, rows]) => `${counted(rows, "row")} ${code}`);
+  const rejects = Object.entries(open_rejects).map(([code, rows]) => `${countText(rows, "row")} ${code}`);
   return [
     ...holders(report),
     ...last_pass.flatMap(({ shard, error }) =>
@@ -205,7 +205,7 @@ function remarks(report: JobStatusReport): string[] {
     ...(waiting.calls === 0
       ? []
       : [
-          `• ${job}: ${counted(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
+          `• ${job}: ${countText(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
         ]),
   ];
 }
@@ -223,11 +223,11 @@ function segmentRemarks(job: string, segment: JobStatusReport["segments"][number
     ...(pending === null || pending === 0
       ? []
       : [
-          `• ${job}: ${counted(pending, "member")} of ${subject} not listed at ${at}; removal not confirmed yet`,
+          `• ${job}: ${countText(pending, "member")} of ${subject} not listed at ${at}; removal not confirmed yet`,
         ]),
     ...(inDoubt === null || inDoubt === 0
       ? []
-      : [`• ${job}: ${counted(inDoubt, "member")} of ${subject} in doubt; the job never removes them`]),
+      : [`• ${job}: ${countText(inDoubt, "member")} of ${subject} in doubt; the job never removes them`]),
   ];
 }
 
@@ -281,7 +281,7 @@ function renderPublications(
       count(row.batch_number),
       ago(row.last_published_at, nowMs),
       count(row.keys_waiting),
-      row.lag_seconds === 0 ? "" : duration(row.lag_seconds),
+      row.lag_seconds === 0 ? "" : durationText(row.lag_seconds),
       ago(row.last_verified_at, nowMs),
       row.tables_differing?.join(", ") ?? "",
     ]),

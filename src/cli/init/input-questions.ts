@@ -4,7 +4,7 @@ import { listFields, scalarFields } from "../../config/schema/inputs.ts";
 import { parseTableName } from "../../config/schema/values.ts";
 import type { Table } from "../../load/inputs/browse.ts";
 import { containsUniqueKey } from "../../load/inputs/unique-keys.ts";
-import { count, counted } from "../figures.ts";
+import { count, countText } from "../../figures.ts";
 import { type Draft, profileDraft, tableOf, tableText } from "./draft.ts";
 import { type InitFlags, listOf, mappingOf, readMapping } from "./flags.ts";
 import { findPeople, summarize } from "./people-tables.ts";
@@ -181,7 +181,7 @@ export const keyColumnsQuestion: Question = {
     const keys = isIndexed ? null : (await profileDraft(draft))?.keys;
     if (!keys || keys.duplicates === 0) return { draft };
     return {
-      refused: `${count(keys.duplicates)} of ${counted(keys.rows, "row")} repeat the key of another row and would be rejected.`,
+      refused: `${count(keys.duplicates)} of ${countText(keys.rows, "row")} repeat the key of another row and would be rejected.`,
       otherwise: { draft, text: "Enter: keep it" },
     };
   },

@@ -1,5 +1,6 @@
 import type { FormerJob } from "../../load/due/former-jobs.ts";
-import { type BillableEstimate, billableText, countText } from "./estimate.ts";
+import { type BillableEstimate, billableText } from "./estimate.ts";
+import { countText } from "../../figures.ts";
 import type { Price } from "../../money.ts";
 import { costText, estimateCost } from "../price.ts";
 import { UNUSUAL_RATIO } from "./reject-ratio.ts";

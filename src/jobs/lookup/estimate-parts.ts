@@ -66,13 +66,13 @@ function partOf(
   { stratum, records, isAdded = false }: Size & { readonly isAdded?: boolean },
 ): EstimatePart {
   const { sample } = counts.strata;
-  const of = drawnFrom(stratum);
-  const all = addUp(of.flatMap((name) => sample?.strata[name] ?? []));
+  const strata = drawnFrom(stratum);
+  const all = addUp(strata.flatMap((name) => sample?.strata[name] ?? []));
   const isSampled = all.records >= LEAST_SAMPLE && !isAdded;
   return {
     records,
     share: shareOf(stratum, counts, all),
-    sample: isSampled ? { ...all, of } : null,
+    sample: isSampled ? { ...all, strata } : null,
     noun: nounOf(job, stratum, { isAdded, isDrawn: sample !== null }),
   };
 }
@@ -116,9 +116,9 @@ function mixedPart(parts: readonly EstimatePart[], records: number): EstimatePar
   const share = parts.reduce((sum, part) => sum + part.share * part.records, 0) / sumOf(parts);
   const unsampled = parts.find(({ sample }) => sample === null);
   if (unsampled) return { ...unsampled, records, share };
-  const of = parts.flatMap(({ sample }) => sample?.of ?? []);
+  const strata = parts.flatMap(({ sample }) => sample?.strata ?? []);
   const drawn = Math.max(...parts.map(({ sample }) => sample?.records ?? 0));
-  return { records, share, sample: { records: drawn, matched: share * drawn, of }, noun: noun("") };
+  return { records, share, sample: { records: drawn, matched: share * drawn, strata }, noun: noun("") };
 }
 
 function addUp(samples: readonly Sample[]): Sample {

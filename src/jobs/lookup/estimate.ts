@@ -1,3 +1,4 @@
+import { count, countText } from "../../figures.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 import type { FirstStratum, RandomSample, Sample } from "../../load/due/strata.ts";
 
@@ -45,7 +46,7 @@ export interface EstimatePart {
   /** Expected share of matches. */
   readonly share: number;
   /** Answered records of these strata, a random part of the same rows; null if there are none, or too few. */
-  readonly sample: (Sample & { readonly of: readonly FirstStratum[] }) | null;
+  readonly sample: (Sample & { readonly strata: readonly FirstStratum[] }) | null;
   /** Singular and plural, for a part without a sample. */
   readonly noun: readonly [one: string, many: string];
 }
@@ -72,7 +73,7 @@ export function estimateMatches(
 }
 
 function basisOf(parts: readonly EstimatePart[], sample: RandomSample | null): string {
-  const strata = new Set(parts.flatMap((part) => part.sample?.of ?? []));
+  const strata = new Set(parts.flatMap((part) => part.sample?.strata ?? []));
   const sampled = [...strata].reduce((sum, name) => sum + (sample?.strata[name]?.records ?? 0), 0);
   const interval = `95 % interval from ${countText(sampled, "record")} answered so far`;
   const unsampled = parts.filter(({ sample }) => sample === null);
@@ -86,7 +87,7 @@ function basisOf(parts: readonly EstimatePart[], sample: RandomSample | null): s
 }
 
 /** Assumed duration of a full call. */
-export const ASSUMED_CALL_SECONDS = 1;
+const ASSUMED_CALL_SECONDS = 1;
 
 /** Estimates the seconds until all calls are answered, from the rate limit (if any) and the concurrency. */
 export function estimateSeconds(
@@ -98,17 +99,8 @@ export function estimateSeconds(
   return Math.ceil(Math.max(byConcurrency, byRate));
 }
 
-/** `1 row`, `1,234 rows`. */
-export function countText(count: number, singular: string, plural = `${singular}s`): string {
-  return `${figure(count)} ${count === 1 ? singular : plural}`;
-}
-
 /** `1,234`; `about 1,234 (1,200 to 1,300)` if uncertain; `at most 1,234` if nothing is known. */
 export function billableText({ low, expected, high }: BillableEstimate): string {
-  if (low === 0 && expected === high && high > 0) return `at most ${figure(high)}`;
-  return low === high ? figure(expected) : `about ${figure(expected)} (${figure(low)} to ${figure(high)})`;
-}
-
-function figure(count: number): string {
-  return count.toLocaleString("en-US");
+  if (low === 0 && expected === high && high > 0) return `at most ${count(high)}`;
+  return low === high ? count(expected) : `about ${count(expected)} (${count(low)} to ${count(high)})`;
 }

@@ -1,14 +1,13 @@
 import type { Config } from "../../config/config.ts";
 import type { Cap } from "./caps.ts";
-import { durationText } from "../report/duration-text.ts";
 import {
   type BillableEstimate,
   billableText,
-  countText,
   estimateAddresses,
   estimateMatches,
   estimateSeconds,
 } from "./estimate.ts";
+import { countText, durationText } from "../../figures.ts";
 import { estimateParts } from "./estimate-parts.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";

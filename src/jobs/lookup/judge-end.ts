@@ -1,5 +1,5 @@
 import type { Cap } from "./caps.ts";
-import { countText } from "./estimate.ts";
+import { countText } from "../../figures.ts";
 import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "../job-end.ts";
 import { triedRecords } from "./reject-ratio.ts";
 import type { Counters } from "../run-report.ts";

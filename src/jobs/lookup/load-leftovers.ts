@@ -1,4 +1,4 @@
-import { countText } from "./estimate.ts";
+import { countText } from "../../figures.ts";
 import { type LoadableCall, type LoaderOptions, type LoadServices, openLoader } from "./loader.ts";
 import { stopReason } from "../stop-reason.ts";
 

@@ -6,7 +6,7 @@ import type { LookupJobConfig } from "./lookup-type.ts";
 import { agree } from "../agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { readDecision } from "./read-decision.ts";
-import { countText } from "./estimate.ts";
+import { countText } from "../../figures.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import type { JobContext, Worked } from "../job.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";

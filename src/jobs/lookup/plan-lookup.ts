@@ -5,7 +5,7 @@ import { type FirstRequest, firstRequests } from "../../extract/first-requests.t
 import type { PlanContext, Planned, ShownRequest } from "../report/job-plan.ts";
 import { bindLookup } from "./lookup-types.ts";
 import { limitsOf, tightestCap } from "./caps.ts";
-import { countText } from "./estimate.ts";
+import { countText } from "../../figures.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 import { forecastOf } from "./forecast.ts";
 import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";

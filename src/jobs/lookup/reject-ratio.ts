@@ -1,5 +1,5 @@
 import type { JobConfig } from "../../config/config.ts";
-import { countText } from "./estimate.ts";
+import { countText } from "../../figures.ts";
 import type { Counters } from "../run-report.ts";
 
 /** Ratio of rejected / tried records to report for jobs without `max_reject_ratio`, and the minimum number of records. */

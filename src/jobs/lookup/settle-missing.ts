@@ -10,7 +10,7 @@ import { inputSourceOf } from "./lookup-spec.ts";
 import { findPeople } from "../../load/erasure/find-people.ts";
 import { LimitReachedError } from "../../errors.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
-import { countText } from "./estimate.ts";
+import { countText } from "../../figures.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
 import type { Counters } from "../run-report.ts";
 import type { JobServices } from "../services.ts";

@@ -2,7 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { Problem } from "../../errors.ts";
 import type { Db } from "../../load/db/db.ts";
 import { type SpoolContent, surveySpool } from "../../spool/survey-spool.ts";
-import { countText } from "./estimate.ts";
+import { countText } from "../../figures.ts";
 import { spoolNameOf, spoolRoot } from "./job-spool.ts";
 
 /** Received answers of one job that are not loaded yet. */

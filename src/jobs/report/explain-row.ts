@@ -6,7 +6,7 @@ import {
   findSourceKey,
   type GivenKey,
   isRowErased,
-} from "../../load/due/explain-row.ts";
+} from "../../load/due/classify-row.ts";
 import { readRowFacts, type RowFacts } from "../../load/due/row-facts.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import { lastRuns } from "../../load/runs/job-status.ts";
@@ -67,7 +67,7 @@ export interface ExplainedRow extends Verdict {
 }
 
 /** An open reject of the row, or of one of its addresses. */
-export interface ExplainedReject {
+interface ExplainedReject {
   readonly job: string;
   readonly stage: string;
   readonly code: string;

@@ -1,11 +1,11 @@
 import type { RowKey } from "../../load/erasure/people.ts";
-import type { ClassifiedRow } from "../../load/due/explain-row.ts";
+import type { ClassifiedRow } from "../../load/due/classify-row.ts";
 import type { DueReason } from "../../load/due/lookup-counts.ts";
 import type { StoredState } from "../../load/due/row-facts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
 import type { Cap } from "../lookup/caps.ts";
-import { countText } from "../lookup/estimate.ts";
+import { countText } from "../../figures.ts";
 
 /** Decision on a row, with its reason. */
 export interface Verdict {

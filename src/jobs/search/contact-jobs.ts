@@ -15,7 +15,7 @@ import { DriftLog } from "../../schemas/drift.ts";
 import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
 import type { JobPlan } from "../report/job-plan.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../id-query.ts";
-import { countText } from "../lookup/estimate.ts";
+import { countText } from "../../figures.ts";
 import { upsertRejects } from "../segments/feed-rejects.ts";
 import { readCursor } from "../read-cursor.ts";
 import { type Contact, contactCursor, storeContact } from "./contact.ts";

@@ -12,7 +12,7 @@ import type { Cell } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
-import { countText } from "../lookup/estimate.ts";
+import { countText } from "../../figures.ts";
 import { forEachSegment, type KnownSegment, segmentGone, segmentStreams } from "./feed-segments.ts";
 import {
   isSweepDue,

@@ -14,7 +14,7 @@ import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import { agree } from "../agree.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../id-query.ts";
-import { countText } from "../lookup/estimate.ts";
+import { countText } from "../../figures.ts";
 import { upsertRejects } from "./feed-rejects.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
 import { isOver } from "./member-checkpoint.ts";

@@ -10,7 +10,7 @@ import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import { DAYS_UNTIL_FINAL, endpointUsageEndpoint, endpointUsageRecord } from "../../schemas/usage.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
-import { countText } from "../lookup/estimate.ts";
+import { countText } from "../../figures.ts";
 import { readCursor } from "../read-cursor.ts";
 import { type Bucket, bucketsBetween, DAY_MS, dayAt, dayText, type Window } from "./calendar.ts";
 import { placeBuckets } from "./place-buckets.ts";

@@ -18,7 +18,7 @@ export interface StoredState {
 }
 
 /** Stored result of a row in one job. */
-export interface StoredResult {
+interface StoredResult {
   readonly job: string;
   readonly is_match: boolean | null;
   readonly service_pid: string | null;
@@ -31,7 +31,7 @@ export interface StoredResult {
 }
 
 /** Address of a row with its last validation. */
-export interface StoredEmail {
+interface StoredEmail {
   readonly email_address: string;
   readonly is_match: boolean | null;
   readonly email_validation_status: string | null;
@@ -39,7 +39,7 @@ export interface StoredEmail {
 }
 
 /** Ledger entry of a call that answered. */
-export interface StoredCall {
+interface StoredCall {
   readonly call_id: string;
   readonly job: string;
   readonly run_id: string;

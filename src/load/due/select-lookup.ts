@@ -146,7 +146,7 @@ interface ReadInput extends Pick<Selected, "checkpoint" | "cursorAhead"> {
 }
 
 /** An input opened for classification. */
-export interface OpenedClassification {
+interface OpenedClassification {
   readonly opened: OpenedInput;
   /** Classifies without `--resend`. */
   readonly unmarked: ClassifyContext;

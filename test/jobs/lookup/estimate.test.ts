@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import * as fc from "../../support/fast-check.ts";
 import {
-  countText,
   estimateAddresses,
   estimateMatches,
   type EstimatePart,
   estimateSeconds,
   predictShare,
 } from "../../../src/jobs/lookup/estimate.ts";
+import { countText } from "../../../src/figures.ts";
 import { estimateParts } from "../../../src/jobs/lookup/estimate-parts.ts";
 import type { Cap } from "../../../src/jobs/lookup/caps.ts";
 import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";

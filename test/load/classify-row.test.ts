@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { classifyRow, findSourceKey } from "../../src/load/due/explain-row.ts";
+import { classifyRow, findSourceKey } from "../../src/load/due/classify-row.ts";
 import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
