@@ -2,14 +2,14 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { columnsSetting, sqlSetting } from "../../src/cli/setting-text.ts";
 
-test.each([
-  [["id"], "key: id"],
-  [["tenant", "Kd Nr"], 'key: [tenant, "Kd Nr"]'],
-  [["a, b", "c: d", "e #f", "g]", "yes", "null", "7", 'h"', "`i`", "it's", "j\nk"], null],
-])("the columns %j are a line that YAML reads as the same", (columns, line) => {
-  const text = columnsSetting("key", columns);
-  if (line !== null) expect(text).toBe(line);
-  expect(parse(text)).toEqual({ key: columns.length === 1 ? columns[0] : columns });
+test("one column is text, several are a list", () => {
+  expect(columnsSetting("key", ["id"])).toBe("key: id");
+  expect(columnsSetting("key", ["tenant", "Kd Nr"])).toBe('key: [tenant, "Kd Nr"]');
+});
+
+test("names of all kinds are read back unchanged", () => {
+  const columns = ["a, b", "c: d", "e #f", "g]", "yes", "null", "7", 'h"', "`i`", "it's", "j\nk"];
+  expect(parse(columnsSetting("key", columns))).toEqual({ key: columns });
 });
 
 test.each([

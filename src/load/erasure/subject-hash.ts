@@ -42,8 +42,9 @@ export function makeErasureSecret(): string {
  * unchanged, because databases disagree about their case.
  */
 export function normalizedEmail(address: string): string {
-  const lower = (letter: string) => String.fromCharCode(letter.charCodeAt(0) + 32);
-  return withoutBlanksAround(address).replaceAll(/[A-Z]/gu, lower);
+  return withoutBlanksAround(address).replaceAll(/[A-Z]/gu, (letter) =>
+    String.fromCharCode(letter.charCodeAt(0) + 32),
+  );
 }
 
 /** Prefix of a source's row keys in the hashed text. */
