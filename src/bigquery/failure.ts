@@ -54,6 +54,11 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof BigQueryFailure && error.code === "notFound";
 }
 
+/** True if a job was stopped, by its time limit or by someone. */
+export function isStopped(error: unknown): boolean {
+  return error instanceof BigQueryFailure && (error.code === "stopped" || error.code === "timeout");
+}
+
 /** True if the resource already exists. */
 export function isDuplicate(error: unknown): boolean {
   return error instanceof BigQueryFailure && (error.code === "duplicate" || error.status === 409);

@@ -14,6 +14,8 @@ import {
 export interface Statement {
   readonly text: string;
   readonly parameters?: Readonly<Record<string, Parameter>>;
+  /** Time after which BigQuery stops the job of a query, with the reason `stopped`; without, six hours. */
+  readonly jobTimeoutMs?: number;
 }
 
 /** Settings of every query job. */
@@ -97,6 +99,7 @@ export function openSession(options: SessionOptions): Session {
         ...queryOf(statement),
         ...(location === null ? {} : { location }),
         labels: LABELS,
+        ...(statement.jobTimeoutMs === undefined ? {} : { jobTimeoutMs: String(statement.jobTimeoutMs) }),
         timeoutMs: WAIT_MS,
         formatOptions: { useInt64Timestamp: true },
         ...(maxResults === undefined ? {} : { maxResults }),

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Part } from "./input-source.ts";
 
 /** Rows of a sample. */
@@ -78,17 +77,4 @@ export function columnsOfRows(
       return typeof value === "string" ? [value] : value.filter((text) => text !== null);
     }),
   }));
-}
-
-/** Result of a statement that ends in time, else null; doesn't stop the statement. */
-export async function inTime<Result>(work: Promise<Result>): Promise<Result | null> {
-  const stop = new AbortController();
-  const late = delay(SAMPLE_LIMIT_MS, null, { signal: stop.signal });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    stop.abort();
-    late.catch(() => {});
-    work.catch(() => {});
-  }
 }

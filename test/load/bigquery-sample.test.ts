@@ -1,0 +1,66 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { json } from "node:stream/consumers";
+import { expect, test } from "vitest";
+import { openForeignDatabase } from "../../src/load/open.ts";
+import { atEnd } from "../cli/support/at-end.ts";
+import { people } from "./suite/people.ts";
+
+const FIELDS = ["id", "name", "updated_at"].map((name) => ({ name, type: "TIMESTAMP" }));
+const STOPPED = { reason: "stopped", message: "Job execution was cancelled: Job timed out" };
+
+/** Answers by path: a description of the input, and queries that run until they are stopped. */
+const ANSWERS: readonly (readonly [path: RegExp, answer: unknown])[] = [
+  [/\/jobs$/u, { statistics: { query: { statementType: "SELECT", schema: { fields: FIELDS } } } }],
+  [/\/queries$/u, { jobComplete: false, jobReference: { jobId: "j1" } }],
+  [/\/jobs\/j1/u, { status: { state: "DONE", errorResult: STOPPED } }],
+];
+
+/** Starts a BigQuery whose queries run until they are stopped. */
+async function startSlowBigQuery() {
+  const queries: unknown[] = [];
+  const server = createServer((request, response) => {
+    const answer = async () => {
+      const path = request.url?.replace(/\?.*/u, "") ?? "";
+      if (path.endsWith("/queries")) queries.push(await json(request));
+      response.setHeader("content-type", "application/json");
+      response.end(JSON.stringify(ANSWERS.find(([pattern]) => pattern.test(path))?.[1] ?? {}));
+    };
+    answer().catch(() => response.destroy());
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  atEnd(() => void server.close());
+  const address = server.address();
+  return { queries, url: `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}` };
+}
+
+test("BigQuery stops a statement of a profile when its time is over, and check goes on", async () => {
+  const { queries, url } = await startSlowBigQuery();
+  const connection = {
+    type: "bigquery",
+    name: "lake",
+    project: "p",
+    dataset: "crm",
+    location: null,
+    credentialsFile: null,
+    impersonate: null,
+    apiEndpoint: url,
+    maximumBytesBilled: null,
+  } as const;
+  const database = openForeignDatabase(connection);
+  const sample = await database.sampleInput({
+    ...people,
+    connection,
+    relation: { table: ["customers"] },
+    key: ["id"],
+    cursor: { column: "updated_at", overlapMs: 0 },
+    fields: { full_name: ["name"] },
+  });
+  expect(sample).toMatchObject({ keys: null, cursor: null, sampledRows: 0 });
+  expect(queries).toMatchObject([
+    { jobTimeoutMs: "10000" },
+    { jobTimeoutMs: "10000" },
+    { jobTimeoutMs: "10000" },
+  ]);
+  await database.close();
+});
