@@ -128,3 +128,22 @@ export function codeOf(error: unknown): string | null {
   }
   return null;
 }
+
+/** The message if JavaScript itself created it, else null. */
+export function languageOwnMessage(error: Error): string | null {
+  const isOwn = codeOf(error) === null && (error instanceof TypeError || error instanceof ReferenceError);
+  return isOwn ? error.message : null;
+}
+
+/**
+ * Message of an error that is not ours: its class, its code, and its text only if JavaScript itself created it, because
+ * drivers and parsers quote values. The log has the places of its stack trace at level debug.
+ */
+export function unexpectedMessage(error: unknown, doing: string): string {
+  const parts =
+    error instanceof Error ? [error.name, codeOf(error), languageOwnMessage(error)] : ["no error object"];
+  return (
+    `Unexpected error while ${doing} (${parts.filter((part) => part !== null).join(": ")}). ` +
+    "Completed work is kept. Run again with --log-level debug to see where it happened, and please report it."
+  );
+}

@@ -1,5 +1,5 @@
-import { codeOf, isOwnError } from "../errors.ts";
-import { languageOwnMessage, isSystemError, UsageError } from "./failure.ts";
+import { codeOf, isOwnError, languageOwnMessage } from "../errors.ts";
+import { isSystemError, UsageError } from "./failure.ts";
 
 /** Maximum depth of causes, in case of a cycle. */
 const MAX_CAUSES = 8;

@@ -1,5 +1,4 @@
 import {
-  codeOf,
   FixConfigurationError,
   InterruptedError,
   JobLockedError,
@@ -9,6 +8,7 @@ import {
   type Problem,
   StopJobError,
   StopRunError,
+  unexpectedMessage,
 } from "../errors.ts";
 
 /** Failure of a command, for JSON output and for messages. */
@@ -44,12 +44,7 @@ export function failureOf(error: unknown, doing = "running the command"): Failur
     return failure(1, error.code, error.message);
   if (isSystemError(error)) return ofSystemError(error);
   return {
-    ...failure(
-      1,
-      "internal",
-      `Unexpected error while ${doing} (${describeUnknown(error)}). ` +
-        "Completed work is kept. Run again with --log-level debug to see where it happened, and please report it.",
-    ),
+    ...failure(1, "internal", unexpectedMessage(error, doing)),
     isOurs: false,
   };
 }
@@ -110,19 +105,4 @@ function explainSystemError(error: NodeJS.ErrnoException): Failure {
     );
   }
   return failure(1, "system", `The operating system reported: ${error.message}.`);
-}
-
-/**
- * Describes an unknown error: its class, its code, and its message only if JavaScript itself
- * created it. Drivers and parsers quote values in their messages.
- */
-export function describeUnknown(error: unknown): string {
-  if (!(error instanceof Error)) return "no error object";
-  return [error.name, codeOf(error), languageOwnMessage(error)].filter((part) => part !== null).join(": ");
-}
-
-/** The message if JavaScript itself created it, else null. */
-export function languageOwnMessage(error: Error): string | null {
-  const isOwn = codeOf(error) === null && (error instanceof TypeError || error instanceof ReferenceError);
-  return isOwn ? error.message : null;
 }

@@ -55,7 +55,8 @@ export function createLogger(options: {
     },
     {
       write(line: string) {
-        const text = options.isForPeople ? renderLogLine(line) : line.trimEnd();
+        const width = logger.isLevelEnabled("debug") ? Number.POSITIVE_INFINITY : WIDTH;
+        const text = options.isForPeople ? renderLogLine(line, width) : line.trimEnd();
         options.sink(options.scrubber.scrub(text));
       },
     },
@@ -81,16 +82,17 @@ function withoutErrorObjects(fields: Record<string, unknown>, withStack: boolean
   );
 }
 
+/** Maximum length of a line's fields on a terminal, above level debug. */
 const WIDTH = 200;
 
 /** Formats a log line for a terminal: time, event, and fields as `name=value`. */
-function renderLogLine(json: string): string {
+function renderLogLine(json: string, width: number): string {
   const { level, time, event, pid: _pid, ...fields } = JSON.parse(json);
   const clock = typeof time === "string" ? time.slice(11, 19) : "";
   const details = Object.entries(fields)
     .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join(" ");
-  const sentence = `${String(event).replaceAll("_", " ")}${details === "" ? "" : ` ${dim(details.slice(0, WIDTH))}`}`;
+  const sentence = `${String(event).replaceAll("_", " ")}${details === "" ? "" : ` ${dim(details.slice(0, width))}`}`;
   if (level === "error" || level === "fatal") return `${dim(clock)} ${paint("red", "error")} ${sentence}`;
   if (level === "warn") return `${dim(clock)} ${paint("yellow", "warning")} ${sentence}`;
   return `${dim(clock)} ${sentence}`;

@@ -7,6 +7,7 @@ import {
   LockLostError,
   OWN_LIMITS,
   StopRunError,
+  unexpectedMessage,
 } from "../errors.ts";
 import type { RunEnd } from "../load/runs/runs.ts";
 
@@ -61,16 +62,7 @@ export function endOfError(error: unknown, doing: string): JobEnd {
   }
   const end = failed(
     codeOf(error) ?? "internal",
-    isOwnError(error) ? error.message : describeForeign(error, doing),
+    isOwnError(error) ? error.message : unexpectedMessage(error, doing),
   );
   return { ...end, stopsRun: error instanceof StopRunError, cause: error };
-}
-
-/** Reports class and code only: drivers and parsers quote values in their messages. */
-function describeForeign(error: unknown, doing: string): string {
-  const parts = [error instanceof Error ? error.name : typeof error, codeOf(error)];
-  return (
-    `Unexpected error while ${doing} (${parts.filter((part) => part !== null).join(": ")}). ` +
-    "Committed work is kept; the log has the stack trace."
-  );
 }

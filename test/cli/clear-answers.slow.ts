@@ -254,24 +254,33 @@ test.concurrent("output at level trace contains no key, password, address or pho
   expect(leaksIn(results, setting)).toEqual([]);
 });
 
-test.concurrent("rows quoted in errors of the database are not printed", async () => {
-  const setting = await makeSetting({ rows: ROWS });
-  expect((await runJson(["migrate"], setting)).code).toBe(0);
-  await setting.query(
-    `CREATE FUNCTION quote_row() RETURNS trigger LANGUAGE plpgsql AS
+test.concurrent.each([
+  { how: "an INSERT", job: "validate_customers", table: "email_validation" },
+  { how: "a COPY", job: "enrich_customers", table: "person" },
+])(
+  "of an error in $how the log has the place at level debug, and nothing prints the row",
+  async (failing) => {
+    const setting = await makeSetting({ rows: ROWS });
+    expect((await runJson(["migrate"], setting)).code).toBe(0);
+    await setting.query(
+      `CREATE FUNCTION quote_row() RETURNS trigger LANGUAGE plpgsql AS
        $$ BEGIN RAISE EXCEPTION 'this row is bad: %', NEW; END $$;
-     CREATE TRIGGER quote_row BEFORE INSERT ON person_data.email_validation FOR EACH ROW EXECUTE FUNCTION quote_row()`,
-  );
-  const result = await runJson(["--log-level", "trace", "run"], setting);
-  expect([result.code, result.document.status]).toEqual([1, "failed"]);
-  expect(result.document["jobs"]).toMatchObject([
-    { job: "resolve_customers", status: "succeeded" },
-    { job: "validate_customers", status: "failed", error: { code: "P0001" } },
-    { job: "enrich_customers", status: "skipped" },
-  ]);
-  expect(result.stderr).toContain('"places":["at ');
-  expect(leaksIn([result], setting)).toEqual([]);
-});
+     CREATE TRIGGER quote_row BEFORE INSERT ON person_data.${failing.table} FOR EACH ROW EXECUTE FUNCTION quote_row()`,
+    );
+    const result = await runJson(["--log-level", "debug", "run"], setting);
+    expect([result.code, result.document.status]).toEqual([1, "failed"]);
+    expect(result.document["jobs"]).toContainEqual(
+      expect.objectContaining({ job: failing.job, status: "failed" }),
+    );
+    const ended = result.stderr.split("\n").find((line) => line.includes('"job_failed"')) ?? "{}";
+    const { message, error } = JSON.parse(ended);
+    expect(message).toMatch(
+      /^Unexpected error while sending records and loading answers \(error: P0001\)\. Completed work is kept\. Run again with --log-level debug to see where it happened, and please report it\./,
+    );
+    expect(error.places.join("\n")).toMatch(/src\/load\/answers\/load-/);
+    expect(leaksIn([result], setting)).toEqual([]);
+  },
+);
 
 test.concurrent("an unhandled rejection is reported without a stack trace, and resources are closed", async () => {
   const setting = await makeSetting({ rows: 60 });

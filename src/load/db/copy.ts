@@ -16,11 +16,17 @@ export async function copyEncoded(
   const list = columns.map(quoteIdentifier).join(", ");
   crashPoint("before_copy");
   const stream = session.client.query(copyFrom(`COPY ${target} (${list}) FROM STDIN`));
-  await new Promise<void>((resolve, reject) => {
-    stream.on("error", reject);
-    stream.on("finish", resolve);
-    stream.end(encoded);
-  });
+  try {
+    await new Promise<void>((resolve, reject) => {
+      stream.on("error", reject);
+      stream.on("finish", resolve);
+      stream.end(encoded);
+    });
+  } catch (error) {
+    // The stack of the driver's error begins at its socket; the callers are here.
+    if (error instanceof Error) Error.captureStackTrace(error);
+    throw error;
+  }
   crashPoint("after_copy");
 }
 

@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { createLogger } from "../../src/cli/logger.ts";
+import { createScrubber } from "../../src/cli/scrub.ts";
+
+/** Line of an unexpected error on a terminal. */
+function lineAt(level: "info" | "debug"): string {
+  const lines: string[] = [];
+  const sink = (line: string) => void lines.push(line);
+  const log = createLogger({ level, isForPeople: true, scrubber: createScrubber(), sink });
+  log.error({ figures: "x".repeat(300), error: new RangeError("a value") }, "job_failed");
+  return lines.join("\n");
+}
+
+test("a line on a terminal is cut, but at level debug has the places of an unexpected error", () => {
+  expect(lineAt("info").length).toBeLessThan(300);
+  expect(lineAt("debug")).toMatch(/"places":\["at .*logger\.test\.ts/);
+  expect(lineAt("debug")).not.toContain("a value");
+});
