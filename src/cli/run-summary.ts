@@ -2,7 +2,6 @@ import type { Config } from "../config/config.ts";
 import type { PublishResult } from "../jobs/publish/publisher.ts";
 import { jobTypes } from "../jobs/registry.ts";
 import type { JobReport, RunReport, Status } from "../jobs/run-report.ts";
-import type { BilledRecords } from "../load/ledger/billed-records.ts";
 import { aboutJob } from "./about-job.ts";
 import { count, countText, durationText } from "../figures.ts";
 import { commandWith, nextSteps } from "./next-steps.ts";
@@ -20,8 +19,8 @@ export interface Surroundings {
   readonly config: Config;
   /** Empty without destinations. */
   readonly publications: readonly PublishResult[];
-  /** Null if unknown. */
-  readonly billed: BilledRecords | null;
+  /** Billed records by job; null if unknown. */
+  readonly billed: ReadonlyMap<string, number> | null;
   readonly seconds: number;
   /** Address of the warehouse. */
   readonly warehouse: string;
@@ -66,7 +65,7 @@ function headline(report: RunReport, { billed, seconds }: Surroundings): string 
   const received = sum((job) => job.records_received);
   const written = sum((job) => job.rows_written);
   const enriched = sum((job) => (job.type === "enrich" ? job.records_matched : 0));
-  const paid = billed === null ? 0 : [...billed.values()].reduce((total, records) => total + records, 0);
+  const paid = sum((job) => billed?.get(job.job) ?? 0);
   const free = [
     ...some(received, `${countText(received, "record")} received`),
     ...some(written, `${countText(written, "row")} written`),

@@ -1,5 +1,4 @@
 import type { JobReport, Status } from "../jobs/run-report.ts";
-import type { BilledRecords } from "../load/ledger/billed-records.ts";
 import { count } from "../figures.ts";
 import { type Column, renderTable } from "./text-table.ts";
 
@@ -14,7 +13,7 @@ const MARKS: Readonly<Record<Status, string>> = {
 
 /** Column of the run's table. */
 interface Figure extends Column {
-  readonly value: (job: JobReport, billed: BilledRecords) => string;
+  readonly value: (job: JobReport, billed: ReadonlyMap<string, number>) => string;
 }
 
 /** Column of numbers, blank for 0. */
@@ -59,7 +58,7 @@ const FIGURES: readonly Figure[] = [
 /** Formats the counters of each job. */
 export function renderRunTable(
   jobs: readonly JobReport[],
-  billed: BilledRecords,
+  billed: ReadonlyMap<string, number>,
   widthColumns: number | null,
 ): string {
   const rows = jobs.map((job) => FIGURES.map(({ value }) => value(job, billed)));

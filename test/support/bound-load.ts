@@ -36,7 +36,7 @@ import { readSegments } from "../../src/load/feeds/stored-segments.ts";
 import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/usage.ts";
 import { checkInput, isCursorValue } from "../../src/load/inputs/check-input.ts";
 import { readBudgetUse, readRunUse } from "../../src/load/ledger/budget-rows.ts";
-import { readBilledRecords } from "../../src/load/ledger/billed-records.ts";
+import { readBilledInRun } from "../../src/load/ledger/costs.ts";
 import { readLedgerDays } from "../../src/load/ledger/ledger-days.ts";
 import { recordCalls, recordAttempts } from "../../src/load/ledger/record-attempts.ts";
 import { reserveCall } from "../../src/load/ledger/reserve-call.ts";
@@ -89,7 +89,7 @@ const functions = {
   jobStatus,
   lastRuns,
   ledgerDays: readLedgerDays,
-  billedRecords: readBilledRecords,
+  billedInRun: readBilledInRun,
   listRejects,
   membershipsOf,
   migrate,

@@ -20,7 +20,7 @@ import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { parseShard } from "../parse-shard.ts";
 import { newRunId, readRunId } from "../run-id.ts";
-import { readBilledRecords } from "../../load/ledger/billed-records.ts";
+import { billedByJob, readBilledInRun } from "../../load/ledger/costs.ts";
 import { renderConnection } from "../next-steps.ts";
 import { renderRunSummary } from "../run-summary.ts";
 import { createSampleTables } from "../sample-tables.ts";
@@ -108,7 +108,6 @@ async function runIn(
   { config, jobs, names, flags, shard, runId }: Wanted,
 ): Promise<Outcome> {
   const startedAtMs = performance.now();
-  const since = new Date(systemClock.now()).toISOString();
   const { stop, ask } = context;
   const log = context.isWatched && !context.options.json ? withoutFailures(context.log) : context.log;
   await checkServiceHost(config, db);
@@ -144,7 +143,7 @@ async function runIn(
       publications,
       config,
       // Shards of a run share its ID, and a warehouse that is gone must not take the summary with it.
-      billed: shard.count > 1 ? null : await readBilledRecords(db, { runId, since }).catch(() => null),
+      billed: shard.count > 1 ? null : await readBilledInRun(db, runId).then(billedByJob, () => null),
       seconds: (performance.now() - startedAtMs) / 1000,
       warehouse: db.description,
       widthColumns: context.widthColumns,

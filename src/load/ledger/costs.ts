@@ -30,6 +30,13 @@ export async function readBilledInRun(db: Db, runId: string): Promise<readonly B
   return readBilled(db, sql`c.run_id = ${runId} AND c.reserved_at >= (${started})`);
 }
 
+/** Sums billed records by job. Jobs without billed calls are absent. */
+export function billedByJob(days: readonly BilledDay[]): ReadonlyMap<string, number> {
+  const sums = new Map<string, number>();
+  for (const { job, recordsBilled } of days) sums.set(job, (sums.get(job) ?? 0) + recordsBilled);
+  return sums;
+}
+
 async function readBilled(db: Db, which: RawBuilder<unknown>): Promise<readonly BilledDay[]> {
   return db.transaction(async (session) => {
     return session.rows<BilledDay>(sql`

@@ -5,6 +5,7 @@ import { looseRecord } from "./person-updates.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
 import type { Attempt } from "../../../src/schemas/attempt.ts";
+import { billedByJob } from "../../../src/load/ledger/costs.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 import { IN_DOUBT, reservationOf, usedOf } from "./budgets.ts";
 
@@ -26,34 +27,32 @@ export function describeLedger(getContext: GetContext): void {
   test("every validated address and every match of a run was billed, and what unlocks were charged", async () => {
     const context = getContext();
     const { warehouse } = context;
-    const settle = async (budget: string, outcome: Partial<Attempt>) => {
+    const jobs = { enrich: "enrich_people", validate_emails: "validate_people", unlock: "another" };
+    const settle = async (budget: keyof typeof jobs, outcome: Partial<Attempt>) => {
       const call = reservationOf(10);
       await warehouse.reserveCall(run, call);
       await warehouse.recordAttempts(run, [callOf({ callId: call.callId, recordsSent: 10, ...outcome })], {});
-      const job = `${budget}_job`;
       await context.sql("UPDATE person_data_ops.api_call SET budget = $2, job = $3 WHERE call_id = $1", [
         call.callId,
         budget,
-        job,
+        jobs[budget],
       ]);
     };
+    const billed = async (runId: string) =>
+      Object.fromEntries(billedByJob(await warehouse.billedInRun(runId)));
+    for (const job of Object.values(jobs)) await warehouse.beginRun({ ...run, job });
     await settle("enrich", { recordsMatched: 7 });
     await settle("enrich", { recordsMatched: 1 });
     await settle("validate_emails", { recordsMatched: 7 });
     await settle("validate_emails", { httpStatus: 429, recordsMatched: null });
     await settle("unlock", { recordsMatched: 733 });
-    const since = "2020-01-01T00:00:00Z";
-    expect(await warehouse.billedRecords({ runId: run.runId, since })).toEqual(
-      new Map([
-        ["enrich_job", 8],
-        ["unlock_job", 733],
-        ["validate_emails_job", 10],
-      ]),
-    );
-    expect(await warehouse.billedRecords({ runId: "another", since })).toEqual(new Map());
-    expect(await warehouse.billedRecords({ runId: run.runId, since: "2999-01-01T00:00:00Z" })).toEqual(
-      new Map(),
-    );
+    expect(await billed(run.runId)).toEqual({ enrich_people: 8, validate_people: 10, another: 733 });
+    expect(await billed("another")).toEqual({});
+
+    // A job that is started again under the same run ID counts from its last start.
+    await warehouse.beginRun(run);
+    await settle("enrich", { recordsMatched: 3 });
+    expect(await billed(run.runId)).toEqual({ enrich_people: 3, validate_people: 10, another: 733 });
   });
 
   describe("the last days of the ledger", () => {
