@@ -60,8 +60,10 @@ export const READING = {
   settings: ["SET LOCAL search_path TO DEFAULT"],
 } as const;
 
-/** SQLSTATEs of a text that is not a valid value of a type. */
-const DATA_EXCEPTION = /^22/u;
+/** True if Postgres rejected a text as a value of a type. */
+export function isInvalidText(error: unknown): boolean {
+  return codeOf(error)?.startsWith("22") ?? false;
+}
 
 function recentText(
   input: InputSource,
@@ -93,7 +95,7 @@ export async function isCursorValue(
       raw(`EXPLAIN SELECT ${recentText(input, columns, { value })} FROM ${relationText(input, SYNTAX)}`),
     );
   } catch (error) {
-    if (!DATA_EXCEPTION.test(codeOf(error) ?? "")) throw error;
+    if (!isInvalidText(error)) throw error;
     await session.client.query("ROLLBACK TO cursor_value");
     return false;
   }

@@ -1,11 +1,9 @@
-import { codeOf, FixConfigurationError } from "../../errors.ts";
+import { FixConfigurationError } from "../../errors.ts";
 import { sql } from "kysely";
 import type { Session } from "../db/session.ts";
 import { quoteIdentifier } from "../db/names.ts";
+import { isInvalidText } from "./input.ts";
 import type { InputColumn, InputSource } from "./input-source.ts";
-
-/** SQLSTATEs of a text that is not a valid value of a type. */
-const DATA_EXCEPTION = /^22/u;
 
 /** Without its length, `character` means a single one. */
 const UNBOUNDED: Readonly<Record<string, string>> = { character: "bpchar", bit: "varbit" };
@@ -29,7 +27,7 @@ export async function narrowToKey(
     try {
       await session.rows(sql.raw(`SELECT ${value}`));
     } catch (error) {
-      if (!DATA_EXCEPTION.test(codeOf(error) ?? "")) throw error;
+      if (!isInvalidText(error)) throw error;
       throw notAKey(input, name, typeName);
     }
     conditions.push(`input_row.${quoteIdentifier(name)} = ${value}`);
