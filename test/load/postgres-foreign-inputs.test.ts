@@ -65,14 +65,15 @@ describe("an input behind another connection", () => {
     const shardsOf = (input: InputSource) =>
       Promise.all(
         [0, 1, 2].map((index) =>
-          context.warehouse.planLookup(
+          context.warehouse.previewLookup(
             enrichSpec({ job: "in shards", input, shard: { index, count: 3, by } }),
+            0,
           ),
         ),
       );
     const shards = await shardsOf(local);
     expect(await shardsOf(foreign)).toEqual(shards);
-    expect(shards.map(({ read }) => read)).toEqual([180, 167, 154]);
+    expect(shards.map(({ counts }) => counts.read)).toEqual([180, 167, 154]);
     const changes =
       "UPDATE crm.people SET last_name = 'Ray', updated_at = '2026-06-01 00:00:00+00' WHERE id IN (1, 2)";
     await there.query(changes);
@@ -117,7 +118,7 @@ test("an unreachable connection is reported by its name, also for a plan", async
     ),
   };
   await expect(context.warehouse.checkInput(input)).rejects.toMatchObject(refusal);
-  await expect(context.warehouse.planLookup(enrichSpec({ input }))).rejects.toMatchObject(refusal);
+  await expect(context.warehouse.previewLookup(enrichSpec({ input }), 0)).rejects.toMatchObject(refusal);
 });
 
 test("an emptied work table stops the job instead of ending it early", async () => {

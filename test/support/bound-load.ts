@@ -6,7 +6,7 @@ import { preparePerson } from "../../src/load/answers/person-groups.ts";
 import { readIdentity, writeServiceHost } from "../../src/load/db/identity.ts";
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
-import { planLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
+import { previewLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
 import { recordMissingRows } from "../../src/load/due/missing-rows.ts";
 import {
   countPeople,
@@ -98,8 +98,8 @@ const functions = {
   noteListedPids,
   recordMissingRows,
   openErasures: readOpenErasures,
-  planLookup,
   preparePerson,
+  previewLookup,
   printDdl,
   printGrants,
   readCheckpoints,

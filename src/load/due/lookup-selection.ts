@@ -56,11 +56,6 @@ export async function contextOf(db: Db, session: Session, spec: LookupSpec): Pro
   return { session, names, spec, foreign: db.foreignOf(spec.input), suppression };
 }
 
-/** Counts what is due; writes nothing. */
-export async function planLookup(db: Db, spec: LookupSpec): Promise<LookupCounts> {
-  return (await previewLookup(db, spec, 0)).counts;
-}
-
 /** Counts what is due, and reads the first `count` records in the order of sending; writes nothing. */
 export function previewLookup(
   db: Db,

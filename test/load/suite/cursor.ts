@@ -153,7 +153,7 @@ export function describeCursor(getContext: GetContext): void {
           hint: "Remove `cursor`: then every row is compared.",
         },
       ]);
-      await expect(context.warehouse.planLookup(enrichSpec({ input }))).rejects.toThrow(
+      await expect(context.warehouse.previewLookup(enrichSpec({ input }), 0)).rejects.toThrow(
         FixConfigurationError,
       );
     });

@@ -149,8 +149,8 @@ export function describeInputs(getContext: GetContext): void {
     test("writes nothing that a plan would have to undo", async () => {
       const context = getContext();
       await makePeople(context, [{ id: "1", first_name: "Ann" }, { id: "2" }, { id: null }]);
-      await context.warehouse.planLookup(enrichSpec());
-      await context.warehouse.planLookup(validateSpec());
+      await context.warehouse.previewLookup(enrichSpec(), 0);
+      await context.warehouse.previewLookup(validateSpec(), 0);
       expect(await columnOf(context, "SELECT code FROM person_data.reject")).toEqual([]);
       expect(await columnOf(context, "SELECT outcome FROM person_data_state.lookup_state")).toEqual([]);
       expect(await columnOf(context, "SELECT job FROM person_data_state.job_parameters")).toEqual([]);

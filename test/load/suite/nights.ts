@@ -312,7 +312,7 @@ export async function runNight(
     readonly runId?: string;
   } = {},
 ): Promise<Night> {
-  const planned = await warehouse.planLookup(spec);
+  const { counts: planned } = await warehouse.previewLookup(spec, 0);
   const run = await begin(warehouse, spec, options.runId ?? randomUUID());
   const selection = await warehouse.selectLookup(spec, run);
   const { counts } = selection;

@@ -150,8 +150,8 @@ export function describePidFrom(getContext: GetContext): void {
       await runNight(context, resolve, matchAll);
       await runNight(context, enrich, matchAll);
       await addPeople(context, [{ ...ann, id: "9" }, bob, { ...bob, id: "8" }]);
-      const { waiting, strata } = await context.warehouse.planLookup(enrich);
-      expect([waiting, strata.waiting]).toEqual([3, 1]);
+      const { counts } = await context.warehouse.previewLookup(enrich, 0);
+      expect([counts.waiting, counts.strata.waiting]).toEqual([3, 1]);
     });
 
     test("a row that was resolved, changed and was then refused goes without its former PID", async () => {

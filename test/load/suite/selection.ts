@@ -185,7 +185,7 @@ export function describeSelection(getContext: GetContext): void {
     const rows = Array.from({ length: 6 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
     const capped = enrichSpec({ maxRecords: 2 });
     const sampleOf = async (context: ReturnType<GetContext>, spec = capped) =>
-      (await context.warehouse.planLookup(spec)).strata.sample;
+      (await context.warehouse.previewLookup(spec, 0)).counts.strata.sample;
 
     test("is what capped runs sent, counted in records", async () => {
       const context = getContext();
