@@ -70,7 +70,7 @@ export function renderInput(answers: InputAnswers): string {
   return `  ${input}:
     table: ${scalar(table)}
 ${connection === null ? "" : `    connection: ${scalar(connection)}\n`}    #where: country = 'US'      # SQL condition: only these rows
-    key: ${columnsText(key)}   # unique key
+    key: ${columnsText(key)}   # rows that repeat a key are rejected
     ${cursor === null ? "#cursor: updated_at" : `cursor: ${column(cursor)}`}   # changes whenever a row changes; unchanged rows are then skipped
     ${normalize ? "" : "#"}normalize: true             # trims values, lower-cases e-mail addresses, leaves out placeholders
     fields:                     # field of the service: column

@@ -7,8 +7,8 @@ import type { Context } from "../context.ts";
 import { UsageError } from "../failure.ts";
 import { openConfig } from "../open-config.ts";
 import type { Outcome } from "../outcome.ts";
-import type { Draft } from "./draft.ts";
-import type { InitFlags } from "./flags.ts";
+import { type Draft, START, withAnswers } from "./draft.ts";
+import { type InitFlags, isComplete } from "./flags.ts";
 import { normalizeQuestion } from "./normalize-question.ts";
 import { cursorQuestion, fieldsQuestion, keyColumnsQuestion, tableQuestion } from "./input-questions.ts";
 import { type Opening, openEmbeddedSource, openPostgresSource } from "./open-source.ts";
@@ -50,13 +50,17 @@ export async function addInput(
       ],
     );
   };
-  const start = startOf(config, name);
-  const draft = await settle(context, questions, start, { file, env: context.env, render }, flags);
+  const start = withAnswers(START, {
+    baseUrl: config.service.baseUrl,
+    warehouseUrl: config.warehouse.url === "embedded" ? "embedded" : "",
+    input: name,
+  });
+  const settled = await settle(context, questions, start, { file, env: context.env, render }, flags);
   if ((await readFile(file, "utf8")) !== text) {
     throw new UsageError(`${file} was changed in the meantime and is left as it is. Run this again.`);
   }
-  await replaceText(file, render(draft.answers));
-  return outcomeOf(context, file, draft, `✓ Added input ${name} and its jobs to ${file}.`);
+  await replaceText(file, render(settled.draft.answers));
+  return outcomeOf(context, file, settled, `✓ Added input ${name} and its jobs to ${file}.`);
 }
 
 function refuseName(config: Config, name: string): void {
@@ -74,27 +78,9 @@ function refuseName(config: Config, name: string): void {
   if (taken) refuse(`would add the job ${taken.name}, which already exists`, "choose another name");
 }
 
-function startOf(config: Config, input: string): Draft {
-  const answers = {
-    baseUrl: config.service.baseUrl,
-    apiKey: null,
-    warehouseUrl: config.warehouse.url === "embedded" ? "embedded" : "",
-    allowInsecure: false,
-    input,
-    connection: null,
-    table: "",
-    key: ["id"],
-    cursor: null,
-    fields: { emails: ["email"] },
-    normalize: false,
-  };
-  return { answers, typed: {}, source: null };
-}
-
 /** Asks for the database of the rows if there are connections; opens it and lists its tables. */
 function databaseQuestion(context: Context, config: Config, flags: InitFlags): Question {
   const names = Object.keys(config.connections);
-  const isComplete = flags.table !== undefined && flags.key !== undefined && flags.field !== undefined;
   return {
     text: () => `Database of the rows: \`warehouse\`, or a connection (${names.join(", ")})`,
     proposal: ({ answers }) => answers.connection ?? "warehouse",
@@ -102,13 +88,13 @@ function databaseQuestion(context: Context, config: Config, flags: InitFlags): Q
     owns: ({ path }, { answers }) => path === `inputs.${answers.input}.connection`,
     async read(reply, before) {
       const connection = reply === "warehouse" ? null : reply;
-      const draft = { ...before, answers: { ...before.answers, connection }, source: null };
+      const draft = { ...withAnswers(before, { connection }), source: null };
       if (connection !== null && !names.includes(connection)) {
         return {
           refused: `${reply} is not a configured connection. Known: ${["warehouse", ...names].join(", ")}.`,
         };
       }
-      if (isComplete) return { draft };
+      if (isComplete(flags)) return { draft };
       return readingOf(await openDatabase(context, config, connection), draft);
     },
   };

@@ -25,6 +25,31 @@ export interface Draft {
   readonly source: OpenedSource | null;
 }
 
+/** Draft with the defaults of all answers. */
+export const START: Draft = {
+  answers: {
+    baseUrl: "sandbox",
+    apiKey: null,
+    warehouseUrl: "",
+    allowInsecure: false,
+    input: "customers",
+    connection: null,
+    table: "",
+    key: ["id"],
+    cursor: null,
+    fields: { emails: ["email"] },
+    normalize: false,
+  },
+  typed: {},
+  source: null,
+};
+
+/** Draft with some answers replaced. */
+export const withAnswers = (draft: Draft, answers: Partial<ConfigAnswers>): Draft => ({
+  ...draft,
+  answers: { ...draft.answers, ...answers },
+});
+
 /** File to be written. */
 export interface Target {
   readonly file: string;

@@ -15,6 +15,11 @@ export interface InitFlags {
   readonly normalize?: boolean;
 }
 
+/** True if the flags leave nothing to propose, so that the database isn't needed. */
+export function isComplete({ table, key, field }: InitFlags): boolean {
+  return table !== undefined && key !== undefined && field !== undefined;
+}
+
 /** Splits a comma-separated list. */
 export function listOf(text: string): string[] {
   return text

@@ -5,7 +5,7 @@ import { parseTableName } from "../../config/schema/values.ts";
 import type { Table } from "../../load/inputs/browse.ts";
 import { containsUniqueKey } from "../../load/inputs/unique-keys.ts";
 import { count, countText } from "../../figures.ts";
-import { type Draft, profileDraft, tableOf, tableText } from "./draft.ts";
+import { type Draft, profileDraft, tableOf, tableText, withAnswers } from "./draft.ts";
 import { type InitFlags, listOf, mappingOf, readMapping } from "./flags.ts";
 import { findPeople, summarize } from "./people-tables.ts";
 import { type Fields, proposeFields, type Skipped } from "./propose-fields.ts";
@@ -35,11 +35,6 @@ const SAMPLE: Pick<ConfigAnswers, "key" | "cursor" | "fields"> = {
   },
 };
 const SAMPLE_TABLE = "crm.customers";
-
-const withAnswers = (draft: Draft, answers: Partial<ConfigAnswers>): Draft => ({
-  ...draft,
-  answers: { ...draft.answers, ...answers },
-});
 
 const peopleOf = ({ source }: Draft) => (source === null ? [] : findPeople(source.tables).slice(0, SHOWN));
 const chosenTable = ({ source, answers }: Draft) => source && tableOf(source, answers.table);
@@ -200,6 +195,10 @@ export const cursorQuestion: Question = {
 export const fieldsQuestion: Question = {
   text: (draft) => `${showFields(draft)}Change a field, such as phones=tel,mobile or city= to remove it`,
   proposal: ({ answers }) => (Object.keys(answers.fields).length === 0 ? "" : ACCEPT),
+  notes: (draft) => {
+    const skipped = skippedColumns(draft).map(({ column, reason }) => `${column} (${reason})`);
+    return skipped.length === 0 ? [] : [`${NOT_MAPPED} ${skipped.join(", ")}.`];
+  },
   given: (flags: InitFlags) =>
     flags.field === undefined ? undefined : JSON.stringify(mappingOf(flags.field)),
   owns: ({ path }, { answers }) =>
@@ -239,22 +238,27 @@ const NO_FIELDS =
   "No column was recognized: map at least one, such as emails=email,work_email. The flag is --field.";
 
 function showFields(draft: Draft): string {
-  const { fields } = draft.answers;
-  const table = chosenTable(draft);
-  const entries = Object.entries(fields);
-  const mapped = new Set(entries.flatMap(([, columns]) => columns));
-  const skipped = (table ? proposeFields(table).skipped : []).filter(({ column }) => !mapped.has(column));
+  const entries = Object.entries(draft.answers.fields);
   const width = Math.max(0, ...entries.map(([field]) => field.length));
   const lines = entries.map(([field, columns]) => `  ${field.padEnd(width)}  ${columns.join(", ")}`);
   const head = lines.length === 0 ? [] : ["Fields of the service and their columns:"];
-  return ["", ...head, ...lines, ...showSkipped(skipped), ""].join("\n");
+  return ["", ...head, ...lines, ...showSkipped(skippedColumns(draft)), ""].join("\n");
+}
+
+const NOT_MAPPED = "Not mapped; a view can convert them:";
+
+/** Columns that look like a field and aren't mapped. */
+function skippedColumns(draft: Draft): readonly Skipped[] {
+  const table = chosenTable(draft);
+  const mapped = new Set(Object.values(draft.answers.fields).flat());
+  return (table ? proposeFields(table).skipped : []).filter(({ column }) => !mapped.has(column));
 }
 
 function showSkipped(skipped: readonly Skipped[]): readonly string[] {
   if (skipped.length === 0) return [];
   const more = skipped.length > SHOWN_SKIPPED ? [`  and ${skipped.length - SHOWN_SKIPPED} more`] : [];
   return [
-    "Not mapped; a view can convert them:",
+    NOT_MAPPED,
     ...skipped.slice(0, SHOWN_SKIPPED).map(({ column, reason }) => `  ${column}: ${reason}`),
     ...more,
   ];

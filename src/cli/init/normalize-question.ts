@@ -1,5 +1,5 @@
 import { effectText } from "../input-profile.ts";
-import { profileDraft } from "./draft.ts";
+import { profileDraft, withAnswers } from "./draft.ts";
 import type { Question } from "./question.ts";
 
 /** Asks for `normalize`, with its effect on a sample. */
@@ -15,6 +15,6 @@ export const normalizeQuestion: Question = {
   owns: ({ path }, { answers }) => path === `inputs.${answers.input}.normalize`,
   read: (reply, draft) =>
     /^(?:y(?:es)?|no?)$/iu.test(reply)
-      ? { draft: { ...draft, answers: { ...draft.answers, normalize: /^y/iu.test(reply) } } }
+      ? { draft: withAnswers(draft, { normalize: /^y/iu.test(reply) }) }
       : { refused: "Answer yes or no." },
 };

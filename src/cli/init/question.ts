@@ -32,6 +32,8 @@ export interface Question {
   readonly proposal: (draft: Draft) => string;
   /** Refusal without a terminal and flag, if no proposal may be taken then. */
   readonly unanswered?: (draft: Draft) => string;
+  /** What the user should know of an accepted proposal, if nobody was asked. */
+  readonly notes?: (draft: Draft) => readonly string[];
   /** Reply by flag. */
   readonly given: (flags: InitFlags) => string | undefined;
   /** True if the question decides the setting of a problem. */
@@ -111,12 +113,19 @@ function reasonsFor(question: Question, problems: readonly Problem[], draft: Dra
   return texts.length === 0 ? null : texts.join("\n✗ ");
 }
 
+/** A draft with all answers. */
+export interface Settled {
+  readonly draft: Draft;
+  /** Doubts about answers that nobody has seen; none if they were asked for on a terminal. */
+  readonly notes: readonly string[];
+}
+
 /** Takes replies from flags, and proposals for the others, without asking. */
 export async function answerAll(
   questions: readonly Question[],
   start: Draft,
   flags: InitFlags,
-): Promise<Draft> {
+): Promise<Settled> {
   let draft = start;
   const notes: string[] = [];
   for (const question of questions) {
@@ -134,6 +143,7 @@ export async function answerAll(
     } else {
       throw new UsageError([...notes, reading.refused].join(" "));
     }
+    if (given === undefined) notes.push(...(question.notes?.(draft) ?? []));
   }
-  return draft;
+  return { draft, notes };
 }

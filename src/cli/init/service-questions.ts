@@ -1,9 +1,8 @@
-import type { ConfigAnswers } from "../../config/template.ts";
 import { complaintOnPostgresUrl } from "../../config/schema/addresses.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../../config/schema/warehouse.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
 import type { Context } from "../context.ts";
-import { type Draft, nameIn } from "./draft.ts";
+import { type Draft, nameIn, withAnswers } from "./draft.ts";
 import { openEmbeddedSource, openPostgresSource, type Opening } from "./open-source.ts";
 import type { Question, Reading } from "./question.ts";
 
@@ -12,11 +11,6 @@ const OWN_SCHEMAS = [DEFAULT_SCHEMA, DEFAULT_OPS_SCHEMA, DEFAULT_STATE_SCHEMA];
 const USUAL_NAMES = ["WAREHOUSE_URL", "DATABASE_URL"];
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const GO_ON = "Enter: go on without reading tables";
-
-const withAnswers = (draft: Draft, answers: Partial<ConfigAnswers>): Draft => ({
-  ...draft,
-  answers: { ...draft.answers, ...answers },
-});
 
 /** Removes the decoration of `$NAME` and `${NAME}`. */
 const bareName = (reply: string) => reply.replace(/^\$\{?(\w+)\}?$/, "$1");

@@ -5,7 +5,7 @@ import { createDatabase } from "../../support/fresh-database.ts";
 import { runSql } from "../../support/run-sql.ts";
 import { atEnd } from "../support/at-end.ts";
 import { makeFolder } from "../support/cli.ts";
-import { runHereJson } from "../support/in-process.ts";
+import { runHere, runHereJson } from "../support/in-process.ts";
 import { startOnTerminal, type TerminalRun } from "../support/on-terminal.ts";
 
 /** Tables of a CRM as they grow over the years. */
@@ -226,6 +226,32 @@ test("without a terminal, init takes key, cursor and fields from the table", asy
   delete process.env["INIT_TEST_URL"];
 });
 
+test("without a terminal, init reports what a person would have been asked about", async () => {
+  process.env["INIT_TEST_URL"] =
+    await makeDatabase(`CREATE TABLE people (nr int, first_name text, last_name text, email text, zip int, phone jsonb);
+    INSERT INTO people VALUES (1, 'Ann', 'Lee', 'a@b.example', 7030), (1, 'Bob', 'Lee', 'c@d.example', 94110), (2, 'Eve', 'Lee', NULL, NULL)`);
+  const cwd = await makeFolder();
+  const flags = ["init", "--warehouse-url-env", "INIT_TEST_URL", "--table", "people"];
+  const { code, document } = await runHereJson(flags, cwd);
+  expect(code).toBe(0);
+  const notes = [
+    "1 of 3 rows repeat the key of another row and would be rejected.",
+    "Not mapped; a view can convert them: zip (integer, loses leading zeros), phone (jsonb, would be sent as JSON text).",
+  ];
+  expect(document["notes"]).toEqual(notes);
+  expect(await readFile(join(cwd, "config.yaml"), "utf8")).not.toContain("# unique key");
+  const text = await runHere([...flags, "--config", "other.yaml"], cwd);
+  for (const note of notes) expect(text.stdout).toContain(`\n! ${note}\n`);
+  const stated = [...flags, "--key", "nr", "--field", "emails=email", "--config"];
+  expect((await runHereJson([...stated, "stated.yaml"], cwd)).document["notes"]).toEqual([]);
+  process.env["INIT_TEST_URL"] = "postgresql://loader@127.0.0.1:1/crm";
+  const unread = await runHereJson([...flags, "--field", "emails=email", "--config", "unread.yaml"], cwd);
+  expect(unread.document["notes"]).toEqual([
+    expect.stringContaining("nothing listens on that host and port"),
+  ]);
+  delete process.env["INIT_TEST_URL"];
+});
+
 const EXISTING = `# Our nightly load.
 service:   { base_url: sandbox }   # for now
 warehouse:
@@ -261,7 +287,7 @@ test("--add-input adds an input and its jobs, and leaves every other byte as it 
     contacts:
         table: crm.contacts_backup
 `);
-  expect(text).toContain(`        key: id   # unique key
+  expect(text).toContain(`        key: id   # rows that repeat a key are rejected
 `);
   expect(text).toContain(`    # The end.
 
