@@ -212,7 +212,7 @@ test("cursors that are mostly NULL are reported", async () => {
 test("of long values and lists only a part is read, and they are classified as before", async () => {
   await context.sql(`CREATE TABLE crm.customers (id int PRIMARY KEY, name text, mail text, phones text[]);
     INSERT INTO crm.customers VALUES
-      (1, repeat('é', 1000000) || ' ', '["' || repeat('a', 1000000) || '@example.com"]', array_fill(repeat('2', 100000), ARRAY[50])),
+      (1, repeat('é', 399) || ' ' || repeat('é', 1000), '["' || repeat('a', 1000000) || '@example.com"]', array_fill(repeat('2', 100000), ARRAY[50])),
       (2, repeat('x', 300), 'ann@example.com', ARRAY[NULL, '212-555-0142']), (3, NULL, NULL, NULL)`);
   const fields = "fields: { full_name: name, emails: mail, phones: phones }";
   const lines = ["table: crm.customers", "key: id", fields];
@@ -222,17 +222,14 @@ test("of long values and lists only a part is read, and they are classified as b
     values.map((own) => own.map((text) => text.length)),
   ]);
   expect(Object.fromEntries(lengths)).toEqual({
-    full_name: expect.arrayContaining([[400], [300], []]),
+    full_name: expect.arrayContaining([[399], [300], []]),
     emails: expect.arrayContaining([[400], [15], []]),
     phones: expect.arrayContaining([Array.from({ length: 10 }, () => 400), [12], []]),
   });
-  expect(await findingsOf(lines)).toEqual(
-    expect.arrayContaining([
-      "mail: 50.0 % of its values are lists written as text",
-      "name: 50.0 % with blanks around them",
-      "phones: 90.9 % placeholders",
-    ]),
-  );
+  const findings = await findingsOf(lines);
+  expect(findings).toContain("mail: 50.0 % of its values are lists written as text");
+  expect(findings).toContain("phones: 90.9 % placeholders");
+  expect(findings.join("\n")).not.toContain("blanks around");
 });
 
 test("rows without any value and tables without rows are reported", async () => {

@@ -25,7 +25,7 @@ interface Kind {
   /** True for affected types; null for texts. */
   readonly types: RegExp | null;
   readonly fields: (field: string) => boolean;
-  /** Affected values; null for all. Anchored and without a choice, because values can be long. */
+  /** Affected values; null for all. Anchored, so that each value is read once. */
   readonly values: RegExp | null;
   readonly postgres: Convert | null;
   readonly bigquery: Convert | null;
@@ -43,6 +43,9 @@ const NUMBER_TYPES =
 const OTHER_TYPES =
   /^(?:boolean|date|time|timestamp|interval|xml|point|money|hstore|tsvector|inet|BOOL|DATE|DATETIME|TIME|TIMESTAMP|INTERVAL|GEOGRAPHY|STRUCT)|range/u;
 const TEXT_TYPES = /^(?:text|character|citext|name|STRING)/u;
+
+/** Matches JSON and array literals; long values, whose end isn't read, by their beginning. */
+const JSON_TEXT = /^[[{](?:.*[\]}]|.{300,})$/su;
 
 /** Strings and numbers of JSON, at any depth, that match a pattern. */
 const jsonTexts = (c: string, pattern: string) =>
@@ -124,7 +127,7 @@ const KINDS: readonly Kind[] = [
     fact: () => "are lists written as text",
     types: TEXT_TYPES,
     fields: isList,
-    values: /^[[{].*[\]}]$/su,
+    values: JSON_TEXT,
     postgres: (c) => `regexp_split_to_array(${c}, '[][{}",;]+')`,
     bigquery: (c) => `REGEXP_EXTRACT_ALL(${c}, r'[^\\[\\]{}",;]+')`,
   },
@@ -140,7 +143,7 @@ const KINDS: readonly Kind[] = [
     fact: () => "are JSON or records written as text",
     types: null,
     fields: any,
-    values: /^(?:\{.*\}|\[.*\]|\([^,]*,.*\))$/su,
+    values: new RegExp(`${JSON_TEXT.source}|^\\([^,]*,.*\\)$`, "su"),
     postgres: null,
     bigquery: null,
   },

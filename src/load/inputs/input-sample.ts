@@ -1,11 +1,12 @@
+import { withoutBlanksAround } from "./input-fields.ts";
 import type { Part } from "./input-source.ts";
 
 /** Rows of a sample. */
 export const SAMPLE_ROWS = 1000;
 
 /**
- * Characters that are read of a value, half of them from each end: whether it is blank, padded, JSON or an address is seen
- * there. Only what stands in the middle of longer values is missed, such as the digits of a phone number.
+ * Characters that are read of a value, more than an address or a phone number has. Longer values are classified by them;
+ * blanks around these aren't counted.
  */
 export const SAMPLE_LENGTH = 400;
 
@@ -74,7 +75,9 @@ export function columnsOfRows(
     values: rows.map((row) => {
       const value = row[index] ?? null;
       if (value === null) return [];
-      return typeof value === "string" ? [value] : value.filter((text) => text !== null);
+      const texts = typeof value === "string" ? [value] : value.filter((text) => text !== null);
+      // The last character that was read can be a blank between two words.
+      return texts.map((text) => (text.length < SAMPLE_LENGTH ? text : withoutBlanksAround(text)));
     }),
   }));
 }

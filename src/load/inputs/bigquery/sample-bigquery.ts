@@ -49,10 +49,9 @@ export async function sampleInput(session: Session, input: InputSource): Promise
   };
 }
 
-/** The value, without its middle if it is long. */
+/** The beginning of a value. */
 function cut(value: string): string {
-  const half = SAMPLE_LENGTH / 2;
-  return `IF(LENGTH(${value}) > ${SAMPLE_LENGTH}, CONCAT(LEFT(${value}, ${half}), RIGHT(${value}, ${half})), ${value})`;
+  return `LEFT(${value}, ${SAMPLE_LENGTH})`;
 }
 
 /** Query for {@link KeyCounts} over raw rows. */
