@@ -32,7 +32,7 @@ export interface Question {
   readonly proposal: (draft: Draft) => string;
   /** Refusal without a terminal and flag, if no proposal may be taken then. */
   readonly unanswered?: (draft: Draft) => string;
-  /** What the user should know of an accepted proposal, if nobody was asked. */
+  /** Notes on a proposal that was taken without asking. */
   readonly notes?: (draft: Draft) => readonly string[];
   /** Reply by flag. */
   readonly given: (flags: InitFlags) => string | undefined;
@@ -116,7 +116,7 @@ function reasonsFor(question: Question, problems: readonly Problem[], draft: Dra
 /** A draft with all answers. */
 export interface Settled {
   readonly draft: Draft;
-  /** Doubts about answers that nobody has seen; none if they were asked for on a terminal. */
+  /** Doubts about answers; none on a terminal, where the user has seen them. */
   readonly notes: readonly string[];
 }
 
