@@ -1,7 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { runCli } from "./support/cli.ts";
 import { runHere, runHereJson } from "./support/in-process.ts";
 import { makeSetting } from "./support/setting.ts";
 
@@ -94,21 +93,4 @@ test("a run with a key that most rows share sends nothing without confirmation",
     { job: "validate_customers", records_sent: 0, error: { code: "confirmation" } },
   ]);
   expect(await setting.query("SELECT FROM person_data_ops.api_call")).toEqual([]);
-});
-
-test("check profiles values that together exceed the memory of its process", async () => {
-  const setting = await makeSetting();
-  await setting.query(`CREATE SCHEMA crm; CREATE TABLE crm.customers (id int PRIMARY KEY, email text, phone text);
-    INSERT INTO crm.customers SELECT i, repeat('x', 1000000), repeat('-', 1000000) FROM generate_series(1, 300) AS i`);
-  await writeFile(
-    join(setting.cwd, "config.yaml"),
-    CONFIG.replace(
-      / {4}key: .*(?=jobs:)/su,
-      "    key: id\n    fields: { emails: email, phones: phone }\n",
-    ).replace(/resolve_customers: .*/u, "validate_customers: { type: validate_emails, input: customers }"),
-  );
-  const { code, stdout } = await runCli(["check"], setting);
-  expect(stdout).toContain("email: 100.0 % without @");
-  expect(stdout).toContain("phone: 100.0 % placeholders");
-  expect(code).toBe(0);
 });

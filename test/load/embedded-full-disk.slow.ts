@@ -1,0 +1,79 @@
+import { execFile } from "node:child_process";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { silentLog } from "../../src/log.ts";
+import { postmasterPid } from "../support/embedded-files.ts";
+import { makeOpenFolder } from "../support/embedded-process.ts";
+import { runSql } from "../support/run-sql.ts";
+
+const log = silentLog;
+const run = promisify(execFile);
+
+test("a full disk is reported as such, and nothing is lost once there is space again", async () => {
+  const folder = await makeOpenFolder();
+  const disk = join(folder, "disk");
+  await mkdir(disk);
+  // Only root can create a small disk, and not in every container; the messages above cover other systems.
+  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=120m", "tmpfs", disk]).then(
+    () => true,
+    () => false,
+  );
+  onTestFinished(() => unmount(disk, isSmall));
+  const dataDir = join(disk, "data-dir");
+  const first = await openEmbedded({ dataDir, log });
+  await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
+  await first.close();
+
+  await fill(join(disk, "ballast"), isSmall);
+  const outcome = await openEmbedded({ dataDir, log }).then(
+    async (server) => {
+      await server.close();
+      return "opened";
+    },
+    (error: unknown) => error,
+  );
+  expect(isSmall ? outcome : { code: "disk_full" }).toMatchObject({ code: "disk_full" });
+  expect(await postmasterPid(dataDir)).toBeNull();
+  await rm(join(disk, "ballast"), { force: true });
+
+  const second = await openEmbedded({ dataDir, log });
+  expect(await runSql(second.connectionString, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
+  await second.close();
+});
+
+test("a disk too small for a new database leaves no half of one", async () => {
+  const folder = await makeOpenFolder();
+  const disk = join(folder, "disk");
+  await mkdir(disk);
+  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=20m", "tmpfs", disk]).then(
+    () => true,
+    () => false,
+  );
+  onTestFinished(() => unmount(disk, isSmall));
+  const dataDir = join(disk, "data-dir");
+  const outcome = await openEmbedded({ dataDir, log }).then(
+    async (server) => {
+      await server.close();
+      return "opened";
+    },
+    (error: unknown) => error,
+  );
+  expect(isSmall ? outcome : { code: "disk_full" }).toMatchObject({ code: "disk_full" });
+  await (isSmall ? run("mount", ["-o", "remount,size=200m", disk]) : Promise.resolve());
+  const server = await openEmbedded({ dataDir, log });
+  expect(await runSql(server.connectionString, "SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  await server.close();
+});
+
+/** Writes until the disk is full. */
+async function fill(path: string, isSmall: boolean): Promise<void> {
+  if (!isSmall) return;
+  await writeFile(path, Buffer.alloc(200 * 1024 * 1024)).catch(() => {});
+}
+
+async function unmount(disk: string, isSmall: boolean): Promise<void> {
+  if (isSmall) await run("umount", ["-l", disk]);
+}
