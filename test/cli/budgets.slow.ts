@@ -55,7 +55,7 @@ test("three processes share a budget, and exceed it by no record", PATIENT, asyn
 
   const plan = await runCli(["plan"], setting);
   expect(plan.stdout).toMatch(
-    /enrich_customers\n {2}• due: 1\d\d never answered\n {2}• left: 1\d\d rows for later runs \(budget_day\)/,
+    /enrich_customers\n {2}• due: 1\d\d never answered\n {2}• remaining: 1\d\d rows for later runs \(budget_day\)/,
   );
   expect(plan.stdout).toMatch(/enrich +today \(UTC\) +60 +60 +0/);
   const status = await runCli(["status"], setting);

@@ -38,7 +38,7 @@ test.concurrent("with sandbox and embedded database one command does everything,
     /\n✓ Done in [\d.]+ s: [\d,]+ records sent, [\d,]+ billed, \d+ people enriched\.\n$/,
   );
   expect(first.stdout).toContain(`  ${launcher} database\n`);
-  expect(first.stdout).toContain(`  ${launcher} init\n`);
+  expect(first.stdout).toContain("set `service.base_url` and `warehouse.url` in config.yaml.\n");
 
   const second = await runJson(["run"], { cwd });
   expect([second.code, second.document.status]).toEqual([0, "succeeded"]);
