@@ -28,6 +28,11 @@ export function ago(instant: string | null, nowMs: number): string {
   return `${count(Math.floor(seconds / size))} ${unit} ago`;
 }
 
+/** Instant to the minute: `2026-11-21 04:00 UTC`. */
+export function timeText(instant: string): string {
+  return `${instant.slice(0, 16).replace("T", " ")} UTC`;
+}
+
 /** Time until an instant: `in 14 h`. */
 export function ahead(instant: string, nowMs: number): string {
   const minutes = Math.max(0, Math.ceil((Date.parse(instant) - nowMs) / 60_000));

@@ -1,6 +1,5 @@
 import type { ExplainedJob, ExplainedRow, RowExplanation } from "../jobs/report/explain-row.ts";
-import { timeText } from "../jobs/report/row-verdict.ts";
-import { countText } from "../figures.ts";
+import { countText, timeText } from "../figures.ts";
 import { renderRequest } from "./render-request.ts";
 
 /** Formats what is known of an input row: first where it is, then each job, then what belongs to the row. */

@@ -40,17 +40,12 @@ export function renderRunSummary(report: RunReport, surroundings: Surroundings):
     ],
     config.warehouse.url === "embedded" ? [] : [`Data: ${warehouse}`],
     report.status === "succeeded" ? nextSteps(config) : [],
-    [...costLines(report), headline(report, surroundings)],
+    [renderRunCost(report), headline(report, surroundings)].filter(Boolean),
   ];
   return sections
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join("\n"))
     .join("\n\n");
-}
-
-/** What the run cost; none without prices. */
-function costLines(report: RunReport): readonly string[] {
-  return report.cost === undefined ? [] : [renderRunCost(report)];
 }
 
 /** The text, unless there is none of it. */

@@ -19,7 +19,7 @@ CREATE TABLE crm.customers (customer_no integer, "First Name" text, surname varc
 CREATE TABLE crm.customers_bak (customer_no integer, email text);
 CREATE TABLE crm.orders (order_no bigint PRIMARY KEY, customer_no integer, total numeric)`;
 
-/** What \`check\` asks for: one row per customer, phones and ZIP codes as text. */
+/** View that `check` suggests: one row per customer, phones and ZIP codes as text. */
 const CLEAN = `CREATE VIEW crm.customers_clean AS
   SELECT DISTINCT ON (customer_no) customer_no, "First Name", surname, "E-Mail", email_work, mobile,
     phones->>'home' AS phone_home, street, town, lpad(zip::text, 5, '0') AS zip, state, last_modified

@@ -145,7 +145,7 @@ test("enums, fixed-length texts and lists of texts are no problem", async () => 
   expect(await findingsOf(["table: crm.customers", "key: id", fields])).toEqual([]);
 });
 
-test("a query is told which columns to return", async () => {
+test("a query gets a list of the columns to return", async () => {
   await context.sql(
     "CREATE TABLE crm.customers (id int PRIMARY KEY, zip int); INSERT INTO crm.customers VALUES (1, 7030)",
   );

@@ -13,28 +13,14 @@ const log = silentLog;
 const run = promisify(execFile);
 
 test("a full disk is reported as such, and nothing is lost once there is space again", async () => {
-  const folder = await makeOpenFolder();
-  const disk = join(folder, "disk");
-  await mkdir(disk);
-  // Only root can create a small disk, and not in every container; the messages above cover other systems.
-  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=120m", "tmpfs", disk]).then(
-    () => true,
-    () => false,
-  );
-  onTestFinished(() => unmount(disk, isSmall));
+  const { disk, isSmall } = await mountDisk("120m");
   const dataDir = join(disk, "data-dir");
   const first = await openEmbedded({ dataDir, log });
   await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
   await first.close();
 
   await fill(join(disk, "ballast"), isSmall);
-  const outcome = await openEmbedded({ dataDir, log }).then(
-    async (server) => {
-      await server.close();
-      return "opened";
-    },
-    (error: unknown) => error,
-  );
+  const outcome = await tryToOpen(dataDir);
   expect(isSmall ? outcome : { code: "disk_full" }).toMatchObject({ code: "disk_full" });
   expect(await postmasterPid(dataDir)).toBeNull();
   await rm(join(disk, "ballast"), { force: true });
@@ -45,22 +31,9 @@ test("a full disk is reported as such, and nothing is lost once there is space a
 });
 
 test("a disk too small for a new database leaves no half of one", async () => {
-  const folder = await makeOpenFolder();
-  const disk = join(folder, "disk");
-  await mkdir(disk);
-  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=20m", "tmpfs", disk]).then(
-    () => true,
-    () => false,
-  );
-  onTestFinished(() => unmount(disk, isSmall));
+  const { disk, isSmall } = await mountDisk("20m");
   const dataDir = join(disk, "data-dir");
-  const outcome = await openEmbedded({ dataDir, log }).then(
-    async (server) => {
-      await server.close();
-      return "opened";
-    },
-    (error: unknown) => error,
-  );
+  const outcome = await tryToOpen(dataDir);
   expect(isSmall ? outcome : { code: "disk_full" }).toMatchObject({ code: "disk_full" });
   await (isSmall ? run("mount", ["-o", "remount,size=200m", disk]) : Promise.resolve());
   const server = await openEmbedded({ dataDir, log });
@@ -68,12 +41,33 @@ test("a disk too small for a new database leaves no half of one", async () => {
   await server.close();
 });
 
+/** Mounts a disk of this size; removed after the test. */
+async function mountDisk(size: string): Promise<{ readonly disk: string; readonly isSmall: boolean }> {
+  const disk = join(await makeOpenFolder(), "disk");
+  await mkdir(disk);
+  // Only root can create a small disk, and not in every container; embedded-failure.test.ts covers other systems.
+  const isSmall = await run("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs", disk]).then(
+    () => true,
+    () => false,
+  );
+  onTestFinished(async () => {
+    if (isSmall) await run("umount", ["-l", disk]);
+  });
+  return { disk, isSmall };
+}
+
+/** Opens and closes the database; returns the error if that fails. */
+async function tryToOpen(dataDir: string): Promise<unknown> {
+  try {
+    await (await openEmbedded({ dataDir, log })).close();
+    return "opened";
+  } catch (error) {
+    return error;
+  }
+}
+
 /** Writes until the disk is full. */
 async function fill(path: string, isSmall: boolean): Promise<void> {
   if (!isSmall) return;
   await writeFile(path, Buffer.alloc(200 * 1024 * 1024)).catch(() => {});
-}
-
-async function unmount(disk: string, isSmall: boolean): Promise<void> {
-  if (isSmall) await run("umount", ["-l", disk]);
 }

@@ -12,13 +12,13 @@ afterAll(() => context.close());
 
 const FIELDS = ["first_name", "city", "emails", "phones"];
 
-/** What is sent for a value in JavaScript, null for nothing. */
+/** Value that JavaScript sends for another; null for none. */
 function sent(field: string, value: string): string | null {
   const result = normalized(field, value);
   return "text" in result ? result.text : null;
 }
 
-/** What is sent for values in Postgres. */
+/** Values that Postgres sends for others. */
 async function sentByPostgres(field: string, values: readonly string[]): Promise<readonly (string | null)[]> {
   const trimmed = `SELECT ${trimmedSql(field, "v")} AS t, o FROM unnest($1::text[]) WITH ORDINALITY AS u(v, o) OFFSET 0`;
   const rows = await context.sql(
@@ -97,7 +97,7 @@ test("the check and the selection agree on every value", async () => {
   );
 });
 
-/** Values on which a pattern takes minutes if it starts anew at each character. */
+/** Values on which a pattern takes minutes if it starts again at each character. */
 const LONG = [
   "x".repeat(2e5),
   `x${" ".repeat(2e5)}x`,

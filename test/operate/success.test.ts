@@ -14,7 +14,7 @@ const alerts = `alerts: { webhook: "\${SERVICE_URL}", stale_after: 1d }`;
 /** Successes seen so far, in order. */
 type Known = string[];
 
-/** What status, metrics, tables and alerts say about the job after a run. */
+/** Reads status, metrics, tables and alerts about the job after a run. */
 async function views(world: World, report: RunReport | null, known: Known) {
   const services = await world.services();
   const { config } = services;

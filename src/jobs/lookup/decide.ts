@@ -1,6 +1,6 @@
 import type { FormerJob } from "../../load/due/former-jobs.ts";
 import { type BillableEstimate, billableText } from "./estimate.ts";
-import { countText } from "../../figures.ts";
+import { count, countText } from "../../figures.ts";
 import type { Price } from "../../money.ts";
 import { costText, estimateCost } from "../price.ts";
 import { UNUSUAL_RATIO } from "./reject-ratio.ts";
@@ -68,7 +68,7 @@ export function decideSending(given: SendCase): SendDecision {
   }
   if (counts.toSend === 0) return { kind: "send" };
   if (counts.answeredBefore === 0 && counts.unusableKeys > UNUSUAL_RATIO * counts.read) {
-    const rows = `${counts.unusableKeys.toLocaleString("en-US")} of ${countText(counts.read, "row")}`;
+    const rows = `${count(counts.unusableKeys)} of ${countText(counts.read, "row")}`;
     return {
       kind: "ask",
       reason: `${rows} have a null or duplicate key. Correct the \`key\` of the input; as it is: ${sizeText(given)}`,

@@ -1,3 +1,4 @@
+import { timeText } from "../../figures.ts";
 import { adviceFor } from "../../advice.ts";
 import type { BudgetOutlook } from "./budget-outlook.ts";
 import type { Freshness } from "./freshness.ts";
@@ -49,8 +50,8 @@ export function attentionOf(
       if (limit === 0 || (left > 0 && used < budgetRatio * limit)) return [];
       const code = left === 0 ? "used_up" : "nearly_used";
       const until =
-        budget.lasts_until === null ? "" : `, used up at ${minute(budget.lasts_until)} at this pace`;
-      const message = `${used} of ${limit} records of the ${period} are used${left === 0 ? "" : until}; renewed at ${minute(budget.resets_at)}.`;
+        budget.lasts_until === null ? "" : `, used up at ${timeText(budget.lasts_until)} at this pace`;
+      const message = `${used} of ${limit} records of the ${period} are used${left === 0 ? "" : until}; renewed at ${timeText(budget.resets_at)}.`;
       return [note(`budget ${budget.budget} ${period}`, code, message)];
     }),
   ];
@@ -73,7 +74,7 @@ function jobAttention(report: JobFare): readonly AttentionReport[] {
     found.push(note(job, code, run.error ?? `The job stopped at ${code}.`));
   }
   if (freshness === "stale" && found.length === 0) {
-    const since = report.last_success_at === null ? "never" : `at ${minute(report.last_success_at)}`;
+    const since = report.last_success_at === null ? "never" : `at ${timeText(report.last_success_at)}`;
     found.push(note(job, "stale", `The last success was ${since}; the job has been due since.`));
   }
   return found;
@@ -81,9 +82,4 @@ function jobAttention(report: JobFare): readonly AttentionReport[] {
 
 function note(subject: string, code: string, message: string): AttentionReport {
   return { subject, code, message, what_to_do: adviceFor(code).next };
-}
-
-/** `2026-11-21 04:00 UTC`. */
-function minute(instant: string): string {
-  return `${instant.slice(0, 16).replace("T", " ")} UTC`;
 }

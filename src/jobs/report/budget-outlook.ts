@@ -1,8 +1,7 @@
+import { DAY_MS } from "../usage/calendar.ts";
 import type { Config } from "../../config/config.ts";
 import type { BudgetReport } from "./budget-report.ts";
 import type { LedgerDay } from "../../load/ledger/ledger-days.ts";
-
-const DAY_MS = 86_400_000;
 
 /** Budget with its predicted duration. */
 export interface BudgetOutlook extends BudgetReport {

@@ -5,7 +5,7 @@ import type { StoredState } from "../../load/due/row-facts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
 import type { Cap } from "../lookup/caps.ts";
-import { countText } from "../../figures.ts";
+import { countText, timeText } from "../../figures.ts";
 
 /** Decision on a row, with its reason. */
 export interface Verdict {
@@ -13,7 +13,7 @@ export interface Verdict {
   /** Reason why it is due (also of a duplicate), reject code, or job that it waits for; null for none. */
   readonly reason: string | null;
   readonly explanation: string;
-  /** What to do; null for nothing. */
+  /** Next step; null for none. */
   readonly advice: string | null;
 }
 
@@ -128,9 +128,4 @@ export function delayText({ cap, lastRun, isUndecided }: Circumstances): string 
 
 function at(state: StoredState | null): string {
   return state?.answered_at ? ` on ${timeText(state.answered_at)}` : "";
-}
-
-/** `2026-11-21 04:00 UTC`. */
-export function timeText(instant: string): string {
-  return `${instant.slice(0, 16).replace("T", " ")} UTC`;
 }

@@ -1,3 +1,4 @@
+import { DAY_MS, dayText } from "../usage/calendar.ts";
 import { readIdentity } from "../../load/db/identity.ts";
 import { readPushedMembers, readSegments } from "../../load/feeds/stored-segments.ts";
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
@@ -315,11 +316,9 @@ function pastRunReport(run: PastRun): PastRunReport {
   };
 }
 
-const DAY_MS = 86_400_000;
+const dayOf = (ms: number) => dayText(Math.floor(ms / DAY_MS));
 
-const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
-
-/** What was billed in the last days and in the current month. */
+/** Reads what was billed in the last days and in the current month. */
 async function readSpent(db: Db, currency: string, nowMs: number) {
   const month = dayOf(nowMs).slice(0, 7);
   const [since = ""] = [`${month}-01`, dayOf(nowMs - DAYS * DAY_MS)].toSorted();

@@ -38,7 +38,7 @@ export interface Browser {
 }
 
 /** Milliseconds for each statement over a whole table: someone waits. */
-const SAMPLE_LIMIT_MS = 5_000;
+const LIMIT_MS = 5_000;
 
 /** Opens a database to browse; connects on first use. */
 export function openBrowser(target: PostgresTarget, place: NamedDatabase): Browser {
@@ -54,7 +54,7 @@ export function openBrowser(target: PostgresTarget, place: NamedDatabase): Brows
     listTables: (ownSchemas) =>
       explained(() => inTransaction(pool, (session) => session.rows(tablesExcept(ownSchemas)), READING)),
     checkInput: (input) => explained(() => checkInput(pool, input)),
-    sampleInput: (input) => explained(() => sampleInput(pool, input, SAMPLE_LIMIT_MS)),
+    sampleInput: (input) => explained(() => sampleInput(pool, input, LIMIT_MS)),
     close: () => pool.end(),
   };
 }

@@ -35,7 +35,7 @@ const isZip = (field: string) => field === "zipcode";
 const isList = (field: string) => listFields.has(field);
 const isPhone = (field: string) => field === "phones";
 const isEmail = (field: string) => field === "emails";
-const any = () => true;
+const isAnyField = () => true;
 
 const JSON_TYPES = /^(?:jsonb?|JSON)(?:\[\])?$/u;
 const NUMBER_TYPES =
@@ -75,7 +75,7 @@ const KINDS: readonly Kind[] = [
   {
     fact: (type) => `${type}, sent as JSON text`,
     types: JSON_TYPES,
-    fields: any,
+    fields: isAnyField,
     values: null,
     postgres: null,
     bigquery: null,
@@ -83,7 +83,7 @@ const KINDS: readonly Kind[] = [
   {
     fact: (type) => `${type}, sent in hexadecimal`,
     types: /^(?:bytea|BYTES)$/u,
-    fields: any,
+    fields: isAnyField,
     values: null,
     postgres: (c) => `convert_from(${c}, 'UTF8')`,
     bigquery: (c) => `SAFE_CONVERT_BYTES_TO_STRING(${c})`,
@@ -110,7 +110,7 @@ const KINDS: readonly Kind[] = [
   {
     fact: (type) => `${type}, not text`,
     types: OTHER_TYPES,
-    fields: any,
+    fields: isAnyField,
     values: null,
     postgres: null,
     bigquery: null,
@@ -142,7 +142,7 @@ const KINDS: readonly Kind[] = [
   {
     fact: () => "are JSON or records written as text",
     types: null,
-    fields: any,
+    fields: isAnyField,
     values: new RegExp(`${JSON_TEXT.source}|^\\([^,]*,.*\\)$`, "su"),
     postgres: null,
     bigquery: null,

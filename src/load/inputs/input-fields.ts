@@ -16,7 +16,7 @@ export const listFields: ReadonlySet<string> = new Set(["emails", "phones"]);
 export const BLANKS =
   " \t\n\r\f\v\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff";
 
-/** The value without white space around it. A pattern for its end would start anew at every blank. */
+/** The value without white space around it. A pattern for its end would start again at every blank. */
 export function withoutBlanksAround(value: string): string {
   let start = 0;
   let end = value.length;

@@ -40,7 +40,7 @@ export interface CursorCounts {
   readonly ahead: number;
 }
 
-/** What `check` reads of an input. */
+/** Counts and sampled rows of an input, as `check` and `init` read them. */
 export interface InputSample {
   /** Null if counting took too long. */
   readonly keys: KeyCounts | null;

@@ -20,7 +20,7 @@ export interface ColumnProfile extends Pick<SampledColumn, "field" | "column" | 
   readonly flaw: Flaw | null;
 }
 
-/** What `normalize: true` changes in a sample. */
+/** Changes that `normalize: true` makes in a sample. */
 export interface NormalizeEffect {
   readonly values: number;
   readonly leftOut: number;

@@ -149,7 +149,7 @@ test("a row comes with its results, addresses and calls, and with the request th
   expect(received).toEqual(changed?.jobs.slice(0, 2).map(({ request }) => JSON.stringify(request?.body)));
 });
 
-test("a cap and the last run tell why a due row may be left", async () => {
+test("a cap and the last run explain why a due row may be left", async () => {
   const capped = configOf(
     "\n  resolve_customers: { type: resolve, input: customers, max_records_per_run: 5 }",
   );
@@ -163,7 +163,7 @@ test("a cap and the last run tell why a due row may be left", async () => {
   );
 });
 
-test("a row that `where` leaves out is told apart from one that isn't there", async () => {
+test("a row that `where` leaves out is distinguished from one that isn't there", async () => {
   const world = await startWorld({
     rows: 5,
     config: configOf(threeJobs).replace("key: id", "key: id\n    where: id <> 2"),
