@@ -1,15 +1,18 @@
+import { readFileSync } from "node:fs";
 import { adviceByCode } from "../src/advice.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../src/config/schema/warehouse.ts";
 import { tables } from "../src/schemas/registry.ts";
 import { views } from "../src/schemas/views.ts";
 import { configSchema } from "./config-schema.ts";
+import { entityDiagrams } from "./entity-diagram.ts";
 
-/** Generated pages of docs/reference, by file name. */
+/** Generated pages and pages with a generated part, by file name. */
 export function referencePages(): Readonly<Record<string, string>> {
   return {
     "docs/reference/tables.md": tablesPage(),
     "docs/reference/error-codes.md": codesPage(),
     "docs/reference/config.schema.json": `${JSON.stringify(configSchema(), null, 2)}\n`,
+    "docs/model-your-data.md": withDiagrams("docs/model-your-data.md"),
   };
 }
 
@@ -20,6 +23,15 @@ const schemaNames = { data: DEFAULT_SCHEMA, ops: DEFAULT_OPS_SCHEMA, state: DEFA
 
 /** Columns with the same meaning in every table, described once. */
 const COMMON = ["_synced_at", "_run_id", "_extra"];
+
+/** Returns a page with new diagrams between the two marks. */
+function withDiagrams(page: string): string {
+  const text = readFileSync(new URL(`../${page}`, import.meta.url), "utf8");
+  return text.replace(
+    /(<!-- Diagrams: [^\n]*-->\n).*(<!-- End of the diagrams -->)/su,
+    (_, start: string, end: string) => `${start}\n${entityDiagrams()}\n\n${end}`,
+  );
+}
 
 /** Lists the tables and views that people and BI tools read. */
 function tablesPage(): string {

@@ -14,10 +14,7 @@ export const personFields = {
   age: integer("indirect", "Age in years when the person was enriched; use dob for the current age."),
   marital_status: text("indirect", "Marital status, as received; the service documents no list of values."),
   service_household_id: text("indirect", "The service's ID of the household that the person belongs to."),
-  service_spouse_pid: text(
-    "indirect",
-    "PID of the spouse: joins to person.service_pid if the spouse was enriched, too.",
-  ),
+  service_spouse_pid: text("indirect", "PID of the spouse, who may not be enriched."),
   number_of_children: integer("indirect", "Number of children; null if unknown."),
   is_retired: boolean("indirect", "True if the person is retired."),
   estimated_income_range: text(
@@ -50,7 +47,7 @@ const emailFields = {
   ),
   email_address: text(
     "direct",
-    "E-mail address; joins to email_validation.email_address, which keeps the case that was sent.",
+    "E-mail address, as received; email_validation has it in the case that was sent.",
   ),
 };
 
@@ -61,7 +58,7 @@ const phoneFields = {
 };
 
 const relativeFields = {
-  relative_service_pid: text("direct", "PID of the relative: joins to person.service_pid if enriched."),
+  relative_service_pid: text("direct", "PID of the relative, who may not be enriched."),
   relative_first_name: text("direct", "First name of the relative."),
   relative_last_name: text("direct", "Last name of the relative."),
   relationship_label: text("indirect", "Relationship of the relative to the person, such as parent."),

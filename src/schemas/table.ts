@@ -1,4 +1,5 @@
 import type { ColumnType, Fields, PiiClass } from "./field.ts";
+import { withJoins } from "./joins.ts";
 
 /** Schema of a table: `data` (people), `ops` (runs and usage, no personal data), `state` (internal records). */
 export type Schema = "data" | "ops" | "state";
@@ -80,10 +81,12 @@ interface TableOptions {
   readonly people?: Table["people"];
 }
 
-/** Declares a table; adds `_extra` (if requested), `_synced_at`, and `_run_id` unless it has a `run_id`. */
+/** Declares a table; adds `_extra` (if requested), `_synced_at`, `_run_id` unless it has a `run_id`, and joins to descriptions. */
 export function table(name: string, options: TableOptions): Table {
   const hasRunId = !options.columns.some((c) => c.name === "run_id");
-  const keyed = options.columns.map((c) => (options.key.includes(c.name) ? { ...c, required: true } : c));
+  const keyed = withJoins({ name, schema: options.schema, columns: options.columns }).map((c) =>
+    options.key.includes(c.name) ? { ...c, required: true } : c,
+  );
   return {
     name,
     schema: options.schema,

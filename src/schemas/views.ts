@@ -1,4 +1,5 @@
 import { billedRecords } from "./billing.ts";
+import { withJoins } from "./joins.ts";
 import { column } from "./table.ts";
 import type { Dialect, View } from "./view.ts";
 
@@ -223,4 +224,4 @@ export const views: readonly View[] = [
   costDaily,
   tableFreshness,
   usageReconciliation,
-];
+].map((view) => ({ ...view, columns: withJoins(view) }));
