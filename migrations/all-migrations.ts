@@ -1,14 +1,22 @@
 import type { SchemaNames } from "../src/load/db/names.ts";
+import type { Derivation } from "../src/schemas/derive.ts";
+import { personDerivations } from "../src/schemas/person.ts";
 import { createTables } from "./0001-tables.ts";
+import { addDerivedColumns } from "./0002-derived-columns.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
   readonly name: string;
   readonly statements: (names: SchemaNames) => readonly string[];
+  /** Derived columns that stored rows lack, by table; filled after the statements. */
+  readonly derivations?: ReadonlyMap<string, readonly Derivation[]>;
 }
 
 /**
  * All migrations in order. The first one creates the tables as currently declared, so later ones must use `IF NOT EXISTS` for
  * everything that a new warehouse already has. Views and comments are refreshed after each upgrade.
  */
-export const migrations: readonly Migration[] = [{ name: "0001-tables", statements: createTables }];
+export const migrations: readonly Migration[] = [
+  { name: "0001-tables", statements: createTables },
+  { name: "0002-derived-columns", statements: addDerivedColumns, derivations: personDerivations },
+];

@@ -1,7 +1,6 @@
 import { rawNumber } from "../raw-json.ts";
-import type { ColumnType, Field } from "./field.ts";
+import { type ColumnType, type Field, isLoose } from "./field.ts";
 import { storableJson } from "./json-text.ts";
-import { isLoose } from "./record.ts";
 
 /**
  * One value of a row in its warehouse-neutral text form, or null. Numbers are decimal text, booleans `true`/`false`,
@@ -98,7 +97,8 @@ function convertLooseBoolean(value: unknown): Cell | typeof UNEXPECTED {
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-function isCalendarDay(year: number, month: number, day: number): boolean {
+/** True for a day of the Gregorian calendar, from year 1 on. */
+export function isCalendarDay(year: number, month: number, day: number): boolean {
   if (year < 1 || month < 1 || month > 12 || day < 1) return false;
   const isLeap = month === 2 && year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   return day <= (DAYS[month - 1] ?? 0) + (isLeap ? 1 : 0);

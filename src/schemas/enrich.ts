@@ -2,7 +2,7 @@ import { z } from "zod";
 import { answerColumns, answeredPeople, inputRowKey } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, json, numeric, text } from "./field.ts";
-import { personFields, personLists } from "./person.ts";
+import { personDerived, personFields, personLists } from "./person.ts";
 import type { RecordDeclaration } from "./record.ts";
 import { columnsOf, type Table, table } from "./table.ts";
 
@@ -60,6 +60,7 @@ export const enrichFields = {
 const result: RecordDeclaration = {
   fields: { record_id: text("none", "ID of the record as sent."), ...enrichFields, ...personFields },
   lists: personLists,
+  derived: personDerived,
 };
 
 /** `POST /v2/enrich` (section 4.7). */

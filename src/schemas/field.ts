@@ -46,6 +46,10 @@ export const looseBoolean = (pii: PiiClass, doc: string) => ({
   ...field("boolean", pii, doc, z.union([z.boolean(), z.string(), z.number()]).nullable()),
   loose: true as const,
 });
+/** True if the field accepts loose spellings of a boolean. */
+export function isLoose(field: Field): boolean {
+  return "loose" in field;
+}
 /** Calendar day, `YYYY-MM-DD`. */
 export const date = (pii: PiiClass, doc: string) => field("date", pii, doc, z.iso.date().nullable());
 /** Instant: ISO 8601 with `Z` or an offset; without a zone it counts as UTC. */

@@ -8,6 +8,7 @@ import {
   splitTexts,
   UNEXPECTED,
 } from "./convert.ts";
+import { derivedNames, deriverOf } from "./derive.ts";
 import { type DriftLog, fieldName } from "./drift.ts";
 import type { Fields } from "./field.ts";
 import { jsonText } from "./json-text.ts";
@@ -24,14 +25,14 @@ export function isJsonObject(value: unknown): value is JsonObject {
 /** Fields for `_extra` by name: unknown ones, and values of unexpected types; null if there are none. */
 type Extra = Record<string, unknown> | null;
 
-/** Scalar fields of one object, in declared order; undefined if the field is absent. */
+/** Scalar fields of one object, in declared order, then derived columns; undefined if the field is absent. */
 export interface FlatObject {
   readonly cells: (Cell | undefined)[];
   /** Fields for `_extra` by name: unknown ones, and values of unexpected types. */
   extra: Extra;
 }
 
-/** Rows of one nested list, each with its key columns, fields, and `_extra`, in the child table's column order. */
+/** Rows of one nested list, each with its key columns, fields, derived columns, and `_extra`, in the child table's column order. */
 export interface FlatList {
   readonly rows: Cell[][];
 }
@@ -139,7 +140,10 @@ function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): 
   const path = `${pathPrefix}${name}[]`;
   const reader = readerOf(list.fields, [], `${path}.`);
   const keyWidth = list.discriminator === undefined ? 2 : 3;
-  const width = keyWidth + reader.names.length + 1;
+  const derivations = list.derived ?? [];
+  const derivedAt = keyWidth + reader.names.length;
+  const derive = deriverOf(derivations, reader.names, keyWidth);
+  const width = derivedAt + derivedNames(derivations).length + 1;
   const blank = new Array<Cell>(width).fill(null);
   blank.splice(keyWidth, reader.empty.length, ...reader.empty);
   if (list.discriminator !== undefined) blank[1] = list.discriminator;
@@ -165,6 +169,7 @@ function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): 
       row[0] = pid;
       row[keyWidth - 1] = String(position);
       row[width - 1] = extraCell(readFields(reader, element, row, keyWidth, drift));
+      derive(row, derivedAt);
       flat.rows.push(row);
     }
     if (misplaced) parent.extra = keep(parent.extra, name, misplaced);
@@ -183,6 +188,8 @@ export interface FlatResult {
 /** Flattens results of one endpoint; pure, total, never throws for any JSON value. */
 export interface Flattener {
   readonly fieldNames: readonly string[];
+  /** The fields, then derived columns: one name per cell. */
+  readonly cellNames: readonly string[];
   readonly listNames: readonly string[];
   /** @param pid key of the child rows; null skips the lists (non-empty ones go to `extra`). */
   flatten(result: JsonObject, pid: string | null, drift: DriftLog): FlatResult;
@@ -199,13 +206,18 @@ export function flattenerOf(declaration: RecordDeclaration, pathPrefix = ""): Fl
     name,
     read: listReaderOf(name, list, pathPrefix),
   }));
-  const blank = new Array<Cell | undefined>(reader.names.length).fill(undefined);
+  const derivations = declaration.derived ?? [];
+  const cellNames = [...reader.names, ...derivedNames(derivations)];
+  const derive = deriverOf(derivations, reader.names, 0);
+  const blank = new Array<Cell | undefined>(cellNames.length).fill(undefined);
   return {
     fieldNames: reader.names,
+    cellNames,
     listNames,
     flatten(result, pid, drift) {
       const cells = blank.slice();
       const object: FlatObject = { cells, extra: readFields(reader, result, cells, 0, drift) };
+      derive(cells, reader.names.length);
       if (pid === null) {
         for (const name of listNames) {
           const value = result[name];

@@ -1,5 +1,8 @@
 import { boolean, date, integer, looseBoolean, numeric, text, texts } from "./field.ts";
+import { type Derivation, derivedColumns, derivedNames } from "./derive.ts";
 import type { ListDeclaration } from "./record.ts";
+import { moneyRange } from "./money-range.ts";
+import { partialDate } from "./partial-date.ts";
 import { column, columnsOf, type NamesPeople, type Table, table } from "./table.ts";
 
 /** Scalar person fields of an enriched record (section 2.14), without `service_pid`. */
@@ -39,6 +42,18 @@ export const personFields = {
   facebook_url: text("direct", "Address of the Facebook profile."),
   twitter_url: text("direct", "Address of the Twitter (X) profile."),
 };
+
+/** Columns of `person` computed from its fields. */
+export const personDerived: readonly Derivation[] = [
+  moneyRange("estimated_income_range", "sensitive", "estimated income"),
+  moneyRange("estimated_wealth_range", "sensitive", "estimated wealth"),
+];
+
+/** Columns of `person` filled from an answer, in order: fields, then derived columns. */
+export const personScalars: readonly string[] = [
+  ...Object.keys(personFields),
+  ...derivedNames(personDerived),
+];
 
 const emailFields = {
   email_rank: integer(
@@ -102,6 +117,12 @@ const addressFields = {
   ),
 };
 
+const addressDerived = [
+  partialDate("purchase_date", "indirect", "Day of purchase."),
+  partialDate("first_seen_date", "none", "Day on which the person was first seen at the address."),
+  partialDate("last_seen_date", "none", "Day on which the person was last seen at the address."),
+];
+
 const workFields = {
   experience_rank: integer("none", "Rank among the person's jobs; ranks may be equal, `position` is not."),
   service_experience_id: text("indirect", "The service's ID of this job of the person."),
@@ -138,6 +159,11 @@ const workFields = {
   work_country: text("indirect", "Country of the workplace."),
 };
 
+const workDerived = [
+  partialDate("work_start_date", "indirect", "Start of the job."),
+  partialDate("work_end_date", "indirect", "End of the job."),
+];
+
 const educationFields = {
   experience_rank: integer(
     "none",
@@ -154,16 +180,33 @@ const educationFields = {
   education_minors: texts("indirect", "Minor subjects; also one row each in person_education_subject."),
 };
 
+const educationDerived = [
+  partialDate("education_start_date", "indirect", "Start of the education."),
+  partialDate("education_end_date", "indirect", "End of the education."),
+];
+
 /** Nested lists of an enriched record (section 2.14). */
 export const personLists = {
   personal_emails: { fields: emailFields, table: "person_email", discriminator: "personal" },
   professional_emails: { fields: emailFields, table: "person_email", discriminator: "professional" },
   phones: { fields: phoneFields, table: "person_phone" },
   relatives: { fields: relativeFields, table: "person_relative" },
-  address_history: { fields: addressFields, table: "person_address" },
-  work_experience: { fields: workFields, table: "person_work_experience" },
-  education_experience: { fields: educationFields, table: "person_education_experience" },
+  address_history: { fields: addressFields, derived: addressDerived, table: "person_address" },
+  work_experience: { fields: workFields, derived: workDerived, table: "person_work_experience" },
+  education_experience: {
+    fields: educationFields,
+    derived: educationDerived,
+    table: "person_education_experience",
+  },
 } satisfies Record<string, ListDeclaration>;
+
+/** Derived columns by table. */
+export const personDerivations: ReadonlyMap<string, readonly Derivation[]> = new Map([
+  ["person", personDerived],
+  ["person_address", addressDerived],
+  ["person_work_experience", workDerived],
+  ["person_education_experience", educationDerived],
+]);
 
 const pid = column("service_pid", "text", "direct", "PID of the person.");
 const position = column("position", "position", "none", "0-based index in the service's list.");
@@ -178,6 +221,7 @@ export const person: Table = table("person", {
   columns: [
     pid,
     ...columnsOf(personFields),
+    ...derivedColumns(personDerived),
     column(
       "_record_synced_at",
       "timestamptz",
@@ -218,14 +262,24 @@ export const personChildren: readonly Table[] = [
   child("person_relative", "Relatives of a person.", [pid, position], columnsOf(relativeFields), {
     pids: ["relative_service_pid"],
   }),
-  child("person_address", "Address history of a person.", [pid, position], columnsOf(addressFields)),
+  child(
+    "person_address",
+    "Address history of a person.",
+    [pid, position],
+    [...columnsOf(addressFields), ...derivedColumns(addressDerived)],
+  ),
   child(
     "person_work_experience",
     "Current and past jobs of a person.",
     [pid, position],
-    columnsOf(workFields),
+    [...columnsOf(workFields), ...derivedColumns(workDerived)],
   ),
-  child("person_education_experience", "Education of a person.", [pid, position], columnsOf(educationFields)),
+  child(
+    "person_education_experience",
+    "Education of a person.",
+    [pid, position],
+    [...columnsOf(educationFields), ...derivedColumns(educationDerived)],
+  ),
 ];
 
 /** PIDs for which the service returned another PID. */

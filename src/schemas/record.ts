@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type Field, type Fields, shapeOf } from "./field.ts";
+import type { Derivation } from "./derive.ts";
+import { type Fields, shapeOf } from "./field.ts";
 
 /** Nested array of objects, flattened to a child table: one row per element, `position` is its 0-based index. */
 export interface ListDeclaration {
@@ -8,12 +9,16 @@ export interface ListDeclaration {
   readonly table: string;
   /** Constant of the child table's discriminator column (`email_type`), if it has one. */
   readonly discriminator?: string;
+  /** Columns computed from the fields. */
+  readonly derived?: readonly Derivation[];
 }
 
 /** Object of the interface: scalar fields and nested lists by their name in the interface. */
 export interface RecordDeclaration {
   readonly fields: Fields;
   readonly lists: Readonly<Record<string, ListDeclaration>>;
+  /** Columns computed from the fields. */
+  readonly derived?: readonly Derivation[];
 }
 
 /** Returns the zod schema of a declared record: checks declared fields, allows unknown ones. Lists may be null. */
@@ -22,9 +27,4 @@ export function zodOf(declaration: RecordDeclaration): z.ZodObject {
     return [name, z.array(z.looseObject(shapeOf(list.fields))).nullable()] as const;
   });
   return z.looseObject({ ...shapeOf(declaration.fields), ...Object.fromEntries(lists) });
-}
-
-/** True if the field accepts loose spellings of a boolean. */
-export function isLoose(field: Field): boolean {
-  return "loose" in field;
 }

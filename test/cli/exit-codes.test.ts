@@ -39,6 +39,9 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
   expect(printed.code).toBe(0);
   expect(printed.stdout).toMatch(/create table "person_data"\."person"/i);
 
-  expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual(["0001-tables"]);
+  expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([
+    "0001-tables",
+    "0002-derived-columns",
+  ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

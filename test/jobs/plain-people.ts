@@ -65,7 +65,29 @@ export function readPeople(
   for (const { lists } of people.values()) {
     for (const [name, rows] of lists) (truth[LISTS[name]?.table ?? name] ??= []).push(...rows);
   }
+  for (const row of Object.values(truth).flat()) fillDerived(row);
   return truth;
+}
+
+/** Fills the columns that are computed from other columns of a row. */
+function fillDerived(row: Row): void {
+  for (const [name, text] of Object.entries(row)) {
+    const event = name.replace(/_date$/, "");
+    if (`${event}_on` in row) {
+      const parts = text === null ? [] : text.split("-");
+      const day = [parts[0], parts[1] ?? "01", parts[2] ?? "01"].join("-");
+      const isDay = /^\d{4}(-\d\d){0,2}$/.test(text ?? "") && !Number.isNaN(Date.parse(day));
+      row[`${event}_on`] = isDay ? day : null;
+      row[`${event}_precision`] = isDay ? (["year", "month", "day"][parts.length - 1] ?? null) : null;
+    }
+    const amount = name.replace(/_range$/, "");
+    if (`${amount}_min` in row) {
+      const isRange = /^[<$\d,+-]+$/.test(text ?? "");
+      const [first = null, second = null] = (isRange && text?.replaceAll(/[$,]/g, "").match(/\d+/g)) || [];
+      row[`${amount}_min`] = text?.startsWith("<") ? null : first;
+      row[`${amount}_max`] = text?.startsWith("<") ? first : second;
+    }
+  }
 }
 
 function empty(columns: ColumnTypes = {}): Row {

@@ -51,7 +51,7 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
      gender dob age marital_status service_household_id service_spouse_pid number_of_children is_retired
      estimated_income_range estimated_wealth_range home_ownership_status has_bankruptcy_records has_judgment_records
      linkedin_url linkedin_title linkedin_industry linkedin_profile_pic_url is_likely_remote_worker facebook_url
-     twitter_url _record_synced_at`,
+     twitter_url estimated_income_min estimated_income_max estimated_wealth_min estimated_wealth_max _record_synced_at`,
     true,
   ),
   person_email: data("service_pid email_type position", "email_rank email_address", true),
@@ -66,7 +66,8 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
     `address_rank service_address_id address_line_1 address_line_2 address_city address_state address_zipcode
      address_zipcode4 ownership_status is_current_owner purchase_date purchase_price estimated_current_value
      estimated_rental_value home_current_tax_liability outstanding_loan_principal current_property_equity_amount sqft
-     num_beds num_baths first_seen_date last_seen_date`,
+     num_beds num_baths first_seen_date last_seen_date purchase_on purchase_precision first_seen_on first_seen_precision
+     last_seen_on last_seen_precision`,
     true,
   ),
   person_work_experience: data(
@@ -74,13 +75,15 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
     `experience_rank service_experience_id work_company_name work_company_linkedin_url work_company_website
      work_company_industry work_company_naics_code work_company_naics_description work_company_sic_code
      work_company_sic_description work_title standard_work_title work_seniority_level work_department
-     work_employment_type work_status work_start_date work_end_date work_city work_state work_country`,
+     work_employment_type work_status work_start_date work_end_date work_city work_state work_country work_start_on
+     work_start_precision work_end_on work_end_precision`,
     true,
   ),
   person_education_experience: data(
     "service_pid position",
     `experience_rank service_experience_id institution_name institution_linkedin_url education_information
-     education_level education_start_date education_end_date education_majors education_minors`,
+     education_level education_start_date education_end_date education_majors education_minors education_start_on
+     education_start_precision education_end_on education_end_precision`,
     true,
   ),
   person_pid_alias: data("sent_service_pid returned_service_pid", "first_seen_at"),
@@ -164,7 +167,8 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
      segment_member.is_member segment_death_signal.is_present audience_search.results_unlocked contact_job.results_unlocked`,
   ),
   numeric: words(
-    `resolution.match_score enrichment.match_score match_history.match_score person_address.purchase_price
+    `resolution.match_score enrichment.match_score match_history.match_score person.estimated_income_min
+     person.estimated_income_max person.estimated_wealth_min person.estimated_wealth_max person_address.purchase_price
      person_address.estimated_current_value person_address.estimated_rental_value
      person_address.home_current_tax_liability person_address.outstanding_loan_principal
      person_address.current_property_equity_amount person_address.sqft person_address.num_beds
@@ -189,7 +193,12 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
   "text[]": words(
     "person_education_experience.education_majors person_education_experience.education_minors",
   ),
-  date: words("person.dob death_signal.date_of_death death_signal.publication_last_update_date"),
+  date: words(
+    `person.dob death_signal.date_of_death death_signal.publication_last_update_date person_address.purchase_on
+     person_address.first_seen_on person_address.last_seen_on person_work_experience.work_start_on
+     person_work_experience.work_end_on person_education_experience.education_start_on
+     person_education_experience.education_end_on`,
+  ),
   timestamp: words("email_validation.email_last_seen"),
   timestamptz: words(
     `resolution.request_completed_at resolution.first_matched_at resolution.last_matched_at

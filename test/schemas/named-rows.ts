@@ -20,7 +20,7 @@ export const childTables: Readonly<Record<string, string>> = {
 
 /** A flattened result with each cell under its column's name. */
 export interface NamedResult {
-  /** Scalar fields of the record. */
+  /** Scalar fields of the record, and columns derived from them. */
   readonly fields: NamedRow;
   readonly extra: Cell;
   /** Rows by list; undefined for a list absent from the record. */
@@ -51,7 +51,7 @@ export function nameResult(
 ): NamedResult {
   const flattener = flattenerOf(endpoint.result);
   const { object, lists } = flattener.flatten(result, pid, drift);
-  const fields = flattener.fieldNames.flatMap((name, i) => {
+  const fields = flattener.cellNames.flatMap((name, i) => {
     const cell = object.cells[i];
     return cell === undefined ? [] : [[name, cell] as const];
   });

@@ -1,4 +1,6 @@
 import type { Cell } from "../../src/schemas/convert.ts";
+import { derivedNames } from "../../src/schemas/derive.ts";
+import { personDerived } from "../../src/schemas/person.ts";
 import { listWires, scalarWires, type Wire } from "./arbitrary-record.ts";
 import { type NamedResult, type NamedRow, textsOf } from "./named-rows.ts";
 
@@ -27,7 +29,8 @@ function byPosition(a: NamedRow, b: NamedRow): number {
 /** Rebuilds a record from its cells alone, like a reader of the warehouse. */
 export function rebuildRecord(flat: NamedResult): Record<string, unknown> {
   const { validation_errors: errors, ...scalars } = flat.fields;
-  const declared = Object.entries(scalars).map(([name, cell]) => {
+  const sent = Object.entries(scalars).filter(([name]) => !derivedNames(personDerived).includes(name));
+  const declared = sent.map(([name, cell]) => {
     const wire = scalarWires[name];
     if (wire === undefined) throw new Error(`no field ${name} in the interface`);
     return [name, readCell(cell, wire)] as const;

@@ -11,7 +11,7 @@ import {
   matchConditionFields,
 } from "../../schemas/enrich.ts";
 import { extraCell, type FlatList, type FlatResult, flattenerOf } from "../../schemas/flatten.ts";
-import { personChildren, personFields } from "../../schemas/person.ts";
+import { personChildren, personDerived, personFields, personScalars } from "../../schemas/person.ts";
 import { mergeExtra, pickExtra } from "./answer-extra.ts";
 import { type LookupJobType, lookupSettings, type ReadResult, withRefresh } from "./lookup-type.ts";
 import { readMatch } from "./resolve.ts";
@@ -36,7 +36,15 @@ export type EnrichJobConfig = JobOf<typeof settings>;
 const flattener = flattenerOf(enrichEndpoint.result);
 const answerCellAt = Object.keys(enrichFields).map((name) => flattener.fieldNames.indexOf(name));
 const personNames = Object.keys(personFields);
-const personCellAt = personNames.map((name) => flattener.fieldNames.indexOf(name));
+/** Field from which each derived column is computed. */
+const sourceOf: ReadonlyMap<string, string> = new Map(
+  personDerived.flatMap(({ from, columns }) => columns.map(({ name }) => [name, from] as const)),
+);
+/** By scalar column of a person: its cell, and the field that it comes from with that field's cell. */
+const scalarCells = personScalars.map((name) => {
+  const field = sourceOf.get(name) ?? name;
+  return { at: flattener.cellNames.indexOf(name), field, fieldAt: flattener.cellNames.indexOf(field) };
+});
 const answerNames: ReadonlySet<string> = new Set(Object.keys(enrichFields));
 const personNameSet: ReadonlySet<string> = new Set(personNames);
 
@@ -68,10 +76,10 @@ function readerFor(returnFields: readonly string[]): ReadResult {
 /** Person of a match. Fields that were neither requested nor returned keep their stored value. */
 function personOf(servicePid: string, flat: FlatResult, asked: ReadonlySet<string> | null): PersonUpdate {
   const isAsked = (name: string) => asked === null || asked.has(name);
-  const scalars = personCellAt.map((at, i): Cell | undefined => {
-    const cell = flat.object.cells[at];
-    return cell === null && !isAsked(personNames[i] ?? "") ? undefined : cell;
-  });
+  const { cells } = flat.object;
+  const scalars = scalarCells.map(({ at, field, fieldAt }): Cell | undefined =>
+    cells[fieldAt] === null && !isAsked(field) ? undefined : cells[at],
+  );
   const lists = flat.lists.map((list, i): FlatList | undefined =>
     list?.rows.length === 0 && !isAsked(flattener.listNames[i] ?? "") ? undefined : list,
   );

@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { hash } from "node:crypto";
 import type { Cell } from "../../schemas/convert.ts";
-import { personChildren, personFields, personLists } from "../../schemas/person.ts";
+import { personChildren, personLists, personScalars } from "../../schemas/person.ts";
 import type { FlatList } from "../../schemas/flatten.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
 import { bytesOf, type StoredRows, type RowStore } from "./row-store.ts";
@@ -9,7 +9,7 @@ import { bytesOf, type StoredRows, type RowStore } from "./row-store.ts";
 /** Person in an answer. `undefined` marks fields absent from the answer, which keep their stored value. */
 export interface PersonUpdate {
   readonly servicePid: string;
-  /** In the order of `personFields`. */
+  /** In the order of `personScalars`. */
   readonly scalars: readonly (Cell | undefined)[];
   readonly extra: Cell | undefined;
   /** In the order of `personLists`. */
@@ -26,7 +26,7 @@ export interface PreparedPerson {
 }
 
 /** Scalar columns of `person` in declared order. */
-export const scalarNames: readonly string[] = Object.keys(personFields);
+export const scalarNames = personScalars;
 
 /** One nested list of a person, as a group of rows that are replaced together. */
 export interface ListGroup {

@@ -41,6 +41,12 @@ export function createTable(table: Table, names: SchemaNames, fillFactor?: numbe
   return `CREATE TABLE ${tableText(names, table.name)} (\n${lines.join(",\n")}\n)${storage}`;
 }
 
+/** `ALTER TABLE` that adds the columns that a declared table lacks. */
+export function addColumns(table: string, columns: readonly Column[], names: SchemaNames): string {
+  const added = columns.map((one) => `  ADD COLUMN IF NOT EXISTS ${columnDefinition(one)}`);
+  return `ALTER TABLE ${tableText(names, table)}\n${added.join(",\n")}`;
+}
+
 /** `COMMENT ON` statements of a declared table or view and its columns, with their PII class. */
 export function commentsOf(
   relation: Table | View,

@@ -6,6 +6,7 @@ import { tables } from "../../schemas/registry.ts";
 import { views } from "../../schemas/views.ts";
 import { checkWarehouse } from "./check.ts";
 import { commentsOf, createView } from "./ddl.ts";
+import { fillDerived } from "./fill-derived.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
 
@@ -43,8 +44,9 @@ async function runMissing(session: Session, names: SchemaNames): Promise<readonl
     (await session.rows<{ name: string }>(sql`SELECT name FROM ${table}`)).map(({ name }) => name),
   );
   const missing = migrations.filter(({ name }) => !ran.has(name));
-  for (const { name, statements } of missing) {
+  for (const { name, statements, derivations } of missing) {
     for (const statement of statements(names)) await session.change(sql.raw(statement));
+    if (derivations) await fillDerived(session, names, derivations);
     await session.change(sql.raw(recordMigration(names, name)));
   }
   if (missing.length > 0) {

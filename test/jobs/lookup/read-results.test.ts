@@ -3,7 +3,7 @@ import { bindLookup } from "../../../src/jobs/lookup/lookup-types.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import type { JsonObject } from "../../../src/schemas/flatten.ts";
 import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
-import { personFields, personLists } from "../../../src/schemas/person.ts";
+import { personLists, personScalars } from "../../../src/schemas/person.ts";
 import { enrichJob, resolveJob, validateJob } from "../support.ts";
 import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
 
@@ -17,7 +17,7 @@ function read(job: LookupJobConfig, result: JsonObject) {
 
 /** Scalars and lists of a person by name, without those absent from the answer. */
 function contentOf(person: PersonUpdate | null) {
-  const scalars = Object.keys(personFields).map((name, i) => [name, person?.scalars[i]] as const);
+  const scalars = personScalars.map((name, i) => [name, person?.scalars[i]] as const);
   const lists = Object.keys(personLists).map((name, i) => [name, person?.lists[i]?.rows] as const);
   return Object.fromEntries([...scalars, ...lists].filter(([, value]) => value !== undefined));
 }
@@ -191,6 +191,22 @@ describe("return_fields", () => {
     const { person } = read(some, empty);
     expect(contentOf(person)).toEqual({ age: null, phones: [] });
     expect(person?.extra).toBe(undefined);
+  });
+  test("leave the bounds of a range alone exactly if they leave the range alone", () => {
+    const [none, range, other] = [null, "$25,000-$49,999", "Unknown"].map((text) =>
+      contentOf(read(some, { ...empty, estimated_income_range: text }).person),
+    );
+    expect(none).toEqual({ age: null, phones: [] });
+    expect(range).toMatchObject({
+      estimated_income_range: "$25,000-$49,999",
+      estimated_income_min: "25000",
+      estimated_income_max: "49999",
+    });
+    expect(other).toMatchObject({
+      estimated_income_range: "Unknown",
+      estimated_income_min: null,
+      estimated_income_max: null,
+    });
   });
   test("don't discard fields that came unrequested", () => {
     const { person } = read(some, {

@@ -3,7 +3,7 @@ import type { KeyedRecord } from "../../support/keyed-records.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";
-import { personFields, personLists } from "../../../src/schemas/person.ts";
+import { personFields, personLists, personScalars } from "../../../src/schemas/person.ts";
 import { type CallOutcome, commitOf, runOf, ANSWERED_AT, reserveAt } from "./nights.ts";
 import { enrichSpec } from "./people.ts";
 import type { Context } from "./context.ts";
@@ -11,15 +11,14 @@ import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
 const flattener = flattenerOf(enrichEndpoint.result);
-const scalarNames = Object.keys(personFields);
 const empty: JsonObject = Object.fromEntries([
-  ...scalarNames.map((name) => [name, null]),
+  ...Object.keys(personFields).map((name) => [name, null]),
   ...Object.keys(personLists).map((name) => [name, []]),
 ]);
 
 function updateOf(pid: string, fields: JsonObject, isWhole: boolean): PersonUpdate {
   const flat = flattener.flatten(fields, pid, new DriftLog("POST /v2/enrich"));
-  const cells = scalarNames.map((name) => flat.object.cells[flattener.fieldNames.indexOf(name)]);
+  const cells = personScalars.map((name) => flat.object.cells[flattener.cellNames.indexOf(name)]);
   const extra = flat.object.extra === null && !isWhole ? undefined : extraCell(flat.object.extra);
   return { servicePid: pid, scalars: cells, extra, lists: flat.lists };
 }

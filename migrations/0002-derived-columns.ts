@@ -1,0 +1,9 @@
+import { addColumns } from "../src/load/db/ddl.ts";
+import type { SchemaNames } from "../src/load/db/names.ts";
+import { derivedColumns } from "../src/schemas/derive.ts";
+import { personDerivations } from "../src/schemas/person.ts";
+
+/** Adds columns computed from fields of a person. */
+export function addDerivedColumns(names: SchemaNames): readonly string[] {
+  return [...personDerivations].map(([table, ofTable]) => addColumns(table, derivedColumns(ofTable), names));
+}
