@@ -1,0 +1,41 @@
+{#
+An incremental model of people deletes those who changed, before it runs, and then appends those whom it lacks.
+If it is interrupted in between, the next run appends them.
+#}
+
+{# Pre-hook: deletes the rows of people who changed since the newest row of the model. #}
+{% macro delete_changed_people() %}
+    {%- set changes = ref('person_etl', 'int_person_changes') -%}
+    {%- set settled = ref('person_etl', 'int_settled_people') -%}
+    {%- if is_incremental() -%}
+delete from {{ this }}
+where service_pid in (
+    select changes.service_pid
+    from {{ changes }} as changes
+    inner join {{ settled }} as people
+        on people.service_pid = changes.service_pid
+    where changes.changed_at >= (select max(_record_synced_at) from {{ this }})
+)
+    {%- endif -%}
+{% endmacro %}
+
+{# Condition for people whom the model lacks. `people` is the alias of a relation with `service_pid`. #}
+{% macro is_missing(people) %}
+    {%- if is_incremental() -%}
+not exists (
+        select 1 from {{ this }} as existing
+        where existing.service_pid = {{ people }}.service_pid
+    )
+    {%- else -%}
+true
+    {%- endif -%}
+{% endmacro %}
+
+{# Post-hook for everything that keeps rows of people: deletes the rows of erased people. #}
+{% macro delete_erased_people() -%}
+delete from {{ this }}
+where service_pid in (
+    select service_pid from {{ ref('person_etl', 'stg_tombstone') }}
+    where service_pid is not null
+)
+{%- endmacro %}

@@ -1,0 +1,17 @@
+{# UTC day of an instant. #}
+{% macro utc_day(instant) %}
+    {{- return(adapter.dispatch('utc_day', 'person_etl')(instant)) -}}
+{% endmacro %}
+
+{% macro default__utc_day(instant) -%}
+cast({{ instant }} at time zone 'UTC' as date)
+{%- endmacro %}
+
+{% macro bigquery__utc_day(instant) -%}
+date({{ instant }}, 'UTC')
+{%- endmacro %}
+
+{# Current UTC day. #}
+{% macro today() -%}
+{{ utc_day('current_timestamp') }}
+{%- endmacro %}

@@ -1,0 +1,17 @@
+{{
+    config(
+        materialized='incremental',
+        incremental_strategy='append',
+        on_schema_change='append_new_columns',
+        pre_hook='{{ delete_changed_people() }}',
+        post_hook='{{ delete_erased_people() }}',
+    )
+}}
+
+select
+    addresses.*,
+    people._record_synced_at
+from {{ ref('int_settled_people') }} as people
+inner join {{ ref('stg_person_address') }} as addresses
+    on addresses.service_pid = people.service_pid
+where {{ is_missing('people') }}
