@@ -27,6 +27,16 @@ searches as (
     from {{ ref('stg_person_search_usage_daily') }}
     group by day
 
+),
+
+quotas as (
+
+    select
+        day,
+        max(daily_record_limit) as search_records_limit
+    from {{ ref('stg_person_search_quota') }}
+    group by day
+
 )
 
 select
@@ -40,21 +50,25 @@ select
     cast(null as {{ dbt.type_bigint() }}) as search_records_delivered,
     cast(null as {{ dbt.type_bigint() }}) as searches_created,
     cast(null as {{ dbt.type_bigint() }}) as search_parse_requests,
+    cast(null as {{ dbt.type_bigint() }}) as search_records_limit,
     is_final
 from endpoints
 
 union all
 
 select
-    day,
+    searches.day,
     'person-search' as endpoint,
     cast(null as {{ dbt.type_bigint() }}) as calls_ledger,
     cast(null as {{ dbt.type_bigint() }}) as calls_reported,
     cast(null as {{ dbt.type_bigint() }}) as calls_difference,
     cast(null as {{ dbt.type_bigint() }}) as records_ledger,
     cast(null as {{ dbt.type_bigint() }}) as records_reported,
-    search_records_delivered,
-    searches_created,
-    search_parse_requests,
-    is_final
+    searches.search_records_delivered,
+    searches.searches_created,
+    searches.search_parse_requests,
+    quotas.search_records_limit,
+    searches.is_final
 from searches
+left join quotas
+    on quotas.day = searches.day
