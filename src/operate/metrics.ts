@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { RunReport } from "../jobs/run.ts";
-import { unaccountedRows } from "../jobs/run-report.ts";
-import type { StatusReport } from "../jobs/report/status.ts";
+import { type Status, unaccountedRows } from "../jobs/run-report.ts";
+import type { JobStatusReport, StatusReport } from "../jobs/report/status.ts";
 import type { CallObserver } from "./measured-http.ts";
 
 /** Counters of `run --json` for outcomes of input rows. */
@@ -16,6 +16,9 @@ const OUTCOMES = [
   "rejected_before_sending",
   "remaining",
 ] as const;
+
+/** Ends of runs that are counted. */
+const STATUSES: readonly Status[] = ["succeeded", "limited", "failed", "skipped", "interrupted", "locked"];
 
 /** Metrics of `/metrics`. No label comes from a record. */
 export interface Metrics extends CallObserver {
@@ -56,6 +59,14 @@ export function createMetrics(version: string): Metrics {
   });
   const inFlight = gauge("calls_in_flight", "Calls in flight.");
   const rejectRatio = gauge("reject_ratio", "Rejected share of the records tried in the last run.", ["job"]);
+  /** Without a first value of 0, `increase()` would miss the first run. */
+  const beginAtZero = ({ job, type }: JobStatusReport, currency: string | undefined): void => {
+    for (const end of STATUSES) runs.inc({ job, type, status: end }, 0);
+    for (const outcome of OUTCOMES) records.inc({ job, outcome }, 0);
+    for (const total of [rowsWritten, billedTwice, mismatches]) total.inc({ job }, 0);
+    if (currency === undefined) return;
+    for (const total of [cost, possibleCost]) total.inc({ job, currency }, 0);
+  };
   const up = gauge("warehouse_up", "1 if the warehouse answered this scrape.");
   const status = statusGauges(gauge);
 
@@ -83,7 +94,9 @@ export function createMetrics(version: string): Metrics {
     },
     async render(report) {
       up.set(report === null ? 0 : 1);
-      for (const { job, last_run } of report?.jobs ?? []) {
+      for (const entry of report?.jobs ?? []) {
+        const { job, last_run } = entry;
+        if (entry.enabled) beginAtZero(entry, report?.spent?.currency);
         if (!last_run) continue;
         const tried = last_run.records_sent + last_run.records_rejected_before_sending;
         rejectRatio.set({ job }, tried === 0 ? 0 : last_run.records_rejected / tried);

@@ -8,9 +8,9 @@ async function inFolder(folder: string): Promise<readonly string[]> {
   return names.map((name) => folder + name);
 }
 
-/** Pages for users: in the root, in docs and in deploy. */
+/** Pages for users. */
 async function pages(): Promise<readonly string[]> {
-  const names = (await Promise.all(["", "docs/", "deploy/"].map(inFolder))).flat();
+  const names = (await Promise.all(["", "docs/", "deploy/", "dashboards/"].map(inFolder))).flat();
   return names.filter((name) => name.endsWith(".md"));
 }
 
@@ -54,7 +54,9 @@ test("files that pages name exist", async () => {
   const missing: string[] = [];
   for (const page of await pages()) {
     const text = await readFile(new URL(page, root), "utf8");
-    for (const [, name = ""] of text.matchAll(/`((?:src|test|migrations|bench|deploy)\/[\w./-]+\.\w+)`/gu)) {
+    for (const [, name = ""] of text.matchAll(
+      /`((?:src|test|migrations|bench|deploy|dashboards)\/[\w./-]+\.\w+)`/gu,
+    )) {
       await readFile(new URL(name, root)).catch(() => missing.push(`${page}: ${name}`));
     }
   }

@@ -1,0 +1,27 @@
+import { mkdtemp } from "node:fs/promises";
+import { join } from "node:path";
+import { inject } from "vitest";
+import { openPublisher } from "../../src/cli/open-publisher.ts";
+import { readStatus } from "../../src/jobs/report/status.ts";
+import { silentLog } from "../../src/log.ts";
+import { measureHttp } from "../../src/operate/measured-http.ts";
+import { createMetrics } from "../../src/operate/metrics.ts";
+import { configOf, startWorld, threeJobs } from "../jobs/world.ts";
+
+/** Returns the text of `/metrics` after a night with rejects, prices, a budget, a quota and a destination. */
+export async function metricsOfNight(): Promise<string> {
+  const folder = await mkdtemp(join(inject("runFolder"), "metrics-"));
+  const more = `  search_usage: { type: search_usage, schedule: "40 5 * * *" }
+prices: { currency: USD, resolve: 0.01, validate_emails: 0.002, enrich: 0.10 }
+budgets: { enrich: { per_day: 100 } }
+publish: { local: { type: duckdb, path: ${join(folder, "people.duckdb")} } }`;
+  const world = await startWorld({ rows: 60, config: configOf(threeJobs, more) });
+  await world.rows("INSERT INTO crm.customers (id) VALUES (5000)");
+  const services = await world.services();
+  const metrics = createMetrics("0");
+  metrics.observeRun(await world.run({}, { http: measureHttp(services.http, metrics) }));
+  const publisher = openPublisher(services.config, services.db, { log: silentLog, signal: services.signal });
+  await publisher.publish(["local"], { verify: false, full: false });
+  await publisher.close();
+  return (await metrics.render(await readStatus(services))).text;
+}
