@@ -3,6 +3,7 @@ import type { Derivation } from "../src/schemas/derive.ts";
 import { personDerivations } from "../src/schemas/person.ts";
 import { createTables } from "./0001-tables.ts";
 import { addDerivedColumns } from "./0002-derived-columns.ts";
+import { createReaderIndexes } from "./0003-reader-indexes.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -19,4 +20,5 @@ export interface Migration {
 export const migrations: readonly Migration[] = [
   { name: "0001-tables", statements: createTables },
   { name: "0002-derived-columns", statements: addDerivedColumns, derivations: personDerivations },
+  { name: "0003-reader-indexes", statements: createReaderIndexes },
 ];

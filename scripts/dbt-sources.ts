@@ -3,7 +3,7 @@ import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA } from "../src/config/schema/warehou
 import { jobTypes } from "../src/jobs/registry.ts";
 import { tables } from "../src/schemas/registry.ts";
 import type { Column, PublishedSchema } from "../src/schemas/table.ts";
-import { views } from "../src/schemas/views.ts";
+import { views } from "../src/schemas/views/all-views.ts";
 
 /** Source of the dbt package for each schema; its schema in the warehouse is the variable `NAME_schema`. */
 const sources = [

@@ -1,7 +1,7 @@
 import { type Join, joinsOf } from "../src/schemas/joins.ts";
 import { tables } from "../src/schemas/registry.ts";
 import type { Column } from "../src/schemas/table.ts";
-import { views } from "../src/schemas/views.ts";
+import { views } from "../src/schemas/views/all-views.ts";
 
 /** A table or view with its key; views have none. */
 interface Entity {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { adviceByCode } from "../src/advice.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../src/config/schema/warehouse.ts";
 import { tables } from "../src/schemas/registry.ts";
-import { views } from "../src/schemas/views.ts";
+import { views } from "../src/schemas/views/all-views.ts";
 import { configSchema } from "./config-schema.ts";
 import { dbtSources } from "./dbt-sources.ts";
 import { entityDiagrams } from "./entity-diagram.ts";

@@ -1,7 +1,7 @@
 import { tables as declared, tableNamed } from "../schemas/registry.ts";
 import { column, type Table } from "../schemas/table.ts";
-import { views } from "../schemas/views.ts";
-import type { View } from "../schemas/view.ts";
+import { views } from "../schemas/views/all-views.ts";
+import type { View } from "../schemas/views/view.ts";
 import type { Catalog, PublishedTable } from "./destination.ts";
 
 /** Freshness of every table at a destination's last snapshot; a view in Postgres, a table in destinations. */

@@ -1,5 +1,5 @@
 import type { Column, PublishedSchema } from "../schemas/table.ts";
-import type { View } from "../schemas/view.ts";
+import type { View } from "../schemas/views/view.ts";
 
 /** A table in destinations. */
 export interface PublishedTable {

@@ -49,14 +49,15 @@ export function joinsOf(
     .map((join) => (isPartOfAudience && join.to === "segment" ? { ...join, to: "audience_search" } : join));
 }
 
-/** Returns the columns with what they join to at the end of their description. */
+/** Returns the columns with what they join to at the end of their description, once. */
 export function withJoins<C extends { readonly name: string; readonly doc: string }>(
   relation: Relation<C>,
 ): readonly C[] {
   const sentences = new Map(joinsOf(relation).map((join) => [join.columns.at(-1), sentenceOf(join)]));
   return relation.columns.map((column) => {
     const sentence = sentences.get(column.name);
-    return sentence === undefined ? column : { ...column, doc: `${column.doc} ${sentence}` };
+    const isKnown = sentence === undefined || column.doc.endsWith(sentence);
+    return isKnown ? column : { ...column, doc: `${column.doc} ${sentence}` };
   });
 }
 

@@ -29,7 +29,7 @@ import {
   tableLoad,
 } from "./state.ts";
 import type { Schema, Table } from "./table.ts";
-import { views } from "./views.ts";
+import { views } from "./views/all-views.ts";
 import * as usage from "./usage.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
 

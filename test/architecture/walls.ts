@@ -68,7 +68,7 @@ const layers: readonly Layer[] = [
       "embedded",
       "sandbox",
       "src/extract/http-client.ts",
-      "src/schemas/views.ts",
+      "src/schemas/views/all-views.ts",
       "src/extract/limits.ts",
     ],
   },

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTable, createView } from "../../src/publish/bigquery/ddl.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
-import { views } from "../../src/schemas/views.ts";
+import { views } from "../../src/schemas/views/all-views.ts";
+import { batchAfter, publishRows } from "../publish/staged-files.ts";
+import { queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
 const catalog = buildCatalog(views, null);
@@ -35,9 +37,23 @@ test("every view has its declared columns, and can be read", async () => {
   expect(catalog.views.map(({ name }) => name)).toContain("identity_link");
   for (const view of catalog.views) {
     const dataset = view.schema === "ops" ? context.datasets.ops : context.datasets.data;
-    const text = `SELECT ${view.columns.map((c) => c.name).join(", ")} FROM \`${dataset}\`.\`${view.name}\``;
-    expect([view.name, await context.datasets.session.rows({ text })]).toEqual([view.name, []]);
+    const text = `SELECT ${view.columns.map((c) => `\`${c.name}\``).join(", ")} FROM \`${dataset}\`.\`${view.name}\``;
+    const rows = await context.datasets.session.rows({ text });
+    // Coverage has one row per field.
+    expect([view.name, rows.length]).toEqual([view.name, view.name === "field_coverage" ? 106 : 0]);
     expect((await tableOf(dataset, view.name)).type).toBe("VIEW");
+  }
+});
+
+test("every view has the rows that it has in other engines", async () => {
+  await publishRows(context.destination, catalog, batchAfter(null), viewRows);
+  for (const [query, expected] of viewResults) {
+    const text = queryOf(query, (view) => `\`${context.datasets.data}\`.\`${view}\``).replaceAll('"', "`");
+    const rows = await context.datasets.session.rows<Record<string, string | number | null>>({ text });
+    const shown = rows.map((row) =>
+      Object.values(row).map((value) => (value === null ? null : String(value))),
+    );
+    expect([query, shown]).toEqual([query, expected]);
   }
 });
 

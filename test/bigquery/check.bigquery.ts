@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
-import { views } from "../../src/schemas/views.ts";
+import { views } from "../../src/schemas/views/all-views.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 

@@ -42,6 +42,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([
     "0001-tables",
     "0002-derived-columns",
+    "0003-reader-indexes",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

@@ -10,6 +10,7 @@ import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { describeDestination } from "./destination-suite.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows, tableIn, writeFiles } from "./staged-files.ts";
+import { queryOf, viewResults, viewRows } from "./view-rows.ts";
 
 describeDestination("DuckDB", openDuckDbContext);
 
@@ -147,14 +148,32 @@ describe("a DuckDB file", () => {
       expect(views).toContain("identity_link");
       for (const { name, schema } of catalog.views) {
         const of = schema === "ops" ? "person_data_ops" : "person_data";
-        expect(await session.rows(`SELECT count(*)::VARCHAR AS rows FROM ${of}.${name}`)).toEqual([
-          { rows: "0" },
-        ]);
+        const [{ rows } = {}] = await session.rows(`SELECT count(*)::VARCHAR AS rows FROM ${of}.${name}`);
+        // Coverage has one row per field.
+        expect([name, rows]).toEqual([name, name === "field_coverage" ? "106" : "0"]);
       }
       const [comment] = await session.rows(
         "SELECT comment FROM duckdb_columns() WHERE table_name = 'person' AND column_name = 'full_name'",
       );
       expect(comment?.["comment"]).toMatch(/pii: direct$/u);
+    } finally {
+      session.close();
+    }
+  });
+
+  test("has the rows of every view", async () => {
+    const batch = batchAfter(await destination.position());
+    expect(await publishRows(destination, catalog, batch, viewRows)).toBe("committed");
+    await destination.finish();
+    await destination.close();
+    const session = await openDuckDb(context.path, context.folder);
+    try {
+      for (const [query, expected] of viewResults) {
+        const rows = await session.rows(
+          `SELECT COLUMNS(*)::VARCHAR FROM (${queryOf(query, (view) => `person_data.${view}`)})`,
+        );
+        expect([query, rows.map((row) => Object.values(row))]).toEqual([query, expected]);
+      }
     } finally {
       session.close();
     }

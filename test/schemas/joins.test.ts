@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { joinsOf } from "../../src/schemas/joins.ts";
 import { tableNamed, tables } from "../../src/schemas/registry.ts";
-import { views } from "../../src/schemas/views.ts";
+import { views } from "../../src/schemas/views/all-views.ts";
 
 const docOf = (table: string, column: string) =>
   [...tables, ...views].find(({ name }) => name === table)?.columns.find(({ name }) => name === column)?.doc;

@@ -1,6 +1,6 @@
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column, Table } from "../../schemas/table.ts";
-import type { View } from "../../schemas/view.ts";
+import type { View } from "../../schemas/views/view.ts";
 import { quoteIdentifier, quoteLiteral, type SchemaNames, tableText } from "./names.ts";
 
 /** Postgres types of declared types. */

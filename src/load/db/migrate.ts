@@ -3,7 +3,7 @@ import type pg from "pg";
 import { migrations } from "../../../migrations/all-migrations.ts";
 import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
-import { views } from "../../schemas/views.ts";
+import { views } from "../../schemas/views/all-views.ts";
 import { checkWarehouse } from "./check.ts";
 import { commentsOf, createView } from "./ddl.ts";
 import { fillDerived } from "./fill-derived.ts";

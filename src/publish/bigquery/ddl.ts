@@ -1,7 +1,7 @@
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../bigquery/names.ts";
 import type { ColumnType, PiiClass } from "../../schemas/field.ts";
 import type { Column, PublishedSchema } from "../../schemas/table.ts";
-import type { View } from "../../schemas/view.ts";
+import type { View } from "../../schemas/views/view.ts";
 import type { PublishedTable } from "../destination.ts";
 
 /** The project and datasets that are written. */

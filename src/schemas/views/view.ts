@@ -1,4 +1,4 @@
-import type { Column, PublishedSchema } from "./table.ts";
+import type { Column, PublishedSchema } from "../table.ts";
 
 /** SQL dialects of views. */
 export type Dialect = "postgres" | "bigquery" | "duckdb";

@@ -1,0 +1,24 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { schemaOf } from "../../src/schemas/registry.ts";
+import { queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
+import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+
+const schemas = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };
+const ref = (name: string) => `${schemas[schemaOf(name)]}.${name}`;
+
+let context: PostgresContext;
+beforeAll(async () => {
+  context = await openPostgresContext();
+  for (const { table, rows } of viewRows) {
+    await context.sql(
+      `INSERT INTO ${ref(table)} SELECT * FROM json_populate_recordset(NULL::${ref(table)}, $1)`,
+      [JSON.stringify(rows)],
+    );
+  }
+});
+afterAll(() => context.close());
+
+test.each(viewResults)("%s", async (query, expected) => {
+  const rows = await context.sql(queryOf(query, ref));
+  expect(rows.map((row) => Object.values(row))).toEqual(expected);
+});

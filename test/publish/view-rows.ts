@@ -1,0 +1,193 @@
+import type { FileRow, TableRows } from "./staged-files.ts";
+
+const AT = "2026-11-21T04:00:00.000001+00:00";
+const LATER = "2026-11-22T04:00:00.000001+00:00";
+
+const stored = (rows: readonly FileRow[], keyColumns: readonly string[], table: string): TableRows => ({
+  table,
+  keys: rows.map((row) => Object.fromEntries(keyColumns.map((column) => [column, row[column]]))),
+  rows: rows.map((row) => ({ ...row, _synced_at: AT, _run_id: "r" })),
+});
+const ofPeople = (table: string, rows: readonly FileRow[]): TableRows => {
+  const positions = new Map<unknown, number>();
+  return {
+    table,
+    rows: rows.map((row) => {
+      const position = positions.get(row["service_pid"]) ?? 0;
+      positions.set(row["service_pid"], position + 1);
+      return { ...row, position, _synced_at: AT, _run_id: "r" };
+    }),
+  };
+};
+
+/** Answer to an input row, as `source/key`. */
+const answer = (job: string, row: string, match: FileRow): FileRow => ({
+  job,
+  source: row.split("/")[0],
+  source_key: row.split("/")[1],
+  is_match: true,
+  is_present: true,
+  last_matched_at: AT,
+  ...match,
+});
+const address = (pid: string, type: string, rank: number | null, text: string | null): FileRow => ({
+  service_pid: pid,
+  email_type: type,
+  email_rank: rank,
+  email_address: text,
+});
+const job = (pid: string, rank: number | null, status: string, title: string): FileRow => ({
+  service_pid: pid,
+  experience_rank: rank,
+  work_status: status,
+  work_title: title,
+});
+
+/** Rows from which every view of people has something to decide. */
+export const viewRows: readonly TableRows[] = [
+  stored(
+    [
+      answer("resolve", "customers/1", { service_pid: "p-a", match_score: "80" }),
+      answer("resolve", "customers/2", { service_pid: "p-a", match_score: "80.5" }),
+      answer("resolve", "customers/3", { service_pid: "p-a", match_score: "60" }),
+      answer("resolve", "customers/4", { service_pid: "p-a", match_score: null }),
+      answer("resolve", "customers/5", { service_pid: "p-a", match_score: "70", is_present: false }),
+      answer("resolve", "customers/6", { service_pid: null, is_match: false, last_matched_at: null }),
+      answer("resolve", "customers/7", { service_pid: "p-c", match_score: null, last_matched_at: null }),
+      answer("resolve", "leads/1", { service_pid: "p-b", match_score: "55" }),
+    ],
+    ["job", "source", "source_key"],
+    "resolution",
+  ),
+  stored(
+    [
+      answer("enrich", "customers/1", { service_pid: "p-b", match_score: "90" }),
+      answer("enrich", "customers/2", { service_pid: "p-d", match_score: "80.50", last_matched_at: LATER }),
+      answer("enrich", "customers/3", { service_pid: "p-e", match_score: "60" }),
+      answer("enrich", "customers/4", { service_pid: "p-f", match_score: "50" }),
+      answer("enrich_again", "customers/4", { service_pid: "p-g", match_score: "50" }),
+    ],
+    ["job", "source", "source_key"],
+    "enrichment",
+  ),
+  {
+    table: "person",
+    // Without the person that other tests publish.
+    keys: ["p-a", "p-b", "p-c", "p-d", "p1"].map((pid) => ({ service_pid: pid })),
+    rows: ["p-a", "p-b", "p-c", "p-d"].map((pid) => ({
+      service_pid: pid,
+      full_name: pid === "p-d" ? null : `Person ${pid}`,
+      _record_synced_at: AT,
+      _synced_at: AT,
+      _run_id: "r",
+    })),
+  },
+  ofPeople("person_email", [
+    address("p-a", "personal", 1, "Refused@Home.example"),
+    address("p-a", "personal", 2, "unasked@home.example"),
+    address("p-a", "professional", 1, "Ana@Work.example"),
+    address("p-b", "professional", 1, "ben@work.example"),
+    address("p-b", "personal", null, "ben@home.example"),
+    address("p-b", "personal", 7, "Ben7@home.example"),
+    address("p-b", "personal", 7, "ben7b@home.example"),
+    address("p-c", "personal", 1, "refused@home.example"),
+    address("p-d", "personal", 1, null),
+  ]),
+  stored(
+    [
+      { email_address: "refused@home.example", email_validation_status: "invalid" },
+      { email_address: "ana@work.example", email_validation_status: "valid" },
+      { email_address: "ANA@work.example", email_validation_status: "valid" },
+      { email_address: "ben7@home.example", email_validation_status: "unknown" },
+    ],
+    ["email_address"],
+    "email_validation",
+  ),
+  ofPeople("person_phone", [
+    { service_pid: "p-a", phone_rank: null, phone_number: "+1 0" },
+    { service_pid: "p-a", phone_rank: 2, phone_number: "+1 1", phone_type: "mobile" },
+    { service_pid: "p-a", phone_rank: 2, phone_number: "+1 2" },
+  ]),
+  ofPeople("person_address", [
+    { service_pid: "p-a", address_rank: 2, address_city: "Peoria" },
+    { service_pid: "p-a", address_rank: 1, address_city: "Springfield" },
+    { service_pid: "p-b", address_rank: null, address_city: "Joliet" },
+  ]),
+  ofPeople("person_work_experience", [
+    job("p-a", 1, "previous", "Clerk"),
+    job("p-a", 3, "current", "Actuary"),
+    job("p-a", 2, "current", "Head of Actuaries"),
+    job("p-b", 1, "previous", "Nurse"),
+  ]),
+  ofPeople("person_education_experience", [
+    { service_pid: "p-a", institution_name: "Illinois", education_majors: ["Music"], education_minors: [] },
+    { service_pid: "p-b", institution_name: null, education_majors: [], education_minors: [] },
+  ]),
+];
+
+/** Queries of views, with the rows that they have in every engine; values as text. `NAME` in braces is the view's name. */
+export const viewResults: readonly (readonly [
+  query: string,
+  rows: readonly (readonly (string | null)[])[],
+])[] = [
+  [
+    "SELECT source, source_key, service_pid, job FROM {identity_link} ORDER BY source, source_key",
+    [
+      ["customers", "1", "p-b", "enrich"],
+      ["customers", "2", "p-d", "enrich"],
+      ["customers", "3", "p-e", "enrich"],
+      ["customers", "4", "p-f", "enrich"],
+      ["customers", "7", "p-c", "resolve"],
+      ["leads", "1", "p-b", "resolve"],
+    ],
+  ],
+  ["SELECT source_key FROM {identity_link} WHERE service_pid = 'p-a'", []],
+  [
+    "SELECT source, source_key, service_pid, input_rows FROM {duplicate_input_row} ORDER BY source",
+    [
+      ["customers", "1", "p-b", "2"],
+      ["leads", "1", "p-b", "2"],
+    ],
+  ],
+  [
+    "SELECT service_pid, email_address, email_type, email_rank, email_validation_status FROM {person_best_email} ORDER BY service_pid",
+    [
+      ["p-a", "Ana@Work.example", "professional", "1", "valid"],
+      ["p-b", "Ben7@home.example", "personal", "7", "unknown"],
+      ["p-c", "refused@home.example", "personal", "1", "invalid"],
+    ],
+  ],
+  [
+    "SELECT service_pid, phone_number, phone_type, phone_rank FROM {person_best_phone}",
+    [["p-a", "+1 1", "mobile", "2"]],
+  ],
+  [
+    "SELECT service_pid, position, address_city FROM {person_current_address} ORDER BY service_pid",
+    [
+      ["p-a", "1", "Springfield"],
+      ["p-b", "0", "Joliet"],
+    ],
+  ],
+  ["SELECT service_pid, position, work_title FROM {person_current_job}", [["p-a", "2", "Head of Actuaries"]]],
+  [
+    `SELECT column_name, "rows", rows_known FROM {field_coverage}
+     WHERE table_name = 'person' AND column_name IN ('full_name', 'dob') ORDER BY column_name`,
+    [
+      ["dob", "4", "0"],
+      ["full_name", "4", "3"],
+    ],
+  ],
+  [
+    `SELECT column_name, "rows", rows_known FROM {field_coverage}
+     WHERE table_name = 'person_education_experience' AND column_name LIKE 'education_m%' ORDER BY column_name`,
+    [
+      ["education_majors", "2", "1"],
+      ["education_minors", "2", "0"],
+    ],
+  ],
+];
+
+/** Text of a query, with the names of its views. */
+export function queryOf(query: string, ref: (view: string) => string): string {
+  return query.replaceAll(/\{(\w+)\}/g, (_, view: string) => ref(view));
+}
