@@ -5,7 +5,7 @@
         8232, 8233, 8239, 8287, 12288, 65279
     ] -%}
 translate(
-        trim({{ address }}, {% for blank in blanks %}chr({{ blank }}){{ ' || ' if not loop.last }}{% endfor %}),
+        trim({{ address }}, concat({% for blank in blanks %}chr({{ blank }}){{ ', ' if not loop.last }}{% endfor %})),
         'ABCDEFGHIJKLMNOPQRSTUVWXYZ',
         'abcdefghijklmnopqrstuvwxyz'
     )

@@ -47,10 +47,10 @@ select
     calls_difference,
     records_ledger,
     records_reported,
-    cast(null as {{ dbt.type_bigint() }}) as search_records_delivered,
-    cast(null as {{ dbt.type_bigint() }}) as searches_created,
-    cast(null as {{ dbt.type_bigint() }}) as search_parse_requests,
-    cast(null as {{ dbt.type_bigint() }}) as search_records_limit,
+    cast(null as {{ dbt.type_int() }}) as search_records_delivered,
+    cast(null as {{ dbt.type_int() }}) as searches_created,
+    cast(null as {{ dbt.type_int() }}) as search_parse_requests,
+    cast(null as {{ dbt.type_int() }}) as search_records_limit,
     is_final
 from endpoints
 
@@ -59,11 +59,11 @@ union all
 select
     searches.day,
     'person-search' as endpoint,
-    cast(null as {{ dbt.type_bigint() }}) as calls_ledger,
-    cast(null as {{ dbt.type_bigint() }}) as calls_reported,
-    cast(null as {{ dbt.type_bigint() }}) as calls_difference,
-    cast(null as {{ dbt.type_bigint() }}) as records_ledger,
-    cast(null as {{ dbt.type_bigint() }}) as records_reported,
+    cast(null as {{ dbt.type_int() }}) as calls_ledger,
+    cast(null as {{ dbt.type_int() }}) as calls_reported,
+    cast(null as {{ dbt.type_int() }}) as calls_difference,
+    cast(null as {{ dbt.type_int() }}) as records_ledger,
+    cast(null as {{ dbt.type_int() }}) as records_reported,
     searches.search_records_delivered,
     searches.searches_created,
     searches.search_parse_requests,
