@@ -15,6 +15,7 @@ import { addSandbox } from "./commands/sandbox.ts";
 import { addSchedule } from "./commands/schedule.ts";
 import { addSearch } from "./commands/search.ts";
 import { addStatus } from "./commands/status.ts";
+import { addUi } from "./commands/ui.ts";
 import type { Act, AddCommand } from "./command.ts";
 
 /** All commands, in the order of the help. */
@@ -28,6 +29,7 @@ const COMMANDS: readonly AddCommand[] = [
   addSchedule,
   addPublish,
   addStatus,
+  addUi,
   addCheckpoint,
   addRejects,
   addErase,

@@ -4,6 +4,7 @@ import type { JobServices } from "../jobs/services.ts";
 import { readStatus, type StatusReport } from "../jobs/report/status.ts";
 import { concludeRun, alertRunFailure, alertLateness } from "./conclude.ts";
 import { describeForLog } from "./log-fields.ts";
+import { remembered } from "./remembered.ts";
 
 /** Requests within this time share one answer. */
 const STATUS_LIFE_MS = 10_000;
@@ -15,8 +16,10 @@ const WATCH_EVERY_MS = 5 * 60_000;
 
 /** Status, alerts and retention of a scheduler. */
 export interface Overview {
-  /** Status of all jobs; null if the warehouse doesn't answer. */
+  /** Status of all jobs, up to ten seconds old; null if the warehouse doesn't answer. */
   readonly status: () => Promise<StatusReport | null>;
+  /** The same, read now. */
+  readonly statusNow: () => Promise<StatusReport | null>;
   readonly readiness: () => Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }>;
   /** Drops the cached status. */
   readonly forget: () => void;
@@ -29,17 +32,21 @@ export interface Overview {
 }
 
 /** Creates the overview of the current services. */
-export function createOverview(services: () => JobServices, stopping: AbortSignal): Overview {
+export function createOverview(
+  services: () => Pick<JobServices, "config" | "db" | "clock" | "log">,
+  stopping: AbortSignal,
+): Overview {
   let forgottenAtMs = 0;
   let watchedAtMs = Number.NEGATIVE_INFINITY;
-  const status = remembered(STATUS_LIFE_MS, async () => {
+  const statusNow = async () => {
     try {
       return await withTimeout(readStatus(services()));
     } catch (error) {
       services().log.warn(describeForLog(error), "status_unreadable");
       return null;
     }
-  });
+  };
+  const status = remembered(STATUS_LIFE_MS, statusNow);
   const answers = remembered(READINESS_LIFE_MS, async () => {
     try {
       return await withTimeout(isMigrated(services().db));
@@ -49,10 +56,11 @@ export function createOverview(services: () => JobServices, stopping: AbortSigna
   });
   return {
     status: () => status(forgottenAtMs),
+    statusNow,
     async readiness() {
       const reasons = [
         ...(stopping.aborted ? ["stopping"] : []),
-        ...((await answers(0)) ? [] : ["warehouse_unreachable"]),
+        ...((await answers()) ? [] : ["warehouse_unreachable"]),
       ];
       return { ready: reasons.length === 0, reasons };
     },
@@ -66,21 +74,6 @@ export function createOverview(services: () => JobServices, stopping: AbortSigna
       watchedAtMs = performance.now();
       await alertLateness(current);
     },
-  };
-}
-
-/** Caches answers for a while; concurrent callers share one. */
-function remembered<Answer>(
-  lifeMs: number,
-  ask: () => Promise<Answer>,
-): (notBeforeMs: number) => Promise<Answer> {
-  let last: { readonly atMs: number; readonly answer: Promise<Answer> } | null = null;
-  return (notBeforeMs) => {
-    const nowMs = performance.now();
-    if (last === null || nowMs - last.atMs > lifeMs || last.atMs < notBeforeMs) {
-      last = { atMs: nowMs, answer: ask() };
-    }
-    return last.answer;
   };
 }
 

@@ -1,19 +1,24 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { codeOf, FixConfigurationError, type Problem } from "../errors.ts";
-import { isLocalHost } from "../postgres-address.ts";
+import { hasToken, isAllowedHost, type TokenSource } from "./access.ts";
+import type { LivePage } from "./page/live-page.ts";
+import { addPageRoutes } from "./page/page-routes.ts";
 
 /** Data of the pages. */
 export interface PageSources {
-  /** Readiness; the codes of all reasons against it. */
-  readonly readiness: () => Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }>;
-  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
-  /** Token for `/metrics`; null: none required. Read for each request, so that it can be rotated. */
-  readonly token: (() => Promise<string>) | null;
+  readonly page: LivePage;
+  /** Data of `/readyz` and `/metrics`; null: not served. */
+  readonly probes: {
+    /** Readiness; the codes of all reasons against it. */
+    readonly readiness: () => Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }>;
+    readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  } | null;
+  /** Token for the page and `/metrics`. */
+  readonly token: TokenSource;
 }
 
 /** Running pages. */
@@ -23,30 +28,34 @@ export interface Pages {
   close(): Promise<void>;
 }
 
-/** Serves `/healthz`, `/readyz` and `/metrics`. */
+/** Serves the page, `/healthz`, `/readyz` and `/metrics`. */
 export async function servePages(
-  sources: PageSources,
+  { page, probes, token }: PageSources,
   address: { readonly bind: string; readonly port: number },
 ): Promise<Pages> {
   const app = new Hono();
   app.get("/healthz", (context) => context.json({ status: "ok" }));
-  app.get("/readyz", async (context) => {
-    const { ready, reasons } = await sources.readiness();
-    return context.json({ ready, reasons }, ready ? 200 : 503);
+  if (probes) {
+    app.get("/readyz", async (context) => {
+      const { ready, reasons } = await probes.readiness();
+      return context.json({ ready, reasons }, ready ? 200 : 503);
+    });
+  }
+  app.use(async (context, next) => {
+    if (!isAllowedHost(context, token)) return context.json({ error: "forbidden_host" }, 403);
+    return next();
   });
-  app.get("/metrics", async (context) => {
-    // Without a token, a name that leads here by DNS must not let a web page read them.
-    if (sources.token === null && !isOfThisMachine(context.req.header("host") ?? "")) {
-      return context.json({ error: "forbidden_host" }, 403);
-    }
-    const given = context.req.header("authorization") ?? "";
-    if (sources.token !== null && !isSame(given, `Bearer ${await sources.token()}`)) {
-      context.header("WWW-Authenticate", "Bearer");
-      return context.json({ error: "unauthorized" }, 401);
-    }
-    const { contentType, text } = await sources.metrics();
-    return context.body(text, 200, { "Content-Type": contentType, "Cache-Control": "no-store" });
-  });
+  if (probes) {
+    app.get("/metrics", async (context) => {
+      if (!(await hasToken(context, token))) {
+        context.header("WWW-Authenticate", "Bearer");
+        return context.json({ error: "unauthorized" }, 401);
+      }
+      const { contentType, text } = await probes.metrics();
+      return context.body(text, 200, { "Content-Type": contentType, "Cache-Control": "no-store" });
+    });
+  }
+  addPageRoutes(app, page, token);
   app.notFound((context) => context.json({ error: "not_found" }, 404));
   // Responses contain no error details.
   app.onError((_error, context) => context.json({ error: "internal" }, 500));
@@ -74,20 +83,6 @@ export async function servePages(
       if (server.listening) await once(server, "close");
     },
   };
-}
-
-function isOfThisMachine(host: string): boolean {
-  const url = `http://${host}`;
-  return URL.canParse(url) && isLocalHost(new URL(url).hostname.replace(/^\[(.+)\]$/, "$1"));
-}
-
-/** Compares in constant time. */
-function isSame(given: string, wanted: string): boolean {
-  return timingSafeEqual(digestOf(given), digestOf(wanted));
-}
-
-function digestOf(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
 }
 
 /** Problem of an address that the system refuses. */

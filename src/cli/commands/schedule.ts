@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { codeOf, FixConfigurationError } from "../../errors.ts";
+import { FixConfigurationError } from "../../errors.ts";
 import { scheduledJobs, unscheduledJobs } from "../../jobs/scheduled-jobs.ts";
 import { systemClock } from "../../clock.ts";
 import type { AddCommand } from "../command.ts";
@@ -9,6 +9,7 @@ import type { Context } from "../context.ts";
 import { failureOf } from "../failure.ts";
 import { type Generation, openGeneration } from "../generation.ts";
 import type { Outcome } from "../outcome.ts";
+import { readToken } from "../read-token.ts";
 import { newRunId } from "../run-id.ts";
 import { readVersion } from "../version.ts";
 
@@ -16,20 +17,29 @@ import { readVersion } from "../version.ts";
 export const addSchedule: AddCommand = (program, act) => {
   program
     .command("schedule")
-    .description("stay up and run jobs by their schedules; serve /healthz, /readyz and /metrics")
+    .description(
+      "stay up and run jobs by their schedules; serve a page for browsers, /healthz, /readyz and /metrics",
+    )
     .action((_flags: object, command: Command) => act(command, schedule));
 };
 
 async function schedule(context: Context): Promise<Outcome> {
   // Loaded here, because no other command needs these modules.
-  const [{ createMetrics }, { servePages }, { startAlarm }, { runScheduler }, { createOverview }] =
-    await Promise.all([
-      import("../../operate/metrics.ts"),
-      import("../../operate/pages.ts"),
-      import("../../operate/alarm.ts"),
-      import("../../operate/scheduler.ts"),
-      import("../../operate/overview.ts"),
-    ]);
+  const [
+    { createMetrics },
+    { servePages },
+    { createLivePage },
+    { startAlarm },
+    { runScheduler },
+    { createOverview },
+  ] = await Promise.all([
+    import("../../operate/metrics.ts"),
+    import("../../operate/pages.ts"),
+    import("../../operate/page/live-page.ts"),
+    import("../../operate/alarm.ts"),
+    import("../../operate/scheduler.ts"),
+    import("../../operate/overview.ts"),
+  ]);
   const { log, scope, stop } = context;
   const { signal } = stop;
   const metrics = createMetrics(readVersion());
@@ -40,9 +50,12 @@ async function schedule(context: Context): Promise<Outcome> {
   const { http } = present.config;
   const pages = await servePages(
     {
-      readiness: overview.readiness,
-      metrics: async () => metrics.render(await overview.status()),
-      token: http.token && (() => readToken(context, present)),
+      page: createLivePage(() => present.services(), overview.statusNow),
+      probes: {
+        readiness: overview.readiness,
+        metrics: async () => metrics.render(await overview.status()),
+      },
+      token: http.token && (() => readToken(context, present.config)),
     },
     http,
   );
@@ -61,7 +74,7 @@ async function schedule(context: Context): Promise<Outcome> {
 
   await context.announce(
     { url: pages.url, jobs: present.config.jobs.filter(({ enabled }) => enabled).map(({ name }) => name) },
-    `Running by schedule until Ctrl-C; pages at ${pages.url}.`,
+    `Running by schedule until Ctrl-C; to see it: ${pages.url}`,
   );
   logStart(context, present, pages.url);
   await runScheduler({
@@ -122,18 +135,6 @@ function refuseWithout({ config }: Generation): void {
       hint: 'add one, such as schedule: "15 1 * * *"; jobs that depend on it run with it',
     },
   ]);
-}
-
-async function readToken({ scrubber, log }: Context, { config }: Generation): Promise<string> {
-  try {
-    const token = (await config.http.token?.read()) ?? randomUUID();
-    scrubber.hide(token);
-    return token;
-  } catch (error) {
-    log.warn({ code: codeOf(error) }, "token_unreadable");
-    // An unknown random token: the page stays inaccessible until the file can be read again.
-    return randomUUID();
-  }
 }
 
 function logStart({ log }: Context, { config }: Generation, url: string): void {

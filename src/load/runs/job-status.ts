@@ -56,7 +56,8 @@ const counterNames = Object.keys(runCounters) as RunCounter[];
 /** Shard count in a column `shard`. */
 const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
 
-type RunRow = Readonly<Record<RunCounter, number>> & {
+/** Row of `sync_run`. */
+export type RunRow = Readonly<Record<RunCounter, number>> & {
   readonly run_id: string;
   readonly job: string;
   readonly shard: string;
@@ -69,10 +70,12 @@ type RunRow = Readonly<Record<RunCounter, number>> & {
   readonly error: string | null;
 };
 
-const runColumns = sql`run_id, job, shard, job_type, status, limited_by, started_at, finished_at, records_due, error,
+/** Columns of a {@link RunRow}. */
+export const runColumns = sql`run_id, job, shard, job_type, status, limited_by, started_at, finished_at, records_due, error,
   ${sql.join(counterNames.map((name) => sql.id(name)))}`;
 
-function pastRunOf(row: RunRow): PastRun {
+/** Converts a row of `sync_run`. */
+export function pastRunOf(row: RunRow): PastRun {
   return {
     runId: row.run_id,
     job: row.job,

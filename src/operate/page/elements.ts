@@ -1,0 +1,79 @@
+import { html } from "hono/html";
+import { ago, ahead } from "../../figures.ts";
+
+/** Escaped HTML; a promise if a part of it is one. */
+export type Html = ReturnType<typeof html>;
+
+/** Column of a table. */
+export interface TableColumn {
+  readonly name: string;
+  /** True for right-aligned figures. */
+  readonly isNumber?: boolean;
+  /** True if a narrow screen leaves it out. */
+  readonly isExtra?: boolean;
+  /** True for sentences, which wrap; on a narrow screen the rows of such a table become blocks. */
+  readonly isText?: boolean;
+}
+
+/** Renders a table that scrolls by itself on narrow screens; `empty` replaces a table without rows. */
+export function table(
+  caption: string,
+  columns: readonly TableColumn[],
+  rows: readonly (readonly (Html | string)[])[],
+  empty: string,
+): Html {
+  if (rows.length === 0) return note(empty);
+  const classOf = ({ isNumber, isExtra, isText }: TableColumn) =>
+    [isNumber ? "number" : "", isExtra ? "extra" : "", isText ? "text" : ""]
+      .filter((name) => name !== "")
+      .join(" ");
+  const form = columns.some(({ isText }) => isText) ? "texts" : "figures";
+  return html`<div class="scroll" role="region" aria-label="${caption} (table)" tabindex="0"><table class="${form}">
+<caption class="hidden">${caption}</caption>
+<thead><tr>${columns.map((column) => html`<th scope="col" class="${classOf(column)}">${column.name}</th>`)}</tr></thead>
+<tbody>${rows.map(
+    (cells) => html`<tr>${columns.map((column, i) =>
+      i === 0
+        ? html`<th scope="row" class="${classOf(column)}">${cells[i]}</th>`
+        : html`<td class="${classOf(column)}">${cells[i]}</td>`,
+    )}</tr>
+`,
+  )}</tbody></table></div>`;
+}
+
+/** Renders a remark, such as that there is nothing to show. */
+export function note(text: Html | string): Html {
+  return html`<p class="note">${text}</p>`;
+}
+
+/** Kinds of state, each with a sign that doesn't depend on its color. */
+const SIGNS = { good: "✓", busy: "●", warn: "!", bad: "✗", off: "–" } as const;
+
+/** Kind of a state. */
+export type StateKind = keyof typeof SIGNS;
+
+/** Renders a state with its sign. */
+export function state(kind: StateKind, text: string): Html {
+  return html`<span class="state ${kind}"><span aria-hidden="true">${SIGNS[kind]}</span> ${text}</span>`;
+}
+
+/** Renders the age of an instant, with the instant as its title. */
+export function past(instant: string | null, nowMs: number): Html {
+  return instant === null ? html`never` : timeElement(instant, ago(instant, nowMs));
+}
+
+/** Renders the time until an instant, with the instant as its title. */
+export function future(instant: string, nowMs: number): Html {
+  return timeElement(instant, ahead(instant, nowMs));
+}
+
+function timeElement(instant: string, text: string): Html {
+  const exact = `${instant.slice(0, 19).replace("T", " ")} UTC`;
+  return html`<time datetime="${instant}" title="${exact}">${text}</time>`;
+}
+
+/** Renders a share as a bar; the figure stands next to it. */
+export function bar(part: number, whole: number, label: string): Html {
+  const share = whole === 0 ? 0 : Math.min(1, part / whole);
+  return html`<meter min="0" max="1" value="${share.toFixed(4)}" aria-label="${label}"></meter>`;
+}
