@@ -4,7 +4,7 @@ import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../src
 import { tables } from "../src/schemas/registry.ts";
 import { views } from "../src/schemas/views/all-views.ts";
 import { configSchema } from "./config-schema.ts";
-import { dbtSources } from "./dbt-sources.ts";
+import { dbtColumnDocs, dbtSources } from "./dbt-sources.ts";
 import { entityDiagrams } from "./entity-diagram.ts";
 
 /** Generated pages and pages with a generated part, by file name. */
@@ -13,6 +13,7 @@ export function referencePages(): Readonly<Record<string, string>> {
     "docs/reference/tables.md": tablesPage(),
     "docs/reference/error-codes.md": codesPage(),
     "docs/reference/config.schema.json": `${JSON.stringify(configSchema(), null, 2)}\n`,
+    "dbt/models/columns.md": dbtColumnDocs(),
     "dbt/models/sources.yml": dbtSources(),
     "docs/model-your-data.md": withDiagrams("docs/model-your-data.md"),
   };

@@ -9,7 +9,7 @@ var('person_etl_erasure_key') as the key.
     {%- endif -%}
     {%- set block = key.ljust(128, '0') -%}
     {%- set inner = xor_bytes(block, '32107654ba98fedc', '67452301efcdab89') -%}
-    {%- set outer = xor_bytes(block, '54761032dcfe98ba', 'cdefab8945670123') -%}
+    {%- set outer = xor_bytes(block, '54761032dcfe98ba', 'cdef89ab45670123') -%}
     {{- return(adapter.dispatch('nested_sha256', 'person_etl')(inner, outer, text)) -}}
 {%- endmacro %}
 
@@ -33,4 +33,22 @@ to_hex(sha256(concat(from_hex('{{ outer }}'), sha256(concat(from_hex('{{ inner }
 
 {% macro duckdb__nested_sha256(inner, outer, text) -%}
 sha256(unhex('{{ outer }}') || unhex(sha256(unhex('{{ inner }}') || encode({{ text }}))))
+{%- endmacro %}
+
+{# ID of the key as in erasure_subject.key_id. #}
+{% macro erasure_key_id() -%}
+    {%- set text = dbt.string_literal('person-etl erasure key ' ~ var('person_etl_erasure_key')) -%}
+    {{- return(adapter.dispatch('key_id', 'person_etl')(text)) -}}
+{%- endmacro %}
+
+{% macro default__key_id(text) -%}
+left(encode(sha256(convert_to({{ text }}, 'UTF8')), 'hex'), 16)
+{%- endmacro %}
+
+{% macro bigquery__key_id(text) -%}
+left(to_hex(sha256({{ text }})), 16)
+{%- endmacro %}
+
+{% macro duckdb__key_id(text) -%}
+left(sha256({{ text }}), 16)
 {%- endmacro %}

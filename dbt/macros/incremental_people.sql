@@ -3,9 +3,12 @@ An incremental model of people deletes those who changed, before it runs, and th
 If it is interrupted in between, the next run appends them.
 #}
 
-{# Pre-hook: deletes the rows of people who changed since the newest row of the model. #}
-{% macro delete_changed_people() %}
-    {%- set changes = ref('person_etl', 'int_person_changes') -%}
+{#
+Pre-hook: deletes the rows of people who changed since the newest row of the model. `changes` is the model that has
+the changes that matter, as `service_pid` and `_record_synced_at`.
+#}
+{% macro delete_changed_people(changes='stg_person') %}
+    {%- set changes = ref('person_etl', changes) -%}
     {%- set settled = ref('person_etl', 'int_settled_people') -%}
     {%- if is_incremental() -%}
 delete from {{ this }}
@@ -14,7 +17,7 @@ where service_pid in (
     from {{ changes }} as changes
     inner join {{ settled }} as people
         on people.service_pid = changes.service_pid
-    where changes.changed_at >= (select max(_record_synced_at) from {{ this }})
+    where changes._record_synced_at >= (select max(_record_synced_at) from {{ this }})
 )
     {%- endif -%}
 {% endmacro %}

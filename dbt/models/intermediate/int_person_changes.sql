@@ -1,6 +1,6 @@
 select
     service_pid,
-    _record_synced_at as changed_at
+    _record_synced_at
 from {{ ref('stg_person') }}
 
 {% if var('person_etl_deaths') %}
@@ -8,7 +8,7 @@ union all
 
 select
     service_pid,
-    _synced_at as changed_at
+    _synced_at as _record_synced_at
 from {{ ref('stg_death_signal') }}
 {% endif %}
 
@@ -17,7 +17,7 @@ union all
 
 select
     emails.service_pid,
-    validations._synced_at as changed_at
+    validations._synced_at as _record_synced_at
 from {{ ref('stg_person_email') }} as emails
 inner join {{ ref('stg_email_validation') }} as validations
     on validations.normalized_address = emails.normalized_address

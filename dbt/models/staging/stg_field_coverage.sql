@@ -1,0 +1,6 @@
+select
+    table_name,
+    column_name,
+    {{ adapter.quote('rows') }} as rows_total,
+    rows_known
+from {{ source('person_data', 'field_coverage') }}

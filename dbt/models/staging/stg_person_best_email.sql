@@ -1,0 +1,6 @@
+select
+    service_pid,
+    email_address,
+    email_type,
+    email_validation_status
+from {{ source('person_data', 'person_best_email') }}
