@@ -56,10 +56,7 @@ export const personScalars: readonly string[] = [
 ];
 
 const emailFields = {
-  email_rank: integer(
-    "none",
-    "Rank among the person's addresses of this type; ranks may be equal, `position` is not.",
-  ),
+  email_rank: integer("none", "Rank among the person's addresses of this type; may be equal."),
   email_address: text(
     "direct",
     "E-mail address, as received; email_validation has it in the case that was sent.",
@@ -67,7 +64,7 @@ const emailFields = {
 };
 
 const phoneFields = {
-  phone_rank: integer("none", "Rank among the person's phones; ranks may be equal, `position` is not."),
+  phone_rank: integer("none", "Rank among the person's phones; may be equal."),
   phone_type: text("none", "Kind of phone, such as mobile or landline, as received."),
   phone_number: text("direct", "Phone number, as received."),
 };
@@ -81,7 +78,7 @@ const relativeFields = {
 };
 
 const addressFields = {
-  address_rank: integer("none", "Rank among the person's addresses; ranks may be equal, `position` is not."),
+  address_rank: integer("none", "Rank among the person's addresses; may be equal."),
   service_address_id: text("indirect", "The service's ID of the address."),
   address_line_1: text("direct", "Street and number."),
   address_line_2: text("direct", "Apartment, unit or suite."),
@@ -124,7 +121,7 @@ const addressDerived = [
 ];
 
 const workFields = {
-  experience_rank: integer("none", "Rank among the person's jobs; ranks may be equal, `position` is not."),
+  experience_rank: integer("none", "Rank among the person's jobs; may be equal."),
   service_experience_id: text("indirect", "The service's ID of this job of the person."),
   work_company_name: text("indirect", "Name of the employer."),
   work_company_linkedin_url: text("none", "LinkedIn page of the employer."),
@@ -165,10 +162,7 @@ const workDerived = [
 ];
 
 const educationFields = {
-  experience_rank: integer(
-    "none",
-    "Rank among the person's education; ranks may be equal, `position` is not.",
-  ),
+  experience_rank: integer("none", "Rank among the person's education; may be equal."),
   service_experience_id: text("indirect", "The service's ID of this education of the person."),
   institution_name: text("indirect", "Name of the school or university."),
   institution_linkedin_url: text("none", "LinkedIn page of the school or university."),
