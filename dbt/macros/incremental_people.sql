@@ -1,6 +1,7 @@
 {#
 An incremental model of people deletes those who changed, before it runs, and then appends those whom it lacks.
-If it is interrupted in between, the next run appends them.
+If it is interrupted in between, the next run appends them. The models have no unique_key: without one, dbt's default
+strategy inserts all rows of the query in every engine.
 #}
 
 {#

@@ -1,7 +1,6 @@
 {{
     config(
         materialized='incremental',
-        incremental_strategy='merge' if target.type == 'bigquery' else 'append',
         on_schema_change='append_new_columns',
         pre_hook='{{ delete_changed_people() }}',
         post_hook='{{ delete_erased_people() }}',
