@@ -179,7 +179,7 @@ test("after ninety nights the page has the figures of the tables, and nobody's d
 
   // Segments and deaths.
   const members = await world.value("SELECT count(*) FROM person_data.segment_member WHERE is_member");
-  expect(tables["Segments"]).toMatchObject([{ segment: "Our customers", members, pending: "0" }]);
+  expect(tables["Segments"]).toMatchObject([{ segment: "Our customers", members, "removal pending": "0" }]);
   expect(charts["Members of segments per day"]).toHaveLength(90);
   const deaths = await query(
     `SELECT 'week of ' || date_trunc('week', first_observed_at)::date || ': ' || count(*) FROM death_signal

@@ -46,6 +46,11 @@ export function note(text: Html | string): Html {
   return html`<p class="note">${text}</p>`;
 }
 
+/** Renders a sentence whose code is between backticks. */
+export function prose(text: string): Html {
+  return html`${text.split("`").map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : part))}`;
+}
+
 /** Kinds of state, each with a sign that doesn't depend on its color. */
 const SIGNS = { good: "✓", busy: "●", warn: "!", bad: "✗", off: "–" } as const;
 

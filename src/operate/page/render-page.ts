@@ -2,7 +2,7 @@ import { html } from "hono/html";
 import { ahead, countText, timeText } from "../../figures.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
 import { describeForLog } from "../log-fields.ts";
-import { type Html, note, state } from "./elements.ts";
+import { type Html, note, prose, state } from "./elements.ts";
 import { sections } from "./sections.ts";
 import type { Section, View } from "./view.ts";
 
@@ -95,7 +95,7 @@ function problems({ attention, gaps, answers_left_behind: left }: StatusReport):
 <h2 id="problems-title">Problems</h2>
 <ul class="problems">${found.map(
     ({ subject, message, next }) =>
-      html`<li>${state("bad", subject)}: ${message}${next === "" ? "" : html` <span class="do">→ ${next}</span>`}</li>`,
+      html`<li>${state("bad", subject)}: ${prose(message)}${next === "" ? "" : html` <span class="do">→ ${prose(next)}</span>`}</li>`,
   )}</ul>
 </section>
 `;

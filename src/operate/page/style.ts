@@ -62,6 +62,7 @@ details:last-child { border-bottom: 1px solid var(--line); }
 summary { padding: 8px 0; cursor: pointer; font-size: 14px; }
 summary > span { margin-left: 8px; color: var(--soft); }
 details > .scroll { padding: 2px 0 10px; }
+.charts + .scroll { margin-top: 14px; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 320px), 1fr)); gap: 20px 28px; margin-bottom: 6px; }
 .chart { margin: 0; max-width: 480px; min-width: 0; }
 figcaption { margin-bottom: 4px; font-size: 13px; font-weight: 600; }
@@ -116,6 +117,7 @@ details:last-child { border-bottom: 1px solid var(--line); }
 summary { padding: 8px 0; cursor: pointer; font-size: 14px; }
 summary > span { margin-left: 8px; color: var(--soft); }
 details > .scroll { padding: 2px 0 10px; }
+.charts + .scroll { margin-top: 14px; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 320px), 1fr)); gap: 20px 28px; margin-bottom: 6px; }
 .chart { margin: 0; max-width: 480px; min-width: 0; }
 figcaption { margin-bottom: 4px; font-size: 13px; font-weight: 600; }

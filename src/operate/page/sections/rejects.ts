@@ -2,7 +2,7 @@ import { html } from "hono/html";
 import { count } from "../../../figures.ts";
 import { countRejects } from "../../../load/runs/rejects.ts";
 import { explainReject } from "../../../schemas/reject-codes.ts";
-import { type Html, past, table } from "../elements.ts";
+import { type Html, past, prose, table } from "../elements.ts";
 import type { View } from "../view.ts";
 
 /** Renders open rejects by reason, with the command that retries them. */
@@ -22,7 +22,7 @@ export async function showRejects({ services, nowMs }: View): Promise<Html> {
       return [
         job,
         count(rejects),
-        html`<b>${code}</b>: ${means} ${todo}`,
+        html`<b>${code}</b>: ${prose(`${means} ${todo}`)}`,
         past(lastAt, nowMs),
         html`<code>person-etl rejects retry --job ${job} --code ${code}</code>`,
       ];

@@ -2,7 +2,7 @@ import { html } from "hono/html";
 import { count, countText, durationText, timeText } from "../../../figures.ts";
 import { readRecentRuns } from "../../../load/history/recent-runs.ts";
 import type { PastRun } from "../../../load/runs/job-status.ts";
-import { type Html, note, state, table } from "../elements.ts";
+import { type Html, note, prose, state, table } from "../elements.ts";
 import { runState } from "../run-state.ts";
 import type { View } from "../view.ts";
 
@@ -64,7 +64,9 @@ function cellsOf(run: PastRun): readonly (Html | string)[] {
   const seconds = finishedAt === null ? null : (Date.parse(finishedAt) - Date.parse(startedAt)) / 1000;
   return [
     shard === "0/1" ? job : `${job} (${shard})`,
-    error === null ? state(kind, text) : html`${state(kind, text)}<br><span class="error">${error}</span>`,
+    error === null
+      ? state(kind, text)
+      : html`${state(kind, text)}<br><span class="error">${prose(error)}</span>`,
     ...[
       counters.records_read,
       counters.records_unchanged,

@@ -19,8 +19,8 @@ export async function showSegments({ services, nowMs }: View): Promise<Html> {
   const points = days.map((day) => ({ day: day.day, series: nameOf(day), value: day.knownMembers }));
   const title = "Members of segments per day";
   return html`<div class="charts">${await renderDays({ title, points, text: count, form: "lines" }, nowMs)}
-<div>${segmentTable(days)}</div>
-${deaths}</div>`;
+${deaths}</div>
+${segmentTable(days)}`;
 }
 
 function segmentTable(days: readonly SegmentDay[]): Html {
@@ -30,9 +30,9 @@ function segmentTable(days: readonly SegmentDay[]): Html {
     [
       { name: "segment" },
       { name: "members", isNumber: true },
-      { name: "added in 90 d", isNumber: true },
-      { name: "removed", isNumber: true },
-      { name: "pending", isNumber: true, isExtra: true },
+      { name: "added in 90 days", isNumber: true },
+      { name: "removed", isNumber: true, isExtra: true },
+      { name: "removal pending", isNumber: true, isExtra: true },
     ],
     segments.map((own) => {
       const last = own.at(-1);
