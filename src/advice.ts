@@ -72,6 +72,11 @@ export const adviceByCode = {
     means: "Version 1 created the warehouse's tables; they cannot be upgraded.",
     next: "Choose new names for warehouse.schema, ops_schema and state_schema, or drop the old schemas.",
   },
+  view_in_use: {
+    means:
+      "The key of an input has other columns or types than before, and other objects depend on its view `link_INPUT`.",
+    next: "Drop the listed objects, run again, and create them for the new columns.",
+  },
   no_right_to_create: {
     means: "The warehouse role lacks the right to create the tables.",
     next: "Grant the listed privileges, or have an administrator run the output of `person-etl migrate --print`.",

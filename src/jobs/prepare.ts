@@ -4,6 +4,7 @@ import { checkErasureKey } from "../load/erasure/keep-out-sql.ts";
 import type { JobConfig } from "../config/config.ts";
 import { type EraseServices, finishErasures } from "./erase/erase.ts";
 import { takeOverExpired } from "./hold-job.ts";
+import { linkInputs } from "./link-inputs.ts";
 import { migrateVerified } from "./verify-inputs.ts";
 import { reportWaiting } from "./lookup/waiting-answers.ts";
 import { serviceHostOf } from "./service-host.ts";
@@ -13,6 +14,7 @@ export async function prepareRun(services: EraseServices, jobs: readonly JobConf
   const { config, db, log } = services;
   const migrations = await migrateVerified(config, db, jobs);
   if (migrations.length > 0) log.info({ migrations }, "migrated");
+  await linkInputs(config, db, jobs);
   await checkErasureKey(db);
   await takeOverExpired(services);
   await finishErasures(services);

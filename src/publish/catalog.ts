@@ -38,6 +38,13 @@ export function declaredCatalog(only: readonly string[] | null): Catalog {
   return buildCatalog(views, only);
 }
 
+/** Adds views whose tables and views the catalog has. */
+export function withViews(catalog: Catalog, views: readonly View[]): Catalog {
+  const known = new Set([...catalog.tables, ...catalog.views].map(({ name }) => name));
+  const added = views.filter(({ reads }) => reads.every((name) => known.has(name)));
+  return { ...catalog, views: [...catalog.views, ...added] };
+}
+
 /** Builds the catalog of a destination. `only` lists its tables; null means all. */
 export function buildCatalog(views: readonly View[], only: readonly string[] | null): Catalog {
   const names = new Set(only ?? publishableNames);

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTable, createView } from "../../src/publish/bigquery/ddl.ts";
-import { buildCatalog } from "../../src/publish/catalog.ts";
+import { buildCatalog, withViews } from "../../src/publish/catalog.ts";
 import { views } from "../../src/schemas/views/all-views.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
-import { queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
+import { linkViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
-const catalog = buildCatalog(views, null);
+const catalog = withViews(buildCatalog(views, null), linkViews);
 let context: BigQueryDestinationContext;
 beforeAll(async () => {
   context = await openBigQueryContext();

@@ -4,17 +4,17 @@ import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { declaredCatalog } from "../../src/publish/catalog.ts";
+import { declaredCatalog, withViews } from "../../src/publish/catalog.ts";
 import type { Destination } from "../../src/publish/destination.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { describeDestination } from "./destination-suite.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows, tableIn, writeFiles } from "./staged-files.ts";
-import { queryOf, viewResults, viewRows } from "./view-rows.ts";
+import { linkViews, queryOf, viewResults, viewRows } from "./view-rows.ts";
 
 describeDestination("DuckDB", openDuckDbContext);
 
-const catalog = declaredCatalog(null);
+const catalog = withViews(declaredCatalog(null), linkViews);
 const person = (pid: string, name: string) => ({
   service_pid: pid,
   full_name: name,

@@ -1,3 +1,4 @@
+import { linkView } from "../../src/schemas/views/link-input.ts";
 import type { FileRow, TableRows } from "./staged-files.ts";
 
 const AT = "2026-11-21T04:00:00.000001+00:00";
@@ -55,6 +56,8 @@ export const viewRows: readonly TableRows[] = [
       answer("resolve", "customers/6", { service_pid: null, is_match: false, last_matched_at: null }),
       answer("resolve", "customers/7", { service_pid: "p-c", match_score: null, last_matched_at: null }),
       answer("resolve", "leads/1", { service_pid: "p-b", match_score: "55" }),
+      answer("resolve", 'orders/["2026-01-02", "K-1"]', { service_pid: "p-h", match_score: "55" }),
+      answer("resolve", "orders/K-1", { service_pid: "p-i", match_score: "55" }),
     ],
     ["job", "source", "source_key"],
     "resolution",
@@ -125,6 +128,15 @@ export const viewRows: readonly TableRows[] = [
   ]),
 ];
 
+/** Views of two inputs. */
+export const linkViews = [
+  linkView("customers", [{ name: "id", type: "integer" }]),
+  linkView("orders", [
+    { name: "day", type: "date" },
+    { name: "number", type: "text" },
+  ]),
+];
+
 /** Queries of views, with the rows that they have in every engine; values as text. `NAME` in braces is the view's name. */
 export const viewResults: readonly (readonly [
   query: string,
@@ -139,6 +151,22 @@ export const viewResults: readonly (readonly [
       ["customers", "4", "p-f", "enrich"],
       ["customers", "7", "p-c", "resolve"],
       ["leads", "1", "p-b", "resolve"],
+      ["orders", "K-1", "p-i", "resolve"],
+      ["orders", '["2026-01-02", "K-1"]', "p-h", "resolve"],
+    ],
+  ],
+  [
+    "SELECT id + 1 AS next, service_pid FROM {link_customers} WHERE id < 3 ORDER BY id",
+    [
+      ["2", "p-b"],
+      ["3", "p-d"],
+    ],
+  ],
+  [
+    "SELECT day, number, service_pid FROM {link_orders} ORDER BY service_pid",
+    [
+      ["2026-01-02", "K-1", "p-h"],
+      [null, null, "p-i"],
     ],
   ],
   ["SELECT source_key FROM {identity_link} WHERE service_pid = 'p-a'", []],

@@ -15,6 +15,8 @@ import {
 import { recordVerification, requestSnapshot, type SourceMeasure } from "../../load/publication/measures.ts";
 import { markTables, readDestination, restartDestination } from "../../load/publication/registration.ts";
 import type { BatchRef, Destination, TableChange } from "../../publish/destination.ts";
+import { readLinkViews } from "../../load/db/link-views.ts";
+import { withViews } from "../../publish/catalog.ts";
 import { type Publication, refused } from "./publication.ts";
 import { followTables, register } from "./register.ts";
 import { stageTable } from "./stage-table.ts";
@@ -51,11 +53,13 @@ export async function publishDestination(
   { full = false, verify = false }: PublishOptions = {},
 ): Promise<PublishReport> {
   const folder = await makeFolder(shared.folder);
-  const publication: Publication = { ...shared, folder };
-  const { db, destination, catalog } = publication;
+  const { db, destination } = shared;
   try {
     // Must be first: a destination of another warehouse must not be changed.
-    const position = await register(publication, full);
+    const position = await register({ ...shared, folder }, full);
+    const links = await db.transaction((session) => readLinkViews(session, db.names.data));
+    const catalog = withViews(shared.catalog, links);
+    const publication: Publication = { ...shared, folder, catalog };
     await destination.migrate(catalog);
     await followTables(publication);
     if (full) {

@@ -1,7 +1,7 @@
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column, Table } from "../../schemas/table.ts";
 import type { View } from "../../schemas/views/view.ts";
-import { quoteIdentifier, quoteLiteral, type SchemaNames, tableText } from "./names.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames, tableText } from "./names.ts";
 
 /** Postgres types of declared types. */
 export const postgresTypes: Readonly<Record<ColumnType, string>> = {
@@ -53,7 +53,7 @@ export function commentsOf(
   kind: "TABLE" | "VIEW",
   names: SchemaNames,
 ): readonly string[] {
-  const name = tableText(names, relation.name);
+  const name = quoteQualified([names[relation.schema], relation.name]);
   return [
     `COMMENT ON ${kind} ${name} IS ${quoteLiteral(relation.doc)}`,
     ...relation.columns.map(
@@ -65,5 +65,5 @@ export function commentsOf(
 
 /** `CREATE OR REPLACE VIEW` of a declared view; an existing view can only get more columns. */
 export function createView(view: View, names: SchemaNames): string {
-  return `CREATE OR REPLACE VIEW ${tableText(names, view.name)} AS\n${view.select("postgres", (name) => tableText(names, name))}`;
+  return `CREATE OR REPLACE VIEW ${quoteQualified([names[view.schema], view.name])} AS\n${view.select("postgres", (name) => tableText(names, name))}`;
 }

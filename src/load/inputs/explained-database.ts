@@ -20,6 +20,7 @@ export function explainDatabase(
   };
   return {
     checkInput: (input) => explained(() => database.checkInput(input)),
+    describe: (input) => explained(() => database.describe(input)),
     sampleInput: (input) => explained(() => database.sampleInput(input)),
     isCursorValue: (input, value) => explained(() => database.isCursorValue(input, value)),
     read: (input, reading, work) =>

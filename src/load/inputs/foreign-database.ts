@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
 import type { Identifiers } from "../erasure/people.ts";
-import type { CursorMax, InputConnection, InputSource, Part } from "./input-source.ts";
+import type { CursorMax, InputColumn, InputConnection, InputSource, Part } from "./input-source.ts";
 import type { InputSample } from "./input-sample.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { LookupType } from "../due/lookup-spec.ts";
@@ -63,6 +63,8 @@ export interface NamingRow {
 export interface ForeignDatabase {
   /** Returns the problems of an input; reads no rows and changes nothing. */
   checkInput(input: InputSource): Promise<readonly Problem[]>;
+  /** Returns the columns of an input; reads no rows. */
+  describe(input: InputSource): Promise<readonly InputColumn[]>;
   /** Counts keys and cursors of an input, and reads a sample of its rows. */
   sampleInput(input: InputSource): Promise<InputSample>;
   /** True if a text is a valid value of an input's cursor; reads no rows. */

@@ -26,6 +26,8 @@ export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
   const pool = openPool(target, 2);
   return {
     checkInput: (input) => checkInput(pool, input),
+    describe: (input) =>
+      inTransaction(pool, (session) => describeColumns(session, { ...input, where: null }), READING),
     sampleInput: (input) => sampleInput(pool, input),
     isCursorValue: (input, value) => isInputCursorValue(pool, input, value),
     read: (input, reading: Reading, work) =>

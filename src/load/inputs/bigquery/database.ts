@@ -34,6 +34,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
   });
   return {
     checkInput: (input) => checkInput(session, input),
+    describe: (input) => describeColumns(session, { ...input, where: null }),
     sampleInput: (input) => sampleInput(session, input),
     isCursorValue: (input, value) => isCursorValue(session, input, value),
     async read(input, reading, work) {
