@@ -14,7 +14,7 @@ import { fillPeople } from "./fill-people.ts";
  *
  *     npm run bench:queries -- [--people 1000000]
  *
- * A million people need 9 GB in the folder for temporary files. Starts an embedded Postgres unless PERSON_ETL_BENCH_POSTGRES_URL
+ * A million people need 10 GB in the folder for temporary files. Starts an embedded Postgres unless PERSON_ETL_BENCH_POSTGRES_URL
  * is set; a database there that already has people isn't filled again.
  */
 const { values } = parseArgs({ options: { people: { type: "string", default: "1000000" } } });
