@@ -4,9 +4,9 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["test/downstream/**/*.downstream.ts"],
-    testTimeout: 300_000,
-    // The first test of a machine installs Python packages.
-    hookTimeout: 900_000,
+    testTimeout: 1_200_000,
+    // The first caller installs Python packages and makes the nights, for which the others wait.
+    hookTimeout: 2_400_000,
     maxWorkers: 3,
     // Times are part of the outcome.
     disableConsoleIntercept: true,

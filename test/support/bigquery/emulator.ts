@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, open, readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, open, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
+import { share } from "../share.ts";
 import { unusedPort } from "../unused-port.ts";
 import { installEmulator } from "./install-emulator.ts";
 
@@ -24,8 +25,6 @@ interface Started {
 
 const POLL_MS = 100;
 const START_MS = 240_000;
-/** Longest wait for another test file's emulator: installation and start. */
-const SHARE_MS = 1_200_000;
 
 /**
  * Returns the BigQuery of this run: a real project or a running emulator from the environment, or else an emulator that
@@ -39,41 +38,8 @@ export async function findBigQuery(folder: string): Promise<TestBigQuery> {
     const apiEndpoint = host.includes("://") ? host : `http://${host}`;
     return { project: process.env["BIGQUERY_EMULATOR_PROJECT"] || EMULATOR_PROJECT, apiEndpoint };
   }
-  const started = await share(folder, () => startEmulator(join(folder, "bigquery")));
+  const started = await share(join(folder, "bigquery"), () => startEmulator(join(folder, "bigquery")));
   return { project: EMULATOR_PROJECT, apiEndpoint: started.apiEndpoint };
-}
-
-/** Outcome of `start`, called by one of the processes that share a folder. */
-async function share(folder: string, start: () => Promise<Started>): Promise<Started> {
-  const outcome = join(folder, "bigquery.json");
-  try {
-    await (await open(join(folder, "bigquery.lock"), "wx")).close();
-  } catch {
-    return readOutcome(outcome);
-  }
-  let started: Started | { readonly error: string } = { error: "the emulator did not start" };
-  try {
-    started = await start();
-    return started;
-  } catch (error) {
-    started = { error: String(error) };
-    throw error;
-  } finally {
-    await writeFile(`${outcome}.part`, JSON.stringify(started));
-    await rename(`${outcome}.part`, outcome);
-  }
-}
-
-async function readOutcome(file: string): Promise<Started> {
-  for (const end = Date.now() + SHARE_MS; Date.now() < end; await delay(POLL_MS)) {
-    const text = await readFile(file, "utf8").catch(() => null);
-    if (text === null) continue;
-    // `share` writes this document.
-    const outcome = JSON.parse(text) as Started | { readonly error: string };
-    if ("error" in outcome) throw new Error(outcome.error);
-    return outcome;
-  }
-  throw new Error("another test file's emulator did not start");
 }
 
 /** Starts an emulator with its data in `folder`. */
