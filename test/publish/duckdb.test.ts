@@ -156,6 +156,10 @@ describe("a DuckDB file", () => {
         "SELECT comment FROM duckdb_columns() WHERE table_name = 'person' AND column_name = 'full_name'",
       );
       expect(comment?.["comment"]).toMatch(/pii: direct$/u);
+      const [ofView] = await session.rows(
+        "SELECT comment FROM duckdb_columns() WHERE table_name = 'person_best_phone' AND column_name = 'phone_number'",
+      );
+      expect(ofView?.["comment"]).toBe("Phone number, as received. pii: direct");
     } finally {
       session.close();
     }

@@ -1,4 +1,4 @@
-import type { PublishedSchema } from "../../schemas/table.ts";
+import type { Column, PublishedSchema } from "../../schemas/table.ts";
 import type { Catalog, PublishedTable, StagedBatch, StagedFiles, TableChange } from "../destination.ts";
 import { convertStaged, duckTypes } from "./column-types.ts";
 import { quoteName, quoteText } from "./quote.ts";
@@ -66,6 +66,7 @@ export function catalogStatements(
     ...views.flatMap((view) => [
       `CREATE OR REPLACE VIEW ${ref(view.name)} AS ${view.select("duckdb", ref)}`,
       `COMMENT ON VIEW ${ref(view.name)} IS ${quoteText(view.doc)}`,
+      ...columnComments(view.columns, ref(view.name)),
     ]),
   ];
 }
@@ -78,10 +79,14 @@ function tableStatements(table: PublishedTable, name: string): readonly string[]
     `CREATE TABLE IF NOT EXISTS ${name} (${typed.join(", ")})`,
     ...typed.map((column) => `ALTER TABLE ${name} ADD COLUMN IF NOT EXISTS ${column}`),
     `COMMENT ON TABLE ${name} IS ${quoteText(`${table.doc}${key}`)}`,
-    ...table.columns.map(
-      (c) => `COMMENT ON COLUMN ${name}.${quoteName(c.name)} IS ${quoteText(`${c.doc} pii: ${c.pii}`)}`,
-    ),
+    ...columnComments(table.columns, name),
   ];
+}
+
+function columnComments(columns: readonly Column[], name: string): readonly string[] {
+  return columns.map(
+    (c) => `COMMENT ON COLUMN ${name}.${quoteName(c.name)} IS ${quoteText(`${c.doc} pii: ${c.pii}`)}`,
+  );
 }
 
 /** Staged files of one table. */
