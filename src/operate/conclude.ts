@@ -32,7 +32,11 @@ export async function alertRunFailure(services: AlertServices, error: unknown, r
 export async function alertLateness(services: Services): Promise<void> {
   if (services.config.alerts === null) return;
   try {
-    await sendAlerts(services, statesOfTime(services.config, await readStatus(services)), "");
+    await sendAlerts(
+      services,
+      statesOfTime(services.config, await readStatus(services, { countsMembers: false })),
+      "",
+    );
   } catch (error) {
     services.log.warn(describeForLog(error), "alerts_failed");
   }

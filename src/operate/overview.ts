@@ -40,7 +40,7 @@ export function createOverview(
   let watchedAtMs = Number.NEGATIVE_INFINITY;
   const statusNow = async () => {
     try {
-      return await withTimeout(readStatus(services()));
+      return await withTimeout(readStatus(services(), { countsMembers: false }));
     } catch (error) {
       services().log.warn(describeForLog(error), "status_unreadable");
       return null;

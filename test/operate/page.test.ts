@@ -81,7 +81,9 @@ test("a warehouse without runs has every section, each with what is missing", as
   expect([charts, fields]).toEqual([{}, []]);
 });
 
-test("after ninety nights the page has the figures of the tables, and nobody's data", async () => {
+test("after ninety nights the page has the figures of the tables, and nobody's data", {
+  timeout: 120_000,
+}, async () => {
   const world = await startWorld({ rows: 300, config: configOf(night, settings) });
   const report = await world.run();
   expect(report.jobs.map(({ status }) => status)).toEqual(Array(8).fill("succeeded"));

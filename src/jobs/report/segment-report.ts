@@ -24,7 +24,8 @@ export interface SegmentReport {
 /** Stored state for the reports. */
 export interface KnownSegments {
   readonly segments: readonly StoredSegment[];
-  readonly pushed: readonly PushedMembers[];
+  /** Null: not counted. */
+  readonly pushed: readonly PushedMembers[] | null;
   /** Checkpoints of all jobs. */
   readonly checkpoints: readonly CheckpointReport[];
 }
@@ -43,7 +44,7 @@ export function segmentReports(
     const id = readableId(config, segment, known.checkpoints);
     const stored = known.segments.find(({ segmentId }) => segmentId === id);
     if (!stored) return [];
-    const pushed = known.pushed.find((found) => found.job === job.name && found.segmentId === id);
+    const pushed = known.pushed?.find((found) => found.job === job.name && found.segmentId === id);
     return [
       {
         segment_id: stored.segmentId,
@@ -52,8 +53,8 @@ export function segmentReports(
         current_size: stored.currentSize,
         known_members: stored.knownMembers,
         removals_pending: push ? null : stored.removalsPending,
-        members_own: push ? (pushed?.own ?? 0) : null,
-        members_in_doubt: push ? (pushed?.inDoubt ?? 0) : null,
+        members_own: push && known.pushed ? (pushed?.own ?? 0) : null,
+        members_in_doubt: push && known.pushed ? (pushed?.inDoubt ?? 0) : null,
       },
     ];
   });

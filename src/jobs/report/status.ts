@@ -188,18 +188,20 @@ const BUDGET_RATIO = 0.9;
 const DAYS = 7;
 
 /** Reads the status of all configured jobs; changes nothing. */
-export async function readStatus({
-  config,
-  db,
-  clock,
-}: Pick<JobServices, "config" | "db" | "clock">): Promise<StatusReport> {
+export async function readStatus(
+  { config, db, clock }: Pick<JobServices, "config" | "db" | "clock">,
+  options: {
+    /** False: `members_own` and `members_in_doubt` are null, so that the time doesn't grow with the members. */
+    readonly countsMembers?: boolean;
+  } = {},
+): Promise<StatusReport> {
   const waiting = await reportWaiting(config, db);
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
   const configured = config.publish.map(({ name }) => name);
   const [segments, pushed, ...checkpoints] = await Promise.all([
     readSegments(db),
-    readPushedMembers(db),
+    options.countsMembers === false ? null : readPushedMembers(db),
     ...config.jobs.map((job) => readCheckpointReport(db, job)),
   ]);
   const jobs: JobStatusReport[] = [];

@@ -1,9 +1,11 @@
 import type { JobServices } from "../../jobs/services.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
+import { readLedgerHistory } from "../../load/history/ledger-history.ts";
 import { remembered } from "../remembered.ts";
 import type { Html } from "./elements.ts";
 import { renderPage } from "./render-page.ts";
 import { showRunning } from "./sections/running.ts";
+import { CHART_DAYS } from "./view.ts";
 
 /** Renders the page on request. */
 export interface LivePage {
@@ -23,7 +25,9 @@ export function createLivePage(
 ): LivePage {
   const page = remembered(LIFE_MS, async () => {
     const status = await readStatus();
-    return status && renderPage({ services: services(), status, nowMs: services().clock.now() });
+    const { db, clock } = services();
+    const ledger = remembered(Number.POSITIVE_INFINITY, () => readLedgerHistory(db, CHART_DAYS));
+    return status && renderPage({ services: services(), status, ledger: () => ledger(), nowMs: clock.now() });
   });
   const running = remembered(LIFE_MS, () =>
     showRunning({ services: services(), nowMs: services().clock.now() }),

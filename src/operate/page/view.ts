@@ -1,4 +1,5 @@
 import type { JobServices } from "../../jobs/services.ts";
+import type { LedgerHistoryRow } from "../../load/history/ledger-history.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
 import type { Html } from "./elements.ts";
 
@@ -6,6 +7,8 @@ import type { Html } from "./elements.ts";
 export interface View {
   readonly services: Pick<JobServices, "config" | "db" | "log">;
   readonly status: StatusReport;
+  /** Reads the ledger of {@link CHART_DAYS}; once per page, because it is the largest table read. */
+  readonly ledger: () => Promise<readonly LedgerHistoryRow[]>;
   /** Time of the page, in milliseconds since the epoch. */
   readonly nowMs: number;
 }

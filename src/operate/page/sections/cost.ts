@@ -3,18 +3,18 @@ import { costOfBilled } from "../../../jobs/cost.ts";
 import type { BudgetOutlook } from "../../../jobs/report/budget-outlook.ts";
 import type { QuotaReport } from "../../../jobs/report/status.ts";
 import { count, countText, timeText } from "../../../figures.ts";
-import { type LedgerHistoryRow, readLedgerHistory } from "../../../load/history/ledger-history.ts";
+import type { LedgerHistoryRow } from "../../../load/history/ledger-history.ts";
 import { amountText, costOf } from "../../../money.ts";
 import type { Point } from "../charts.ts";
 import { bar, type Html, note, past, table } from "../elements.ts";
 import { renderDays } from "../draw-chart.ts";
-import { CHART_DAYS, dayBefore, type View } from "../view.ts";
+import { dayBefore, type View } from "../view.ts";
 
 /** Renders what was billed, in money where prices are configured, and what budgets and quotas leave. */
-export async function showCost({ services, status, nowMs }: View): Promise<Html> {
-  const { config, db } = services;
+export async function showCost({ services, status, ledger, nowMs }: View): Promise<Html> {
+  const { config } = services;
   const currency = config.prices?.currency ?? null;
-  const rows = await readLedgerHistory(db, CHART_DAYS);
+  const rows = await ledger();
   const spent =
     rows.length === 0
       ? note("Nothing was billed in 90 days.")

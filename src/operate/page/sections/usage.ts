@@ -1,6 +1,6 @@
 import { html } from "hono/html";
 import { count } from "../../../figures.ts";
-import { readLedgerHistory } from "../../../load/history/ledger-history.ts";
+import type { LedgerHistoryRow } from "../../../load/history/ledger-history.ts";
 import { readUsageHistory } from "../../../load/history/usage-history.ts";
 import type { Point } from "../charts.ts";
 import { type Html, note } from "../elements.ts";
@@ -8,9 +8,9 @@ import { renderDays } from "../draw-chart.ts";
 import { CHART_DAYS, type View } from "../view.ts";
 
 /** Renders usage and match rates of the last days. */
-export async function showUsage({ services, nowMs }: View): Promise<Html> {
+export async function showUsage({ services, ledger, nowMs }: View): Promise<Html> {
   const { endpoints, searches } = await readUsageHistory(services.db, CHART_DAYS);
-  const ledger = await readLedgerHistory(services.db, CHART_DAYS);
+  const rows = await ledger();
   const charts = [
     {
       title: "Records per day, as the service counts them",
@@ -20,7 +20,7 @@ export async function showUsage({ services, nowMs }: View): Promise<Html> {
     },
     {
       title: "Match rate per day, from the ledger",
-      points: ratesOf(ledger),
+      points: ratesOf(rows),
       text: (value: number) => `${value.toFixed(1)} %`,
       axisText: (value: number) => `${value} %`,
       form: "lines",
@@ -44,7 +44,7 @@ ${isReported ? "" : note("The service's own count per endpoint needs a job of ty
 }
 
 /** Matches per answered record, in percent, by day and job. Answers of unlocks match nothing. */
-function ratesOf(rows: Awaited<ReturnType<typeof readLedgerHistory>>): readonly Point[] {
+function ratesOf(rows: readonly LedgerHistoryRow[]): readonly Point[] {
   const lookups = rows.filter(({ budget }) => budget !== "unlock");
   return [...Map.groupBy(lookups, ({ day, job }) => `${day} ${job}`).values()].flatMap((own) => {
     const [first] = own;
