@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -73,6 +73,8 @@ async function medianOf(client: Client, sql: string): Promise<number> {
 
 const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
 const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
+// The server's user can enter, so that the data is here and is removed.
+chmodSync(folder, 0o711);
 const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
 try {
   await timeQueries(given ?? embedded?.connectionString ?? "", Number(values.people));

@@ -1,5 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { createWriteStream, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  createWriteStream,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -83,6 +91,8 @@ export async function setStage(
   sandboxFlags: readonly string[] = ["--no-contents"],
 ): Promise<Stage> {
   const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
+  // The server's user can enter, so that the data is here and is removed.
+  chmodSync(folder, 0o711);
   const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
   const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
   const databaseUrl = given ?? embedded?.connectionString ?? "";
