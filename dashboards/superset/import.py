@@ -35,13 +35,20 @@ def bundle(kind: str, uri: str, schema: str) -> bytes:
     return content.getvalue()
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses redirects: urllib would send the token to the new address."""
+
+    def redirect_request(self, *_):
+        return None
+
+
 class Superset:
     """Session with Superset's REST interface."""
 
     def __init__(self, server: str, user: str, password: str, provider: str):
         self.server = server.rstrip("/")
         cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
-        self.opener = urllib.request.build_opener(cookies)
+        self.opener = urllib.request.build_opener(cookies, NoRedirects)
         self.headers = {"Referer": self.server}
         login = {"username": user, "password": password, "provider": provider}
         answer = self.send("/api/v1/security/login", json.dumps(login).encode(), "application/json")
@@ -57,6 +64,8 @@ class Superset:
             with self.opener.open(request) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
+            if location := error.headers.get("Location"):
+                sys.exit(f"{path}: HTTP {error.code}: redirected to {location}. Use that address for --server.")
             sys.exit(f"{path}: HTTP {error.code}: {error.read().decode(errors='replace')[:2000]}")
         except urllib.error.URLError as error:
             sys.exit(f"{self.server} can't be reached: {error.reason}")
