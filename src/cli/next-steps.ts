@@ -10,7 +10,7 @@ export function commandWith({ file }: Config, command: string): string {
   return [programName, ...(isDefault ? [] : ["--config", isHere ? basename(file) : file]), command].join(" ");
 }
 
-/** Next steps of a trial: query the data, then replace sandbox and embedded database. Empty without either. */
+/** Next steps of a trial: look at it, query the data, then replace sandbox and embedded database. Empty without either. */
 export function nextSteps(config: Config): readonly string[] {
   const isSandbox = config.service.baseUrl === "sandbox";
   const isEmbedded = config.warehouse.url === "embedded";
@@ -18,6 +18,9 @@ export function nextSteps(config: Config): readonly string[] {
   const isExample = basename(config.file) === "config.example.yaml";
   const [query] = exampleQueries(config.warehouse.schema);
   return [
+    ...(isEmbedded || isSandbox
+      ? ["To see runs, costs and coverage in a browser (until Ctrl-C):", `  ${commandWith(config, "ui")}`]
+      : []),
     ...(isEmbedded
       ? [
           "To query the data with psql or a BI tool, start its database (until Ctrl-C):",

@@ -152,6 +152,8 @@ test("the first summary on 80 columns has a table that fits, and the outcome las
 • 731 records were rejected. To see why:
   person-etl --config config.example.yaml rejects list
 
+To see runs, costs and coverage in a browser (until Ctrl-C):
+  person-etl --config config.example.yaml ui
 To query the data with psql or a BI tool, start its database (until Ctrl-C):
   person-etl --config config.example.yaml database
 Your rows with the people they match:
