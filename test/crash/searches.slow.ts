@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
 import { configText, makeSetting, type Setting, startSandbox } from "../cli/support/setting.ts";
 import { controlSandbox } from "../support/sandbox-control.ts";
+import { seededPart } from "../support/test-size.ts";
 
 /** About 4,600 people: 47 pages, in three commits. */
 const JOBS = `jobs:
@@ -71,7 +72,7 @@ const CHARGE = `SELECT (SELECT sum(records_matched)::int FROM person_data_ops.ap
 describe("an audience whose run is killed", () => {
   // Calls: submit, two readings of the state, the unlock, then pages. Commits: the intent of the submit, its answer, two states,
   // the intent of the unlock, its answer, the start of the reading, then pages, and the end of the reading.
-  test.each([
+  const kills = [
     { at: "before_send:1", submits: 1 },
     { at: "after_send:2", submits: 2 },
     { at: "after_receive:1", submits: 2 },
@@ -101,27 +102,31 @@ describe("an audience whose run is killed", () => {
     { at: "after_commit:10", submits: 1 },
     { at: "before_commit:11", submits: 1 },
     { at: "after_commit:11", submits: 1 },
-  ])("at $at, is charged once, and all its members are stored", async ({ at, submits }) => {
-    const setting = await prepare(JOBS);
-    await killed(setting, at);
-    await finish(setting);
-    const { search_jobs: jobs } = await control<Served>("/searches");
-    const unlocked = jobs.filter(({ billable }) => billable !== null);
-    expect([jobs.length, unlocked.length]).toEqual([submits, 1]);
-    const { segmentId, billable } = unlocked[0] ?? { segmentId: "", billable: null };
-    const stored = await setting.query(
-      "SELECT service_pid AS pid FROM person_data.audience_search_member ORDER BY position",
-    );
-    const members = await membersOfService(segmentId);
-    expect(members.length).toBeGreaterThan(4000);
-    expect(stored.map(({ pid }) => pid)).toEqual(members);
-    expect(await setting.query(CHARGE)).toEqual([{ billed: billable, in_doubt: 0, budget: billable }]);
-  });
+  ];
+  test.each(seededPart(kills, 3))(
+    "at $at, is charged once, and all its members are stored",
+    async ({ at, submits }) => {
+      const setting = await prepare(JOBS);
+      await killed(setting, at);
+      await finish(setting);
+      const { search_jobs: jobs } = await control<Served>("/searches");
+      const unlocked = jobs.filter(({ billable }) => billable !== null);
+      expect([jobs.length, unlocked.length]).toEqual([submits, 1]);
+      const { segmentId, billable } = unlocked[0] ?? { segmentId: "", billable: null };
+      const stored = await setting.query(
+        "SELECT service_pid AS pid FROM person_data.audience_search_member ORDER BY position",
+      );
+      const members = await membersOfService(segmentId);
+      expect(members.length).toBeGreaterThan(4000);
+      expect(stored.map(({ pid }) => pid)).toEqual(members);
+      expect(await setting.query(CHARGE)).toEqual([{ billed: billable, in_doubt: 0, budget: billable }]);
+    },
+  );
 });
 
 describe.each(["unlock", "page"])("a contact job billed by %s whose run is killed", (billing) => {
   // Calls: two readings of the state, the unlock, a page to learn what is billed (by page), then pages.
-  test.each([
+  const kills = [
     "before_send:3",
     "after_receive:3",
     "before_commit:3",
@@ -132,7 +137,8 @@ describe.each(["unlock", "page"])("a contact job billed by %s whose run is kille
     "after_receive:5",
     "before_commit:6",
     "after_commit:7",
-  ])("at %s, is charged once, and all its results are stored", async (at) => {
+  ];
+  test.each(seededPart(kills, 3))("at %s, is charged once, and all its results are stored", async (at) => {
     const setting = await prepare(CONTACTS);
     await control("/contact_jobs", {
       job_id: ID,
