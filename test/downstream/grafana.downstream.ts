@@ -5,7 +5,7 @@ import parseMetrics from "parse-prometheus-text-format";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { metricsOfNight } from "./metrics-page.ts";
+import { metricsOfNight } from "./support/metrics-page.ts";
 
 const read = (name: string) => readFile(resolve("dashboards/grafana", name), "utf8");
 const cell = z.number().int().nonnegative();

@@ -1,12 +1,12 @@
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { openPublisher } from "../../src/cli/open-publisher.ts";
-import { readStatus } from "../../src/jobs/report/status.ts";
-import { silentLog } from "../../src/log.ts";
-import { measureHttp } from "../../src/operate/measured-http.ts";
-import { createMetrics } from "../../src/operate/metrics.ts";
-import { configOf, startWorld, threeJobs } from "../jobs/world.ts";
+import { openPublisher } from "../../../src/cli/open-publisher.ts";
+import { readStatus } from "../../../src/jobs/report/status.ts";
+import { silentLog } from "../../../src/log.ts";
+import { measureHttp } from "../../../src/operate/measured-http.ts";
+import { createMetrics } from "../../../src/operate/metrics.ts";
+import { configOf, startWorld, threeJobs } from "../../jobs/world.ts";
 
 /** Returns the text of `/metrics` after a night with rejects, prices, a budget, a quota and a destination. */
 export async function metricsOfNight(): Promise<string> {
