@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
 import { configText, makeSetting, type Setting, startSandbox } from "../cli/support/setting.ts";
 import { controlSandbox } from "../support/sandbox-control.ts";
+import { seededPart } from "../support/test-size.ts";
 
 /** Twelve pages of 5,000, each with its own commit. */
 const MEMBERS = 58_000;
@@ -68,28 +69,32 @@ async function membersIn(setting: Setting, sql: string): Promise<readonly string
 const KNOWN = "SELECT service_pid AS pid FROM person_data.segment_member WHERE is_member";
 
 describe("the members of a segment, when a run is killed and the segment changes in the meantime", () => {
-  test.each(["after_receive:1", "after_receive:4", "after_commit:1", "after_receive:12", "before_commit:2"])(
-    "at %s, are exact after the next run",
-    async (at) => {
-      const { setting, segment } = await prepare(`killed first ${at}`);
-      await killed(setting, "members", at);
-      const living = await livingOf(segment);
-      const [gone, back] = [living.filter((_, i) => i % 5000 === 17), living.slice(100, 103)];
-      await control("/members", { segment_id: segment, remove: [...gone, ...back] });
-      await finish(setting, "members");
-      expect(await membersIn(setting, KNOWN)).toEqual((await livingOf(segment)).toSorted());
-      // A later run, also killed, with one swap that keeps the size.
-      await control("/members", { segment_id: segment, remove: living.slice(200, 203), add: back });
-      await killed(setting, "members", at);
-      await finish(setting, "members");
-      expect(await membersIn(setting, KNOWN)).toEqual((await livingOf(segment)).toSorted());
-    },
-  );
+  const kills = [
+    "after_receive:1",
+    "after_receive:4",
+    "after_commit:1",
+    "after_receive:12",
+    "before_commit:2",
+  ];
+  test.each(seededPart(kills, 2))("at %s, are exact after the next run", async (at) => {
+    const { setting, segment } = await prepare(`killed first ${at}`);
+    await killed(setting, "members", at);
+    const living = await livingOf(segment);
+    const [gone, back] = [living.filter((_, i) => i % 5000 === 17), living.slice(100, 103)];
+    await control("/members", { segment_id: segment, remove: [...gone, ...back] });
+    await finish(setting, "members");
+    expect(await membersIn(setting, KNOWN)).toEqual((await livingOf(segment)).toSorted());
+    // A later run, also killed, with one swap that keeps the size.
+    await control("/members", { segment_id: segment, remove: living.slice(200, 203), add: back });
+    await killed(setting, "members", at);
+    await finish(setting, "members");
+    expect(await membersIn(setting, KNOWN)).toEqual((await livingOf(segment)).toSorted());
+  });
 });
 
 describe("a push that is killed", () => {
   // Requests of the second run: three pages, an add, a removal. Commits: the comparison, the add, the removal.
-  test.each([
+  const kills = [
     { at: "after_receive:2", isInDoubt: false },
     { at: "before_send:4", isInDoubt: false },
     { at: "after_receive:4", isInDoubt: true },
@@ -97,29 +102,33 @@ describe("a push that is killed", () => {
     { at: "after_commit:2", isInDoubt: false },
     { at: "after_receive:5", isInDoubt: false },
     { at: "after_commit:3", isInDoubt: false },
-  ])("at $at, adds every person, and removes none in doubt", async ({ at, isInDoubt }) => {
-    const { setting, segment } = await prepare(`killed push ${at}`, 15_000);
-    const pids = await livingOf(segment);
-    await setting.query("CREATE SCHEMA crm; CREATE TABLE crm.vip (pid text)");
-    const setVips = (list: readonly string[]) =>
-      setting.query(
-        `TRUNCATE crm.vip; INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(list)}')`,
-      );
-    const pushed = async () => {
-      const { segments } = await control<{ segments: { segment_id: string; name: string }[] }>("/segments");
-      const found = segments.find(({ name }) => name === `killed push ${at} pushed`);
-      return (await livingOf(found?.segment_id ?? "")).toSorted();
-    };
-    await setVips(pids.slice(0, 12_000));
-    await finish(setting, "push");
-    await setVips(pids.slice(2000, 15_000));
-    await killed(setting, "push", at);
-    await finish(setting, "push");
-    expect(await pushed()).toEqual(pids.slice(2000, 15_000).toSorted());
-    await setVips(pids.slice(14_000));
-    await finish(setting, "push");
-    expect(await pushed()).toEqual(pids.slice(isInDoubt ? 12_000 : 14_000).toSorted());
-  });
+  ];
+  test.each(seededPart(kills, 2))(
+    "at $at, adds every person, and removes none in doubt",
+    async ({ at, isInDoubt }) => {
+      const { setting, segment } = await prepare(`killed push ${at}`, 15_000);
+      const pids = await livingOf(segment);
+      await setting.query("CREATE SCHEMA crm; CREATE TABLE crm.vip (pid text)");
+      const setVips = (list: readonly string[]) =>
+        setting.query(
+          `TRUNCATE crm.vip; INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(list)}')`,
+        );
+      const pushed = async () => {
+        const { segments } = await control<{ segments: { segment_id: string; name: string }[] }>("/segments");
+        const found = segments.find(({ name }) => name === `killed push ${at} pushed`);
+        return (await livingOf(found?.segment_id ?? "")).toSorted();
+      };
+      await setVips(pids.slice(0, 12_000));
+      await finish(setting, "push");
+      await setVips(pids.slice(2000, 15_000));
+      await killed(setting, "push", at);
+      await finish(setting, "push");
+      expect(await pushed()).toEqual(pids.slice(2000, 15_000).toSorted());
+      await setVips(pids.slice(14_000));
+      await finish(setting, "push");
+      expect(await pushed()).toEqual(pids.slice(isInDoubt ? 12_000 : 14_000).toSorted());
+    },
+  );
 
   // Requests: the segment is created, its first page read, then 10,000, 10,000 and 5,000 people are added.
   test.each([
