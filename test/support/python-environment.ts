@@ -64,7 +64,8 @@ async function build(recipe: PythonRecipe, python: string, place: string): Promi
   const uv = join(place, "uv", "bin", "uv");
   await run(join(place, "uv", "bin", "python"), ["-m", "pip", "install", "--quiet", UV]);
   await run(uv, ["venv", "--quiet", "--relocatable", "--python", python, join(place, "venv")]);
-  const install = ["pip", "install", "--quiet", "--python", environment.python];
+  // The system's certificates, as pip is usually configured; uv's own don't include those of a company's proxy.
+  const install = ["pip", "install", "--native-tls", "--quiet", "--python", environment.python];
   const source = ["--no-cache", "--exclude-newer", recipe.before];
   for (const packages of recipe.installs) await run(uv, [...install, ...source, ...packages]);
   if (recipe.hashed !== undefined) {
