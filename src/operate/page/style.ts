@@ -80,64 +80,6 @@ meter::-moz-meter-bar { border-radius: 4px; background: var(--fill); }
 .fields li { display: grid; grid-template-columns: minmax(0, 1fr) 64px 54px; gap: 12px; align-items: center; padding: 2px 0; break-inside: avoid; }
 .fields span { overflow-wrap: anywhere; }
 .fields meter { width: 64px; }
-footer { max-width: 1240px; margin: 0 auto; padding: 0 20px; }
-header { padding-top: 22px; }
-.brand { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 2px 24px; color: var(--soft); font-size: 13px; }
-.brand b { color: var(--ink); font-weight: 650; }
-h1 { margin: 12px 0 2px; font-size: 24px; line-height: 1.25; font-weight: 650; letter-spacing: -0.01em; }
-h1 .state { font-size: inherit; }
-.lead { margin: 0; color: var(--soft); }
-nav ul { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 12px 0 0; padding: 0; list-style: none; font-size: 13px; }
-nav a { text-decoration: none; }
-nav a:hover { text-decoration: underline; }
-section { margin: 16px 0; padding: 16px 20px 18px; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
-h2 { margin: 0 0 10px; font-size: 16px; line-height: 1.3; font-weight: 650; }
-h3 { margin: 18px 0 6px; font-size: 13px; font-weight: 600; color: var(--soft); }
-p { margin: 0 0 8px; }
-.note { margin: 0 0 6px; color: var(--soft); font-size: 14px; }
-.note:last-child { margin-bottom: 0; }
-.problems { margin: 0; padding: 0; list-style: none; }
-.problems li { margin: 0 0 8px; }
-.problems li:last-child { margin: 0; }
-.problems .do { display: block; color: var(--soft); font-size: 14px; }
-.state { white-space: nowrap; }
-.state.good { color: var(--good); } .state.busy { color: var(--busy); } .state.warn { color: var(--warn); }
-.state.bad { color: var(--bad); } .state.off { color: var(--soft); }
-.scroll { overflow-x: auto; }
-table { width: 100%; border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
-th, td { padding: 6px 16px 6px 0; border-top: 1px solid var(--line); text-align: left; vertical-align: top; font-weight: 400; }
-th:last-child, td:last-child { padding-right: 0; }
-thead th { padding-top: 0; border-top: 0; color: var(--soft); font-size: 12.5px; white-space: nowrap; vertical-align: bottom; }
-tbody th { white-space: nowrap; font-weight: 500; }
-.number { text-align: right; white-space: nowrap; }
-time { white-space: nowrap; }
-code { padding: 1px 5px; border-radius: 4px; background: var(--code); font: 12.5px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
-details { border-top: 1px solid var(--line); }
-details:last-child { border-bottom: 1px solid var(--line); }
-summary { padding: 8px 0; cursor: pointer; font-size: 14px; }
-summary > span { margin-left: 8px; color: var(--soft); }
-details > .scroll { padding: 2px 0 10px; }
-.charts + .scroll { margin-top: 14px; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 320px), 1fr)); gap: 20px 28px; margin-bottom: 6px; }
-.chart { margin: 0; max-width: 480px; min-width: 0; }
-figcaption { margin-bottom: 4px; font-size: 13px; font-weight: 600; }
-.plot { display: block; width: 100%; height: auto; overflow: visible; color: var(--soft); }
-.plot text { font-size: 11px; white-space: pre; }
-.legend { display: flex; flex-wrap: wrap; gap: 2px 14px; margin: 4px 0 0; padding: 0; list-style: none; color: var(--soft); font-size: 12.5px; }
-.key { display: inline-block; width: 9px; height: 9px; margin-right: 6px; border-radius: 2px; }
-${[1, 2, 3, 4, 5, 6].map((at) => `.key-${at} { background: var(--series-${at}); }`).join("\n")}
-meter { display: inline-block; width: 96px; height: 8px; vertical-align: middle; border: 0; border-radius: 4px; background: var(--track); -webkit-appearance: none; appearance: none; }
-meter::-webkit-meter-inner-element { display: block; height: 8px; }
-meter::-webkit-meter-bar { height: 8px; border: 0; border-radius: 4px; background: var(--track); }
-meter::-webkit-meter-optimum-value { border-radius: 4px; background: var(--fill); }
-meter::-moz-meter-bar { border-radius: 4px; background: var(--fill); }
-.columns { columns: 3 300px; column-gap: 36px; margin-top: 8px; }
-.columns > div { break-inside: avoid; margin-bottom: 16px; }
-.columns h3 { margin-top: 0; }
-.columns meter { width: 56px; }
-.columns table { font-size: 13px; }
-.columns th, .columns td { padding-top: 3px; padding-bottom: 3px; }
-.columns tbody th { white-space: normal; overflow-wrap: anywhere; }
 footer { padding-top: 4px; padding-bottom: 28px; color: var(--soft); font-size: 13px; }
 .login { max-width: 380px; margin: 12vh auto 0; }
 .login label { display: block; margin-bottom: 4px; }
