@@ -11,7 +11,7 @@ export interface Point {
   readonly value: number;
 }
 
-/** What a chart shows. */
+/** Contents of a chart. */
 export interface Chart {
   readonly title: string;
   readonly points: readonly Point[];

@@ -3,7 +3,7 @@ import type { LedgerHistoryRow } from "../../load/history/ledger-history.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
 import type { Html } from "./elements.ts";
 
-/** What the sections are made from. */
+/** Sources of the sections. */
 export interface View {
   readonly services: Pick<JobServices, "config" | "db" | "log">;
   readonly status: StatusReport;

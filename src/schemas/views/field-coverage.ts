@@ -1,9 +1,12 @@
 import { person, personChildren } from "../person.ts";
-import { column, type Table } from "../table.ts";
+import { type Column, column, type Table } from "../table.ts";
 import type { Dialect, View } from "./view.ts";
 
-/** Columns that the service fills. */
-function fieldsOf({ columns, key }: Table) {
+/** People and their lists. */
+export const coveredTables: readonly Table[] = [person, ...personChildren];
+
+/** Columns that the service fills, without keys. */
+export function fieldsOf({ columns, key }: Table): readonly Column[] {
   return columns.filter(({ name }) => !key.includes(name) && !name.startsWith("_"));
 }
 
@@ -28,8 +31,6 @@ FROM (SELECT count(*) AS all_rows, ${counts.join(", ")} FROM ${ref(table.name)})
 CROSS JOIN (${names.join(" UNION ALL ")}) AS fields`;
 }
 
-const tables = [person, ...personChildren];
-
 /** Known values per field of a person. */
 export const fieldCoverage: View = {
   name: "field_coverage",
@@ -41,10 +42,10 @@ export const fieldCoverage: View = {
     column("rows", "integer", "none", "Rows of the table; a keyword in BigQuery, where it needs backticks."),
     column("rows_known", "integer", "none", "Rows where the column is neither null nor an empty list."),
   ],
-  reads: tables.map(({ name }) => name),
+  reads: coveredTables.map(({ name }) => name),
   select: (dialect, ref) => {
     const quote = dialect === "bigquery" ? "`" : '"';
-    const rows = tables.map((table) => coverageRows(table, dialect, ref));
+    const rows = coveredTables.map((table) => coverageRows(table, dialect, ref));
     return `SELECT table_name, column_name, all_rows AS ${quote}rows${quote}, rows_known
 FROM (
 ${rows.join("\nUNION ALL\n")}) AS covered`;
