@@ -1,6 +1,7 @@
 import { crashPoint } from "../crash-point.ts";
 import { buildConnector, Pool } from "undici";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
+import { freeBytes } from "../free-bytes.ts";
 import { createReceiving, type Receipt } from "./receiving.ts";
 
 /** Options of the HTTP client. */
@@ -153,7 +154,7 @@ function callSignal(signals: readonly AbortSignal[], timeoutMs: number) {
 /** Largest body: answers aim at 4 MB before compression. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** Sum of bodies that are received or not yet stored. */
-const MAX_RECEIVING_BYTES = 16 * 1024 * 1024;
+const MAX_RECEIVING_BYTES = 8 * 1024 * 1024;
 
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
@@ -173,6 +174,14 @@ function markingConnector(timeoutMs: number): buildConnector.connector {
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
   const value = headers[name];
   return (Array.isArray(value) ? value[0] : value) ?? null;
+}
+
+/** Moves bytes to a larger buffer. */
+function enlarge(bytes: Buffer, length: number): Buffer {
+  const larger = Buffer.allocUnsafeSlow(length);
+  larger.set(bytes);
+  freeBytes(bytes);
+  return larger;
 }
 
 function failureOf(error: unknown, status: number | null): HttpFailure {
@@ -233,23 +242,28 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     connect: markingConnector(options.connectTimeoutMs ?? 10_000),
   });
 
-  /** Reads a body to its end: an unread one would keep its connection from being used again. */
+  /**
+   * Reads a body to its end: an unread one would keep its connection from being used again. Copies each chunk at once:
+   * kept chunks would grow old, and be collected long after the body is gone.
+   */
   async function readBody(
     body: AsyncIterable<Buffer>,
+    statedBytes: number,
     receipt: Receipt,
     signal: AbortSignal,
   ): Promise<Buffer> {
-    const chunks: Buffer[] = [];
+    let received: Buffer = Buffer.allocUnsafeSlow(statedBytes);
     let bytes = 0;
     for await (const chunk of body) {
-      bytes += chunk.length;
-      if (bytes > maxBodyBytes)
+      const end = bytes + chunk.length;
+      if (end > maxBodyBytes)
         throw new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBodyBytes} bytes.`);
-      chunks.push(chunk);
+      if (end > received.length) received = enlarge(received, Math.max(end, 2 * received.length));
+      received.set(chunk, bytes);
+      bytes = end;
       await receipt.add(chunk.length, signal);
     }
-    const [first] = chunks;
-    return first && chunks.length === 1 ? first : Buffer.concat(chunks, bytes);
+    return received.subarray(0, bytes);
   }
 
   async function request(call: HttpRequest): Promise<HttpReply> {
@@ -275,12 +289,13 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       });
       status = response.statusCode;
       crashPoint("after_send");
-      if (Number(response.headers["content-length"] ?? 0) > maxBodyBytes) {
+      const statedBytes = Number(response.headers["content-length"] ?? 0);
+      if (statedBytes > maxBodyBytes) {
         response.body.destroy();
         throw new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBodyBytes} bytes.`);
       }
       receipt = receiving.begin();
-      const body = await readBody(response.body, receipt, ending.signal);
+      const body = await readBody(response.body, statedBytes, receipt, ending.signal);
       receipt.complete();
       return {
         kind: "response",

@@ -1,3 +1,4 @@
+import { freeBytes } from "../free-bytes.ts";
 import { instantAt } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
@@ -103,6 +104,7 @@ export async function takeAnswer<R>(
   const maxResults = 10 * items.length + 100;
   const options = { endpoint: endpoint.name, keyField, read, receivedAt, maxResults };
   const answer = plain.kind === "plain" ? await readBounded(plain.bytes, options) : plain;
+  if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
   if (answer.kind === "unreadable") {
     const { reason } = answer;
     return {

@@ -21,6 +21,7 @@ const layers: readonly Layer[] = [
       "src/money.ts",
       "src/raw-json.ts",
       "src/crash-point.ts",
+      "src/free-bytes.ts",
       "src/postgres-address.ts",
     ],
     mayImport: [],

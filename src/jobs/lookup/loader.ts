@@ -1,5 +1,6 @@
 import PQueue from "p-queue";
 import { codeOf, StopJobError } from "../../errors.ts";
+import { freeBytes } from "../../free-bytes.ts";
 import { statedSize } from "../../extract/answer-body.ts";
 import { isDataFault } from "../../load/db/recovery.ts";
 import { areRowsGone } from "../../load/due/work-table.ts";
@@ -58,6 +59,8 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
   const { run, spool, outage } = options;
   const budget = createByteBudget(MAX_BYTES_IN_MEMORY);
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
+  // Of the answers that wait for memory, only the next one occupies some.
+  const openings = new PQueue({ concurrency: 1 });
 
   /** Reads a file's header and body; null if the file is gone or damaged. */
   async function open(file: SpooledCall): Promise<{ header: AnswerHeader; body: Buffer } | null> {
@@ -78,14 +81,21 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     );
   }
 
-  async function read(file: SpooledCall): Promise<LoadableCall | null> {
+  /** Opens a file and waits for the memory of its rows. */
+  async function openWithMemory(file: SpooledCall) {
     const opened = await open(file);
     if (opened === null) return null;
     const { header, body } = opened;
     // An answer whose load failed before is in memory alone.
     const stated = Math.max(MIN_STATED_BYTES, statedSize(body, header.call.contentEncoding));
     const size = file.tries > 0 ? Number.POSITIVE_INFINITY : stated;
-    const releaseMemory = await budget.take(size);
+    return { header, body, size, releaseMemory: await budget.take(size) };
+  }
+
+  async function read(file: SpooledCall): Promise<LoadableCall | null> {
+    const opened = await openings.add(() => openWithMemory(file));
+    if (opened === null) return null;
+    const { header, body, size, releaseMemory } = opened;
     if (file.tries >= MAX_TRIES) {
       const message = `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`;
       return { ...rejectCall(header, body, message), file, releaseMemory };
@@ -99,7 +109,10 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     }
     try {
       const maxBytes = size < MAX_BYTES_IN_MEMORY ? size : undefined;
-      return { ...(await readCall(db, header, body, maxBytes)), file: tried, releaseMemory };
+      const call = await readCall(db, header, body, maxBytes);
+      // A decompression that failed may still be reading the body.
+      if (call.summary.kind === "answer") freeBytes(body);
+      return { ...call, file: tried, releaseMemory };
     } catch (error) {
       releaseMemory();
       logFailure(tried, error);

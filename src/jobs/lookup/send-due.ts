@@ -1,3 +1,4 @@
+import { freeBytes } from "../../free-bytes.ts";
 import type { Batch } from "../../extract/batch.ts";
 import { isAnswer } from "../../extract/call-outcome.ts";
 import type { EndedCall, PlannedCall } from "../../extract/call.ts";
@@ -157,6 +158,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       startCommit(loadable);
     }
     const settled = await lookup.settle(call, summary);
+    if (summary?.kind === "answer" && isAnswer(reply)) freeBytes(reply.body);
     await record(settled);
     await markSent(settled.unanswered);
     await giveUp(settled.setAside);

@@ -4,7 +4,7 @@ import type { Cell } from "../../schemas/convert.ts";
 import { personChildren, personLists, personScalars } from "../../schemas/person.ts";
 import type { FlatList } from "../../schemas/flatten.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
-import { bytesOf, type StoredRows, type RowStore } from "./row-store.ts";
+import { bytesOf, NO_ROWS, type StoredRows, type RowStore } from "./row-store.ts";
 
 /** Person in an answer. `undefined` marks fields absent from the answer, which keep their stored value. */
 export interface PersonUpdate {
@@ -88,6 +88,7 @@ function digest(bytes: Buffer): string {
 
 /** Hash of a group without rows: many lists are empty. */
 const EMPTY_HASH = digest(Buffer.alloc(0));
+const EMPTY_GROUP: EncodedGroup = { hash: EMPTY_HASH, rows: NO_ROWS };
 
 function encodeScalars(update: PersonUpdate, store: RowStore): EncodedGroup | undefined {
   if (update.extra === undefined && update.scalars.every((cell) => cell === undefined)) return undefined;
@@ -104,6 +105,7 @@ function hashList(rows: StoredRows): string {
 }
 
 function encodeList(list: FlatList, store: RowStore): EncodedGroup {
+  if (list.rows.length === 0) return EMPTY_GROUP;
   const rows = store(list.rows);
   return { hash: hashList(rows), rows };
 }

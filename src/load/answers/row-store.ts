@@ -12,7 +12,8 @@ export interface StoredRows {
 const SLAB_BYTES = 1024 * 1024;
 /** Initial size of a separate buffer. */
 const FIRST_BYTES = 16 * 1024;
-const NONE: StoredRows = { slab: Buffer.alloc(0), start: 0, end: 0, count: 0 };
+/** No rows. */
+export const NO_ROWS: StoredRows = { slab: Buffer.alloc(0), start: 0, end: 0, count: 0 };
 
 const [TAB, NEWLINE, RETURN, BACKSLASH, CAPITAL_N] = [0x09, 0x0a, 0x0d, 0x5c, 0x4e];
 
@@ -80,7 +81,7 @@ function writeRow(slab: Slab, row: readonly Cell[], slabBytes: number): void {
 export function createRowStore(slabBytes = SLAB_BYTES): RowStore {
   const slab: Slab = { bytes: Buffer.allocUnsafeSlow(0), start: 0, at: 0 };
   return (rows) => {
-    if (rows.length === 0) return NONE;
+    if (rows.length === 0) return NO_ROWS;
     slab.start = slab.at;
     for (const row of rows) writeRow(slab, row, slabBytes);
     return { slab: slab.bytes, start: slab.start, end: slab.at, count: rows.length };
