@@ -5,7 +5,7 @@ import type { LoadContext } from "./load-context.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { tableText, tableId } from "../db/names.ts";
 import { type EncodedPerson, listGroups, scalarNames } from "./person-groups.ts";
-import { claimPersons, type NumberedPerson, type PersonState } from "./person-state.ts";
+import { claimPersons, type NumberedPerson } from "./person-state.ts";
 import { createRowStore, joinRows } from "./row-store.ts";
 import type { LookupAnswer } from "./answer.ts";
 
@@ -54,15 +54,15 @@ function roundsOf(
 /** Loads the persons of a group of answers: new ones by COPY into the final tables, known ones merged. */
 export async function loadPersons(context: LoadContext, answers: readonly LookupAnswer[]): Promise<void> {
   for (const round of roundsOf(answers, await readCallNumbers(context, answers))) {
-    const states = await claimPersons(context, round);
-    const fresh: EncodedPerson[] = [];
-    const known: (NumberedPerson & { state: PersonState })[] = [];
-    for (const one of round) {
+    const { fresh, states } = await claimPersons(context, round);
+    const known = round.flatMap((one) => {
       const state = states.get(one.person.pid);
-      if (state) known.push({ ...one, state });
-      else fresh.push(one.person);
-    }
-    await insertPersons(context, fresh);
+      return state ? [{ ...one, state }] : [];
+    });
+    await insertPersons(
+      context,
+      round.map(({ person }) => person).filter(({ pid }) => fresh.has(pid)),
+    );
     await mergePersons(context, known);
   }
   await recordAliases(context, answers);

@@ -22,30 +22,43 @@ const NO_STATE: PersonState = {
   callNumbers: groupNames.map(() => 0),
 };
 
+/** Persons of a group of answers, locked until the end of the transaction. The unchanged ones are in neither. */
+export interface ClaimedPersons {
+  /** PIDs of persons whose state was inserted. */
+  readonly fresh: ReadonlySet<string>;
+  /** States of persons to compare. */
+  readonly states: ReadonlyMap<string, PersonState>;
+}
+
 /**
- * Inserts the states of new persons and returns those of known ones, which it locks. Both happen in one pass in the order
- * of the PIDs: loaders of the same persons wait for each other, without deadlocks or unique violations, and one inserts.
+ * Inserts the states of new persons, updates those of persons with an equal answer, and locks and returns the others. All in
+ * one pass in the order of the PIDs: loaders of the same persons wait for each other, without deadlocks or unique violations.
  */
 export async function claimPersons(
   context: LoadContext,
   persons: readonly NumberedPerson[],
-): Promise<ReadonlyMap<string, PersonState>> {
-  const { session, names } = context;
+): Promise<ClaimedPersons> {
+  const { session, names, runId } = context;
   const states = persons.map(({ person, callNumber }) => ({
     pid: person.pid,
     state: decideGroups(person, callNumber, NO_STATE).next,
   }));
-  // An update whose condition is false locks the row and doesn't write it.
-  const inserted = await session.rows<{ service_pid: string }>(sql`
+  // An update whose condition is false locks the row and doesn't write it. The new version of an updated row carries the
+  // lock in xmax; an inserted row has none.
+  const written = await session.rows<{ service_pid: string; is_fresh: boolean }>(sql`
     INSERT INTO ${tableId(names, "person_state")} AS t (service_pid, group_hashes, call_number, group_call_numbers)
     SELECT pid, hashes, call_number, newer FROM ${rowsOf(states)} ORDER BY pid COLLATE "C"
-    ON CONFLICT (service_pid) DO UPDATE SET group_hashes = t.group_hashes WHERE false
-    RETURNING service_pid`);
-  const fresh = new Set(inserted.map((row) => row.service_pid));
-  return readPersonStates(
-    context,
-    states.map(({ pid }) => pid).filter((pid) => !fresh.has(pid)),
-  );
+    ON CONFLICT (service_pid) DO UPDATE SET call_number = excluded.call_number, _synced_at = now(), _run_id = ${runId}
+      WHERE t.group_hashes = excluded.group_hashes AND t.call_number <= excluded.call_number
+        AND t.group_call_numbers IS NULL AND excluded.group_call_numbers IS NULL
+        AND strpos(excluded.group_hashes, ${UNKNOWN_HASH}) = 0
+    RETURNING service_pid, xmax = 0 AS is_fresh`);
+  const settled = new Set(written.map((row) => row.service_pid));
+  const others = states.map(({ pid }) => pid).filter((pid) => !settled.has(pid));
+  return {
+    fresh: new Set(written.filter((row) => row.is_fresh).map((row) => row.service_pid)),
+    states: await readPersonStates(context, others),
+  };
 }
 
 async function readPersonStates(
