@@ -4,6 +4,7 @@ import { personDerivations } from "../src/schemas/person.ts";
 import { createTables } from "./0001-tables.ts";
 import { addDerivedColumns } from "./0002-derived-columns.ts";
 import { createReaderIndexes } from "./0003-reader-indexes.ts";
+import { addFingerprints } from "./0004-fingerprint.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -21,4 +22,5 @@ export const migrations: readonly Migration[] = [
   { name: "0001-tables", statements: createTables },
   { name: "0002-derived-columns", statements: addDerivedColumns, derivations: personDerivations },
   { name: "0003-reader-indexes", statements: createReaderIndexes },
+  { name: "0004-fingerprint", statements: addFingerprints },
 ];

@@ -43,6 +43,12 @@ export const lookupState = state(
     ),
     column("due_at", "timestamptz", "none", "When the answer expires; null for never."),
     column("call_id", "uuid", "none", "Call that answered (`api_call`)."),
+    column(
+      "fingerprint",
+      "bytes",
+      "indirect",
+      "Fingerprint of the input row with the content of `input_hash`; empty if the last selection found no such row, null if unknown.",
+    ),
   ],
 );
 

@@ -57,7 +57,7 @@ export async function commitLoose(
   );
   await db.transaction(async (session) => {
     await session.change(sql`CREATE TABLE ${table} AS
-      SELECT DISTINCT ord, "sourceKey" AS source_key, decode("inputHash", 'hex') AS input_hash, "priorOutcome" AS prior,
+      SELECT DISTINCT ord, "sourceKey" AS source_key, decode("inputHash", 'hex') AS input_hash, "priorOutcome" AS prior, NULL::bytea AS fingerprint,
         1::bigint AS occurrences
       FROM json_to_recordset(${JSON.stringify(rows)}::json)
         AS r(ord bigint, "sourceKey" text, "inputHash" text, "priorOutcome" text)`);

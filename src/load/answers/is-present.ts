@@ -3,6 +3,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { InputShard } from "../due/lookup-spec.ts";
 import { answerTables } from "./load-answers.ts";
+import { lookUp } from "./stage-answers.ts";
 
 /**
  * Marks answers as outdated: the row's content changed, was rejected, or left the input. Returns how many
@@ -64,4 +65,27 @@ export async function markPresent(
     UPDATE ${answers} AS t SET is_present = true, ${set}
     WHERE t.job = ${job} AND t.source = ${source} AND NOT t.is_present AND ${isCurrent}`);
   return changed;
+}
+
+/**
+ * Does the same for the keys in the temporary table `candidate`, with an index lookup for each; the answers of all other rows are
+ * marked rightly.
+ */
+export async function markCandidates(
+  session: Session,
+  names: SchemaNames,
+  { job, type, source }: Omit<SelectedAnswers, "shard">,
+): Promise<number> {
+  const answers = tableId(names, answerTables[type].table);
+  return session.change(sql`
+    UPDATE ${answers} AS t SET is_present = f.is_current, _synced_at = now(), _run_id = current_setting('person_etl.run_id', true)
+    FROM (
+      SELECT a.ctid, m.source_key IS NOT NULL AS is_current FROM pg_temp.candidate AS c
+      LEFT JOIN (SELECT DISTINCT source_key FROM pg_temp.matched_row WHERE is_current) AS m ON m.source_key = c.source_key
+      ${lookUp(
+        sql`SELECT ctid, is_present FROM ${answers} WHERE job = ${job} AND source = ${source} AND source_key = c.source_key`,
+        "a",
+      )}
+      WHERE a.is_present <> (m.source_key IS NOT NULL)) AS f
+    WHERE t.ctid = f.ctid`);
 }

@@ -49,12 +49,12 @@ export async function loadRejects(
   }
   await session.change(sql`
     INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
-      hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)
+      hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, fingerprint, _synced_at, _run_id)
     SELECT ${spec.job}, ${spec.input.name}, w.source_key, w.input_hash, r.sent_hash, ${HASH_VERSION}, ${spec.parametersHash},
-      r.pid, 'rejected', 1, NULL, NULL, NULL, now(), ${runId}
+      r.pid, 'rejected', 1, NULL, NULL, NULL, w.fingerprint, now(), ${runId}
     FROM ${rows} ORDER BY w.source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash,
       sent_hash = excluded.sent_hash, hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1, due_at = NULL,
-      _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+      fingerprint = excluded.fingerprint,      _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
 }

@@ -47,7 +47,7 @@ export async function makeStage(
     SELECT NULL::bigint AS record_id, NULL::text AS answer_outcome, NULL::bytea AS sent_hash, NULL::text AS sent_service_pid,
       NULL::uuid AS call_id, ${list} FROM ${tableText(names, table)} LIMIT 0;
     CREATE TEMP TABLE stage_row (record_id bigint, source_key text, input_hash bytea, prior text, call_number bigint,
-      answered_at timestamptz, due_at timestamptz) ON COMMIT DROP`);
+      answered_at timestamptz, due_at timestamptz, fingerprint bytea) ON COMMIT DROP`);
 }
 
 /**
@@ -86,7 +86,8 @@ export async function stageAnswers(
   });
   await session.change(sql`
     INSERT INTO pg_temp.stage_row
-    SELECT w.ord, w.source_key, w.input_hash, t.outcome, coalesce(c.call_number, 0), coalesce(c.reserved_at, now()), ${due}
+    SELECT w.ord, w.source_key, w.input_hash, t.outcome, coalesce(c.call_number, 0), coalesce(c.reserved_at, now()), ${due},
+      w.fingerprint
     FROM pg_temp.stage_answer AS s JOIN ${context.rows} AS w ON w.ord = s.record_id
     ${lookUp(sql`SELECT call_number, reserved_at FROM ${tableId(names, "api_call")} WHERE call_id = s.call_id`, "c")}
     ${lookUp(
@@ -117,15 +118,17 @@ export async function writeStates(context: LoadContext, spec: LoadSpec): Promise
   const { session, names, runId } = context;
   await session.change(sql`
     INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash, hash_version,
-      parameters_hash, sent_service_pid, outcome, attempts, call_number, answered_at, due_at, call_id, _synced_at, _run_id)
+      parameters_hash, sent_service_pid, outcome, attempts, call_number, answered_at, due_at, call_id, fingerprint,
+      _synced_at, _run_id)
     SELECT ${spec.job}, ${spec.input.name}, r.source_key, r.input_hash, s.sent_hash, ${HASH_VERSION}, ${spec.parametersHash},
-      s.sent_service_pid, s.answer_outcome, 1, r.call_number, r.answered_at, r.due_at, s.call_id, now(), ${runId}
+      s.sent_service_pid, s.answer_outcome, 1, r.call_number, r.answered_at, r.due_at, s.call_id, r.fingerprint,
+      now(), ${runId}
     FROM ${STAGED} ORDER BY r.source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash, sent_hash = excluded.sent_hash,
       hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = excluded.outcome, attempts = t.attempts + 1,
       call_number = excluded.call_number, answered_at = excluded.answered_at, due_at = excluded.due_at,
-      call_id = excluded.call_id, _synced_at = excluded._synced_at, _run_id = excluded._run_id
+      call_id = excluded.call_id, fingerprint = excluded.fingerprint, _synced_at = excluded._synced_at, _run_id = excluded._run_id
       WHERE coalesce(t.call_number, 0) <= excluded.call_number`);
 }
 

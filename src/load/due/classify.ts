@@ -28,6 +28,8 @@ export interface ClassifyContext {
   readonly keyIsUnique: boolean;
   /** True if the raw rows have `is_recent`: they may have changed since the checkpoint. */
   readonly hasRecent: boolean;
+  /** True if the raw rows have `fingerprint`. */
+  readonly hasFingerprint: boolean;
   /** True to build the record of every row, not only of due ones. */
   readonly withRecords: boolean;
   /** Identifiers of erased people; null if no one was erased. */
@@ -83,10 +85,12 @@ function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
   // A job that sends PIDs must use the copy that was resolved, and all shards must choose the same copy.
   const order = [resolvedParts(context), parts, otherParts].map(rowText).join(", ");
   const copy = context.keyIsUnique ? "1" : `row_number() OVER (PARTITION BY source_key ORDER BY ${order})`;
+  const isShared = context.keyIsUnique ? "false" : "count(*) OVER (PARTITION BY source_key) > 1";
   const { columns, from } = sentValues([...parts, ...otherParts], context.spec.input);
   return sql`raw_row AS (${context.rawRows}),
     whole_input AS (
-      SELECT source_key, ${raw([...columns, `${copy} AS copy`].join(", "))},
+      SELECT source_key, ${raw([...columns, `${copy} AS copy`, `${isShared} AS is_shared`].join(", "))},
+        ${raw(context.hasFingerprint ? "fingerprint" : "NULL::bytea AS fingerprint")},
         ${raw(context.hasRecent ? "is_recent" : "true AS is_recent")},
         ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
       FROM ${raw(from)} OFFSET 0)`;
@@ -111,9 +115,26 @@ function inputHash(context: ClassifyContext): string {
 }
 
 /**
+ * Fingerprint to store with a row's state: only one of the content of its hash, and of a key's only row. Empty if the content is
+ * not that of the state.
+ */
+function newPrint({ parts, hasRecent }: ClassifyContext): string {
+  // The content of rows that the cursor leaves out isn't known.
+  const isOther = hasRecent
+    ? `WHEN NOT is_recent AND prior_hash <> ${contentHash(valuesOf(parts))} THEN prior_print`
+    : "";
+  return `CASE WHEN is_shared THEN NULL WHEN prior_hash <> seen_hash THEN '' ${isOther} ELSE fingerprint END`;
+}
+
+/** Columns of classified rows besides their class. */
+const CLASSIFIED = `source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record, is_current, fingerprint,
+      prior_print, new_print`;
+
+/**
  * All input rows of a resolve or enrich job with their `class`: `unchanged`, `waiting`, `suppressed`, `reject:CODE`, or the
  * reason they are due. Columns: source_key, class, prior, changed_parameters, is_current (the state is that of the present
- * content), input_hash, sent_hash, pid, is_unresolved (rejected by the job of `pid_from`), rank, record.
+ * content), input_hash, sent_hash, pid, is_unresolved (rejected by the job of `pid_from`), rank, record, fingerprint (null if other rows have the
+ * key), prior_print and new_print (stored with the state, and to be stored).
  */
 export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
   const { spec } = context;
@@ -131,6 +152,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       SELECT input.*, ${seenHash(context)} AS seen_hash,
         s.source_key IS NOT NULL AS is_known, s.outcome AS prior, s.input_hash AS prior_hash,
         s.parameters_hash AS prior_parameters, s.sent_service_pid AS prior_pid, s.due_at, s.call_number,
+        s.fingerprint AS prior_print,
         ${pidColumns(context)}
       FROM input
       LEFT JOIN ${tableId(context.names, "lookup_state")} AS s
@@ -152,6 +174,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       SELECT judged.*, ${raw(inputHash(context))} AS input_hash,
         ${raw(isSentAsIs ? inputHash(context) : contentHash(withPid))} AS sent_hash,
         ${raw(usable)} AS is_usable, ${raw(resolvable)} AS is_resolvable,
+        ${raw(newPrint(context))} AS new_print,
         CASE WHEN reason IS NOT NULL OR ${raw(String(context.withRecords))} THEN ${raw(recordJson(withPid))} END AS record
       FROM judged ${invalidEmailJoins(context)})
     ${withoutSuppressed(
@@ -159,6 +182,8 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       sql`SELECT source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record,
       (is_known AND prior <> 'rejected' AND prior_parameters <> ${spec.parametersHash}) AS changed_parameters,
       (prior_hash = seen_hash AND copy = 1) AS is_current,
+      CASE WHEN NOT is_shared THEN fingerprint END AS fingerprint,
+      prior_print, CASE WHEN copy > 1 THEN prior_print ELSE new_print END AS new_print,
       ${raw(context.suppressed ? context.parts.map((part) => `${part.name},`).join(" ") : "")}
       CASE
         WHEN source_key IS NULL THEN 'reject:missing_key'
@@ -192,10 +217,10 @@ function withoutSuppressed(context: ClassifyContext, classed: RawBuilder<unknown
           : suppressed.email(part.name),
       ),
   ];
-  return sql`SELECT source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record,
-      changed_parameters AND class <> 'suppressed' AS changed_parameters, is_current, class
+  return sql`SELECT ${raw(CLASSIFIED)},
+      changed_parameters AND class <> 'suppressed' AS changed_parameters, class
     FROM (
-      SELECT source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record, changed_parameters, is_current,
+      SELECT ${raw(CLASSIFIED)}, changed_parameters,
         CASE WHEN class IN ('unchanged', 'reject:missing_key') THEN class
           WHEN ${sql.join(tests, raw(" OR "))} THEN 'suppressed' ELSE class END AS class
       FROM (${classed} OFFSET 0) AS classed OFFSET 0) AS judged`;
@@ -252,6 +277,7 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
       SELECT email_address, occurrences, rank, sha256(convert_to(email_address, 'UTF8')) AS input_hash FROM address)
     SELECT email_address AS source_key, s.outcome AS prior, hashed.input_hash, hashed.input_hash AS sent_hash,
       NULL::text AS pid, false AS is_unresolved, rank, to_json(email_address)::text AS record, occurrences,
+      NULL::bytea AS fingerprint,
       (s.outcome <> 'rejected' AND s.parameters_hash <> ${spec.parametersHash}) AS changed_parameters,
       CASE
         WHEN octet_length(email_address) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
@@ -266,6 +292,6 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
     FROM hashed LEFT JOIN ${tableId(context.names, "lookup_state")} AS s
       ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = hashed.email_address
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, count(*), false, 'suppressed' FROM pg_temp.input_address
+    SELECT NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, count(*), NULL, false, 'suppressed' FROM pg_temp.input_address
     WHERE email_address IS NOT NULL AND is_suppressed AND ${raw(ownsKey(spec.shard, "email_address"))} HAVING count(*) > 0`;
 }

@@ -41,6 +41,6 @@ export async function forgetRows(
   recordIds: readonly string[],
 ): Promise<void> {
   if (recordIds.length === 0) return;
-  await session.change(sql`UPDATE ${rows} SET source_key = NULL, input_hash = ''
+  await session.change(sql`UPDATE ${rows} SET source_key = NULL, input_hash = '', fingerprint = NULL
     WHERE ord = ANY(${[...recordIds]}::bigint[]) AND source_key IS NOT NULL`);
 }

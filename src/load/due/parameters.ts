@@ -76,7 +76,7 @@ export async function keepAnswers(
     );
     await session.client.query("ANALYZE pg_temp.kept_row");
     await session.change(sql`
-      UPDATE ${state} AS t SET input_hash = c.input_hash, _synced_at = now(),
+      UPDATE ${state} AS t SET input_hash = c.input_hash, fingerprint = NULL, _synced_at = now(),
         sent_service_pid = CASE WHEN c.class = 'waiting' THEN t.sent_service_pid ELSE c.pid END
       FROM pg_temp.kept_row AS c
       WHERE c.class <> 'reject:duplicate_key' AND t.job = ${spec.job} AND t.source = ${spec.input.name} AND t.source_key = c.source_key

@@ -21,6 +21,8 @@ export const WITHOUT_STATE: readonly string[] = ["missing_key", "key_too_long", 
 /** Rows of `due_row` to reject; keys that are too long for an index are truncated. */
 const FOUND = sql`
   SELECT substring(class FROM 8) AS code, prior, input_hash, pid,
+    -- The next selection marks an earlier answer as outdated.
+    CASE WHEN prior IS DISTINCT FROM 'matched' THEN fingerprint END AS fingerprint,
     CASE WHEN class = 'reject:key_too_long' THEN left(source_key, ${KEPT_KEY_CHARACTERS}) ELSE source_key END AS source_key
   FROM pg_temp.due_row WHERE class LIKE 'reject:%'`;
 
@@ -59,13 +61,14 @@ export async function rejectUnusable(
     WHERE f.copy > coalesce(o.copies, 0)`);
   await session.change(sql`
     INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
-      hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)
+      hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, fingerprint, _synced_at,
+      _run_id)
     SELECT ${spec.job}, ${source}, source_key, input_hash, NULL, ${HASH_VERSION}, ${spec.parametersHash}, pid,
-      'rejected', 1, NULL, NULL, NULL, now(), ${run.runId}
+      'rejected', 1, NULL, NULL, NULL, fingerprint, now(), ${run.runId}
     FROM (${FOUND}) AS f WHERE code <> ALL(${[...WITHOUT_STATE]})
     ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash, sent_hash = NULL,
       hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1,
-      due_at = NULL, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+      due_at = NULL, fingerprint = excluded.fingerprint, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
   return resolved + replaced + rejected;
 }

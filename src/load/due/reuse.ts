@@ -14,7 +14,7 @@ import type { LookupSpec } from "./lookup-spec.ts";
  */
 function reusable(names: SchemaNames, spec: LookupSpec, resend: number | null): RawBuilder<unknown> {
   return sql`
-    SELECT d.source_key, d.prior, d.input_hash, f.source_key AS from_key, f.outcome,
+    SELECT d.source_key, d.prior, d.input_hash, d.fingerprint, f.source_key AS from_key, f.outcome,
       dense_rank() OVER (ORDER BY f.source_key) AS donor
     FROM pg_temp.due_row AS d
     JOIN (
@@ -35,7 +35,7 @@ export async function takeReusable(
   resend: number | null,
 ): Promise<readonly ReusedCount[]> {
   if (spec.type === "validate_emails") return [];
-  await session.change(sql`CREATE TEMP TABLE reused (source_key text, prior text, input_hash bytea,
+  await session.change(sql`CREATE TEMP TABLE reused (source_key text, prior text, input_hash bytea, fingerprint bytea,
     from_key text, outcome text, donor bigint) ON COMMIT DROP`);
   await session.change(sql`INSERT INTO pg_temp.reused ${reusable(names, spec, resend)}`);
   await session.change(sql`DELETE FROM pg_temp.due_row AS d USING pg_temp.reused AS r
@@ -67,7 +67,7 @@ export async function reuseAnswers(
     JOIN ${tableId(names, table)} AS a ON a.job = f.job AND a.source = f.source AND a.source_key = f.source_key`);
   await session.change(sql`
     INSERT INTO pg_temp.stage_row
-    SELECT r.donor, r.source_key, r.input_hash, r.prior, f.call_number, f.answered_at, f.due_at
+    SELECT r.donor, r.source_key, r.input_hash, r.prior, f.call_number, f.answered_at, f.due_at, r.fingerprint
     FROM pg_temp.reused AS r JOIN ${state} AS f ON ${ofSource} AND f.source_key = r.from_key`);
   await writeStaged(context, { ...spec, type }, await countStaged(context));
   return counts;

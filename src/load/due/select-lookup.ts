@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { type ClassCount, countsOf, sumOf, type LookupCounts } from "./lookup-counts.ts";
 import { isFirstTime, type RandomSample, readRandomSample, stratumOf } from "./strata.ts";
 import { nextCheckpoint, recentBound, type PassCheckpoint, readCheckpoint } from "./pass-checkpoint.ts";
-import type { ForeignDatabase } from "../inputs/foreign-database.ts";
+import type { ForeignDatabase, Reading } from "../inputs/foreign-database.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
 import { reuseAnswers, takeReusable } from "./reuse.ts";
 import {
@@ -13,12 +13,20 @@ import {
   resendBefore,
   type ParametersDecision,
 } from "./parameters.ts";
+import {
+  CANDIDATES,
+  candidateKeys,
+  findCandidates,
+  hasFingerprints,
+  type QuietCount,
+  storeFingerprints,
+} from "./find-candidates.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
 import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import { ownsKey } from "./shard-rows.ts";
 import { touchTables } from "../ledger/ledger.ts";
-import { markPresent } from "../answers/is-present.ts";
+import { markCandidates, markPresent } from "../answers/is-present.ts";
 import { answerTables } from "../answers/load-answers.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
@@ -66,15 +74,19 @@ export async function selectDue(
     readInput(context, freeze ? { runId: freeze.run.runId, touch } : null),
   );
   const { decision, resend, classCounts, parametersChanged } = read;
-  // From here on whole inputs are joined to tables that may lack statistics: nested loops would take hours.
-  await session.client.query("SET LOCAL enable_nestloop = off");
   // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
   const frozen = parametersChanged > 0 ? null : freeze;
+  const { job, type, input, shard } = spec;
+  const answers = type === "validate_emails" ? null : { job, type, source: input.name, shard };
+  if (frozen && answers) {
+    await storeFingerprints(session, names, spec, read.quiet !== null);
+    if (read.quiet) touch(answerTables[answers.type].table, await markCandidates(session, names, answers));
+  }
+  // From here on whole inputs are joined to tables that may lack statistics: nested loops would take hours.
+  await session.client.query("SET LOCAL enable_nestloop = off");
   if (frozen) await writeParameters(session, names, spec, decision);
-  if (frozen && spec.type !== "validate_emails") {
-    const { job, type, input, shard } = spec;
-    const answers = { job, type, source: input.name, shard };
-    touch(answerTables[type].table, await markPresent(session, names, answers));
+  if (frozen && answers && !read.quiet) {
+    touch(answerTables[answers.type].table, await markPresent(session, names, answers));
   }
   const reused = frozen
     ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
@@ -141,6 +153,8 @@ interface ReadInput extends Pick<Selected, "checkpoint" | "cursorAhead"> {
   /** Answers of calls with a lower number are due again; null for none. */
   readonly resend: number | null;
   readonly classCounts: readonly ClassCount[];
+  /** Rows that were not classified because their fingerprints are the stored ones; null if all were. */
+  readonly quiet: readonly QuietCount[] | null;
   /** Rows with answers to other parameters, waiting for the user's decision. */
   readonly parametersChanged: number;
 }
@@ -148,6 +162,7 @@ interface ReadInput extends Pick<Selected, "checkpoint" | "cursorAhead"> {
 /** An input opened for classification. */
 interface OpenedClassification {
   readonly opened: OpenedInput;
+  readonly quiet: readonly QuietCount[] | null;
   /** Classifies without `--resend`. */
   readonly unmarked: ClassifyContext;
   readonly decision: ParametersDecision;
@@ -175,9 +190,29 @@ export async function openClassification(
     isSharded,
     ...(only ? { only: only.key } : {}),
   };
-  const opened = foreign
-    ? await openForeignInput(session, foreign, spec.input, options)
-    : await openLocalInput(session, spec.input, options);
+  const decision = await readParameters(session, names, spec);
+  // A plan also does this (and rolls back), so that it finds the same rows as the run.
+  await applyRefreshPolicy(session, names, spec);
+  const open = (reading: Reading) =>
+    foreign
+      ? openForeignInput(session, foreign, spec.input, reading)
+      : openLocalInput(session, spec.input, reading);
+  const isRowJob = spec.type !== "validate_emails";
+  const keys =
+    isRowJob &&
+    !only &&
+    !isSharded &&
+    !spec.resend &&
+    decision === "accepted" &&
+    (await hasFingerprints(session, names, spec))
+      ? await open({ ...options, ranked: false, hasFingerprint: true, isWithoutValues: true })
+      : null;
+  const hasRecent = recent !== null && spec.input.cursor !== null;
+  const quiet = keys && (await findCandidates(session, names, spec, { ...keys, hasRecent }));
+  const among = foreign ? { keys: quiet ? await candidateKeys(session) : [] } : { table: CANDIDATES };
+  const whole = await open({ ...options, hasFingerprint: isRowJob, ...(quiet ? { among } : {}) });
+  const opened =
+    quiet && keys ? { ...whole, cursorMax: keys.cursorMax, cursorAhead: keys.cursorAhead } : whole;
   const unmarked: ClassifyContext = {
     spec,
     names,
@@ -189,20 +224,18 @@ export async function openClassification(
     hasRank: options.ranked && spec.input.orderBy !== null,
     resendBefore: null,
     keyIsUnique: opened.keyIsUnique,
-    hasRecent: recent !== null && spec.input.cursor !== null,
+    hasRecent,
+    hasFingerprint: isRowJob,
     withRecords: only !== null,
     suppressed: suppression.key && suppressedSql(names, suppression.key),
   };
-  const decision = await readParameters(session, names, spec);
-  // A plan also does this (and rolls back), so that it finds the same rows as the run.
-  await applyRefreshPolicy(session, names, spec);
   if (decision === "keep") await keepAnswers(session, names, unmarked);
   if (spec.type === "validate_emails") {
     const addresses = inputAddresses(unmarked);
     await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${addresses} WITH NO DATA`);
     await session.readOnly(() => session.change(sql`INSERT INTO pg_temp.input_address ${addresses}`));
   }
-  return { opened, unmarked, decision, checkpoint, isNarrowed: recent !== null };
+  return { opened, quiet, unmarked, decision, checkpoint, isNarrowed: recent !== null };
 }
 
 /** Runs all statements that read the input, and thereby the user's SQL; leaves their results in temporary tables. */
@@ -212,14 +245,17 @@ async function readInput(
 ): Promise<ReadInput> {
   const { session, names, spec } = context;
   const isSharded = spec.shard !== null;
-  const { opened, unmarked, decision, checkpoint, isNarrowed } = await openClassification(context);
+  const { opened, quiet, unmarked, decision, checkpoint, isNarrowed } = await openClassification(context);
   const resend = spec.resend
     ? await resendBefore(session, names, spec, run?.runId ?? null, (before) =>
         isResending(session, unmarked, before),
       )
     : null;
   const classify = { ...unmarked, resendBefore: resend };
-  const classCounts = await classifyInto(session, classify, run?.touch ?? null);
+  const classCounts = [
+    ...(await classifyInto(session, classify, run?.touch ?? null)),
+    ...(quiet ?? []).map(unchanged),
+  ];
   if (run && spec.shard?.index === 0) {
     await session.client.query("CREATE TEMP TABLE input_key (source_key text NOT NULL) ON COMMIT DROP");
     await session.readOnly(() =>
@@ -238,12 +274,17 @@ async function readInput(
     decision,
     resend,
     classCounts,
+    quiet,
     parametersChanged,
     checkpoint: isSharded
       ? null
       : nextCheckpoint(spec, opened.cursorMax, isNarrowed ? checkpoint : null, session.now),
     cursorAhead: opened.cursorAhead,
   };
+}
+
+function unchanged({ prior, rows }: QuietCount): ClassCount {
+  return { class: "unchanged", prior, changed_parameters: false, rows, occurrences: rows };
 }
 
 /**
@@ -256,13 +297,15 @@ export async function classifyInto(
   touch: ((table: string, rows: number) => void) | null,
 ): Promise<readonly ClassCount[]> {
   await session.client.query(`CREATE TEMP TABLE due_row (source_key text, class text NOT NULL, prior text,
-    input_hash bytea, sent_hash bytea, pid text, stratum text NOT NULL, rank bigint, record text, occurrences bigint NOT NULL) ON COMMIT DROP`);
+    input_hash bytea, sent_hash bytea, pid text, stratum text NOT NULL, rank bigint, record text, occurrences bigint NOT NULL,
+    fingerprint bytea) ON COMMIT DROP`);
   if (classify.spec.type === "validate_emails" && touch) {
     touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
   }
   const { rows, occurrences } = classified(classify);
   await session.client.query(
-    "CREATE TEMP TABLE matched_row (source_key text NOT NULL, is_current boolean NOT NULL) ON COMMIT DROP",
+    `CREATE TEMP TABLE matched_row (source_key text NOT NULL, is_current boolean NOT NULL) ON COMMIT DROP;
+    CREATE TEMP TABLE new_print (source_key text NOT NULL, fingerprint bytea) ON COMMIT DROP`,
   );
   // Only a plan counts the records of waiting rows.
   const waiting = sql`waiting AS (
@@ -274,20 +317,23 @@ export async function classifyInto(
   const isOfRows = touch !== null && classify.spec.type !== "validate_emails";
   const matched = sql`matched AS (
       INSERT INTO pg_temp.matched_row
-      SELECT source_key, is_current FROM classified WHERE prior = 'matched' AND class <> 'reject:duplicate_key'),`;
+      SELECT source_key, is_current FROM classified WHERE prior = 'matched' AND class <> 'reject:duplicate_key'),
+    printed AS (
+      INSERT INTO pg_temp.new_print
+      SELECT source_key, new_print FROM classified WHERE prior IS NOT NULL AND new_print IS DISTINCT FROM prior_print),`;
   const counting = sql<ClassCount>`WITH classified AS (${rows}),
     ${isOfRows ? matched : sql``}
     ${countsWaiting ? waiting : sql``}
     kept AS (
       INSERT INTO pg_temp.due_row
-      SELECT source_key, class, prior, input_hash, sent_hash, pid, ${stratumOf(classify.spec)}, rank, record, ${occurrences}
+      SELECT source_key, class, prior, input_hash, sent_hash, pid, ${stratumOf(classify.spec)}, rank, record, ${occurrences}, fingerprint
       FROM classified WHERE class NOT IN ('unchanged', 'waiting', 'suppressed'))
     SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
       count(*) AS rows, sum(${occurrences})::bigint AS occurrences
     FROM classified GROUP BY 1, 2, 3`;
   const counts = await session.readOnly(() => session.rows(counting));
   // Without statistics the planner assumes a small table, and later statements take minutes.
-  await session.client.query("ANALYZE pg_temp.due_row, pg_temp.matched_row");
+  await session.client.query("ANALYZE pg_temp.due_row, pg_temp.matched_row, pg_temp.new_print");
   return counts;
 }
 

@@ -74,7 +74,7 @@ async function freeze(
     record text NOT NULL, pid text)`);
   // An erasure sets the key of a row to null.
   await session.change(sql`CREATE TABLE ${rows} (ord bigint NOT NULL, source_key text, input_hash bytea NOT NULL,
-    prior text, occurrences bigint NOT NULL, is_sent boolean NOT NULL)`);
+    prior text, occurrences bigint NOT NULL, is_sent boolean NOT NULL, fingerprint bytea)`);
   // The comment names the owner, so that tables left by a crash can be dropped.
   const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard, spec.input.name]));
   await session.change(sql`COMMENT ON TABLE ${records} IS ${sql.raw(owner)}`);
@@ -83,7 +83,7 @@ async function freeze(
     INSERT INTO ${records} ${keptRecords(spec)}`);
   await session.change(sql`
     INSERT INTO ${rows}
-    SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences, false
+    SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences, false, d.fingerprint
     FROM pg_temp.due_row AS d JOIN ${records} AS w ON w.sent_hash = d.sent_hash
     WHERE d.class NOT LIKE 'reject:%' ORDER BY w.ord`);
   await session.change(sql`CREATE INDEX ON ${rows} (ord)`);

@@ -164,7 +164,7 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
       erased = sql`SELECT t.ord FROM ${work} AS t WHERE t.record = ''`;
     }
     await session.change(
-      sql`UPDATE ${rows} SET source_key = NULL, input_hash = '' WHERE ord IN (${erased}) AND source_key IS NOT NULL`,
+      sql`UPDATE ${rows} SET source_key = NULL, input_hash = '', fingerprint = NULL WHERE ord IN (${erased}) AND source_key IS NOT NULL`,
     );
   }
 }

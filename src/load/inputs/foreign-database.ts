@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
 import type { Identifiers } from "../erasure/people.ts";
-import type { CursorMax, InputColumn, InputConnection, InputSource, Part } from "./input-source.ts";
+import type { CursorMax, InputColumn, InputConnection, InputSource, KeySet, Part } from "./input-source.ts";
 import type { InputSample } from "./input-sample.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { LookupType } from "../due/lookup-spec.ts";
@@ -15,26 +15,33 @@ export interface Reading {
   readonly isSharded: boolean;
   /** Values of the key columns of the only row to read; absent to read all rows. */
   readonly only?: readonly string[];
+  /** True to read the fingerprint of each row. */
+  readonly hasFingerprint?: boolean;
+  /** True to read no values. */
+  readonly isWithoutValues?: boolean;
+  /** Keys of the rows to read; absent to read all rows. */
+  readonly among?: KeySet;
 }
 
 /** Reading of a push query: all rows, PIDs only. */
 export const PUSH_READING: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
 
-/** Column of the raw rows: text, a list of texts without nulls and blanks, boolean, or a number. */
+/** Column of the raw rows: text, a list of texts without nulls and blanks, boolean, a number, or bytes. */
 export interface RowColumn {
   readonly name: string;
-  readonly type: "text" | "list" | "truth" | "number";
+  readonly type: "text" | "list" | "truth" | "number" | "bytes";
 }
 
 /** Columns of raw rows, in the order of every database. */
 export function rowColumns(
   input: Pick<InputSource, "cursor" | "orderBy">,
   parts: readonly Part[],
-  { recent, ranked }: Pick<Reading, "recent" | "ranked">,
+  { recent, ranked, hasFingerprint }: Pick<Reading, "recent" | "ranked" | "hasFingerprint">,
 ): readonly RowColumn[] {
   return [
     { name: "source_key", type: "text" },
     ...parts.map(({ name, isArray }) => ({ name, type: isArray ? ("list" as const) : ("text" as const) })),
+    ...(hasFingerprint ? [{ name: "fingerprint", type: "bytes" as const }] : []),
     ...(recent && input.cursor ? [{ name: "is_recent", type: "truth" as const }] : []),
     ...(ranked && input.orderBy !== null ? [{ name: "rank", type: "number" as const }] : []),
   ];

@@ -1,4 +1,4 @@
-import { otherPartsOf, partsOf } from "./mapped-columns.ts";
+import { partsRead } from "./mapped-columns.ts";
 import { pipeline } from "node:stream/promises";
 import { from as copyFrom } from "pg-copy-streams";
 import type { ForeignDatabase, ForeignRows, Reading } from "./foreign-database.ts";
@@ -25,21 +25,22 @@ export function openLocalInput(session: Session, input: InputSource, reading: Re
 
 async function inspectInput(session: Session, input: InputSource, reading: Reading): Promise<OpenedInput> {
   const columns = await describeColumns(session, input);
-  const parts = partsOf(input, reading.type, finderOf(columns));
-  const otherParts = reading.isSharded ? otherPartsOf(input, reading.type, finderOf(columns)) : [];
+  const { parts, otherParts } = partsRead(input, reading, finderOf(columns));
   const isUnique = await keyIsUnique(session, input);
-  const { ranked, recent, only } = reading;
-  const cursor = only ? NO_CURSOR_MAX : await readCursorMax(session, input, columns);
+  const { ranked, recent, only, hasFingerprint, among } = reading;
+  const cursor = only || among ? NO_CURSOR_MAX : await readCursorMax(session, input, columns);
   const rows = only ? await narrowToKey(session, input, columns, only) : input;
   const isUsable = recent === null || (await isCursorValue(session, input, columns, recent.value));
   const rawRows = rawSelect(rows, [...parts, ...otherParts], columns, {
     ranked,
     recent: isUsable ? recent : "every",
+    hasFingerprint,
+    among,
   });
   return { parts, otherParts, keyIsUnique: isUnique, ...cursor, rawRows };
 }
 
-const TYPES = { text: "text", list: "text", truth: "boolean", number: "bigint" } as const;
+const TYPES = { text: "text", list: "text", truth: "boolean", number: "bigint", bytes: "bytea" } as const;
 
 /**
  * Opens an input in another database: streams its raw rows into a temporary table of this transaction, so that
@@ -53,10 +54,12 @@ export async function openForeignInput(
 ): Promise<OpenedInput> {
   return database.read(input, reading, async (rows) => {
     const columns = rows.columns.map(({ name, type }) => `${name} ${TYPES[type]}`);
-    await session.client.query(`CREATE TEMP TABLE foreign_row (${columns.join(", ")}) ON COMMIT DROP`);
-    await copyRows(session, rows, "foreign_row");
-    await session.client.query("ANALYZE pg_temp.foreign_row");
-    return { ...rows, rawRows: "SELECT * FROM pg_temp.foreign_row" };
+    const table = reading.isWithoutValues ? "foreign_key" : "foreign_row";
+    await session.client.query(`CREATE TEMP TABLE ${table} (${columns.join(", ")}) ON COMMIT DROP`);
+    const isEmpty = reading.among && "keys" in reading.among && reading.among.keys.length === 0;
+    if (!isEmpty) await copyRows(session, rows, table);
+    await session.client.query(`ANALYZE pg_temp.${table}`);
+    return { ...rows, rawRows: `SELECT * FROM pg_temp.${table}` };
   });
 }
 

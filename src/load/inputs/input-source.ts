@@ -77,6 +77,14 @@ export interface InputColumn {
   readonly isArray: boolean;
 }
 
+/** Keys of input rows: a list, or the column `source_key` of a temporary table in the warehouse. */
+export type KeySet = { readonly keys: readonly string[] } | { readonly table: string };
+
+/** The input with one more condition. */
+export function narrowed(input: InputSource, condition: string): InputSource {
+  return { ...input, where: input.where === null ? condition : `(\n${input.where}\n) AND ${condition}` };
+}
+
 /** The input's table or query with its `where`, as a FROM item. */
 export function relationText(
   { relation, where }: Pick<InputSource, "relation" | "where">,

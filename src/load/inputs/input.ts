@@ -16,10 +16,13 @@ import {
   type CursorMax,
   type InputColumn,
   type InputSource,
+  type KeySet,
+  narrowed,
   NO_CURSOR_MAX,
   type Part,
   relationText,
 } from "./input-source.ts";
+import { fingerprintColumns, fingerprintScope } from "./fingerprint.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
 import { inTransaction, type Session } from "../db/session.ts";
@@ -111,7 +114,36 @@ export async function isInputCursorValue(pool: pg.Pool, input: InputSource, valu
 }
 
 /**
- * `SELECT source_key, p0 … pN [, is_recent] [, rank] FROM input`: everything as text, arrays as array literals.
+ * Fingerprint of a row: two 64-bit hashes over the texts of its mapped columns. Each column's hash is the seed of the next, so
+ * that values can't run together. NULL and '' are equal, as they are in a content hash.
+ */
+function fingerprintText(input: InputSource, columns: readonly InputColumn[]): string {
+  const isList = (name: string) => columns.find((c) => c.name === name)?.isArray ?? false;
+  const names = fingerprintColumns(input);
+  const scope = fingerprintScope(input, names.filter(isList));
+  const hash = (seed: bigint) =>
+    names.reduce(
+      (inner, name) =>
+        `hashtextextended(coalesce(${valueText(name, isList(name))}, '') COLLATE "C", ${inner})`,
+      `'${seed}'::bigint`,
+    );
+  return `int8send(${hash(scope.readBigInt64BE(0))}) || int8send(${hash(scope.readBigInt64BE(8))})`;
+}
+
+function valueText(name: string, isArray: boolean): string {
+  const column = `input_row.${quoteIdentifier(name)}`;
+  return `${isArray ? `(${column}::text[])` : column}::text`;
+}
+
+/** Query for the keys of a key set. */
+function keysText(keys: KeySet): string {
+  if ("table" in keys) return `SELECT source_key FROM pg_temp.${keys.table}`;
+  const elements = keys.keys.map((key) => `"${key.replaceAll(/["\\]/g, "\\$&")}"`);
+  return `SELECT unnest(${quoteLiteral(`{${elements.join(",")}}`)}::text[])`;
+}
+
+/**
+ * `SELECT source_key, p0 … pN [, fingerprint] [, is_recent] [, rank] FROM input`: everything as text, arrays as array literals.
  * A composite key is a JSON array of its columns' texts; a key with a null column is null.
  */
 export function rawSelect(
@@ -122,6 +154,9 @@ export function rawSelect(
     readonly ranked: boolean;
     /** `every`: the bound can't be compared, so every row may have changed. */
     readonly recent: RecentBound | "every" | null;
+    readonly hasFingerprint?: boolean | undefined;
+    /** Keys of the rows to read; null and '' are one key. Absent to read all rows. */
+    readonly among?: KeySet | undefined;
   },
 ): string {
   const keys = input.key.map((column) => keyText(column, columns));
@@ -131,16 +166,18 @@ export function rawSelect(
       ? keys[0]
       : `CASE WHEN ${isNull} THEN NULL ELSE json_build_array(${keys.join(", ")})::text END`;
   const mapped = parts.map((part) => {
-    const column = `input_row.${quoteIdentifier(part.column)}`;
     // The column's collation may treat different texts as equal.
-    return `${part.isArray ? `(${column}::text[])` : column}::text COLLATE "default" AS ${part.name}`;
+    return `${valueText(part.column, part.isArray)} COLLATE "default" AS ${part.name}`;
   });
+  const fingerprint = options.hasFingerprint ? [`${fingerprintText(input, columns)} AS fingerprint`] : [];
   const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
   const rank =
     options.ranked && input.orderBy !== null
       ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
       : [];
-  return `SELECT ${[`${key} AS source_key`, ...mapped, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(input, SYNTAX)}`;
+  const { among } = options;
+  const rows = among ? narrowed(input, `coalesce(${key}, '') IN (${keysText(among)})`) : input;
+  return `SELECT ${[`${key} AS source_key`, ...mapped, ...fingerprint, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
 }
 
 /** Cursor types that can be compared with a clock. */

@@ -1,4 +1,5 @@
 import type { Problem } from "../../errors.ts";
+import type { Reading } from "./foreign-database.ts";
 import { fieldsTaken, listFields } from "./input-fields.ts";
 import type { InputColumn, InputSource, Part } from "./input-source.ts";
 import type { LookupType } from "../due/lookup-spec.ts";
@@ -12,8 +13,20 @@ export function partsOf(input: InputSource, type: LookupType, find: FindColumn):
   return mappedParts(input, find, { picks: (field) => taken.has(field), prefix: "p" });
 }
 
+/** Mapped columns to read, by use. */
+export function partsRead(
+  input: InputSource,
+  { type, isSharded, isWithoutValues }: Pick<Reading, "type" | "isSharded" | "isWithoutValues">,
+  find: FindColumn,
+): { readonly parts: readonly Part[]; readonly otherParts: readonly Part[] } {
+  return {
+    parts: isWithoutValues ? [] : partsOf(input, type, find),
+    otherParts: isSharded ? otherPartsOf(input, type, find) : [],
+  };
+}
+
 /** Mapped columns that an endpoint doesn't take. */
-export function otherPartsOf(input: InputSource, type: LookupType, find: FindColumn): readonly Part[] {
+function otherPartsOf(input: InputSource, type: LookupType, find: FindColumn): readonly Part[] {
   const taken = new Set(fieldsTaken[type]);
   return mappedParts(input, find, { picks: (field) => !taken.has(field), prefix: "other" });
 }

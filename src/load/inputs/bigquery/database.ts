@@ -1,4 +1,4 @@
-import { otherPartsOf, partsOf } from "../mapped-columns.ts";
+import { partsRead } from "../mapped-columns.ts";
 import { Readable } from "node:stream";
 import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
 import { type BigQueryConnection, type CursorMax, NO_CURSOR_MAX } from "../input-source.ts";
@@ -38,16 +38,17 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
     sampleInput: (input) => sampleInput(session, input),
     isCursorValue: (input, value) => isCursorValue(session, input, value),
     async read(input, reading, work) {
-      const { type } = reading;
       const columns = await describeColumns(session, input);
-      const parts = partsOf(input, type, finderOf(columns));
-      const otherParts = reading.isSharded ? otherPartsOf(input, type, finderOf(columns)) : [];
-      const { only } = reading;
-      const cursorQuery = only ? null : cursorMaxSelect(input, columns);
+      const { parts, otherParts } = partsRead(input, reading, finderOf(columns));
+      const { only, among } = reading;
+      const cursorQuery = only || among ? null : cursorMaxSelect(input, columns);
       const cursor = cursorQuery === null ? NO_CURSOR_MAX : await readCursor(session, cursorQuery);
       const selected = [...parts, ...otherParts];
       const text = rawSelect(only ? narrowToKey(input, columns) : input, selected, columns, reading);
-      const parameters = Object.fromEntries((only ?? []).map((value, i) => [`key_${i}`, value]));
+      const parameters = {
+        ...Object.fromEntries((only ?? []).map((value, i) => [`key_${i}`, value])),
+        ...(among && "keys" in among ? { among: among.keys } : {}),
+      };
       const rowNames = rowColumns(input, selected, reading);
       return work({
         parts,

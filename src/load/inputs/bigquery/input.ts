@@ -10,7 +10,15 @@ import {
   unselectable,
 } from "../input-problems.ts";
 import type { RecentBound } from "../../due/pass-checkpoint.ts";
-import { type InputColumn, type InputSource, type Part, relationText } from "../input-source.ts";
+import { fingerprintColumns, fingerprintScope } from "../fingerprint.ts";
+import {
+  type InputColumn,
+  type InputSource,
+  type KeySet,
+  narrowed,
+  type Part,
+  relationText,
+} from "../input-source.ts";
 import { BigQueryFailure } from "../../../bigquery/failure.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../../bigquery/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
@@ -95,15 +103,38 @@ function partText(part: Part, columns: readonly InputColumn[]): string {
   return `ARRAY(SELECT ${text} FROM UNNEST(${column}) AS e WITH OFFSET AS o WHERE ${text} IS NOT NULL ORDER BY o) AS ${part.name}`;
 }
 
+/** Fingerprint of a row, as text of Postgres's `bytea`: MD5 of the texts of its mapped columns as a JSON list. NULL and '' are equal. */
+function fingerprintText(input: InputSource, columns: readonly InputColumn[]): string {
+  const found = fingerprintColumns(input).map(
+    (name) => findColumn(name, columns) ?? { name, typeName: "STRING", isArray: false },
+  );
+  const scope = fingerprintScope(
+    input,
+    found.filter(({ isArray }) => isArray).map(({ name }) => name),
+  );
+  const texts = found.map(({ name, typeName, isArray }) => {
+    const column = rowColumn(name);
+    if (!isArray) return `IFNULL(${valueText(column, typeName)}, '')`;
+    return `TO_JSON_STRING(ARRAY(SELECT ${valueText("e", typeName)} FROM UNNEST(${column}) AS e WITH OFFSET AS o ORDER BY o))`;
+  });
+  return `CONCAT('\\\\x', TO_HEX(MD5(TO_JSON_STRING([${[quoteLiteral(scope.toString("hex")), ...texts].join(", ")}]))))`;
+}
+
 /**
- * `SELECT source_key, p0 … pN [, is_recent] [, rank] FROM input`: everything as text, blanks as NULL and omitted from lists.
+ * `SELECT source_key, p0 … pN [, fingerprint] [, is_recent] [, rank] FROM input`: everything as text, blanks as NULL and omitted from lists.
  * A composite key is a JSON array of its columns' texts; a key with a null column is null.
  */
 export function rawSelect(
   input: InputSource,
   parts: readonly Part[],
   columns: readonly InputColumn[],
-  options: { readonly ranked: boolean; readonly recent: RecentBound | null },
+  options: {
+    readonly ranked: boolean;
+    readonly recent: RecentBound | null;
+    readonly hasFingerprint?: boolean;
+    /** Present to read only rows with the keys of the parameter `among`; null and '' are one key. */
+    readonly among?: KeySet;
+  },
 ): string {
   const keys = input.key.map((name) =>
     valueText(rowColumn(name), findColumn(name, columns)?.typeName ?? "STRING"),
@@ -121,10 +152,12 @@ export function rawSelect(
   const selected = [
     `${key} AS source_key`,
     ...parts.map((part) => partText(part, columns)),
+    ...(options.hasFingerprint ? [`${fingerprintText(input, columns)} AS fingerprint`] : []),
     ...recent,
     ...rank,
   ];
-  return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(input, SYNTAX)}`;
+  const rows = options.among ? narrowed(input, `IFNULL(${key}, '') IN UNNEST(@among)`) : input;
+  return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
 }
 
 /** Narrows an input to the rows whose key columns have the texts of the parameters `key_0`, `key_1`, …. */

@@ -1,0 +1,410 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openLocalInput } from "../../src/load/inputs/foreign-input.ts";
+import { withRolePath } from "../../src/load/db/session.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { Db } from "../../src/load/db/db.ts";
+import type { InputSource } from "../../src/load/inputs/input-source.ts";
+import { comparison } from "../../src/load/due/find-candidates.ts";
+import { contentHash, valuesOf } from "../../src/load/due/content.ts";
+import { sentValues } from "../../src/load/inputs/sent-values.ts";
+import { raw } from "../../src/load/inputs/input.ts";
+import { sql } from "kysely";
+import * as fc from "../support/fast-check.ts";
+import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { clear, columnOf, valueOf } from "./suite/context.ts";
+import { begin, gist, matchAll, type Responder, runNight } from "./suite/nights.ts";
+import { addPeople, DAY_MS, enrichSpec, makePeople, people, resolveSpec } from "./suite/people.ts";
+import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
+
+let context: PostgresContext;
+let db: Db;
+beforeAll(async () => {
+  context = await openPostgresContext();
+  db = openWarehouse({
+    url: context.url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
+  });
+});
+beforeEach(() => clear(context));
+afterAll(async () => {
+  await db.close();
+  await context.close();
+});
+
+const resolve = resolveSpec();
+const enrich = enrichSpec({ pidFrom: "resolve_people", dropsInvalidEmails: true });
+const ids = ["1", "2", "3", "4", "5"];
+const rowsOf = (keys: readonly string[]) =>
+  keys.map((id) => ({ id, first_name: "Ann", last_name: `Lee ${id}`, email: `${id}@example.com` }));
+
+/** Matches rows with an odd key. */
+const everyOther: Responder = (record) => {
+  const key = record.rows[0]?.sourceKey ?? "";
+  return Number(key) % 2 === 1 ? { pid: `p-${key}` } : null;
+};
+
+const prints = () =>
+  context.sql(`SELECT source_key, CASE fingerprint WHEN '' THEN 'none' ELSE 'one' END AS has
+    FROM person_data_state.lookup_state WHERE job = 'resolve_people' ORDER BY 1`);
+
+/** Selects without sending. */
+async function select(spec: LookupSpec): Promise<void> {
+  const run = await begin(context.warehouse, spec, randomUUID());
+  const selection = await context.warehouse.selectLookup(spec, run);
+  await selection.close();
+}
+
+/** Fingerprint and content hash of each row of an input, hex. */
+const hashesOf = (of: InputSource, within: Db = db) =>
+  within.preview((session) =>
+    withRolePath(session, async () => {
+      const reading = {
+        type: "enrich",
+        ranked: false,
+        recent: null,
+        isSharded: false,
+        hasFingerprint: true,
+      } as const;
+      const { parts, rawRows } = await openLocalInput(session, of, reading);
+      const sent = sentValues(parts, of);
+      return session.rows<{ id: string; print: string; hash: string }>(sql`
+        WITH raw_row AS (${raw(rawRows)})
+        SELECT source_key AS id, encode(fingerprint, 'hex') AS print, encode(${raw(contentHash(valuesOf(parts)))}, 'hex') AS hash
+        FROM (SELECT source_key, fingerprint, ${raw(sent.columns.join(", "))} FROM ${raw(sent.from)} OFFSET 0) AS u
+        ORDER BY source_key::bigint`);
+    }),
+  );
+
+/** Number of different texts. */
+const distinct = (texts: readonly string[]) => new Set(texts).size;
+
+const forget = () => context.sql("UPDATE person_data_state.lookup_state SET fingerprint = NULL");
+
+describe("a fingerprint", () => {
+  const input: InputSource = {
+    ...people,
+    relation: { table: ["crm", "wide"] },
+    fields: { first_name: ["a"], last_name: ["b"], emails: ["c", "list"] },
+  };
+
+  const piece = fc.constantFrom(
+    "a",
+    "b",
+    "1",
+    ":",
+    ";",
+    "=",
+    "a;",
+    ",",
+    '"',
+    "\\",
+    "{",
+    "}",
+    "é",
+    "\u{1F600}",
+    "\n",
+    "NULL",
+  );
+  const value = fc.oneof(
+    { weight: 1, arbitrary: fc.constant(null) },
+    {
+      weight: 4,
+      arbitrary: fc.array(piece, { minLength: 1, maxLength: 4 }).map((pieces) => `x${pieces.join("")}`),
+    },
+  );
+  const row = fc.tuple(value, value, value, fc.option(fc.array(value, { minLength: 1, maxLength: 3 })));
+
+  test("is equal exactly if the content hash is, whatever the values", async () => {
+    await context.sql("CREATE TABLE crm.wide (id bigint, a text, b text, c text, list text[])");
+    await fc.assert(
+      fc.asyncProperty(fc.array(row, { minLength: 40, maxLength: 40 }), async (rows) => {
+        // Values swapped between columns and moved across their border are the likeliest to be mixed up.
+        const all = rows.flatMap(([a, b, c, list]) => [
+          [a, b, c, null],
+          [b, a, c, null],
+          [a, c, b, null],
+          [a === null ? a : a + (b ?? ""), null, c, null],
+          [a, b, null, list === null ? null : list.filter((text) => text !== null)],
+        ]);
+        await context.sql("TRUNCATE crm.wide");
+        await context.sql(
+          `INSERT INTO crm.wide SELECT o, v ->> 0, v ->> 1, v ->> 2,
+            CASE WHEN json_typeof(v -> 3) = 'array' AND json_array_length(v -> 3) > 0
+              THEN ARRAY(SELECT json_array_elements_text(v -> 3)) END
+          FROM json_array_elements($1::json) WITH ORDINALITY AS u(v, o)`,
+          [JSON.stringify(all)],
+        );
+        const listed = await hashesOf(input);
+        expect(distinct(listed.map(({ print }) => print))).toBe(
+          distinct(listed.map((one) => one.print + one.hash)),
+        );
+        const scalar = await hashesOf({ ...input, fields: { ...input.fields, emails: ["c"] } });
+        expect(distinct(scalar.map(({ print }) => print))).toBe(
+          distinct(scalar.map((one) => one.print + one.hash)),
+        );
+        expect(distinct(scalar.map(({ hash }) => hash))).toBe(
+          distinct(scalar.map((one) => one.print + one.hash)),
+        );
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  test("of a mapping stays the same in every release, version and session", async () => {
+    await context.sql(`CREATE TABLE crm.wide (id bigint, a timestamptz, b float8, c text, list text[]);
+      INSERT INTO crm.wide VALUES (1, '2026-11-21 04:00:00.5+01', 0.1, 'ann@example.com', '{x,NULL,"a,b"}')`);
+    await context.sql(`ALTER ROLE CURRENT_USER SET TimeZone = 'Asia/Tokyo'; ALTER ROLE CURRENT_USER SET extra_float_digits = 0;
+      ALTER ROLE CURRENT_USER SET DateStyle = 'German'`);
+    const other = openWarehouse({
+      url: context.url,
+      schema: "person_data",
+      opsSchema: "person_data_ops",
+      stateSchema: "person_data_state",
+    });
+    try {
+      const [found] = await hashesOf(input, other);
+      expect(found?.print).toBe("05f795e8f8ba2b2c36066ed5464dabeb");
+    } finally {
+      await other.close();
+      await context.sql("ALTER ROLE CURRENT_USER RESET ALL");
+    }
+  });
+
+  test("differs under another mapping of the same columns, and with normalize", async () => {
+    await context.sql(`CREATE TABLE crm.wide (id bigint, a text, b text, c text, list text[]);
+      INSERT INTO crm.wide VALUES (1, 'same', 'same', NULL, NULL)`);
+    const others: readonly InputSource[] = [
+      input,
+      { ...input, normalize: true },
+      { ...input, fields: { first_name: ["b"], last_name: ["a"], emails: ["c", "list"] } },
+      { ...input, fields: { full_name: ["a"], last_name: ["b"], emails: ["c", "list"] } },
+      { ...input, fields: { first_name: ["a"], last_name: ["b"], emails: ["list", "c"] } },
+    ];
+    const found = await Promise.all(others.map(async (other) => (await hashesOf(other))[0]?.print));
+    expect(new Set(found).size).toBe(5);
+  });
+});
+
+describe("a quiet night", () => {
+  test("classifies nothing, and a changed, new or returned row only", async () => {
+    await makePeople(context, rowsOf(ids));
+    await runNight(context, resolve, everyOther);
+    expect(gist((await runNight(context, resolve)).counts)).toEqual({ read: 5, unchanged: 5 });
+    await context.sql(
+      "UPDATE crm.people SET last_name = 'Ray' WHERE id = '1'; DELETE FROM crm.people WHERE id = '3'",
+    );
+    expect(gist((await runNight(context, { ...resolve, maxRecords: 0 })).counts)).toMatchObject({
+      read: 4,
+      unchanged: 3,
+    });
+    expect(await prints()).toEqual([
+      { source_key: "1", has: "none" },
+      { source_key: "2", has: "one" },
+      { source_key: "3", has: "none" },
+      { source_key: "4", has: "one" },
+      { source_key: "5", has: "one" },
+    ]);
+    await context.sql("UPDATE crm.people SET last_name = 'Lee 1' WHERE id = '1'");
+    await addPeople(context, rowsOf(["3"]));
+    expect(gist((await runNight(context, resolve)).counts)).toEqual({ read: 5, unchanged: 5 });
+    expect(
+      await columnOf(context, "SELECT source_key FROM person_data.resolution WHERE is_present ORDER BY 1"),
+    ).toEqual(["1", "3", "5"]);
+  });
+
+  test.each([resolve, enrich])("compares fingerprints in a parallel plan: $job", async (spec) => {
+    await context.sql(`CREATE TABLE crm.people AS SELECT i::text AS id, 'Ann' AS first_name, 'Lee' AS last_name,
+        NULL AS phone, i || '@example.com' AS email FROM generate_series(1, 60000) AS i;
+      INSERT INTO person_data_state.lookup_state (job, source, source_key, input_hash, hash_version, parameters_hash, outcome, attempts, _run_id)
+      SELECT job, 'people', id, sha256(id::bytea), 1, '', 'matched', 1, '' FROM crm.people, (VALUES ('resolve_people'), ('enrich_people')) AS j(job)`);
+    const plan = await db.preview(async (session) => {
+      const reading = {
+        type: spec.type,
+        ranked: false,
+        recent: null,
+        isSharded: false,
+        hasFingerprint: true,
+        isWithoutValues: true,
+      };
+      const { rawRows } = await openLocalInput(session, spec.input, reading);
+      const query = comparison(db.names, spec, { rawRows, keyIsUnique: false, hasRecent: false });
+      // Small tables are not worth workers.
+      await session.client.query(
+        "SET LOCAL parallel_setup_cost = 0; SET LOCAL min_parallel_table_scan_size = 0",
+      );
+      await session.client.query("SET LOCAL enable_nestloop = off");
+      const rows = await session.rows<{ "QUERY PLAN": string }>(sql`EXPLAIN ${raw(query)}`);
+      return rows.map((row) => row["QUERY PLAN"].replace(/\(cost=.*/u, "").trim());
+    });
+    expect(
+      plan.filter((line) => /Gather|Seq Scan/u.test(line) && !/Gather|Parallel Seq Scan/u.test(line)),
+    ).toEqual([]);
+    expect(plan[0]).toMatch(/^Finalize /u);
+    expect(plan).toContain("->  Parallel Hash Full Join");
+  });
+
+  test("after a changed formula compares the content hashes once, and sends nothing", async () => {
+    await makePeople(context, rowsOf(ids));
+    await runNight(context, resolve, everyOther);
+    const before = await context.sql(
+      "SELECT fingerprint FROM person_data_state.lookup_state ORDER BY source_key",
+    );
+    await context.sql(
+      "UPDATE person_data_state.lookup_state SET fingerprint = '\\x00' WHERE source_key IN ('1', '2')",
+    );
+    await context.sql("UPDATE person_data_state.lookup_state SET fingerprint = NULL WHERE source_key = '3'");
+    expect(gist((await runNight(context, resolve)).counts)).toEqual({ read: 5, unchanged: 5 });
+    expect(
+      await context.sql("SELECT fingerprint FROM person_data_state.lookup_state ORDER BY source_key"),
+    ).toEqual(before);
+  });
+
+  test("finds a second row of a key, and counts each row once", async () => {
+    await makePeople(context, rowsOf(ids));
+    await runNight(context, resolve, everyOther);
+    await addPeople(context, rowsOf(["3"]));
+    const twice = { read: 6, unchanged: 5, rejectedBeforeSending: 1 };
+    expect(gist((await runNight(context, resolve)).counts)).toEqual(twice);
+    expect(gist((await runNight(context, resolve)).counts)).toEqual(twice);
+    expect(
+      await valueOf(context, "SELECT count(*) FROM person_data_state.lookup_state WHERE fingerprint IS NULL"),
+    ).toBe("1");
+  });
+
+  test("classifies rows without a key and with an empty one", async () => {
+    await makePeople(context, [
+      ...rowsOf(ids),
+      { id: null, email: "a@example.com" },
+      { id: "", email: "b@example.com" },
+    ]);
+    await runNight(context, enrichSpec(), matchAll);
+    const same = { read: 7, unchanged: 6, rejectedBeforeSending: 1 };
+    expect(gist((await runNight(context, enrichSpec())).counts)).toEqual(same);
+    expect(gist((await runNight(context, enrichSpec())).counts)).toEqual(same);
+  });
+
+  test("with more candidates than fit a list classifies every row", async () => {
+    await context.sql(`CREATE TABLE crm.people AS SELECT repeat('k', 1900) || i AS id, 'Ann' AS first_name, 'Lee' AS last_name,
+      NULL AS phone, i || '@example.com' AS email FROM generate_series(1, 5000) AS i`);
+    const { counts } = await context.warehouse.previewLookup(enrichSpec(), 0);
+    expect(gist(counts)).toMatchObject({ read: 5000, toSend: 5000 });
+    await context.sql("UPDATE person_data_state.lookup_state SET fingerprint = NULL");
+  });
+
+  test("under a cursor keeps what it can't know", async () => {
+    const cursor = { column: "updated_at", overlapMs: 0 };
+    const spec = enrichSpec({ input: { ...people, cursor } });
+    const rows = rowsOf(ids).map((row) => ({ ...row, updated_at: `2026-0${row.id}-01T00:00:00Z` }));
+    await makePeople(context, rows);
+    await runNight(context, spec, matchAll);
+    await context.sql("UPDATE crm.people SET last_name = 'Ray' WHERE id = '1'");
+    await context.sql("UPDATE person_data_state.lookup_state SET fingerprint = NULL");
+    expect(gist((await runNight(context, spec)).counts)).toEqual({ read: 5, unchanged: 5 });
+    // Without the cursor all rows are compared.
+    expect(gist((await runNight(context, enrichSpec())).counts)).toMatchObject({
+      unchanged: 4,
+      dueReasons: { content_changed: 1 },
+    });
+  });
+});
+
+describe("a selection by fingerprints equals one by content hashes", () => {
+  const key = fc.constantFrom("1", "2", "3", "4", "5", "6", "");
+  const step = fc.oneof(
+    fc.record({ kind: fc.constant("change" as const), key, to: fc.constantFrom("Lee", "Ray", "", " ") }),
+    fc.record({ kind: fc.constant("remove" as const), key }),
+    fc.record({ kind: fc.constant("add" as const), key, to: fc.constantFrom("Lee", "Ray") }),
+    fc.record({ kind: fc.constant("resolve" as const), cap: fc.constantFrom(null, null, 1) }),
+    fc.record({ kind: fc.constant("enrich" as const), cap: fc.constantFrom(null, null, 2) }),
+    fc.record({ kind: fc.constant("expire" as const), key }),
+    fc.record({ kind: fc.constant("lose" as const), key }),
+  );
+  type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
+  const isPresent = `SELECT 'r' || source_key || is_present AS row FROM person_data.resolution
+    UNION ALL SELECT 'e' || source_key || is_present FROM person_data.enrichment ORDER BY 1`;
+
+  async function change(taken: Step): Promise<void> {
+    if (taken.kind === "change") {
+      await context.sql("UPDATE crm.people SET last_name = $2 WHERE id = $1", [taken.key, taken.to]);
+    } else if (taken.kind === "remove") {
+      await context.sql("DELETE FROM crm.people WHERE id = $1", [taken.key]);
+    } else if (taken.kind === "add") {
+      await context.sql(
+        "INSERT INTO crm.people (id, first_name, last_name, email) VALUES ($1, 'Ann', $2, $3)",
+        [taken.key, taken.to, `${taken.key}@example.com`],
+      );
+    } else if (taken.kind === "expire") {
+      await context.sql(
+        "UPDATE person_data_state.lookup_state SET due_at = now() - interval '1 day' WHERE source_key = $1",
+        [taken.key],
+      );
+    } else if (taken.kind === "lose") {
+      await context.sql(
+        "UPDATE person_data_state.lookup_state SET fingerprint = NULL WHERE source_key = $1",
+        [taken.key],
+      );
+    }
+  }
+
+  /** Selects with both jobs without sending, and reads whose answers are present then. */
+  async function presentAfterSelection(): Promise<unknown> {
+    for (const job of [resolve, enrich]) await select({ ...job, refreshAfterMs: DAY_MS, maxRecords: 0 });
+    return columnOf(context, isPresent);
+  }
+
+  /** Runs a night; returns counts and present rows, as found by fingerprints and by content hashes. */
+  async function night(taken: Extract<Step, { readonly cap: number | null }>, number: number) {
+    const spec = {
+      ...(taken.kind === "resolve" ? resolve : enrich),
+      maxRecords: taken.cap,
+      refreshAfterMs: DAY_MS,
+    };
+    const respond: Responder = (record) => {
+      const sum = number + (record.rows[0]?.sourceKey.length ?? 0) + record.json.length;
+      if (sum % 5 === 0) return { code: "unprocessable_entity" };
+      return sum % 3 === 0 ? null : { pid: `p-${sum % 4}` };
+    };
+    const plan = async () => (await context.warehouse.previewLookup(spec, 0)).counts;
+    const byFingerprints = await plan();
+    await context.sql(
+      "DROP TABLE IF EXISTS crm.kept; CREATE TABLE crm.kept AS SELECT * FROM person_data_state.lookup_state",
+    );
+    await forget();
+    const byHashes = await plan();
+    await context.sql(`UPDATE person_data_state.lookup_state AS s SET fingerprint = k.fingerprint FROM crm.kept AS k
+      WHERE s.job = k.job AND s.source_key = k.source_key`);
+    await runNight(context, spec, respond);
+    const present = await presentAfterSelection();
+    await forget();
+    return [
+      { counts: byFingerprints, present },
+      { counts: byHashes, present: await presentAfterSelection() },
+    ] as const;
+  }
+
+  test("whatever happens to rows between nights", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 8, maxLength: 8 }), async (steps) => {
+        await clear(context);
+        await makePeople(context, rowsOf(["1", "2", "3"]));
+        await runNight(context, { ...resolve, refreshAfterMs: DAY_MS }, everyOther);
+        const found: unknown[] = [];
+        const expected: unknown[] = [];
+        for (const [number, taken] of steps.entries()) {
+          if (!("cap" in taken)) {
+            await change(taken);
+            continue;
+          }
+          const [byFingerprints, byHashes] = await night(taken, number);
+          found.push(byFingerprints);
+          expected.push(byHashes);
+        }
+        expect(found).toEqual(expected);
+      }),
+      { numRuns: 8 },
+    );
+  }, 300_000);
+});
