@@ -1,0 +1,272 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { Client } from "pg";
+import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
+import { openLocalInput } from "../src/load/inputs/foreign-input.ts";
+import type { LookupSelection } from "../src/load/due/lookup-selection.ts";
+import type { LookupSpec } from "../src/load/due/lookup-spec.ts";
+import type { RunRef } from "../src/load/runs/run-ref.ts";
+import { silentLog } from "../src/log.ts";
+import { openWarehouse as openDb } from "../src/load/open.ts";
+import { openWarehouse } from "../test/support/bound-load.ts";
+import { cpuSeconds, peakResidentBytes } from "./process-tree.ts";
+import { benchInput } from "./stage.ts";
+
+/**
+ * Measures the selection of a quiet night: nothing due, and 1 % of the rows changed. Compares it with a bare parallel join of
+ * the input and the states that computes the same fingerprint. Alternates both, and prints medians. Sends nothing.
+ *
+ *     npm run bench:quiet -- [--rows 1000000] [--rounds 5]
+ */
+const { values } = parseArgs({
+  options: { rows: { type: "string", default: "1000000" }, rounds: { type: "string", default: "5" } },
+});
+const rows = Number(values.rows);
+const rounds = Number(values.rounds);
+
+const base: LookupSpec = {
+  job: "resolve_customers",
+  type: "resolve",
+  input: benchInput,
+  refreshAfterMs: 180 * 24 * 3_600_000,
+  refreshUnmatchedAfterMs: null,
+  pidFrom: null,
+  dropsInvalidEmails: false,
+  parametersHash: "0".repeat(64),
+  resend: false,
+  acceptParameters: null,
+  maxRecords: null,
+  shard: null,
+};
+const resolve = base;
+const enrich: LookupSpec = {
+  ...base,
+  job: "enrich_customers",
+  type: "enrich",
+  pidFrom: resolve.job,
+  dropsInvalidEmails: true,
+};
+
+const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
+const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
+const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
+const url = given ?? embedded?.connectionString ?? "";
+const target = { url, schema: "quiet", opsSchema: "quiet_ops", stateSchema: "quiet_state" };
+const warehouse = openWarehouse(target);
+const db = openDb(target);
+const client = new Client({ connectionString: url });
+await client.connect();
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+async function value(text: string): Promise<string> {
+  const { rows: found } = await client.query<{ value: string }>(text);
+  return found[0]?.value ?? "";
+}
+
+/** Creates the input: about 1 % of the rows have no usable value for a match. */
+async function makeInput(): Promise<void> {
+  await client.query(`SET client_min_messages = warning;
+    DROP SCHEMA IF EXISTS crm, quiet, quiet_ops, quiet_state CASCADE; CREATE SCHEMA crm;
+    CREATE TABLE crm.customers AS SELECT i AS id, 'First' || i % 5000 AS first_name, 'Last' || i % 70000 AS last_name,
+      'person' || i || '@example.com' AS email, CASE WHEN i % 3 = 0 THEN 'work' || i || '@example.org' END AS work_email,
+      '+1555' || lpad((i % 10000000)::text, 7, '0') AS phone, 'https://linkedin.example/in/p' || i AS linkedin,
+      i % 9000 || ' Main Street' AS street, 'Springfield' AS city, 'CA' AS state, lpad((i % 90000)::text, 5, '0') AS zip,
+      now() AS updated_at
+    FROM generate_series(1, ${rows}) AS i;
+    ALTER TABLE crm.customers ADD PRIMARY KEY (id)`);
+  await client.query("VACUUM ANALYZE crm.customers");
+}
+
+/** Answers what a selection froze, without the service: three of four rows match. */
+async function answer(spec: LookupSpec, { workTable }: LookupSelection, runId: string): Promise<void> {
+  const { job } = spec;
+  const table = spec.type === "resolve" ? "quiet.resolution" : "quiet.enrichment";
+  const pid = spec.pidFrom
+    ? "(SELECT r.service_pid FROM quiet.resolution AS r WHERE r.source_key = w.source_key)"
+    : "NULL";
+  const isMatch = "ord % 4 <> 0";
+  await client.query(`
+    INSERT INTO ${table} AS t (job, source, source_key, is_match, service_pid, is_present, _synced_at, _run_id)
+    SELECT '${job}', 'customers', source_key, ${isMatch}, CASE WHEN ${isMatch} THEN md5(source_key) END, ${isMatch}, now(), '${runId}'
+    FROM quiet_state."${workTable}" ORDER BY source_key COLLATE "C"
+    ON CONFLICT (job, source, source_key) DO UPDATE SET is_present = t.is_match;
+    INSERT INTO quiet_state.lookup_state AS t (job, source, source_key, input_hash, sent_hash, hash_version, parameters_hash,
+      sent_service_pid, outcome, attempts, call_number, answered_at, due_at, call_id, fingerprint, _synced_at, _run_id)
+    SELECT '${job}', 'customers', w.source_key, w.input_hash, w.input_hash, 1, '${spec.parametersHash}', ${pid},
+      CASE WHEN ${isMatch} THEN 'matched' ELSE 'unmatched' END, 1, 1, now(), now() + interval '150 days', gen_random_uuid(),
+      w.fingerprint, now(), '${runId}'
+    FROM quiet_state."${workTable}" AS w ORDER BY w.source_key COLLATE "C"
+    ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash, fingerprint = excluded.fingerprint`);
+}
+
+/** Selects, and answers what is due. */
+async function selectOnce(spec: LookupSpec): Promise<{ readonly sent: number; readonly unchanged: number }> {
+  const run = await beginRun(spec);
+  const selection = await warehouse.selectLookup(spec, run);
+  lastSelection = { selection, run };
+  return { sent: selection.counts.toSend, unchanged: selection.counts.unchanged };
+}
+
+let lastSelection: { readonly selection: LookupSelection; readonly run: RunRef } | null = null;
+
+async function finish(spec: LookupSpec): Promise<void> {
+  if (!lastSelection) return;
+  const { selection, run } = lastSelection;
+  if (selection.counts.toSend > 0) await answer(spec, selection, run.runId);
+  await selection.close();
+}
+
+const held = new Map<string, RunRef>();
+
+async function beginRun({ job, type }: LookupSpec): Promise<RunRef> {
+  const runId = `bench-${job}-${Math.random()}`;
+  let run = held.get(job);
+  if (!run) {
+    const process = { host: "bench", pid: 1, machine: null, processStart: null };
+    const reply = await warehouse.acquireLock({
+      runId,
+      job,
+      jobType: type,
+      shard: "0/1",
+      process,
+      lifeMs: 86_400_000,
+      dead: [],
+    });
+    if (reply.kind === "refused") throw new Error(`${job} is locked`);
+    run = { ...reply.run, jobType: type };
+    held.set(job, run);
+  }
+  const next = { ...run, runId };
+  await warehouse.beginRun(next);
+  return next;
+}
+
+/** The bare join: counts the rows whose fingerprint is not the stored one; with `pid_from`, also whose PID is not the one sent. */
+async function bareJoin({ job, input, type, pidFrom }: LookupSpec): Promise<string> {
+  const reading = {
+    type,
+    ranked: false,
+    recent: null,
+    isSharded: false,
+    hasFingerprint: true,
+    isWithoutValues: true,
+  };
+  const { rawRows } = await db.transaction((session) => openLocalInput(session, input, reading));
+  return `SELECT count(*) AS value FROM (${rawRows}) AS i JOIN quiet_state.lookup_state AS s
+    ON s.job = '${job}' AND s.source = 'customers' AND s.source_key = i.source_key
+    ${pidFrom === null ? "" : PIDS} WHERE s.fingerprint IS DISTINCT FROM i.fingerprint${pidFrom === null ? "" : " OR r.service_pid IS DISTINCT FROM s.sent_service_pid OR ps.fingerprint IS DISTINCT FROM s.fingerprint"}`;
+}
+
+/** Tables with the PIDs that a job of `pid_from` compares. */
+const PIDS = `LEFT JOIN quiet_state.lookup_state AS ps
+    ON ps.job = 'resolve_customers' AND ps.source = 'customers' AND ps.source_key = s.source_key
+  LEFT JOIN quiet.resolution AS r ON r.job = 'resolve_customers' AND r.source = 'customers' AND r.source_key = s.source_key`;
+
+interface Measure {
+  readonly wall: number;
+  readonly cpu: number;
+}
+
+const postmaster = Number(
+  await value("SELECT pg_backend_pid() AS value").then(async (pid) => {
+    const { readFileSync } = await import("node:fs");
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1];
+  }),
+);
+
+async function measure(work: () => Promise<unknown>): Promise<Measure> {
+  const before = cpuSeconds(postmaster) + process.cpuUsage().user / 1e6 + process.cpuUsage().system / 1e6;
+  const startedAt = performance.now();
+  await work();
+  const wall = (performance.now() - startedAt) / 1000;
+  const after = cpuSeconds(postmaster) + process.cpuUsage().user / 1e6 + process.cpuUsage().system / 1e6;
+  return { wall, cpu: after - before };
+}
+
+function median(numbers: readonly number[]): number {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+function summary(measures: readonly Measure[]): Measure {
+  return { wall: median(measures.map((m) => m.wall)), cpu: median(measures.map((m) => m.cpu)) };
+}
+
+/** Leaves the input as it is. */
+async function nothing(): Promise<void> {}
+
+/** Changes 1 % of the rows, others in every round. */
+async function change(round: number): Promise<void> {
+  await client.query(`UPDATE crm.customers SET email = email || '${round}' WHERE id % 100 = ${round}`);
+}
+
+async function compare(
+  name: string,
+  spec: LookupSpec,
+  prepare: (round: number) => Promise<void>,
+): Promise<void> {
+  const join = await bareJoin(spec);
+  const bare: Measure[] = [];
+  const selection: Measure[] = [];
+  let found = { sent: 0, unchanged: 0 };
+  for (let round = 0; round < rounds; round++) {
+    await prepare(round);
+    bare.push(await measure(() => value(join)));
+    selection.push(
+      await measure(async () => {
+        found = await selectOnce(spec);
+      }),
+    );
+    await finish(spec);
+  }
+  const [one, other] = [summary(bare), summary(selection)];
+  say(
+    [
+      name.padEnd(34),
+      one.wall.toFixed(2).padStart(7),
+      other.wall.toFixed(2).padStart(10),
+      `${(other.wall / one.wall).toFixed(2)} ×`.padStart(8),
+      one.cpu.toFixed(2).padStart(8),
+      other.cpu.toFixed(2).padStart(10),
+      `${(other.cpu / one.cpu).toFixed(2)} ×`.padStart(8),
+      String(found.sent).padStart(9),
+      String(found.unchanged).padStart(10),
+    ].join(" "),
+  );
+}
+
+const stateBytes = () =>
+  value(
+    `SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_state`,
+  );
+
+try {
+  await makeInput();
+  await warehouse.migrate();
+  for (const spec of [resolve, enrich]) {
+    const first = await measure(() => selectOnce(spec));
+    say(`${spec.job}: first selection ${first.wall.toFixed(1)} s`);
+    await finish(spec);
+    await client.query("VACUUM ANALYZE");
+  }
+  say(`${rows} rows, ${await stateBytes()} bytes of fingerprint in a state`);
+  say(
+    "                                    join s  selection s    ratio  CPU s  selection    ratio      sent  unchanged",
+  );
+  await compare("nothing due", resolve, nothing);
+  await compare("nothing due, pid_from, valid emails", enrich, nothing);
+  await compare("1 % changed", resolve, change);
+  say(`Node.js at its peak: ${Math.round(peakResidentBytes(process.pid) / 1024 / 1024)} MB`);
+} finally {
+  await client.end();
+  await warehouse.close();
+  await db.close();
+  await embedded?.close();
+  rmSync(folder, { recursive: true, force: true });
+}
