@@ -18,10 +18,16 @@ import { benchInput } from "./stage.ts";
  * Measures the selection of a quiet night: nothing due, and 1 % of the rows changed. Compares it with a bare parallel join of
  * the input and the states that computes the same fingerprint. Alternates both, and prints medians. Sends nothing.
  *
- *     npm run bench:quiet -- [--rows 1000000] [--rounds 5]
+ *     npm run bench:quiet -- [--rows 1000000] [--rounds 5] [--filled]
+ *
+ * `--filled` measures in the tables that an earlier run left in PERSON_ETL_BENCH_POSTGRES_URL; `--rounds 0` only fills them.
  */
 const { values } = parseArgs({
-  options: { rows: { type: "string", default: "1000000" }, rounds: { type: "string", default: "5" } },
+  options: {
+    rows: { type: "string", default: "1000000" },
+    rounds: { type: "string", default: "5" },
+    filled: { type: "boolean", default: false },
+  },
 });
 const rows = Number(values.rows);
 const rounds = Number(values.rounds);
@@ -241,12 +247,8 @@ async function compare(
   );
 }
 
-const stateBytes = () =>
-  value(
-    `SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_state`,
-  );
-
-try {
+/** Creates the input, and answers it for both jobs. */
+async function fill(): Promise<void> {
   await makeInput();
   await warehouse.migrate();
   for (const spec of [resolve, enrich]) {
@@ -255,6 +257,15 @@ try {
     await finish(spec);
     await client.query("VACUUM ANALYZE");
   }
+}
+
+const stateBytes = () =>
+  value(
+    `SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_state`,
+  );
+
+try {
+  if (!values.filled) await fill();
   say(`${rows} rows, ${await stateBytes()} bytes of fingerprint in a state`);
   say(
     "                                    join s  selection s    ratio  CPU s  selection    ratio      sent  unchanged",
@@ -264,6 +275,7 @@ try {
   await compare("1 % changed", resolve, change);
   say(`Node.js at its peak: ${Math.round(peakResidentBytes(process.pid) / 1024 / 1024)} MB`);
 } finally {
+  for (const run of held.values()) await warehouse.releaseLock(run);
   await client.end();
   await warehouse.close();
   await db.close();

@@ -50,6 +50,9 @@ const prints = () =>
   context.sql(`SELECT source_key, CASE fingerprint WHEN '' THEN 'none' ELSE 'one' END AS has
     FROM person_data_state.lookup_state WHERE job = 'resolve_people' ORDER BY 1`);
 
+const present = () =>
+  columnOf(context, "SELECT source_key FROM person_data.resolution WHERE is_present ORDER BY 1");
+
 /** Selects without sending. */
 async function select(spec: LookupSpec): Promise<void> {
   const run = await begin(context.warehouse, spec, randomUUID());
@@ -166,7 +169,7 @@ describe("a fingerprint", () => {
     });
     try {
       const [found] = await hashesOf(input, other);
-      expect(found?.print).toBe("05f795e8f8ba2b2c36066ed5464dabeb");
+      expect(found?.print).toBe("7b4bfa52bb028958c2f509ef1837957f");
     } finally {
       await other.close();
       await context.sql("ALTER ROLE CURRENT_USER RESET ALL");
@@ -274,6 +277,30 @@ describe("a quiet night", () => {
     ).toBe("1");
   });
 
+  test("marks a row that left during a comparison of all rows, and is back", async () => {
+    await makePeople(context, rowsOf(ids));
+    await runNight(context, resolve, everyOther);
+    await context.sql("DELETE FROM crm.people WHERE id = '3'");
+    await runNight(context, { ...resolve, resend: true }, everyOther);
+    expect(await present()).toEqual(["1", "5"]);
+    await addPeople(context, rowsOf(["3"]));
+    expect(gist((await runNight(context, resolve)).counts)).toEqual({ read: 5, unchanged: 5 });
+    expect(await present()).toEqual(["1", "3", "5"]);
+  });
+
+  test("leaves a row as it was that left between comparison and classification", async () => {
+    await makePeople(context, rowsOf(ids));
+    await runNight(context, resolve, everyOther);
+    await context.sql("UPDATE crm.people SET last_name = 'Ray' WHERE id = '3'");
+    // The table exists when the rows to classify are read.
+    const where = "id <> '3' OR to_regclass('pg_temp.candidate_row') IS NULL";
+    const seen = await runNight(context, { ...resolve, input: { ...resolve.input, where } });
+    expect(gist(seen.counts)).toEqual({ read: 4, unchanged: 4 });
+    await context.sql("UPDATE crm.people SET last_name = 'Lee 3' WHERE id = '3'");
+    expect(gist((await runNight(context, resolve)).counts)).toEqual({ read: 5, unchanged: 5 });
+    expect(await present()).toEqual(["1", "3", "5"]);
+  });
+
   test("classifies rows without a key and with an empty one", async () => {
     await makePeople(context, [
       ...rowsOf(ids),
@@ -313,12 +340,14 @@ describe("a quiet night", () => {
 
 describe("a selection by fingerprints equals one by content hashes", () => {
   const key = fc.constantFrom("1", "2", "3", "4", "5", "6", "");
+  // With it, all rows are classified.
+  const resend = fc.constantFrom(false, false, true);
   const step = fc.oneof(
     fc.record({ kind: fc.constant("change" as const), key, to: fc.constantFrom("Lee", "Ray", "", " ") }),
     fc.record({ kind: fc.constant("remove" as const), key }),
     fc.record({ kind: fc.constant("add" as const), key, to: fc.constantFrom("Lee", "Ray") }),
-    fc.record({ kind: fc.constant("resolve" as const), cap: fc.constantFrom(null, null, 1) }),
-    fc.record({ kind: fc.constant("enrich" as const), cap: fc.constantFrom(null, null, 2) }),
+    fc.record({ kind: fc.constant("resolve" as const), cap: fc.constantFrom(null, null, 1), resend }),
+    fc.record({ kind: fc.constant("enrich" as const), cap: fc.constantFrom(null, null, 2), resend }),
     fc.record({ kind: fc.constant("expire" as const), key }),
     fc.record({ kind: fc.constant("lose" as const), key }),
   );
@@ -360,6 +389,7 @@ describe("a selection by fingerprints equals one by content hashes", () => {
     const spec = {
       ...(taken.kind === "resolve" ? resolve : enrich),
       maxRecords: taken.cap,
+      resend: taken.resend,
       refreshAfterMs: DAY_MS,
     };
     const respond: Responder = (record) => {

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { InputShard } from "../due/lookup-spec.ts";
+import { GONE } from "../due/find-candidates.ts";
 import { answerTables } from "./load-answers.ts";
 import { lookUp } from "./stage-answers.ts";
 
@@ -36,9 +37,9 @@ export interface SelectedAnswers {
 }
 
 /**
- * Marks the answers of matched rows with unchanged content, and unmarks those of rows that changed or left the input.
- * Each shard marks its own rows, and the first one detects missing rows of all. Reads the temporary tables `matched_row`
- * and `input_key`; returns the number of changed answers.
+ * Marks the answers of matched rows with unchanged content, and unmarks those of rows that changed or left the input; forgets the
+ * latter's fingerprints. Each shard marks its own rows, and the first one detects missing rows of all. Reads the temporary tables
+ * `known_row` and `input_key`; returns the number of changed answers.
  */
 export async function markPresent(
   session: Session,
@@ -48,18 +49,25 @@ export async function markPresent(
   const answers = tableId(names, answerTables[type].table);
   const set = sql`_synced_at = now(), _run_id = current_setting('person_etl.run_id', true)`;
   const isOfRow = sql`m.source_key = t.source_key`;
-  const isCurrent = sql`EXISTS (SELECT FROM pg_temp.matched_row AS m WHERE ${isOfRow} AND m.is_current)`;
+  const isCurrent = sql`EXISTS (SELECT FROM pg_temp.known_row AS m WHERE ${isOfRow} AND m.is_current)`;
   const outdated = [
     shard
-      ? sql`EXISTS (SELECT FROM pg_temp.matched_row AS m WHERE ${isOfRow} AND NOT m.is_current)`
+      ? sql`EXISTS (SELECT FROM pg_temp.known_row AS m WHERE ${isOfRow} AND NOT m.is_current)`
       : sql`NOT ${isCurrent}`,
     ...(shard?.index === 0 ? [sql`NOT EXISTS (SELECT FROM pg_temp.input_key AS m WHERE ${isOfRow})`] : []),
   ];
   let changed = 0;
   for (const isOutdated of outdated) {
-    changed += await session.change(sql`
-      UPDATE ${answers} AS t SET is_present = false, ${set}
-      WHERE t.job = ${job} AND t.source = ${source} AND t.is_present AND ${isOutdated}`);
+    // With its fingerprint, a row that comes back would count as unchanged and present.
+    const [unmarked] = await session.rows<{ rows: number }>(sql`
+      WITH unmarked AS (
+        UPDATE ${answers} AS t SET is_present = false, ${set}
+        WHERE t.job = ${job} AND t.source = ${source} AND t.is_present AND ${isOutdated} RETURNING t.source_key),
+      forgotten AS (
+        UPDATE ${tableId(names, "lookup_state")} AS s SET fingerprint = NULL FROM unmarked AS u
+        WHERE s.job = ${job} AND s.source = ${source} AND s.source_key = u.source_key)
+      SELECT count(*) AS rows FROM unmarked`);
+    changed += unmarked?.rows ?? 0;
   }
   changed += await session.change(sql`
     UPDATE ${answers} AS t SET is_present = true, ${set}
@@ -68,7 +76,7 @@ export async function markPresent(
 }
 
 /**
- * Does the same for the keys in the temporary table `candidate`, with an index lookup for each; the answers of all other rows are
+ * Does the same with an index lookup for each classified row and each one that left the input; the answers of all other rows are
  * marked rightly.
  */
 export async function markCandidates(
@@ -80,12 +88,12 @@ export async function markCandidates(
   return session.change(sql`
     UPDATE ${answers} AS t SET is_present = f.is_current, _synced_at = now(), _run_id = current_setting('person_etl.run_id', true)
     FROM (
-      SELECT a.ctid, m.source_key IS NOT NULL AS is_current FROM pg_temp.candidate AS c
-      LEFT JOIN (SELECT DISTINCT source_key FROM pg_temp.matched_row WHERE is_current) AS m ON m.source_key = c.source_key
+      SELECT a.ctid, c.is_current
+      FROM (SELECT source_key, is_current FROM pg_temp.known_row UNION ALL SELECT source_key, false FROM (${GONE}) AS g) AS c
       ${lookUp(
         sql`SELECT ctid, is_present FROM ${answers} WHERE job = ${job} AND source = ${source} AND source_key = c.source_key`,
         "a",
       )}
-      WHERE a.is_present <> (m.source_key IS NOT NULL)) AS f
+      WHERE a.is_present <> c.is_current) AS f
     WHERE t.ctid = f.ctid`);
 }

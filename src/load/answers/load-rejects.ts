@@ -56,5 +56,5 @@ export async function loadRejects(
     ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash,
       sent_hash = excluded.sent_hash, hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1, due_at = NULL,
-      fingerprint = excluded.fingerprint,      _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+      fingerprint = excluded.fingerprint, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
 }

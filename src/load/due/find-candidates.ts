@@ -9,7 +9,7 @@ import { raw } from "../inputs/input.ts";
 import type { Outcome } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
 
-/** Keeps the planner from merging a subquery. Unlike OFFSET 0, which is no constant before it is planned, it leaves the plan parallel. */
+/** Keeps the planner from merging a subquery. OFFSET 0, an integer to convert, would also keep it from a parallel plan. */
 const FENCE = "OFFSET '0'";
 
 /** Rows to compare. */
@@ -18,11 +18,14 @@ export interface ComparedRows extends Pick<OpenedInput, "rawRows" | "keyIsUnique
   readonly hasRecent: boolean;
 }
 
-/** Temporary table of the rows to classify, and of those that left the input. */
-export const CANDIDATES = "candidate";
+/** Query for the keys of the rows to classify. */
+export const TO_CLASSIFY = "SELECT source_key FROM pg_temp.candidate WHERE kind IN ('known', 'new')";
 
-/** Bytes of a list of candidates; with a longer one, all rows are classified. */
-const MAX_LIST_BYTES = 8 * 1024 * 1024;
+/** Query for the keys of rows that left the input since the last selection. */
+export const GONE = raw("SELECT source_key FROM pg_temp.candidate WHERE kind IN ('gone', 'lost')");
+
+/** Bytes of a list of candidates; with a longer one, all rows are classified. A request to BigQuery, with its keys, has at most 10 MB. */
+const MAX_LIST_BYTES = 5 * 1024 * 1024;
 
 /** Rows of the input that need no classification, by last outcome. */
 export interface QuietCount {
@@ -42,17 +45,17 @@ export async function findCandidates(
   spec: LookupSpec,
   keys: ComparedRows,
 ): Promise<readonly QuietCount[] | null> {
-  await session.client.query(`CREATE TEMP TABLE ${CANDIDATES} (name text NOT NULL, rows bigint NOT NULL,
+  await session.client.query(`CREATE TEMP TABLE candidate (name text NOT NULL, rows bigint NOT NULL,
     kind text GENERATED ALWAYS AS (split_part(name, ':', 1)) STORED,
     source_key text GENERATED ALWAYS AS (CASE WHEN name LIKE '%:%' THEN substr(name, strpos(name, ':') + 1) END) STORED) ON COMMIT DROP`);
   const query = comparison(names, spec, keys);
   if (!(await list(session, query))) return null;
   if (!keys.keyIsUnique && (await haveSharedKeys(session, names, spec))) {
     await forgetShared(session, names, spec, keys);
-    await session.client.query(`TRUNCATE pg_temp.${CANDIDATES}`);
+    await session.client.query("TRUNCATE pg_temp.candidate");
     if (!(await list(session, query))) return null;
   }
-  await session.client.query(`ANALYZE pg_temp.${CANDIDATES}`);
+  await session.client.query("ANALYZE pg_temp.candidate");
   return session.rows(
     sql<QuietCount>`SELECT name AS prior, rows FROM pg_temp.candidate WHERE kind IN ('matched', 'unmatched', 'rejected')`,
   );
@@ -118,14 +121,15 @@ export async function hasFingerprints(
 
 /** Fills `candidate` with the result of a query; returns false if it is too long. A COPY runs in parallel, an INSERT doesn't. */
 async function list(session: Session, query: string): Promise<boolean> {
+  await session.client.query("SET LOCAL enable_nestloop = off");
   const listed = await session.readOnly(async () => {
-    await session.client.query("SET LOCAL enable_nestloop = off");
     // COPY has no extended protocol: the rows must be those of one statement.
     await session.rows(raw(`EXPLAIN ${query}`));
     return readAtMost(session.client.query(copyTo(`COPY (${query}) TO STDOUT`)), MAX_LIST_BYTES);
   });
+  await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
   if (listed === null) return false;
-  await copyEncoded(session, `pg_temp.${CANDIDATES}`, ["name", "rows"], listed);
+  await copyEncoded(session, "pg_temp.candidate", ["name", "rows"], listed);
   return true;
 }
 
@@ -173,8 +177,7 @@ async function forgetShared(
 
 /** Keys of the rows to classify. */
 export async function candidateKeys(session: Session): Promise<readonly string[]> {
-  const rows = await session.rows<{ source_key: string }>(sql`
-    SELECT source_key FROM pg_temp.candidate WHERE kind IN ('known', 'new')`);
+  const rows = await session.rows(sql.raw<{ source_key: string }>(TO_CLASSIFY));
   return rows.map((row) => row.source_key);
 }
 
@@ -186,9 +189,7 @@ export async function storeFingerprints(
   hasCandidates: boolean,
 ): Promise<void> {
   const state = tableId(names, "lookup_state");
-  const gone = hasCandidates
-    ? sql`UNION ALL SELECT source_key, '' FROM pg_temp.candidate WHERE kind IN ('gone', 'lost')`
-    : sql``;
+  const gone = hasCandidates ? sql`UNION ALL SELECT source_key, '' FROM (${GONE}) AS g` : sql``;
   await session.change(sql`
     UPDATE ${state} AS s SET fingerprint = f.fingerprint
     FROM (

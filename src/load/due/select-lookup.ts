@@ -14,12 +14,12 @@ import {
   type ParametersDecision,
 } from "./parameters.ts";
 import {
-  CANDIDATES,
   candidateKeys,
   findCandidates,
   hasFingerprints,
   type QuietCount,
   storeFingerprints,
+  TO_CLASSIFY,
 } from "./find-candidates.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
 import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
@@ -78,15 +78,13 @@ export async function selectDue(
   const frozen = parametersChanged > 0 ? null : freeze;
   const { job, type, input, shard } = spec;
   const answers = type === "validate_emails" ? null : { job, type, source: input.name, shard };
-  if (frozen && answers) {
-    await storeFingerprints(session, names, spec, read.quiet !== null);
-    if (read.quiet) touch(answerTables[answers.type].table, await markCandidates(session, names, answers));
-  }
-  // From here on whole inputs are joined to tables that may lack statistics: nested loops would take hours.
-  await session.client.query("SET LOCAL enable_nestloop = off");
+  // Without candidates, whole inputs are joined to tables that may lack statistics: nested loops would take hours.
+  if (!read.quiet) await session.client.query("SET LOCAL enable_nestloop = off");
   if (frozen) await writeParameters(session, names, spec, decision);
-  if (frozen && answers && !read.quiet) {
-    touch(answerTables[answers.type].table, await markPresent(session, names, answers));
+  if (frozen && answers) {
+    const mark = read.quiet ? markCandidates : markPresent;
+    touch(answerTables[answers.type].table, await mark(session, names, answers));
+    await storeFingerprints(session, names, spec, read.quiet !== null);
   }
   const reused = frozen
     ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
@@ -209,7 +207,7 @@ export async function openClassification(
       : null;
   const hasRecent = recent !== null && spec.input.cursor !== null;
   const quiet = keys && (await findCandidates(session, names, spec, { ...keys, hasRecent }));
-  const among = foreign ? { keys: quiet ? await candidateKeys(session) : [] } : { table: CANDIDATES };
+  const among = foreign ? { keys: quiet ? await candidateKeys(session) : [] } : { query: TO_CLASSIFY };
   const whole = await open({ ...options, hasFingerprint: isRowJob, ...(quiet ? { among } : {}) });
   const opened =
     quiet && keys ? { ...whole, cursorMax: keys.cursorMax, cursorAhead: keys.cursorAhead } : whole;
@@ -288,8 +286,8 @@ function unchanged({ prior, rows }: QuietCount): ClassCount {
 }
 
 /**
- * Fills the temporary table `due_row` with all rows except unchanged, waiting and suppressed ones, and `matched_row` with those
- * last matched. Counts all classes.
+ * Fills the temporary table `due_row` with all rows except unchanged, waiting and suppressed ones, and `known_row` with those
+ * that have a state. Counts all classes.
  */
 export async function classifyInto(
   session: Session,
@@ -304,7 +302,7 @@ export async function classifyInto(
   }
   const { rows, occurrences } = classified(classify);
   await session.client.query(
-    `CREATE TEMP TABLE matched_row (source_key text NOT NULL, is_current boolean NOT NULL) ON COMMIT DROP;
+    `CREATE TEMP TABLE known_row (source_key text NOT NULL, is_current boolean NOT NULL) ON COMMIT DROP;
     CREATE TEMP TABLE new_print (source_key text NOT NULL, fingerprint bytea) ON COMMIT DROP`,
   );
   // Only a plan counts the records of waiting rows.
@@ -315,14 +313,15 @@ export async function classifyInto(
     await session.client.query("CREATE TEMP TABLE waiting_record (input_hash bytea) ON COMMIT DROP");
   }
   const isOfRows = touch !== null && classify.spec.type !== "validate_emails";
-  const matched = sql`matched AS (
-      INSERT INTO pg_temp.matched_row
-      SELECT source_key, is_current FROM classified WHERE prior = 'matched' AND class <> 'reject:duplicate_key'),
+  const known = sql`known AS (
+      INSERT INTO pg_temp.known_row
+      SELECT source_key, prior = 'matched' AND is_current FROM classified
+      WHERE prior IS NOT NULL AND class <> 'reject:duplicate_key'),
     printed AS (
       INSERT INTO pg_temp.new_print
       SELECT source_key, new_print FROM classified WHERE prior IS NOT NULL AND new_print IS DISTINCT FROM prior_print),`;
   const counting = sql<ClassCount>`WITH classified AS (${rows}),
-    ${isOfRows ? matched : sql``}
+    ${isOfRows ? known : sql``}
     ${countsWaiting ? waiting : sql``}
     kept AS (
       INSERT INTO pg_temp.due_row
@@ -333,7 +332,7 @@ export async function classifyInto(
     FROM classified GROUP BY 1, 2, 3`;
   const counts = await session.readOnly(() => session.rows(counting));
   // Without statistics the planner assumes a small table, and later statements take minutes.
-  await session.client.query("ANALYZE pg_temp.due_row, pg_temp.matched_row, pg_temp.new_print");
+  await session.client.query("ANALYZE pg_temp.due_row, pg_temp.known_row, pg_temp.new_print");
   return counts;
 }
 

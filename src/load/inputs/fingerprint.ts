@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { HASH_VERSION } from "../due/content.ts";
+import { fieldsTaken } from "./input-fields.ts";
 import type { InputSource } from "./input-source.ts";
 import { NORMALIZATION } from "./normalize.ts";
 
@@ -21,6 +22,6 @@ export function fingerprintScope(
   lists: readonly string[],
 ): Buffer {
   const mapping = Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const scope = [VERSION, HASH_VERSION, normalize ? NORMALIZATION : null, mapping, lists];
+  const scope = [VERSION, HASH_VERSION, fieldsTaken, normalize ? NORMALIZATION : null, mapping, lists];
   return createHash("sha256").update(JSON.stringify(scope)).digest();
 }

@@ -1,10 +1,19 @@
 import { partsRead } from "./mapped-columns.ts";
 import { pipeline } from "node:stream/promises";
+import { sql } from "kysely";
 import { from as copyFrom } from "pg-copy-streams";
 import type { ForeignDatabase, ForeignRows, Reading } from "./foreign-database.ts";
 import { type CursorMax, type InputSource, NO_CURSOR_MAX, type Part } from "./input-source.ts";
 import { narrowToKey } from "./one-row.ts";
-import { describeColumns, isCursorValue, keyIsUnique, finderOf, rawSelect, readCursorMax } from "./input.ts";
+import {
+  describeColumns,
+  isCursorValue,
+  keyIsUnique,
+  finderOf,
+  raw,
+  rawSelect,
+  readCursorMax,
+} from "./input.ts";
 import type { Session } from "../db/session.ts";
 
 /** An opened input. */
@@ -19,8 +28,22 @@ export interface OpenedInput extends CursorMax {
 }
 
 /** Opens an input in the warehouse itself. */
-export function openLocalInput(session: Session, input: InputSource, reading: Reading): Promise<OpenedInput> {
-  return session.readOnly(() => inspectInput(session, input, reading));
+export async function openLocalInput(
+  session: Session,
+  input: InputSource,
+  reading: Reading,
+): Promise<OpenedInput> {
+  const opened = await session.readOnly(() => inspectInput(session, input, reading));
+  return reading.among && "query" in reading.among ? stageRows(session, opened) : opened;
+}
+
+/** Reads the rows into a temporary table: the planner expects half of the input, and would read all states to join them. */
+async function stageRows(session: Session, opened: OpenedInput): Promise<OpenedInput> {
+  const rows = raw(opened.rawRows);
+  await session.change(sql`CREATE TEMP TABLE candidate_row ON COMMIT DROP AS ${rows} WITH NO DATA`);
+  await session.readOnly(() => session.change(sql`INSERT INTO pg_temp.candidate_row ${rows}`));
+  await session.client.query("ANALYZE pg_temp.candidate_row");
+  return { ...opened, rawRows: "SELECT * FROM pg_temp.candidate_row" };
 }
 
 async function inspectInput(session: Session, input: InputSource, reading: Reading): Promise<OpenedInput> {

@@ -77,8 +77,8 @@ export interface InputColumn {
   readonly isArray: boolean;
 }
 
-/** Keys of input rows: a list, or the column `source_key` of a temporary table in the warehouse. */
-export type KeySet = { readonly keys: readonly string[] } | { readonly table: string };
+/** Keys of input rows: a list, or a query in the warehouse. */
+export type KeySet = { readonly keys: readonly string[] } | { readonly query: string };
 
 /** The input with one more condition. */
 export function narrowed(input: InputSource, condition: string): InputSource {

@@ -137,7 +137,7 @@ function valueText(name: string, isArray: boolean): string {
 
 /** Query for the keys of a key set. */
 function keysText(keys: KeySet): string {
-  if ("table" in keys) return `SELECT source_key FROM pg_temp.${keys.table}`;
+  if ("query" in keys) return keys.query;
   const elements = keys.keys.map((key) => `"${key.replaceAll(/["\\]/g, "\\$&")}"`);
   return `SELECT unnest(${quoteLiteral(`{${elements.join(",")}}`)}::text[])`;
 }
