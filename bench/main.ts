@@ -2,9 +2,10 @@ import { cpus } from "node:os";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { type Measured, measure } from "./measured-process.ts";
-import { cpuSeconds } from "./process-tree.ts";
-import { dropSchemas, exportTables, makeFloorTables, type Stage, setStage, writeBodies } from "./stage.ts";
+import { runEnrichJob, writeConfig } from "./enrich-job.ts";
+import { cpuOf, type Figures, round } from "./figures.ts";
+import { composedFloor, fetchFloor } from "./floor.ts";
+import { dropSchemas, exportTables, setStage, writeBodies } from "./stage.ts";
 
 /**
  * Compares the enrich job of the real command line with a floor: a bare client fetches and parses the same bodies,
@@ -18,113 +19,7 @@ const { values } = parseArgs({
   options: { people: { type: "string", default: "100000" }, rounds: { type: "string", default: "1" } },
 });
 
-const CALLS_IN_FLIGHT = 8;
-const COPY_CONNECTIONS = 2;
 const root = new URL("..", import.meta.url).pathname;
-
-interface Figures {
-  readonly what: string;
-  readonly people: number;
-  readonly seconds: number;
-  readonly people_per_second: number;
-  readonly client_cpu_per_1000: number;
-  readonly server_cpu_per_1000: number | null;
-  readonly peak_node_mb: number;
-  readonly peak_tree_mb: number;
-}
-
-const round = (value: number, digits = 0) => Number(value.toFixed(digits));
-
-function figuresOf(what: string, people: number, m: Measured, serverCpu: number | null): Figures {
-  return {
-    what,
-    people,
-    seconds: round(m.seconds, 2),
-    people_per_second: round(people / m.seconds),
-    client_cpu_per_1000: round((m.cpuSeconds / people) * 1000, 3),
-    server_cpu_per_1000: serverCpu === null ? null : round((serverCpu / people) * 1000, 3),
-    peak_node_mb: round(m.peakResidentBytes / 1e6),
-    peak_tree_mb: round(m.peakTreeBytes / 1e6),
-  };
-}
-
-async function withServerCpu<T>(
-  stage: Stage,
-  work: () => Promise<T>,
-): Promise<{ result: T; cpu: number | null }> {
-  const pid = stage.postmasterPid;
-  const before = pid === null ? 0 : cpuSeconds(pid);
-  const result = await work();
-  return { result, cpu: pid === null ? null : cpuSeconds(pid) - before };
-}
-
-function writeConfig(stage: Stage, schema: string): string {
-  const file = join(stage.folder, "config.yaml");
-  writeFileSync(
-    file,
-    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", concurrency: ${CALLS_IN_FLIGHT} }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops, state_schema: ${schema}_state }
-data_dir: ${join(stage.folder, "data")}
-inputs:
-  customers:
-    table: crm.customers
-    key: id
-    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone],
-              linkedin_url: linkedin, address_line_1: street, city: city, state: state, zipcode: zip }
-jobs:
-  enrich_customers: { type: enrich, input: customers }
-`,
-  );
-  return file;
-}
-
-async function ours(stage: Stage, what: string, config: string, extra: readonly string[]): Promise<Figures> {
-  const env = { ...process.env, BENCH_KEY: "bench", BENCH_URL: stage.databaseUrl };
-  const args = ["--config", config, "--json", "--log-level", "warn", "run", "--yes", ...extra];
-  const { result, cpu } = await withServerCpu(stage, () => measure(join(root, "bin/person-etl"), args, env));
-  const report = JSON.parse(result.stdout) as {
-    jobs: { records_matched: number; records_sent: number; records_unchanged: number }[];
-  };
-  const job = report.jobs[0];
-  const people = what === "second night" ? (job?.records_unchanged ?? 0) : (job?.records_matched ?? 0);
-  return figuresOf(what, people, result, cpu);
-}
-
-async function floor(stage: Stage, people: number, bodies: string, list: string): Promise<Figures> {
-  await makeFloorTables(stage, "bench_floor");
-  const { result, cpu } = await withServerCpu(stage, () =>
-    Promise.all([
-      measure(process.execPath, [
-        join(root, "bench/floor-fetch.ts"),
-        stage.serviceUrl,
-        "/v2/enrich",
-        bodies,
-        String(CALLS_IN_FLIGHT),
-      ]),
-      measure(process.execPath, [
-        join(root, "bench/floor-copy.ts"),
-        stage.databaseUrl,
-        list,
-        String(COPY_CONNECTIONS),
-      ]),
-    ]),
-  );
-  const [fetched, copied] = result;
-  await dropSchemas(stage.databaseUrl, "bench_floor");
-  const both: Measured = {
-    seconds: Math.max(fetched.seconds, copied.seconds),
-    cpuSeconds: fetched.cpuSeconds + copied.cpuSeconds,
-    peakResidentBytes: Math.max(fetched.peakResidentBytes, copied.peakResidentBytes),
-    peakTreeBytes: fetched.peakTreeBytes + copied.peakTreeBytes,
-    stdout: "",
-  };
-  return figuresOf(
-    `composed floor (fetch ${round(fetched.seconds, 1)} s, COPY ${round(copied.seconds, 1)} s)`,
-    people,
-    both,
-    cpu,
-  );
-}
 
 async function benchSize(
   rows: number,
@@ -139,20 +34,18 @@ async function benchSize(
     for (let i = 0; i < rounds; i++) {
       await dropSchemas(stage.databaseUrl, "bench_ours");
       const config = writeConfig(stage, "bench_ours");
-      const first = await ours(stage, "first night", config, []);
+      const first = await runEnrichJob(stage, "first night", config);
       const list = await exportTables(stage, "bench_ours", "bench_floor");
-      const bare = await floor(stage, first.people, bodies, list);
-      const resend = await ours(stage, "--resend, nothing changed", config, ["--resend"]);
-      const second = await ours(stage, "second night", config, []);
-      figures.push(first, bare, resend, second);
+      const bare = await composedFloor(stage, first.people, bodies, list);
+      const resend = await runEnrichJob(stage, "--resend, nothing changed", config, ["--resend"]);
+      const fetched = await fetchFloor(stage, first.people, bodies);
+      const second = await runEnrichJob(stage, "second night", config);
+      figures.push(first, bare, resend, fetched, second);
       ratios.push({
         first_night_to_floor: round(first.people_per_second / bare.people_per_second, 2),
-        resend_to_first_night: round(resend.people_per_second / first.people_per_second, 2),
-        cpu_to_floor: round(
-          (first.client_cpu_per_1000 + (first.server_cpu_per_1000 ?? 0)) /
-            (bare.client_cpu_per_1000 + (bare.server_cpu_per_1000 ?? 0)),
-          2,
-        ),
+        resend_to_fetch: round(resend.people_per_second / fetched.people_per_second, 2),
+        cpu_to_floor: round(cpuOf(first) / cpuOf(bare), 2),
+        resend_cpu_to_fetch: round(cpuOf(resend) / cpuOf(fetched), 2),
       });
     }
     return { figures, ratios };

@@ -24,7 +24,8 @@ import type { LookupSpec } from "../src/load/due/lookup-spec.ts";
 import type { InputSource } from "../src/load/inputs/input-source.ts";
 
 const POPULATION = 1_000_000;
-const BATCH = 500;
+/** Records per request, as person-etl sends them. */
+export const BATCH = 500;
 
 /** Environment of a benchmark: a service, a Postgres with an input table, a folder. */
 export interface Stage {
@@ -88,7 +89,7 @@ async function startService(flags: readonly string[]): Promise<{ url: string; ch
 /** Creates an input table with `rows` rows in an empty database, and starts a sandbox with these flags. */
 export async function setStage(
   rows: number,
-  sandboxFlags: readonly string[] = ["--no-contents"],
+  sandboxFlags: readonly string[] = ["--no-contents", "--no-gzip"],
 ): Promise<Stage> {
   const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
   // The server's user can enter, so that the data is here and is removed.

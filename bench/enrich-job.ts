@@ -1,0 +1,48 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Figures, figuresOf, withServerCpu } from "./figures.ts";
+import { measure } from "./measured-process.ts";
+import type { Stage } from "./stage.ts";
+
+/** Calls in flight of every measured client. */
+export const CALLS_IN_FLIGHT = 8;
+const launcher = new URL("../bin/person-etl", import.meta.url).pathname;
+
+/** Writes the configuration of an enrich job; returns its path. */
+export function writeConfig(stage: Stage, schema: string): string {
+  const file = join(stage.folder, "config.yaml");
+  writeFileSync(
+    file,
+    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", concurrency: ${CALLS_IN_FLIGHT} }
+warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops, state_schema: ${schema}_state }
+data_dir: ${join(stage.folder, "data")}
+inputs:
+  customers:
+    table: crm.customers
+    key: id
+    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone],
+              linkedin_url: linkedin, address_line_1: street, city: city, state: state, zipcode: zip }
+jobs:
+  enrich_customers: { type: enrich, input: customers }
+`,
+  );
+  return file;
+}
+
+/** Runs the job on the real command line; people are those matched, or unchanged if nothing was sent. */
+export async function runEnrichJob(
+  stage: Stage,
+  what: string,
+  config: string,
+  extra: readonly string[] = [],
+): Promise<Figures> {
+  const env = { ...process.env, BENCH_KEY: "bench", BENCH_URL: stage.databaseUrl };
+  const args = ["--config", config, "--json", "--log-level", "warn", "run", "--yes", ...extra];
+  const { result, cpu } = await withServerCpu(stage, () => measure(launcher, args, env));
+  const report = JSON.parse(result.stdout) as {
+    jobs: { records_matched: number; records_sent: number; records_unchanged: number }[];
+  };
+  const job = report.jobs[0];
+  const people = job?.records_sent === 0 ? job.records_unchanged : (job?.records_matched ?? 0);
+  return figuresOf(what, people, result, cpu);
+}
