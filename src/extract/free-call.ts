@@ -136,6 +136,7 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
     endpoint,
     () => {
       startedAtMs = clock.now();
+      limiter.start(endpoint, startedAtMs);
       crashPoint("before_send");
       return http.request({ method, path, body, ...(call.asUser ? { asUser: true } : {}) });
     },

@@ -66,10 +66,10 @@ function backOff(history: CallHistory, retryAfterMs: number | null, maxMs = MAX_
 
 const always = (decision: Decision): Rule => ({ ambiguous: false, decide: () => decision });
 
-/** Quota reached. The limiter decides for all calls when to give up; see limits.ts. */
+/** Too fast. The limiter decides for all calls how fast to continue and when to give up; see congestion.ts. */
 const refused: Rule = {
   ambiguous: false,
-  decide: (history, retryAfterMs) => backOff(history, retryAfterMs),
+  decide: (history, retryAfterMs) => retry(history.random, 0, retryAfterMs),
 };
 
 /** No connection. The run decides for all calls when to give up; see service-health.ts. */

@@ -9,6 +9,7 @@ import { serveRequest } from "./http/serve-request.ts";
 import { createLedger } from "./ledger.ts";
 import { MAX_PEOPLE } from "./population/identifiers.ts";
 import { createPeople } from "./population/people.ts";
+import { createRate } from "./rate.ts";
 import { createSearches } from "./search/searches.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createUsage } from "./usage/usage.ts";
@@ -81,6 +82,7 @@ function createWorld(options: SandboxOptions): World {
     ledger: createLedger({ countsContents: options.countsContents ?? true }),
     faults: createFaults(options.faults ?? [], seed),
     capacity,
+    rate: createRate(),
     apiKey: options.apiKey ?? null,
     latencyMs: options.latencyMs ?? 0,
     membersPerPage: options.membersPerPage ?? MEMBERS_PER_PAGE,

@@ -3,6 +3,7 @@ import type { Capacity } from "./capacity.ts";
 import type { Faults } from "./faults/decide.ts";
 import type { Ledger } from "./ledger.ts";
 import type { People } from "./population/people.ts";
+import type { Rate } from "./rate.ts";
 import type { Searches } from "./search/searches.ts";
 import type { Segments } from "./segments/segments.ts";
 import type { Usage } from "./usage/usage.ts";
@@ -28,6 +29,7 @@ export interface World {
   readonly ledger: Ledger;
   readonly faults: Faults;
   readonly capacity: Capacity;
+  readonly rate: Rate;
   /** The only key accepted; null accepts any but those that start with `revoked`. */
   readonly apiKey: string | null;
   readonly latencyMs: number;

@@ -61,7 +61,7 @@ const table: readonly [string, CallOutcome, boolean, Decision, Decision][] = [
   ],
   ["413", status(413), false, { action: "halve" }, { action: "halve" }],
   ["422", status(422), false, { action: "isolate" }, { action: "isolate" }],
-  ["429", status(429), false, { action: "retry", afterMs: 500 }, { action: "retry", afterMs: 1000 }],
+  ["429", status(429), false, { action: "retry", afterMs: 0 }, { action: "retry", afterMs: 0 }],
   ["500", status(500), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
   ["502", status(502), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
   ["503", status(503), false, { action: "retry", afterMs: 500 }, { action: "retry", afterMs: 1000 }],

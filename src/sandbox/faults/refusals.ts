@@ -8,8 +8,11 @@ function always(doc: string, refusal: (value: FaultValue, count: number) => Refu
   return { doc, stage: "refusal", refuse: (value, records) => refusal(value, records.length) };
 }
 
-const tooFast = (headers?: Record<string, string>) =>
-  refuse(429, "rate_limit_reached", "Request rate limit or plan quota exceeded.", headers ? { headers } : {});
+/** The 429 of section 7.2. */
+export function tooFast(headers: Readonly<Record<string, string>> = {}): Refusal {
+  return refuse(429, "rate_limit_reached", "Request rate limit or plan quota exceeded.", { headers });
+}
+
 const httpDate = (seconds: number) => new Date(Date.now() + seconds * 1000).toUTCString();
 
 /** The 402 of section 7.2, with its details. */

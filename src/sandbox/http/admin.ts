@@ -21,6 +21,10 @@ const capacityBody = z.strictObject({
     .enum(["insufficient_record_capacity", "insufficient_credits"])
     .default("insufficient_record_capacity"),
 });
+const rateBody = z.strictObject({
+  requests_per_second: z.number().positive().nullable(),
+  retry_after: z.number().min(0).nullable().default(null),
+});
 const faultsBody = z.strictObject({ faults: z.union([z.string(), faultPlanSchema]) });
 const contentBody = z.strictObject({ endpoint: z.string(), record: z.unknown() });
 
@@ -50,6 +54,7 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     world.clock.movedDays = 0;
     world.faults.reset();
     world.capacity.recordsLeft = null;
+    world.rate.requestsPerSecond = null;
     world.segments.reset();
     world.searches.reset();
     world.usage.reset();
@@ -71,6 +76,11 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     world.capacity.recordsLeft = records;
     world.capacity.code = code;
     return world.capacity;
+  },
+  "POST /rate": (world, { body }) => {
+    const { requests_per_second: requestsPerSecond, retry_after: retryAfterSeconds } = rateBody.parse(body);
+    Object.assign(world.rate, { requestsPerSecond, retryAfterSeconds });
+    return { requests_per_second: requestsPerSecond, retry_after: retryAfterSeconds };
   },
   "GET /person": (world, { rest: pid }) => {
     const day = world.clock.today();

@@ -58,6 +58,8 @@ interface Exchange {
   readonly body: Buffer | null;
   /** Number of records, once they are read. */
   records: number;
+  /** Refusal of a request beyond the rate limit. */
+  readonly tooFast: Refusal | null;
   /** Name of the fault that refused it. */
   refusedBy: string | null;
 }
@@ -88,6 +90,7 @@ async function decide(world: World, exchange: Exchange): Promise<Outcome> {
   if (route.needsUserKey && isOrganizationOnly(request.headers["x-api-key"])) {
     return refuse(401, "unauthorized", "The API key has no associated user.");
   }
+  if (exchange.tooFast) return exchange.tooFast;
   const hasBody = route.method === "POST" && !route.hasNoBody;
   const parsed = hasBody ? await parseBody(request, exchange.body) : { value: null };
   if ("kind" in parsed) return parsed;
@@ -148,6 +151,7 @@ export async function serveRequest(
     fired,
     body: await readBody(request),
     records: 0,
+    tooFast: world.rate.take(),
     refusedBy: null,
   };
   const waitMs = world.latencyMs + delayOf(fired);

@@ -1,0 +1,159 @@
+import { chmodSync, linkSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { parseArgs } from "node:util";
+import { Client } from "pg";
+import { publishDestination } from "../src/jobs/publish/publish-destination.ts";
+import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
+import { openWarehouse } from "../src/load/open.ts";
+import { silentLog } from "../src/log.ts";
+import { buildCatalog } from "../src/publish/catalog.ts";
+import type { Destination, StagedFiles } from "../src/publish/destination.ts";
+import { duckTypes } from "../src/publish/duckdb/column-types.ts";
+import { fillPeople } from "./fill-people.ts";
+import { type Measured, measure } from "./measured-process.ts";
+import { dropSchemas } from "./stage.ts";
+
+/**
+ * Publishes many people to a new DuckDB file by the real command line, and loads the same files by DuckDB alone; then again with
+ * 1 % of the people changed.
+ *
+ *     npm run bench:publish -- [--people 200000] [--rounds 3]
+ *
+ * A million people need 12 GB in the folder for temporary files. Needs Linux (/proc).
+ */
+const { values } = parseArgs({
+  options: { people: { type: "string", default: "200000" }, rounds: { type: "string", default: "3" } },
+});
+const PEOPLE = Number(values.people);
+const NAMES = { data: "bench", ops: "bench_ops", state: "bench_state" };
+const launcher = new URL("../bin/person-etl", import.meta.url).pathname;
+const floor = new URL("floor-duckdb.ts", import.meta.url).pathname;
+
+const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
+const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
+// The server's user can enter, so that the data is here and is removed.
+chmodSync(folder, 0o711);
+const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
+const url = given ?? embedded?.connectionString ?? "";
+const db = openWarehouse({ url, schema: NAMES.data, opsSchema: NAMES.ops, stateSchema: NAMES.state });
+const env = { ...process.env, BENCH_URL: url };
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+function writeConfig(): string {
+  const file = join(folder, "config.yaml");
+  writeFileSync(
+    file,
+    `service: { base_url: sandbox }
+warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${NAMES.data}, ops_schema: ${NAMES.ops}, state_schema: ${NAMES.state} }
+data_dir: ${join(folder, "data")}
+inputs:
+  customers: { table: crm.customers, key: id, fields: { emails: [email] } }
+jobs:
+  enrich_customers: { type: enrich, input: customers }
+publish:
+  local: { type: duckdb, path: ${join(folder, "people.duckdb")} }
+`,
+  );
+  return file;
+}
+
+const config = writeConfig();
+const run = (...args: readonly string[]) =>
+  measure(launcher, ["--config", config, "--json", "--log-level", "error", ...args], env);
+
+async function fill(): Promise<void> {
+  await dropSchemas(url, NAMES.data);
+  await run("migrate");
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const rows = await fillPeople(client, NAMES, PEOPLE);
+  await client.end();
+  print(`${PEOPLE} people, ${rows} rows`);
+}
+
+/** Keeps the files of a first publication; returns the list for `floor-duckdb.ts`, and their rows and bytes. */
+async function keepFiles(): Promise<{ list: string; rows: number; bytes: number }> {
+  const kept = join(folder, "files");
+  mkdirSync(kept);
+  const tables = new Map<string, [string, Record<string, string>, string[]]>();
+  let rows = 0;
+  let bytes = 0;
+  const destination: Destination = {
+    name: "kept",
+    description: "kept files",
+    keysPerBatch: 1_000_000,
+    check: async () => [],
+    migrate: async () => {},
+    position: async () => null,
+    async stage(_, { table, content, part, files, lines }: StagedFiles) {
+      if (content === "keys") return;
+      const types = Object.fromEntries(table.columns.map((c) => [c.name, duckTypes[c.type].type]));
+      const entry = tables.get(table.name) ?? [table.name, types, []];
+      for (const file of files) {
+        const path = join(kept, `${part}-${basename(file)}`);
+        linkSync(file, path);
+        bytes += statSync(path).size;
+        entry[2].push(path);
+      }
+      rows += lines;
+      tables.set(table.name, entry);
+    },
+    commit: async () => "committed",
+    finish: async () => {},
+    measure: async () => [],
+    explain: (error) => error,
+    close: async () => {},
+  };
+  const catalog = buildCatalog([], null);
+  const started = performance.now();
+  await publishDestination({ db, destination, catalog, folder: join(folder, "publish"), log: silentLog });
+  print(`files alone ${((performance.now() - started) / 1000).toFixed(1)} s, ${(bytes / 1e6).toFixed(0)} MB`);
+  const list = join(folder, "tables.json");
+  writeFileSync(list, JSON.stringify([...tables.values()]));
+  return { list, rows, bytes };
+}
+
+function report(what: string, m: Measured, rows: number): void {
+  const columns = [
+    what,
+    `${m.seconds.toFixed(1)} s`,
+    `${Math.round(rows / m.seconds).toLocaleString("en")} rows/s`,
+    `${Math.round(m.peakResidentBytes / 1e6)} MB`,
+    `${m.cpuSeconds.toFixed(1)} s CPU`,
+  ];
+  print(`| ${columns.join(" | ")} |`);
+}
+
+const medianOf = (numbers: readonly number[]) =>
+  numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+
+try {
+  await fill();
+  const { list, rows } = await keepFiles();
+  const ratios: number[] = [];
+  for (let round = 0; round < Number(values.rounds); round++) {
+    for (const path of ["people.duckdb", "floor.duckdb", "data/publish"]) {
+      rmSync(join(folder, path), { recursive: true, force: true });
+    }
+    const bare = await measure(process.execPath, [floor, join(folder, "floor.duckdb"), list]);
+    report("DuckDB alone", bare, rows);
+    const ours = await run("publish", "local", "--full");
+    report("publish", ours, rows);
+    ratios.push(ours.seconds / bare.seconds);
+  }
+  print(
+    `publish / DuckDB alone: ${medianOf(ratios).toFixed(2)} (${ratios.map((r) => r.toFixed(2)).join(", ")})`,
+  );
+  await db.pool.query(
+    `UPDATE ${NAMES.data}.person SET full_name = full_name || '.', _synced_at = now() WHERE hashtext(service_pid) % 100 = 0`,
+  );
+  report("publish, 1 % changed", await run("publish", "local"), rows / 100);
+} finally {
+  await db.close();
+  await embedded?.close();
+  rmSync(folder, { recursive: true, force: true });
+}
