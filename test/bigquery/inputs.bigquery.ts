@@ -4,13 +4,16 @@ import { openForeignDatabase } from "../../src/load/open.ts";
 import { profileFindings } from "../../src/cli/input-profile.ts";
 import { profileOf } from "../../src/load/inputs/profile-input.ts";
 import type { Identifiers } from "../../src/load/erasure/people.ts";
+import { startRecordingProxy } from "../jobs/lookup/recording-proxy.ts";
 import { withForeignInputs } from "../load/foreign-context.ts";
 import { openPostgresContext } from "../load/postgres-context.ts";
+import { clear } from "../load/suite/context.ts";
 import { describeCursor } from "../load/suite/cursor.ts";
 import { describeInputs } from "../load/suite/inputs.ts";
 import { describeMissingRows } from "../load/suite/missing-rows.ts";
 import { describeNormalize } from "../load/suite/normalize.ts";
-import { people } from "../load/suite/people.ts";
+import { gist, matchAll, runNight } from "../load/suite/nights.ts";
+import { enrichSpec, makePeople, people } from "../load/suite/people.ts";
 import { describeWarehouse } from "../load/warehouse-suite.ts";
 import { type InputMirror, openInputMirror } from "./input-mirror.ts";
 
@@ -143,4 +146,44 @@ describe("a table in BigQuery", () => {
       { path: "inputs.people.sql", message: expect.stringContaining("Unexpected keyword AT") },
     ]);
   });
+});
+
+test("rows that haven't changed travel as keys and fingerprints", async () => {
+  const postgres = await openPostgresContext();
+  const there = await openInputMirror();
+  const proxy = await startRecordingProxy(there.connection.apiEndpoint ?? "");
+  const connection = { ...there.connection, apiEndpoint: proxy.url };
+  const context = withForeignInputs(postgres, { ...there, connection });
+  const wide = "wide".repeat(250);
+  /** Runs a night; returns its counts, and for its plan and its run on average the rows read whole and the bytes read a row. */
+  const night = async () => {
+    const earlier = proxy.answers.length;
+    const { counts } = await runNight(context, enrichSpec(), matchAll);
+    const read = proxy.answers
+      .slice(earlier)
+      .map(({ response }) => response)
+      .join("");
+    return { counts: gist(counts), whole: (read.split(wide).length - 1) / 2, bytes: read.length / 600 };
+  };
+  try {
+    await clear(context);
+    const rows = Array.from({ length: 300 }, (_, i) => ({
+      id: `row-${i}`,
+      first_name: wide,
+      last_name: `Lee ${i}`,
+    }));
+    await makePeople(context, rows);
+    const first = await night();
+    expect(first).toMatchObject({ counts: { toSend: 300 }, whole: 300 });
+    const second = await night();
+    expect(second).toMatchObject({ counts: { read: 300, unchanged: 300 }, whole: 0 });
+    expect(second.bytes).toBeLessThan(100);
+    await context.sql("UPDATE crm.people SET last_name = 'Ray' WHERE id = 'row-7'");
+    const third = await night();
+    expect(third).toMatchObject({ counts: { unchanged: 299, toSend: 1 }, whole: 1 });
+    expect(third.bytes).toBeLessThan(110);
+  } finally {
+    await postgres.close();
+    await there.close();
+  }
 });
