@@ -1,0 +1,144 @@
+import { mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { Client } from "pg";
+import { runEnrichJob, writeConfig } from "./enrich-job.ts";
+import { type Figures, round } from "./figures.ts";
+import { dropSchemas, setStage, type Stage } from "./stage.ts";
+
+/**
+ * Shows where the time of a first night goes, and of a night in which everybody is sent again: in Node by its CPU profile,
+ * in Postgres by samples of the statements that run. Prints the tables of docs/performance.md.
+ *
+ *     npm run bench:profile -- [--people 20000]
+ */
+const { values } = parseArgs({ options: { people: { type: "string", default: "20000" } } });
+
+const SCHEMA = "bench_profile";
+const SAMPLE_EVERY_MS = 20;
+
+/** A kind of work, and the text that tells it. The first that fits counts. */
+type Kind = readonly [what: string, text: RegExp];
+
+/** By function and file. */
+const clientKinds: readonly Kind[] = [
+  ["garbage collector", /^\(garbage/u],
+  ["writing to sockets", /^(writeBuffer|writev|write\w*String) /u],
+  ["parsing JSON", /exact-json|read-answer|cut-answer|^RegExp: \[\[:,|^utf8Slice|buffer:.*toString/u],
+  ["encoding rows for COPY", /row-store/u],
+  ["flattening and converting values", /src\/schemas\/|jobs\/lookup\/(enrich|answer-extra)/u],
+  ["hashes", /crypto|person-groups|call-bytes/u],
+  ["loading: state, drivers of Postgres", /src\/load\/|node_modules\/(pg|kysely)/u],
+  ["calls: HTTP, batches, decompression", /undici|src\/extract\/|zlib/u],
+  ["spool", /src\/spool|internal\/fs|^(open\w*|close|read|fsync|rename|unlink|rm\w*|writeFile\w*|lstat) :/u],
+  [
+    "start: reading and compiling modules",
+    /modules|bootstrap|^(ModuleWrap|compile|wrapSafe|\(anon\) :)|commander|zod/u,
+  ],
+];
+
+/** By the start of the statement. */
+const serverKinds: readonly Kind[] = [
+  ["COPY of people", new RegExp(`^COPY "${SCHEMA}"`, "u")],
+  [
+    "answers, history and states of rows",
+    /stage_|"enrichment"|"lookup_state"|"match_history"|^WITH changed/u,
+  ],
+  ["states of people", /person_state/u],
+  ["selection of due rows", /classified|lookup_work|frozen|due_row|crm/u],
+  ["calls, budgets and counters", /api_call|budget_use|sync_run|table_load|^WITH wanted/u],
+  ["COMMIT", /^COMMIT/u],
+];
+
+const kindOf = (kinds: readonly Kind[], text: string) =>
+  kinds.find(([, re]) => re.test(text))?.[0] ?? "other";
+
+/** Amounts by kind. */
+type Shares = Map<string, number>;
+
+function add(shares: Shares, kind: string, amount: number): void {
+  shares.set(kind, (shares.get(kind) ?? 0) + amount);
+}
+
+/** The part of V8's profile that is read here. */
+interface CpuProfile {
+  readonly nodes: readonly {
+    readonly id: number;
+    readonly callFrame: { readonly functionName: string; readonly url: string };
+  }[];
+  /** Node that ran, by sample. */
+  readonly samples: readonly number[];
+  /** Microseconds. */
+  readonly timeDeltas: readonly number[];
+}
+
+function sharesOf({ nodes, samples, timeDeltas }: CpuProfile): Shares {
+  const names = new Map(
+    nodes.map(({ id, callFrame: { functionName, url } }) => [id, `${functionName || "(anon)"} ${url}:`]),
+  );
+  const shares: Shares = new Map();
+  for (const [i, id] of samples.entries()) {
+    const name = names.get(id) ?? "";
+    if (!name.startsWith("(idle)")) add(shares, kindOf(clientKinds, name), timeDeltas[i] ?? 0);
+  }
+  return shares;
+}
+
+/** Counts the statements that use a CPU until the work has ended. */
+async function sampleServer(url: string, work: Promise<unknown>): Promise<Shares> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const shares: Shares = new Map();
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  void work.then(end, end);
+  while (!ending.signal.aborted) {
+    const { rows } = await client.query<{ query: string }>(
+      `SELECT btrim(regexp_replace(query, '\\s+', ' ', 'g')) AS query FROM pg_stat_activity
+       WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND state = 'active' AND wait_event IS NULL`,
+    );
+    for (const { query } of rows) add(shares, kindOf(serverKinds, query), 1);
+    await delay(SAMPLE_EVERY_MS);
+  }
+  await client.end();
+  return shares;
+}
+
+function printShares(title: string, seconds: number | null, shares: Shares): void {
+  const total = [...shares.values()].reduce((sum, amount) => sum + amount, 0);
+  process.stdout.write(`\n| ${title} | s per 1,000 | % |\n| --- | --- | --- |\n`);
+  for (const [kind, amount] of [...shares].toSorted(([, a], [, b]) => b - a)) {
+    const part = amount / total;
+    process.stdout.write(`| ${kind} | ${round(part * (seconds ?? 0), 3)} | ${round(part * 100)} |\n`);
+  }
+}
+
+async function profileNight(
+  stage: Stage,
+  what: string,
+  config: string,
+  extra: readonly string[],
+): Promise<void> {
+  const folder = mkdtempSync(join(stage.folder, "profile-"));
+  process.env["NODE_OPTIONS"] = `--cpu-prof --cpu-prof-dir=${folder}`;
+  const night: Promise<Figures> = runEnrichJob(stage, what, config, extra);
+  const [figures, server] = await Promise.all([night, sampleServer(stage.databaseUrl, night)]);
+  delete process.env["NODE_OPTIONS"];
+  const [file = ""] = readdirSync(folder);
+  // Written by Node.
+  const profile = JSON.parse(readFileSync(join(folder, file), "utf8")) as CpuProfile;
+  process.stdout.write(`\n${what}: ${figures.people} people, ${figures.people_per_second} people/s\n`);
+  printShares("Node", figures.client_cpu_per_1000, sharesOf(profile));
+  printShares("Postgres", figures.server_cpu_per_1000, server);
+}
+
+const stage = await setStage(Number(values.people));
+try {
+  await dropSchemas(stage.databaseUrl, SCHEMA);
+  const config = writeConfig(stage, SCHEMA);
+  await profileNight(stage, "first night", config, []);
+  await profileNight(stage, "everybody sent again, nothing changed", config, ["--resend"]);
+} finally {
+  await stage.close();
+}
