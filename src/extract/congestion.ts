@@ -47,6 +47,8 @@ export function createCongestion(endpoint: string, maxRate: number, clock: Clock
   let growsFromMs = 0;
   /** Last rate at which a call was accepted. */
   let provenRate = maxRate;
+  /** Rate last measured at less than half of the one in use. */
+  let foundRate = 0;
   let nextTurnMs = 0;
   /** Starts of calls that were not rejected, or not yet. */
   let starts: number[] = [];
@@ -83,7 +85,10 @@ export function createCongestion(endpoint: string, maxRate: number, clock: Clock
 
   function adoptRate(asksToWait: boolean): void {
     if (reduced === null) return;
-    rate = Math.min(reduced.rate, acceptedBefore(reduced.startedAtMs, asksToWait)) * MARGIN;
+    const accepted = acceptedBefore(reduced.startedAtMs, asksToWait);
+    if (accepted < reduced.rate / 2) foundRate = accepted;
+    // A service that rejects single calls at any rate must not slow the job down for ever.
+    rate = Math.max(Math.min(reduced.rate, accepted) * MARGIN, foundRate / 2);
     growsFromMs = clock.now() + (asksToWait || growth <= SMALL_GROWTH ? HOLD_MS : 0);
   }
 
