@@ -24,6 +24,7 @@ const LABELS: Readonly<Record<string, string>> = {
 export interface Medians {
   readonly what: string;
   readonly label: string;
+  readonly rounds: number;
   readonly peoplePerSecond: number;
   /** Slowest and fastest round. */
   readonly range: readonly [number, number];
@@ -44,6 +45,7 @@ export function mediansOf(rounds: readonly Round[], night: "first" | "second"): 
     return {
       what,
       label,
+      rounds: found.length,
       peoplePerSecond: median(speeds),
       range: [Math.min(...speeds), Math.max(...speeds)] as const,
       clientCpu: median(of((f) => f.client_cpu_per_1000)),
@@ -68,12 +70,17 @@ ${lines.join("\n")}
 function sectionOf(rows: number, rounds: readonly Round[]): string {
   const tables = rounds[0]?.tables ?? {};
   const all = Object.values(tables).reduce((sum, count) => sum + count, 0);
+  const nights = mediansOf(rounds, "first");
+  const fewer = nights
+    .filter((each) => each.rounds < rounds.length)
+    .map((each) => `${each.label}: ${each.rounds}`);
   const times = rounds.length === 1 ? "one round" : `medians of ${rounds.length} rounds`;
-  return `**${whole(rows)} input rows, ${whole(tables["person"] ?? 0)} people, ${whole(all)} rows stored; ${times}.**
+  const note = fewer.length === 0 ? "" : ` (${fewer.join(", ")})`;
+  return `**${whole(rows)} input rows, ${whole(tables["person"] ?? 0)} people, ${whole(all)} rows stored; ${times}${note}.**
 
 First night:
 
-${tableOf(mediansOf(rounds, "first"))}
+${tableOf(nights)}
 Second night, nothing changed:
 
 ${tableOf(mediansOf(rounds, "second"))}`;
