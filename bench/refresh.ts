@@ -41,6 +41,8 @@ async function changePeople(url: string, percent: number): Promise<void> {
      DELETE FROM ${SCHEMA}.${CHANGED_TABLE} WHERE service_pid IN (${changed});
      UPDATE ${SCHEMA}_state.person_state SET group_hashes = ${hashes} WHERE service_pid IN (${changed})`,
   );
+  // Otherwise the server would clean up after the night before, at any moment of the next one.
+  await runSql(url, "VACUUM ANALYZE");
 }
 
 const stage = await setStage(Number(values.people));
