@@ -50,13 +50,14 @@ export function reportOf(
   call: { readonly startedAtMs: number; readonly reply: HttpReply },
   decision: Pick<Decision, "action"> & { readonly afterMs?: number },
 ): CallReport {
-  const { startedAtMs, reply } = call;
-  if (outcome.kind === "answer") return { kind: "answered", startedAtMs };
+  if (outcome.kind === "answer") return { kind: "answered" };
   if (outcome.kind === "not_sent") {
-    return { kind: "not_sent", code: reply.kind === "failure" ? reply.code : "" };
+    return { kind: "not_sent", code: call.reply.kind === "failure" ? call.reply.code : "" };
   }
-  if (outcome.kind === "lost") return { kind: "other", startedAtMs };
-  if (outcome.status === 429) return { kind: "refused", startedAtMs, afterMs: decision.afterMs ?? 0 };
-  if (outcome.status === 503) return { kind: "unavailable", startedAtMs };
-  return { kind: outcome.status >= 400 && outcome.status < 500 ? "declined" : "other", startedAtMs };
+  if (outcome.kind === "lost") return { kind: "other" };
+  if (outcome.status === 429) {
+    return { kind: "refused", startedAtMs: call.startedAtMs, afterMs: decision.afterMs ?? 0 };
+  }
+  if (outcome.status === 503) return { kind: "unavailable" };
+  return { kind: outcome.status >= 400 && outcome.status < 500 ? "declined" : "other" };
 }

@@ -136,7 +136,6 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
     endpoint,
     () => {
       startedAtMs = clock.now();
-      limiter.start(endpoint, startedAtMs);
       crashPoint("before_send");
       return http.request({ method, path, body, ...(call.asUser ? { asUser: true } : {}) });
     },

@@ -24,8 +24,6 @@ export interface Limiter {
   readonly concurrency: number;
   /** Waits for a turn, then calls. Rejects with the signal's reason if aborted before the turn. */
   run<T>(endpoint: string, call: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Records that a call is sent now. */
-  start(endpoint: string, startedAtMs: number): void;
   /** Records the outcome of a call. Returns an error if the run or job should stop. */
   report(endpoint: string, report: CallReport): LimitReachedError | StopRunError | null;
 }
@@ -78,10 +76,12 @@ function untilStarted(signal: AbortSignal): {
   };
 }
 
+const PAUSED = Symbol("paused");
+
 /** Limits of one endpoint. */
 interface Lane {
-  /** Lets one call at a time wait for its turn. */
-  readonly turns: PQueue;
+  /** Limits the calls in flight to the congestion window. */
+  readonly gate: PQueue;
   readonly congestion: Congestion;
   readonly rate: PQueue;
 }
@@ -89,57 +89,43 @@ interface Lane {
 /** Creates the limiter of a run. */
 export function createLimiter(options: LimiterOptions): Limiter {
   const { concurrency, clock } = options;
-  const openNamed = (perSecond: number | null) => ({ perSecond, rate: openRate(perSecond, concurrency) });
-  const shared = openNamed(options.requestsPerSecond);
-  const own = new Map(
+  const sharedRate = openRate(options.requestsPerSecond, concurrency);
+  const ownRates = new Map(
     Object.entries(options.endpointRequestsPerSecond ?? {}).map(([endpoint, perSecond]) => [
       endpoint,
-      openNamed(perSecond),
+      openRate(perSecond, concurrency),
     ]),
   );
-  if (own.size > 0) {
-    shareConcurrency(
-      [shared, ...own.values()].map(({ rate }) => rate),
-      concurrency,
-    );
-  }
+  if (ownRates.size > 0) shareConcurrency([sharedRate, ...ownRates.values()], concurrency);
   const health = createServiceHealth(clock, options.service);
   const lanes = new Map<string, Lane>();
 
   function laneOf(endpoint: string): Lane {
     let lane = lanes.get(endpoint);
     if (!lane) {
-      // A limit covers the resources below its path: `GET /person-search/v0/search-jobs/{segment_id}`.
-      const { perSecond, rate } = own.get(endpoint) ?? own.get(endpoint.replace(/\/\{.*$/u, "")) ?? shared;
-      const congestion = createCongestion(endpoint, perSecond ?? Number.POSITIVE_INFINITY, clock);
-      lane = { turns: new PQueue({ concurrency: 1 }), congestion, rate };
+      lane = {
+        gate: new PQueue({ concurrency }),
+        congestion: createCongestion(endpoint, concurrency, clock),
+        // A limit covers the resources below its path: `GET /person-search/v0/search-jobs/{segment_id}`.
+        rate: ownRates.get(endpoint) ?? ownRates.get(endpoint.replace(/\/\{.*$/u, "")) ?? sharedRate,
+      };
       lanes.set(endpoint, lane);
     }
     return lane;
   }
 
-  /** Waits for the turn of the next call and starts it; resolves when it has started. */
-  async function startNext<T>({ congestion, rate }: Lane, call: () => Promise<T>, signal: AbortSignal) {
+  async function passLane<T>({ congestion, rate }: Lane, call: () => Promise<T>, signal: AbortSignal) {
     const turn = untilStarted(signal);
+    const attempt = async () => {
+      // A 429 may have arrived while this call waited.
+      if (congestion.pauseMs() > 0) return PAUSED;
+      turn.start();
+      return await call();
+    };
     for (;;) {
-      for (let ms = congestion.waitMs(); ms > 0; ms = congestion.waitMs()) {
-        await clock.sleep(Math.ceil(ms), turn.signal);
-      }
-      const started = Promise.withResolvers<boolean>();
-      const attempt = async () => {
-        // A 429 may have arrived while this call waited for the configured rate.
-        const isInTurn = congestion.waitMs() === 0;
-        started.resolve(isInTurn);
-        if (!isInTurn) return null;
-        congestion.takeTurn();
-        turn.start();
-        return { value: await call() };
-      };
-      const ended = rate.add(attempt, { signal: turn.signal });
-      ended.catch(() => {
-        started.resolve(true);
-      });
-      if (await started.promise) return { ended };
+      for (let ms = congestion.pauseMs(); ms > 0; ms = congestion.pauseMs()) await clock.sleep(ms, signal);
+      const result = await rate.add(attempt, { signal: turn.signal });
+      if (result !== PAUSED) return result;
     }
   }
 
@@ -147,23 +133,20 @@ export function createLimiter(options: LimiterOptions): Limiter {
     concurrency,
     async run(endpoint, call, signal) {
       const lane = laneOf(endpoint);
-      const waiting = untilStarted(signal);
-      const { ended } = await lane.turns.add(
+      const turn = untilStarted(signal);
+      return await lane.gate.add(
         async () => {
-          waiting.start();
-          return await startNext(lane, call, signal);
+          turn.start();
+          return await passLane(lane, call, signal);
         },
-        { signal: waiting.signal },
+        { signal: turn.signal },
       );
-      const result = await ended;
-      if (result === null) throw new Error("A call that started has a result.");
-      return result.value;
-    },
-    start(endpoint, startedAtMs) {
-      laneOf(endpoint).congestion.start(startedAtMs);
     },
     report(endpoint, report) {
-      return laneOf(endpoint).congestion.report(report) ?? health.report(report);
+      const { gate, congestion } = laneOf(endpoint);
+      const quota = congestion.report(report);
+      if (gate.concurrency !== congestion.window) gate.concurrency = congestion.window;
+      return quota ?? health.report(report);
     },
   };
 }

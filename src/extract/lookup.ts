@@ -121,16 +121,13 @@ export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Loo
       queue.giveBack([]);
       return { kind: "given_up", setAside };
     },
-    plan(taken) {
+    plan(batch) {
       // A rejection or a signal may have arrived while the batch waited.
-      const limit = capacity.limit(batchSize.limit);
-      if (stopping.signal.aborted || (isTight() && (queue.out > 1 || taken.entries.length > limit))) {
-        queue.giveBack([taken]);
+      const isTooLarge = batch.entries.length > capacity.limit(batchSize.limit);
+      if (stopping.signal.aborted || isTooLarge || (isTight() && queue.out > 1)) {
+        queue.giveBack([batch]);
         return null;
       }
-      // Sending nothing would waste a turn of the rate.
-      const [batch, rest] = cutBatch(taken, limit);
-      if (rest) queue.add(rest);
       const attempt = 1 + Math.max(...batch.entries.map((entry) => entry.calls));
       const isAlone = isBudgetTight;
       const items = itemsOf(batch.entries);
@@ -157,7 +154,6 @@ export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Loo
       for (const entry of batch.entries) attempt = Math.max(attempt, ++entry.calls);
       if (batch.origin.isolationCalls !== null) batch.origin.isolationCalls += 1;
       const items = itemsOf(batch.entries);
-      limiter.start(endpoint.name, startedAtMs);
       const reply = await request(items);
       crashPoint("after_receive");
       const milliseconds = Math.max(0, clock.now() - startedAtMs);

@@ -45,8 +45,8 @@ interface Rule {
 
 const FIRST_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 60_000;
-/** Connecting is cheap for the service, and an outage should be detected soon. */
-const MAX_CONNECT_BACKOFF_MS = 5000;
+/** Rejected and failed connections are cheap for the service, and their end should be noticed soon. */
+const MAX_SHORT_BACKOFF_MS = 5000;
 /** An ambiguous attempt is repeated only once, so wait long enough for a short disturbance to pass. */
 const AMBIGUOUS_BACKOFF_MS = 5000;
 const MAX_AMBIGUOUS_TRIES = 2;
@@ -66,16 +66,16 @@ function backOff(history: CallHistory, retryAfterMs: number | null, maxMs = MAX_
 
 const always = (decision: Decision): Rule => ({ ambiguous: false, decide: () => decision });
 
-/** Too fast. The limiter decides for all calls how fast to continue and when to give up; see congestion.ts. */
+/** Quota reached. The limiter decides for all calls when to give up; see limits.ts. */
 const refused: Rule = {
   ambiguous: false,
-  decide: (history, retryAfterMs) => retry(history.random, 0, retryAfterMs),
+  decide: (history, retryAfterMs) => backOff(history, retryAfterMs, MAX_SHORT_BACKOFF_MS),
 };
 
 /** No connection. The run decides for all calls when to give up; see service-health.ts. */
 const unreachable: Rule = {
   ambiguous: false,
-  decide: (history) => backOff(history, null, MAX_CONNECT_BACKOFF_MS),
+  decide: (history) => backOff(history, null, MAX_SHORT_BACKOFF_MS),
 };
 
 /** Not billed, and not caused by the records. Limited, so that one batch can't delay the end forever. */

@@ -61,7 +61,7 @@ const table: readonly [string, CallOutcome, boolean, Decision, Decision][] = [
   ],
   ["413", status(413), false, { action: "halve" }, { action: "halve" }],
   ["422", status(422), false, { action: "isolate" }, { action: "isolate" }],
-  ["429", status(429), false, { action: "retry", afterMs: 0 }, { action: "retry", afterMs: 0 }],
+  ["429", status(429), false, { action: "retry", afterMs: 500 }, { action: "retry", afterMs: 1000 }],
   ["500", status(500), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
   ["502", status(502), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
   ["503", status(503), false, { action: "retry", afterMs: 500 }, { action: "retry", afterMs: 1000 }],
@@ -82,6 +82,12 @@ describe("the retry decision", () => {
     expect(decideRetry(status(429, 7000), first)).toEqual({ action: "retry", afterMs: 7000 });
     expect(decideRetry(status(503, 86_400_000), first)).toEqual({ action: "retry", afterMs: 300_000 });
     expect(decideRetry(status(500, 9000), first)).toEqual({ action: "retry", afterMs: 9000 });
+  });
+
+  it("waits at most five seconds after a 429 that asks for nothing, so that the end of a storm is noticed soon", () => {
+    const storm = { refusals: 20, ambiguous: 0, random: 0.999 };
+    expect(decideRetry(status(429), storm)).toEqual({ action: "retry", afterMs: 4995 });
+    expect(decideRetry(status(503), storm)).toEqual({ action: "retry", afterMs: 59_940 });
   });
 
   it("sets a batch aside after thirty 503s", () => {
