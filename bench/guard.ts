@@ -27,17 +27,15 @@ const limits = {
     meaning: "CPU of a first night, client and Postgres, to that of fetching, parsing and plain COPY",
     limit: 3.8,
   },
-  first_night_time_to_floor: { meaning: "time of a first night to that of its floor", limit: 5 },
   resend_cpu_to_fetch: {
     meaning: "CPU of sending everything again, nothing changed, to that of HTTP and JSON.parse",
     limit: 8,
   },
-  resend_time_to_fetch: { meaning: "time of sending everything again to that of its floor", limit: 6 },
   quiet_night_cpu_to_join: {
     meaning: "CPU of selecting what is due, nothing changed, to that of a bare join of input and states",
-    limit: 2,
+    limit: 2.5,
   },
-  node_peak_mb: { meaning: "largest resident memory of Node in a first night, MB", limit: 300 },
+  node_peak_mb: { meaning: "largest resident memory of Node in a first night, MB", limit: 256 },
 } satisfies Record<string, Limit>;
 
 type Ratio = keyof typeof limits;
@@ -53,9 +51,7 @@ async function runRound(stage: Stage, bodies: string): Promise<Ratios> {
   const fetched = await fetchFloor(stage, first.people, bodies);
   return {
     first_night_cpu_to_floor: round(cpuOf(first) / cpuOf(floor), 2),
-    first_night_time_to_floor: round(first.seconds / floor.seconds, 2),
     resend_cpu_to_fetch: round(cpuOf(resend) / cpuOf(fetched), 2),
-    resend_time_to_fetch: round(resend.seconds / fetched.seconds, 2),
     node_peak_mb: first.peak_node_mb,
   };
 }
