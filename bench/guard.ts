@@ -25,11 +25,11 @@ interface Limit {
 const limits = {
   first_night_cpu_to_floor: {
     meaning: "CPU of a first night, client and Postgres, to that of fetching, parsing and plain COPY",
-    limit: 3.8,
+    limit: 4.2,
   },
   resend_cpu_to_fetch: {
     meaning: "CPU of sending everything again, nothing changed, to that of HTTP and JSON.parse",
-    limit: 8,
+    limit: 9,
   },
   quiet_night_cpu_to_join: {
     meaning: "CPU of selecting what is due, nothing changed, to that of a bare join of input and states",
