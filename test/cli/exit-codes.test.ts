@@ -43,6 +43,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0001-tables",
     "0002-derived-columns",
     "0003-reader-indexes",
+    "0004-fingerprint",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });
