@@ -6,24 +6,42 @@ import type { Stage } from "./stage.ts";
 
 /** Calls in flight of every measured client. */
 export const CALLS_IN_FLIGHT = 8;
-const launcher = new URL("../bin/person-etl", import.meta.url).pathname;
+/** The real command line. */
+export const launcher = new URL("../bin/person-etl", import.meta.url).pathname;
 
-/** Writes the configuration of an enrich job; returns its path. */
-export function writeConfig(stage: Stage, schema: string): string {
-  const file = join(stage.folder, "config.yaml");
+/** Settings of a configuration that differ between benchmarks. */
+interface JobSettings {
+  readonly type?: "enrich" | "resolve";
+  /** Settings of `service`, in YAML. */
+  readonly service?: string;
+  /** Fields of the input and their columns, in YAML. */
+  readonly fields?: string;
+}
+
+const ALL_FIELDS = `first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone],
+              linkedin_url: linkedin, address_line_1: street, city: city, state: state, zipcode: zip`;
+
+/** Environment with the variables of {@link writeConfig}. */
+export function environmentOf(stage: Stage): NodeJS.ProcessEnv {
+  return { ...process.env, BENCH_KEY: "bench", BENCH_URL: stage.databaseUrl };
+}
+
+/** Writes the configuration of a job, by default an enrich job with all fields; returns its path. */
+export function writeConfig(stage: Stage, schema: string, settings: JobSettings = {}): string {
+  const { type = "enrich", service = `concurrency: ${CALLS_IN_FLIGHT}`, fields = ALL_FIELDS } = settings;
+  const file = join(stage.folder, `${schema}.yaml`);
   writeFileSync(
     file,
-    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", concurrency: ${CALLS_IN_FLIGHT} }
+    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", ${service} }
 warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops, state_schema: ${schema}_state }
 data_dir: ${join(stage.folder, "data")}
 inputs:
   customers:
     table: crm.customers
     key: id
-    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone],
-              linkedin_url: linkedin, address_line_1: street, city: city, state: state, zipcode: zip }
+    fields: { ${fields} }
 jobs:
-  enrich_customers: { type: enrich, input: customers }
+  ${type}_customers: { type: ${type}, input: customers }
 `,
   );
   return file;
@@ -36,9 +54,8 @@ export async function runEnrichJob(
   config: string,
   extra: readonly string[] = [],
 ): Promise<Figures> {
-  const env = { ...process.env, BENCH_KEY: "bench", BENCH_URL: stage.databaseUrl };
   const args = ["--config", config, "--json", "--log-level", "warn", "run", "--yes", ...extra];
-  const { result, cpu } = await withServerCpu(stage, () => measure(launcher, args, env));
+  const { result, cpu } = await withServerCpu(stage, () => measure(launcher, args, environmentOf(stage)));
   const report = JSON.parse(result.stdout) as {
     jobs: { records_matched: number; records_sent: number; records_unchanged: number }[];
   };

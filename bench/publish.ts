@@ -10,6 +10,8 @@ import { silentLog } from "../src/log.ts";
 import { buildCatalog } from "../src/publish/catalog.ts";
 import type { Destination, StagedFiles } from "../src/publish/destination.ts";
 import { duckTypes } from "../src/publish/duckdb/column-types.ts";
+import { launcher } from "./enrich-job.ts";
+import { median } from "./figures.ts";
 import { fillPeople } from "./fill-people.ts";
 import { type Measured, measure } from "./measured-process.ts";
 import { dropSchemas } from "./stage.ts";
@@ -27,7 +29,6 @@ const { values } = parseArgs({
 });
 const PEOPLE = Number(values.people);
 const NAMES = { data: "bench", ops: "bench_ops", state: "bench_state" };
-const launcher = new URL("../bin/person-etl", import.meta.url).pathname;
 const floor = new URL("floor-duckdb.ts", import.meta.url).pathname;
 
 const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
@@ -128,9 +129,6 @@ function report(what: string, m: Measured, rows: number): void {
   print(`| ${columns.join(" | ")} |`);
 }
 
-const medianOf = (numbers: readonly number[]) =>
-  numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
-
 try {
   await fill();
   const { list, rows } = await keepFiles();
@@ -146,7 +144,7 @@ try {
     ratios.push(ours.seconds / bare.seconds);
   }
   print(
-    `publish / DuckDB alone: ${medianOf(ratios).toFixed(2)} (${ratios.map((r) => r.toFixed(2)).join(", ")})`,
+    `publish / DuckDB alone: ${median(ratios).toFixed(2)} (${ratios.map((r) => r.toFixed(2)).join(", ")})`,
   );
   await db.pool.query(
     `UPDATE ${NAMES.data}.person SET full_name = full_name || '.', _synced_at = now() WHERE hashtext(service_pid) % 100 = 0`,

@@ -11,6 +11,7 @@ import type { RunRef } from "../src/load/runs/run-ref.ts";
 import { silentLog } from "../src/log.ts";
 import { openWarehouse as openDb } from "../src/load/open.ts";
 import { openWarehouse } from "../test/support/bound-load.ts";
+import { median } from "./figures.ts";
 import { cpuSeconds, peakResidentBytes } from "./process-tree.ts";
 import { benchInput } from "./stage.ts";
 
@@ -196,11 +197,6 @@ async function measure(work: () => Promise<unknown>): Promise<Measure> {
   const wall = (performance.now() - startedAt) / 1000;
   const after = cpuSeconds(postmaster) + process.cpuUsage().user / 1e6 + process.cpuUsage().system / 1e6;
   return { wall, cpu: after - before };
-}
-
-function median(numbers: readonly number[]): number {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
 function summary(measures: readonly Measure[]): Measure {

@@ -1,8 +1,7 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
+import { environmentOf, launcher, writeConfig } from "./enrich-job.ts";
 import { measure } from "./measured-process.ts";
 import { dropSchemas, setStage, type Stage } from "./stage.ts";
 
@@ -46,26 +45,6 @@ interface Call {
   readonly status: number;
 }
 
-function writeConfig(stage: Stage, { rate, isConfigured }: Service): string {
-  const file = join(stage.folder, "config.yaml");
-  const limit = isConfigured ? `, requests_per_second: ${rate}` : "";
-  writeFileSync(
-    file,
-    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", concurrency: 32${limit} }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${NAME}, ops_schema: ${NAME}_ops, state_schema: ${NAME}_state }
-data_dir: ${join(stage.folder, "data")}
-inputs:
-  customers:
-    table: crm.customers
-    key: id
-    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email] }
-jobs:
-  enrich_customers: { type: enrich, input: customers }
-`,
-  );
-  return file;
-}
-
 async function control(stage: Stage, path: string, body: object): Promise<void> {
   const response = await fetch(`${stage.serviceUrl}/_sandbox/${path}`, {
     method: "POST",
@@ -95,9 +74,11 @@ async function readCalls(stage: Stage): Promise<readonly Call[]> {
 async function runJob(stage: Stage, service: Service, seconds: number) {
   await dropSchemas(stage.databaseUrl, NAME);
   await control(stage, "rate", { requests_per_second: service.rate, retry_after: service.retryAfter });
-  const config = writeConfig(stage, service);
-  const env = { ...process.env, BENCH_KEY: "bench", BENCH_URL: stage.databaseUrl };
-  const launcher = new URL("../bin/person-etl", import.meta.url).pathname;
+  const config = writeConfig(stage, NAME, {
+    service: `concurrency: 32${service.isConfigured ? `, requests_per_second: ${service.rate}` : ""}`,
+    fields: "first_name: first_name, last_name: last_name, emails: [email, work_email]",
+  });
+  const env = environmentOf(stage);
   const common = ["--config", config, "--json", "--log-level", "error"];
   await measure(launcher, [...common, "migrate"], env);
   // The first batches are larger, refused and cut.

@@ -1,6 +1,5 @@
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { environmentOf, launcher, writeConfig } from "./enrich-job.ts";
 import { measure } from "./measured-process.ts";
 import { dropSchemas, type Stage, setStage } from "./stage.ts";
 
@@ -17,7 +16,6 @@ const { values } = parseArgs({
     processes: { type: "string", default: "1,2,4,8" },
   },
 });
-const root = new URL("..", import.meta.url).pathname;
 
 interface JobReport {
   readonly records_sent: number;
@@ -25,35 +23,16 @@ interface JobReport {
   readonly seconds: number;
 }
 
-function writeConfig(stage: Stage, schema: string, processes: number): string {
-  const file = join(stage.folder, `${schema}.yaml`);
-  writeFileSync(
-    file,
-    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", concurrency: ${processes} }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops, state_schema: ${schema}_state }
-data_dir: ${join(stage.folder, "data")}
-inputs:
-  customers:
-    table: crm.customers
-    key: id
-    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone] }
-jobs:
-  resolve_customers: { type: resolve, input: customers }
-`,
-  );
-  return file;
-}
-
 /** Runs the job in parallel processes. */
 async function runShards(stage: Stage, processes: number) {
   const schema = `bench_shards_${processes}`;
-  const config = writeConfig(stage, schema, processes);
-  const command = (...args: string[]) =>
-    measure(join(root, "bin/person-etl"), ["--config", config, "--json", "--log-level", "warn", ...args], {
-      ...process.env,
-      BENCH_KEY: "bench",
-      BENCH_URL: stage.databaseUrl,
-    });
+  const config = writeConfig(stage, schema, {
+    type: "resolve",
+    service: `concurrency: ${processes}`,
+    fields: "first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone]",
+  });
+  const common = ["--config", config, "--json", "--log-level", "warn"];
+  const command = (...args: string[]) => measure(launcher, [...common, ...args], environmentOf(stage));
   await command("migrate");
   const startedAt = performance.now();
   const shards = Array.from({ length: processes }, (_, i) => `${i}/${processes}`);

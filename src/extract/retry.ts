@@ -45,7 +45,7 @@ interface Rule {
 
 const FIRST_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 60_000;
-/** Rejected and failed connections are cheap for the service, and their end should be noticed soon. */
+/** A 429 and a failed connection are cheap for the service, and their end should be noticed soon. */
 const MAX_SHORT_BACKOFF_MS = 5000;
 /** An ambiguous attempt is repeated only once, so wait long enough for a short disturbance to pass. */
 const AMBIGUOUS_BACKOFF_MS = 5000;
