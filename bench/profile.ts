@@ -18,7 +18,7 @@ const { values } = parseArgs({ options: { people: { type: "string", default: "20
 const SCHEMA = "bench_profile";
 const SAMPLE_EVERY_MS = 20;
 
-/** A kind of work, and the text that tells it. The first that fits counts. */
+/** A kind of work, and the text by which it is recognized. The first that fits counts. */
 type Kind = readonly [what: string, text: RegExp];
 
 /** By function and file. */

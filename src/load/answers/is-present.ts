@@ -6,6 +6,9 @@ import { GONE } from "../due/find-candidates.ts";
 import { answerTables } from "./load-answers.ts";
 import { lookUp } from "./stage-answers.ts";
 
+/** Bookkeeping columns of a changed answer. */
+const CHANGED_NOW = sql`_synced_at = now(), _run_id = current_setting('person_etl.run_id', true)`;
+
 /**
  * Marks answers as outdated: the row's content changed, was rejected, or left the input. Returns how many
  * rows changed.
@@ -22,8 +25,7 @@ export async function unmarkPresent(
   keys: RawBuilder<unknown>,
 ): Promise<number> {
   return session.change(sql`
-    UPDATE ${tableId(names, answerTables[type].table)} SET is_present = false, _synced_at = now(),
-      _run_id = current_setting('person_etl.run_id', true)
+    UPDATE ${tableId(names, answerTables[type].table)} SET is_present = false, ${CHANGED_NOW}
     WHERE job = ${job} AND source = ${source} AND is_present AND source_key IN (${keys})`);
 }
 
@@ -47,7 +49,6 @@ export async function markPresent(
   { job, type, source, shard }: SelectedAnswers,
 ): Promise<number> {
   const answers = tableId(names, answerTables[type].table);
-  const set = sql`_synced_at = now(), _run_id = current_setting('person_etl.run_id', true)`;
   const isOfRow = sql`m.source_key = t.source_key`;
   const isCurrent = sql`EXISTS (SELECT FROM pg_temp.known_row AS m WHERE ${isOfRow} AND m.is_current)`;
   const outdated = [
@@ -61,7 +62,7 @@ export async function markPresent(
     // With its fingerprint, a row that comes back would count as unchanged and present.
     const [unmarked] = await session.rows<{ rows: number }>(sql`
       WITH unmarked AS (
-        UPDATE ${answers} AS t SET is_present = false, ${set}
+        UPDATE ${answers} AS t SET is_present = false, ${CHANGED_NOW}
         WHERE t.job = ${job} AND t.source = ${source} AND t.is_present AND ${isOutdated} RETURNING t.source_key),
       forgotten AS (
         UPDATE ${tableId(names, "lookup_state")} AS s SET fingerprint = NULL FROM unmarked AS u
@@ -70,7 +71,7 @@ export async function markPresent(
     changed += unmarked?.rows ?? 0;
   }
   changed += await session.change(sql`
-    UPDATE ${answers} AS t SET is_present = true, ${set}
+    UPDATE ${answers} AS t SET is_present = true, ${CHANGED_NOW}
     WHERE t.job = ${job} AND t.source = ${source} AND NOT t.is_present AND ${isCurrent}`);
   return changed;
 }
@@ -86,7 +87,7 @@ export async function markCandidates(
 ): Promise<number> {
   const answers = tableId(names, answerTables[type].table);
   return session.change(sql`
-    UPDATE ${answers} AS t SET is_present = f.is_current, _synced_at = now(), _run_id = current_setting('person_etl.run_id', true)
+    UPDATE ${answers} AS t SET is_present = f.is_current, ${CHANGED_NOW}
     FROM (
       SELECT a.ctid, c.is_current
       FROM (SELECT source_key, is_current FROM pg_temp.known_row UNION ALL SELECT source_key, false FROM (${GONE}) AS g) AS c
