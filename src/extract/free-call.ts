@@ -134,11 +134,12 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
   let startedAtMs = clock.now();
   const reply = await limiter.run(
     endpoint,
-    () => {
-      startedAtMs = clock.now();
-      crashPoint("before_send");
-      return http.request({ method, path, body, ...(call.asUser ? { asUser: true } : {}) });
-    },
+    () =>
+      limiter.send(endpoint, () => {
+        startedAtMs = clock.now();
+        crashPoint("before_send");
+        return http.request({ method, path, body, ...(call.asUser ? { asUser: true } : {}) });
+      }),
     signal,
   );
   crashPoint("after_receive");

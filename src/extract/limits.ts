@@ -24,17 +24,30 @@ export interface Limiter {
   readonly concurrency: number;
   /** Waits for a turn, then calls. Rejects with the signal's reason if aborted before the turn. */
   run<T>(endpoint: string, call: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** Starts the request of a call that has its turn: at once, unless earlier ones of the last second started late. */
+  send<T>(endpoint: string, request: () => Promise<T>): Promise<T>;
   /** Records the outcome of a call. Returns an error if the run or job should stop. */
   report(endpoint: string, report: CallReport): LimitReachedError | StopRunError | null;
 }
 
-/** Creates a queue with a strict rate limit: at most this many calls in any second. */
-function openRate(requestsPerSecond: number | null, concurrency: number): PQueue {
-  if (requestsPerSecond === null) return new PQueue({ concurrency });
+/** Share by which intervals are longer, since requests don't all take equally long to reach the service. */
+const MARGIN = 0.01;
+
+/** Limit of calls per second: at most this many in any second. */
+interface Rate {
+  /** Turns, in which calls are reserved. */
+  readonly turns: PQueue;
+  /** Starts of requests, which reservations delay by different times. */
+  readonly starts: PQueue;
+}
+
+function openRate(requestsPerSecond: number | null, concurrency: number): Rate {
+  if (requestsPerSecond === null) return { turns: new PQueue({ concurrency }), starts: new PQueue() };
   // Converts to whole calls: 2.5 per second is 2 per 800 ms, 0.5 per second is 1 per 2 s.
   const intervalCap = Math.max(1, Math.floor(requestsPerSecond));
-  const interval = Math.ceil((1000 * intervalCap) / requestsPerSecond);
-  return new PQueue({ concurrency, intervalCap, interval, strict: true });
+  const interval = Math.ceil((1000 * intervalCap * (1 + MARGIN)) / requestsPerSecond);
+  const limit = { intervalCap, interval, strict: true };
+  return { turns: new PQueue({ ...limit, concurrency }), starts: new PQueue(limit) };
 }
 
 /** Makes several queues share one concurrency limit. */
@@ -83,7 +96,7 @@ interface Lane {
   /** Limits the calls in flight to the congestion window. */
   readonly gate: PQueue;
   readonly congestion: Congestion;
-  readonly rate: PQueue;
+  readonly rate: Rate;
 }
 
 /** Creates the limiter of a run. */
@@ -96,7 +109,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
       openRate(perSecond, concurrency),
     ]),
   );
-  if (ownRates.size > 0) shareConcurrency([sharedRate, ...ownRates.values()], concurrency);
+  if (ownRates.size > 0) {
+    shareConcurrency(
+      [sharedRate, ...ownRates.values()].map(({ turns }) => turns),
+      concurrency,
+    );
+  }
   const health = createServiceHealth(clock, options.service);
   const lanes = new Map<string, Lane>();
 
@@ -124,7 +142,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     };
     for (;;) {
       for (let ms = congestion.pauseMs(); ms > 0; ms = congestion.pauseMs()) await clock.sleep(ms, signal);
-      const result = await rate.add(attempt, { signal: turn.signal });
+      const result = await rate.turns.add(attempt, { signal: turn.signal });
       if (result !== PAUSED) return result;
     }
   }
@@ -142,6 +160,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         { signal: turn.signal },
       );
     },
+    send: (endpoint, request) => laneOf(endpoint).rate.starts.add(request),
     report(endpoint, report) {
       const { gate, congestion } = laneOf(endpoint);
       const quota = congestion.report(report);

@@ -121,13 +121,15 @@ export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Loo
       queue.giveBack([]);
       return { kind: "given_up", setAside };
     },
-    plan(batch) {
+    plan(taken) {
       // A rejection or a signal may have arrived while the batch waited.
-      const isTooLarge = batch.entries.length > capacity.limit(batchSize.limit);
-      if (stopping.signal.aborted || isTooLarge || (isTight() && queue.out > 1)) {
-        queue.giveBack([batch]);
+      if (stopping.signal.aborted || (isTight() && queue.out > 1)) {
+        queue.giveBack([taken]);
         return null;
       }
+      // Giving it back would waste its turn, too.
+      const [batch, rest] = cutBatch(taken, capacity.limit(batchSize.limit));
+      if (rest) queue.add(rest);
       const attempt = 1 + Math.max(...batch.entries.map((entry) => entry.calls));
       const isAlone = isBudgetTight;
       const items = itemsOf(batch.entries);
@@ -147,14 +149,17 @@ export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Loo
     async send({ callId, batch: planned }, granted) {
       const [batch, rest] = cutBatch(planned, granted);
       if (rest) queue.add(rest);
-      const startedAtMs = clock.now();
       const wasTight = capacity.isTight;
       const doubts = batch.entries.map((entry) => callsInDoubt(entry) + (entry.item.mayBeBilled ? 1 : 0));
       let attempt = 0;
       for (const entry of batch.entries) attempt = Math.max(attempt, ++entry.calls);
       if (batch.origin.isolationCalls !== null) batch.origin.isolationCalls += 1;
       const items = itemsOf(batch.entries);
-      const reply = await request(items);
+      let startedAtMs = clock.now();
+      const reply = await limiter.send(endpoint.name, () => {
+        startedAtMs = clock.now();
+        return request(items);
+      });
       crashPoint("after_receive");
       const milliseconds = Math.max(0, clock.now() - startedAtMs);
       const call = { endpoint: endpoint.name, callId, attempt, startedAtMs, milliseconds };

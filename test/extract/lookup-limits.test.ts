@@ -72,8 +72,8 @@ describe("402", () => {
       60,
       { concurrency: 4, requestsPerSecond: 1 },
     );
-    expect(sizesOf(run.requests)).toEqual([4, 2, 2]);
-    expect(run.answered).toEqual(["r0", "r1"]);
+    expect(sizesOf(run.requests)).toEqual([4, 2, 4]);
+    expect(run.answered).toEqual(["r12", "r13"]);
   });
 
   it("continues while the plan covers more, such as when only matches are charged", async () => {
@@ -96,6 +96,21 @@ describe("402", () => {
     expect(run.requests).toHaveLength(3);
     expect(run.answered).toEqual(idsExcept(8));
   });
+});
+
+it("a batch that has become too large while it waited for its turn is cut, so that no turn is lost", async () => {
+  const began = performance.now();
+  const run = await look(
+    (request, response) => {
+      if (request.records.length > 2) send(response, 413, {});
+      else answerAll(request, response);
+    },
+    32,
+    { batchSize: 8, concurrency: 8, requestsPerSecond: 5, clock: systemClock },
+  );
+  expect(run.answered).toHaveLength(32);
+  // Five turns a second; the first five are at once.
+  expect((performance.now() - began) / 1000).toBeLessThan(run.requests.length / 5);
 });
 
 describe("the end", () => {
