@@ -11,6 +11,11 @@ declare global {
 /** Numbers that a double may not represent: 16 digits or points, or an exponent of three digits. */
 const LONG_NUMBER = /[[:,\s](-?(?:\d[\d.]{15,}(?:[eE][+-]?\d+)?|\d[\d.]*[eE][+-]?\d{3,}))/g;
 
+/** Digits or points of the shortest {@link LONG_NUMBER} without a long exponent. */
+const LONG = 16;
+/** End of a number, or of unquoted text, with an exponent of three digits. */
+const LONG_EXPONENT = /[eE][+-]?\d{3,}(?:[,\]}\s]|$)/;
+
 /** Significant digits that every double preserves. */
 const DOUBLE_DIGITS = 15;
 
@@ -28,7 +33,23 @@ function isExact(source: string): boolean {
   return digits.length <= DOUBLE_DIGITS && magnitude > 1e-300 && magnitude < 1e300;
 }
 
+const isDigitOrPoint = (code: number) => (code >= 0x30 && code <= 0x39) || code === 0x2e;
+
+/** True if {@link LONG} digits or points follow one another: any such run has one at a multiple of that position. */
+function hasLongRun(text: string): boolean {
+  for (let i = LONG - 1; i < text.length; i += LONG) {
+    if (!isDigitOrPoint(text.charCodeAt(i))) continue;
+    let start = i;
+    while (start > 0 && isDigitOrPoint(text.charCodeAt(start - 1))) start -= 1;
+    let end = i + 1;
+    while (end < text.length && isDigitOrPoint(text.charCodeAt(end))) end += 1;
+    if (end - start >= LONG) return true;
+  }
+  return false;
+}
+
 function hasInexactNumber(text: string): boolean {
+  if (!hasLongRun(text) && !LONG_EXPONENT.test(text)) return false;
   // One shared expression: V8 would not compile a new one per text (as matchAll makes) to machine code.
   LONG_NUMBER.lastIndex = 0;
   for (let match = LONG_NUMBER.exec(text); match !== null; match = LONG_NUMBER.exec(text)) {

@@ -27,7 +27,7 @@ function decimalText(value: unknown, maxWholeDigits = MAX_WHOLE_DIGITS): string 
   if (typeof value === "number") {
     if (!Number.isFinite(value)) return null;
     const text = String(value);
-    return Number.isSafeInteger(value) ? text : plainDecimal(text, maxWholeDigits);
+    return Number.isSafeInteger(value) || PLAIN.test(text) ? text : plainDecimal(text, maxWholeDigits);
   }
   const source = typeof value === "string" ? value : rawNumber(value);
   if (source === null || PLAIN.test(source)) return source;

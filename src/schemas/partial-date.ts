@@ -3,7 +3,7 @@ import type { Derivation } from "./derive.ts";
 import type { PiiClass } from "./field.ts";
 import { column } from "./table.ts";
 
-const PARTIAL_DATE = /^(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?$/;
+const PARTIAL_DATE = /^\d{4}(?:-\d{2}(?:-\d{2})?)?$/;
 /** Length of the longest text that is a date. */
 const LONGEST = 10;
 const NOT_A_DATE: readonly Cell[] = [null, null];
@@ -11,12 +11,15 @@ const NOT_A_DATE: readonly Cell[] = [null, null];
 /** Returns the first day and the precision of a year, month or day (`2019`, `2019-04`, `2019-04-01`); nulls for any other text. */
 export function readPartialDate(text: string): readonly Cell[] {
   if (text.length > LONGEST) return NOT_A_DATE;
-  const match = PARTIAL_DATE.exec(text);
-  if (!match) return NOT_A_DATE;
-  const [, year = "", month, day] = match;
-  if (!isCalendarDay(Number(year), Number(month ?? 1), Number(day ?? 1))) return NOT_A_DATE;
-  if (month === undefined) return [`${year}-01-01`, "year"];
-  return day === undefined ? [`${text}-01`, "month"] : [text, "day"];
+  if (!PARTIAL_DATE.test(text)) return NOT_A_DATE;
+  const [day, precision] =
+    text.length === 4
+      ? [`${text}-01-01`, "year"]
+      : text.length === 7
+        ? [`${text}-01`, "month"]
+        : [text, "day"];
+  const isDay = isCalendarDay(Number(day.slice(0, 4)), Number(day.slice(5, 7)), Number(day.slice(8)));
+  return isDay ? [day, precision] : NOT_A_DATE;
 }
 
 /** Declares `X_on` and `X_precision` of a field `X_date`. @param event what happened on that day, as a sentence */

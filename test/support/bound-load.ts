@@ -2,7 +2,12 @@ import { completeErasure, readOpenErasures, requestErasure } from "../../src/loa
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
 import { commitLookup } from "../../src/load/answers/commit-lookup.ts";
-import { preparePerson } from "../../src/load/answers/person-groups.ts";
+import {
+  encodePerson,
+  type PersonUpdate,
+  type PreparedPerson,
+} from "../../src/load/answers/person-groups.ts";
+import { createRowStore } from "../../src/load/answers/row-store.ts";
 import { readIdentity, writeServiceHost } from "../../src/load/db/identity.ts";
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
@@ -98,7 +103,7 @@ const functions = {
   noteListedPids,
   recordMissingRows,
   openErasures: readOpenErasures,
-  preparePerson,
+  preparePerson: (_db: Db, update: PersonUpdate): PreparedPerson => encodePerson(update, createRowStore()),
   previewLookup,
   printDdl,
   printGrants,

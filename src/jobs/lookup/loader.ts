@@ -6,6 +6,7 @@ import { isDataFault } from "../../load/db/recovery.ts";
 import { areRowsGone } from "../../load/due/work-table.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
 import { commitLookup, type CommitResult } from "../../load/answers/commit-lookup.ts";
+import { createRowStore, type RowStore } from "../../load/answers/row-store.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import type { Outage } from "../outage.ts";
 import type { JobServices } from "../services.ts";
@@ -39,10 +40,21 @@ export interface LoadableCall extends ReadCall {
 export interface Loader {
   /** Reads an answer from its file when enough memory is available. Null if the file is gone or damaged. */
   read(file: SpooledCall): Promise<LoadableCall | null>;
+  /** Reads an answer that was just written to its file, when enough memory is available. Frees the body. */
+  readReceived(file: SpooledCall, header: AnswerHeader, body: Buffer): Promise<LoadableCall>;
   /** Reads an answer that could not be written to disk. */
   readUnspooled(header: AnswerHeader, body: Buffer): Promise<LoadableCall>;
   /** Commits an answer in one transaction, then removes its file. */
   commit(call: LoadableCall): Promise<Settled>;
+}
+
+/** An answer for whose rows memory is set aside. */
+interface OpenedCall {
+  readonly header: AnswerHeader;
+  readonly body: Buffer;
+  readonly size: number;
+  readonly store: RowStore;
+  readonly releaseMemory: () => void;
 }
 
 /** Maximum concurrent commits. */
@@ -81,21 +93,30 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     );
   }
 
-  /** Opens a file and waits for the memory of its rows. */
-  async function openWithMemory(file: SpooledCall) {
-    const opened = await open(file);
-    if (opened === null) return null;
-    const { header, body } = opened;
+  /** Waits for the memory of an answer's rows. */
+  async function withMemory(file: SpooledCall, header: AnswerHeader, body: Buffer): Promise<OpenedCall> {
     // An answer whose load failed before is in memory alone.
     const stated = Math.max(MIN_STATED_BYTES, statedSize(body, header.call.contentEncoding));
     const size = file.tries > 0 ? Number.POSITIVE_INFINITY : stated;
-    return { header, body, size, releaseMemory: await budget.take(size) };
+    const store = createRowStore();
+    const release = await budget.take(size);
+    const releaseMemory = () => {
+      store.free();
+      release();
+    };
+    return { header, body, size, store, releaseMemory };
   }
 
   async function read(file: SpooledCall): Promise<LoadableCall | null> {
-    const opened = await openings.add(() => openWithMemory(file));
-    if (opened === null) return null;
-    const { header, body, size, releaseMemory } = opened;
+    const opened = await openings.add(async () => {
+      const content = await open(file);
+      return content && (await withMemory(file, content.header, content.body));
+    });
+    return opened && (await readOpened(file, opened));
+  }
+
+  async function readOpened(file: SpooledCall, opened: OpenedCall): Promise<LoadableCall | null> {
+    const { header, body, size, store, releaseMemory } = opened;
     if (file.tries >= MAX_TRIES) {
       const message = `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`;
       return { ...rejectCall(header, body, message), file, releaseMemory };
@@ -109,7 +130,7 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     }
     try {
       const maxBytes = size < MAX_BYTES_IN_MEMORY ? size : undefined;
-      const call = await readCall(db, header, body, maxBytes);
+      const call = await readCall(store, header, body, maxBytes);
       // A decompression that failed may still be reading the body.
       if (call.summary.kind === "answer") freeBytes(body);
       return { ...call, file: tried, releaseMemory };
@@ -118,6 +139,16 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
       logFailure(tried, error);
       return await read(tried);
     }
+  }
+
+  /** Returns an answer that must be in the spool. */
+  function found(call: LoadableCall | null): LoadableCall {
+    if (call) return call;
+    throw new StopJobError(
+      "spool_damaged",
+      `A received answer can't be read back from ${spool.folder}. Check the disk, and make sure that no other program changes ` +
+        "files there. Its records remain due.",
+    );
   }
 
   function logFailure({ callId, tries }: SpooledCall, error: unknown): void {
@@ -181,17 +212,17 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     } finally {
       releaseMemory();
     }
-    const again = await read(file);
-    if (again) return await commit(again);
-    throw damagedSpool(spool);
+    return await commit(found(await read(file)));
   }
 
   return {
     read,
+    readReceived: async (file, header, body) =>
+      found(await readOpened(file, await withMemory(file, header, body))),
     async readUnspooled(header, body) {
       const releaseMemory = await budget.take(Number.POSITIVE_INFINITY);
       try {
-        return { ...(await readCall(db, header, body)), file: null, releaseMemory };
+        return { ...(await readCall(createRowStore(), header, body)), file: null, releaseMemory };
       } catch (error) {
         releaseMemory();
         throw error;
@@ -199,13 +230,4 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     },
     commit,
   };
-}
-
-/** Error for an answer that was just written, but is gone or damaged. */
-export function damagedSpool({ folder }: Spool): StopJobError {
-  return new StopJobError(
-    "spool_damaged",
-    `A received answer can't be read back from ${folder}. Check the disk, and make sure that no other program changes files ` +
-      "there. Its records remain due.",
-  );
 }

@@ -6,8 +6,8 @@ import {
   UnderstatedSizeError,
   unreadAttempt,
 } from "../../extract/take-answer.ts";
-import { preparePerson } from "../../load/answers/person-groups.ts";
-import type { Db } from "../../load/db/db.ts";
+import { encodePerson } from "../../load/answers/person-groups.ts";
+import type { RowStore } from "../../load/answers/row-store.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import type { AnswerHeader } from "./answer-header.ts";
@@ -39,7 +39,7 @@ function answeredCall({ call, records, doubts }: AnswerHeader, body: Buffer): An
  * @param maxBytes plain size for which memory is set aside; throws if the answer takes more. Undefined if it is alone.
  */
 export async function readCall(
-  db: Pick<Db, "storeRows">,
+  store: Pick<RowStore, "add">,
   header: AnswerHeader,
   body: Buffer,
   maxBytes?: number,
@@ -50,7 +50,7 @@ export async function readCall(
   let rowBytes = 0;
   const toRows = (result: JsonObject, { drift }: ReadContext) => {
     const part = read(result, drift);
-    const person = part.person && preparePerson(db, part.person);
+    const person = part.person && encodePerson(part.person, store);
     rowBytes += person?.bytes ?? 0;
     if (rowBytes > MAX_ROW_BYTES) throw new TooLargeError("The answer's rows are too large.");
     if (rowBytes > 2 * (maxBytes ?? MAX_ROW_BYTES)) {

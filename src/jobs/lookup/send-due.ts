@@ -1,4 +1,3 @@
-import { freeBytes } from "../../free-bytes.ts";
 import type { Batch } from "../../extract/batch.ts";
 import { isAnswer } from "../../extract/call-outcome.ts";
 import type { EndedCall, PlannedCall } from "../../extract/call.ts";
@@ -14,7 +13,7 @@ import { priceOf } from "../price.ts";
 import type { JobServices } from "../services.ts";
 import { type HeaderOfRun, headerOf } from "./answer-header.ts";
 import type { JobLimits } from "./caps.ts";
-import { damagedSpool, type LoadableCall, openLoader } from "./loader.ts";
+import { type LoadableCall, openLoader } from "./loader.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import { reserve } from "./reserve.ts";
 import type { Settled as Counted, Tally } from "./tally.ts";
@@ -82,16 +81,14 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     return rest && (await sendPlanned(rest));
   }
 
-  /** Writes an answer to disk, then reads it from there. */
+  /** Writes an answer to disk, then reads it. */
   async function spoolAndRead(call: EndedCall<LookupRecord>, reply: HttpResponse): Promise<LoadableCall> {
     const header = headerOf(headerOfRun, call, reply);
     const { callId, startedAtMs, milliseconds } = call;
     const { body } = reply;
     try {
       const file = await spool.write({ callId, receivedAtMs: startedAtMs + milliseconds, header, body });
-      const loadable = await loader.read(file);
-      if (loadable) return loadable;
-      throw damagedSpool(spool);
+      return await loader.readReceived(file, header, body);
     } catch (error) {
       // Load the answer from memory, but send no more.
       lookup.stop(error);
@@ -158,7 +155,6 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       startCommit(loadable);
     }
     const settled = await lookup.settle(call, summary);
-    if (summary?.kind === "answer" && isAnswer(reply)) freeBytes(reply.body);
     await record(settled);
     await markSent(settled.unanswered);
     await giveUp(settled.setAside);

@@ -4,9 +4,9 @@ import { copyList } from "../db/copy-list.ts";
 import type { LoadContext } from "./load-context.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { tableText, tableId } from "../db/names.ts";
-import { type EncodedPerson, listGroups, scalarNames } from "./person-groups.ts";
+import { type EncodedPerson, isWhole, listGroups, scalarNames } from "./person-groups.ts";
 import { claimPersons, type NumberedPerson } from "./person-state.ts";
-import { createRowStore, joinRows } from "./row-store.ts";
+import { joinRows } from "./row-store.ts";
 import type { LookupAnswer } from "./answer.ts";
 
 /** Reads the numbers of calls. */
@@ -30,14 +30,14 @@ function roundsOf(
 ): readonly (readonly NumberedPerson[])[] {
   const numbered = answers
     .flatMap(({ person, callId }): NumberedPerson[] =>
-      // Every PreparedPerson is made by preparePerson.
+      // Every PreparedPerson is made by encodePerson.
       person ? [{ person: person as EncodedPerson, callNumber: numberOf.get(callId) ?? 0 }] : [],
     )
     .toSorted((a, b) => a.callNumber - b.callNumber);
   const byPid = new Map<string, NumberedPerson[]>();
   for (const one of numbered) {
     const earlier = byPid.get(one.person.pid);
-    if (earlier === undefined || one.person.isWhole) byPid.set(one.person.pid, [one]);
+    if (earlier === undefined || isWhole(one.person)) byPid.set(one.person.pid, [one]);
     else earlier.push(one);
   }
   const rounds: NumberedPerson[][] = [];
@@ -72,18 +72,10 @@ export async function loadPersons(context: LoadContext, answers: readonly Lookup
 async function insertPersons(context: LoadContext, persons: readonly EncodedPerson[]): Promise<void> {
   if (persons.length === 0) return;
   const { session, names } = context;
-  const blank = createRowStore();
-  const noScalars = [...scalarNames, "_extra"].map(() => null);
-  const scalars = joinRows(persons.map((p) => p.groups[0]?.rows ?? blank([[p.pid, ...noScalars]])));
-  await copyEncoded(session, tableText(names, "person"), ["service_pid", ...scalarNames, "_extra"], scalars);
+  const columns = ["service_pid", ...scalarNames, "_extra"];
+  await copyEncoded(session, tableText(names, "person"), columns, joinRows(persons, 0));
   context.touch("person", persons.length);
-  for (const [i, group] of listGroups.entries()) {
-    await copyList(
-      context,
-      group,
-      persons.flatMap((p) => p.groups[i + 1] ?? []),
-    );
-  }
+  for (const [i, group] of listGroups.entries()) await copyList(context, group, i + 1, persons);
 }
 
 /** Records PIDs for which the service returned another PID. */

@@ -72,7 +72,7 @@ function partialRow({ pid, partial }: EncodedPerson, mask: string): Cell[] {
 
 /** Encoded rows of the columns in these persons' answers, which all have the same ones. */
 function encodeColumns(persons: readonly EncodedPerson[], mask: string): Buffer {
-  if (mask === WHOLE_MASK) return joinRows(persons.flatMap((p) => p.groups[0]?.rows ?? []));
+  if (mask === WHOLE_MASK) return joinRows(persons, 0);
   return encodeRows(persons.map((p) => partialRow(p, mask)));
 }
 
@@ -121,9 +121,5 @@ async function replaceList(
     sql`DELETE FROM ${tableId(names, group.table)} WHERE service_pid = ANY(${pids}) ${only}`,
   );
   context.touch(group.table, removed);
-  await copyList(
-    context,
-    group,
-    persons.flatMap((person) => person.groups[groupIndex] ?? []),
-  );
+  await copyList(context, group, groupIndex, persons);
 }

@@ -1,10 +1,9 @@
-import type { Db } from "../db/db.ts";
 import { hash } from "node:crypto";
 import type { Cell } from "../../schemas/convert.ts";
 import { personChildren, personLists, personScalars } from "../../schemas/person.ts";
 import type { FlatList } from "../../schemas/flatten.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
-import { bytesOf, NO_ROWS, type StoredRows, type RowStore } from "./row-store.ts";
+import { bytesOf, decodeRows, type RowStore, type StoredGroups } from "./row-store.ts";
 
 /** Person in an answer. `undefined` marks fields absent from the answer, which keep their stored value. */
 export interface PersonUpdate {
@@ -66,20 +65,19 @@ export const HASH_LENGTH = 16;
 /** Hash of a group whose stored content is not completely known. */
 export const UNKNOWN_HASH = "-".repeat(HASH_LENGTH);
 
-/** One group's content in COPY's text format (rows without bookkeeping columns), and its hash. */
-export interface EncodedGroup {
-  readonly hash: string;
-  readonly rows: StoredRows;
+/** A person, encoded once, for comparing and for loading. Compact, because those that wait for their commit are in memory. */
+export interface EncodedPerson extends PreparedPerson, StoredGroups {
+  /** By {@link groupNames}, as in `person_state.group_hashes`. */
+  readonly hashes: string;
+  /** Cells of the scalars; null if all of them are present. */
+  readonly partial: Pick<PersonUpdate, "scalars" | "extra"> | null;
+  /** By {@link groupNames}: false for groups absent from the answer; null if all are present. */
+  readonly present: readonly boolean[] | null;
 }
 
-/** A person, encoded once: for comparing and for loading. */
-export interface EncodedPerson extends PreparedPerson {
-  /** Cells of the scalars; null if all of them are in `groups[0]`. */
-  readonly partial: Pick<PersonUpdate, "scalars" | "extra"> | null;
-  /** True if every scalar and list is present. */
-  readonly isWhole: boolean;
-  /** By {@link groupNames}; undefined for groups absent from the answer. */
-  readonly groups: readonly (EncodedGroup | undefined)[];
+/** True if every scalar and list is present. */
+export function isWhole({ partial, present }: EncodedPerson): boolean {
+  return partial === null && present === null;
 }
 
 function digest(bytes: Buffer): string {
@@ -88,57 +86,48 @@ function digest(bytes: Buffer): string {
 
 /** Hash of a group without rows: many lists are empty. */
 const EMPTY_HASH = digest(Buffer.alloc(0));
-const EMPTY_GROUP: EncodedGroup = { hash: EMPTY_HASH, rows: NO_ROWS };
 
-function encodeScalars(update: PersonUpdate, store: RowStore): EncodedGroup | undefined {
-  if (update.extra === undefined && update.scalars.every((cell) => cell === undefined)) return undefined;
-  const isWhole = update.extra !== undefined && update.scalars.every((cell) => cell !== undefined);
-  const cells: Cell[] = [update.servicePid];
-  for (const cell of update.scalars) cells.push(cell ?? null);
-  cells.push(update.extra ?? null);
-  const rows = store([cells]);
-  return { hash: isWhole ? digest(bytesOf(rows)) : UNKNOWN_HASH, rows };
-}
-
-function hashList(rows: StoredRows): string {
-  return rows.count === 0 ? EMPTY_HASH : digest(bytesOf(rows));
-}
-
-function encodeList(list: FlatList, store: RowStore): EncodedGroup {
-  if (list.rows.length === 0) return EMPTY_GROUP;
-  const rows = store(list.rows);
-  return { hash: hashList(rows), rows };
-}
-
-/** A list's group with other rows. */
-export function withListRows(group: EncodedGroup, rows: StoredRows): EncodedGroup {
-  return { ...group, rows, hash: hashList(rows) };
-}
-
-/** The scalars' group with another row. */
-export function withScalarRow(group: EncodedGroup, rows: StoredRows): EncodedGroup {
-  return { ...group, rows, hash: group.hash === UNKNOWN_HASH ? UNKNOWN_HASH : digest(bytesOf(rows)) };
+function hashGroup(stored: StoredGroups, group: number): string {
+  const bytes = bytesOf(stored, group);
+  return bytes.length === 0 ? EMPTY_HASH : digest(bytes);
 }
 
 /** Encodes a person's groups and hashes them. */
-export function encodePerson(update: PersonUpdate, store: RowStore): EncodedPerson {
-  const scalars = encodeScalars(update, store);
-  const lists = listGroups.map((_, i): EncodedGroup | undefined => {
-    const list = update.lists[i];
-    return list && encodeList(list, store);
-  });
-  const hasAllScalars = scalars !== undefined && scalars.hash !== UNKNOWN_HASH;
-  const groups = [scalars, ...lists];
+export function encodePerson(update: PersonUpdate, store: Pick<RowStore, "add">): EncodedPerson {
+  const { servicePid, scalars, extra, lists } = update;
+  const cells: Cell[] = [servicePid];
+  let hasAll = extra !== undefined;
+  let hasAny = extra !== undefined;
+  for (const cell of scalars) {
+    if (cell === undefined) hasAll = false;
+    else hasAny = true;
+    cells.push(cell ?? null);
+  }
+  cells.push(extra ?? null);
+  const stored = store.add([[cells], ...listGroups.map((_, i) => lists[i]?.rows ?? [])]);
+  const isPresent = (i: number) => (i === 0 ? hasAny : lists[i - 1] !== undefined);
+  const isKnown = (i: number) => (i === 0 ? hasAll : lists[i - 1] !== undefined);
+  const present = groupNames.map((_, i) => isPresent(i));
   return {
-    pid: update.servicePid,
-    bytes: groups.reduce((sum, group) => sum + (group ? group.rows.end - group.rows.start : 0), 0),
-    partial: hasAllScalars ? null : { scalars: update.scalars, extra: update.extra },
-    isWhole: hasAllScalars && lists.every((list) => list !== undefined),
-    groups,
+    pid: servicePid,
+    bytes: stored.ends.at(-1) ?? 0,
+    ...stored,
+    hashes: groupNames.map((_, i) => (isKnown(i) ? hashGroup(stored, i) : UNKNOWN_HASH)).join(""),
+    partial: hasAll ? null : { scalars, extra },
+    present: present.every(Boolean) ? null : present,
   };
 }
 
-/** Encodes a person for COPY; synchronous. */
-export function preparePerson(db: Pick<Db, "storeRows">, update: PersonUpdate): PreparedPerson {
-  return encodePerson(update, db.storeRows);
+/** Decodes a person. */
+export function decodePerson(person: EncodedPerson): PersonUpdate {
+  const { pid, partial, present } = person;
+  const [scalarRow = []] = decodeRows(person, 0);
+  return {
+    servicePid: pid,
+    // The PID precedes the scalars, and `_extra` follows them.
+    ...(partial ?? { scalars: scalarRow.slice(1, -1), extra: scalarRow.at(-1) }),
+    lists: listGroups.map((_, i) =>
+      present?.[i + 1] === false ? undefined : { rows: decodeRows(person, i + 1).map((row) => [...row]) },
+    ),
+  };
 }

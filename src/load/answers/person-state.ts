@@ -9,18 +9,19 @@ export interface NumberedPerson {
   readonly callNumber: number;
 }
 
-/** Stored state of a person, by field group in declared order. */
+/** Stored state of a person. */
 export interface PersonState {
-  readonly hashes: readonly string[];
-  /** Number of the call that answered last; 0 for none. */
+  /** By field group in declared order, {@link HASH_LENGTH} characters each. */
+  readonly hashes: string;
+  /** By field group: number of the call that answered last; 0 for none. */
   readonly callNumbers: readonly number[];
 }
 
-/** State of a person without an answer. */
-const NO_STATE: PersonState = {
-  hashes: groupNames.map(() => UNKNOWN_HASH),
-  callNumbers: groupNames.map(() => 0),
-};
+/** State of a person after the first answer. */
+const stateOfNew = ({ hashes, present }: EncodedPerson, callNumber: number): PersonState => ({
+  hashes,
+  callNumbers: groupNames.map((_, i) => (present?.[i] === false ? 0 : callNumber)),
+});
 
 /** Persons of a group of answers, locked until the end of the transaction. The unchanged ones are in neither. */
 export interface ClaimedPersons {
@@ -41,7 +42,7 @@ export async function claimPersons(
   const { session, names, runId } = context;
   const states = persons.map(({ person, callNumber }) => ({
     pid: person.pid,
-    state: decideGroups(person, callNumber, NO_STATE).next,
+    state: stateOfNew(person, callNumber),
   }));
   // An update whose condition is false locks the row and doesn't write it. The new version of an updated row carries the
   // lock in xmax; an inserted row has none.
@@ -78,7 +79,7 @@ async function readPersonStates(
     rows.map((row) => [
       row.service_pid,
       {
-        hashes: groupNames.map((_, i) => row.group_hashes.slice(i * HASH_LENGTH, (i + 1) * HASH_LENGTH)),
+        hashes: row.group_hashes,
         callNumbers: groupNames.map((name) => row.group_call_numbers?.[name] ?? row.call_number),
       },
     ]),
@@ -92,19 +93,22 @@ export interface GroupDecision {
   readonly next: PersonState;
 }
 
+const hashAt = (hashes: string, i: number) => hashes.slice(i * HASH_LENGTH, (i + 1) * HASH_LENGTH);
+
 /** Compares an answer with the stored state. An earlier answer changes nothing; an equal one only updates the call number. */
 export function decideGroups(person: EncodedPerson, callNumber: number, state: PersonState): GroupDecision {
-  const hashes = [...state.hashes];
+  const hashes: string[] = [];
   const callNumbers = [...state.callNumbers];
   const writes = groupNames.map((_, i) => {
-    const group = person.groups[i];
-    if (!group || callNumber < (state.callNumbers[i] ?? 0)) return false;
+    const [answered, stored] = [hashAt(person.hashes, i), hashAt(state.hashes, i)];
+    hashes.push(stored);
+    if (person.present?.[i] === false || callNumber < (state.callNumbers[i] ?? 0)) return false;
     callNumbers[i] = callNumber;
-    if (group.hash === state.hashes[i] && group.hash !== UNKNOWN_HASH) return false;
-    hashes[i] = group.hash;
+    if (answered === stored && answered !== UNKNOWN_HASH) return false;
+    hashes[i] = answered;
     return true;
   });
-  return { writes, next: { hashes, callNumbers } };
+  return { writes, next: { hashes: hashes.join(""), callNumbers } };
 }
 
 /** State of one person. */
@@ -117,13 +121,11 @@ interface StateOfPerson {
 function rowsOf(states: readonly StateOfPerson[]): RawBuilder<unknown> {
   const rows = states.map(({ pid, state }) => {
     const oldest = Math.min(...state.callNumbers);
-    const newer = groupNames.flatMap((name, i) => {
-      const callNumber = state.callNumbers[i] ?? oldest;
-      return callNumber > oldest ? [[name, callNumber] as const] : [];
-    });
+    const numbers = groupNames.map((name, i) => [name, state.callNumbers[i] ?? oldest] as const);
+    const newer = numbers.filter(([, callNumber]) => callNumber > oldest);
     return {
       pid,
-      hashes: state.hashes.join(""),
+      hashes: state.hashes,
       call_number: oldest,
       newer: newer.length > 0 ? Object.fromEntries(newer) : null,
     };

@@ -1,24 +1,29 @@
+import { freeBytes } from "../../free-bytes.ts";
 import type { Cell } from "../../schemas/convert.ts";
 
-/** Encoded rows outside the JavaScript heap, so that the garbage collector does not copy their text. */
-export interface StoredRows {
+/** Rows of one table or list, as cells. */
+type Rows = readonly (readonly Cell[])[];
+
+/** Groups of encoded rows outside the JavaScript heap, so that the garbage collector does not copy their text. */
+export interface StoredGroups {
   readonly slab: Buffer;
   readonly start: number;
-  /** Exclusive. */
-  readonly end: number;
-  readonly count: number;
+  /** End of each group, counted from `start`; it begins at the end of the one before. */
+  readonly ends: readonly number[];
 }
 
 const SLAB_BYTES = 1024 * 1024;
 /** Initial size of a separate buffer. */
 const FIRST_BYTES = 16 * 1024;
-/** No rows. */
-export const NO_ROWS: StoredRows = { slab: Buffer.alloc(0), start: 0, end: 0, count: 0 };
 
 const [TAB, NEWLINE, RETURN, BACKSLASH, CAPITAL_N] = [0x09, 0x0a, 0x0d, 0x5c, 0x4e];
 
-/** Stores rows in COPY's text format, many per slab; a slab is freed with its last row. */
-export type RowStore = (rows: readonly (readonly Cell[])[]) => StoredRows;
+/** Stores groups of rows in COPY's text format, many per slab. */
+export interface RowStore {
+  add(groups: readonly Rows[]): StoredGroups;
+  /** Frees the memory of all rows. */
+  free(): void;
+}
 
 /** Position of the next rows. */
 interface Slab {
@@ -80,30 +85,41 @@ function writeRow(slab: Slab, row: readonly Cell[], slabBytes: number): void {
 /** Creates a store. */
 export function createRowStore(slabBytes = SLAB_BYTES): RowStore {
   const slab: Slab = { bytes: Buffer.allocUnsafeSlow(0), start: 0, at: 0 };
-  return (rows) => {
-    if (rows.length === 0) return NO_ROWS;
-    slab.start = slab.at;
-    for (const row of rows) writeRow(slab, row, slabBytes);
-    return { slab: slab.bytes, start: slab.start, end: slab.at, count: rows.length };
+  const slabs = new Set<Buffer>();
+  return {
+    add(groups) {
+      slab.start = slab.at;
+      const ends = groups.map((rows) => {
+        for (const row of rows) writeRow(slab, row, slabBytes);
+        return slab.at - slab.start;
+      });
+      slabs.add(slab.bytes);
+      return { slab: slab.bytes, start: slab.start, ends };
+    },
+    free() {
+      for (const bytes of slabs) freeBytes(bytes);
+      slabs.clear();
+    },
   };
 }
 
 /** Encodes rows for immediate loading. */
-export function encodeRows(rows: readonly (readonly Cell[])[]): Buffer {
-  return bytesOf(createRowStore(FIRST_BYTES)(rows));
+export function encodeRows(rows: Rows): Buffer {
+  return bytesOf(createRowStore(FIRST_BYTES).add([rows]), 0);
 }
 
-/** Bytes of some rows, without a copy. */
-export function bytesOf({ slab, start, end }: StoredRows): Buffer {
-  return slab.subarray(start, end);
+/** Bytes of one group, without a copy. */
+export function bytesOf({ slab, start, ends }: StoredGroups, group: number): Buffer {
+  return slab.subarray(start + (ends[group - 1] ?? 0), start + (ends[group] ?? 0));
 }
 
 const UNESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 
-/** Decodes the cells of stored rows. */
-export function decodeRows(stored: StoredRows): readonly (readonly Cell[])[] {
-  if (stored.count === 0) return [];
-  const lines = bytesOf(stored).toString("utf8").slice(0, -1).split("\n");
+/** Decodes the cells of one group's rows. */
+export function decodeRows(stored: StoredGroups, group: number): Rows {
+  const bytes = bytesOf(stored, group);
+  if (bytes.length === 0) return [];
+  const lines = bytes.toString("utf8").slice(0, -1).split("\n");
   return lines.map((line) =>
     line
       .split("\t")
@@ -113,15 +129,7 @@ export function decodeRows(stored: StoredRows): readonly (readonly Cell[])[] {
   );
 }
 
-/** Concatenates stored rows. */
-export function joinRows(stored: readonly StoredRows[]): Buffer {
-  const joined = Buffer.allocUnsafe(stored.reduce((sum, { start, end }) => sum + end - start, 0));
-  let at = 0;
-  for (const { slab, start, end } of stored) at += slab.copy(joined, at, start, end);
-  return joined;
-}
-
-/** Total number of rows. */
-export function countRows(stored: readonly StoredRows[]): number {
-  return stored.reduce((sum, { count }) => sum + count, 0);
+/** Concatenates the rows that several stored groups have at this index. */
+export function joinRows(stored: readonly StoredGroups[], group: number): Buffer {
+  return Buffer.concat(stored.map((groups) => bytesOf(groups, group)));
 }

@@ -1,18 +1,17 @@
 import type { LoadContext } from "../answers/load-context.ts";
-import type { EncodedGroup, ListGroup } from "../answers/person-groups.ts";
-import { countRows, joinRows } from "../answers/row-store.ts";
+import type { EncodedPerson, ListGroup } from "../answers/person-groups.ts";
+import { joinRows } from "../answers/row-store.ts";
 import { copyEncoded } from "./copy.ts";
 import { tableText } from "./names.ts";
 
-/** COPYs rows of one nested list of several persons into its table. */
+/** COPYs the rows of one nested list of several persons into its table. @param groupIndex in `groupNames` */
 export async function copyList(
-  context: LoadContext,
+  { session, names, touch }: LoadContext,
   { table, columns }: ListGroup,
-  encoded: readonly EncodedGroup[],
+  groupIndex: number,
+  persons: readonly EncodedPerson[],
 ): Promise<void> {
-  const stored = encoded.map(({ rows }) => rows);
-  const count = countRows(stored);
-  if (count === 0) return;
-  await copyEncoded(context.session, tableText(context.names, table), columns, joinRows(stored));
-  context.touch(table, count);
+  const rows = joinRows(persons, groupIndex);
+  const copied = await copyEncoded(session, tableText(names, table), columns, rows);
+  if (copied > 0) touch(table, copied);
 }

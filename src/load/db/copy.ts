@@ -5,14 +5,14 @@ import { quoteIdentifier } from "./names.ts";
 import { encodeRows } from "../answers/row-store.ts";
 import type { Session } from "./session.ts";
 
-/** COPYs encoded rows; does nothing without rows. `target` is quoted. */
+/** COPYs encoded rows and returns their number; does nothing without rows. `target` is quoted. */
 export async function copyEncoded(
   session: Session,
   target: string,
   columns: readonly string[],
   encoded: Buffer,
-): Promise<void> {
-  if (encoded.length === 0) return;
+): Promise<number> {
+  if (encoded.length === 0) return 0;
   const list = columns.map(quoteIdentifier).join(", ");
   crashPoint("before_copy");
   const stream = session.client.query(copyFrom(`COPY ${target} (${list}) FROM STDIN`));
@@ -28,6 +28,7 @@ export async function copyEncoded(
     throw error;
   }
   crashPoint("after_copy");
+  return stream.rowCount;
 }
 
 /** COPYs rows. `target` is quoted. */

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
 import PQueue from "p-queue";
-import { createRowStore, type RowStore } from "../answers/row-store.ts";
 import type { ReadErasureSecret } from "../erasure/suppression.ts";
 import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
 import type { InputSource } from "../inputs/input-source.ts";
@@ -57,7 +56,6 @@ export interface Db {
   readonly latestFeeds: LatestCommits<unknown>;
   /** Limits concurrent reservations that wait for the same rows. */
   readonly reservations: PQueue;
-  readonly storeRows: RowStore;
   /** Runs work in one transaction and explains failures; with a run, ends with its fence. */
   transaction<Result>(work: Work<Result>): Promise<Result>;
   transaction<Result>(run: RunRef, work: Work<Result>, options?: RunOptions): Promise<Result>;
@@ -131,7 +129,6 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
     readErasureSecret,
     latestFeeds: rememberCommits(),
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
-    storeRows: createRowStore(),
     transaction,
     snapshot: (work) =>
       explained(() =>

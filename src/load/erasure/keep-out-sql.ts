@@ -106,7 +106,7 @@ function peopleOf(subjects: readonly Subject[]): Identifiers {
   };
 }
 
-/** Every prepared person is made by preparePerson. */
+/** Every prepared person is made by encodePerson. */
 function personOf({ person }: LookupAnswer): EncodedPerson | null {
   return person as EncodedPerson | null;
 }

@@ -1,9 +1,8 @@
 import type { Cell } from "../../schemas/convert.ts";
 import {
-  type EncodedGroup,
+  decodePerson,
+  encodePerson,
   type EncodedPerson,
-  withListRows,
-  withScalarRow,
   listGroups,
   scalarNames,
 } from "../answers/person-groups.ts";
@@ -31,10 +30,7 @@ function listsOf(table: string, column: string): readonly NamingList[] {
 }
 
 function valuesAt(person: EncodedPerson, lists: readonly NamingList[]): readonly string[] {
-  return lists.flatMap(({ list, at }) => {
-    const group = person.groups[list + 1];
-    return group ? decodeRows(group.rows).flatMap((row) => row[at] ?? []) : [];
-  });
+  return lists.flatMap(({ list, at }) => decodeRows(person, list + 1).flatMap((row) => row[at] ?? []));
 }
 
 /** Addresses of a person. */
@@ -42,11 +38,9 @@ export function addressesOf(person: EncodedPerson): readonly string[] {
   return valuesAt(person, addressLists);
 }
 
-function spouseOf({ groups, partial }: EncodedPerson): string | null {
-  if (partial) return partial.scalars[SPOUSE] ?? null;
-  const [scalars] = groups;
+function spouseOf(person: EncodedPerson): string | null {
   // The PID precedes the scalars.
-  return scalars ? (decodeRows(scalars.rows)[0]?.[SPOUSE + 1] ?? null) : null;
+  return decodeRows(person, 0)[0]?.[SPOUSE + 1] ?? null;
 }
 
 /** PIDs of other people in a person's rows. */
@@ -57,25 +51,18 @@ export function namedBy(person: EncodedPerson): readonly string[] {
 
 /** Removes these PIDs from a person. Its hashes are the same as if the service had omitted them. */
 export function withoutNamed(person: EncodedPerson, pids: ReadonlySet<string>): EncodedPerson {
+  if (!namedBy(person).some((pid) => pids.has(pid))) return person;
   const isErased = (cell: Cell | undefined) => typeof cell === "string" && pids.has(cell);
-  const store = createRowStore(1024);
-  const groups: (EncodedGroup | undefined)[] = [...person.groups];
-  for (const { list, at } of relativeLists) {
-    const group = groups[list + 1];
-    if (!group) continue;
-    const rows = decodeRows(group.rows);
-    const kept = rows.filter((row) => !isErased(row[at]));
-    if (kept.length < rows.length) groups[list + 1] = withListRows(group, store(kept));
-  }
-  if (!isErased(spouseOf(person) ?? undefined)) return { ...person, groups };
-  const [scalars] = groups;
-  if (scalars) {
-    const [row = []] = decodeRows(scalars.rows);
-    groups[0] = withScalarRow(scalars, store([row.map((cell, i) => (i === SPOUSE + 1 ? null : cell))]));
-  }
-  const partial = person.partial && {
-    ...person.partial,
-    scalars: person.partial.scalars.map((cell, i) => (i === SPOUSE ? null : cell)),
-  };
-  return { ...person, groups, partial };
+  const { scalars, lists, ...rest } = decodePerson(person);
+  return encodePerson(
+    {
+      ...rest,
+      scalars: scalars.map((cell, i) => (i === SPOUSE && isErased(cell) ? null : cell)),
+      lists: lists.map((list, i) => {
+        const at = relativeLists.find((one) => one.list === i)?.at;
+        return list && at !== undefined ? { rows: list.rows.filter((row) => !isErased(row[at])) } : list;
+      }),
+    },
+    createRowStore(1024),
+  );
 }
