@@ -62,6 +62,19 @@ describe("a DuckDB file", () => {
     expect(lengths).toEqual([{ length: String(SECRET.length) }, { length: String(large.length) }]);
   });
 
+  test("has every digit of numbers, short and long", async () => {
+    const numbers = ["0", "-1", "9999999999", "-999999999", "12345678901", "0.00000001", "-0.000000001"];
+    const longest = "999999999999999999.99999999999999999999";
+    const all = [...numbers, "9999999999.99999999", "-9999999999.99999999", "1.123456789", longest];
+    const rows = all.map((estimated_income_min, n) => ({ ...person(`n${n}`, "N"), estimated_income_min }));
+    const batch = batchAfter(await destination.position());
+    await publishRows(destination, catalog, batch, [{ table: "person", replaces: "all", rows }]);
+    await destination.finish();
+    const read = await rowsOfFile(context.path, "person");
+    const found = new Map(read.map((row) => [row["service_pid"], row["estimated_income_min"]]));
+    expect(all.map((_, n) => found.get(`n${n}`))).toEqual(all);
+  });
+
   test("can be read while a batch is applied, and keeps its readers", async () => {
     const reader = await openDuckDb(context.path, context.folder);
     const batch = batchAfter(await destination.position());
