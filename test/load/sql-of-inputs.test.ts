@@ -73,6 +73,18 @@ test("a query that writes is refused, and what a run itself writes isn't", async
   expect(counts.toSend).toBe(1);
 });
 
+test("a query that writes is refused in a parallel plan, too", async () => {
+  await context.sql(`ALTER TABLE crm.rows SET (parallel_workers = 2);
+    ALTER FUNCTION crm.note_it() PARALLEL SAFE COST 1000000`);
+  const spec = enrichSpec({ input: source({ where: "crm.note_it()" }) });
+  await expect(runNight(context, spec)).rejects.toThrow("during a parallel operation");
+  expect(await columnOf(context, "SELECT count(*) FROM crm.notes")).toEqual(["0"]);
+  await context.sql(`CREATE OR REPLACE FUNCTION crm.note_it() RETURNS boolean LANGUAGE plpgsql PARALLEL SAFE COST 1000000 AS
+    'BEGIN RETURN true; END'`);
+  const { counts } = await runNight(context, spec);
+  expect(counts.toSend).toBe(1);
+});
+
 test("check warns of a server whose log holds the values of statements", async () => {
   const database = new URL(context.url).pathname.slice(1);
   const warnings = async () => {

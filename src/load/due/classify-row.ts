@@ -9,7 +9,7 @@ import { contextOf } from "./lookup-selection.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
 import type { Outcome } from "./lookup-record.ts";
 import { takeReusable } from "./reuse.ts";
-import { classified, classifyInto, openClassification } from "./select-lookup.ts";
+import { classifyInto, openClassification } from "./select-lookup.ts";
 
 /** Key of an input row: the given values of its columns, and its stored text. */
 export interface GivenKey {
@@ -65,11 +65,9 @@ export function classifyRow(db: Db, spec: LookupSpec, given: GivenKey): Promise<
     const { rows, isUndecided } = await withRolePath(session, async () => {
       const { unmarked, decision } = await openClassification(context, given);
       await classifyInto(session, unmarked, null);
-      const found = await session.readOnly(() =>
-        session.rows<ClassifiedRow & { readonly source_key: string | null }>(sql`
-          SELECT source_key, class, prior, CASE WHEN class <> 'suppressed' THEN record END AS record, NULL AS "reusedFrom"
-          FROM (${classified(unmarked).rows}) AS c ORDER BY class LIKE 'reject:%', record COLLATE "C"`),
-      );
+      const found = await session.rows<ClassifiedRow & { readonly source_key: string | null }>(sql`
+        SELECT source_key, class, prior, CASE WHEN class <> 'suppressed' THEN record END AS record, NULL AS "reusedFrom"
+        FROM pg_temp.classified_row ORDER BY class LIKE 'reject:%', record COLLATE "C"`);
       return { rows: found, isUndecided: decision === "undecided" };
     });
     if (rows.every((row) => !REUSING.includes(row.class)) || spec.type === "validate_emails")

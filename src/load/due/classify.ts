@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { FENCE } from "../inputs/create-from-input.ts";
 import { fieldsTaken } from "../inputs/input-fields.ts";
 import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
 import type { Part } from "../inputs/input-source.ts";
@@ -77,8 +78,8 @@ function rowText(parts: readonly Part[]): string {
 }
 
 /**
- * CTEs `raw_row` and `whole_input`: values as they are sent, duplicates of a key numbered. OFFSET 0 keeps the
- * planner from inlining the expressions, which would evaluate each one several times.
+ * CTEs `raw_row` and `whole_input`: values as they are sent, duplicates of a key numbered. Fenced, because
+ * inlined expressions would be evaluated several times.
  */
 function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
   const { parts, otherParts } = context;
@@ -93,7 +94,7 @@ function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
         ${raw(context.hasFingerprint ? "fingerprint" : "NULL::bytea AS fingerprint")},
         ${raw(context.hasRecent ? "is_recent" : "true AS is_recent")},
         ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
-      FROM ${raw(from)} OFFSET 0)`;
+      FROM ${raw(`${from} ${FENCE}`)})`;
 }
 
 const IS_TOO_LONG = `octet_length(source_key) > ${MAX_KEY_BYTES}`;
@@ -157,7 +158,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       FROM input
       LEFT JOIN ${tableId(context.names, "lookup_state")} AS s
         ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = input.source_key
-      ${pidJoins(context)} OFFSET 0),
+      ${pidJoins(context)} ${raw(FENCE)}),
     judged AS (
       SELECT joined.*,
         CASE
@@ -223,7 +224,7 @@ function withoutSuppressed(context: ClassifyContext, classed: RawBuilder<unknown
       SELECT ${raw(CLASSIFIED)}, changed_parameters,
         CASE WHEN class IN ('unchanged', 'reject:missing_key') THEN class
           WHEN ${sql.join(tests, raw(" OR "))} THEN 'suppressed' ELSE class END AS class
-      FROM (${classed} OFFSET 0) AS classed OFFSET 0) AS judged`;
+      FROM (${classed} ${raw(FENCE)}) AS classed ${raw(FENCE)}) AS judged`;
 }
 
 function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
@@ -258,7 +259,7 @@ export function inputAddresses(context: ClassifyContext): RawBuilder<unknown> {
   const ofRow = suppressed ? suppressed.sourceKey(spec.input.name, "source_key") : raw("false");
   const ofAddress = suppressed ? suppressed.email("email_address") : raw("false");
   return sql`WITH ${inputCtes(context)},
-    marked AS (SELECT *, ${ofRow} AS is_erased FROM whole_input OFFSET 0)
+    marked AS (SELECT *, ${ofRow} AS is_erased FROM whole_input ${raw(FENCE)})
     SELECT source_key, copy, rank, (o - 1)::int AS position, email_address, is_erased OR ${ofAddress} AS is_suppressed
     FROM marked LEFT JOIN LATERAL unnest(${raw(all)}) WITH ORDINALITY AS u(email_address, o) ON true`;
 }
@@ -277,7 +278,7 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
       SELECT email_address, occurrences, rank, sha256(convert_to(email_address, 'UTF8')) AS input_hash FROM address)
     SELECT email_address AS source_key, s.outcome AS prior, hashed.input_hash, hashed.input_hash AS sent_hash,
       NULL::text AS pid, false AS is_unresolved, rank, to_json(email_address)::text AS record, occurrences,
-      NULL::bytea AS fingerprint,
+      NULL::bytea AS fingerprint, NULL::bytea AS prior_print, NULL::bytea AS new_print, false AS is_current,
       (s.outcome <> 'rejected' AND s.parameters_hash <> ${spec.parametersHash}) AS changed_parameters,
       CASE
         WHEN octet_length(email_address) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
@@ -292,6 +293,6 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
     FROM hashed LEFT JOIN ${tableId(context.names, "lookup_state")} AS s
       ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = hashed.email_address
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, count(*), NULL, false, 'suppressed' FROM pg_temp.input_address
+    SELECT NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, count(*), NULL, NULL, NULL, false, false, 'suppressed' FROM pg_temp.input_address
     WHERE email_address IS NOT NULL AND is_suppressed AND ${raw(ownsKey(spec.shard, "email_address"))} HAVING count(*) > 0`;
 }

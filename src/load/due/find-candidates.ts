@@ -4,13 +4,11 @@ import { lookUp } from "../answers/stage-answers.ts";
 import { copyEncoded } from "../db/copy.ts";
 import { quoteLiteral, type SchemaNames, tableId, tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import { FENCE } from "../inputs/create-from-input.ts";
 import type { OpenedInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import type { Outcome } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
-
-/** Keeps the planner from merging a subquery. OFFSET 0, an integer to convert, would also keep it from a parallel plan. */
-const FENCE = "OFFSET '0'";
 
 /** Rows to compare. */
 export interface ComparedRows extends Pick<OpenedInput, "rawRows" | "keyIsUnique"> {

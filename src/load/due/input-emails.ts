@@ -15,7 +15,6 @@ export async function syncInputEmails(
   { input: { name: source }, shard }: LookupSpec,
 ): Promise<number> {
   const table = tableId(names, "input_email");
-  await session.client.query("ANALYZE pg_temp.input_address");
   const removed = await session.change(sql`
     DELETE FROM ${table} AS t
     WHERE t.source = ${source} AND ${raw(ownsKey(shard, "t.source_key"))}

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import type { MissingRows, RowKey, WatchedInput } from "../erasure/people.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
 import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
+import { createFromInput } from "../inputs/create-from-input.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
@@ -25,17 +26,16 @@ async function compareKeys(
 ): Promise<MissingRows> {
   const keys = { ...input, cursor: null, fields: {} };
   const options = { type, ranked: false, recent: null, isSharded: false };
-  await session.client.query("CREATE TEMP TABLE input_key (source_key text) ON COMMIT DROP");
   await withRolePath(session, async () => {
     const opened = from.foreign
       ? await openForeignInput(session, from.foreign, keys, options)
       : await openLocalInput(session, keys, options);
-    await session.readOnly(() =>
-      session.change(sql`INSERT INTO pg_temp.input_key
-        SELECT DISTINCT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`),
+    await createFromInput(
+      session,
+      "input_key",
+      sql`SELECT DISTINCT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`,
     );
   });
-  await session.client.query("ANALYZE pg_temp.input_key");
   // Tables without statistics count as small, and nested loops over them would take hours.
   await session.client.query("SET LOCAL enable_nestloop = off");
   const known =

@@ -1,6 +1,7 @@
 import type { LookupSpec } from "./lookup-spec.ts";
 import { sql } from "kysely";
 import { type ClassifyContext, classifiedRows } from "./classify.ts";
+import { createFromInput } from "../inputs/create-from-input.ts";
 import { dueAt } from "./due-at.ts";
 import { type SchemaNames, tableId, nextCallNumber } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
@@ -67,14 +68,11 @@ export async function keepAnswers(
   const classify = { ...context, spec };
   const state = tableId(names, "lookup_state");
   if (spec.type !== "validate_emails") {
-    await session.client.query(
-      "CREATE TEMP TABLE kept_row (source_key text, class text, input_hash bytea, pid text) ON COMMIT DROP",
+    await createFromInput(
+      session,
+      "kept_row",
+      sql`SELECT source_key, class, input_hash, pid FROM (${classifiedRows(classify)}) AS c`,
     );
-    await session.readOnly(() =>
-      session.change(sql`INSERT INTO pg_temp.kept_row
-        SELECT source_key, class, input_hash, pid FROM (${classifiedRows(classify)}) AS c`),
-    );
-    await session.client.query("ANALYZE pg_temp.kept_row");
     await session.change(sql`
       UPDATE ${state} AS t SET input_hash = c.input_hash, fingerprint = NULL, _synced_at = now(),
         sent_service_pid = CASE WHEN c.class = 'waiting' THEN t.sent_service_pid ELSE c.pid END

@@ -22,6 +22,7 @@ import {
   TO_CLASSIFY,
 } from "./find-candidates.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
+import { createFromInput, FENCE } from "../inputs/create-from-input.ts";
 import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import { ownsKey } from "./shard-rows.ts";
@@ -138,8 +139,8 @@ async function sampleFor(
 /** Counts the distinct records behind waiting rows, without those whose content was answered for another row. */
 async function countWaiting(session: Session, names: SchemaNames, spec: LookupSpec): Promise<number> {
   const [found] = await session.rows<{ records: number }>(sql`
-    SELECT count(*) AS records FROM pg_temp.waiting_record AS w
-    WHERE NOT EXISTS (SELECT FROM ${tableId(names, "lookup_state")} AS s
+    SELECT count(DISTINCT input_hash) AS records FROM pg_temp.classified_row AS w
+    WHERE class = 'waiting' AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_state")} AS s
       WHERE s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.parameters_hash = ${spec.parametersHash}
         AND s.outcome <> 'rejected' AND s.input_hash = w.input_hash)`);
   return found?.records ?? 0;
@@ -229,9 +230,7 @@ export async function openClassification(
   };
   if (decision === "keep") await keepAnswers(session, names, unmarked);
   if (spec.type === "validate_emails") {
-    const addresses = inputAddresses(unmarked);
-    await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${addresses} WITH NO DATA`);
-    await session.readOnly(() => session.change(sql`INSERT INTO pg_temp.input_address ${addresses}`));
+    await createFromInput(session, "input_address", inputAddresses(unmarked));
   }
   return { opened, quiet, unmarked, decision, checkpoint, isNarrowed: recent !== null };
 }
@@ -255,12 +254,11 @@ async function readInput(
     ...(quiet ?? []).map(unchanged),
   ];
   if (run && spec.shard?.index === 0) {
-    await session.client.query("CREATE TEMP TABLE input_key (source_key text NOT NULL) ON COMMIT DROP");
-    await session.readOnly(() =>
-      session.change(sql`INSERT INTO pg_temp.input_key
-        SELECT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`),
+    await createFromInput(
+      session,
+      "input_key",
+      sql`SELECT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`,
     );
-    await session.client.query("ANALYZE pg_temp.input_key");
   }
   const parametersChanged =
     decision !== "undecided"
@@ -286,54 +284,34 @@ function unchanged({ prior, rows }: QuietCount): ClassCount {
 }
 
 /**
- * Fills the temporary table `due_row` with all rows except unchanged, waiting and suppressed ones, and `known_row` with those
- * that have a state. Counts all classes.
+ * Classifies all rows into the temporary table `classified_row`, with views of it: `due_row` without unchanged, waiting and
+ * suppressed rows; `known_row` with those that have a state; `new_print` with the fingerprints to store. Counts all classes.
  */
 export async function classifyInto(
   session: Session,
   classify: ClassifyContext,
   touch: ((table: string, rows: number) => void) | null,
 ): Promise<readonly ClassCount[]> {
-  await session.client.query(`CREATE TEMP TABLE due_row (source_key text, class text NOT NULL, prior text,
-    input_hash bytea, sent_hash bytea, pid text, stratum text NOT NULL, rank bigint, record text, occurrences bigint NOT NULL,
-    fingerprint bytea) ON COMMIT DROP`);
   if (classify.spec.type === "validate_emails" && touch) {
     touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
   }
   const { rows, occurrences } = classified(classify);
-  await session.client.query(
-    `CREATE TEMP TABLE known_row (source_key text NOT NULL, is_current boolean NOT NULL) ON COMMIT DROP;
-    CREATE TEMP TABLE new_print (source_key text NOT NULL, fingerprint bytea) ON COMMIT DROP`,
+  await createFromInput(
+    session,
+    "classified_row",
+    sql`SELECT source_key, class, prior, coalesce(changed_parameters, false) AS changed_parameters, is_current, input_hash, sent_hash,
+      pid, ${stratumOf(classify.spec)} AS stratum, rank, record, ${occurrences} AS occurrences, fingerprint, prior_print, new_print
+    FROM (${rows} ${raw(FENCE)}) AS c`,
   );
-  // Only a plan counts the records of waiting rows.
-  const waiting = sql`waiting AS (
-      INSERT INTO pg_temp.waiting_record SELECT DISTINCT input_hash FROM classified WHERE class = 'waiting'),`;
-  const countsWaiting = touch === null && classify.spec.pidFrom !== null;
-  if (countsWaiting) {
-    await session.client.query("CREATE TEMP TABLE waiting_record (input_hash bytea) ON COMMIT DROP");
-  }
-  const isOfRows = touch !== null && classify.spec.type !== "validate_emails";
-  const known = sql`known AS (
-      INSERT INTO pg_temp.known_row
-      SELECT source_key, prior = 'matched' AND is_current FROM classified
-      WHERE prior IS NOT NULL AND class <> 'reject:duplicate_key'),
-    printed AS (
-      INSERT INTO pg_temp.new_print
-      SELECT source_key, new_print FROM classified WHERE prior IS NOT NULL AND new_print IS DISTINCT FROM prior_print),`;
-  const counting = sql<ClassCount>`WITH classified AS (${rows}),
-    ${isOfRows ? known : sql``}
-    ${countsWaiting ? waiting : sql``}
-    kept AS (
-      INSERT INTO pg_temp.due_row
-      SELECT source_key, class, prior, input_hash, sent_hash, pid, ${stratumOf(classify.spec)}, rank, record, ${occurrences}, fingerprint
-      FROM classified WHERE class NOT IN ('unchanged', 'waiting', 'suppressed'))
-    SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
-      count(*) AS rows, sum(${occurrences})::bigint AS occurrences
-    FROM classified GROUP BY 1, 2, 3`;
-  const counts = await session.readOnly(() => session.rows(counting));
-  // Without statistics the planner assumes a small table, and later statements take minutes.
-  await session.client.query("ANALYZE pg_temp.due_row, pg_temp.known_row, pg_temp.new_print");
-  return counts;
+  await session.client.query(`
+    CREATE TEMP VIEW due_row AS SELECT * FROM pg_temp.classified_row WHERE class NOT IN ('unchanged', 'waiting', 'suppressed');
+    CREATE TEMP VIEW known_row AS SELECT source_key, prior = 'matched' AND is_current AS is_current FROM pg_temp.classified_row
+      WHERE prior IS NOT NULL AND class <> 'reject:duplicate_key';
+    CREATE TEMP VIEW new_print AS SELECT source_key, new_print AS fingerprint FROM pg_temp.classified_row
+      WHERE prior IS NOT NULL AND new_print IS DISTINCT FROM prior_print`);
+  return session.rows(sql<ClassCount>`
+    SELECT class, prior, changed_parameters, count(*) AS rows, sum(occurrences)::bigint AS occurrences
+    FROM pg_temp.classified_row GROUP BY 1, 2, 3`);
 }
 
 /** All rows of the input, or addresses, with their class. */

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
+import { raw } from "../inputs/input.ts";
 import { quoteLiteral, quoteQualified, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { WorkSize } from "./lookup-counts.ts";
@@ -47,23 +48,25 @@ export async function fillWorkTables(
   const { maxRecords: cap } = spec;
   const isCut = cap !== null && cap < due.reduce((sum, { records }) => sum + records, 0);
   const toSend = isCut ? await count(sql`${grouped} ORDER BY ${FIRST} LIMIT ${cap}`) : due;
-  if (into) await freeze(session, names, spec, into);
+  if (into) await freeze(session, names, spec.input.name, keptRecords(isCut ? cap : null), into);
   return { due, toSend };
 }
 
 /** Distinct records to send, up to the maximum, numbered in the order of sending: ord, sent_hash, record, pid. */
-function keptRecords(spec: LookupSpec): RawBuilder<unknown> {
+function keptRecords(cap: number | null): RawBuilder<unknown> {
+  const isKept = sql`AND sent_hash IN (SELECT sent_hash ${SENDABLE} GROUP BY sent_hash ORDER BY ${FIRST} LIMIT ${cap})`;
   return sql`
     SELECT row_number() OVER (ORDER BY sent_hash) AS ord, sent_hash, record, pid
     FROM (
-      SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid
-      ${SENDABLE} GROUP BY sent_hash ORDER BY ${FIRST} LIMIT ${spec.maxRecords}) AS kept`;
+      SELECT DISTINCT ON (sent_hash) sent_hash, record, pid ${SENDABLE} ${cap === null ? raw("") : isKept}
+      ORDER BY sent_hash, record COLLATE "C") AS kept`;
 }
 
 async function freeze(
   session: Session,
   names: SchemaNames,
-  spec: LookupSpec,
+  source: string,
+  kept: RawBuilder<unknown>,
   { tables, run }: { readonly tables: WorkTables; readonly run: RunRef },
 ): Promise<void> {
   const records = stateTableId(names, tables.records);
@@ -76,11 +79,10 @@ async function freeze(
   await session.change(sql`CREATE TABLE ${rows} (ord bigint NOT NULL, source_key text, input_hash bytea NOT NULL,
     prior text, occurrences bigint NOT NULL, is_sent boolean NOT NULL, fingerprint bytea)`);
   // The comment names the owner, so that tables left by a crash can be dropped.
-  const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard, spec.input.name]));
+  const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard, source]));
   await session.change(sql`COMMENT ON TABLE ${records} IS ${sql.raw(owner)}`);
   await session.change(sql`COMMENT ON TABLE ${rows} IS ${sql.raw(owner)}`);
-  await session.change(sql`
-    INSERT INTO ${records} ${keptRecords(spec)}`);
+  await session.change(sql`INSERT INTO ${records} ${kept}`);
   await session.change(sql`
     INSERT INTO ${rows}
     SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences, false, d.fingerprint
@@ -135,7 +137,7 @@ export async function readFirstRecords(
 ): Promise<readonly LookupRecord[]> {
   const rows = await session.rows<WorkRow>(sql`
     SELECT ord, encode(sent_hash, 'hex') AS sent_hash, record, pid
-    FROM (${keptRecords(spec)}) AS first WHERE ord <= ${count} ORDER BY ord`);
+    FROM (${keptRecords(spec.maxRecords)}) AS first WHERE ord <= ${count} ORDER BY ord`);
   return rows.map((row) => recordOf(spec, row));
 }
 

@@ -1,7 +1,7 @@
 import { partsRead } from "./mapped-columns.ts";
 import { pipeline } from "node:stream/promises";
-import { sql } from "kysely";
 import { from as copyFrom } from "pg-copy-streams";
+import { createFromInput } from "./create-from-input.ts";
 import type { ForeignDatabase, ForeignRows, Reading } from "./foreign-database.ts";
 import { type CursorMax, type InputSource, NO_CURSOR_MAX, type Part } from "./input-source.ts";
 import { narrowToKey } from "./one-row.ts";
@@ -39,10 +39,7 @@ export async function openLocalInput(
 
 /** Reads the rows into a temporary table: the planner expects half of the input, and would read all states to join them. */
 async function stageRows(session: Session, opened: OpenedInput): Promise<OpenedInput> {
-  const rows = raw(opened.rawRows);
-  await session.change(sql`CREATE TEMP TABLE candidate_row ON COMMIT DROP AS ${rows} WITH NO DATA`);
-  await session.readOnly(() => session.change(sql`INSERT INTO pg_temp.candidate_row ${rows}`));
-  await session.client.query("ANALYZE pg_temp.candidate_row");
+  await createFromInput(session, "candidate_row", raw(opened.rawRows));
   return { ...opened, rawRows: "SELECT * FROM pg_temp.candidate_row" };
 }
 

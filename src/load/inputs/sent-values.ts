@@ -1,3 +1,4 @@
+import { FENCE } from "./create-from-input.ts";
 import { BLANKS } from "./input-fields.ts";
 import type { InputSource, Part } from "./input-source.ts";
 import { isSentSql, trimmedSql } from "./normalize.ts";
@@ -32,7 +33,7 @@ export function sentValues(
     );
     return { columns, from: "raw_row" };
   }
-  // OFFSET 0 keeps the planner from trimming once per use.
+  // Not fenced, values would be trimmed once per use.
   const trimmed = parts
     .filter(({ isArray }) => !isArray)
     .map(({ field, name }) => `, ${trimmedSql(field, name)} AS trimmed_${name}`);
@@ -40,8 +41,8 @@ export function sentValues(
     const { field, name } = part;
     if (!part.isArray)
       return `CASE WHEN ${isSentSql(field, `trimmed_${name}`)} THEN trimmed_${name} END AS ${name}`;
-    const texts = `SELECT ${trimmedSql(field, "e")} AS e, o FROM ${elements(part)} OFFSET 0`;
+    const texts = `SELECT ${trimmedSql(field, "e")} AS e, o FROM ${elements(part)} ${FENCE}`;
     return `ARRAY(SELECT e FROM (${texts}) AS t WHERE ${isSentSql(field, "e")} ORDER BY o) AS ${name}`;
   });
-  return { columns, from: `(SELECT raw_row.*${trimmed.join("")} FROM raw_row OFFSET 0) AS trimmed_row` };
+  return { columns, from: `(SELECT raw_row.*${trimmed.join("")} FROM raw_row ${FENCE}) AS trimmed_row` };
 }
