@@ -1,7 +1,10 @@
 /** Limit of the bytes of answers in memory. */
 export interface ByteBudget {
-  /** Waits until the bytes are available, first come, first served. Returns a function that releases them. Takes at most the whole budget. */
-  take(bytes: number): Promise<() => void>;
+  /**
+   * Waits until the bytes are available, first come, first served. Takes at most the whole budget. Returns a function that
+   * releases them, except for those to be kept.
+   */
+  take(bytes: number): Promise<(kept?: number) => void>;
 }
 
 /** Creates a budget. */
@@ -19,16 +22,15 @@ export function createByteBudget(maxBytes: number): ByteBudget {
 
   return {
     async take(wanted) {
-      const bytes = Math.min(wanted, maxBytes);
+      let bytes = Math.min(wanted, maxBytes);
       const turn = Promise.withResolvers<void>();
       waiting.push({ bytes, start: turn.resolve });
       startNext();
       await turn.promise;
-      let isReleased = false;
-      return () => {
-        if (isReleased) return;
-        isReleased = true;
-        used -= bytes;
+      return (kept = 0) => {
+        if (kept >= bytes) return;
+        used -= bytes - kept;
+        bytes = kept;
         startNext();
       };
     },

@@ -54,13 +54,15 @@ interface OpenedCall {
   readonly body: Buffer;
   readonly size: number;
   readonly store: RowStore;
-  readonly releaseMemory: () => void;
+  readonly release: (kept?: number) => void;
 }
 
 /** Maximum concurrent commits. */
-const PARALLEL_COMMITS = 2;
+const PARALLEL_COMMITS = 3;
 /** Maximum uncompressed size of all answers in memory. A larger answer is loaded alone. */
 const MAX_BYTES_IN_MEMORY = 12 * 1024 * 1024;
+/** Least share of an answer's size that its rows take. */
+const ROWS_TO_ANSWER = 0.5;
 /** Least size that memory is set aside for. */
 const MIN_STATED_BYTES = 64 * 1024;
 /** Failed loads after which an answer is quarantined. */
@@ -99,12 +101,7 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     const stated = Math.max(MIN_STATED_BYTES, statedSize(body, header.call.contentEncoding));
     const size = file.tries > 0 ? Number.POSITIVE_INFINITY : stated;
     const store = createRowStore();
-    const release = await budget.take(size);
-    const releaseMemory = () => {
-      store.free();
-      release();
-    };
-    return { header, body, size, store, releaseMemory };
+    return { header, body, size, store, release: await budget.take(size) };
   }
 
   async function read(file: SpooledCall): Promise<LoadableCall | null> {
@@ -116,7 +113,11 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
   }
 
   async function readOpened(file: SpooledCall, opened: OpenedCall): Promise<LoadableCall | null> {
-    const { header, body, size, store, releaseMemory } = opened;
+    const { header, body, size, store, release } = opened;
+    const releaseMemory = () => {
+      store.free();
+      release();
+    };
     if (file.tries >= MAX_TRIES) {
       const message = `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`;
       return { ...rejectCall(header, body, message), file, releaseMemory };
@@ -133,6 +134,7 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
       const call = await readCall(store, header, body, maxBytes);
       // A decompression that failed may still be reading the body.
       if (call.summary.kind === "answer") freeBytes(body);
+      if (Number.isFinite(size)) release(Math.max(call.rowBytes, size * ROWS_TO_ANSWER));
       return { ...call, file: tried, releaseMemory };
     } catch (error) {
       releaseMemory();

@@ -25,6 +25,8 @@ export interface ReadCall {
   /** Records of an answer that can't be loaded. */
   readonly rejects: readonly LookupReject[];
   readonly drift: readonly Drift[];
+  /** Size of the people's rows. */
+  readonly rowBytes: number;
 }
 
 /** Rows of one answer: short elements become rows of many times their size. */
@@ -64,7 +66,7 @@ export async function readCall(
     const rows = results[i];
     return rows ? [{ record, ...rows, apiRequestId, answeredAt, callId: call.callId }] : [];
   });
-  return { header, summary, attempt, answers, rejects: [], drift };
+  return { header, summary, attempt, answers, rejects: [], drift, rowBytes };
 }
 
 /** Rejects all records of an answer that can't be loaded. */
@@ -83,5 +85,6 @@ export function rejectCall(header: AnswerHeader, body: Buffer, message: string):
     answers: [],
     rejects: header.records.map((record) => ({ record, ...why })),
     drift: [],
+    rowBytes: 0,
   };
 }

@@ -46,3 +46,16 @@ test("the whole budget is taken alone", async () => {
   await next;
   expect(events).toEqual(["alone", "next"]);
 });
+
+test("bytes that are no longer needed are available to the next", async () => {
+  const budget = createByteBudget(100);
+  const giveBack = await budget.take(100);
+  const events: string[] = [];
+  const next = budget.take(60).then(() => events.push("next"));
+  giveBack(50);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(events).toEqual([]);
+  giveBack(40);
+  await next;
+  expect(events).toEqual(["next"]);
+});
