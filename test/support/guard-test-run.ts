@@ -45,7 +45,7 @@ try {
 async function saveNoData(superuserUrl: string): Promise<void> {
   const client = new Client({ connectionString: superuserUrl });
   await client.connect();
-  for (const setting of ["fsync", "full_page_writes", "wal_compression"])
+  for (const setting of ["fsync", "full_page_writes"])
     await client.query(`ALTER SYSTEM SET ${setting} = off`);
   await client.query("SELECT pg_reload_conf()");
   await client.end();

@@ -40,7 +40,6 @@ function settings(port: number): Record<string, string> {
     // Without a replica, only crash recovery needs the WAL.
     wal_level: "minimal",
     max_wal_senders: "0",
-    wal_compression: "on",
     wal_buffers: "16MB",
     min_wal_size: "512MB",
     max_wal_size: "2GB",
