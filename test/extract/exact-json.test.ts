@@ -40,6 +40,20 @@ describe("numbers", () => {
     ]);
   });
 
+  it("of 16 digits keep them at any position of the text", () => {
+    for (let i = 0; i < 40; i++) {
+      const text = `{"${"x".repeat(i)}":9007199254740993,"y":"z"}`;
+      expect(JSON.stringify(parseExact(text))).toBe(text);
+    }
+  });
+
+  it.each(["[1e400]", '{"a":1e400}', "[1e400,1]", "[1e400\n]", "1e400"])(
+    "with a long exponent keep it at the end of %j",
+    (text) => {
+      expect(JSON.stringify(parseExact(text))).toBe(text.replace("\n", ""));
+    },
+  );
+
   it("of any length and magnitude equal what was sent", () => {
     const decimals = fc
       .tuple(fc.boolean(), fc.bigInt({ min: 0n, max: 10n ** 30n }), fc.integer({ min: 0, max: 25 }))
