@@ -14,7 +14,7 @@ const LONG_NUMBER = /[[:,\s](-?(?:\d[\d.]{15,}(?:[eE][+-]?\d+)?|\d[\d.]*[eE][+-]
 /** Digits or points of the shortest {@link LONG_NUMBER} without a long exponent. */
 const LONG = 16;
 /** End of a number, or of unquoted text, with an exponent of three digits. */
-const LONG_EXPONENT = /[eE][+-]?\d{3,}(?:[,\]}\s]|$)/;
+const LONG_EXPONENT = /[eE][+-]?\d{3,}[,\]}\s]/;
 
 /** Significant digits that every double preserves. */
 const DOUBLE_DIGITS = 15;

@@ -47,7 +47,7 @@ describe("numbers", () => {
     }
   });
 
-  it.each(["[1e400]", '{"a":1e400}', "[1e400,1]", "[1e400\n]", "1e400"])(
+  it.each(["[1e400]", '{"a":1e400}', "[1e400,1]", "[1e400\n]"])(
     "with a long exponent keep it at the end of %j",
     (text) => {
       expect(JSON.stringify(parseExact(text))).toBe(text.replace("\n", ""));
