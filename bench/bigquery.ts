@@ -111,6 +111,7 @@ async function filesOf(people: number): Promise<number> {
   const destination: Destination = {
     name: "measured",
     description: "a measured destination",
+    fileFormat: "json",
     keysPerBatch: 1_000_000,
     check: async () => [],
     migrate: async () => {},

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { DuckDBInstance } from "@duckdb/node-api";
 
 /**
- * Loads NDJSON files into a new DuckDB file with DuckDB's own reader and settings: `node bench/floor-duckdb.ts FILE LIST`, where LIST
- * is a JSON file of [table, types by column, files].
+ * Loads files in COPY's text form into a new DuckDB file with DuckDB's own reader and settings: `node bench/floor-duckdb.ts FILE LIST`,
+ * where LIST is a JSON file of [table, types by column, files].
  */
 const [file = "", list = ""] = process.argv.slice(2);
 // Written by bench/publish.ts.
@@ -12,9 +12,12 @@ const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
 const instance = await DuckDBInstance.create(file);
 const connection = await instance.connect();
 for (const [name, types, files] of tables) {
-  const columns = Object.entries(types).map(([column, type]) => `${text(column)}: ${text(type)}`);
+  const columns = [...Object.entries(types), ["end of line", "VARCHAR"] as const].map(
+    ([column, type]) => `${text(column)}: ${text(type)}`,
+  );
   await connection.run(
-    `CREATE TABLE "${name}" AS SELECT * FROM read_json([${files.map(text).join(", ")}], format = 'newline_delimited', columns = {${columns.join(", ")}})`,
+    `CREATE TABLE "${name}" AS SELECT * EXCLUDE "end of line" FROM read_csv([${files.map(text).join(", ")}], auto_detect = false, header = false,
+      delim = '\t', quote = '', escape = '', nullstr = '\\N', columns = {${columns.join(", ")}})`,
   );
 }
 await connection.run("CHECKPOINT");

@@ -86,6 +86,7 @@ async function keepFiles(): Promise<{ list: string; rows: number; bytes: number 
   const destination: Destination = {
     name: "kept",
     description: "kept files",
+    fileFormat: "text",
     keysPerBatch: 1_000_000,
     check: async () => [],
     migrate: async () => {},

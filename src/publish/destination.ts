@@ -40,10 +40,18 @@ export interface BatchRef {
 /** The last batch committed to a destination. */
 export type Position = Pick<BatchRef, "number" | "id">;
 
+/** Form of the lines of staged files, see {@link StagedFiles}. */
+export type FileFormat = "json" | "text";
+
 /**
- * Files for one staging table: gzip, one JSON object per line, all columns present. Text, dates, timestamps, uuid, numeric (plain decimal)
+ * Files for one staging table: gzip, one line per row, all columns present.
+ *
+ * `json`: a JSON object. Text, dates, timestamps, uuid, numeric (plain decimal)
  * and json (its text) are strings, bytes base64 strings; integers and booleans are plain, lists are arrays of strings. Instants are
  * ISO 8601 in UTC with at most six fractional digits.
+ *
+ * `text`: the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON; the last column is empty,
+ * so that no line is.
  */
 export interface StagedFiles {
   readonly table: PublishedTable;
@@ -100,6 +108,8 @@ export interface Destination {
   readonly name: string;
   /** Description for messages, without secrets: `BigQuery project my-project, datasets …`. */
   readonly description: string;
+  /** Form of the files that `stage` takes. */
+  readonly fileFormat: FileFormat;
   /** Maximum number of keys per batch. */
   readonly keysPerBatch: number;
   /** Verifies access, privileges and settings without changing anything. Reports connection failures as findings, too. */

@@ -5,10 +5,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { declaredCatalog, withViews } from "../../src/publish/catalog.ts";
+import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
 import type { Destination } from "../../src/publish/destination.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { describeDestination } from "./destination-suite.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
+import { openSourceContext } from "./publication-context.ts";
 import { batchAfter, publishRows, tableIn, writeFiles } from "./staged-files.ts";
 import { linkViews, queryOf, viewResults, viewRows } from "./view-rows.ts";
 
@@ -23,7 +25,8 @@ const person = (pid: string, name: string) => ({
   _run_id: "r",
 });
 const personTable = () => tableIn(catalog, "person");
-const keysOf = (pid: string) => writeFiles(personTable(), "keys", [{ service_pid: pid }]);
+const keysOf = (destination: Destination, pid: string) =>
+  writeFiles(destination, personTable(), "keys", [{ service_pid: pid }]);
 const SECRET = "Xylophonia Quintessence-Vanderbilt";
 
 const hasSecret = async (file: string) => (await readFile(file)).includes(SECRET);
@@ -96,7 +99,7 @@ describe("a DuckDB file", () => {
   test("holds no deleted value after an erasure, nor does the working copy", async () => {
     expect([await hasSecret(context.path), await hasSecret(own)]).toEqual([true, true]);
     const batch = batchAfter(await destination.position());
-    await destination.stage(batch, await keysOf("p1"));
+    await destination.stage(batch, await keysOf(destination, "p1"));
     const change = { table: personTable(), replaces: "keys" as const, hasRows: false };
     await destination.commit({ ...batch, changes: [change], erases: true });
     await destination.finish();
@@ -209,4 +212,55 @@ describe("a DuckDB file", () => {
       "Quintessence",
     );
   });
+});
+
+test("a DuckDB file gets every text of Postgres unchanged", async () => {
+  const texts = [
+    "",
+    "\\N",
+    "\\\\n",
+    "a\tb\nc\rd\be\ff\vg",
+    "\n",
+    "\\.",
+    "end\\",
+    "\"'{},",
+    "\u0001\u007f é 🎉",
+    "\\x41",
+  ];
+  const source = await openSourceContext();
+  const context = await openDuckDbContext();
+  try {
+    for (const [n, text] of texts.entries()) {
+      await source.sql(
+        `INSERT INTO person_data.person (service_pid, full_name, _extra) VALUES ($1, $2, jsonb_build_object('a', $2::text))`,
+        [`t${n}${text}`, text],
+      );
+      await source.sql(
+        `INSERT INTO person_data.person_education_experience (service_pid, position, education_majors, education_minors)
+         VALUES ($1, 0, ARRAY[$2, 'b'], '{}')`,
+        [`t${n}${text}`, text],
+      );
+    }
+    const publication = await source.publicationTo(context.destination);
+    await publishDestination(publication);
+    const people = await rowsOfFile(context.path, "person");
+    const found = people.map((row) => [
+      row["service_pid"],
+      row["full_name"],
+      JSON.parse(String(row["_extra"])),
+    ]);
+    expect(new Set(found)).toEqual(new Set(texts.map((text, n) => [`t${n}${text}`, text, { a: text }])));
+    const lists = await rowsOfFile(context.path, "person_education_experience");
+    expect(new Set(lists.map((row) => row["education_majors"]))).toEqual(
+      new Set(texts.map((text) => [text, "b"])),
+    );
+    // Keys are texts, too.
+    await source.sql("DELETE FROM person_data.person_education_experience");
+    await source.sql("DELETE FROM person_data.person");
+    await publishDestination(publication);
+    expect(await rowsOfFile(context.path, "person")).toEqual([]);
+  } finally {
+    await context.close();
+    await source.close();
+  }
 });

@@ -54,6 +54,7 @@ export function createMemoryDestination(name = "memory", keysPerBatch = 1000): M
   const destination: MemoryDestination = {
     name,
     description: "memory",
+    fileFormat: "json",
     keysPerBatch,
     committed,
     onStep: () => {},

@@ -8,6 +8,7 @@ import type {
   Catalog,
   CommitOutcome,
   Destination,
+  FileFormat,
   PublishedTable,
   StagedFiles,
   TableChange,
@@ -45,21 +46,44 @@ export function tableIn(catalog: Catalog, name: string): PublishedTable {
   return found;
 }
 
-/** Writes rows to a number of gzip files; absent columns are null. */
+const letters: Readonly<Record<string, string>> = {
+  "\b": "b",
+  "\t": "t",
+  "\n": "n",
+  "\v": "v",
+  "\f": "f",
+  "\r": "r",
+};
+
+/** A value as COPY writes it. */
+function escapedText(value: unknown): string {
+  if (value === null) return "\\N";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.replaceAll(/[\b\t\n\v\f\r\\]/gu, (found) => `\\${letters[found] ?? found}`);
+}
+
+function lineOf(format: FileFormat, columns: readonly string[], row: FileRow): string {
+  const cells = columns.map((column) => row[column] ?? null);
+  if (format === "text") return `${[...cells.map(escapedText), ""].join("\t")}\n`;
+  return `${JSON.stringify(Object.fromEntries(columns.map((column, index) => [column, cells[index]])))}\n`;
+}
+
+/** Writes rows to a number of gzip files in the form of a destination; absent columns are null. */
 export async function writeFiles(
+  { fileFormat }: Pick<Destination, "fileFormat">,
   table: PublishedTable,
   content: StagedFiles["content"],
   rows: readonly FileRow[],
   fileCount = 1,
 ): Promise<StagedFiles> {
   const folder = await mkdtemp(join(inject("runFolder"), "staged-"));
-  const columns = content === "keys" ? table.rootKey : table.columns.map((c) => c.name);
-  const lines = rows.map(
-    (row) => `${JSON.stringify(Object.fromEntries(columns.map((c) => [c, row[c] ?? null])))}\n`,
-  );
+  const columns = table.columns
+    .map((c) => c.name)
+    .filter((c) => content === "rows" || table.rootKey.includes(c));
+  const lines = rows.map((row) => lineOf(fileFormat, columns, row));
   const files: string[] = [];
   for (let index = 0; index < fileCount; index += 1) {
-    const file = join(folder, `${table.name}-${content}-${index}.ndjson.gz`);
+    const file = join(folder, `${table.name}-${content}-${index}.gz`);
     await writeFile(file, gzipSync(lines.filter((_, line) => line % fileCount === index).join("")));
     files.push(file);
   }
@@ -83,8 +107,8 @@ export async function stageAll(
   const changes: TableChange[] = [];
   for (const { table: name, keys, rows = [], replaces = "keys" } of changed) {
     const table = tableIn(catalog, name);
-    if (keys) await destination.stage(batch, await writeFiles(table, "keys", keys));
-    if (rows.length > 0) await destination.stage(batch, await writeFiles(table, "rows", rows));
+    if (keys) await destination.stage(batch, await writeFiles(destination, table, "keys", keys));
+    if (rows.length > 0) await destination.stage(batch, await writeFiles(destination, table, "rows", rows));
     changes.push({ table, replaces, hasRows: rows.length > 0 });
   }
   return changes;

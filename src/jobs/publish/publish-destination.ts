@@ -132,6 +132,7 @@ async function drain(publication: Publication, measures: boolean): Promise<Drain
       destination: destination.name,
       tables: catalog.tables,
       maxKeys: destination.keysPerBatch,
+      format: destination.fileFormat,
       folder,
       measures,
     };

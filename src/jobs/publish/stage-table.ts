@@ -20,9 +20,12 @@ export async function stageTable(
     let [bytes, lines, longestLineBytes] = [0, 0, 0];
     do {
       signal?.throwIfAborted();
-      const from: RangeEnd = after;
-      const prefix = join(folder, `${table.name}-${part}-${files.length}`);
-      const range: Range = await db.snapshot((session) => copyRange(session, db.names, table, from, prefix));
+      const options = {
+        after,
+        prefix: join(folder, `${table.name}-${part}-${files.length}`),
+        format: destination.fileFormat,
+      };
+      const range: Range = await db.snapshot((session) => copyRange(session, db.names, table, options));
       files.push(...range.files);
       bytes += range.bytes;
       lines += range.lines;

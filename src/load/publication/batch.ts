@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import { type SchemaNames, quoteIdentifier, quoteLiteral } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { type CopiedFiles, copyToFiles } from "./copy-files.ts";
+import { type CopiedFiles, copyToFiles, type FileFormat } from "./copy-files.ts";
 import { readMeasures, type SourceMeasure } from "./measures.ts";
 import { type PublishableTable, stateText } from "./names.ts";
-import { keyColumns, keyQuery, rowQuery } from "./row-json.ts";
+import { keyColumns, keyQuery, rowQuery } from "./row-query.ts";
 
 /** A claimed batch. */
 export interface ClaimedBatch {
@@ -41,6 +41,7 @@ export interface BatchOptions {
   /** Tables of the destination, roots before children; includes `table_freshness` if it is published. */
   readonly tables: readonly PublishableTable[];
   readonly maxKeys: number;
+  readonly format: FileFormat;
   /** Folder for the files. */
   readonly folder: string;
   readonly measures: boolean;
@@ -110,7 +111,7 @@ async function readBatch(
   session: Session,
   names: SchemaNames,
   claimed: ClaimedBatch,
-  { destination, tables, folder, measures }: BatchOptions,
+  { destination, tables, format, folder, measures }: BatchOptions,
 ): Promise<KeyBatch> {
   const isOfBatch = `destination = ${quoteLiteral(destination)}`;
   const [found] = await session.rows<{ roots: readonly string[]; is_last: boolean }>(
@@ -122,7 +123,7 @@ async function readBatch(
   const changed = tables.filter((t) => roots.has(t.root) || (isLast && t.name === FRESHNESS));
   const files: TableFiles[] = [];
   const copy = async (table: PublishableTable, content: TableFiles["content"], query: string) => {
-    const copied = await copyToFiles(session, query, `${folder}/${table.name}-${content}`);
+    const copied = await copyToFiles(session, query, `${folder}/${table.name}-${content}`, format);
     if (copied.lines > 0) files.push({ table, content, ...copied });
   };
   for (const name of roots) {
@@ -130,7 +131,7 @@ async function readBatch(
     const [first] = group;
     if (!first) continue;
     if (first.rootKey.length === 0) {
-      await copy(first, "rows", rowQuery(names, first, ""));
+      await copy(first, "rows", rowQuery(names, first, "", format));
       continue;
     }
     // A temporary table of typed keys has statistics, which give the joins good plans.
@@ -142,12 +143,12 @@ async function readBatch(
       ),
     );
     await session.change(sql.raw(`ANALYZE ${keys}`));
-    await copy(first, "keys", keyQuery(first, keys));
+    await copy(first, "keys", keyQuery(first, keys, format));
     const using = `JOIN ${keys} AS k USING (${first.rootKey.map(quoteIdentifier).join(", ")})`;
-    for (const table of group) await copy(table, "rows", rowQuery(names, table, using));
+    for (const table of group) await copy(table, "rows", rowQuery(names, table, using, format));
   }
   const freshness = changed.find(({ name }) => name === FRESHNESS);
-  if (freshness) await copy(freshness, "rows", rowQuery(names, freshness, ""));
+  if (freshness) await copy(freshness, "rows", rowQuery(names, freshness, "", format));
   return {
     ...claimed,
     files,

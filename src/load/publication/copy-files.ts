@@ -15,6 +15,16 @@ export interface CopiedFiles {
   readonly longestLineBytes: number;
 }
 
+/** Form of the lines: JSON objects, or COPY's text with an empty last column. */
+export type FileFormat = "json" | "text";
+
+/** Options of COPY and level of gzip by form. CSV with a quote that JSON never contains writes the only column unchanged. */
+const formats: Readonly<Record<FileFormat, { readonly copy: string; readonly level: number }>> = {
+  json: { copy: "FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02'", level: 3 },
+  // Read once, on the same machine.
+  text: { copy: "FORMAT text", level: 1 },
+};
+
 /** Uncompressed bytes per file: loads read several files in parallel. */
 const FILE_BYTES = 256 * 1024 * 1024;
 /** Received bytes that are worth a collection. */
@@ -27,8 +37,8 @@ interface OpenFile {
   bytes: number;
 }
 
-function openFile(path: string): OpenFile {
-  const gzip = createGzip({ level: 3 });
+function openFile(path: string, level: number): OpenFile {
+  const gzip = createGzip({ level });
   const target = createWriteStream(path, { flags: "w", mode: 0o600 });
   gzip.on("error", (error) => target.destroy(error));
   const written = finished(gzip.pipe(target));
@@ -49,23 +59,24 @@ async function close(file: OpenFile): Promise<void> {
   await file.written;
 }
 
-/**
- * Streams the single JSON column of a query into gzip files `PREFIX-0.ndjson.gz`, …. COPY uses CSV with a quote that JSON
- * never contains, so the column is written unchanged, one row per line.
- */
-export async function copyToFiles(session: Session, query: string, prefix: string): Promise<CopiedFiles> {
-  const stream = session.client.query(
-    copyTo(`COPY (${query}) TO STDOUT WITH (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02')`),
-  );
+/** Streams the rows of a query into gzip files `PREFIX-0.gz`, …, one row per line. */
+export async function copyToFiles(
+  session: Session,
+  query: string,
+  prefix: string,
+  format: FileFormat,
+): Promise<CopiedFiles> {
+  const { copy, level } = formats[format];
+  const stream = session.client.query(copyTo(`COPY (${query}) TO STDOUT WITH (${copy})`));
   const files: string[] = [];
   const counted = { lines: 0, bytes: 0, longestLineBytes: 0 };
   let lineBytes = 0;
   let file: OpenFile | null = null;
   let failure: unknown = null;
   const next = () => {
-    const path = `${prefix}-${files.length}.ndjson.gz`;
+    const path = `${prefix}-${files.length}.gz`;
     files.push(path);
-    return openFile(path);
+    return openFile(path, level);
   };
   for await (const chunk of stream) {
     // The connection can be reused only after the COPY is read to its end.

@@ -2,9 +2,9 @@ import { sql } from "kysely";
 import { postgresTypes } from "../db/ddl.ts";
 import { quoteIdentifier, type SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { type CopiedFiles, copyToFiles } from "./copy-files.ts";
+import { type CopiedFiles, copyToFiles, type FileFormat } from "./copy-files.ts";
 import { type PublishableTable, sourceText } from "./names.ts";
-import { rowQuery } from "./row-json.ts";
+import { rowQuery } from "./row-query.ts";
 
 /** Rows per range; a snapshot is held only while one range is read. */
 const RANGE_ROWS = 200_000;
@@ -17,6 +17,15 @@ export interface Range extends CopiedFiles {
   readonly end: RangeEnd;
 }
 
+/** Options of {@link copyRange}. */
+export interface RangeOptions {
+  /** End of the range before; null for the first one. */
+  readonly after: RangeEnd;
+  /** Prefix of the files' paths. */
+  readonly prefix: string;
+  readonly format: FileFormat;
+}
+
 /**
  * Copies the next range of a table by key, in the caller's REPEATABLE READ transaction. Passes bounds as settings, because
  * keys of people must not appear in statement texts.
@@ -25,11 +34,10 @@ export async function copyRange(
   session: Session,
   names: SchemaNames,
   table: PublishableTable,
-  after: RangeEnd,
-  prefix: string,
+  { after, prefix, format }: RangeOptions,
 ): Promise<Range> {
   if (table.key.length === 0) {
-    return { ...(await copyToFiles(session, rowQuery(names, table, ""), prefix)), end: null };
+    return { ...(await copyToFiles(session, rowQuery(names, table, "", format), prefix, format)), end: null };
   }
   const key = table.key.map((name) => `t.${quoteIdentifier(name)}`).join(", ");
   const from = after === null ? "" : `(${key}) > (${bound(table, "from")})`;
@@ -46,7 +54,7 @@ export async function copyRange(
     (c) => c !== "",
   );
   const where = conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "";
-  return { ...(await copyToFiles(session, rowQuery(names, table, where), prefix)), end };
+  return { ...(await copyToFiles(session, rowQuery(names, table, where, format), prefix, format)), end };
 }
 
 async function setBound(session: Session, name: "from" | "to", key: RangeEnd): Promise<void> {

@@ -59,6 +59,7 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
   return {
     name,
     description: `BigQuery project ${project}, datasets ${dataset} and ${opsDataset}`,
+    fileFormat: "json",
     keysPerBatch: KEYS_PER_BATCH,
     check: (catalog) => checkDestination({ client, names, where }, catalog),
     migrate: async (catalog) => migrateDatasets(await context(), catalog),

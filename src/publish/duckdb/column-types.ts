@@ -4,33 +4,43 @@ import type { ColumnType } from "../../schemas/field.ts";
 interface DuckType {
   /** Type of the column. */
   readonly type: string;
-  /** Type for reading the files; text where DuckDB's JSON reader would round or rewrite the value. */
-  readonly read: string;
-  /** Expression that converts the value read to the column's type. */
+  /** Expression that converts the text read to the column's type; a cast if absent. */
   readonly convert?: (value: string) => string;
 }
 
 /** DuckDB types by declared type. */
 export const duckTypes: Readonly<Record<ColumnType, DuckType>> = {
-  text: { type: "VARCHAR", read: "VARCHAR" },
-  integer: { type: "BIGINT", read: "BIGINT" },
-  position: { type: "INTEGER", read: "INTEGER" },
-  numeric: { type: "DECIMAL(38,20)", read: "VARCHAR", convert: toDecimal },
-  boolean: { type: "BOOLEAN", read: "BOOLEAN" },
-  date: { type: "DATE", read: "VARCHAR" },
-  timestamptz: { type: "TIMESTAMPTZ", read: "VARCHAR" },
-  timestamp: { type: "TIMESTAMP", read: "VARCHAR" },
-  json: { type: "JSON", read: "VARCHAR" },
-  uuid: { type: "UUID", read: "VARCHAR" },
-  "text[]": { type: "VARCHAR[]", read: "VARCHAR[]" },
-  bytes: { type: "BLOB", read: "VARCHAR", convert: (value) => `from_base64(${value})` },
+  text: { type: "VARCHAR", convert: unescape },
+  integer: { type: "BIGINT" },
+  position: { type: "INTEGER" },
+  numeric: { type: "DECIMAL(38,20)", convert: toDecimal },
+  boolean: { type: "BOOLEAN" },
+  date: { type: "DATE" },
+  timestamptz: { type: "TIMESTAMPTZ" },
+  timestamp: { type: "TIMESTAMP" },
+  json: { type: "JSON", convert: (value) => `CAST(${unescape(value)} AS JSON)` },
+  uuid: { type: "UUID" },
+  "text[]": { type: "VARCHAR[]", convert: (value) => `from_json_strict(${unescape(value)}, '["VARCHAR"]')` },
+  bytes: { type: "BLOB", convert: (value) => `from_base64(${value})` },
 };
 
-/** Expression that converts a staged column to its declared type. */
+/** Expression that converts a staged column, a text, to its declared type. */
 export function convertStaged(type: ColumnType, value: string): string {
-  const { type: target, read, convert } = duckTypes[type];
-  if (convert) return convert(value);
-  return target === read ? value : `CAST(${value} AS ${target})`;
+  const { type: target, convert } = duckTypes[type];
+  return convert ? convert(value) : `CAST(${value} AS ${target})`;
+}
+
+/** Characters that COPY escapes, by the letter after the backslash. */
+const escaped = { b: 8, t: 9, n: 10, v: 11, f: 12, r: 13 };
+
+/** Removes the backslashes of COPY's text format. NUL, which no text of Postgres contains, stands for escaped ones meanwhile. */
+function unescape(value: string): string {
+  const marked = `replace(${value}, '\\\\', chr(0))`;
+  const replaced = Object.entries(escaped).reduce(
+    (text, [letter, code]) => `replace(${text}, '\\${letter}', chr(${code}))`,
+    marked,
+  );
+  return `CASE WHEN contains(${value}, '\\') THEN replace(${replaced}, chr(0), '\\') ELSE ${value} END`;
 }
 
 /** DuckDB casts text to wide decimals a hundred times more slowly than to those of 18 digits, which most numbers have. */

@@ -100,6 +100,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   return {
     name,
     description: `DuckDB file ${path}`,
+    fileFormat: "text",
     keysPerBatch: KEYS_PER_BATCH,
 
     check: () => checkFiles(name, path),
@@ -122,9 +123,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       await session();
       if (![...staged.values()].every((entry) => entry.attempt === attempt)) await unstage();
       await mkdir(staging, { recursive: true, mode: 0o700 });
-      const kept = files.map((_, index) =>
-        join(staging, `${table.name}-${content}-${part}-${index}.ndjson.gz`),
-      );
+      const kept = files.map((_, index) => join(staging, `${table.name}-${content}-${part}-${index}.gz`));
       await Promise.all(files.map((file, index) => keepFile(file, kept[index] ?? file)));
       staged.set(`${table.name} ${content} ${part}`, {
         attempt,
@@ -138,6 +137,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     async commit(batch: StagedBatch) {
       const db = await session();
       const files = [...staged.values()].filter(({ attempt }) => attempt === batch.attempt);
+      await db.makeRoom(Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes)));
       const outcome = await db.transaction(async (): Promise<CommitOutcome> => {
         const at = positionOf(await statements.readState(db))?.id ?? null;
         if (at === batch.id) return "present";

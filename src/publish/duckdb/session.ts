@@ -11,6 +11,8 @@ export interface DuckSession {
   run(statement: string): Promise<void>;
   /** Runs a query whose columns are all text. */
   rows(query: string): Promise<readonly TextRow[]>;
+  /** Raises the memory to what rows of this size need; a checkpoint without it makes the session unusable. */
+  makeRoom(rowBytes: number): Promise<void>;
   /** Runs `work` in a transaction that is rolled back if it throws; repeats it with more memory if DuckDB runs out of it. */
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
   close(): void;
@@ -20,6 +22,8 @@ export interface DuckSession {
 const MEMORY_MB = 48;
 /** Megabytes for work that can't spill, such as rows of many megabytes. */
 const MOST_MEMORY_MB = 512;
+/** Memory that a row of many megabytes takes, in multiples of its size. */
+const MEMORY_PER_ROW = 16;
 /** Memory that is free but not returned to the system. */
 const MOST_UNRETURNED = "1MB";
 
@@ -52,8 +56,14 @@ function sessionOf(connection: DuckDBConnection, instance: DuckDBInstance): Duck
   const run = async (statement: string) => {
     await connection.run(statement);
   };
+  const raiseMemory = async (megabytes: number) => {
+    if (megabytes <= memoryMb) return;
+    memoryMb = Math.min(megabytes, MOST_MEMORY_MB);
+    await run(`SET memory_limit = '${memoryMb}MB'`);
+  };
   return {
     run,
+    makeRoom: (rowBytes) => raiseMemory(MEMORY_MB + MEMORY_PER_ROW * Math.floor(rowBytes / 1024 ** 2)),
     async rows(query) {
       const reader = await connection.runAndReadAll(query);
       const names = reader.columnNames();
@@ -77,8 +87,7 @@ function sessionOf(connection: DuckDBConnection, instance: DuckDBInstance): Duck
           // A failed COMMIT has rolled back already.
           await run("ROLLBACK").catch(() => {});
           if (!isOutOfMemory(error) || memoryMb >= MOST_MEMORY_MB) throw error;
-          memoryMb *= 2;
-          await run(`SET memory_limit = '${memoryMb}MB'`);
+          await raiseMemory(memoryMb * 2);
         }
       }
     },

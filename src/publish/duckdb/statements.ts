@@ -95,26 +95,19 @@ export type StagedTable = Pick<StagedFiles, "table" | "content" | "files" | "lon
 /** Bytes of the buffer that lines are read into; longer lines enlarge it. */
 const LINE_BUFFER_BYTES = 1024 * 1024;
 
-/**
- * Query of a table's staged files, in the columns' own types. Lines are read as a CSV file of one column, since `read_json` always
- * allocates 32 MB.
- */
+/** Query of a table's staged files, in the columns' own types. */
 function stagedRows(
   staged: readonly StagedTable[],
   { name, columns }: PublishedTable,
   content: StagedFiles["content"],
 ) {
   const own = staged.filter((entry) => entry.table.name === name && entry.content === content);
-  const structure = Object.fromEntries(columns.map((c) => [c.name, duckTypes[c.type].read]));
-  const values = columns.map(
-    (c) => `${convertStaged(c.type, `staged.${quoteName(c.name)}`)} AS ${quoteName(c.name)}`,
-  );
+  const values = columns.map((c) => `${convertStaged(c.type, quoteName(c.name))} AS ${quoteName(c.name)}`);
+  const read = [...columns.map((c) => c.name), "end of line"].map((c) => `${quoteText(c)}: 'VARCHAR'`);
   const files = own.flatMap((entry) => entry.files).map(quoteText);
   const longest = Math.max(LINE_BUFFER_BYTES, ...own.map((entry) => entry.longestLineBytes + 1024));
-  return `SELECT ${values.join(", ")} FROM (
-     SELECT from_json_strict(line, ${quoteText(JSON.stringify(structure))}) AS staged
-     FROM read_csv([${files.join(", ")}], auto_detect = false, header = false, columns = {line: 'VARCHAR'}, delim = '', quote = '',
-       escape = '', compression = 'gzip', max_line_size = ${longest}, buffer_size = ${longest}))`;
+  return `SELECT ${values.join(", ")} FROM read_csv([${files.join(", ")}], auto_detect = false, header = false, columns = {${read.join(", ")}},
+     delim = '\t', quote = '', escape = '', nullstr = '\\N', new_line = '\\n', compression = 'gzip', max_line_size = ${longest}, buffer_size = ${longest})`;
 }
 
 /** Applies the changes of a batch and moves the position. */

@@ -1,6 +1,7 @@
 import type { ColumnType } from "../../schemas/field.ts";
 import { quoteIdentifier, type SchemaNames } from "../db/names.ts";
 import { postgresTypes } from "../db/ddl.ts";
+import type { FileFormat } from "./copy-files.ts";
 import { type PublishableTable, sourceText } from "./names.ts";
 
 const within = (from: string, to: string) => (value: string) =>
@@ -19,25 +20,31 @@ const written: Partial<Readonly<Record<ColumnType, (value: string) => string>>> 
   timestamptz: within("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
 };
 
-/** SELECT list of columns of `t` as destinations read them. */
-function columnList(columns: PublishableTable["columns"]): string {
-  return columns
-    .map(({ name, type }) => {
-      const column = quoteIdentifier(name);
-      return `${written[type]?.(`t.${column}`) ?? `t.${column}`} AS ${column}`;
-    })
-    .join(", ");
+/** Query of columns as destinations read them, in the form of the files. `from` names a table `t`. */
+function lineQuery(columns: PublishableTable["columns"], from: string, format: FileFormat): string {
+  const list = columns.map(({ name, type }) => {
+    const column = `t.${quoteIdentifier(name)}`;
+    if (type === "text[]" && format === "text") return `to_json(${column})::text`;
+    return `${written[type]?.(column) ?? column} AS ${quoteIdentifier(name)}`;
+  });
+  if (format === "text") return `SELECT ${list.join(", ")}, '' FROM ${from}`;
+  return `SELECT row_to_json(r) FROM (SELECT ${list.join(", ")} FROM ${from}) AS r`;
 }
 
-/** Query with one JSON column of a table's rows. `condition` follows the table, named `t`. */
-export function rowQuery(names: SchemaNames, table: PublishableTable, condition: string): string {
-  return `SELECT row_to_json(r) FROM (SELECT ${columnList(table.columns)} FROM ${sourceText(names, table)} AS t ${condition}) AS r`;
+/** Query of a table's rows. `condition` follows the table, named `t`. */
+export function rowQuery(
+  names: SchemaNames,
+  table: PublishableTable,
+  condition: string,
+  format: FileFormat,
+): string {
+  return lineQuery(table.columns, `${sourceText(names, table)} AS t ${condition}`, format);
 }
 
-/** Query with one JSON column of the keys in a key table. */
-export function keyQuery({ rootKey, columns }: PublishableTable, keys: string): string {
-  const list = columnList(columns.filter(({ name }) => rootKey.includes(name)));
-  return `SELECT row_to_json(r) FROM (SELECT ${list} FROM ${keys} AS t) AS r`;
+/** Query of the keys in a key table. */
+export function keyQuery({ rootKey, columns }: PublishableTable, keys: string, format: FileFormat): string {
+  const keyed = columns.filter(({ name }) => rootKey.includes(name));
+  return lineQuery(keyed, `${keys} AS t`, format);
 }
 
 /** SELECT list that converts the marked keys of a root to its key columns. `key` is the jsonb array. */
