@@ -152,11 +152,14 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
     joined AS (
       SELECT input.*, ${seenHash(context)} AS seen_hash,
         s.source_key IS NOT NULL AS is_known, s.outcome AS prior, s.input_hash AS prior_hash,
-        s.parameters_hash AS prior_parameters, s.sent_service_pid AS prior_pid, s.due_at, s.call_number,
+        s.has_other_parameters, s.sent_service_pid AS prior_pid, s.due_at, s.call_number,
         s.fingerprint AS prior_print,
         ${pidColumns(context)}
       FROM input
-      LEFT JOIN ${tableId(context.names, "lookup_state")} AS s
+      LEFT JOIN (
+        -- Computed before the join, so that the hash isn't part of the joined rows.
+        SELECT *, coalesce(parameters_hash <> ${spec.parametersHash}, true) AS has_other_parameters
+        FROM ${tableId(context.names, "lookup_state")}) AS s
         ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = input.source_key
       ${pidJoins(context)} ${raw(FENCE)}),
     judged AS (
@@ -165,7 +168,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
           WHEN NOT is_known THEN 'never_answered'
           WHEN prior_hash <> seen_hash THEN 'content_changed'
           WHEN prior = 'rejected' AND due_at <= now() THEN 'retried'
-          WHEN prior_parameters <> ${spec.parametersHash} THEN 'parameters_changed'
+          WHEN has_other_parameters THEN 'parameters_changed'
           WHEN prior_pid IS DISTINCT FROM pid THEN 'pid_changed'
           WHEN due_at <= now() THEN 'expired'
           WHEN coalesce(call_number, 0) < ${context.resendBefore}::bigint THEN 'resend'
@@ -181,7 +184,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
     ${withoutSuppressed(
       context,
       sql`SELECT source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record,
-      (is_known AND prior <> 'rejected' AND prior_parameters <> ${spec.parametersHash}) AS changed_parameters,
+      (is_known AND prior <> 'rejected' AND has_other_parameters) AS changed_parameters,
       (prior_hash = seen_hash AND copy = 1) AS is_current,
       CASE WHEN NOT is_shared THEN fingerprint END AS fingerprint,
       prior_print, CASE WHEN copy > 1 THEN prior_print ELSE new_print END AS new_print,

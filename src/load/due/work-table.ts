@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { raw } from "../inputs/input.ts";
 import { quoteLiteral, quoteQualified, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { WorkSize } from "./lookup-counts.ts";
@@ -48,17 +47,22 @@ export async function fillWorkTables(
   const { maxRecords: cap } = spec;
   const isCut = cap !== null && cap < due.reduce((sum, { records }) => sum + records, 0);
   const toSend = isCut ? await count(sql`${grouped} ORDER BY ${FIRST} LIMIT ${cap}`) : due;
-  if (into) await freeze(session, names, spec.input.name, keptRecords(isCut ? cap : null), into);
+  if (into) await freeze(session, names, spec.input.name, isCut ? cap : null, into);
   return { due, toSend };
 }
 
-/** Distinct records to send, up to the maximum, numbered in the order of sending: ord, sent_hash, record, pid. */
+/** Rows of `due_row` to send; under a cap, those of the records that come first. */
+function keptRows(cap: number | null): RawBuilder<unknown> {
+  if (cap === null) return SENDABLE;
+  return sql`${SENDABLE} AND sent_hash IN (SELECT sent_hash ${SENDABLE} GROUP BY sent_hash ORDER BY ${FIRST} LIMIT ${cap})`;
+}
+
+/** Their distinct records, numbered in the order of sending: ord, sent_hash, record, pid. */
 function keptRecords(cap: number | null): RawBuilder<unknown> {
-  const isKept = sql`AND sent_hash IN (SELECT sent_hash ${SENDABLE} GROUP BY sent_hash ORDER BY ${FIRST} LIMIT ${cap})`;
   return sql`
     SELECT row_number() OVER (ORDER BY sent_hash) AS ord, sent_hash, record, pid
     FROM (
-      SELECT DISTINCT ON (sent_hash) sent_hash, record, pid ${SENDABLE} ${cap === null ? raw("") : isKept}
+      SELECT DISTINCT ON (sent_hash) sent_hash, record, pid ${keptRows(cap)}
       ORDER BY sent_hash, record COLLATE "C") AS kept`;
 }
 
@@ -66,7 +70,7 @@ async function freeze(
   session: Session,
   names: SchemaNames,
   source: string,
-  kept: RawBuilder<unknown>,
+  cap: number | null,
   { tables, run }: { readonly tables: WorkTables; readonly run: RunRef },
 ): Promise<void> {
   const records = stateTableId(names, tables.records);
@@ -82,12 +86,11 @@ async function freeze(
   const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard, source]));
   await session.change(sql`COMMENT ON TABLE ${records} IS ${sql.raw(owner)}`);
   await session.change(sql`COMMENT ON TABLE ${rows} IS ${sql.raw(owner)}`);
-  await session.change(sql`INSERT INTO ${records} ${kept}`);
+  await session.change(sql`INSERT INTO ${records} ${keptRecords(cap)}`);
   await session.change(sql`
     INSERT INTO ${rows}
-    SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences, false, d.fingerprint
-    FROM pg_temp.due_row AS d JOIN ${records} AS w ON w.sent_hash = d.sent_hash
-    WHERE d.class NOT LIKE 'reject:%' ORDER BY w.ord`);
+    SELECT dense_rank() OVER (ORDER BY sent_hash), source_key, input_hash, prior, occurrences, false, fingerprint
+    ${keptRows(cap)}`);
   await session.change(sql`CREATE INDEX ON ${rows} (ord)`);
   // Without statistics the planner reads the whole table for each commit.
   await session.change(sql`ANALYZE ${rows}`);
