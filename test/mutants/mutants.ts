@@ -212,9 +212,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an earlier call's answer changes no row",
-    file: "src/load/answers/stage-answers.ts",
-    from: "AND (t.call_number IS NULL OR t.call_number <= coalesce(c.call_number, 0))",
-    to: "",
+    file: "src/load/answers/answered-rows.ts",
+    from: "isReplaced: sql`coalesce(t.call_number, 0) <= excluded.call_number`",
+    to: "isReplaced: sql`true`",
     tests: ofPostgres,
     named: "the answer of an earlier call",
   },

@@ -4,7 +4,7 @@ import type { Session } from "../db/session.ts";
 import type { InputShard } from "../due/lookup-spec.ts";
 import { GONE } from "../due/find-candidates.ts";
 import { answerTables } from "./load-answers.ts";
-import { lookUp } from "./stage-answers.ts";
+import { lookUp } from "./answered-rows.ts";
 
 /** Bookkeeping columns of a changed answer. */
 const CHANGED_NOW = sql`_synced_at = now(), _run_id = current_setting('person_etl.run_id', true)`;

@@ -4,7 +4,7 @@ import { HASH_VERSION } from "../due/content.ts";
 import type { LookupContext } from "./load-context.ts";
 import { unmarkPresent } from "./is-present.ts";
 import { answerTables } from "./load-answers.ts";
-import { resolveRejects } from "./stage-answers.ts";
+import { resolveRejects } from "./answered-rows.ts";
 import type { LookupReject } from "./answer.ts";
 import type { LoadSpec } from "../due/lookup-spec.ts";
 
@@ -37,16 +37,7 @@ export async function loadRejects(
       r.details, r.api_request_id, now(), now()
     FROM ${rows}`);
   context.touch("reject", written);
-  if (spec.type !== "validate_emails") {
-    const { job, type, input } = spec;
-    const changed = await unmarkPresent(
-      session,
-      names,
-      { job, type, source: input.name },
-      sql`SELECT w.source_key FROM ${rows}`,
-    );
-    context.touch(answerTables[type].table, changed);
-  }
+  // States are locked before answers, as everywhere.
   await session.change(sql`
     INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
       hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, fingerprint, _synced_at, _run_id)
@@ -57,4 +48,14 @@ export async function loadRejects(
       sent_hash = excluded.sent_hash, hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1, due_at = NULL,
       fingerprint = excluded.fingerprint, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+  if (spec.type !== "validate_emails") {
+    const { job, type, input } = spec;
+    const changed = await unmarkPresent(
+      session,
+      names,
+      { job, type, source: input.name },
+      sql`SELECT w.source_key FROM ${rows}`,
+    );
+    context.touch(answerTables[type].table, changed);
+  }
 }

@@ -2,14 +2,7 @@ import { sql } from "kysely";
 import { validateFields } from "../../schemas/validate-emails.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
 import type { LookupContext } from "./load-context.ts";
-import {
-  type AnswerTable,
-  dropStage,
-  resolveStaged,
-  STAGED,
-  stageAnswers,
-  writeStates,
-} from "./stage-answers.ts";
+import { type AnswerTable, claimRows, resolveAnswered, rowsOfAnswers } from "./answered-rows.ts";
 import type { LookupAnswer } from "./answer.ts";
 import type { LoadSpec } from "../due/lookup-spec.ts";
 
@@ -40,28 +33,31 @@ export async function loadValidations(
   spec: LoadSpec,
   answers: readonly LookupAnswer[],
 ): Promise<void> {
-  const staged = await stageAnswers(context, spec, answers, answerTable);
+  const rows = rowsOfAnswers(context, spec, answers, answerTable);
   const list = answerTable.columns.map(quoteIdentifier);
   const set = list.slice(1).map((column) => `${column} = excluded.${column}`);
   const isChanged = sql.raw("t.email_validation_status IS DISTINCT FROM excluded.email_validation_status");
-  const written = await context.session.change(sql`
-    WITH latest AS (
+  const [written] = await context.session.rows<{ rejected: number; rows: number }>(sql`
+    WITH staged AS MATERIALIZED (${rows.query}),
+    claimed AS (${claimRows(context, spec, rows)}),
+    latest AS (
       INSERT INTO ${tableId(context.names, "email_state")} AS t (email_address, call_number, _synced_at, _run_id)
-      SELECT s.email_address, r.call_number, now(), ${context.runId}
-      FROM ${STAGED} ORDER BY s.email_address COLLATE "C"
+      SELECT s.email_address, s.call_number, now(), ${context.runId}
+      FROM claimed JOIN staged AS s USING (source_key) ORDER BY s.email_address COLLATE "C"
       ON CONFLICT (email_address) DO UPDATE SET call_number = excluded.call_number, _synced_at = excluded._synced_at,
         _run_id = excluded._run_id
         WHERE t.call_number <= excluded.call_number
+      RETURNING email_address),
+    written AS (
+      INSERT INTO ${tableId(context.names, "email_validation")} AS t (${sql.raw(list.join(", "))}, _synced_at, _run_id)
+      SELECT ${sql.raw(list.map((column) => `s.${column}`).join(", "))}, now(), ${context.runId}
+      FROM staged AS s JOIN latest USING (email_address)
+      ON CONFLICT (email_address) DO UPDATE SET ${sql.raw(set.join(", "))},
+        previous_status = CASE WHEN ${isChanged} THEN t.email_validation_status ELSE t.previous_status END,
+        status_changed_at = CASE WHEN ${isChanged} THEN excluded.request_completed_at ELSE t.status_changed_at END,
+        _synced_at = now(), _run_id = ${context.runId}
       RETURNING email_address)
-    INSERT INTO ${tableId(context.names, "email_validation")} AS t (${sql.raw(list.join(", "))}, _synced_at, _run_id)
-    SELECT ${sql.raw(list.map((column) => `s.${column}`).join(", "))}, now(), ${context.runId}
-    FROM pg_temp.stage_answer AS s JOIN latest USING (email_address)
-    ON CONFLICT (email_address) DO UPDATE SET ${sql.raw(set.join(", "))},
-      previous_status = CASE WHEN ${isChanged} THEN t.email_validation_status ELSE t.previous_status END,
-      status_changed_at = CASE WHEN ${isChanged} THEN excluded.request_completed_at ELSE t.status_changed_at END,
-      _synced_at = now(), _run_id = ${context.runId}`);
-  context.touch("email_validation", written);
-  await writeStates(context, spec);
-  await resolveStaged(context, spec, staged);
-  await dropStage(context);
+    SELECT (SELECT count(*) FROM staged WHERE prior = 'rejected') AS rejected, (SELECT count(*) FROM written) AS rows`);
+  context.touch("email_validation", written?.rows ?? 0);
+  if (written && written.rejected > 0) await resolveAnswered(context, spec, rows);
 }

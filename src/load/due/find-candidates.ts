@@ -1,6 +1,6 @@
 import { to as copyTo } from "pg-copy-streams";
 import { sql } from "kysely";
-import { lookUp } from "../answers/stage-answers.ts";
+import { lookUp } from "../answers/answered-rows.ts";
 import { copyEncoded } from "../db/copy.ts";
 import { quoteLiteral, type SchemaNames, tableId, tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";

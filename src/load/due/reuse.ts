@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
-import { answerTables, writeStaged } from "../answers/load-answers.ts";
+import { answerTables, writeAnswers } from "../answers/load-answers.ts";
 import type { LoadContext } from "../answers/load-context.ts";
-import { countStaged, makeStage } from "../answers/stage-answers.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { raw } from "../inputs/input.ts";
@@ -55,20 +54,22 @@ export async function reuseAnswers(
   const { type } = spec;
   if (counts.length === 0 || type === "validate_emails") return counts;
   const { table, columns } = answerTables[type];
-  await makeStage(context, answerTables[type]);
-  const state = tableId(names, "lookup_state");
   const ofSource = sql`f.job = ${spec.job} AND f.source = ${spec.input.name}`;
-  await session.change(sql`
-    INSERT INTO pg_temp.stage_answer
-    SELECT d.donor, f.outcome, f.sent_hash, f.sent_service_pid, f.call_id,
-      ${raw(columns.map((name) => `a.${quoteIdentifier(name)}`).join(", "))}
-    FROM (SELECT DISTINCT donor, from_key FROM pg_temp.reused) AS d
-    JOIN ${state} AS f ON ${ofSource} AND f.source_key = d.from_key
-    JOIN ${tableId(names, table)} AS a ON a.job = f.job AND a.source = f.source AND a.source_key = f.source_key`);
-  await session.change(sql`
-    INSERT INTO pg_temp.stage_row
-    SELECT r.donor, r.source_key, r.input_hash, r.prior, f.call_number, f.answered_at, f.due_at, r.fingerprint
-    FROM pg_temp.reused AS r JOIN ${state} AS f ON ${ofSource} AND f.source_key = r.from_key`);
-  await writeStaged(context, { ...spec, type }, await countStaged(context));
+  await writeAnswers(
+    context,
+    { ...spec, type },
+    {
+      query: sql`
+        SELECT r.source_key, r.input_hash, r.fingerprint, r.prior, f.call_number, f.answered_at, f.due_at, f.outcome, f.sent_hash,
+          f.sent_service_pid, f.call_id, ${raw(columns.map((name) => `a.${quoteIdentifier(name)}`).join(", "))}
+        FROM pg_temp.reused AS r
+        JOIN ${tableId(names, "lookup_state")} AS f ON ${ofSource} AND f.source_key = r.from_key
+        JOIN ${tableId(names, table)} AS a ON a.job = f.job AND a.source = f.source AND a.source_key = f.source_key`,
+      keys: sql`SELECT source_key FROM pg_temp.reused`,
+      nextDueAt: sql`excluded.due_at`,
+      // Also the state of a row whose earlier content was answered by a later call.
+      isReplaced: sql`true`,
+    },
+  );
   return counts;
 }
