@@ -111,6 +111,27 @@ export function describeEqualRecords(getContext: GetContext): void {
       expect(gist((await runNight(context, spec)).counts)).toEqual({ read: 3, unchanged: 3 });
     });
 
+    test("a row answered by a later call takes the answer of an equal one for good", async () => {
+      const context = getContext();
+      await makePeople(context, [{ id: "1", ...ann }]);
+      await runNight(context, resolveSpec(), () => ({ pid: "p-9" }));
+      await addPeople(context, [
+        { id: "2", email: "bea@example.com", first_name: "Bea", last_name: "Smith" },
+      ]);
+      await runNight(context, resolveSpec(), () => ({ pid: "p-2" }));
+      await context.sql(
+        "UPDATE crm.people AS t SET first_name = o.first_name, last_name = o.last_name, email = o.email FROM crm.people AS o WHERE t.id = '2' AND o.id = '1'",
+      );
+      expect(gist((await runNight(context, resolveSpec())).counts)).toMatchObject({ reused: 1 });
+      expect(gist((await runNight(context, resolveSpec())).counts)).toEqual({ read: 2, unchanged: 2 });
+      expect(
+        await context.sql("SELECT source_key, service_pid FROM person_data.resolution ORDER BY source_key"),
+      ).toEqual([
+        { source_key: "1", service_pid: "p-9" },
+        { source_key: "2", service_pid: "p-9" },
+      ]);
+    });
+
     test("rows that take a fresh answer don't change other rows to be sent", async () => {
       const context = getContext();
       await makePeople(context, [{ id: "1", ...ann }]);
