@@ -39,7 +39,7 @@ export interface SendTask {
 }
 
 /**
- * Sends what is due and loads the answers. Each call is reserved, sent, spooled, read back and committed. Before an early
+ * Sends what is due and loads the answers. Each call is reserved, sent, spooled, read and committed. Before an early
  * end, calls in flight are finished and their answers committed, unless the warehouse fails.
  */
 export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
