@@ -221,8 +221,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an earlier call's answer changes no person",
     file: "src/load/answers/person-state.ts",
-    from: "if (!group || callNumber < (state.callNumbers[i] ?? 0)) return false;",
-    to: "if (!group) return false;",
+    from: "person.present?.[i] === false || callNumber < (state.callNumbers[i] ?? 0)",
+    to: "person.present?.[i] === false",
     tests: ofPostgres,
     named: "the answer of an earlier call",
   },
