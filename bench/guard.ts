@@ -25,17 +25,17 @@ interface Limit {
 const limits = {
   first_night_cpu_to_floor: {
     meaning: "CPU of a first night, client and Postgres, to that of fetching, parsing and plain COPY",
-    limit: 4.2,
+    limit: 3.6,
   },
   resend_cpu_to_fetch: {
     meaning: "CPU of sending everything again, nothing changed, to that of HTTP and JSON.parse",
-    limit: 9,
+    limit: 7.5,
   },
   quiet_night_cpu_to_join: {
     meaning: "CPU of selecting what is due, nothing changed, to that of a bare join of input and states",
     limit: 2.5,
   },
-  node_peak_mb: { meaning: "largest resident memory of Node in a first night, MB", limit: 256 },
+  node_peak_mb: { meaning: "largest resident memory of Node in a first night, MB", limit: 220 },
 } satisfies Record<string, Limit>;
 
 type Ratio = keyof typeof limits;
