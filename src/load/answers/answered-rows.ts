@@ -110,15 +110,16 @@ export function rowsOfAnswers(
 }
 
 /**
- * Statement that claims the rows of `staged`: writes their states, in the order of their keys, and keeps them locked, so that
- * loaders of the same rows wait for each other. Returns their keys.
+ * CTEs `staged`, the rows, and `claimed`, the keys of those that this answer changes. Claiming writes their states, in the order of
+ * the keys, and keeps them locked, so that loaders of the same rows wait for each other.
  */
 export function claimRows(
   { names, runId }: LoadContext,
   spec: LoadSpec,
-  { nextDueAt, isReplaced }: AnsweredRows,
+  { query, nextDueAt, isReplaced }: AnsweredRows,
 ): RawBuilder<unknown> {
-  return sql`
+  return sql`staged AS MATERIALIZED (${query}),
+    claimed AS (
     INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash, hash_version,
       parameters_hash, sent_service_pid, outcome, attempts, call_number, answered_at, due_at, call_id, fingerprint,
       _synced_at, _run_id)
@@ -131,7 +132,7 @@ export function claimRows(
       call_number = greatest(t.call_number, excluded.call_number), answered_at = excluded.answered_at, due_at = ${nextDueAt},
       call_id = excluded.call_id, fingerprint = excluded.fingerprint, _synced_at = excluded._synced_at, _run_id = excluded._run_id
       WHERE ${isReplaced}
-    RETURNING source_key`;
+    RETURNING source_key)`;
 }
 
 /** Resolves the open rejects of input rows. @param keys query of their keys */

@@ -61,8 +61,7 @@ export async function writeAnswers(context: LoadContext, spec: RowLookup, rows: 
   ].join(", ");
   // Rows without an answer have no history.
   const [written] = await session.rows<{ rejected: number; rows: number; first: number }>(sql`
-    WITH staged AS MATERIALIZED (${rows.query}),
-    claimed AS (${claimRows(context, spec, rows)}),
+    WITH ${claimRows(context, spec, rows)},
     written AS (
       INSERT INTO ${tableId(names, table)} AS t (job, source, source_key, ${sql.raw(list.join(", "))},
         is_present, first_matched_at, last_matched_at, last_matched_service_pid, _synced_at, _run_id)

@@ -38,8 +38,7 @@ export async function loadValidations(
   const set = list.slice(1).map((column) => `${column} = excluded.${column}`);
   const isChanged = sql.raw("t.email_validation_status IS DISTINCT FROM excluded.email_validation_status");
   const [written] = await context.session.rows<{ rejected: number; rows: number }>(sql`
-    WITH staged AS MATERIALIZED (${rows.query}),
-    claimed AS (${claimRows(context, spec, rows)}),
+    WITH ${claimRows(context, spec, rows)},
     latest AS (
       INSERT INTO ${tableId(context.names, "email_state")} AS t (email_address, call_number, _synced_at, _run_id)
       SELECT s.email_address, s.call_number, now(), ${context.runId}

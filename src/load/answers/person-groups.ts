@@ -3,7 +3,7 @@ import type { Cell } from "../../schemas/convert.ts";
 import { personChildren, personLists, personScalars } from "../../schemas/person.ts";
 import type { FlatList } from "../../schemas/flatten.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
-import { bytesOf, decodeRows, type RowStore, type StoredGroups } from "./row-store.ts";
+import { bytesOf, decodeRows, isEmptyGroup, type RowStore, type StoredGroups } from "./row-store.ts";
 
 /** Person in an answer. `undefined` marks fields absent from the answer, which keep their stored value. */
 export interface PersonUpdate {
@@ -88,31 +88,26 @@ function digest(bytes: Buffer): string {
 const EMPTY_HASH = digest(Buffer.alloc(0));
 
 function hashGroup(stored: StoredGroups, group: number): string {
-  const bytes = bytesOf(stored, group);
-  return bytes.length === 0 ? EMPTY_HASH : digest(bytes);
+  return isEmptyGroup(stored, group) ? EMPTY_HASH : digest(bytesOf(stored, group));
 }
 
 /** Encodes a person's groups and hashes them. */
 export function encodePerson(update: PersonUpdate, store: Pick<RowStore, "add">): EncodedPerson {
   const { servicePid, scalars, extra, lists } = update;
-  const cells: Cell[] = [servicePid];
-  let hasAll = extra !== undefined;
-  let hasAny = extra !== undefined;
-  for (const cell of scalars) {
-    if (cell === undefined) hasAll = false;
-    else hasAny = true;
-    cells.push(cell ?? null);
-  }
-  cells.push(extra ?? null);
-  const stored = store.add([[cells], ...listGroups.map((_, i) => lists[i]?.rows ?? [])]);
-  const isPresent = (i: number) => (i === 0 ? hasAny : lists[i - 1] !== undefined);
-  const isKnown = (i: number) => (i === 0 ? hasAll : lists[i - 1] !== undefined);
-  const present = groupNames.map((_, i) => isPresent(i));
+  const cells = [servicePid, ...scalars, extra];
+  const hasAll = !cells.includes(undefined);
+  const hasAny = scalars.some((cell) => cell !== undefined) || extra !== undefined;
+  const row = cells.map((cell) => cell ?? null);
+  const stored = store.add([[row], ...listGroups.map((_, i) => lists[i]?.rows ?? [])]);
+  const present = [hasAny, ...listGroups.map((_, i) => lists[i] !== undefined)];
+  const hashes = present.map((isPresent, i) =>
+    (i === 0 ? hasAll : isPresent) ? hashGroup(stored, i) : UNKNOWN_HASH,
+  );
   return {
     pid: servicePid,
     bytes: stored.ends.at(-1) ?? 0,
     ...stored,
-    hashes: groupNames.map((_, i) => (isKnown(i) ? hashGroup(stored, i) : UNKNOWN_HASH)).join(""),
+    hashes: hashes.join(""),
     partial: hasAll ? null : { scalars, extra },
     present: present.every(Boolean) ? null : present,
   };

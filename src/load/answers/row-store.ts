@@ -108,6 +108,11 @@ export function encodeRows(rows: Rows): Buffer {
   return bytesOf(createRowStore(FIRST_BYTES).add([rows]), 0);
 }
 
+/** True if a group has no rows. */
+export function isEmptyGroup({ ends }: StoredGroups, group: number): boolean {
+  return ends[group] === (ends[group - 1] ?? 0);
+}
+
 /** Bytes of one group, without a copy. */
 export function bytesOf({ slab, start, ends }: StoredGroups, group: number): Buffer {
   return slab.subarray(start + (ends[group - 1] ?? 0), start + (ends[group] ?? 0));
@@ -117,9 +122,8 @@ const UNESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" 
 
 /** Decodes the cells of one group's rows. */
 export function decodeRows(stored: StoredGroups, group: number): Rows {
-  const bytes = bytesOf(stored, group);
-  if (bytes.length === 0) return [];
-  const lines = bytes.toString("utf8").slice(0, -1).split("\n");
+  if (isEmptyGroup(stored, group)) return [];
+  const lines = bytesOf(stored, group).toString("utf8").slice(0, -1).split("\n");
   return lines.map((line) =>
     line
       .split("\t")
@@ -131,5 +135,6 @@ export function decodeRows(stored: StoredGroups, group: number): Rows {
 
 /** Concatenates the rows that several stored groups have at this index. */
 export function joinRows(stored: readonly StoredGroups[], group: number): Buffer {
-  return Buffer.concat(stored.map((groups) => bytesOf(groups, group)));
+  const filled = stored.filter((groups) => !isEmptyGroup(groups, group));
+  return Buffer.concat(filled.map((groups) => bytesOf(groups, group)));
 }

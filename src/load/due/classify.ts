@@ -157,7 +157,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
         ${pidColumns(context)}
       FROM input
       LEFT JOIN (
-        -- Computed before the join, so that the hash isn't part of the joined rows.
+        -- The coalesce has it computed before the join, so that the hash isn't part of the joined rows.
         SELECT *, coalesce(parameters_hash <> ${spec.parametersHash}, true) AS has_other_parameters
         FROM ${tableId(context.names, "lookup_state")}) AS s
         ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = input.source_key

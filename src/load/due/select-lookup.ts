@@ -315,7 +315,7 @@ export async function classifyInto(
 }
 
 /** All rows of the input, or addresses, with their class. */
-export function classified(classify: ClassifyContext): {
+function classified(classify: ClassifyContext): {
   readonly rows: RawBuilder<unknown>;
   readonly occurrences: RawBuilder<unknown>;
 } {
