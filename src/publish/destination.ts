@@ -57,6 +57,8 @@ export interface StagedFiles {
   readonly table: PublishedTable;
   /** `keys`: objects of the `rootKey` columns of a root, distinct. `rows`: objects of all columns. */
   readonly content: "keys" | "rows";
+  /** As in the change of the table. */
+  readonly replaces: TableChange["replaces"];
   /** Index of this call among those for the same table and content in this attempt, from 0. */
   readonly part: number;
   /** Paths, at least one; the caller removes them after the call. */

@@ -162,11 +162,15 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       const batch = batchAfter(last);
       const table = tableIn(catalog, "person");
       const many = Array.from({ length: 250 }, (_, index) => personRow(`n${index}`, `Name ${index}`));
-      await destination.stage(batch, await writeFiles(destination, table, "rows", many.slice(0, 200), 3));
-      await destination.stage(batch, {
-        ...(await writeFiles(destination, table, "rows", many.slice(200))),
+      const first = await writeFiles(destination, table, "rows", many.slice(0, 200), 3, "all");
+      const second = {
+        ...(await writeFiles(destination, table, "rows", many.slice(200), 1, "all")),
         part: 1,
-      });
+      };
+      await destination.stage(batch, first);
+      await destination.stage(batch, second);
+      // A repeated call adds nothing.
+      await destination.stage(batch, second);
       const changes = [{ table, replaces: "all" as const, hasRows: true }];
       expect(await destination.commit({ ...batch, changes, erases: false })).toBe("committed");
       last = batch;

@@ -108,6 +108,26 @@ describe("a DuckDB file", () => {
     expect(await destination.position()).toEqual({ number: 2, id: batch.id });
   });
 
+  test("holds nothing of an attempt that did not finish", async () => {
+    const batch = batchAfter(await destination.position());
+    const table = personTable();
+    const loaded = await writeFiles(destination, table, "rows", [person("p1", SECRET)], 1, "all");
+    await destination.stage(batch, loaded);
+    await destination.close();
+    destination = await context.reopen();
+    const changed = [{ table: "person", replaces: "all" as const, rows: [person("p2", "Bob")] }];
+    expect(await publishRows(destination, catalog, { ...batch, attempt: "second1" }, changed)).toBe(
+      "committed",
+    );
+    await destination.finish();
+    expect(await names()).toEqual(["Bob"]);
+    const session = await openDuckDb(context.path, context.folder);
+    const tables = await session.rows("SELECT table_name FROM duckdb_tables()");
+    session.close();
+    const declared = catalog.tables.map(({ name }) => name);
+    expect(tables.map((row) => row["table_name"]).toSorted()).toEqual([...declared, "state"].toSorted());
+  });
+
   test("takes the place of a working copy that was lost", async () => {
     const position = await destination.position();
     await destination.close();

@@ -75,6 +75,7 @@ export async function writeFiles(
   content: StagedFiles["content"],
   rows: readonly FileRow[],
   fileCount = 1,
+  replaces: StagedFiles["replaces"] = "keys",
 ): Promise<StagedFiles> {
   const folder = await mkdtemp(join(inject("runFolder"), "staged-"));
   const columns = table.columns
@@ -90,6 +91,7 @@ export async function writeFiles(
   return {
     table,
     content,
+    replaces,
     part: 0,
     files,
     lines: rows.length,
@@ -108,7 +110,9 @@ export async function stageAll(
   for (const { table: name, keys, rows = [], replaces = "keys" } of changed) {
     const table = tableIn(catalog, name);
     if (keys) await destination.stage(batch, await writeFiles(destination, table, "keys", keys));
-    if (rows.length > 0) await destination.stage(batch, await writeFiles(destination, table, "rows", rows));
+    if (rows.length > 0) {
+      await destination.stage(batch, await writeFiles(destination, table, "rows", rows, 1, replaces));
+    }
     changes.push({ table, replaces, hasRows: rows.length > 0 });
   }
   return changes;

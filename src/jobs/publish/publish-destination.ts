@@ -14,12 +14,12 @@ import {
 } from "../../load/publication/batch.ts";
 import { recordVerification, requestSnapshot, type SourceMeasure } from "../../load/publication/measures.ts";
 import { markTables, readDestination, restartDestination } from "../../load/publication/registration.ts";
-import type { BatchRef, Destination, TableChange } from "../../publish/destination.ts";
+import type { BatchRef, Destination, PublishedTable, TableChange } from "../../publish/destination.ts";
 import { readLinkViews } from "../../load/db/link-views.ts";
 import { withViews } from "../../publish/catalog.ts";
 import { type Publication, refused } from "./publication.ts";
 import { followTables, register } from "./register.ts";
-import { stageTable } from "./stage-table.ts";
+import { createStager, stageTable } from "./stage-table.ts";
 
 /** Options of a publication. */
 export interface PublishOptions {
@@ -179,6 +179,11 @@ interface Staged {
   readonly rows: number;
 }
 
+/** Views and single-row tables have no keys. */
+function replacesOf({ rootKey, root }: Pick<PublishedTable, "rootKey" | "root">): TableChange["replaces"] {
+  return rootKey.length === 0 || root === "table_freshness" ? "all" : "keys";
+}
+
 /** Stages the files of a batch of keys. */
 async function stageKeys(
   { destination, catalog }: Publication,
@@ -186,45 +191,51 @@ async function stageKeys(
   { files, tables }: KeyBatch,
 ): Promise<Staged> {
   const named = new Map(catalog.tables.map((table) => [table.name, table]));
+  const stager = createStager((staged) => destination.stage(batch, staged));
   const withRows = new Set<string>();
   let rows = 0;
   for (const { table, content, files: paths, lines, longestLineBytes } of files) {
     const target = named.get(table.name);
     if (!target) continue;
-    await destination.stage(batch, {
+    await stager.add({
       table: target,
       content,
+      replaces: replacesOf(table),
       part: 0,
       files: paths,
       lines,
       longestLineBytes,
     });
-    await Promise.all(paths.map((path) => rm(path)));
     if (content === "keys") continue;
     withRows.add(table.name);
     rows += lines;
   }
-  const changes = tables.flatMap(({ name, rootKey, root }) => {
-    const table = named.get(name);
-    // Views and single-row tables have no keys.
-    const replaces = rootKey.length === 0 || root === "table_freshness" ? "all" : "keys";
-    return table ? [{ table, replaces, hasRows: withRows.has(name) } as const] : [];
+  await stager.finish();
+  const changes = tables.flatMap((source) => {
+    const table = named.get(source.name);
+    return table ? [{ table, replaces: replacesOf(source), hasRows: withRows.has(source.name) }] : [];
   });
   return { changes, rows };
 }
 
-/** Stages whole tables. */
+/** Stages whole tables, each while the next one is read. */
 async function stageWhole(
   publication: Publication,
   batch: BatchRef,
   names: readonly string[],
 ): Promise<Staged> {
+  const { destination } = publication;
+  const stager = createStager((staged) => destination.stage(batch, staged));
   const changes: TableChange[] = [];
   let rows = 0;
-  for (const table of publication.catalog.tables.filter(({ name }) => names.includes(name))) {
-    const lines = await stageTable(publication, batch, table);
-    changes.push({ table, replaces: "all", hasRows: lines > 0 });
-    rows += lines;
+  try {
+    for (const table of publication.catalog.tables.filter(({ name }) => names.includes(name))) {
+      const lines = await stageTable(publication, stager, table);
+      changes.push({ table, replaces: "all", hasRows: lines > 0 });
+      rows += lines;
+    }
+  } finally {
+    await stager.finish();
   }
   return { changes, rows };
 }

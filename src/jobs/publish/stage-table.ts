@@ -1,16 +1,42 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { copyRange, type Range, type RangeEnd } from "../../load/publication/whole-table.ts";
-import type { BatchRef, PublishedTable } from "../../publish/destination.ts";
+import type { PublishedTable, StagedFiles } from "../../publish/destination.ts";
 import type { Publication } from "./publication.ts";
 
 /** Uncompressed bytes per part: large enough for few loads, small enough for the disk. */
 const PART_BYTES = 2 * 1024 * 1024 * 1024;
 
+/** Stages files in the background, one call at a time. */
+export interface Stager {
+  /** Waits for the call before, and begins this one. Removes the files afterwards. */
+  add(staged: StagedFiles): Promise<void>;
+  /** Waits for the last call. */
+  finish(): Promise<void>;
+}
+
+/** Creates a stager. */
+export function createStager(stage: (staged: StagedFiles) => Promise<void>): Stager {
+  let last = Promise.resolve();
+  const run = async (staged: StagedFiles) => {
+    await stage(staged);
+    await Promise.all(staged.files.map((path) => rm(path)));
+  };
+  return {
+    async add(staged) {
+      await last;
+      last = run(staged);
+      // A failure surfaces at the next call.
+      last.catch(() => {});
+    },
+    finish: () => last,
+  };
+}
+
 /** Stages a whole table by key ranges, each read in its own short snapshot. Returns the number of rows. */
 export async function stageTable(
   { db, destination, folder, signal }: Publication,
-  batch: BatchRef,
+  stager: Stager,
   table: PublishedTable,
 ): Promise<number> {
   let after: RangeEnd = null;
@@ -32,9 +58,9 @@ export async function stageTable(
       longestLineBytes = Math.max(longestLineBytes, range.longestLineBytes);
       after = range.end;
     } while (after !== null && bytes < PART_BYTES);
-    if (lines > 0)
-      await destination.stage(batch, { table, content: "rows", part, files, lines, longestLineBytes });
-    await Promise.all(files.map((path) => rm(path)));
+    if (lines > 0) {
+      await stager.add({ table, content: "rows", replaces: "all", part, files, lines, longestLineBytes });
+    }
     rows += lines;
     if (after === null) return rows;
   }

@@ -38,8 +38,10 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   const { name, path, folder, schemas } = target;
   const own = join(folder, `${name}.duckdb`);
   const staging = join(folder, `${name}.staged`);
-  /** Files of the attempt under way, by table, content and part. */
-  const staged = new Map<string, statements.StagedTable & { readonly attempt: string }>();
+  /** Attempt under way. */
+  let stagedAttempt = "";
+  /** Its files, by table, content and part. Those of whole tables are loaded already. */
+  const staged = new Map<string, statements.StagedTable>();
   let opened: Promise<DuckSession> | null = null;
 
   async function openOwn(): Promise<DuckSession> {
@@ -55,7 +57,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       if (isRestored && !(await statements.hasState(session))) throw foreignFile(name);
       await session.transaction(() => statements.prepare(session));
       // Only the process with the file open may remove the remains of an attempt.
-      await unstage();
+      await unstage(session);
       return session;
     } catch (error) {
       session.close();
@@ -74,9 +76,10 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   }
 
   /** Removes what an attempt has staged. */
-  async function unstage(): Promise<void> {
+  async function unstage(session: DuckSession): Promise<void> {
     staged.clear();
     await rm(staging, { recursive: true, force: true });
+    for (const table of await statements.loadedTables(session)) await session.run(`DROP TABLE ${table}`);
   }
 
   async function close(): Promise<void> {
@@ -119,24 +122,30 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       return positionOf(await statements.readState(await session()));
     },
 
-    async stage({ attempt }: BatchRef, { table, content, part, files, longestLineBytes }: StagedFiles) {
-      await session();
-      if (![...staged.values()].every((entry) => entry.attempt === attempt)) await unstage();
+    async stage({ attempt }: BatchRef, given: StagedFiles) {
+      const { table, content, replaces, part, files, longestLineBytes } = given;
+      const db = await session();
+      if (stagedAttempt !== attempt) await unstage(db);
+      stagedAttempt = attempt;
+      const key = `${table.name} ${content} ${part}`;
+      if (replaces === "all") {
+        if (staged.has(key)) return;
+        await db.makeRoom(longestLineBytes);
+        await db.transaction(async () => {
+          for (const statement of statements.loadStatements(given, schemas)) await db.run(statement);
+        });
+        staged.set(key, given);
+        return;
+      }
       await mkdir(staging, { recursive: true, mode: 0o700 });
       const kept = files.map((_, index) => join(staging, `${table.name}-${content}-${part}-${index}.gz`));
       await Promise.all(files.map((file, index) => keepFile(file, kept[index] ?? file)));
-      staged.set(`${table.name} ${content} ${part}`, {
-        attempt,
-        table,
-        content,
-        files: kept,
-        longestLineBytes,
-      });
+      staged.set(key, { table, content, files: kept, longestLineBytes });
     },
 
     async commit(batch: StagedBatch) {
       const db = await session();
-      const files = [...staged.values()].filter(({ attempt }) => attempt === batch.attempt);
+      const files = stagedAttempt === batch.attempt ? [...staged.values()] : [];
       await db.makeRoom(Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes)));
       const outcome = await db.transaction(async (): Promise<CommitOutcome> => {
         const at = positionOf(await statements.readState(db))?.id ?? null;
@@ -149,7 +158,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
         }
         return "committed";
       });
-      await unstage();
+      await unstage(db);
       return outcome;
     },
 

@@ -92,6 +92,26 @@ function columnComments(columns: readonly Column[], name: string): readonly stri
 /** Staged files of one table. */
 export type StagedTable = Pick<StagedFiles, "table" | "content" | "files" | "longestLineBytes">;
 
+/** Prefix of tables that are loaded to replace others. */
+const NEW = "new of ";
+
+const newOf = (table: PublishedTable): PublishedTable => ({ ...table, name: `${NEW}${table.name}` });
+
+/** Loads files of a whole table into a new one, which the commit of the batch puts in its place. */
+export function loadStatements(staged: StagedFiles, schemas: SchemaNames): readonly string[] {
+  const { table, part } = staged;
+  const name = nameOf(schemas, newOf(table));
+  return [...(part === 0 ? tableStatements(table, name) : []), insertStatement([staged], table, name)];
+}
+
+/** Finds the tables left by unfinished attempts. */
+export async function loadedTables(session: DuckSession): Promise<readonly string[]> {
+  const rows = await session.rows(
+    `SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database() AND starts_with(table_name, ${quoteText(NEW)})`,
+  );
+  return rows.map((row) => `${quoteName(row["schema_name"] ?? "")}.${quoteName(row["table_name"] ?? "")}`);
+}
+
 /** Bytes of the buffer that lines are read into; longer lines enlarge it. */
 const LINE_BUFFER_BYTES = 1024 * 1024;
 
@@ -108,6 +128,11 @@ function stagedRows(
   const longest = Math.max(LINE_BUFFER_BYTES, ...own.map((entry) => entry.longestLineBytes + 1024));
   return `SELECT ${values.join(", ")} FROM read_csv([${files.join(", ")}], auto_detect = false, header = false, columns = {${read.join(", ")}},
      delim = '\t', quote = '', escape = '', nullstr = '\\N', new_line = '\\n', compression = 'gzip', max_line_size = ${longest}, buffer_size = ${longest})`;
+}
+
+function insertStatement(staged: readonly StagedTable[], table: PublishedTable, name: string): string {
+  const columns = table.columns.map((c) => quoteName(c.name)).join(", ");
+  return `INSERT INTO ${name} (${columns}) ${stagedRows(staged, table, "rows")}`;
 }
 
 /** Applies the changes of a batch and moves the position. */
@@ -131,16 +156,17 @@ function changeStatements(
   schemas: SchemaNames,
 ): readonly string[] {
   const name = nameOf(schemas, table);
+  if (replaces === "all") {
+    const created = tableStatements(table, name);
+    const loaded = `ALTER TABLE ${nameOf(schemas, newOf(table))} RENAME TO ${quoteName(table.name)}`;
+    // A table that is dropped takes no memory; deleting all of its rows does.
+    return [`DROP TABLE ${name}`, ...(hasRows ? [loaded] : created)];
+  }
   const key = table.rootKey.map(quoteName).join(", ");
   const root = roots.get(table.root) ?? { ...table, name: table.root };
   const keys = { ...root, columns: root.columns.filter((c) => root.rootKey.includes(c.name)) };
-  const columns = table.columns.map((c) => quoteName(c.name)).join(", ");
   const deleted = `DELETE FROM ${name} WHERE (${key}) IN (SELECT (${key}) FROM (${stagedRows(staged, keys, "keys")}))`;
-  return [
-    // A table that is dropped takes no memory; deleting all of its rows does.
-    ...(replaces === "all" ? [`DROP TABLE ${name}`, ...tableStatements(table, name)] : [deleted]),
-    ...(hasRows ? [`INSERT INTO ${name} (${columns}) ${stagedRows(staged, table, "rows")}`] : []),
-  ];
+  return [deleted, ...(hasRows ? [insertStatement(staged, table, name)] : [])];
 }
 
 /** Counts rows and sums `_synced_at` of a table. */
