@@ -125,7 +125,7 @@ describe("a DuckDB file", () => {
     const tables = await session.rows("SELECT table_name FROM duckdb_tables()");
     session.close();
     const declared = catalog.tables.map(({ name }) => name);
-    expect(tables.map((row) => row["table_name"]).toSorted()).toEqual([...declared, "state"].toSorted());
+    expect(new Set(tables.map((row) => row["table_name"]))).toEqual(new Set([...declared, "state"]));
   });
 
   test("takes the place of a working copy that was lost", async () => {

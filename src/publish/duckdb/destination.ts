@@ -82,6 +82,22 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     for (const table of await statements.loadedTables(session)) await session.run(`DROP TABLE ${table}`);
   }
 
+  /** Loads a whole table, or a part of it, next to the one that it will replace. */
+  async function load(session: DuckSession, files: StagedFiles): Promise<void> {
+    await session.makeRoom(files.longestLineBytes);
+    await session.transaction(async () => {
+      for (const statement of statements.loadStatements(files, schemas)) await session.run(statement);
+    });
+  }
+
+  /** Keeps the files of the caller until the commit. */
+  async function keep(key: string, staged: StagedFiles): Promise<statements.StagedTable> {
+    await mkdir(staging, { recursive: true, mode: 0o700 });
+    const kept = staged.files.map((_, index) => join(staging, `${key}-${index}.gz`));
+    await Promise.all(staged.files.map((file, index) => keepFile(file, kept[index] ?? file)));
+    return { ...staged, files: kept };
+  }
+
   async function close(): Promise<void> {
     const last = opened;
     opened = null;
@@ -122,25 +138,14 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       return positionOf(await statements.readState(await session()));
     },
 
-    async stage({ attempt }: BatchRef, given: StagedFiles) {
-      const { table, content, replaces, part, files, longestLineBytes } = given;
+    async stage({ attempt }: BatchRef, files: StagedFiles) {
       const db = await session();
       if (stagedAttempt !== attempt) await unstage(db);
       stagedAttempt = attempt;
-      const key = `${table.name} ${content} ${part}`;
-      if (replaces === "all") {
-        if (staged.has(key)) return;
-        await db.makeRoom(longestLineBytes);
-        await db.transaction(async () => {
-          for (const statement of statements.loadStatements(given, schemas)) await db.run(statement);
-        });
-        staged.set(key, given);
-        return;
-      }
-      await mkdir(staging, { recursive: true, mode: 0o700 });
-      const kept = files.map((_, index) => join(staging, `${table.name}-${content}-${part}-${index}.gz`));
-      await Promise.all(files.map((file, index) => keepFile(file, kept[index] ?? file)));
-      staged.set(key, { table, content, files: kept, longestLineBytes });
+      const key = `${files.table.name}-${files.content}-${files.part}`;
+      if (staged.has(key)) return;
+      if (files.replaces === "all") await load(db, files);
+      staged.set(key, files.replaces === "all" ? files : await keep(key, files));
     },
 
     async commit(batch: StagedBatch) {
