@@ -59,12 +59,10 @@ interface OpenedCall {
 
 /** Maximum concurrent commits. */
 const PARALLEL_COMMITS = 3;
-/** Maximum uncompressed size of all answers in memory. A larger answer is loaded alone. */
+/** Maximum memory of all answers: their uncompressed text, then its rows, and the records. A larger answer is loaded alone. */
 const MAX_BYTES_IN_MEMORY = 12 * 1024 * 1024;
-/** Least share of an answer's size that its rows take. */
-const ROWS_TO_ANSWER = 0.5;
-/** Least size that memory is set aside for. */
-const MIN_STATED_BYTES = 64 * 1024;
+/** Memory of a record and its outcome, besides the text of the answer. */
+const RECORD_BYTES = 4 * 1024;
 /** Failed loads after which an answer is quarantined. */
 const MAX_TRIES = 3;
 
@@ -98,7 +96,7 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
   /** Waits for the memory of an answer's rows. */
   async function withMemory(file: SpooledCall, header: AnswerHeader, body: Buffer): Promise<OpenedCall> {
     // An answer whose load failed before is in memory alone.
-    const stated = Math.max(MIN_STATED_BYTES, statedSize(body, header.call.contentEncoding));
+    const stated = statedSize(body, header.call.contentEncoding) + RECORD_BYTES * header.records.length;
     const size = file.tries > 0 ? Number.POSITIVE_INFINITY : stated;
     const store = createRowStore();
     return { header, body, size, store, release: await budget.take(size) };
@@ -134,7 +132,7 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
       const call = await readCall(store, header, body, maxBytes);
       // A decompression that failed may still be reading the body.
       if (call.summary.kind === "answer") freeBytes(body);
-      if (Number.isFinite(size)) release(Math.max(call.rowBytes, size * ROWS_TO_ANSWER));
+      if (Number.isFinite(size)) release(call.rowBytes + RECORD_BYTES * header.records.length);
       return { ...call, file: tried, releaseMemory };
     } catch (error) {
       releaseMemory();
