@@ -122,7 +122,7 @@ export interface Destination {
   position(): Promise<Position | null>;
   /** Loads files into the staging table of the attempt, after those of earlier calls. Idempotent. */
   stage(batch: BatchRef, staged: StagedFiles): Promise<void>;
-  /** Applies the staged batch and moves the position, in one transaction; drops the attempt's staging tables. */
+  /** Applies the staged batch and moves the position; readers see both or neither. Drops the attempt's staging tables. */
   commit(batch: StagedBatch): Promise<CommitOutcome>;
   /** Makes commits visible to readers and purges erased values. Called when the queue is empty; cheap if nothing changed. */
   finish(): Promise<void>;

@@ -65,6 +65,23 @@ describe("a DuckDB file", () => {
     expect(lengths).toEqual([{ length: String(SECRET.length) }, { length: String(large.length) }]);
   });
 
+  test("takes the deletion of rows all over large tables", async () => {
+    const session = await openDuckDb(join(context.folder, "large.duckdb"), context.folder);
+    const tables = ["one", "two", "three"];
+    for (const table of tables)
+      await session.run(`CREATE TABLE ${table} AS SELECT i FROM range(4000000) AS r(i)`);
+    for (const table of tables) {
+      await session.transaction(() => session.run(`DELETE FROM ${table} WHERE i % 2000 = 7`));
+    }
+    await session.transaction(async () => {
+      for (const table of tables) await session.run(`DELETE FROM ${table} WHERE i % 2000 = 8`);
+    });
+    const counts = tables.map((table) => `(SELECT count(*) FROM ${table})`);
+    const [row] = await session.rows(`SELECT (${counts.join(" + ")})::VARCHAR AS rows`);
+    session.close();
+    expect(row).toEqual({ rows: String(3 * (4_000_000 - 2 * 2000)) });
+  });
+
   test("has every digit of numbers, short and long", async () => {
     const numbers = ["0", "-1", "9999999999", "-999999999", "12345678901", "0.00000001", "-0.000000001"];
     const longest = "999999999999999999.99999999999999999999";

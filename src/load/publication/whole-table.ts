@@ -44,8 +44,9 @@ export async function copyRange(
   await setBound(session, "from", after);
   const [last] = await session.rows<{ key: string }>(
     sql.raw(
-      `SELECT jsonb_build_array(${key})::text AS key FROM ${sourceText(names, table)} AS t
-       ${from === "" ? "" : `WHERE ${from}`} ORDER BY ${key} OFFSET ${RANGE_ROWS - 1} LIMIT 1`,
+      // The inner query reads the index only; its rows would otherwise all be written as JSON.
+      `SELECT jsonb_build_array(${key})::text AS key FROM (SELECT ${key} FROM ${sourceText(names, table)} AS t
+       ${from === "" ? "" : `WHERE ${from}`} ORDER BY ${key} OFFSET ${RANGE_ROWS - 1} LIMIT 1) AS t`,
     ),
   );
   const end = last?.key ?? null;

@@ -5,7 +5,6 @@ import { FixConfigurationError } from "../../errors.ts";
 import type {
   BatchRef,
   Catalog,
-  CommitOutcome,
   Destination,
   DestinationFinding,
   Measure,
@@ -85,9 +84,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   /** Loads a whole table, or a part of it, next to the one that it will replace. */
   async function load(session: DuckSession, files: StagedFiles): Promise<void> {
     await session.makeRoom(files.longestLineBytes);
-    await session.transaction(async () => {
-      for (const statement of statements.loadStatements(files, schemas)) await session.run(statement);
-    });
+    await runAll(session, statements.loadStatements(files, schemas));
   }
 
   /** Keeps the files of the caller until the commit. */
@@ -128,10 +125,10 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       const db = await session();
       const fingerprint = createHash("sha256").update(describe(catalog)).digest("hex");
       if ((await statements.readState(db))["catalog"] === fingerprint) return;
-      await db.transaction(async () => {
-        for (const statement of statements.catalogStatements(catalog, schemas)) await db.run(statement);
-        await db.run(`UPDATE person_etl.state SET catalog = ${quoteText(fingerprint)}, released_id = NULL`);
-      });
+      await runAll(db, [
+        ...statements.catalogStatements(catalog, schemas),
+        `UPDATE person_etl.state SET catalog = ${quoteText(fingerprint)}, released_id = NULL`,
+      ]);
     },
 
     async position() {
@@ -152,19 +149,15 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       const db = await session();
       const files = stagedAttempt === batch.attempt ? [...staged.values()] : [];
       await db.makeRoom(Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes)));
-      const outcome = await db.transaction(async (): Promise<CommitOutcome> => {
-        const at = positionOf(await statements.readState(db))?.id ?? null;
-        if (at === batch.id) return "present";
-        if (at !== batch.follows) return "refused";
+      const at = positionOf(await statements.readState(db))?.id ?? null;
+      if (at === batch.follows) {
         // Before the first batch there is nothing to purge.
         const purges = batch.erases && at !== null;
-        for (const statement of statements.commitStatements({ ...batch, erases: purges }, files, schemas)) {
-          await db.run(statement);
-        }
-        return "committed";
-      });
+        const steps = statements.commitSteps({ ...batch, erases: purges }, files, schemas);
+        for (const step of steps) await runAll(db, step);
+      }
       await unstage(db);
-      return outcome;
+      return at === batch.follows ? "committed" : at === batch.id ? "present" : "refused";
     },
 
     async finish() {
@@ -197,6 +190,13 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     explain: (error) => explainDuckDb(error, name, path),
     close,
   };
+}
+
+/** Runs statements in one transaction. */
+async function runAll(session: DuckSession, list: readonly string[]): Promise<void> {
+  await session.transaction(async () => {
+    for (const statement of list) await session.run(statement);
+  });
 }
 
 function positionOf(state: TextRow): { readonly number: number; readonly id: string } | null {

@@ -11,28 +11,35 @@ export interface DuckSession {
   run(statement: string): Promise<void>;
   /** Runs a query whose columns are all text. */
   rows(query: string): Promise<readonly TextRow[]>;
-  /** Raises the memory to what rows of this size need; a checkpoint without it makes the session unusable. */
+  /** Raises the memory to what rows of this size need. */
   makeRoom(rowBytes: number): Promise<void>;
-  /** Runs `work` in a transaction that is rolled back if it throws; repeats it with more memory if DuckDB runs out of it. */
+  /** Runs `work` in a transaction that is rolled back if it throws. If DuckDB runs out of memory, opens the file again and repeats it. */
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
   close(): void;
 }
 
 /** Megabytes for DuckDB's buffers, which keeps the process below 256 MB; larger work spills into the temporary folder. */
 const MEMORY_MB = 48;
-/** Megabytes for work that can't spill, such as rows of many megabytes. */
+/**
+ * Megabytes for work that can't spill: rows of many megabytes, and marks of deleted rows. DuckDB keeps 18 KB of those per 2,048 rows with a
+ * deleted one, until the file is closed.
+ */
 const MOST_MEMORY_MB = 512;
 /** Memory that a row of many megabytes takes, in multiples of its size. */
 const MEMORY_PER_ROW = 16;
 /** Memory that is free but not returned to the system. */
 const MOST_UNRETURNED = "1MB";
 
-/** Opens a file, creating it if it is missing. `folder` is for temporary files. */
-export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
+interface OpenFile {
+  readonly instance: DuckDBInstance;
+  readonly connection: DuckDBConnection;
+}
+
+async function openFile(file: string, folder: string, memoryMb: number): Promise<OpenFile> {
   // Takes 20 MB and 0.1 s, which a process without a DuckDB destination saves.
   const duckdb = await import("@duckdb/node-api");
   const instance = await duckdb.DuckDBInstance.create(file, {
-    memory_limit: `${MEMORY_MB}MB`,
+    memory_limit: `${memoryMb}MB`,
     allocator_flush_threshold: MOST_UNRETURNED,
     allocator_bulk_deallocation_flush_threshold: MOST_UNRETURNED,
     // Each thread has its own buffers.
@@ -44,17 +51,27 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
   const connection = await instance.connect();
   await chmod(file, 0o600);
   await connection.run("SET TimeZone = 'UTC'");
-  return sessionOf(connection, instance);
+  return { instance, connection };
 }
 
+function closeFile({ instance, connection }: OpenFile): void {
+  connection.closeSync();
+  instance.closeSync();
+}
+
+/** True also for a COMMIT that failed for lack of memory, which has another name but the same hints. */
 function isOutOfMemory(error: unknown): boolean {
-  return messageOf(error).startsWith("Out of Memory Error");
+  return /^Out of Memory Error|Increasing the memory limit/u.test(messageOf(error));
 }
 
-function sessionOf(connection: DuckDBConnection, instance: DuckDBInstance): DuckSession {
+/** Opens a file, creating it if it is missing. `folder` is for temporary files. */
+export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
   let memoryMb = MEMORY_MB;
+  let open = await openFile(file, folder, memoryMb);
+  /** True if nothing was committed since the file was opened. */
+  let isNew = true;
   const run = async (statement: string) => {
-    await connection.run(statement);
+    await open.connection.run(statement);
   };
   const raiseMemory = async (megabytes: number) => {
     if (megabytes <= memoryMb) return;
@@ -65,7 +82,7 @@ function sessionOf(connection: DuckDBConnection, instance: DuckDBInstance): Duck
     run,
     makeRoom: (rowBytes) => raiseMemory(MEMORY_MB + MEMORY_PER_ROW * Math.floor(rowBytes / 1024 ** 2)),
     async rows(query) {
-      const reader = await connection.runAndReadAll(query);
+      const reader = await open.connection.runAndReadAll(query);
       const names = reader.columnNames();
       return reader.getRowsJson().map((values) =>
         Object.fromEntries(
@@ -82,29 +99,33 @@ function sessionOf(connection: DuckDBConnection, instance: DuckDBInstance): Duck
         try {
           const result = await work();
           await run("COMMIT");
+          isNew = false;
           return result;
         } catch (error) {
           // A failed COMMIT has rolled back already.
           await run("ROLLBACK").catch(() => {});
-          if (!isOutOfMemory(error) || memoryMb >= MOST_MEMORY_MB) throw error;
-          await raiseMemory(memoryMb * 2);
+          if (!isOutOfMemory(error) || (isNew && memoryMb >= MOST_MEMORY_MB)) throw error;
+          if (isNew) memoryMb = Math.min(2 * memoryMb, MOST_MEMORY_MB);
+          // The rollback for lack of memory is incomplete: repeated in the same session, a DELETE conflicts with itself.
+          closeFile(open);
+          open = await openFile(file, folder, memoryMb);
+          isNew = true;
         }
       }
     },
-    close() {
-      connection.closeSync();
-      instance.closeSync();
-    },
+    close: () => closeFile(open),
   };
 }
 
 /** Copies a whole database into a new file without freed blocks, checkpointed. */
 export async function copyDatabase(session: DuckSession, file: string): Promise<void> {
   const [own] = await session.rows("SELECT current_database() AS name");
-  await session.run(`ATTACH ${quoteText(file)} AS rewritten`);
   try {
-    await session.transaction(() => session.run(`COPY FROM DATABASE "${own?.["name"] ?? ""}" TO rewritten`));
+    await session.transaction(async () => {
+      await session.run(`ATTACH IF NOT EXISTS ${quoteText(file)} AS rewritten`);
+      await session.run(`COPY FROM DATABASE "${own?.["name"] ?? ""}" TO rewritten`);
+    });
   } finally {
-    await session.run("DETACH rewritten");
+    await session.run("DETACH DATABASE IF EXISTS rewritten");
   }
 }

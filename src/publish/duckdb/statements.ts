@@ -135,17 +135,22 @@ function insertStatement(staged: readonly StagedTable[], table: PublishedTable, 
   return `INSERT INTO ${name} (${columns}) ${stagedRows(staged, table, "rows")}`;
 }
 
-/** Applies the changes of a batch and moves the position. */
-export function commitStatements(
+/**
+ * Applies the changes of a batch, table by table, and then moves the position: a transaction each, because the memory of deleted rows adds up
+ * in one. A batch that stopped half-way is repeated, and replaces the same keys; readers only see the file after the last step.
+ */
+export function commitSteps(
   batch: StagedBatch,
   staged: readonly StagedTable[],
   schemas: SchemaNames,
-): readonly string[] {
+): readonly (readonly string[])[] {
   const roots = new Map(batch.changes.map(({ table }) => [table.name, table]));
   const purges = batch.erases ? "true" : "must_purge";
   return [
-    ...batch.changes.flatMap((change) => changeStatements(change, roots, staged, schemas)),
-    `UPDATE person_etl.state SET number = ${batch.number}, id = ${quoteText(batch.id)}, must_purge = ${purges}`,
+    ...batch.changes.map((change) => changeStatements(change, roots, staged, schemas)),
+    [
+      `UPDATE person_etl.state SET number = ${batch.number}, id = ${quoteText(batch.id)}, must_purge = ${purges}`,
+    ],
   ];
 }
 
