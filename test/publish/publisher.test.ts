@@ -71,7 +71,7 @@ test("an unknown error is reported without its message, which may quote a value"
     error: {
       code: "invalidQuery",
       message:
-        "Unexpected error while publishing to a (Error: invalidQuery). Nothing is lost: publish again; if it persists, report it.",
+        "Unexpected error while publishing to a (Error: invalidQuery). Completed work is kept. Run again with --log-level debug to see where it happened, and please report it.",
     },
   });
 });

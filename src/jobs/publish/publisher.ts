@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import { codeOf, isOwnError, JobLockedError, LimitReachedError } from "../../errors.ts";
+import { codeOf, isOwnError, JobLockedError, LimitReachedError, unexpectedMessage } from "../../errors.ts";
 import type { Publication } from "./publication.ts";
 import { publishDestination, type PublishOptions } from "./publish-destination.ts";
 
@@ -105,7 +105,7 @@ async function publishOne(publication: Publication, options: PublishOptions): Pr
   } catch (error) {
     const status = signal?.aborted ? "interrupted" : statusOf(error);
     const described = { code: codeOf(error), message: messageFor(destination.name, error) };
-    log.warn({ destination: destination.name, status, code: described.code }, "publication_failed");
+    log.warn({ destination: destination.name, status, code: described.code, error }, "publication_failed");
     return {
       destination: destination.name,
       status,
@@ -119,12 +119,7 @@ async function publishOne(publication: Publication, options: PublishOptions): Pr
 }
 
 function messageFor(name: string, error: unknown): string {
-  if (isOwnError(error)) return error.message;
-  const cause = [error instanceof Error ? error.name : typeof error, codeOf(error)];
-  return (
-    `Unexpected error while publishing to ${name} (${cause.filter((part) => part !== null).join(": ")}). Nothing is lost: ` +
-    "publish again; if it persists, report it."
-  );
+  return isOwnError(error) ? error.message : unexpectedMessage(error, `publishing to ${name}`);
 }
 
 function statusOf(error: unknown): PublishResult["status"] {

@@ -105,8 +105,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   async function purge(): Promise<void> {
     const rewritten = `${own}.new`;
     await rm(rewritten, { force: true });
-    // A session that has just committed, and garbage, hold as much memory as the copy takes.
-    await close();
+    // Garbage holds as much memory as the copy takes.
     globalThis.gc?.();
     await copyDatabase(await session(), rewritten);
     await close();
@@ -157,6 +156,8 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
         for (const step of steps) await runAll(db, step);
       }
       await unstage(db);
+      // Frees the marks of deleted rows, which would leave no memory for a checkpoint.
+      await close();
       return at === batch.follows ? "committed" : at === batch.id ? "present" : "refused";
     },
 

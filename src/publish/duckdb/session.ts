@@ -24,7 +24,7 @@ const MEMORY_MB = 48;
  * Megabytes for work that can't spill: rows of many megabytes, and marks of deleted rows. DuckDB keeps 18 KB of those per 2,048 rows with a
  * deleted one, until the file is closed.
  */
-const MOST_MEMORY_MB = 512;
+const MOST_MEMORY_MB = 2048;
 /** Memory that a row of many megabytes takes, in multiples of its size. */
 const MEMORY_PER_ROW = 16;
 /** Memory that is free but not returned to the system. */
@@ -35,7 +35,17 @@ interface OpenFile {
   readonly connection: DuckDBConnection;
 }
 
+/** Opens a file, with more memory if its log needs that. */
 async function openFile(file: string, folder: string, memoryMb: number): Promise<OpenFile> {
+  try {
+    return await openWith(file, folder, memoryMb);
+  } catch (error) {
+    if (!isOutOfMemory(error) || memoryMb >= MOST_MEMORY_MB) throw error;
+    return openFile(file, folder, 2 * memoryMb);
+  }
+}
+
+async function openWith(file: string, folder: string, memoryMb: number): Promise<OpenFile> {
   // Takes 20 MB and 0.1 s, which a process without a DuckDB destination saves.
   const duckdb = await import("@duckdb/node-api");
   const instance = await duckdb.DuckDBInstance.create(file, {
