@@ -81,10 +81,19 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     for (const table of await statements.loadedTables(session)) await session.run(`DROP TABLE ${table}`);
   }
 
-  /** Loads a whole table, or a part of it, next to the one that it will replace. */
-  async function load(session: DuckSession, files: StagedFiles): Promise<void> {
-    await session.makeRoom(files.longestLineBytes);
-    await runAll(session, statements.loadStatements(files, schemas));
+  /** Runs statements in one transaction, with memory for lines of this size. */
+  async function apply(list: readonly string[], lineBytes = 0): Promise<void> {
+    const db = await session();
+    try {
+      await db.makeRoom(lineBytes);
+      await db.transaction(async () => {
+        for (const statement of list) await db.run(statement);
+      });
+    } catch (error) {
+      // A session whose checkpoint failed is unusable.
+      await close();
+      throw error;
+    }
   }
 
   /** Keeps the files of the caller until the commit. */
@@ -124,7 +133,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       const db = await session();
       const fingerprint = createHash("sha256").update(describe(catalog)).digest("hex");
       if ((await statements.readState(db))["catalog"] === fingerprint) return;
-      await runAll(db, [
+      await apply([
         ...statements.catalogStatements(catalog, schemas),
         `UPDATE person_etl.state SET catalog = ${quoteText(fingerprint)}, released_id = NULL`,
       ]);
@@ -140,20 +149,24 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       stagedAttempt = attempt;
       const key = `${files.table.name}-${files.content}-${files.part}`;
       if (staged.has(key)) return;
-      if (files.replaces === "all") await load(db, files);
-      staged.set(key, files.replaces === "all" ? files : await keep(key, files));
+      if (files.replaces === "keys") {
+        staged.set(key, await keep(key, files));
+      } else {
+        await apply(statements.loadStatements(files, schemas), files.longestLineBytes);
+        staged.set(key, files);
+      }
     },
 
     async commit(batch: StagedBatch) {
       const db = await session();
       const files = stagedAttempt === batch.attempt ? [...staged.values()] : [];
-      await db.makeRoom(Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes)));
       const at = positionOf(await statements.readState(db))?.id ?? null;
       if (at === batch.follows) {
         // Before the first batch there is nothing to purge.
         const purges = batch.erases && at !== null;
         const steps = statements.commitSteps({ ...batch, erases: purges }, files, schemas);
-        for (const step of steps) await runAll(db, step);
+        const lineBytes = Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes));
+        for (const step of steps) await apply(step, lineBytes);
       }
       await unstage(db);
       // Frees the marks of deleted rows, which would leave no memory for a checkpoint.
@@ -191,13 +204,6 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     explain: (error) => explainDuckDb(error, name, path),
     close,
   };
-}
-
-/** Runs statements in one transaction. */
-async function runAll(session: DuckSession, list: readonly string[]): Promise<void> {
-  await session.transaction(async () => {
-    for (const statement of list) await session.run(statement);
-  });
 }
 
 function positionOf(state: TextRow): { readonly number: number; readonly id: string } | null {

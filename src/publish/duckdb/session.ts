@@ -69,9 +69,14 @@ function closeFile({ instance, connection }: OpenFile): void {
   instance.closeSync();
 }
 
-/** True also for a COMMIT that failed for lack of memory, which has another name but the same hints. */
-function isOutOfMemory(error: unknown): boolean {
-  return /^Out of Memory Error|Increasing the memory limit/u.test(messageOf(error));
+/**
+ * True for a statement or COMMIT that failed for lack of memory, and did nothing. A COMMIT whose checkpoint failed may have done its work,
+ * so it must not be repeated.
+ */
+export function isOutOfMemory(error: unknown): boolean {
+  const message = messageOf(error);
+  if (/checkpoint/iu.test(message)) return false;
+  return /^Out of Memory Error|^TransactionContext Error: Failed to commit: .*memory limit/su.test(message);
 }
 
 /** Opens a file, creating it if it is missing. `folder` is for temporary files. */
