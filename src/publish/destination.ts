@@ -130,5 +130,6 @@ export interface Destination {
   measure(tables: readonly PublishedTable[]): Promise<readonly Measure[]>;
   /** Converts a failure into an error of `errors.ts` with a remedy; returns other errors unchanged. */
   explain(error: unknown): unknown;
+  /** Closes what is open; the next use opens it again. */
   close(): Promise<void>;
 }

@@ -31,6 +31,22 @@ const SECRET = "Xylophonia Quintessence-Vanderbilt";
 
 const hasSecret = async (file: string) => (await readFile(file)).includes(SECRET);
 
+test.each([
+  ["Out of Memory Error: could not allocate block of size 256.0 KiB", true],
+  [
+    "TransactionContext Error: Failed to commit: failed to pin block\n* Increasing the memory limit (SET …)",
+    true,
+  ],
+  ["TransactionContext Error: Failed to commit: write-write conflict on key", false],
+  [
+    "TransactionContext Error: Failed to commit: Failed to create checkpoint because of error: failed to pin block\n* Increasing the memory limit",
+    false,
+  ],
+  ["FATAL Error: Failed to create checkpoint because of error: failed to pin block", false],
+])("repeats no work that may be committed: %s", (message, expected) => {
+  expect(isOutOfMemory(new Error(message))).toBe(expected);
+});
+
 describe("a DuckDB file", () => {
   let context: Awaited<ReturnType<typeof openDuckDbContext>>;
   let destination: Destination;
@@ -80,22 +96,6 @@ describe("a DuckDB file", () => {
     const [row] = await session.rows(`SELECT (${counts.join(" + ")})::VARCHAR AS rows`);
     session.close();
     expect(row).toEqual({ rows: String(3 * (4_000_000 - 2 * 2000)) });
-  });
-
-  test.each([
-    ["Out of Memory Error: could not allocate block of size 256.0 KiB", true],
-    [
-      "TransactionContext Error: Failed to commit: failed to pin block\n* Increasing the memory limit (SET …)",
-      true,
-    ],
-    ["TransactionContext Error: Failed to commit: write-write conflict on key", false],
-    [
-      "TransactionContext Error: Failed to commit: Failed to create checkpoint because of error: failed to pin block\n* Increasing the memory limit",
-      false,
-    ],
-    ["FATAL Error: Failed to create checkpoint because of error: failed to pin block", false],
-  ])("repeats no work that may be committed: %s", (message, expected) => {
-    expect(isOutOfMemory(new Error(message))).toBe(expected);
   });
 
   test("has every digit of numbers, short and long", async () => {

@@ -75,6 +75,8 @@ export async function publishDestination(
     const { batches, rows } = drained;
     return { destination: destination.name, batches, rows, tablesDiffering };
   } catch (error) {
+    // A session of DuckDB whose checkpoint failed is unusable.
+    await destination.close();
     throw explain(destination, error);
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -84,16 +84,10 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   /** Runs statements in one transaction, with memory for lines of this size. */
   async function apply(list: readonly string[], lineBytes = 0): Promise<void> {
     const db = await session();
-    try {
-      await db.makeRoom(lineBytes);
-      await db.transaction(async () => {
-        for (const statement of list) await db.run(statement);
-      });
-    } catch (error) {
-      // A session whose checkpoint failed is unusable.
-      await close();
-      throw error;
-    }
+    await db.makeRoom(lineBytes);
+    await db.transaction(async () => {
+      for (const statement of list) await db.run(statement);
+    });
   }
 
   /** Keeps the files of the caller until the commit. */
