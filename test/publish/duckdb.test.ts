@@ -141,6 +141,26 @@ describe("a DuckDB file", () => {
     expect(await destination.position()).toEqual({ number: 2, id: batch.id });
   });
 
+  test("is begun again after a first attempt that did not finish", async () => {
+    await destination.close();
+    await rm(join(context.folder, "own"), { recursive: true });
+    await rm(context.path);
+    destination = await context.reopen();
+    await destination.migrate(catalog);
+    const first = batchAfter(null);
+    const loaded = await writeFiles(destination, personTable(), "rows", [person("p1", SECRET)], 1, "all");
+    await destination.stage(first, loaded);
+    await destination.close();
+    expect(await hasSecret(own)).toBe(true);
+    destination = await context.reopen();
+    await destination.migrate(catalog);
+    const changed = [{ table: "person", replaces: "all" as const, rows: [person("p2", "Bob")] }];
+    await publishRows(destination, catalog, { ...first, attempt: "second1" }, changed);
+    await destination.finish();
+    expect(await names()).toEqual(["Bob"]);
+    expect([await hasSecret(context.path), await hasSecret(own)]).toEqual([false, false]);
+  });
+
   test("holds nothing of an attempt that did not finish", async () => {
     const batch = batchAfter(await destination.position());
     const table = personTable();

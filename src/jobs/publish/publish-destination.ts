@@ -75,7 +75,7 @@ export async function publishDestination(
     const { batches, rows } = drained;
     return { destination: destination.name, batches, rows, tablesDiffering };
   } catch (error) {
-    // A session of DuckDB whose checkpoint failed is unusable.
+    // After a failed checkpoint, a session of DuckDB is unusable.
     await destination.close();
     throw explain(destination, error);
   } finally {
@@ -193,13 +193,12 @@ async function stageKeys(
   { files, tables }: KeyBatch,
 ): Promise<Staged> {
   const named = new Map(catalog.tables.map((table) => [table.name, table]));
-  const stager = createStager((staged) => destination.stage(batch, staged));
   const withRows = new Set<string>();
   let rows = 0;
   for (const { table, content, files: paths, lines, longestLineBytes } of files) {
     const target = named.get(table.name);
     if (!target) continue;
-    await stager.add({
+    await destination.stage(batch, {
       table: target,
       content,
       replaces: replacesOf(table),
@@ -208,11 +207,11 @@ async function stageKeys(
       lines,
       longestLineBytes,
     });
+    await Promise.all(paths.map((path) => rm(path)));
     if (content === "keys") continue;
     withRows.add(table.name);
     rows += lines;
   }
-  await stager.finish();
   const changes = tables.flatMap((source) => {
     const table = named.get(source.name);
     return table ? [{ table, replaces: replacesOf(source), hasRows: withRows.has(source.name) }] : [];
@@ -236,9 +235,12 @@ async function stageWhole(
       changes.push({ table, replaces: "all", hasRows: lines > 0 });
       rows += lines;
     }
-  } finally {
-    await stager.finish();
+  } catch (error) {
+    // Its files are in use until then.
+    await stager.finish().catch(() => {});
+    throw error;
   }
+  await stager.finish();
   return { changes, rows };
 }
 

@@ -45,7 +45,8 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
 
   async function openOwn(): Promise<DuckSession> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const isRestored = !(await exists(own)) && (await exists(path));
+    const isOld = await exists(own);
+    const isRestored = !isOld && (await exists(path));
     if (isRestored) {
       // A crash must leave no half of a file behind.
       await copyFile(path, `${own}.new`);
@@ -55,6 +56,12 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     try {
       if (isRestored && !(await statements.hasState(session))) throw foreignFile(name);
       await session.transaction(() => statements.prepare(session));
+      if (isOld && positionOf(await statements.readState(session)) === null) {
+        // Freed blocks of a first attempt may hold people who were erased since.
+        session.close();
+        await rm(own);
+        return await openOwn();
+      }
       // Only the process with the file open may remove the remains of an attempt.
       await unstage(session);
       return session;
@@ -78,7 +85,9 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   async function unstage(session: DuckSession): Promise<void> {
     staged.clear();
     await rm(staging, { recursive: true, force: true });
-    for (const table of await statements.loadedTables(session)) await session.run(`DROP TABLE ${table}`);
+    for (const table of await statements.loadedTables(session)) {
+      await session.transaction(() => session.run(`DROP TABLE ${table}`));
+    }
   }
 
   /** Runs statements in one transaction, with memory for lines of this size. */
@@ -108,7 +117,8 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   async function purge(): Promise<void> {
     const rewritten = `${own}.new`;
     await rm(rewritten, { force: true });
-    // Garbage holds as much memory as the copy takes.
+    // A session that has just committed, and garbage, hold as much memory as the copy takes.
+    await close();
     globalThis.gc?.();
     await copyDatabase(await session(), rewritten);
     await close();
@@ -163,8 +173,6 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
         for (const step of steps) await apply(step, lineBytes);
       }
       await unstage(db);
-      // Frees the marks of deleted rows, which would leave no memory for a checkpoint.
-      await close();
       return at === batch.follows ? "committed" : at === batch.id ? "present" : "refused";
     },
 
@@ -173,7 +181,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       if (state["id"] === null || (state["released_id"] === state["id"] && (await exists(path)))) return;
       if (state["must_purge"] === "true") await purge();
       const db = await session();
-      await db.run("CHECKPOINT");
+      await db.checkpoint();
       await releaseFile(own, path);
       await db.run("UPDATE person_etl.state SET released_id = id, must_purge = false");
     },

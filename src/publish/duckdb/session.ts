@@ -15,6 +15,8 @@ export interface DuckSession {
   makeRoom(rowBytes: number): Promise<void>;
   /** Runs `work` in a transaction that is rolled back if it throws. If DuckDB runs out of memory, opens the file again and repeats it. */
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Opens the file again, which frees the marks of deleted rows, and writes its log into it. */
+  checkpoint(): Promise<void>;
   close(): void;
 }
 
@@ -33,14 +35,15 @@ const MOST_UNRETURNED = "1MB";
 interface OpenFile {
   readonly instance: DuckDBInstance;
   readonly connection: DuckDBConnection;
+  readonly memoryMb: number;
 }
 
-/** Opens a file, with more memory if its log needs that. */
+/** Opens a file. Takes more memory if reading its log runs out of it. */
 async function openFile(file: string, folder: string, memoryMb: number): Promise<OpenFile> {
   try {
     return await openWith(file, folder, memoryMb);
   } catch (error) {
-    if (!isOutOfMemory(error) || memoryMb >= MOST_MEMORY_MB) throw error;
+    if (!MEMORY_HINT.test(messageOf(error)) || memoryMb >= MOST_MEMORY_MB) throw error;
     return openFile(file, folder, 2 * memoryMb);
   }
 }
@@ -58,10 +61,15 @@ async function openWith(file: string, folder: string, memoryMb: number): Promise
     temp_directory: folder,
     autoinstall_known_extensions: "false",
   });
-  const connection = await instance.connect();
-  await chmod(file, 0o600);
-  await connection.run("SET TimeZone = 'UTC'");
-  return { instance, connection };
+  try {
+    const connection = await instance.connect();
+    await chmod(file, 0o600);
+    await connection.run("SET TimeZone = 'UTC'");
+    return { instance, connection, memoryMb };
+  } catch (error) {
+    instance.closeSync();
+    throw error;
+  }
 }
 
 function closeFile({ instance, connection }: OpenFile): void {
@@ -69,20 +77,22 @@ function closeFile({ instance, connection }: OpenFile): void {
   instance.closeSync();
 }
 
+/** Part of any message about a lack of memory. */
+const MEMORY_HINT = /^Out of Memory Error|Increasing the memory limit/u;
+
 /**
  * True for a statement or COMMIT that failed for lack of memory, and did nothing. A COMMIT whose checkpoint failed may have done its work,
  * so it must not be repeated.
  */
 export function isOutOfMemory(error: unknown): boolean {
   const message = messageOf(error);
-  if (/checkpoint/iu.test(message)) return false;
-  return /^Out of Memory Error|^TransactionContext Error: Failed to commit: .*memory limit/su.test(message);
+  return MEMORY_HINT.test(message) && !/Failed to create checkpoint/u.test(message);
 }
 
 /** Opens a file, creating it if it is missing. `folder` is for temporary files. */
 export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
-  let memoryMb = MEMORY_MB;
-  let open = await openFile(file, folder, memoryMb);
+  let open = await openFile(file, folder, MEMORY_MB);
+  let { memoryMb } = open;
   /** True if nothing was committed since the file was opened. */
   let isNew = true;
   const run = async (statement: string) => {
@@ -92,6 +102,12 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
     if (megabytes <= memoryMb) return;
     memoryMb = Math.min(megabytes, MOST_MEMORY_MB);
     await run(`SET memory_limit = '${memoryMb}MB'`);
+  };
+  const reopen = async () => {
+    closeFile(open);
+    open = await openFile(file, folder, memoryMb);
+    ({ memoryMb } = open);
+    isNew = true;
   };
   return {
     run,
@@ -122,11 +138,13 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
           if (!isOutOfMemory(error) || (isNew && memoryMb >= MOST_MEMORY_MB)) throw error;
           if (isNew) memoryMb = Math.min(2 * memoryMb, MOST_MEMORY_MB);
           // The rollback for lack of memory is incomplete: repeated in the same session, a DELETE conflicts with itself.
-          closeFile(open);
-          open = await openFile(file, folder, memoryMb);
-          isNew = true;
+          await reopen();
         }
       }
+    },
+    async checkpoint() {
+      await reopen();
+      await run("CHECKPOINT");
     },
     close: () => closeFile(open),
   };
@@ -141,6 +159,6 @@ export async function copyDatabase(session: DuckSession, file: string): Promise<
       await session.run(`COPY FROM DATABASE "${own?.["name"] ?? ""}" TO rewritten`);
     });
   } finally {
-    await session.run("DETACH DATABASE IF EXISTS rewritten");
+    await session.run("DETACH DATABASE IF EXISTS rewritten").catch(() => {});
   }
 }

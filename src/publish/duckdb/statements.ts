@@ -137,7 +137,7 @@ function insertStatement(staged: readonly StagedTable[], table: PublishedTable, 
 
 /**
  * Applies the changes of a batch, table by table, and then moves the position: a transaction each, because the memory of deleted rows adds up
- * in one. A batch that stopped half-way is repeated, and replaces the same keys; readers only see the file after the last step.
+ * in one. An interrupted batch is repeated, and replaces the same keys; readers only see the file after the last step.
  */
 export function commitSteps(
   batch: StagedBatch,
