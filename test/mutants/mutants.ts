@@ -309,8 +309,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a stale batch is refused",
     file: "src/publish/duckdb/destination.ts",
-    from: '        if (at !== batch.follows) return "refused";',
-    to: "",
+    from: "if (at !== batch.follows) {",
+    to: "if (at === batch.id) {",
     tests: ["test/publish/duckdb.test.ts"],
   },
   {

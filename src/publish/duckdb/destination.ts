@@ -165,15 +165,17 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       const db = await session();
       const files = stagedAttempt === batch.attempt ? [...staged.values()] : [];
       const at = positionOf(await statements.readState(db))?.id ?? null;
-      if (at === batch.follows) {
-        // Before the first batch there is nothing to purge.
-        const purges = batch.erases && at !== null;
-        const steps = statements.commitSteps({ ...batch, erases: purges }, files, schemas);
-        const lineBytes = Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes));
-        for (const step of steps) await apply(step, lineBytes);
+      if (at !== batch.follows) {
+        await unstage(db);
+        return at === batch.id ? "present" : "refused";
       }
+      // Before the first batch there is nothing to purge.
+      const purges = batch.erases && at !== null;
+      const steps = statements.commitSteps({ ...batch, erases: purges }, files, schemas);
+      const lineBytes = Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes));
+      for (const step of steps) await apply(step, lineBytes);
       await unstage(db);
-      return at === batch.follows ? "committed" : at === batch.id ? "present" : "refused";
+      return "committed";
     },
 
     async finish() {
