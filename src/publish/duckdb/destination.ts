@@ -60,6 +60,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
         // Freed blocks of a first attempt may hold people who were erased since.
         session.close();
         await rm(own);
+        await rm(`${own}.wal`, { force: true });
         return await openOwn();
       }
       // Only the process with the file open may remove the remains of an attempt.
