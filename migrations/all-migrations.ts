@@ -5,6 +5,7 @@ import { createTables } from "./0001-tables.ts";
 import { addDerivedColumns } from "./0002-derived-columns.ts";
 import { createReaderIndexes } from "./0003-reader-indexes.ts";
 import { addFingerprints } from "./0004-fingerprint.ts";
+import { createSentContentIndex } from "./0005-index-of-sent-content.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -23,4 +24,5 @@ export const migrations: readonly Migration[] = [
   { name: "0002-derived-columns", statements: addDerivedColumns, derivations: personDerivations },
   { name: "0003-reader-indexes", statements: createReaderIndexes },
   { name: "0004-fingerprint", statements: addFingerprints },
+  { name: "0005-index-of-sent-content", statements: createSentContentIndex },
 ];

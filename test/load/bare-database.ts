@@ -9,7 +9,13 @@ import { connectAsText } from "./postgres-context.ts";
 export const SCHEMAS = ["person_data", "person_data_ops", "person_data_state"] as const;
 
 /** Every migration, in order. */
-export const MIGRATIONS = ["0001-tables", "0002-derived-columns", "0003-reader-indexes", "0004-fingerprint"];
+export const MIGRATIONS = [
+  "0001-tables",
+  "0002-derived-columns",
+  "0003-reader-indexes",
+  "0004-fingerprint",
+  "0005-index-of-sent-content",
+];
 
 /** Creates an empty database for the rest of the test. */
 export async function freshDatabase(): Promise<TestDatabase> {

@@ -5,7 +5,6 @@ import { withRolePath } from "../../src/load/db/session.ts";
 import { openWarehouse } from "../../src/load/open.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import type { InputSource } from "../../src/load/inputs/input-source.ts";
-import { comparison } from "../../src/load/due/find-candidates.ts";
 import { contentHash, valuesOf } from "../../src/load/due/content.ts";
 import { sentValues } from "../../src/load/inputs/sent-values.ts";
 import { raw } from "../../src/load/inputs/input.ts";
@@ -216,37 +215,6 @@ describe("a quiet night", () => {
     expect(
       await columnOf(context, "SELECT source_key FROM person_data.resolution WHERE is_present ORDER BY 1"),
     ).toEqual(["1", "3", "5"]);
-  });
-
-  test.each([resolve, enrich])("compares fingerprints in a parallel plan: $job", async (spec) => {
-    await context.sql(`CREATE TABLE crm.people AS SELECT i::text AS id, 'Ann' AS first_name, 'Lee' AS last_name,
-        NULL AS phone, i || '@example.com' AS email FROM generate_series(1, 60000) AS i;
-      INSERT INTO person_data_state.lookup_state (job, source, source_key, input_hash, hash_version, parameters_hash, outcome, attempts, _run_id)
-      SELECT job, 'people', id, sha256(id::bytea), 1, '', 'matched', 1, '' FROM crm.people, (VALUES ('resolve_people'), ('enrich_people')) AS j(job)`);
-    const plan = await db.preview(async (session) => {
-      const reading = {
-        type: spec.type,
-        ranked: false,
-        recent: null,
-        isSharded: false,
-        hasFingerprint: true,
-        isWithoutValues: true,
-      };
-      const { rawRows } = await openLocalInput(session, spec.input, reading);
-      const query = comparison(db.names, spec, { rawRows, keyIsUnique: false, hasRecent: false });
-      // Small tables are not worth workers.
-      await session.client.query(
-        "SET LOCAL parallel_setup_cost = 0; SET LOCAL min_parallel_table_scan_size = 0",
-      );
-      await session.client.query("SET LOCAL enable_nestloop = off");
-      const rows = await session.rows<{ "QUERY PLAN": string }>(sql`EXPLAIN ${raw(query)}`);
-      return rows.map((row) => row["QUERY PLAN"].replace(/\(cost=.*/u, "").trim());
-    });
-    expect(
-      plan.filter((line) => /Gather|Seq Scan/u.test(line) && !/Gather|Parallel Seq Scan/u.test(line)),
-    ).toEqual([]);
-    expect(plan[0]).toMatch(/^Finalize /u);
-    expect(plan).toContain("->  Parallel Hash Full Join");
   });
 
   test("after a changed formula compares the content hashes once, and sends nothing", async () => {

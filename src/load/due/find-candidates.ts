@@ -16,8 +16,13 @@ export interface ComparedRows extends Pick<OpenedInput, "rawRows" | "keyIsUnique
   readonly hasRecent: boolean;
 }
 
+/** Condition for the candidates to classify. */
+const IS_TO_CLASSIFY = "kind IN ('known', 'new')";
+/** Setting with their keys, which parallel workers can read; temporary tables they can't. */
+const KEYS = "person_etl.candidates";
+
 /** Query for the keys of the rows to classify. */
-export const TO_CLASSIFY = "SELECT source_key FROM pg_temp.candidate WHERE kind IN ('known', 'new')";
+export const TO_CLASSIFY = `SELECT unnest(current_setting('${KEYS}')::text[])`;
 
 /** Query for the keys of rows that left the input since the last selection. */
 export const GONE = raw("SELECT source_key FROM pg_temp.candidate WHERE kind IN ('gone', 'lost')");
@@ -53,7 +58,9 @@ export async function findCandidates(
     await session.client.query("TRUNCATE pg_temp.candidate");
     if (!(await list(session, query))) return null;
   }
-  await session.client.query("ANALYZE pg_temp.candidate");
+  await session.client.query(`ANALYZE pg_temp.candidate;
+    SELECT set_config('${KEYS}', (
+      SELECT coalesce(array_agg(source_key), '{}')::text FROM pg_temp.candidate WHERE ${IS_TO_CLASSIFY}), true)`);
   return session.rows(
     sql<QuietCount>`SELECT name AS prior, rows FROM pg_temp.candidate WHERE kind IN ('matched', 'unmatched', 'rejected')`,
   );
@@ -175,7 +182,9 @@ async function forgetShared(
 
 /** Keys of the rows to classify. */
 export async function candidateKeys(session: Session): Promise<readonly string[]> {
-  const rows = await session.rows(sql.raw<{ source_key: string }>(TO_CLASSIFY));
+  const rows = await session.rows(
+    sql.raw<{ source_key: string }>(`SELECT source_key FROM pg_temp.candidate WHERE ${IS_TO_CLASSIFY}`),
+  );
   return rows.map((row) => row.source_key);
 }
 

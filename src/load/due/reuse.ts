@@ -13,8 +13,7 @@ import type { LookupSpec } from "./lookup-spec.ts";
  */
 function reusable(names: SchemaNames, spec: LookupSpec, resend: number | null): RawBuilder<unknown> {
   return sql`
-    SELECT d.source_key, d.prior, d.input_hash, d.fingerprint, f.source_key AS from_key, f.outcome,
-      dense_rank() OVER (ORDER BY f.source_key) AS donor
+    SELECT d.source_key, d.prior, d.input_hash, d.fingerprint, f.source_key AS from_key, f.outcome
     FROM pg_temp.due_row AS d
     JOIN (
       SELECT DISTINCT ON (sent_hash) sent_hash, source_key, outcome FROM ${tableId(names, "lookup_state")} AS s
@@ -35,7 +34,7 @@ export async function takeReusable(
 ): Promise<readonly ReusedCount[]> {
   if (spec.type === "validate_emails") return [];
   await session.change(sql`CREATE TEMP TABLE reused (source_key text, prior text, input_hash bytea, fingerprint bytea,
-    from_key text, outcome text, donor bigint) ON COMMIT DROP`);
+    from_key text, outcome text) ON COMMIT DROP`);
   await session.change(sql`INSERT INTO pg_temp.reused ${reusable(names, spec, resend)}`);
   await session.change(sql`DELETE FROM pg_temp.due_row AS d USING pg_temp.reused AS r
     WHERE d.source_key = r.source_key AND d.class NOT LIKE 'reject:%'`);

@@ -39,7 +39,10 @@ export async function openLocalInput(
 
 /** Reads the rows into a temporary table: the planner expects half of the input, and would read all states to join them. */
 async function stageRows(session: Session, opened: OpenedInput): Promise<OpenedInput> {
+  // So many rows would take long to pass from worker to leader.
+  await session.client.query("SET LOCAL parallel_tuple_cost = 0");
   await createFromInput(session, "candidate_row", raw(opened.rawRows));
+  await session.client.query("SET LOCAL parallel_tuple_cost TO DEFAULT");
   return { ...opened, rawRows: "SELECT * FROM pg_temp.candidate_row" };
 }
 

@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { sql } from "kysely";
+import type { Db } from "../../src/load/db/db.ts";
+import type { Session } from "../../src/load/db/session.ts";
+import { comparison, findCandidates, TO_CLASSIFY } from "../../src/load/due/find-candidates.ts";
+import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
+import { takeReusable } from "../../src/load/due/reuse.ts";
+import { openLocalInput } from "../../src/load/inputs/foreign-input.ts";
+import { raw } from "../../src/load/inputs/input.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { clear } from "./suite/context.ts";
+import { enrichSpec, resolveSpec } from "./suite/people.ts";
+
+/** How Postgres reads large inputs and states: with parallel workers, or by an index. */
+
+const resolve = resolveSpec();
+const enrich = enrichSpec({ pidFrom: "resolve_people", dropsInvalidEmails: true });
+
+let context: PostgresContext;
+let db: Db;
+beforeAll(async () => {
+  context = await openPostgresContext();
+  db = openWarehouse({
+    url: context.url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
+  });
+});
+beforeEach(async () => {
+  await clear(context);
+  await context.sql(`CREATE TABLE crm.people AS SELECT i::text AS id, 'Ann' AS first_name, 'Lee' AS last_name,
+      NULL AS phone, i || '@example.com' AS email FROM generate_series(1, 60000) AS i;
+    INSERT INTO person_data_state.lookup_state (job, source, source_key, input_hash, sent_hash, hash_version, parameters_hash, outcome,
+      attempts, fingerprint, due_at, _run_id)
+    SELECT job, 'people', id, sha256(id::bytea), sha256(id::bytea), 1, '${resolve.parametersHash}', 'matched', 1, 'other', now() + interval '1 day', ''
+    FROM crm.people, (VALUES ('resolve_people'), ('enrich_people')) AS j(job);
+    ANALYZE crm.people, person_data_state.lookup_state`);
+});
+afterAll(async () => {
+  await db.close();
+  await context.close();
+});
+
+/** Opens the keys and fingerprints of an input. */
+function openKeys(session: Session, { type, input }: LookupSpec) {
+  const reading = {
+    type,
+    ranked: false,
+    recent: null,
+    isSharded: false,
+    hasFingerprint: true,
+    isWithoutValues: true,
+  };
+  return openLocalInput(session, input, reading);
+}
+
+/** Plan of a query, without costs, if parallel plans cost nothing extra. */
+async function planOf(session: Session, query: string): Promise<readonly string[]> {
+  await session.client.query(`SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0;
+    SET LOCAL min_parallel_table_scan_size = 0; SET LOCAL enable_nestloop = off`);
+  const rows = await session.rows<{ "QUERY PLAN": string }>(sql`EXPLAIN ${raw(query)}`);
+  return rows.map((row) => row["QUERY PLAN"].replace(/\(cost=.*/u, "").trim());
+}
+
+/** Scans of tables that are not part of a parallel plan. */
+const serialScans = (plan: readonly string[]) =>
+  plan.filter((line) => /Seq Scan/u.test(line) && !/Parallel Seq Scan/u.test(line));
+
+test.each([resolve, enrich])("compares fingerprints in a parallel plan: $job", async (spec) => {
+  const plan = await db.preview(async (session) => {
+    const { rawRows } = await openKeys(session, spec);
+    return planOf(session, comparison(db.names, spec, { rawRows, keyIsUnique: false, hasRecent: false }));
+  });
+  expect(serialScans(plan)).toEqual([]);
+  expect(plan[0]).toMatch(/^Finalize /u);
+  expect(plan).toContain("->  Parallel Hash Full Join");
+});
+
+test("reads the rows of changed keys in a parallel plan", async () => {
+  const plan = await db.preview(async (session) => {
+    const keys = await openKeys(session, resolve);
+    expect(await findCandidates(session, db.names, resolve, { ...keys, hasRecent: false })).toEqual([]);
+    return planOf(session, `SELECT email FROM crm.people WHERE id IN (${TO_CLASSIFY})`);
+  });
+  expect(serialScans(plan)).toEqual([]);
+  expect(plan[0]).toMatch(/^Gather/u);
+});
+
+test("finds an answer to reuse without reading every state", async () => {
+  const found = await db.preview(async (session) => {
+    await session.client.query(`CREATE TEMP TABLE due_row ON COMMIT DROP AS
+      SELECT 'new' AS source_key, 'never_answered' AS class, NULL AS prior, sha256('77') AS input_hash, sha256('77') AS sent_hash,
+        NULL::bytea AS fingerprint;
+      ANALYZE pg_temp.due_row`);
+    const counts = await takeReusable(session, db.names, resolve, null);
+    const [read] = await session.rows<{ readonly tuples: number }>(sql`
+      SELECT seq_tup_read AS tuples FROM pg_stat_xact_user_tables WHERE relname = 'lookup_state'`);
+    return { counts, tuples: read?.tuples };
+  });
+  expect(found).toEqual({ counts: [{ prior: null, outcome: "matched", rows: 1 }], tuples: 0 });
+});
