@@ -96,8 +96,8 @@ test("finds an answer to reuse without reading every state", async () => {
       ANALYZE pg_temp.due_row`);
     const counts = await takeReusable(session, db.names, resolve, null);
     const [read] = await session.rows<{ readonly tuples: number }>(sql`
-      SELECT seq_tup_read AS tuples FROM pg_stat_xact_user_tables WHERE relname = 'lookup_state'`);
+      SELECT seq_tup_read + idx_tup_fetch AS tuples FROM pg_stat_xact_user_tables WHERE relname = 'lookup_state'`);
     return { counts, tuples: read?.tuples };
   });
-  expect(found).toEqual({ counts: [{ prior: null, outcome: "matched", rows: 1 }], tuples: 0 });
+  expect(found).toEqual({ counts: [{ prior: null, outcome: "matched", rows: 1 }], tuples: 1 });
 });
