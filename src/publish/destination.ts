@@ -44,13 +44,13 @@ export type Position = Pick<BatchRef, "number" | "id">;
 export type FileFormat = "json" | "text";
 
 /**
- * Files for one staging table: gzip, one line per row, all columns present.
+ * Files for one staging table: one line per row, all columns present.
  *
- * `json`: a JSON object. Text, dates, timestamps, uuid, numeric (plain decimal)
+ * `json`: gzip; a JSON object. Text, dates, timestamps, uuid, numeric (plain decimal)
  * and json (its text) are strings, bytes base64 strings; integers and booleans are plain, lists are arrays of strings. Instants are
  * ISO 8601 in UTC with at most six fractional digits.
  *
- * `text`: the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON; the last column is empty,
+ * `text`: not compressed; the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON; the last column is empty,
  * so that no line is.
  */
 export interface StagedFiles {

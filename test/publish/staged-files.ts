@@ -68,7 +68,7 @@ function lineOf(format: FileFormat, columns: readonly string[], row: FileRow): s
   return `${JSON.stringify(Object.fromEntries(columns.map((column, index) => [column, cells[index]])))}\n`;
 }
 
-/** Writes rows to a number of gzip files in the form of a destination; absent columns are null. */
+/** Writes rows to a number of files in the form of a destination; absent columns are null. */
 export async function writeFiles(
   { fileFormat }: Pick<Destination, "fileFormat">,
   table: PublishedTable,
@@ -84,8 +84,9 @@ export async function writeFiles(
   const lines = rows.map((row) => lineOf(fileFormat, columns, row));
   const files: string[] = [];
   for (let index = 0; index < fileCount; index += 1) {
-    const file = join(folder, `${table.name}-${content}-${index}.gz`);
-    await writeFile(file, gzipSync(lines.filter((_, line) => line % fileCount === index).join("")));
+    const file = join(folder, `${table.name}-${content}-${index}`);
+    const text = lines.filter((_, line) => line % fileCount === index).join("");
+    await writeFile(file, fileFormat === "json" ? gzipSync(text) : text);
     files.push(file);
   }
   return {

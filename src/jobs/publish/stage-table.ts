@@ -1,11 +1,14 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { copyRange, type Range, type RangeEnd } from "../../load/publication/whole-table.ts";
-import type { PublishedTable, StagedFiles } from "../../publish/destination.ts";
+import type { FileFormat, PublishedTable, StagedFiles } from "../../publish/destination.ts";
 import type { Publication } from "./publication.ts";
 
-/** Uncompressed bytes per part: large enough for few loads, small enough for the disk. */
-const PART_BYTES = 2 * 1024 * 1024 * 1024;
+/** Uncompressed bytes per part, by form: few loads for BigQuery; for DuckDB, which loads one part while the next is read, little on disk. */
+const PART_BYTES: Readonly<Record<FileFormat, number>> = {
+  json: 2 * 1024 ** 3,
+  text: 256 * 1024 ** 2,
+};
 
 /** Stages files in the background, one call at a time. */
 export interface Stager {
@@ -57,7 +60,7 @@ export async function stageTable(
       lines += range.lines;
       longestLineBytes = Math.max(longestLineBytes, range.longestLineBytes);
       after = range.end;
-    } while (after !== null && bytes < PART_BYTES);
+    } while (after !== null && bytes < PART_BYTES[destination.fileFormat]);
     if (lines > 0) {
       await stager.add({ table, content: "rows", replaces: "all", part, files, lines, longestLineBytes });
     }

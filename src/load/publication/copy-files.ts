@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
+import type { Writable } from "node:stream";
 import { finished } from "node:stream/promises";
-import { createGzip, type Gzip } from "node:zlib";
+import { createGzip } from "node:zlib";
 import { to as copyTo } from "pg-copy-streams";
 import type { Session } from "../db/session.ts";
 
@@ -18,11 +19,11 @@ export interface CopiedFiles {
 /** Form of the lines: JSON objects, or COPY's text with an empty last column. */
 export type FileFormat = "json" | "text";
 
-/** Options of COPY and level of gzip by form. CSV with a quote that JSON never contains writes the only column unchanged. */
-const formats: Readonly<Record<FileFormat, { readonly copy: string; readonly level: number }>> = {
-  json: { copy: "FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02'", level: 3 },
-  // Read once, on the same machine.
-  text: { copy: "FORMAT text", level: 1 },
+/** Options of COPY by form, and level of gzip. CSV with a quote that JSON never contains writes the only column unchanged. */
+const formats: Readonly<Record<FileFormat, { readonly copy: string; readonly gzip: number | null }>> = {
+  json: { copy: "FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02'", gzip: 3 },
+  // Read on the same machine, and soon removed.
+  text: { copy: "FORMAT text", gzip: null },
 };
 
 /** Uncompressed bytes per file: loads read several files in parallel. */
@@ -32,41 +33,46 @@ const GARBAGE_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
 interface OpenFile {
-  readonly gzip: Gzip;
+  readonly input: Writable;
   readonly written: Promise<void>;
   bytes: number;
 }
 
-function openFile(path: string, level: number): OpenFile {
-  const gzip = createGzip({ level });
+function openFile(path: string, level: number | null): OpenFile {
   const target = createWriteStream(path, { flags: "w", mode: 0o600 });
-  gzip.on("error", (error) => target.destroy(error));
-  const written = finished(gzip.pipe(target));
+  let input: Writable = target;
+  if (level !== null) {
+    const gzip = createGzip({ level });
+    gzip.on("error", (error) => target.destroy(error));
+    gzip.pipe(target);
+    input = gzip;
+  }
+  const written = finished(target);
   // A full disk surfaces at the next write or at the end; until then, the rejection must count as handled.
   written.catch(() => {});
-  return { gzip, written, bytes: 0 };
+  return { input, written, bytes: 0 };
 }
 
 async function write(file: OpenFile, chunk: Buffer): Promise<void> {
   file.bytes += chunk.length;
-  if (file.gzip.write(chunk)) return;
+  if (file.input.write(chunk)) return;
   // A failed file never drains.
-  await Promise.race([once(file.gzip, "drain"), file.written]);
+  await Promise.race([once(file.input, "drain"), file.written]);
 }
 
 async function close(file: OpenFile): Promise<void> {
-  file.gzip.end();
+  file.input.end();
   await file.written;
 }
 
-/** Streams the rows of a query into gzip files `PREFIX-0.gz`, …, one row per line. */
+/** Streams the rows of a query into files `PREFIX-0`, …, one row per line. */
 export async function copyToFiles(
   session: Session,
   query: string,
   prefix: string,
   format: FileFormat,
 ): Promise<CopiedFiles> {
-  const { copy, level } = formats[format];
+  const { copy, gzip } = formats[format];
   const stream = session.client.query(copyTo(`COPY (${query}) TO STDOUT WITH (${copy})`));
   const files: string[] = [];
   const counted = { lines: 0, bytes: 0, longestLineBytes: 0 };
@@ -74,9 +80,9 @@ export async function copyToFiles(
   let file: OpenFile | null = null;
   let failure: unknown = null;
   const next = () => {
-    const path = `${prefix}-${files.length}.gz`;
+    const path = `${prefix}-${files.length}${gzip === null ? "" : ".gz"}`;
     files.push(path);
-    return openFile(path, level);
+    return openFile(path, gzip);
   };
   for await (const chunk of stream) {
     // The connection can be reused only after the COPY is read to its end.

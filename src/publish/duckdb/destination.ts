@@ -103,7 +103,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   /** Keeps the files of the caller until the commit. */
   async function keep(key: string, staged: StagedFiles): Promise<statements.StagedTable> {
     await mkdir(staging, { recursive: true, mode: 0o700 });
-    const kept = staged.files.map((_, index) => join(staging, `${key}-${index}.gz`));
+    const kept = staged.files.map((_, index) => join(staging, `${key}-${index}`));
     await Promise.all(staged.files.map((file, index) => keepFile(file, kept[index] ?? file)));
     return { ...staged, files: kept };
   }

@@ -127,7 +127,7 @@ function stagedRows(
   const files = own.flatMap((entry) => entry.files).map(quoteText);
   const longest = Math.max(LINE_BUFFER_BYTES, ...own.map((entry) => entry.longestLineBytes + 1024));
   return `SELECT ${values.join(", ")} FROM read_csv([${files.join(", ")}], auto_detect = false, header = false, columns = {${read.join(", ")}},
-     delim = '\t', quote = '', escape = '', nullstr = '\\N', new_line = '\\n', compression = 'gzip', max_line_size = ${longest}, buffer_size = ${longest})`;
+     delim = '\t', quote = '', escape = '', nullstr = '\\N', new_line = '\\n', compression = 'none', max_line_size = ${longest}, buffer_size = ${longest})`;
 }
 
 function insertStatement(staged: readonly StagedTable[], table: PublishedTable, name: string): string {
