@@ -219,7 +219,7 @@ async function stageKeys(
   return { changes, rows };
 }
 
-/** Stages whole tables, each while the next one is read. */
+/** Stages whole tables in parts, while the next ones are read. */
 async function stageWhole(
   publication: Publication,
   batch: BatchRef,
@@ -237,7 +237,7 @@ async function stageWhole(
     }
   } catch (error) {
     // Its files are in use until then.
-    await stager.finish().catch(() => {});
+    await stager.abandon();
     throw error;
   }
   await stager.finish();

@@ -1,38 +1,56 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import PQueue from "p-queue";
 import { copyRange, type Range, type RangeEnd } from "../../load/publication/whole-table.ts";
 import type { FileFormat, PublishedTable, StagedFiles } from "../../publish/destination.ts";
 import type { Publication } from "./publication.ts";
 
-/** Uncompressed bytes per part, by form: few loads for BigQuery; for DuckDB, which loads one part while the next is read, little on disk. */
-const PART_BYTES: Readonly<Record<FileFormat, number>> = {
-  json: 2 * 1024 ** 3,
-  text: 256 * 1024 ** 2,
-};
+/** Uncompressed bytes per part, by form: few loads for BigQuery, small ones for DuckDB. */
+const PART_BYTES: Readonly<Record<FileFormat, number>> = { json: 512 * 1024 ** 2, text: 64 * 1024 ** 2 };
 
-/** Stages files in the background, one call at a time. */
+/** Parts that may wait on disk, so that neither reading nor staging waits for a single slow one. */
+const MOST_WAITING = 4;
+
+/** Stages parts in the background, one at a time. */
 export interface Stager {
-  /** Waits for the call before, and begins this one. Removes the files afterwards. */
+  /** Adds a part, once few are waiting. Throws if an earlier one failed. Removes the files afterwards. */
   add(staged: StagedFiles): Promise<void>;
-  /** Waits for the last call. */
+  /** Waits for all parts; throws if one failed. */
   finish(): Promise<void>;
+  /** Drops the waiting parts, and waits for the one under way. */
+  abandon(): Promise<void>;
 }
 
 /** Creates a stager. */
 export function createStager(stage: (staged: StagedFiles) => Promise<void>): Stager {
-  let last = Promise.resolve();
+  const queue = new PQueue({ concurrency: 1 });
+  let failure: { readonly error: unknown } | null = null;
   const run = async (staged: StagedFiles) => {
-    await stage(staged);
-    await Promise.all(staged.files.map((path) => rm(path)));
+    if (failure) return;
+    try {
+      await stage(staged);
+      await Promise.all(staged.files.map((path) => rm(path)));
+    } catch (error) {
+      failure = { error };
+    }
+  };
+  const throwFailure = () => {
+    if (failure) throw failure.error;
   };
   return {
     async add(staged) {
-      await last;
-      last = run(staged);
-      // A failure surfaces at the next call.
-      last.catch(() => {});
+      await queue.onSizeLessThan(MOST_WAITING);
+      throwFailure();
+      void queue.add(() => run(staged));
     },
-    finish: () => last,
+    async finish() {
+      await queue.onIdle();
+      throwFailure();
+    },
+    async abandon() {
+      queue.clear();
+      await queue.onIdle();
+    },
   };
 }
 
