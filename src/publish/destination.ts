@@ -46,12 +46,12 @@ export type FileFormat = "json" | "text";
 /**
  * Files for one staging table: one line per row, all columns present.
  *
- * `json`: gzip; a JSON object. Text, dates, timestamps, uuid, numeric (plain decimal)
+ * `json`: gzipped; each line is a JSON object. Text, dates, timestamps, uuid, numeric (plain decimal)
  * and json (its text) are strings, bytes base64 strings; integers and booleans are plain, lists are arrays of strings. Instants are
  * ISO 8601 in UTC with at most six fractional digits.
  *
- * `text`: not compressed; the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON; the last column is empty,
- * so that no line is.
+ * `text`: uncompressed; the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON; the
+ * last column is empty, so that no line is.
  */
 export interface StagedFiles {
   readonly table: PublishedTable;

@@ -225,8 +225,11 @@ async function stageWhole(
   batch: BatchRef,
   names: readonly string[],
 ): Promise<Staged> {
-  const { destination } = publication;
-  const stager = createStager((staged) => destination.stage(batch, staged));
+  const { destination, signal } = publication;
+  const stager = createStager(async (staged) => {
+    signal?.throwIfAborted();
+    await destination.stage(batch, staged);
+  });
   const changes: TableChange[] = [];
   let rows = 0;
   try {
@@ -236,7 +239,7 @@ async function stageWhole(
       rows += lines;
     }
   } catch (error) {
-    // Its files are in use until then.
+    // The caller removes the folder, so no file in it may be in use.
     await stager.abandon();
     throw error;
   }

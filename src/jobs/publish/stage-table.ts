@@ -2,22 +2,19 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import PQueue from "p-queue";
 import { copyRange, type Range, type RangeEnd } from "../../load/publication/whole-table.ts";
-import type { FileFormat, PublishedTable, StagedFiles } from "../../publish/destination.ts";
+import type { PublishedTable, StagedFiles } from "../../publish/destination.ts";
 import type { Publication } from "./publication.ts";
 
-/** Uncompressed bytes per part, by form: few loads for BigQuery, small ones for DuckDB. */
-const PART_BYTES: Readonly<Record<FileFormat, number>> = { json: 512 * 1024 ** 2, text: 64 * 1024 ** 2 };
-
-/** Parts that may wait on disk, so that neither reading nor staging waits for a single slow one. */
-const MOST_WAITING = 4;
+/** Parts that may wait on disk, so that one slow part stalls neither reading nor staging. */
+const MAX_WAITING_PARTS = 2;
 
 /** Stages parts in the background, one at a time. */
 export interface Stager {
-  /** Adds a part, once few are waiting. Throws if an earlier one failed. Removes the files afterwards. */
+  /** Queues a part; waits while the queue is full. Throws if an earlier part failed. Its files are removed once it is staged. */
   add(staged: StagedFiles): Promise<void>;
-  /** Waits for all parts; throws if one failed. */
+  /** Waits for all parts. Throws if one failed. */
   finish(): Promise<void>;
-  /** Drops the waiting parts, and waits for the one under way. */
+  /** Discards waiting parts, and waits for the one in progress. */
   abandon(): Promise<void>;
 }
 
@@ -39,7 +36,7 @@ export function createStager(stage: (staged: StagedFiles) => Promise<void>): Sta
   };
   return {
     async add(staged) {
-      await queue.onSizeLessThan(MOST_WAITING);
+      await queue.onSizeLessThan(MAX_WAITING_PARTS);
       throwFailure();
       void queue.add(() => run(staged));
     },
@@ -60,29 +57,18 @@ export async function stageTable(
   stager: Stager,
   table: PublishedTable,
 ): Promise<number> {
+  const format = destination.fileFormat;
   let after: RangeEnd = null;
   let rows = 0;
   for (let part = 0; ; part += 1) {
-    const files: string[] = [];
-    let [bytes, lines, longestLineBytes] = [0, 0, 0];
-    do {
-      signal?.throwIfAborted();
-      const options = {
-        after,
-        prefix: join(folder, `${table.name}-${part}-${files.length}`),
-        format: destination.fileFormat,
-      };
-      const range: Range = await db.snapshot((session) => copyRange(session, db.names, table, options));
-      files.push(...range.files);
-      bytes += range.bytes;
-      lines += range.lines;
-      longestLineBytes = Math.max(longestLineBytes, range.longestLineBytes);
-      after = range.end;
-    } while (after !== null && bytes < PART_BYTES[destination.fileFormat]);
-    if (lines > 0) {
-      await stager.add({ table, content: "rows", replaces: "all", part, files, lines, longestLineBytes });
-    }
-    rows += lines;
-    if (after === null) return rows;
+    signal?.throwIfAborted();
+    const prefix = join(folder, `${table.name}-${part}`);
+    const { end, ...copied }: Range = await db.snapshot((session) =>
+      copyRange(session, db.names, table, { after, prefix, format }),
+    );
+    if (copied.lines > 0) await stager.add({ table, content: "rows", replaces: "all", part, ...copied });
+    rows += copied.lines;
+    if (end === null) return rows;
+    after = end;
   }
 }

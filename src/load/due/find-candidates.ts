@@ -16,13 +16,11 @@ export interface ComparedRows extends Pick<OpenedInput, "rawRows" | "keyIsUnique
   readonly hasRecent: boolean;
 }
 
-/** Condition for the candidates to classify. */
-const IS_TO_CLASSIFY = "kind IN ('known', 'new')";
-/** Setting with their keys, which parallel workers can read; temporary tables they can't. */
+/** Setting that holds the keys of the rows to classify. Parallel workers can read a setting, but not a temporary table. */
 const KEYS = "person_etl.candidates";
 
 /** Query for the keys of the rows to classify. */
-export const TO_CLASSIFY = `SELECT unnest(current_setting('${KEYS}')::text[])`;
+export const TO_CLASSIFY = `SELECT unnest(current_setting('${KEYS}')::text[]) AS source_key`;
 
 /** Query for the keys of rows that left the input since the last selection. */
 export const GONE = raw("SELECT source_key FROM pg_temp.candidate WHERE kind IN ('gone', 'lost')");
@@ -59,8 +57,8 @@ export async function findCandidates(
     if (!(await list(session, query))) return null;
   }
   await session.client.query(`ANALYZE pg_temp.candidate;
-    SELECT set_config('${KEYS}', (
-      SELECT coalesce(array_agg(source_key), '{}')::text FROM pg_temp.candidate WHERE ${IS_TO_CLASSIFY}), true)`);
+    SELECT length(set_config('${KEYS}', (SELECT coalesce(array_agg(source_key), '{}')::text
+      FROM pg_temp.candidate WHERE kind IN ('known', 'new')), true))`);
   return session.rows(
     sql<QuietCount>`SELECT name AS prior, rows FROM pg_temp.candidate WHERE kind IN ('matched', 'unmatched', 'rejected')`,
   );
@@ -182,9 +180,7 @@ async function forgetShared(
 
 /** Keys of the rows to classify. */
 export async function candidateKeys(session: Session): Promise<readonly string[]> {
-  const rows = await session.rows(
-    sql.raw<{ source_key: string }>(`SELECT source_key FROM pg_temp.candidate WHERE ${IS_TO_CLASSIFY}`),
-  );
+  const rows = await session.rows(sql.raw<{ source_key: string }>(TO_CLASSIFY));
   return rows.map((row) => row.source_key);
 }
 

@@ -37,12 +37,18 @@ export async function openLocalInput(
   return reading.among && "query" in reading.among ? stageRows(session, opened) : opened;
 }
 
-/** Reads the rows into a temporary table: the planner expects half of the input, and would read all states to join them. */
+/**
+ * Copies the rows into a temporary table first: the planner estimates them at half of the input, and would join them by reading every
+ * state.
+ */
 async function stageRows(session: Session, opened: OpenedInput): Promise<OpenedInput> {
-  // So many rows would take long to pass from worker to leader.
-  await session.client.query("SET LOCAL parallel_tuple_cost = 0");
+  // By that estimate, a parallel plan would cost too much, because its workers pass so many rows. The list of keys is estimated at
+  // ten, so that a nested loop would seem cheap.
+  await session.client.query("SET LOCAL parallel_tuple_cost = 0; SET LOCAL enable_nestloop = off");
   await createFromInput(session, "candidate_row", raw(opened.rawRows));
-  await session.client.query("SET LOCAL parallel_tuple_cost TO DEFAULT");
+  await session.client.query(
+    "SET LOCAL parallel_tuple_cost TO DEFAULT; SET LOCAL enable_nestloop TO DEFAULT",
+  );
   return { ...opened, rawRows: "SELECT * FROM pg_temp.candidate_row" };
 }
 

@@ -10,8 +10,6 @@ import type { Session } from "../db/session.ts";
 export interface CopiedFiles {
   readonly files: readonly string[];
   readonly lines: number;
-  /** Bytes of all lines, uncompressed. */
-  readonly bytes: number;
   /** Bytes of the longest line. */
   readonly longestLineBytes: number;
 }
@@ -19,10 +17,10 @@ export interface CopiedFiles {
 /** Form of the lines: JSON objects, or COPY's text with an empty last column. */
 export type FileFormat = "json" | "text";
 
-/** Options of COPY by form, and level of gzip. CSV with a quote that JSON never contains writes the only column unchanged. */
+/** COPY options and gzip level by form; null writes the file uncompressed. CSV with a quote that JSON never contains writes the only column unchanged. */
 const formats: Readonly<Record<FileFormat, { readonly copy: string; readonly gzip: number | null }>> = {
   json: { copy: "FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02'", gzip: 3 },
-  // Read on the same machine, and soon removed.
+  // Read once, on the same machine: compressing costs more than it saves.
   text: { copy: "FORMAT text", gzip: null },
 };
 
@@ -75,8 +73,7 @@ export async function copyToFiles(
   const { copy, gzip } = formats[format];
   const stream = session.client.query(copyTo(`COPY (${query}) TO STDOUT WITH (${copy})`));
   const files: string[] = [];
-  const counted = { lines: 0, bytes: 0, longestLineBytes: 0 };
-  let lineBytes = 0;
+  let [lines, bytes, lineBytes, longestLineBytes] = [0, 0, 0, 0];
   let file: OpenFile | null = null;
   let failure: unknown = null;
   const next = () => {
@@ -87,26 +84,26 @@ export async function copyToFiles(
   for await (const chunk of stream) {
     // The connection can be reused only after the COPY is read to its end.
     if (failure !== null) continue;
-    const bytes: Buffer = chunk;
+    const received: Buffer = chunk;
     let start = 0;
-    for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, start)) {
-      counted.longestLineBytes = Math.max(counted.longestLineBytes, lineBytes + at + 1 - start);
-      counted.lines += 1;
+    for (let at = received.indexOf(NEWLINE); at >= 0; at = received.indexOf(NEWLINE, start)) {
+      longestLineBytes = Math.max(longestLineBytes, lineBytes + at + 1 - start);
+      lines += 1;
       lineBytes = 0;
       start = at + 1;
     }
-    lineBytes += bytes.length - start;
-    counted.bytes += bytes.length;
+    lineBytes += received.length - start;
+    bytes += received.length;
     try {
       file ??= next();
       if (start > 0 && file.bytes + start >= FILE_BYTES) {
-        await write(file, bytes.subarray(0, start));
+        await write(file, received.subarray(0, start));
         await close(file);
         file = null;
-        if (start === bytes.length) continue;
+        if (start === received.length) continue;
         file = next();
-        await write(file, bytes.subarray(start));
-      } else await write(file, bytes);
+        await write(file, received.subarray(start));
+      } else await write(file, received);
     } catch (error) {
       failure = error;
     }
@@ -114,6 +111,6 @@ export async function copyToFiles(
   if (failure !== null) throw failure;
   if (file) await close(file);
   // V8 counts few of the bytes received, and runs no collection while the destination works.
-  if (counted.bytes > GARBAGE_BYTES) globalThis.gc?.();
-  return { files, ...counted };
+  if (bytes > GARBAGE_BYTES) globalThis.gc?.();
+  return { files, lines, longestLineBytes };
 }
