@@ -84,7 +84,7 @@ test.each([resolve, enrich])("compares fingerprints in a parallel plan: $job", a
 });
 
 test("reads the rows of changed keys in a parallel plan", async () => {
-  const statements = await db.preview(async (session) => {
+  const { statements, plan } = await db.preview(async (session) => {
     const keys = await openKeys(session, resolve);
     expect(await findCandidates(session, db.names, resolve, { ...keys, hasRecent: false })).toEqual([]);
     await allowParallel(session);
@@ -96,12 +96,15 @@ test("reads the rows of changed keys in a parallel plan", async () => {
     ]);
     const sent = query.mock.calls.map(([statement]) => textOf(statement));
     query.mockRestore();
-    return sent;
+    const filter = `SELECT email FROM crm.people WHERE id IN (${TO_CLASSIFY})`;
+    return { statements: sent, plan: await planOf(session, filter) };
   });
   const created = statements.filter((text) => text.startsWith('CREATE TEMP TABLE "candidate_row"'));
   expect(created).toHaveLength(1);
   // Postgres refuses an INSERT in a parallel plan, so other plans fill an empty table.
   expect(created[0]).not.toContain("WITH NO DATA");
+  // The workers filter; otherwise all rows would pass to the leader.
+  expect(plan[0]).toMatch(/^Gather/u);
 });
 
 /** Text of a statement, as it is passed to the driver. */
