@@ -64,7 +64,7 @@ async function allowParallel(session: Session): Promise<void> {
 /** Returns the plan of a query without cost figures. */
 async function planOf(session: Session, query: string): Promise<readonly string[]> {
   await allowParallel(session);
-  await session.client.query("SET LOCAL enable_nestloop = off");
+  await session.client.query("SET LOCAL parallel_tuple_cost = 0; SET LOCAL enable_nestloop = off");
   const rows = await session.rows<{ "QUERY PLAN": string }>(sql`EXPLAIN ${raw(query)}`);
   return rows.map((row) => row["QUERY PLAN"].replace(/\(cost=.*/u, "").trim());
 }
