@@ -1,4 +1,6 @@
 import { Client, type CustomTypesConfig } from "pg";
+import type { Db } from "../../src/load/db/db.ts";
+import { openWarehouse as openDb } from "../../src/load/open.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
@@ -32,6 +34,16 @@ export interface PostgresContext extends Context {
   /** Address of the database itself. */
   readonly directUrl: string;
   readonly client: Client;
+}
+
+/** Opens the default schemas of a database, for the functions behind the warehouse. */
+export function openDefaultDb(url: string): Db {
+  return openDb({
+    url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
+  });
 }
 
 /** Opens a warehouse in a separate database. */

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openLocalInput } from "../../src/load/inputs/foreign-input.ts";
 import { withRolePath } from "../../src/load/db/session.ts";
-import { openWarehouse } from "../../src/load/open.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import type { InputSource } from "../../src/load/inputs/input-source.ts";
 import { contentHash, valuesOf } from "../../src/load/due/content.ts";
@@ -10,7 +9,7 @@ import { sentValues } from "../../src/load/inputs/sent-values.ts";
 import { raw } from "../../src/load/inputs/input.ts";
 import { sql } from "kysely";
 import * as fc from "../support/fast-check.ts";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { openDefaultDb, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { clear, columnOf, valueOf } from "./suite/context.ts";
 import { begin, gist, matchAll, type Responder, runNight } from "./suite/nights.ts";
 import { addPeople, DAY_MS, enrichSpec, makePeople, people, resolveSpec } from "./suite/people.ts";
@@ -20,12 +19,7 @@ let context: PostgresContext;
 let db: Db;
 beforeAll(async () => {
   context = await openPostgresContext();
-  db = openWarehouse({
-    url: context.url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
-  });
+  db = openDefaultDb(context.url);
 });
 beforeEach(() => clear(context));
 afterAll(async () => {
@@ -160,12 +154,7 @@ describe("a fingerprint", () => {
       INSERT INTO crm.wide VALUES (1, '2026-11-21 04:00:00.5+01', 0.1, 'ann@example.com', '{x,NULL,"a,b"}')`);
     await context.sql(`ALTER ROLE CURRENT_USER SET TimeZone = 'Asia/Tokyo'; ALTER ROLE CURRENT_USER SET extra_float_digits = 0;
       ALTER ROLE CURRENT_USER SET DateStyle = 'German'`);
-    const other = openWarehouse({
-      url: context.url,
-      schema: "person_data",
-      opsSchema: "person_data_ops",
-      stateSchema: "person_data_state",
-    });
+    const other = openDefaultDb(context.url);
     try {
       const [found] = await hashesOf(input, other);
       expect(found?.print).toBe("7b4bfa52bb028958c2f509ef1837957f");

@@ -7,12 +7,11 @@ import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
 import { takeReusable } from "../../src/load/due/reuse.ts";
 import { openLocalInput } from "../../src/load/inputs/foreign-input.ts";
 import { raw } from "../../src/load/inputs/input.ts";
-import { openWarehouse } from "../../src/load/open.ts";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { openDefaultDb, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { clear } from "./suite/context.ts";
 import { enrichSpec, resolveSpec } from "./suite/people.ts";
 
-/** How Postgres reads large inputs and states: with parallel workers, or by an index. */
+// Plans for large inputs and states: parallel ones, or by an index.
 
 const resolve = resolveSpec();
 const enrich = enrichSpec({ pidFrom: "resolve_people", dropsInvalidEmails: true });
@@ -21,22 +20,16 @@ let context: PostgresContext;
 let db: Db;
 beforeAll(async () => {
   context = await openPostgresContext();
-  db = openWarehouse({
-    url: context.url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
-  });
+  db = openDefaultDb(context.url);
 });
 beforeEach(async () => {
   await clear(context);
   await context.sql(`CREATE TABLE crm.people AS SELECT i::text AS id, 'Ann' AS first_name, 'Lee' AS last_name,
       NULL AS phone, i || '@example.com' AS email FROM generate_series(1, 60000) AS i;
     INSERT INTO person_data_state.lookup_state (job, source, source_key, input_hash, sent_hash, hash_version, parameters_hash, outcome,
-      attempts, fingerprint, due_at, _run_id)
-    SELECT job, 'people', id, sha256(id::bytea), sha256(id::bytea), 1, '${resolve.parametersHash}', 'matched', 1, 'other', now() + interval '1 day', ''
-    FROM crm.people, (VALUES ('resolve_people'), ('enrich_people')) AS j(job);
-    ANALYZE crm.people, person_data_state.lookup_state`);
+      attempts, _run_id)
+    SELECT job, 'people', id, sha256(id::bytea), sha256(id::bytea), 1, '${resolve.parametersHash}', 'matched', 1, ''
+    FROM crm.people, (VALUES ('resolve_people'), ('enrich_people')) AS j(job)`);
 });
 afterAll(async () => {
   await db.close();
@@ -64,7 +57,7 @@ async function allowParallel(session: Session): Promise<void> {
 /** Returns the plan of a query without cost figures. */
 async function planOf(session: Session, query: string): Promise<readonly string[]> {
   await allowParallel(session);
-  await session.client.query("SET LOCAL parallel_tuple_cost = 0; SET LOCAL enable_nestloop = off");
+  await session.client.query("SET LOCAL enable_nestloop = off");
   const rows = await session.rows<{ "QUERY PLAN": string }>(sql`EXPLAIN ${raw(query)}`);
   return rows.map((row) => row["QUERY PLAN"].replace(/\(cost=.*/u, "").trim());
 }
@@ -96,6 +89,8 @@ test("reads the rows of changed keys in a parallel plan", async () => {
     ]);
     const sent = query.mock.calls.map(([statement]) => textOf(statement));
     query.mockRestore();
+    // As in the statement above.
+    await session.client.query("SET LOCAL parallel_tuple_cost = 0");
     const filter = `SELECT email FROM crm.people WHERE id IN (${TO_CLASSIFY})`;
     return { statements: sent, plan: await planOf(session, filter) };
   });
@@ -121,6 +116,7 @@ async function statesRead(session: Session): Promise<number> {
 }
 
 test("finds an answer to reuse without reading every state", async () => {
+  await context.sql("ANALYZE person_data_state.lookup_state");
   const found = await db.preview(async (session) => {
     await session.client.query(`CREATE TEMP TABLE due_row ON COMMIT DROP AS
       SELECT 'new' AS source_key, 'never_answered' AS class, NULL AS prior, sha256('77') AS input_hash, sha256('77') AS sent_hash,

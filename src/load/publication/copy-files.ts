@@ -17,7 +17,10 @@ export interface CopiedFiles {
 /** Form of the lines: JSON objects, or COPY's text with an empty last column. */
 export type FileFormat = "json" | "text";
 
-/** COPY options and gzip level by form; null writes the file uncompressed. CSV with a quote that JSON never contains writes the only column unchanged. */
+/**
+ * COPY options and gzip level by form; null writes the file uncompressed. CSV with a quote that JSON never contains writes the only
+ * column unchanged.
+ */
 const formats: Readonly<Record<FileFormat, { readonly copy: string; readonly gzip: number | null }>> = {
   json: { copy: "FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02'", gzip: 3 },
   // Read once, on the same machine: compressing costs more than it saves.
