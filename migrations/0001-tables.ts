@@ -1,4 +1,5 @@
 import { createPublication } from "./publication.ts";
+import { lookupIndexes } from "./0006-answers-by-content.ts";
 import { createTable } from "../src/load/db/ddl.ts";
 import {
   CALL_NUMBERS,
@@ -13,9 +14,9 @@ import { tables } from "../src/schemas/registry.ts";
 const fillFactors: Readonly<Record<string, number>> = {
   resolution: 85,
   enrichment: 85,
-  lookup_state: 85,
+  lookup_row: 90,
+  lookup_answer: 85,
   person_state: 85,
-  email_state: 85,
   segment_push_member: 85,
   job_lock: 50,
   budget_use: 10,
@@ -36,6 +37,7 @@ export function createTables(names: SchemaNames): readonly string[] {
     `CREATE INDEX api_call_in_doubt ON ${at("api_call")} (job) WHERE records_in_doubt > 0 OR records_possibly_billed_twice > 0`,
     `CREATE INDEX schedule_slot_by_time ON ${at("schedule_slot")} (job, due_at)`,
     ...BY_PERSON.map((name) => `CREATE INDEX ${name}_by_pid ON ${at(name)} (service_pid)`),
+    ...lookupIndexes(names),
     `CREATE INDEX erasure_subject_by_hash ON ${at("erasure_subject")} (subject_hash)`,
     `INSERT INTO ${at("erasure_key")} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), '')`,
     ...createPublication(quoteIdentifier(names.state), quoteIdentifier(names.ops)),

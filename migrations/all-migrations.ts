@@ -4,8 +4,7 @@ import { personDerivations } from "../src/schemas/person.ts";
 import { createTables } from "./0001-tables.ts";
 import { addDerivedColumns } from "./0002-derived-columns.ts";
 import { createReaderIndexes } from "./0003-reader-indexes.ts";
-import { addFingerprints } from "./0004-fingerprint.ts";
-import { createSentContentIndex } from "./0005-index-of-sent-content.ts";
+import { keepAnswersByContent } from "./0006-answers-by-content.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -23,6 +22,8 @@ export const migrations: readonly Migration[] = [
   { name: "0001-tables", statements: createTables },
   { name: "0002-derived-columns", statements: addDerivedColumns, derivations: personDerivations },
   { name: "0003-reader-indexes", statements: createReaderIndexes },
-  { name: "0004-fingerprint", statements: addFingerprints },
-  { name: "0005-index-of-sent-content", statements: createSentContentIndex },
+  // Of a table that 0006 replaces.
+  { name: "0004-fingerprint", statements: () => [] },
+  { name: "0005-index-of-sent-content", statements: () => [] },
+  { name: "0006-answers-by-content", statements: keepAnswersByContent },
 ];

@@ -9,7 +9,7 @@ import { type Counters, zeroCounters } from "./run-report.ts";
 import { createTotals, type RunTotals } from "./run-totals.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { type Shard, shardText } from "./shard.ts";
-import type { LookupSelection } from "../load/due/lookup-selection.ts";
+import type { LookupSelection } from "../load/lookups/selection.ts";
 import { type PastRun, lastRuns } from "../load/runs/job-status.ts";
 import type { RunRef } from "../load/runs/run-ref.ts";
 

@@ -15,26 +15,6 @@ export const tombstone: Table = table("tombstone", {
   ],
 });
 
-/** Answered input rows that were deleted from their input. */
-export const missingInputRow: Table = table("missing_input_row", {
-  schema: "state",
-  doc: "Rows deleted from an input with `on_missing: erase`, found by complete passes; removed from here when the row is back.",
-  key: ["source", "source_key"],
-  people: { emails: ["source_key"], isOfInputRow: true },
-  columns: [
-    column("source", "text", "none", "Name of the input."),
-    column(
-      "source_key",
-      "text",
-      "direct",
-      'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
-    ),
-    column("missing_since", "timestamptz", "none", "When a run first missed the row.", true),
-    column("missed_runs", "position", "none", "Number of runs that missed the row.", true),
-    column("last_run_id", "text", "none", "Last run that missed it.", true),
-  ],
-});
-
 /** Erased people, skipped by later runs. */
 export const erasureSubject: Table = table("erasure_subject", {
   schema: "ops",

@@ -4,7 +4,7 @@ import { contactJob, contactJobResult } from "./contact-jobs.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { deathSignal, segmentDeathSignal } from "./death-signals.ts";
 import { enrichEndpoint, enrichment } from "./enrich.ts";
-import { erasureKey, erasureRequest, erasureSubject, missingInputRow, tombstone } from "./erasure.ts";
+import { erasureKey, erasureRequest, erasureSubject, tombstone } from "./erasure.ts";
 import * as ops from "./ops.ts";
 import { person, personChildren, personPidAlias } from "./person.ts";
 import { personSearch, personSearchCoverage, personSearchResult } from "./person-search.ts";
@@ -21,10 +21,11 @@ import {
 } from "./segments.ts";
 import {
   budgetUse,
-  emailState,
   jobLock,
-  jobParameters,
-  lookupState,
+  lookupAnswer,
+  lookupDue,
+  lookupJob,
+  lookupRow,
   personState,
   tableLoad,
 } from "./state.ts";
@@ -72,11 +73,11 @@ export const tables: readonly Table[] = [
   segmentDeathSignal,
   ...searchTables,
   reject,
-  lookupState,
+  lookupRow,
+  lookupAnswer,
+  lookupDue,
   personState,
-  emailState,
   tombstone,
-  missingInputRow,
   ops.warehouseIdentity,
   ops.syncRun,
   jobLock,
@@ -85,7 +86,7 @@ export const tables: readonly Table[] = [
   ops.schemaDrift,
   ops.inputCoverage,
   tableLoad,
-  jobParameters,
+  lookupJob,
   budgetUse,
   ops.syncGap,
   segmentSync,

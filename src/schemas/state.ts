@@ -9,46 +9,76 @@ const state = (
   columns: Table["columns"],
 ): Table => table(name, { schema: "state", doc, key, people, columns });
 
-/** State of each input row; determines which rows are due. */
-export const lookupState = state(
-  "lookup_state",
-  "State of each input row (validate_emails: of each address), matched or not; determines which rows are due.",
+/** Content of each input row, as last read. */
+export const lookupRow = state(
+  "lookup_row",
+  "What each input row would send, as last read, by job. A row is read again when its fingerprint differs or is null.",
   inputRowKey.map((c) => c.name),
-  { pids: ["sent_service_pid"], emails: ["source_key"], isOfInputRow: true },
+  { emails: ["source_key"], isOfInputRow: true },
   [
     ...inputRowKey,
-    column("input_hash", "bytes", "indirect", "SHA-256 of the mapped fields.", true),
-    column(
-      "sent_hash",
-      "bytes",
-      "indirect",
-      "SHA-256 of the record sent (with the PID, without invalid addresses).",
-    ),
-    column("hash_version", "position", "none", "Version of the hash rule.", true),
-    column("parameters_hash", "text", "none", "Hash of mapping and request parameters.", true),
-    column("sent_service_pid", "text", "direct", "PID sent with the record (`pid_from`)."),
-    column("outcome", "text", "none", "`matched`, `unmatched` or `rejected`.", true),
-    column("attempts", "position", "none", "Number of answers and rejections.", true),
-    column(
-      "call_number",
-      "integer",
-      "none",
-      "Order of the answering call (`api_call`): answers of earlier calls are ignored.",
-    ),
-    column(
-      "answered_at",
-      "timestamptz",
-      "none",
-      "When the answering call was reserved, by the warehouse's clock.",
-    ),
-    column("due_at", "timestamptz", "none", "When the answer expires; null for never."),
-    column("call_id", "uuid", "none", "Call that answered (`api_call`)."),
     column(
       "fingerprint",
       "bytes",
       "indirect",
-      "Fingerprint of the input row with the content of `input_hash`; empty if the last selection found no such row, null if unknown.",
+      "Fingerprint of the row; null to read it again: it left the input, waits, shares its key, or its PID changed.",
     ),
+    column(
+      "content",
+      "bytes",
+      "indirect",
+      "SHA-256 of the record that it would send; null if it waits or names an erased person, and for validate_emails.",
+    ),
+    column("missing_since", "timestamptz", "none", "When a run first missed the row; null if it is present."),
+    column("missing_runs", "position", "none", "Number of runs that missed it; null if it is present."),
+    column("missing_run_id", "text", "none", "Last run that missed it; null if it is present."),
+  ],
+);
+
+/** Answer to each content. */
+export const lookupAnswer = state(
+  "lookup_answer",
+  "Answer to each content that was sent, for all rows that have it: a content with a fresh answer isn't sent again.",
+  ["kind", "content"],
+  { pids: ["service_pid", "sent_service_pid"] },
+  [
+    column("kind", "text", "none", "Endpoint and request parameters that shape the answer."),
+    column("content", "bytes", "direct", "SHA-256 of the record sent; for validate_emails the address itself."),
+    column("outcome", "text", "none", "`matched`, `unmatched` or `rejected`.", true),
+    column("service_pid", "text", "direct", "PID of the match."),
+    column("sent_service_pid", "text", "direct", "PID sent with the record (`pid_from`)."),
+    column("match_score", "numeric", "none", "Score of the match."),
+    column("is_resolvable_record", "boolean", "none", "True if the service could use the record (resolve)."),
+    column("validation_errors", "json", "none", "Problems in the record reported by the service."),
+    column("extra", "json", "sensitive", "Values of the answer without a declared column."),
+    column("reject", "json", "none", "Stage, code, message and details of a rejected content."),
+    column("api_request_id", "text", "none", "The service's ID of the answering call."),
+    column("request_completed_at", "timestamptz", "none", "When the service completed that call."),
+    column("answered_at", "timestamptz", "none", "When that call was reserved, by the warehouse's clock.", true),
+    column("call_number", "integer", "none", "Order of that call: answers of earlier calls are ignored.", true),
+    column("call_id", "uuid", "none", "That call (`api_call`); null if rejected without one."),
+    column("is_first", "boolean", "none", "True if the content had no earlier answer: first answers expire early.", true),
+  ],
+);
+
+/** Contents that are due. */
+export const lookupDue = state(
+  "lookup_due",
+  "Contents that are due, and the run that claimed each. A claim is free once the lock of its owner isn't held any more.",
+  ["kind", "content"],
+  // An erasure looks into the records (see remove-lookup-state.ts).
+  "nobody",
+  [
+    column("kind", "text", "none", "Endpoint and request parameters that shape the answer."),
+    column("content", "bytes", "direct", "SHA-256 of the record; for validate_emails the address itself."),
+    column("record", "text", "sensitive", "Record to send, as JSON; null if it isn't claimed."),
+    column("sent_service_pid", "text", "direct", "PID in the record (`pid_from`)."),
+    column("job", "text", "none", "Job that claimed it; null if unclaimed."),
+    column("shard", "text", "none", "Shard that claimed it."),
+    column("epoch", "integer", "none", "Epoch of the owner's lock."),
+    column("rows", "integer", "none", "Rows of the owner's input that have it.", true),
+    column("was_rejected", "boolean", "none", "True if a row with this content may have an open reject.", true),
+    column("is_sent", "boolean", "none", "True if it was sent in this run and got no answer.", true),
   ],
 );
 
@@ -75,18 +105,6 @@ export const personState = state(
       true,
     ),
     column("group_call_numbers", "json", "none", "Numbers of later calls, by field group."),
-  ],
-);
-
-/** Call that last answered each address, of any job. */
-export const emailState = state(
-  "email_state",
-  "Call that last answered each address of `email_validation`, of any job: answers of earlier calls are ignored.",
-  ["email_address"],
-  { emails: ["email_address"] },
-  [
-    column("email_address", "text", "direct", "Address as sent."),
-    column("call_number", "integer", "none", "Order of the answering call (`api_call`).", true),
   ],
 );
 
@@ -152,23 +170,26 @@ export const tableLoad = state(
   ],
 );
 
-/** Last accepted parameters of each job. */
-export const jobParameters = state(
-  "job_parameters",
-  "Mapping and request parameters of each job's answers, as last accepted.",
-  ["job"],
+/** Parameters of each lookup job. */
+export const lookupJob = state(
+  "lookup_job",
+  "Parameters of each lookup job, as last accepted, by input.",
+  ["job", "source"],
   "nobody",
   [
     column("job", "text", "none", "The job."),
-    column("parameters_hash", "text", "none", "Hash of mapping and parameters.", true),
-    column("refresh_policy", "text", "none", "Refresh ages from which `due_at` was computed.", true),
+    column("source", "text", "none", "Name of its input."),
+    column("kind", "text", "none", "Endpoint and request parameters that shape its answers.", true),
+    column("mapping", "text", "none", "Hash of everything else that shapes its records.", true),
+    column("pid_from", "text", "none", "Job whose PIDs it sends."),
+    column("input_definition", "text", "none", "Hash of the definition of the input; missing rows are counted under one.", true),
     column(
-      "resend_before",
+      "resend_below",
       "integer",
       "none",
       "`--resend` replaces answers of calls with a lower number; null before the first.",
     ),
-    column("accepted", "text", "none", "`first`, `resend` or `keep`.", true),
-    column("accepted_at", "timestamptz", "none", "When they were accepted.", true),
+    column("refresh_after_ms", "integer", "none", "Longest age of an answer, in milliseconds; null for no limit."),
+    column("retired_at", "timestamptz", "none", "When a run found that it isn't configured any more; else null."),
   ],
 );

@@ -1,7 +1,7 @@
 import type { EndedCall } from "../../extract/call.ts";
 import type { HttpResponse } from "../../extract/http-client.ts";
-import type { LookupRecord } from "../../load/due/lookup-record.ts";
-import type { LoadSpec } from "../../load/due/lookup-spec.ts";
+import type { LookupRecord } from "../../load/lookups/lookup.ts";
+import type { LoadSpec } from "../../load/lookups/lookup.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Version of the header; increment it when older versions of the program could misread it. */

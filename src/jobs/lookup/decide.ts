@@ -5,7 +5,7 @@ import type { Price } from "../../money.ts";
 import { costText, estimateCost } from "../price.ts";
 import { UNUSUAL_RATIO } from "./reject-ratio.ts";
 import { type Shard, shardText, wholeInput } from "../shard.ts";
-import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
 
 /** Facts for the decision whether to send. */

@@ -15,7 +15,7 @@ import { personChildren, personDerived, personFields, personScalars } from "../.
 import { mergeExtra, pickExtra } from "./answer-extra.ts";
 import { type LookupJobType, lookupSettings, type ReadResult, withRefresh } from "./lookup-type.ts";
 import { readMatch } from "./resolve.ts";
-import type { PersonUpdate } from "../../load/answers/person-groups.ts";
+import type { PersonUpdate } from "../../load/lookups/person-groups.ts";
 
 const settings = jobSettings("enrich", {
   ...lookupSettings,

@@ -2,7 +2,7 @@ import type { Cap } from "./caps.ts";
 import type { EstimatePart } from "./estimate.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
-import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
 import { type FirstStratum, isFirstTime, type Sample, type Stratum } from "../../load/due/strata.ts";
 
 /** Smaller samples support no interval. */

@@ -1,5 +1,5 @@
 import { count, countText } from "../../figures.ts";
-import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
 import type { FirstStratum, RandomSample, Sample } from "../../load/due/strata.ts";
 
 /** Estimated number of billed records of a run. */

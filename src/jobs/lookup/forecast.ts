@@ -13,7 +13,7 @@ import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
 import type { Price } from "../../money.ts";
 import { costText, estimateCost, priceOf } from "../price.ts";
-import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
 
 /** Predicted size of a run. */
 export interface Forecast {

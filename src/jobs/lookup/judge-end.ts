@@ -4,7 +4,7 @@ import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from 
 import { triedRecords } from "./reject-ratio.ts";
 import type { Counters } from "../run-report.ts";
 import type { Unanswered } from "./tally.ts";
-import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
 
 /** Facts that determine the end of a job. */
 export interface WorkDone {

@@ -1,4 +1,4 @@
-import { selectLookup, type LookupSelection } from "../../load/due/lookup-selection.ts";
+import { selectLookup, type LookupSelection } from "../../load/lookups/selection.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
 import { noOutcomes, type Outcomes } from "../../load/due/outcomes.ts";
 import { readCommitted, recordFound } from "../../load/runs/runs.ts";
@@ -20,8 +20,8 @@ import { coverageOf, foundCounters, recordCounters } from "./run-counters.ts";
 import { sendDue } from "./send-due.ts";
 import { settleMissing } from "./settle-missing.ts";
 import { createTally, type Tally } from "./tally.ts";
-import type { LookupCounts } from "../../load/due/lookup-counts.ts";
-import type { LookupSpec } from "../../load/due/lookup-spec.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
+import type { LookupSpec } from "../../load/lookups/lookup.ts";
 import type { Spool } from "../../spool/spool.ts";
 
 /** Run of a lookup with its spec. */

@@ -1,13 +1,12 @@
 import type { Config, ConnectionConfig, InputConfig } from "../../config/config.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import type { InputConnection, InputSource } from "../../load/inputs/input-source.ts";
-import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
 import { membersSql } from "../../load/feeds/search-results.ts";
 import type { ReadSource } from "../job-type.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import { type Shard, wholeInput } from "../shard.ts";
-import type { InputShard, LookupSpec } from "../../load/due/lookup-spec.ts";
+import type { LookupSpec, LookupType } from "../../load/lookups/lookup.ts";
 import { NORMALIZATION } from "../../load/inputs/normalize.ts";
 import { createHash } from "node:crypto";
 
@@ -79,48 +78,49 @@ function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputS
 /** Builds the spec that determines which records of a job are due. */
 export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): Promise<LookupSpec> {
   const bound = bindLookup(job);
-  const shard = inputShardOf(job, bound, request.shard);
-  const input = await inputSourceOf(job.input, [...bound.inputFields, ...(shard?.by.flat() ?? [])]);
+  const { shard } = request;
+  const fields = fieldsAmong(job.input, bound.inputFields);
   return {
     job: job.name,
     type: job.type,
-    input,
+    source: job.input.name,
+    kind: kindOf(job.type, bound.requestParameters),
+    mapping: hashOf([Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1)), mappingOptions(job, bound)]),
+    legacyParameters: hashParameters(job, fields, bound.boughtWith),
+    input: await inputSourceOf(job.input, bound.inputFields),
     refreshAfterMs: job.refreshAfterMs,
     refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs,
     pidFrom: bound.pidFrom,
     dropsInvalidEmails: bound.validEmailsFrom !== null,
-    parametersHash: hashParameters(job, fieldsAmong(job.input, bound.inputFields), bound.boughtWith),
+    erasesMissing: job.input.onMissing === "erase",
     resend: request.resend,
     acceptParameters: request.acceptParameters,
     maxRecords: request.maxRecords,
-    shard,
+    shard: shard.count === 1 ? null : shard,
   };
 }
 
-const fieldsToResolve: ReadonlySet<string> = new Set([...resolveScalarFields, ...resolveListFields]);
-
-/**
- * Part of the input that a shard reads. Depends only on the row itself, because shards don't start at the same time.
- * Rows that are sent as equal records must be in one shard, even if they differ in invalid addresses.
- */
-function inputShardOf(job: LookupJobConfig, bound: BoundLookup, { index, count }: Shard): InputShard | null {
-  if (count === 1) return null;
-  if (job.type === "validate_emails") return { index, count, by: [] };
-  const fields = Object.keys(job.input.fields);
-  const others = fields.filter((field) => field !== "emails");
-  const resolving = others.filter((field) => fieldsToResolve.has(field));
-  const rest = others.filter((field) => !fieldsToResolve.has(field));
-  // A row must be in the same shard of a resolve job and of the jobs that send its PIDs.
-  if (job.type === "resolve" || bound.pidFrom !== null)
-    return { index, count, by: [resolving, rest, ["emails"]] };
-  return { index, count, by: bound.validEmailsFrom === null ? [fields] : [others, ["emails"]] };
+/** Kind of the answers to requests with these parameters besides the records. The order of a list makes no difference. */
+export function kindOf(type: LookupType, parameters: Readonly<Record<string, unknown>>): string {
+  const sorted = Object.entries(parameters)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, value]) => [name, Array.isArray(value) ? [...new Set(value.map(String))].toSorted() : value]);
+  return `${type}:${hashOf(sorted).slice(0, 12)}`;
 }
 
-/** Version of the hashed form. Don't change it: every answer would count as bought with other parameters. */
-const FORM = "person-etl/parameters/1";
+function mappingOptions({ input }: LookupJobConfig, { pidFrom, validEmailsFrom }: BoundLookup): readonly unknown[] {
+  return [pidFrom !== null, validEmailsFrom !== null, input.normalize ? NORMALIZATION : null];
+}
+
+function hashOf(value: unknown): string {
+  return createHash("sha256").update(JSON.stringify(value)).digest("hex");
+}
+
+/** Version of the form that version 2 hashed, by which its answers are recognized. */
+const LEGACY_FORM = "person-etl/parameters/1";
 
 /**
- * Hash of the mapping and request parameters that answers are bought with.
+ * Hash of the mapping and request parameters in version 2.
  * @param fields used fields of the mapping with their columns, in order
  */
 function hashParameters(
@@ -129,7 +129,5 @@ function hashParameters(
   boughtWith: readonly unknown[],
 ): string {
   const mapping = Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return createHash("sha256")
-    .update(JSON.stringify([FORM, type, mapping, ...boughtWith, ...(input.normalize ? [NORMALIZATION] : [])]))
-    .digest("hex");
+  return hashOf([LEGACY_FORM, type, mapping, ...boughtWith, ...(input.normalize ? [NORMALIZATION] : [])]);
 }

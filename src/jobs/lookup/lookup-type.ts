@@ -6,9 +6,9 @@ import { duration, inputName } from "../../config/schema/values.ts";
 import type { DriftLog } from "../../schemas/drift.ts";
 import type { LookupEndpoint } from "../../schemas/endpoint.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
-import type { LookupAnswer } from "../../load/answers/answer.ts";
-import type { PersonUpdate } from "../../load/answers/person-groups.ts";
-import type { LookupType } from "../../load/due/lookup-spec.ts";
+import type { LookupAnswer } from "../../load/lookups/answer.ts";
+import type { PersonUpdate } from "../../load/lookups/person-groups.ts";
+import type { LookupType } from "../../load/lookups/lookup.ts";
 
 /** Settings of every lookup. */
 export const lookupSettings = {

@@ -3,7 +3,7 @@ import { enrichJob } from "./enrich.ts";
 import type { LookupJobConfig, LookupJobType, ReadResult } from "./lookup-type.ts";
 import { resolveJob } from "./resolve.ts";
 import { validateEmailsJob } from "./validate-emails.ts";
-import type { LookupType } from "../../load/due/lookup-spec.ts";
+import type { LookupType } from "../../load/lookups/lookup.ts";
 
 /** All types of lookups. */
 export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];

@@ -1,12 +1,12 @@
 import { lastRuns } from "../../load/runs/job-status.ts";
 import { readDecision } from "./read-decision.ts";
-import { previewLookup } from "../../load/due/lookup-selection.ts";
+import { previewLookup } from "../../load/lookups/selection.ts";
 import { type FirstRequest, firstRequests } from "../../extract/first-requests.ts";
 import type { PlanContext, Planned, ShownRequest } from "../report/job-plan.ts";
 import { bindLookup } from "./lookup-types.ts";
 import { limitsOf, tightestCap } from "./caps.ts";
 import { countText } from "../../figures.ts";
-import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
 import { forecastOf } from "./forecast.ts";
 import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";

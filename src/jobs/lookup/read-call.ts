@@ -6,14 +6,14 @@ import {
   UnderstatedSizeError,
   unreadAttempt,
 } from "../../extract/take-answer.ts";
-import { encodePerson } from "../../load/answers/person-groups.ts";
-import type { RowStore } from "../../load/answers/row-store.ts";
+import { encodePerson } from "../../load/lookups/person-groups.ts";
+import type { RowStore } from "../../load/lookups/row-store.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import type { AnswerHeader } from "./answer-header.ts";
 import { lookupAsked } from "./lookup-types.ts";
-import type { LookupAnswer, LookupReject } from "../../load/answers/answer.ts";
-import type { LookupRecord } from "../../load/due/lookup-record.ts";
+import type { LookupAnswer, LookupReject } from "../../load/lookups/answer.ts";
+import type { LookupRecord } from "../../load/lookups/lookup.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 
 /** Spooled answer as rows. */

@@ -5,7 +5,7 @@ import type { Db } from "../../load/db/db.ts";
 import { reserveCall } from "../../load/ledger/reserve-call.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";
-import type { FrozenRecords, LookupRecord } from "../../load/due/lookup-record.ts";
+import type { FrozenRecords, LookupRecord } from "../../load/lookups/lookup.ts";
 import type { Price } from "../../money.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 

@@ -1,6 +1,6 @@
 import type { Outcomes } from "../../load/due/outcomes.ts";
 import { type Counters, zeroCounters } from "../run-report.ts";
-import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
 import type { Coverage } from "../../load/runs/runs.ts";
 
 /** Counters of what a selection found and did, before anything is sent. */

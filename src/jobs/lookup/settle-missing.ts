@@ -14,7 +14,7 @@ import { countText } from "../../figures.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
 import type { Counters } from "../run-report.ts";
 import type { JobServices } from "../services.ts";
-import type { LookupSpec } from "../../load/due/lookup-spec.ts";
+import type { LookupSpec } from "../../load/lookups/lookup.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Finished run of a job. */

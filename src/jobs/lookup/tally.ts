@@ -1,5 +1,5 @@
-import type { LookupAnswer, LookupReject } from "../../load/answers/answer.ts";
-import type { LookupRecord } from "../../load/due/lookup-record.ts";
+import type { LookupAnswer, LookupReject } from "../../load/lookups/answer.ts";
+import type { LookupRecord } from "../../load/lookups/lookup.ts";
 
 /** Outcome of several records. */
 export interface Settled {

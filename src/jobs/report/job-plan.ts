@@ -4,7 +4,7 @@ import type { BillableEstimate } from "../lookup/estimate.ts";
 import type { WaitingAnswers } from "../lookup/waiting-answers.ts";
 import type { CostEstimate } from "../price.ts";
 import type { JobServices, RunRequest } from "../services.ts";
-import type { DueReason } from "../../load/due/lookup-counts.ts";
+import type { DueReason } from "../../load/lookups/counts.ts";
 
 /** One job in `plan --json`. A feed has only calls. */
 export interface JobPlan {

@@ -1,6 +1,6 @@
 import type { RowKey } from "../../load/erasure/people.ts";
 import type { ClassifiedRow } from "../../load/due/classify-row.ts";
-import type { DueReason } from "../../load/due/lookup-counts.ts";
+import type { DueReason } from "../../load/lookups/counts.ts";
 import type { StoredState } from "../../load/due/row-facts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";

@@ -1,6 +1,6 @@
 import type { LoadContext } from "../answers/load-context.ts";
-import type { EncodedPerson, ListGroup } from "../answers/person-groups.ts";
-import { joinRows } from "../answers/row-store.ts";
+import type { EncodedPerson, ListGroup } from "../lookups/person-groups.ts";
+import { joinRows } from "../lookups/row-store.ts";
 import { copyEncoded } from "./copy.ts";
 import { tableText } from "./names.ts";
 

@@ -2,7 +2,7 @@ import { from as copyFrom } from "pg-copy-streams";
 import { crashPoint } from "../../crash-point.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { quoteIdentifier } from "./names.ts";
-import { encodeRows } from "../answers/row-store.ts";
+import { encodeRows } from "../lookups/row-store.ts";
 import type { Session } from "./session.ts";
 
 /** COPYs encoded rows and returns their number; does nothing without rows. `target` is quoted. */

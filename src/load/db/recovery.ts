@@ -1,16 +1,16 @@
-import { codeOf } from "../../errors.ts";
+import { codeOf, StopJobError } from "../../errors.ts";
 
-/**
- * Codes after which the same commit can succeed when retried: a conflict with another loader; or a run
- * dropped its work table while an erasure was reading it (42P01).
- */
-const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "42P01", "55P03"]);
+/** Codes of a conflict with another loader, after which the same commit can succeed when retried. */
+const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
 
 /** SQLSTATE classes and system errors of a lost connection or server. */
 const LOST = /^(08...|57P0[1-5]|53300|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/;
 
 /** Data that the database rejects: out of range, not representable, too deep, too long for an index. */
-const DATA_FAULT = /^(22...|23502|54000|54001)$/;
+const DATA_FAULT = /^(22...|54000|54001)$/;
+
+/** Refusals that no other value would avoid: a constraint, a column or a trigger that isn't ours. */
+const TABLE_FAULT = /^(23...|42...|P0001)$/;
 
 function isLost(error: unknown): boolean {
   if (LOST.test(codeOf(error) ?? "")) return true;
@@ -54,4 +54,36 @@ export async function withRetries<Result>(
       await pause(retryPauseMs(error, attempt));
     }
   }
+}
+
+/** Fields of an error of the server that name its place; none of them is a value. */
+interface Place {
+  readonly schema?: string;
+  readonly table?: string;
+  readonly column?: string;
+  readonly constraint?: string;
+  readonly where?: string;
+}
+
+/** The error of a job whose rows a table refuses: everything received stays on disk. */
+export function refusedByTable(error: unknown): StopJobError {
+  const { schema, table, column, constraint, where } = error instanceof Error ? (error as Place) : {};
+  const named = [
+    ...(table === undefined ? [] : [`table ${[schema, table].filter(Boolean).join(".")}`]),
+    ...(column === undefined ? [] : [`column ${column}`]),
+    ...(constraint === undefined ? [] : [`constraint ${constraint}`]),
+    ...(/function ([\w."]+)\(/u.exec(where ?? "")?.slice(1) ?? []).map((name) => `function ${name}`),
+  ];
+  const place = named.length === 0 ? "a table of the warehouse" : named.join(", ");
+  return new StopJobError(
+    "warehouse_refused",
+    `Postgres refused every row of a result: ${place} (SQLSTATE ${codeOf(error) ?? "unknown"}). A column, constraint or trigger that person-etl ` +
+      "doesn't know is the likely cause. Nothing received is lost: remove the cause and run again; the next run loads it and sends nothing twice.",
+    { cause: error },
+  );
+}
+
+/** The error of a table that refuses rows whatever their values; null for any other error. */
+export function tableFault(error: unknown): StopJobError | null {
+  return TABLE_FAULT.test(codeOf(error) ?? "") ? refusedByTable(error) : null;
 }

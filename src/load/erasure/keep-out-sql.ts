@@ -5,14 +5,14 @@ import { judge, type NewIdentifier, type NamedByPerson, namedByAnswer, namedByRe
 import type { Identifiers } from "./people.ts";
 import { addRequest } from "./requests.ts";
 import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
-import type { LoadContext, LookupContext } from "../answers/load-context.ts";
+import type { LoadContext, LookupContext } from "../lookups/answer.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import { addressesOf, namedBy, withoutNamed } from "./named-people.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
-import type { EncodedPerson } from "../answers/person-groups.ts";
+import type { EncodedPerson } from "../lookups/person-groups.ts";
 import type { Session } from "../db/session.ts";
-import type { LookupAnswer, LookupReject } from "../answers/answer.ts";
-import type { LoadSpec } from "../due/lookup-spec.ts";
+import type { LookupAnswer, LookupReject } from "../lookups/answer.ts";
+import type { LoadSpec } from "../lookups/lookup.ts";
 
 /** Results of a group of calls, without erased people. */
 export interface KeptResults {

@@ -1,7 +1,7 @@
 import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
-import type { LookupAnswer, LookupReject } from "../answers/answer.ts";
-import type { LookupRecord } from "../due/lookup-record.ts";
-import type { LoadSpec } from "../due/lookup-spec.ts";
+import type { LookupAnswer, LookupReject } from "../lookups/answer.ts";
+import type { LookupRecord } from "../lookups/lookup.ts";
+import type { LoadSpec } from "../lookups/lookup.ts";
 
 /** People named in an answer's person. */
 export interface NamedByPerson {

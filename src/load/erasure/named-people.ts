@@ -5,8 +5,8 @@ import {
   type EncodedPerson,
   listGroups,
   scalarNames,
-} from "../answers/person-groups.ts";
-import { createRowStore, decodeRows } from "../answers/row-store.ts";
+} from "../lookups/person-groups.ts";
+import { createRowStore, decodeRows } from "../lookups/row-store.ts";
 
 /** Position of names or addresses in a person: index of the list in `listGroups`, and cell of its rows. */
 interface NamingList {

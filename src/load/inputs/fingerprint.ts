@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { HASH_VERSION } from "../due/content.ts";
+import { HASH_VERSION } from "../lookups/content.ts";
 import { fieldsTaken } from "./input-fields.ts";
 import type { InputSource } from "./input-source.ts";
 import { NORMALIZATION } from "./normalize.ts";

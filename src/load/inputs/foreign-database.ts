@@ -4,7 +4,7 @@ import type { Identifiers } from "../erasure/people.ts";
 import type { CursorMax, InputColumn, InputConnection, InputSource, KeySet, Part } from "./input-source.ts";
 import type { InputSample } from "./input-sample.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
-import type { LookupType } from "../due/lookup-spec.ts";
+import type { LookupType } from "../lookups/lookup.ts";
 
 /** Parts of an input that a job reads. */
 export interface Reading {

@@ -1,6 +1,6 @@
 import { enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
-import type { LookupType } from "../due/lookup-spec.ts";
+import type { LookupType } from "../lookups/lookup.ts";
 
 /** Fields of the input record of each endpoint (sections 2.12 to 2.14). */
 export const fieldsTaken: Readonly<Record<LookupType, readonly string[]>> = {

@@ -2,7 +2,7 @@ import type { Problem } from "../../errors.ts";
 import type { Reading } from "./foreign-database.ts";
 import { fieldsTaken, listFields } from "./input-fields.ts";
 import type { InputColumn, InputSource, Part } from "./input-source.ts";
-import type { LookupType } from "../due/lookup-spec.ts";
+import type { LookupType } from "../lookups/lookup.ts";
 
 /** Finds a column of an input by its name, as the database compares names. */
 export type FindColumn = (name: string) => InputColumn | undefined;

@@ -2,7 +2,7 @@ import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { LookupType } from "../due/lookup-spec.ts";
+import type { LookupType } from "../lookups/lookup.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 
 /** Maximum records to send; null for no limit. */

@@ -4,7 +4,7 @@ import { findErasedRecords, forgetRows } from "../due/erased-records.ts";
 import { makeBudgetRows, rowsOf, type BudgetPeriod, type SendingLimits } from "./budget-rows.ts";
 import { nextCallNumber, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { FrozenRecords } from "../due/lookup-record.ts";
+import type { FrozenRecords } from "../lookups/lookup.ts";
 import type { Price } from "../../money.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 

@@ -2,7 +2,7 @@ import { partsRead } from "../mapped-columns.ts";
 import { Readable } from "node:stream";
 import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
 import { type BigQueryConnection, type CursorMax, NO_CURSOR_MAX } from "../input-source.ts";
-import { encodeRows } from "../../answers/row-store.ts";
+import { encodeRows } from "../../lookups/row-store.ts";
 import { openClient } from "../../../bigquery/client.ts";
 import {
   checkInput,

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { copyEncoded } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
-import type { LoadContext } from "./load-context.ts";
+import type { LoadContext } from "./answer.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { tableText, tableId } from "../db/names.ts";
 import { type EncodedPerson, isWhole, listGroups, scalarNames } from "./person-groups.ts";

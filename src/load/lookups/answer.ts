@@ -1,6 +1,10 @@
-import type { PreparedPerson } from "./person-groups.ts";
-import type { LookupRecord } from "../due/lookup-record.ts";
+import type { RawBuilder } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
+import type { SchemaNames } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import type { LookupRecord } from "./lookup.ts";
+import type { PreparedPerson } from "./person-groups.ts";
+
 /** One answered record. */
 export interface LookupAnswer {
   readonly record: LookupRecord;
@@ -28,3 +32,15 @@ export interface LookupReject {
   readonly details: unknown;
   readonly apiRequestId: string | null;
 }
+
+/** Target of a load's rows. */
+export interface LoadContext {
+  readonly session: Session;
+  readonly names: SchemaNames;
+  readonly runId: string;
+  /** Counts rows of a table that changed. */
+  readonly touch: (table: string, rows: number) => void;
+}
+
+/** Input rows `job, source, source_key` with the columns of their answer in `lookup_answer`, and `is_missing`. */
+export type AnsweredRows = RawBuilder<unknown>;

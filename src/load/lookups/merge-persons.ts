@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import { copyEncoded } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
-import type { LoadContext } from "./load-context.ts";
+import type { LoadContext } from "./answer.ts";
 import { quoteIdentifier, tableText, tableId } from "../db/names.ts";
 import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "./person-groups.ts";
 import { decideGroups, type PersonState, writePersonStates } from "./person-state.ts";

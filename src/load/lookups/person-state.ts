@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { LoadContext } from "./load-context.ts";
+import type { LoadContext } from "./answer.ts";
 import { tableId } from "../db/names.ts";
 import { type EncodedPerson, groupNames, HASH_LENGTH, UNKNOWN_HASH } from "./person-groups.ts";
 

@@ -1,0 +1,234 @@
+import { type RawBuilder, sql } from "kysely";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+import type { DueCount } from "./counts.ts";
+import { type Freshness, isFresh } from "./freshness.ts";
+import type { LookupRecord, LookupSpec, LookupType } from "./lookup.ts";
+import { createHash } from "node:crypto";
+
+/** Owner of claims. */
+export type Claimant = Pick<RunRef, "job" | "shard" | "epoch">;
+
+/** Condition: a claim `d` belongs to the run. */
+function isOwn({ job, shard, epoch }: Claimant): RawBuilder<unknown> {
+  return sql`coalesce(d.epoch = ${epoch} AND d.job = ${job} AND d.shard = ${shard}, false)`;
+}
+
+/** Condition: a claim `d` belongs to another run that holds its lock. */
+function isOthers(names: SchemaNames, run: Claimant | null): RawBuilder<unknown> {
+  const isTheirs = sql`EXISTS (SELECT FROM ${tableId(names, "job_lock")} AS l WHERE l.job = d.job AND l.shard = d.shard
+    AND l.epoch = d.epoch AND l.released_at IS NULL AND l.expires_at > now())`;
+  return run === null ? isTheirs : sql`(${isTheirs} AND NOT ${isOwn(run)})`;
+}
+
+/**
+ * Ranks the due contents of `pg_temp.due` and decides on each: `mine` up to the maximum, `later` beyond it, `other` if another run is
+ * sending it. Columns of `due`: content, record, sent_pid, rank, rows, prior, was_rejected.
+ */
+export async function rankDue(
+  session: Session,
+  names: SchemaNames,
+  { kind, maxRecords }: LookupSpec,
+  run: Claimant | null,
+  due: RawBuilder<unknown>,
+): Promise<void> {
+  await session.change(sql`
+    CREATE TEMP TABLE due ON COMMIT DROP AS
+    SELECT *, CASE WHEN is_others THEN 'other'
+      WHEN ${maxRecords}::bigint IS NULL OR row_number() OVER (PARTITION BY is_others ORDER BY rank NULLS LAST, content) <= ${maxRecords}::bigint
+        THEN 'mine' ELSE 'later' END AS claim
+    FROM (
+      SELECT w.*, d.content IS NOT NULL AS is_others FROM (${due}) AS w
+      LEFT JOIN ${tableId(names, "lookup_due")} AS d ON d.kind = ${kind} AND d.content = w.content AND ${isOthers(names, run)}) AS w`);
+  await session.client.query("ANALYZE pg_temp.due");
+}
+
+/**
+ * Claims the contents of `pg_temp.due`: the first claim wins, whichever job or shard makes it. A commit that answers one of them
+ * meanwhile waits for this transaction or is seen by its last statement.
+ */
+export async function claimDue(
+  session: Session,
+  names: SchemaNames,
+  spec: LookupSpec,
+  run: RunRef,
+  freshness: Freshness,
+): Promise<void> {
+  const { kind } = spec;
+  const table = tableId(names, "lookup_due");
+  const mine = (value: RawBuilder<unknown>) => sql`CASE WHEN claim = 'mine' THEN ${value} END`;
+  await session.change(sql`
+    INSERT INTO ${table} AS d (kind, content, record, sent_service_pid, job, shard, epoch, rows, was_rejected, is_sent, _synced_at, _run_id)
+    SELECT ${kind}, content, ${mine(sql`record`)}, ${mine(sql`sent_pid`)}, ${mine(sql`${run.job}`)}, ${mine(sql`${run.shard}`)},
+      ${mine(sql`${run.epoch}::bigint`)}, rows, was_rejected, false, now(), ${run.runId}
+    FROM pg_temp.due ORDER BY content
+    ON CONFLICT (kind, content) DO UPDATE SET record = excluded.record, sent_service_pid = excluded.sent_service_pid,
+      job = excluded.job, shard = excluded.shard, epoch = excluded.epoch, rows = excluded.rows,
+      was_rejected = d.was_rejected OR excluded.was_rejected, is_sent = false, _synced_at = now(), _run_id = excluded._run_id
+    WHERE NOT ${isOthers(names, run)}`);
+  // Answered by a commit that ended after this reading had looked.
+  await session.change(sql`
+    WITH answered AS (
+      DELETE FROM ${table} AS d USING ${tableId(names, "lookup_answer")} AS a
+      WHERE d.kind = ${kind} AND a.kind = d.kind AND a.content = d.content AND d.content IN (SELECT content FROM pg_temp.due)
+        AND NOT ${isOthers(names, run)} AND ${isFresh(freshness, "a")} RETURNING d.content)
+    UPDATE pg_temp.due AS w SET claim = 'other' FROM answered WHERE w.content = answered.content`);
+  await forgetUnwanted(session, names, spec, run);
+}
+
+/** Deletes contents of dead runs and earlier inputs that no row has any more, and the records of free claims. */
+async function forgetUnwanted(
+  session: Session,
+  names: SchemaNames,
+  { kind, type }: LookupSpec,
+  run: RunRef,
+): Promise<void> {
+  const table = tableId(names, "lookup_due");
+  const isFree = sql`d.kind = ${kind} AND NOT ${isOwn(run)} AND NOT ${isOthers(names, run)}
+    AND NOT EXISTS (SELECT FROM pg_temp.due AS w WHERE w.content = d.content)`;
+  const isWanted =
+    type === "validate_emails"
+      ? sql`EXISTS (SELECT FROM ${tableId(names, "input_email")} AS e WHERE convert_to(e.email_address, 'UTF8') = d.content)`
+      : sql`EXISTS (SELECT FROM ${tableId(names, "lookup_row")} AS r WHERE r.content = d.content AND r.missing_since IS NULL)`;
+  await session.change(sql`DELETE FROM ${table} AS d WHERE ${isFree} AND NOT ${isWanted}`);
+  await session.change(sql`UPDATE ${table} AS d SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL
+    WHERE d.epoch IS NOT NULL AND ${isFree}`);
+}
+
+/** Counts the due contents. */
+export function countDue(session: Session): Promise<readonly DueCount[]> {
+  return session.rows<DueCount>(sql`
+    SELECT claim, prior, sent_pid IS NOT NULL AS with_pid, count(*) AS records, sum(rows)::bigint AS rows
+    FROM pg_temp.due GROUP BY 1, 2, 3`);
+}
+
+interface ClaimedRow {
+  readonly content: string;
+  readonly record: string;
+  readonly sent_pid: string | null;
+}
+
+/** `record_id` of a content. The address of a validation has none. */
+function recordIdOf(type: LookupType, content: string): string {
+  if (type !== "validate_emails") return content.slice(0, 32);
+  return createHash("sha256").update(Buffer.from(content, "hex")).digest("hex").slice(0, 32);
+}
+
+function recordOf(type: LookupType, { content, record, sent_pid: sentPid }: ClaimedRow): LookupRecord {
+  // The reading wrote the address as a JSON string.
+  const address = type === "validate_emails" ? { address: String(JSON.parse(record)) } : {};
+  return { recordId: recordIdOf(type, content), json: record, ...address, content, sentPid };
+}
+
+/** Reads a page of the run's claims after a content (hex), in the order of contents. */
+export async function readClaims(
+  session: Session,
+  names: SchemaNames,
+  { kind, type }: Pick<LookupSpec, "kind" | "type">,
+  run: Claimant,
+  { after, size }: { readonly after: string; readonly size: number },
+): Promise<readonly LookupRecord[]> {
+  const rows = await session.rows<ClaimedRow>(sql`
+    SELECT encode(content, 'hex') AS content, record, sent_service_pid AS sent_pid
+    FROM ${tableId(names, "lookup_due")} AS d
+    WHERE kind = ${kind} AND content > decode(${after}, 'hex') AND ${isOwn(run)} ORDER BY content LIMIT ${size}`);
+  return rows.map((row) => recordOf(type, row));
+}
+
+/** Reads the first records of `pg_temp.due`, which a plan doesn't claim. */
+export async function readFirstDue(
+  session: Session,
+  { type }: Pick<LookupSpec, "type">,
+  count: number,
+): Promise<readonly LookupRecord[]> {
+  const rows = await session.rows<ClaimedRow>(sql`
+    SELECT encode(content, 'hex') AS content, record, sent_pid FROM pg_temp.due WHERE claim = 'mine'
+    ORDER BY content LIMIT ${count}`);
+  return rows.map((row) => recordOf(type, row));
+}
+
+/** Returns those of the records whose claim the run lost: a person was erased, or another run took it over. */
+export async function findLostClaims(
+  session: Session,
+  names: SchemaNames,
+  kind: string,
+  run: Claimant,
+  records: readonly LookupRecord[],
+): Promise<readonly string[]> {
+  const contents = records.map(({ content }) => content);
+  const rows = await session.rows<{ content: string }>(sql`
+    SELECT encode(content, 'hex') AS content FROM ${tableId(names, "lookup_due")} AS d
+    WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c)) AND ${isOwn(run)}`);
+  const own = new Set(rows.map((row) => row.content));
+  return records.filter(({ content }) => !own.has(content)).map(({ recordId }) => recordId);
+}
+
+/** Marks claimed contents as sent although no answer followed. */
+export async function markSent(
+  session: Session,
+  names: SchemaNames,
+  kind: string,
+  run: Claimant,
+  contents: readonly string[],
+): Promise<void> {
+  await session.change(sql`UPDATE ${tableId(names, "lookup_due")} AS d SET is_sent = true
+    WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c)) AND ${isOwn(run)} AND NOT is_sent`);
+}
+
+/** Contents that were due and are answered. */
+export interface TakenClaims {
+  /** Contents that the run had claimed, and its input rows behind them. */
+  readonly own: ReadonlySet<string>;
+  readonly rows: number;
+  /** True if a row of one may have an open reject. */
+  readonly wereRejected: boolean;
+}
+
+/** Deletes contents that are answered. Locks them first: readings that want them wait, or are waited for. */
+export async function takeClaims(
+  session: Session,
+  names: SchemaNames,
+  kind: string,
+  run: Claimant,
+  contents: readonly string[],
+): Promise<TakenClaims> {
+  const taken = await session.rows<{ content: string; rows: number; was_rejected: boolean; is_own: boolean }>(sql`
+    DELETE FROM ${tableId(names, "lookup_due")} AS d USING (
+      SELECT kind, content FROM ${tableId(names, "lookup_due")}
+      WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c))
+      ORDER BY content FOR UPDATE) AS l
+    WHERE d.kind = l.kind AND d.content = l.content
+    RETURNING encode(d.content, 'hex') AS content, d.rows, d.was_rejected, ${isOwn(run)} AS is_own`);
+  const own = taken.filter((row) => row.is_own);
+  return {
+    own: new Set(own.map((row) => row.content)),
+    rows: own.reduce((sum, { rows }) => sum + rows, 0),
+    // Without the claim, as for an answer that a later run loads, nothing is known.
+    wereRejected: taken.length < contents.length || taken.some((row) => row.was_rejected),
+  };
+}
+
+/** Claims that a run leaves. */
+export interface OpenClaims {
+  readonly records: number;
+  /** Input rows behind them. */
+  readonly rows: number;
+  /** Records that were sent and got no answer. */
+  readonly sent: number;
+}
+
+/** Counts the run's claims without an answer. */
+export async function countOpen(session: Session, names: SchemaNames, kind: string, run: Claimant): Promise<OpenClaims> {
+  const [open] = await session.rows<OpenClaims>(sql`
+    SELECT count(*) AS records, coalesce(sum(rows), 0)::bigint AS rows, count(*) FILTER (WHERE is_sent) AS sent
+    FROM ${tableId(names, "lookup_due")} AS d WHERE kind = ${kind} AND ${isOwn(run)}`);
+  return open ?? { records: 0, rows: 0, sent: 0 };
+}
+
+/** Releases the run's claims: their contents stay due. */
+export async function releaseClaims(session: Session, names: SchemaNames, kind: string, run: Claimant): Promise<void> {
+  await session.change(sql`UPDATE ${tableId(names, "lookup_due")} AS d
+    SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL, is_sent = false
+    WHERE kind = ${kind} AND ${isOwn(run)}`);
+}

@@ -1,0 +1,65 @@
+import type { InputSource } from "../inputs/input-source.ts";
+
+/** Type of a lookup job. */
+export type LookupType = "resolve" | "validate_emails" | "enrich";
+
+/** One of `count` disjoint parts of an input, by a hash of the key; `index` is 0-based. */
+export interface InputShard {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** Identifies the answers of a call and the job that asked; part of each spooled answer. */
+export interface LoadSpec {
+  readonly job: string;
+  readonly type: LookupType;
+  /** Name of the input. */
+  readonly source: string;
+  /** Endpoint and request parameters that shape an answer: `enrich:0a1b2c3d4e5f`. */
+  readonly kind: string;
+}
+
+/** Settings for reading the input of a job and for deciding what is due. */
+export interface LookupSpec extends LoadSpec {
+  readonly input: InputSource;
+  /** Hash of everything else that shapes a record: mapped columns, `normalize`, PIDs, and invalid addresses. */
+  readonly mapping: string;
+  /** Hash of the parameters as version 2 stored it, by which its answers are taken over. */
+  readonly legacyParameters: string;
+  /** Milliseconds after which a match (or any answer without `refreshUnmatchedAfterMs`) expires; null for never. */
+  readonly refreshAfterMs: number | null;
+  readonly refreshUnmatchedAfterMs: number | null;
+  /** `resolve` job whose PIDs are also sent. Rows that it hasn't answered yet wait. */
+  readonly pidFrom: string | null;
+  /** True to skip addresses found `invalid`. */
+  readonly dropsInvalidEmails: boolean;
+  /** True to count the runs that miss a row (`on_missing: erase`). */
+  readonly erasesMissing: boolean;
+  /** True to send every record again, except rejected ones. */
+  readonly resend: boolean;
+  /** Confirmation of changed parameters; null without one. */
+  readonly acceptParameters: "resend" | "keep" | null;
+  /** Maximum records to send; null for all. With a maximum, `order_by` decides which ones. */
+  readonly maxRecords: number | null;
+  /** Part of the input to read; null for all. */
+  readonly shard: InputShard | null;
+}
+
+/** Outcome of a content. */
+export type Outcome = "matched" | "unmatched" | "rejected";
+
+/** One distinct record to send. */
+export interface LookupRecord {
+  /** `record_id` of the request: made from the content, so that an answer to another request can't be taken for this one. */
+  readonly recordId: string;
+  /** The record as JSON text, without `record_id`; for validate_emails the address as a JSON string. */
+  readonly json: string;
+  /** For validate_emails the address as sent. */
+  readonly address?: string;
+  /** SHA-256 of the record, for validate_emails the address itself; hex. */
+  readonly content: string;
+  /** PID sent with the record, for `pid_from`. */
+  readonly sentPid: string | null;
+  /** True if it counts as sent in an earlier call that may have been billed. Absent for no. */
+  readonly mayBeBilled?: boolean;
+}

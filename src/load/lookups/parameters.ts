@@ -1,0 +1,172 @@
+import { createHash } from "node:crypto";
+import { sql } from "kysely";
+import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import type { InputSource } from "../inputs/input-source.ts";
+import type { LookupSpec } from "./lookup.ts";
+
+/** Prefix of the kinds of answers taken over from version 2, until the first run of their job. */
+const LEGACY_KIND = "v2:";
+
+/** Decision about changed mapping or parameters of a job. */
+export type ParametersDecision =
+  | "accepted" // unchanged, or accepted earlier
+  | "first" // the job reads this input for the first time
+  | "undecided" // changed, and not confirmed by the user
+  | "resend"
+  | "keep";
+
+/** Stored parameters of a job. */
+export interface StoredJob {
+  readonly decision: ParametersDecision;
+  /** Kind under which its rows were answered, if the parameters or the mapping changed. */
+  readonly formerKind: string | null;
+  readonly resendBelow: number | null;
+  /** True if the input was read under the same definition before. */
+  readonly isSameInput: boolean;
+}
+
+/** Hash of what selects the rows of an input: rows that a changed definition leaves out were deleted by nobody. */
+export function inputDefinition({ connection, relation, where, key }: InputSource): string {
+  return createHash("sha256")
+    .update(JSON.stringify([connection, relation, where, key]))
+    .digest("hex");
+}
+
+/** Compares a job's parameters with those that were last accepted. Takes over the answers of version 2. */
+export async function readJob(session: Session, names: SchemaNames, spec: LookupSpec): Promise<StoredJob> {
+  const [stored] = await session.rows<{
+    kind: string;
+    mapping: string;
+    input_definition: string;
+    resend_below: number | null;
+  }>(sql`
+    SELECT kind, mapping, input_definition, resend_below FROM ${tableId(names, "lookup_job")}
+    WHERE job = ${spec.job} AND source = ${spec.source}`);
+  if (!stored) return { decision: "first", formerKind: null, resendBelow: null, isSameInput: false };
+  const found = {
+    resendBelow: stored.resend_below,
+    isSameInput: stored.input_definition === inputDefinition(spec.input),
+  };
+  const isLegacy = stored.kind === LEGACY_KIND + spec.legacyParameters;
+  if (isLegacy) await takeOver(session, names, stored.kind, spec.kind);
+  if (isLegacy || (stored.kind === spec.kind && stored.mapping === spec.mapping)) {
+    return { ...found, decision: "accepted", formerKind: null };
+  }
+  return { ...found, decision: spec.acceptParameters ?? "undecided", formerKind: stored.kind };
+}
+
+/** Gives the answers of one kind to another; of two answers to a content, the later stays. */
+async function takeOver(session: Session, names: SchemaNames, from: string, to: string): Promise<void> {
+  const answer = tableId(names, "lookup_answer");
+  await session.change(sql`DELETE FROM ${answer} AS n USING ${answer} AS o
+    WHERE n.kind = ${to} AND o.kind = ${from} AND o.content = n.content AND n.call_number < o.call_number`);
+  await session.change(sql`DELETE FROM ${answer} AS o USING ${answer} AS n
+    WHERE n.kind = ${to} AND o.kind = ${from} AND o.content = n.content`);
+  await session.change(sql`UPDATE ${answer} SET kind = ${to} WHERE kind = ${from}`);
+}
+
+/** Stores a job's parameters as accepted. */
+export async function writeJob(session: Session, names: SchemaNames, spec: LookupSpec, runId: string): Promise<void> {
+  const ages = [spec.refreshAfterMs, spec.refreshUnmatchedAfterMs];
+  const longest = ages.some((age) => age === null) ? null : Math.max(...ages.map((age) => age ?? 0));
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_job")} AS j
+      (job, source, kind, mapping, pid_from, input_definition, refresh_after_ms, _synced_at, _run_id)
+    VALUES (${spec.job}, ${spec.source}, ${spec.kind}, ${spec.mapping}, ${spec.pidFrom}, ${inputDefinition(spec.input)},
+      ${longest}, now(), ${runId})
+    ON CONFLICT (job, source) DO UPDATE SET kind = excluded.kind, mapping = excluded.mapping, pid_from = excluded.pid_from,
+      input_definition = excluded.input_definition, refresh_after_ms = excluded.refresh_after_ms, retired_at = NULL,
+      _synced_at = now(), _run_id = excluded._run_id
+    WHERE (j.kind, j.mapping, j.pid_from, j.input_definition, j.refresh_after_ms, j.retired_at) IS DISTINCT FROM
+      (excluded.kind, excluded.mapping, excluded.pid_from, excluded.input_definition, excluded.refresh_after_ms, NULL::timestamptz)`);
+}
+
+/**
+ * `--accept-parameters keep`: gives the answers of the seen rows to their present contents. Reads `pg_temp.seen`, which has to hold
+ * every row of the input.
+ */
+export async function keepAnswers(
+  session: Session,
+  names: SchemaNames,
+  { kind }: LookupSpec,
+  formerKind: string,
+): Promise<void> {
+  const columns = `outcome, service_pid, sent_service_pid, match_score, is_resolvable_record, validation_errors, extra, reject,
+    api_request_id, request_completed_at, answered_at, call_number, call_id, is_first`;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_answer")} (kind, content, ${sql.raw(columns)}, _synced_at, _run_id)
+    SELECT DISTINCT ON (s.content) ${kind}, s.content, ${sql.raw(columns.replaceAll(/(\w+)/gu, "a.$1"))}, now(), a._run_id
+    FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${formerKind} AND a.content = s.prior_content
+    WHERE s.class = 'parameters_changed' ORDER BY s.content, a.call_number DESC
+    ON CONFLICT (kind, content) DO NOTHING`);
+}
+
+/**
+ * Returns the call number below which `--resend` repeats answers; null if nothing was ever answered. A resend that is
+ * under way continues until every row is answered; only then does another one begin, and never under the ID of a run
+ * that took part in the last one: an orchestrator retries its task under the same ID.
+ * @param runId ID of the run; null for a plan
+ */
+export async function resendBelow(
+  session: Session,
+  names: SchemaNames,
+  { job, source, kind }: LookupSpec,
+  runId: string | null,
+): Promise<{ readonly below: number | null; readonly isNew: boolean }> {
+  const jobs = tableId(names, "lookup_job");
+  // Another shard may start the same resend concurrently.
+  const [stored] = await session.rows<{ resend_below: number | null }>(sql`
+    SELECT resend_below FROM ${jobs} WHERE job = ${job} AND source = ${source} FOR UPDATE`);
+  if (!stored) return { below: null, isNew: false };
+  const { resend_below: before } = stored;
+  if (before !== null) {
+    const [underWay] = await session.rows(sql`
+      SELECT FROM ${tableId(names, "api_call")} WHERE run_id = ${runId} AND job = ${job} AND call_number > ${before}
+      UNION ALL
+      SELECT FROM ${tableId(names, "lookup_due")} AS d JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = d.kind AND a.content = d.content
+      WHERE d.kind = ${kind} AND a.call_number < ${before} LIMIT 1`);
+    if (underWay) return { below: before, isNew: false };
+  }
+  const [begun] = await session.rows<{ resend_below: number }>(sql`
+    UPDATE ${jobs} SET resend_below = ${nextCallNumber(names)}, _synced_at = now() WHERE job = ${job} AND source = ${source}
+    RETURNING resend_below`);
+  return { below: begun?.resend_below ?? null, isNew: true };
+}
+
+/** A job or an input that is no longer configured. */
+export interface RetiredJob {
+  readonly job: string;
+  readonly source: string;
+  /** Published answers that are no longer present. */
+  readonly rows: number;
+}
+
+/** Marks the rows of jobs and inputs that are no longer configured as not present. @param configured job and input of every lookup */
+export async function retireJobs(
+  session: Session,
+  names: SchemaNames,
+  configured: readonly { readonly job: string; readonly source: string }[],
+  runId: string,
+): Promise<readonly RetiredJob[]> {
+  const gone = await session.rows<{ job: string; source: string; kind: string }>(sql`
+    UPDATE ${tableId(names, "lookup_job")} AS j SET retired_at = now(), _synced_at = now()
+    WHERE retired_at IS NULL AND NOT EXISTS (SELECT FROM json_to_recordset(${JSON.stringify(configured)}::json) AS c(job text, source text)
+      WHERE c.job = j.job AND c.source = j.source)
+    RETURNING job, source, kind`);
+  const retired: RetiredJob[] = [];
+  for (const { job, source, kind } of gone) {
+    const isTheirs = sql`job = ${job} AND source = ${source}`;
+    await session.change(sql`UPDATE ${tableId(names, "lookup_row")} SET fingerprint = NULL, missing_since = now(), missing_runs = 0,
+      missing_run_id = ${runId} WHERE ${isTheirs} AND missing_since IS NULL`);
+    await session.change(sql`DELETE FROM ${tableId(names, "lookup_due")} AS d WHERE d.kind = ${kind} AND d.epoch IS NULL
+      AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_job")} AS j WHERE j.kind = d.kind AND j.retired_at IS NULL)`);
+    let rows = 0;
+    for (const table of ["resolution", "enrichment"]) {
+      rows += await session.change(sql`UPDATE ${tableId(names, table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
+        WHERE ${isTheirs} AND is_present`);
+    }
+    retired.push({ job, source, rows });
+  }
+  return retired;
+}

@@ -1,0 +1,115 @@
+import type { Db } from "../db/db.ts";
+import type { Session } from "../db/session.ts";
+import { sql } from "kysely";
+import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
+import { countInDoubt } from "../ledger/in-doubt.ts";
+import { touchTables } from "../ledger/ledger.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+import {
+  countOpen,
+  markSent,
+  type OpenClaims,
+  readClaims,
+  readFirstDue,
+  releaseClaims,
+} from "./claims.ts";
+import type { LookupCounts } from "./counts.ts";
+import type { LookupRecord, LookupSpec } from "./lookup.ts";
+import { analyzeStatement, MANY_ROWS, type ReadingContext, readInput } from "./reading.ts";
+
+/** Runs work, with retries. */
+export type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/** Records that a run claimed. */
+export interface LookupSelection {
+  readonly counts: LookupCounts;
+  /** Warehouse rows written by the reading. */
+  readonly rowsWritten: number;
+  /**
+   * Pages of claimed records, ordered by content.
+   * @param within runs the read of each page, with retries.
+   */
+  records(within?: Retry): AsyncIterable<readonly LookupRecord[]>;
+  /** Counts the claims without an answer. */
+  countOpen(): Promise<OpenClaims>;
+  /** Marks records as sent although no outcome followed. */
+  markSent(records: readonly LookupRecord[]): Promise<void>;
+  /** Releases the claims that are left. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Records per page. */
+const PAGE_SIZE = 2000;
+
+/** Context of a reading in a transaction. */
+export async function contextOf(
+  db: Db,
+  session: Session,
+  spec: LookupSpec,
+  more: Partial<Pick<ReadingContext, "run" | "touch" | "only">> = {},
+): Promise<ReadingContext> {
+  const { names } = db;
+  const { key } = await readSuppression(session, names, db.readErasureSecret);
+  return {
+    session,
+    names,
+    spec,
+    foreign: db.foreignOf(spec.input),
+    erased: key && suppressedSql(names, key),
+    run: null,
+    touch: () => {},
+    only: null,
+    ...more,
+  };
+}
+
+/** Counts what is due, and reads the first `count` records in the order of sending; writes nothing. */
+export function previewLookup(
+  db: Db,
+  spec: LookupSpec,
+  count: number,
+): Promise<{ readonly counts: LookupCounts; readonly records: readonly LookupRecord[] }> {
+  return db.preview(async (session) => {
+    const counts = await readInput(await contextOf(db, session, spec));
+    return { counts, records: count === 0 ? [] : await readFirstDue(session, spec, count) };
+  });
+}
+
+/** Reads the input, claims what is due and publishes answers that exist already, in one transaction. */
+export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promise<LookupSelection> {
+  const { names } = db;
+  const { counts, rowsWritten, inDoubt } = await db.transaction(run, async (session) => {
+    const written = new Map<string, number>();
+    const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
+    const found = await countInDoubt(session, names, run);
+    const read = await readInput(await contextOf(db, session, spec, { run, touch }));
+    const changed = [...written].filter(([, rows]) => rows > 0);
+    await touchTables(session, names, run, changed.map(([table]) => table));
+    return { counts: read, inDoubt: found, rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0) };
+  });
+  if (counts.due > MANY_ROWS) await db.transaction((session) => session.change(sql.raw(analyzeStatement(names))));
+  async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
+    let after = "";
+    let read = 0;
+    for (;;) {
+      const page = await within(() =>
+        db.transaction(run, (session) => readClaims(session, names, spec, run, { after, size: PAGE_SIZE })),
+      );
+      const last = page.at(-1);
+      if (!last) return;
+      const before = read;
+      yield page.map((record, i) => (before + i < inDoubt ? { ...record, mayBeBilled: true } : record));
+      read += page.length;
+      after = last.content;
+    }
+  }
+  return {
+    counts,
+    rowsWritten,
+    records,
+    countOpen: () => db.transaction((session) => countOpen(session, names, spec.kind, run)),
+    markSent: (sent) =>
+      db.transaction(run, (session) => markSent(session, names, spec.kind, run, sent.map(({ content }) => content))),
+    close: () => db.transaction(run, (session) => releaseClaims(session, names, spec.kind, run)),
+  };
+}
