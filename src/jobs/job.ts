@@ -9,7 +9,6 @@ import { type Counters, zeroCounters } from "./run-report.ts";
 import { createTotals, type RunTotals } from "./run-totals.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { type Shard, shardText } from "./shard.ts";
-import type { LookupSelection } from "../load/due/lookup-selection.ts";
 import { type PastRun, lastRuns } from "../load/runs/job-status.ts";
 import type { RunRef } from "../load/runs/run-ref.ts";
 
@@ -31,8 +30,6 @@ export interface JobContext<J extends JobConfig = JobConfig> extends JobServices
 export interface Worked {
   readonly end: JobEnd;
   readonly coverage?: Coverage | null;
-  /** Stored if nothing remains. */
-  readonly checkpoint?: LookupSelection["checkpoint"];
 }
 
 /** End and counters of a job. */
@@ -103,7 +100,7 @@ async function runHeld<J extends JobConfig>(
       counters: totals.counters(),
       tables: writes,
     };
-    await outage.outlast(() => endRun(db, run, runEnd, worked.coverage ?? null, worked.checkpoint ?? null));
+    await outage.outlast(() => endRun(db, run, runEnd, worked.coverage ?? null));
   } catch (failure) {
     if (failure instanceof LockLostError) return { ...result(), end: endOfError(failure, RECORDING) };
     // A warehouse that can't record the end is of no use to the jobs that follow.

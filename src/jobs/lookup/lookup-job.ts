@@ -96,7 +96,6 @@ async function sendSelected(task: Task): Promise<Worked> {
   return {
     end: mentionSpooled(task, judged, jobSpool),
     coverage: isFrozen ? coverageOf(counts, outcomes, task.spec.input.name) : null,
-    checkpoint: selection.checkpoint,
   };
 }
 
@@ -143,7 +142,6 @@ async function send(task: Task, selected: Selected): Promise<void> {
     "planned",
   );
   progress.note(job.name, forecastText(job, counts, forecast, cap));
-  reportCursor(task, selection.cursorAhead);
   const { billable } = forecast;
   const decision = await readDecision(task, job, { ...request, counts, billable, pastRuns });
   await agree(task, job.name, request, decision);
@@ -155,16 +153,6 @@ async function send(task: Task, selected: Selected): Promise<void> {
   } finally {
     progress.end(job.name);
   }
-}
-
-/** Reports rows that the checkpoint ignores. */
-function reportCursor({ log, progress, job }: Task, rows: number): void {
-  if (rows === 0) return;
-  log.info({ job: job.name, input: job.input.name, rows }, "cursor_ahead");
-  progress.note(
-    job.name,
-    `${job.name}: ${countText(rows, "row has", "rows have")} a cursor in the future, and every run compares ${rows === 1 ? "it" : "them"}.`,
-  );
 }
 
 /** Message about answers left in a spool; null if there are none. */

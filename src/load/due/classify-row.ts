@@ -40,8 +40,8 @@ interface RowClasses {
  * A text that isn't a value of the column's type throws a FixConfigurationError.
  */
 export async function findSourceKey(db: Db, input: InputSource, given: GivenKey): Promise<string | null> {
-  const keys = { ...input, cursor: null, fields: {} };
-  const reading = { type: "enrich", ranked: false, recent: null, isSharded: false, only: given.key } as const;
+  const keys = { ...input, fields: {} };
+  const reading = { type: "enrich", ranked: false, isSharded: false, only: given.key } as const;
   const foreign = db.foreignOf(input);
   return db.preview((session) =>
     withRolePath(session, async () => {

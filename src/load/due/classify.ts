@@ -27,8 +27,6 @@ export interface ClassifyContext {
   readonly resendBefore: number | null;
   /** No two rows can have the same key. */
   readonly keyIsUnique: boolean;
-  /** True if the raw rows have `is_recent`: they may have changed since the checkpoint. */
-  readonly hasRecent: boolean;
   /** True if the raw rows have `fingerprint`. */
   readonly hasFingerprint: boolean;
   /** True to build the record of every row, not only of due ones. */
@@ -92,40 +90,17 @@ function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
     whole_input AS (
       SELECT source_key, ${raw([...columns, `${copy} AS copy`, `${isShared} AS is_shared`].join(", "))},
         ${raw(context.hasFingerprint ? "fingerprint" : "NULL::bytea AS fingerprint")},
-        ${raw(context.hasRecent ? "is_recent" : "true AS is_recent")},
         ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
       FROM ${raw(`${from} ${FENCE}`)})`;
 }
 
 const IS_TOO_LONG = `octet_length(source_key) > ${MAX_KEY_BYTES}`;
 
-/** Content hash of each row. Rows unchanged according to the cursor keep the stored hash. */
-function seenHash(context: ClassifyContext): RawBuilder<unknown> {
-  const hash = contentHash(valuesOf(context.parts));
-  return context.hasRecent
-    ? raw(`CASE WHEN s.input_hash IS NOT NULL AND NOT is_recent THEN s.input_hash ELSE ${hash} END`)
-    : raw(hash);
-}
-
-/** Content hash of each row; for due rows always the hash of the current content. */
-function inputHash(context: ClassifyContext): string {
-  const hash = contentHash(valuesOf(context.parts));
-  return context.hasRecent
-    ? `CASE WHEN is_recent OR reason IS NULL THEN seen_hash ELSE ${hash} END`
-    : "seen_hash";
-}
-
 /**
  * Fingerprint to store with a row's state: only one of the content of its hash, and of a key's only row. Empty if the content is
  * not that of the state.
  */
-function newPrint({ parts, hasRecent }: ClassifyContext): string {
-  // The content of rows that the cursor leaves out isn't known.
-  const isOther = hasRecent
-    ? `WHEN NOT is_recent AND prior_hash <> ${contentHash(valuesOf(parts))} THEN prior_print`
-    : "";
-  return `CASE WHEN is_shared THEN NULL WHEN prior_hash <> seen_hash THEN '' ${isOther} ELSE fingerprint END`;
-}
+const NEW_PRINT = "CASE WHEN is_shared THEN NULL WHEN prior_hash <> seen_hash THEN '' ELSE fingerprint END";
 
 /** Columns of classified rows besides their class. */
 const CLASSIFIED = `source_key, prior, input_hash, sent_hash, pid, is_unresolved, rank, record, is_current, fingerprint,
@@ -150,7 +125,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
   return sql`WITH ${inputCtes(context)},
     input AS (SELECT * FROM whole_input WHERE ${raw(isOwn)}),
     joined AS (
-      SELECT input.*, ${seenHash(context)} AS seen_hash,
+      SELECT input.*, ${raw(contentHash(valuesOf(context.parts)))} AS seen_hash,
         s.source_key IS NOT NULL AS is_known, s.outcome AS prior, s.input_hash AS prior_hash,
         s.has_other_parameters, s.sent_service_pid AS prior_pid, s.due_at, s.call_number,
         s.fingerprint AS prior_print,
@@ -175,10 +150,10 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
         END AS reason
       FROM joined),
     sent AS (
-      SELECT judged.*, ${raw(inputHash(context))} AS input_hash,
-        ${raw(isSentAsIs ? inputHash(context) : contentHash(withPid))} AS sent_hash,
+      SELECT judged.*, seen_hash AS input_hash,
+        ${raw(isSentAsIs ? "seen_hash" : contentHash(withPid))} AS sent_hash,
         ${raw(usable)} AS is_usable, ${raw(resolvable)} AS is_resolvable,
-        ${raw(newPrint(context))} AS new_print,
+        ${raw(NEW_PRINT)} AS new_print,
         CASE WHEN reason IS NOT NULL OR ${raw(String(context.withRecords))} THEN ${raw(recordJson(withPid))} END AS record
       FROM judged ${invalidEmailJoins(context)})
     ${withoutSuppressed(
@@ -237,7 +212,7 @@ function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
   // A row that changed since it was resolved waits. A row rejected since then goes without a PID: the earlier PID may
   // belong to a different person.
   return raw(`CASE WHEN ps.outcome = 'matched' AND r.is_match THEN r.service_pid END AS pid,
-    (ps.source_key IS NULL OR (is_recent AND ps.input_hash <> ${hash})) AS is_waiting,
+    (ps.source_key IS NULL OR ps.input_hash <> ${hash}) AS is_waiting,
     coalesce(ps.outcome = 'rejected', false) AS is_unresolved`);
 }
 

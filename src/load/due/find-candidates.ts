@@ -11,10 +11,7 @@ import type { Outcome } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
 
 /** Rows to compare. */
-export interface ComparedRows extends Pick<OpenedInput, "rawRows" | "keyIsUnique"> {
-  /** True if the raw rows have `is_recent`. */
-  readonly hasRecent: boolean;
-}
+export type ComparedRows = Pick<OpenedInput, "rawRows" | "keyIsUnique">;
 
 /** Setting that holds the keys of the rows to classify. Parallel workers can read a setting, but not a temporary table. */
 const KEYS = "person_etl.candidates";
@@ -69,15 +66,10 @@ export async function findCandidates(
  * named `KIND:KEY`. The full join finds rows that left the input. A fenced subquery with one column to group by keeps the planner
  * from estimating as many groups as rows, so that it groups in parallel.
  */
-export function comparison(
-  names: SchemaNames,
-  spec: LookupSpec,
-  { rawRows, hasRecent }: ComparedRows,
-): string {
-  const isSame = `${hasRecent ? "NOT is_recent OR " : ""}i.fingerprint = s.fingerprint`;
+export function comparison(names: SchemaNames, spec: LookupSpec, { rawRows }: ComparedRows): string {
   return `SELECT name, count(*) FROM (
       SELECT CASE
-          WHEN is_row AND is_settled AND (${isSame}) THEN outcome
+          WHEN is_row AND is_settled AND i.fingerprint = s.fingerprint THEN outcome
           WHEN is_row THEN CASE WHEN s.fingerprint <> '' THEN 'known:' ELSE 'new:' END || coalesce(i.source_key, '')
           WHEN s.fingerprint = '' THEN NULL
           ELSE CASE WHEN s.fingerprint <> '' THEN 'gone:' ELSE 'lost:' END || s.source_key

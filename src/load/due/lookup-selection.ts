@@ -16,7 +16,6 @@ import type { LookupCounts } from "./lookup-counts.ts";
 import type { LookupRecord, WorkTables, FrozenRecords } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
 import type { RunRef } from "../runs/run-ref.ts";
-import type { PassCheckpoint } from "./pass-checkpoint.ts";
 
 /** Runs work, with retries. */
 export type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
@@ -26,10 +25,6 @@ export interface LookupSelection {
   readonly counts: LookupCounts;
   /** Warehouse rows written by the selection. */
   readonly rowsWritten: number;
-  /** Checkpoint to store once everything due is answered; null for a shard. */
-  readonly checkpoint: PassCheckpoint | null;
-  /** Rows whose cursor is infinite or after the database's clock; the checkpoint ignores them. */
-  readonly cursorAhead: number;
   /** Name of the table with the input rows of each record; part of every commit. */
   readonly workTable: string;
   readonly frozen: FrozenRecords;
@@ -91,7 +86,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
 function selectionOf(
   db: Db,
   frozen: { readonly run: RunRef; readonly spec: LookupSpec; readonly tables: WorkTables },
-  { counts, rowsWritten, checkpoint, cursorAhead }: Selected,
+  { counts, rowsWritten }: Selected,
   { inDoubt, erasureEpoch }: { readonly inDoubt: number; readonly erasureEpoch: number },
 ): LookupSelection {
   const { run, spec, tables } = frozen;
@@ -120,8 +115,6 @@ function selectionOf(
   return {
     counts,
     rowsWritten,
-    checkpoint,
-    cursorAhead,
     workTable: tables.rows,
     frozen: { source: spec.input.name, type: spec.type, tables, erasureEpoch },
     records,

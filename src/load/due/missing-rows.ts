@@ -24,8 +24,8 @@ async function compareKeys(
   { job, type, input }: WatchedInput,
   from: { readonly foreign: ForeignDatabase | null; readonly runId: string },
 ): Promise<MissingRows> {
-  const keys = { ...input, cursor: null, fields: {} };
-  const options = { type, ranked: false, recent: null, isSharded: false };
+  const keys = { ...input, fields: {} };
+  const options = { type, ranked: false, isSharded: false };
   await withRolePath(session, async () => {
     const opened = from.foreign
       ? await openForeignInput(session, from.foreign, keys, options)

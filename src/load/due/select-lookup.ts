@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { type ClassCount, countsOf, sumOf, type LookupCounts } from "./lookup-counts.ts";
 import { isFirstTime, type RandomSample, readRandomSample, stratumOf } from "./strata.ts";
-import { nextCheckpoint, recentBound, type PassCheckpoint, readCheckpoint } from "./pass-checkpoint.ts";
 import type { ForeignDatabase, Reading } from "../inputs/foreign-database.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
 import { reuseAnswers, takeReusable } from "./reuse.ts";
@@ -54,10 +53,6 @@ export interface Selected {
   readonly counts: LookupCounts;
   /** Rows written by the selection itself: rejects, reused answers, `input_email`. */
   readonly rowsWritten: number;
-  /** Checkpoint to store once everything due has been answered; null for a shard. */
-  readonly checkpoint: PassCheckpoint | null;
-  /** Number of rows with a cursor that is infinite or in the future. */
-  readonly cursorAhead: number;
 }
 
 /**
@@ -111,8 +106,6 @@ export async function selectDue(
       parametersChanged,
       strata: { ...work, waiting, sample: await sampleFor(context, counts, { ...work, waiting }) },
     },
-    checkpoint: read.checkpoint,
-    cursorAhead: read.cursorAhead,
   };
 }
 
@@ -147,7 +140,7 @@ async function countWaiting(session: Session, names: SchemaNames, spec: LookupSp
 }
 
 /** A classified input. */
-interface ReadInput extends Pick<Selected, "checkpoint" | "cursorAhead"> {
+interface ReadInput {
   readonly decision: ParametersDecision;
   /** Answers of calls with a lower number are due again; null for none. */
   readonly resend: number | null;
@@ -165,9 +158,6 @@ interface OpenedClassification {
   /** Classifies without `--resend`. */
   readonly unmarked: ClassifyContext;
   readonly decision: ParametersDecision;
-  readonly checkpoint: PassCheckpoint | null;
-  /** True if the checkpoint narrows the search for changed content. */
-  readonly isNarrowed: boolean;
 }
 
 /**
@@ -179,13 +169,9 @@ export async function openClassification(
   only: { readonly key: readonly string[]; readonly sourceKey: string } | null = null,
 ): Promise<OpenedClassification> {
   const isSharded = spec.shard !== null;
-  // A shard doesn't use or move the cursor, because it doesn't see the rows of the other shards.
-  const checkpoint = !isSharded ? await readCheckpoint(session, names, spec) : null;
-  const recent = recentBound(checkpoint, spec, session.now);
   const options = {
     type: spec.type,
     ranked: spec.maxRecords !== null,
-    recent,
     isSharded,
     ...(only ? { only: only.key } : {}),
   };
@@ -206,12 +192,9 @@ export async function openClassification(
     (await hasFingerprints(session, names, spec))
       ? await open({ ...options, ranked: false, hasFingerprint: true, isWithoutValues: true })
       : null;
-  const hasRecent = recent !== null && spec.input.cursor !== null;
-  const quiet = keys && (await findCandidates(session, names, spec, { ...keys, hasRecent }));
+  const quiet = keys && (await findCandidates(session, names, spec, keys));
   const among = foreign ? { keys: quiet ? await candidateKeys(session) : [] } : { query: TO_CLASSIFY };
-  const whole = await open({ ...options, hasFingerprint: isRowJob, ...(quiet ? { among } : {}) });
-  const opened =
-    quiet && keys ? { ...whole, cursorMax: keys.cursorMax, cursorAhead: keys.cursorAhead } : whole;
+  const opened = await open({ ...options, hasFingerprint: isRowJob, ...(quiet ? { among } : {}) });
   const unmarked: ClassifyContext = {
     spec,
     names,
@@ -223,7 +206,6 @@ export async function openClassification(
     hasRank: options.ranked && spec.input.orderBy !== null,
     resendBefore: null,
     keyIsUnique: opened.keyIsUnique,
-    hasRecent,
     hasFingerprint: isRowJob,
     withRecords: only !== null,
     suppressed: suppression.key && suppressedSql(names, suppression.key),
@@ -232,7 +214,7 @@ export async function openClassification(
   if (spec.type === "validate_emails") {
     await createFromInput(session, "input_address", inputAddresses(unmarked));
   }
-  return { opened, quiet, unmarked, decision, checkpoint, isNarrowed: recent !== null };
+  return { opened, quiet, unmarked, decision };
 }
 
 /** Runs all statements that read the input, and thereby the user's SQL; leaves their results in temporary tables. */
@@ -242,7 +224,7 @@ async function readInput(
 ): Promise<ReadInput> {
   const { session, names, spec } = context;
   const isSharded = spec.shard !== null;
-  const { opened, quiet, unmarked, decision, checkpoint, isNarrowed } = await openClassification(context);
+  const { opened, quiet, unmarked, decision } = await openClassification(context);
   const resend = spec.resend
     ? await resendBefore(session, names, spec, run?.runId ?? null, (before) =>
         isResending(session, unmarked, before),
@@ -272,10 +254,6 @@ async function readInput(
     classCounts,
     quiet,
     parametersChanged,
-    checkpoint: isSharded
-      ? null
-      : nextCheckpoint(spec, opened.cursorMax, isNarrowed ? checkpoint : null, session.now),
-    cursorAhead: opened.cursorAhead,
   };
 }
 

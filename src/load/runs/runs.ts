@@ -6,7 +6,6 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { RunRef } from "./run-ref.ts";
 import type { CounterDelta } from "../ledger/counters.ts";
-import { type PassCheckpoint, writeCheckpoint } from "../due/pass-checkpoint.ts";
 import { IS_SUCCESS, isSuccess } from "./success.ts";
 
 /** End of a job. */
@@ -81,30 +80,25 @@ export async function readCommitted(
   return row ?? { rows_written: 0, requests: 0, retries: 0, possibly_billed_twice: 0 };
 }
 
-/** Records the end of a job; advances its checkpoint if nothing remains. */
+/** Records the end of a job. */
 export async function endRun(
   db: Db,
   run: RunRef,
   end: RunEnd,
   coverage: Coverage | null = null,
-  checkpoint: PassCheckpoint | null = null,
 ): Promise<void> {
-  crashPoint("before_checkpoint");
-  await db.transaction(run, (session) => writeEnd(session, db.names, run, { end, coverage, checkpoint }));
-  crashPoint("after_checkpoint");
+  crashPoint("before_end");
+  await db.transaction(run, (session) => writeEnd(session, db.names, run, end, coverage));
+  crashPoint("after_end");
 }
 
 async function writeEnd(
   session: Session,
   names: SchemaNames,
   run: RunRef,
-  given: {
-    readonly end: RunEnd;
-    readonly coverage: Coverage | null;
-    readonly checkpoint: PassCheckpoint | null;
-  },
+  end: RunEnd,
+  coverage: Coverage | null,
 ): Promise<void> {
-  const { end, coverage, checkpoint } = given;
   const counters = counterNames.map((name) => sql`${sql.id(name)} = ${end.counters[name]}`);
   const [ended] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "sync_run")} SET status = ${end.status}, limited_by = ${end.limitedBy},
@@ -122,16 +116,6 @@ async function writeEnd(
       FROM unnest(${[...end.tables]}::text[]) AS u(name)
       ON CONFLICT (table_name, job) DO UPDATE SET
         last_success_at = greatest(t.last_success_at, excluded.last_success_at), _synced_at = now(), _run_id = excluded._run_id`);
-  }
-  // The cursor may have passed a row that waits or remains, which must be read again.
-  const { records_waiting: waiting, records_remaining: remaining } = end.counters;
-  if (checkpoint && coverage && waiting + remaining === 0) {
-    await writeCheckpoint(
-      session,
-      names,
-      { job: run.job, source: coverage.source, runId: run.runId },
-      checkpoint,
-    );
   }
 }
 
