@@ -60,7 +60,6 @@ export const benchInput: InputSource = {
   where: null,
   orderBy: null,
   key: ["id"],
-  cursor: null,
   normalize: false,
   fields: {
     first_name: ["first_name"],

@@ -44,10 +44,6 @@ export const adviceByCode = {
     means: "The table, query, key or a column of an input doesn't match the configuration.",
     next: "Fix the table or the configuration, then run `person-etl check`.",
   },
-  bad_cursor: {
-    means: "The `cursor` column of an input is a number or a text, but must be a time.",
-    next: "Remove `cursor` from the input, or name a column of timestamps.",
-  },
   not_set_up: {
     means: "No run has created the tables in the warehouse yet.",
     next: "Run `person-etl migrate`, or start with `person-etl run`.",

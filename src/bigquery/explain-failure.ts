@@ -69,7 +69,7 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
     return {
       path: `${at}.maximum_bytes_billed`,
       text: `a statement would bill more than ${at}.maximum_bytes_billed allows`,
-      hint: "raise it, or narrow the input (`where`, `cursor`)",
+      hint: "raise it, or narrow the input by `where`",
     };
   }
   if (/resources exceeded|too large to return|responseTooLarge/i.test(`${code} ${message}`)) {

@@ -12,9 +12,6 @@ type Line = Omit<Finding, "subject">;
 
 const LIMIT = `${SAMPLE_LIMIT_MS / 1000} s`;
 
-/** Share of cursors that may be missing without a remark. */
-const FEW_MISSING = 0.1;
-
 /** Findings about the rows of an input, one line each; no value of a row is in them. */
 export function profileFindings(input: InputSource, profile: InputProfile): readonly Line[] {
   if (profile.keys?.rows === 0) return [{ status: "warning", message: "has no rows" }];
@@ -24,7 +21,6 @@ export function profileFindings(input: InputSource, profile: InputProfile): read
   return [
     { status: "ok", message: filledText(profile) },
     ...keyFindings(input, profile),
-    ...cursorFindings(input, profile),
     ...columnFindings(input, profile),
     ...normalizeFindings(input, profile),
   ];
@@ -63,28 +59,6 @@ function keyFindings({ key, name }: InputSource, profile: InputProfile): readonl
       status: withoutKey > UNUSUAL_RATIO * rows ? "wrong" : "warning",
       message: `key: NULL in ${count(withoutKey)} of ${countText(rows, "row")} (${percent(withoutKey, rows)}), which would be rejected`,
       hint: `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} leaves them out`,
-    });
-  }
-  return lines;
-}
-
-function cursorFindings({ cursor }: InputSource, { cursor: counts, keys }: InputProfile): readonly Line[] {
-  if (cursor === null || counts === null || keys === null) return [];
-  const lines: Line[] = [];
-  const { column } = cursor;
-  const of = (rows: number) => `${countText(rows, "row")} (${percent(rows, keys.rows)})`;
-  if (counts.ahead > 0) {
-    lines.push({
-      status: "warning",
-      message: `cursor: ${column} is in the future in ${of(counts.ahead)}, which every run compares`,
-      hint: `correct these values; without \`cursor: ${column}\` every run compares all rows`,
-    });
-  }
-  if (counts.missing > FEW_MISSING * keys.rows) {
-    lines.push({
-      status: "warning",
-      message: `cursor: ${column} is NULL in ${of(counts.missing)}, which every run compares`,
-      hint: `remove \`cursor: ${column}\`, or name a column that every row has`,
     });
   }
   return lines;

@@ -75,7 +75,7 @@ function groupByTable(inputs: readonly InputConfig[]): readonly (readonly InputC
   return [...groups.values()].map((group) => [...group]);
 }
 
-/** All columns that the inputs read, without duplicates: key, cursor, mapped fields. */
+/** All columns that the inputs read, without duplicates: key, mapped fields; also `updated_at`, as most tables have it. */
 function columnsOf(inputs: readonly InputConfig[]): readonly SampleColumn[] {
   const columns = new Map<string, SampleColumn>();
   const add = (column: SampleColumn) => {
@@ -87,15 +87,13 @@ function columnsOf(inputs: readonly InputConfig[]): readonly SampleColumn[] {
       add({ name, type: "bigint", value: (row) => (i === key.length - 1 ? String(row.id) : "1") }),
     );
   }
-  for (const { cursor } of inputs) {
-    if (cursor !== null) add({ name: cursor, type: "timestamptz", value: (row) => row.updated_at });
-  }
   for (const { fields } of inputs) {
     // The cast restores the key type that Object.entries loses.
     for (const [field, names] of Object.entries(fields) as [InputField, readonly string[]][]) {
       names.forEach((name, i) => add({ name, type: "text", value: VALUES[field]?.[i] ?? (() => null) }));
     }
   }
+  add({ name: "updated_at", type: "timestamptz", value: (row) => row.updated_at });
   return [...columns.values()];
 }
 

@@ -10,6 +10,7 @@ import { readConfigFile } from "./read-file.ts";
 import type { Environment } from "./references.ts";
 import { createSecretResolver, resolveSecrets } from "./resolve-secrets.ts";
 import { findReferences } from "./part-references.ts";
+import { dropKeys } from "./rules/dropped-keys.ts";
 import { checkInputs, warnOfSharedColumns } from "./rules/inputs.ts";
 import { checkBudgets, checkJobs } from "./rules/jobs.ts";
 import { checkNames } from "./rules/names.ts";
@@ -59,7 +60,7 @@ export async function loadConfig({
   for (const { path: settingPath, complaint } of source.complaints) problems.add(settingPath, complaint);
   if (placed === null) throw failure(path, notMapping(source.value, problems), "invalid_configuration");
 
-  const expanded = expandTree(schema, placed, env, problems);
+  const expanded = expandTree(schema, dropKeys(placed, warnings), env, problems);
   const written = readWrittenFile(expanded);
   const tree = refuseOtherWarehouses(expanded, written, problems);
   const parsed = schema.safeParse(tree);

@@ -10,8 +10,6 @@ export interface InputAnswers {
   readonly table: string;
   /** Key columns, at least one. */
   readonly key: readonly string[];
-  /** Column that changes when a row changes, if there is one. */
-  readonly cursor: string | null;
   /** Columns by field of the service; at least one. */
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
   /** True to trim values and leave out placeholders. */
@@ -66,12 +64,11 @@ ${renderJobs(answers)}`;
 
 /** Renders an entry of `inputs`. */
 export function renderInput(answers: InputAnswers): string {
-  const { input, connection, table, key, cursor, fields, normalize } = answers;
+  const { input, connection, table, key, fields, normalize } = answers;
   return `  ${input}:
     table: ${scalar(table)}
 ${connection === null ? "" : `    connection: ${scalar(connection)}\n`}    #where: country = 'US'      # SQL condition: only these rows
     key: ${columnsText(key)}   # rows that repeat a key are rejected
-    ${cursor === null ? "#cursor: updated_at" : `cursor: ${column(cursor)}`}   # changes whenever a row changes; unchanged rows are then skipped
     ${normalize ? "" : "#"}normalize: true             # trims values, lower-cases e-mail addresses, leaves out placeholders
     fields:                     # field of the service: column
 ${renderFields(fields)}

@@ -10,7 +10,7 @@ import type {
 } from "../load/feeds/feed-commit.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { JobContext } from "./job.ts";
-import type { JobType } from "./job-type.ts";
+import type { JobCheckpoints, JobType } from "./job-type.ts";
 import type { JobPlan } from "./report/job-plan.ts";
 import type { CounterDelta } from "../load/ledger/counters.ts";
 
@@ -62,7 +62,8 @@ export type FeedPlanContext<J extends JobConfig = JobConfig> = Pick<
 /** Type of a job whose calls are free, unless it reserves them itself. */
 export interface FeedJobType<J extends JobConfig = JobConfig>
   extends JobDeclaration,
-    Pick<JobType<J>, "endpoints" | "writes" | "checkpoints"> {
+    Pick<JobType<J>, "endpoints" | "writes"> {
+  readonly checkpoints: JobCheckpoints<J>;
   /** Tables and queries that the job reads; none by default. */
   reads?: JobType<J>["reads"];
   /** Minimum number of calls, and a description of the others: a plan makes no calls to count pages. */

@@ -25,7 +25,6 @@ export async function idSourceOf({ name, sql, connection, key }: IdQuery): Promi
     where: null,
     orderBy: null,
     key: [key],
-    cursor: null,
     normalize: false,
     fields: {},
   };

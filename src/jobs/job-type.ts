@@ -1,8 +1,6 @@
-import type { Db } from "../load/db/db.ts";
 import type { z } from "zod";
 import type { Config, JobConfig } from "../config/config.ts";
 import type { JobDeclaration } from "../config/schema/jobs.ts";
-import type { Problem } from "../errors.ts";
 import type { JobContext, Worked } from "./job.ts";
 import type { PlanContext, Planned } from "./report/job-plan.ts";
 import type { JobServices } from "./services.ts";
@@ -47,8 +45,6 @@ export interface JobCheckpoints<J extends JobConfig = JobConfig> {
   streams(job: J, services: Pick<JobServices, "config" | "db">): Promise<readonly string[]>;
   /** Reason why a job has no stream. */
   noStream(job: J): string;
-  /** Problems of a well-formed cursor that only the warehouse can detect. */
-  check?(job: J, db: Db, cursor: unknown): Promise<readonly Problem[]>;
 }
 
 /** Complete declaration of a job type. */
@@ -58,7 +54,8 @@ export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration
   readonly writes: readonly string[];
   /** True if each shard of a run does a part; otherwise the first shard does everything. */
   readonly isSharded: boolean;
-  readonly checkpoints: JobCheckpoints<J>;
+  /** Null: every run compares a fingerprint of each input row, so there is no position to resume from. */
+  readonly checkpoints: JobCheckpoints<J> | null;
   reads(job: J, config: Config): readonly ReadSource[];
   /** Predicts the effect of {@link run} without a call. */
   plan(services: PlanContext, job: J): Promise<Planned>;

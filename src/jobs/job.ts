@@ -1,7 +1,8 @@
 import type { JobConfig } from "../config/config.ts";
 import { LockLostError } from "../errors.ts";
 import { recordAttempts } from "../load/ledger/record-attempts.ts";
-import { beginRun, endRun, type Coverage } from "../load/runs/runs.ts";
+import type { Coverage } from "../load/lookups/coverage.ts";
+import { beginRun, endRun } from "../load/runs/runs.ts";
 import { holdJob } from "./hold-job.ts";
 import { endOfError, type JobEnd, locked } from "./job-end.ts";
 import { createOutage, type Outage } from "./outage.ts";
@@ -9,7 +10,6 @@ import { type Counters, zeroCounters } from "./run-report.ts";
 import { createTotals, type RunTotals } from "./run-totals.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { type Shard, shardText } from "./shard.ts";
-import type { LookupSelection } from "../load/lookups/selection.ts";
 import { type PastRun, lastRuns } from "../load/runs/job-status.ts";
 import type { RunRef } from "../load/runs/run-ref.ts";
 
@@ -31,8 +31,6 @@ export interface JobContext<J extends JobConfig = JobConfig> extends JobServices
 export interface Worked {
   readonly end: JobEnd;
   readonly coverage?: Coverage | null;
-  /** Stored if nothing remains. */
-  readonly checkpoint?: LookupSelection["checkpoint"];
 }
 
 /** End and counters of a job. */
@@ -103,7 +101,7 @@ async function runHeld<J extends JobConfig>(
       counters: totals.counters(),
       tables: writes,
     };
-    await outage.outlast(() => endRun(db, run, runEnd, worked.coverage ?? null, worked.checkpoint ?? null));
+    await outage.outlast(() => endRun(db, run, runEnd, worked.coverage ?? null));
   } catch (failure) {
     if (failure instanceof LockLostError) return { ...result(), end: endOfError(failure, RECORDING) };
     // A warehouse that can't record the end is of no use to the jobs that follow.

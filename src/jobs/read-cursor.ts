@@ -31,7 +31,7 @@ export function readCursor<T>(
   );
 }
 
-/** Problems of a cursor by key: `full_at must be …`. */
+/** Problems of a cursor by key: `next must be …`. */
 export function issuesOf({ issues }: z.ZodError): string {
   return issues
     .map(({ path: [key], message }) => `${key === undefined ? "it" : String(key)} ${message}`)

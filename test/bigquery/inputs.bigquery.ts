@@ -8,7 +8,6 @@ import { startRecordingProxy } from "../jobs/lookup/recording-proxy.ts";
 import { withForeignInputs } from "../load/foreign-context.ts";
 import { openPostgresContext } from "../load/postgres-context.ts";
 import { clear } from "../load/suite/context.ts";
-import { describeCursor } from "../load/suite/cursor.ts";
 import { describeInputs } from "../load/suite/inputs.ts";
 import { describeMissingRows } from "../load/suite/missing-rows.ts";
 import { describeNormalize } from "../load/suite/normalize.ts";
@@ -27,7 +26,7 @@ describeWarehouse("inputs in BigQuery", async () => {
       await there.close();
     },
   };
-}, [describeInputs, describeNormalize, describeCursor, describeMissingRows]);
+}, [describeInputs, describeNormalize, describeMissingRows]);
 
 describe("a table in BigQuery", () => {
   let there: InputMirror;
@@ -80,7 +79,6 @@ describe("a table in BigQuery", () => {
       ...input(),
       relation: { table: ["crm", "ugly"] },
       key: ["id"],
-      cursor: { column: "updated_at", overlapMs: 0 },
       fields: {
         zipcode: ["zip"],
         phones: ["numbers"],
@@ -92,7 +90,6 @@ describe("a table in BigQuery", () => {
     const sample = await database.sampleInput(ugly);
     expect(sample).toMatchObject({
       keys: { rows: 3, withoutKey: 1, duplicates: 1 },
-      cursor: { missing: 2, ahead: 1 },
       sampledRows: 3,
     });
     const findings = profileFindings(ugly, profileOf(sample, false));
@@ -100,8 +97,6 @@ describe("a table in BigQuery", () => {
       expect.stringContaining("filled in 3 sampled rows"),
       expect.stringContaining("key: 1 of 3 rows"),
       expect.stringContaining("key: NULL in 1 of 3 rows"),
-      expect.stringContaining("cursor: updated_at is in the future"),
-      expect.stringContaining("cursor: updated_at is NULL"),
       "town: BYTES, sent in hexadecimal",
       "mail: 33.3 % of its values hold several addresses",
       "contacts: JSON, sent as JSON text",

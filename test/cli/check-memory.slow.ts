@@ -12,7 +12,7 @@ test("check profiles values that together exceed the memory of its process", asy
   await writeFile(
     join(setting.cwd, "config.yaml"),
     configText({ jobs }).replace(
-      / {4}cursor: .*(?=jobs:)/su,
+      / {4}fields: .*(?=jobs:)/su,
       "    fields: { emails: email, phones: phone }\n",
     ),
   );

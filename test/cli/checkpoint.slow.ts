@@ -40,14 +40,13 @@ test("checkpoints are shown with their meaning, and moved or deleted only on req
   ]);
   // The segment is still known, so no second one with its name is created.
   expect((await runJson(["run", "push"], setting)).document.status).toBe("succeeded");
-  const found = await runJson(
-    ["checkpoint", "set", "resolve", '{"value":"2026-01-01T00:00:00Z"}', "--yes"],
-    setting,
-  );
-  expect([found.code, found.document["checkpoints"]]).toMatchObject([
+  const shown = await runCli(["checkpoint", "show", "resolve"], setting);
+  expect([shown.code, shown.stdout]).toEqual([
     0,
-    [{ stream: "customers", cursor: { value: "2026-01-01T00:00:00Z", stands_for: expect.any(String) } }],
+    "resolve has no checkpoint: every run compares a fingerprint of each input row.\n",
   ]);
+  const none = await runJson(["checkpoint", "set", "resolve", "{}", "--yes"], setting);
+  expect([none.code, none.document.error?.code]).toEqual([2, "bad_checkpoint"]);
   // The checkpoint of a disabled job can be read and changed.
   const next = await runJson(["checkpoint", "set", "searches", '{"next":"2026-01-01"}', "--yes"], setting);
   expect([next.code, next.document["checkpoints"]]).toMatchObject([0, [{ stream: "history" }]]);

@@ -69,7 +69,6 @@ test.concurrent("a missing input table, and then each missing column, is reporte
   const noColumns = await runJson(["run"], setting);
   expect(noColumns.code).toBe(2);
   expect(noColumns.document.error?.problems?.map(({ path }) => path)).toEqual([
-    "inputs.customers.cursor",
     "inputs.customers.fields.city",
     "inputs.customers.fields.emails",
     "inputs.customers.fields.phones",

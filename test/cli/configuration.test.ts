@@ -60,8 +60,6 @@ const FLAGS = [
   "crm.Contacts",
   "--key",
   "tenant_id,id",
-  "--cursor",
-  "updated_at",
   "--field",
   "first_name=first",
   "--field",

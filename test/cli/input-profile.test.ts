@@ -195,20 +195,6 @@ test.each([
   expect((await findingsOf(lines))[1]).toBe(`→ ${hint}`);
 });
 
-test("cursors that are mostly NULL are reported", async () => {
-  await context.sql(TEN);
-  const lines = ["table: crm.customers", "key: id", "cursor: updated_at", "fields: { full_name: name }"];
-  expect(await findingsOf(lines)).toEqual([]);
-  await context.sql("UPDATE crm.customers SET updated_at = NULL WHERE id <= 49");
-  await context.sql("UPDATE crm.customers SET updated_at = 'infinity' WHERE id = 50");
-  expect(await findingsOf(lines)).toEqual([
-    "cursor: updated_at is in the future in 1 row (1.0 %), which every run compares",
-    "→ correct these values; without `cursor: updated_at` every run compares all rows",
-    "cursor: updated_at is NULL in 49 rows (50.0 %), which every run compares",
-    "→ remove `cursor: updated_at`, or name a column that every row has",
-  ]);
-});
-
 test("of long values and lists only a part is read, and they are classified as before", async () => {
   await context.sql(`CREATE TABLE crm.customers (id int PRIMARY KEY, name text, mail text, phones text[]);
     INSERT INTO crm.customers VALUES

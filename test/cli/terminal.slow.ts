@@ -94,12 +94,4 @@ test.concurrent("init on a terminal writes a file for the sandbox if Enter accep
 });
 
 /** Proposals, in order. */
-const QUESTIONS = [
-  "[sandbox]",
-  "[embedded]",
-  "[crm.customers]",
-  "[id]",
-  "[updated_at]",
-  "[Enter: done]",
-  "[yes]",
-];
+const QUESTIONS = ["[sandbox]", "[embedded]", "[crm.customers]", "[id]", "[Enter: done]", "[yes]"];

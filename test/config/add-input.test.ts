@@ -7,7 +7,6 @@ const contacts = {
   connection: null,
   table: "crm.contacts",
   key: ["id"],
-  cursor: null,
   fields: { emails: ["email"] },
   normalize: false,
 };

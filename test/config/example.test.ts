@@ -94,7 +94,7 @@ describe("config.example.yaml", () => {
     for (const part of ["logLevel", "sandbox", "warehouse", "confirmAbove", "scheduler", "http"] as const) {
       expect(all[part]).toEqual(plain[part]);
     }
-    expect(all.inputs["customers"]?.cursorOverlapMs).toBe(plain.inputs["customers"]?.cursorOverlapMs);
+    expect(all.inputs["customers"]?.maxMissingRatio).toBe(plain.inputs["customers"]?.maxMissingRatio);
     expect(all.jobs[0]?.timezone).toBe(plain.jobs[0]?.timezone);
   });
 

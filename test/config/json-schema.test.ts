@@ -41,7 +41,6 @@ describe("the JSON Schema for editors", () => {
       input: "customers",
       table: "crm.customers",
       key: ["tenant_id", "id"],
-      cursor: null,
       fields: { first_name: ["vorname"], last_name: ["nachname"], emails: ["email", "work_email"] },
     };
     for (const text of [renderConfig(answers, file), uncommented(renderConfig(answers, file))]) {

@@ -35,8 +35,6 @@ describe("a fine configuration", () => {
         where: null,
         orderBy: null,
         key: ["id"],
-        cursor: null,
-        cursorOverlapMs: 3_600_000,
         normalize: false,
         onMissing: "keep",
         maxMissingRatio: 0.1,
@@ -91,8 +89,6 @@ inputs:
     where: region = 'EU' and note <> '$\${x}'
     order_by: spend desc
     key: [tenant_id, id]
-    cursor: updated_at
-    cursor_overlap: 0s
     normalize: true
     on_missing: erase
     max_missing_ratio: 0.5
@@ -150,8 +146,6 @@ jobs:
       where: "region = 'EU' and note <> '${x}'",
       orderBy: "spend desc",
       key: ["tenant_id", "id"],
-      cursor: "updated_at",
-      cursorOverlapMs: 0,
       normalize: true,
       onMissing: "erase",
       maxMissingRatio: 0.5,

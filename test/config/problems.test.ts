@@ -98,7 +98,6 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
       "7 inputs.customers: must be a mapping of keys to values (indent its keys below it)",
     ],
     [inInput("where: a = 1;"), "10 inputs.customers.where: ends with a semicolon (remove it)"],
-    [inInput("cursor_overlap: 1 hour"), `10 inputs.customers.cursor_overlap: ${DURATION}`],
     [inInput("on_missing: delete"), `10 inputs.customers.on_missing: must be one of keep, erase ${DOCS}`],
     [inEnrich("refresh_after: 90"), `14 jobs.enrich_customers.refresh_after: ${DURATION}`],
     [inEnrich("refresh_after: 0d"), `14 jobs.enrich_customers.refresh_after: ${DURATION}`],

@@ -14,7 +14,6 @@ const answers: template.ConfigAnswers = {
   input: "customers",
   table: "crm.customers",
   key: ["tenant_id", "id"],
-  cursor: "updated_at",
   fields: {
     first_name: ["first_name"],
     last_name: ["last_name"],
@@ -34,7 +33,6 @@ const jobsFor = async (fields: template.ConfigAnswers["fields"]) => {
     baseUrl: "sandbox",
     apiKey: null,
     warehouseUrl: "embedded",
-    cursor: null,
   };
   return (await load(renderConfig({ ...sandbox, fields }))).jobs.map((job) => job.name);
 };
@@ -47,7 +45,6 @@ describe("the config.yaml that init writes", () => {
     expect(config.inputs["customers"]).toMatchObject({
       source: { kind: "table", schema: "crm", table: "customers" },
       key: ["tenant_id", "id"],
-      cursor: "updated_at",
       fields: answers.fields,
     });
     expect(config.jobs.map(({ name, type, after }) => ({ name, type, after }))).toEqual([
@@ -58,9 +55,9 @@ describe("the config.yaml that init writes", () => {
   });
 
   it("is valid with every commented-out setting enabled", async () => {
-    const text = renderConfig({ ...answers, cursor: null }).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
+    const text = renderConfig(answers).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
     const config = await load(text, { env });
-    expect(config.inputs["customers"]).toMatchObject({ where: "country = 'US'", cursor: "updated_at" });
+    expect(config.inputs["customers"]).toMatchObject({ where: "country = 'US'" });
   });
 
   it("has only the jobs that the mapped fields allow", async () => {
@@ -118,16 +115,10 @@ describe("the config.yaml that init writes", () => {
     const property = fc.asyncProperty(
       fields,
       fc.uniqueArray(column, { minLength: 1, maxLength: 3 }),
-      column,
-      async (mapped, key, cursor) => {
-        const text = renderConfig({
-          ...answers,
-          key,
-          cursor,
-          fields: mapped,
-        });
+      async (mapped, key) => {
+        const text = renderConfig({ ...answers, key, fields: mapped });
         const { customers } = (await load(text, { env })).inputs;
-        expect(customers).toMatchObject({ key, cursor, fields: mapped });
+        expect(customers).toMatchObject({ key, fields: mapped });
       },
     );
     await fc.assert(property, { numRuns: 50 });

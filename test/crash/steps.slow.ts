@@ -17,8 +17,8 @@ const POINTS = [
   "before_commit",
   "after_commit",
   "after_spool_removal",
-  "before_checkpoint",
-  "after_checkpoint",
+  "before_end",
+  "after_end",
 ] as const;
 
 /** In part, each point is reached one, two or three times. */

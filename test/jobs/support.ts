@@ -16,8 +16,6 @@ export const customers: InputConfig = {
   where: null,
   orderBy: null,
   key: ["id"],
-  cursor: null,
-  cursorOverlapMs: 3_600_000,
   normalize: false,
   onMissing: "keep",
   maxMissingRatio: 0.1,

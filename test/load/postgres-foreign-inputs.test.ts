@@ -40,7 +40,6 @@ describe("an input behind another connection", () => {
       ...people,
       where: "id IS NULL OR id <> 13",
       orderBy: "id DESC NULLS LAST",
-      cursor: { column: "updated_at", overlapMs: 0 },
     };
     const local = { ...base, name: "local" };
     const connection = { type: "postgres", name: "crm", url: elsewhere.url } as const;

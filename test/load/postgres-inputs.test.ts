@@ -250,7 +250,7 @@ describe("names of tables and columns", () => {
     ["reserved words", "select", "order", "user"],
     ["63 bytes", "t".repeat(63), "k".repeat(63), "é".repeat(31)],
     ["our own", "input_row", "source_key", "p0"],
-    ["our own again", "due_row", "rank", "is_recent"],
+    ["our own again", "due_row", "rank", "fingerprint"],
     ["other signs", "täble $1 %s", "a.b", "c'd\\"],
   ])("can have %s", async (_, table, key, email) => {
     const name = `crm.${quote(table)}`;
@@ -285,7 +285,6 @@ describe("checkInput", () => {
     ["a query's table", { relation: { sql: "SELECT * FROM crm.peopel" } }, "inputs.people.sql", "crm.peopel"],
     ["a query's syntax", { relation: { sql: "SELEC 1" } }, "inputs.people.sql", "syntax"],
     ["a key column", { key: ["id", "tenant"] }, "inputs.people.key", "tenant"],
-    ["a cursor", { cursor: { column: "changed_at", overlapMs: 0 } }, "inputs.people.cursor", "changed_at"],
     ["a mapped column", { fields: { emails: ["email", "mail"] } }, "inputs.people.fields.emails", "mail"],
     ["where", { where: "nonsense = 1" }, "inputs.people", "nonsense"],
     ["order_by", { orderBy: "id DESK" }, "inputs.people", "DESK"],
@@ -350,7 +349,7 @@ describe("checkInput", () => {
   });
 
   test("accepts a valid input, and changes nothing", async () => {
-    const good = { ...input, cursor: { column: "updated_at", overlapMs: 0 }, where: "id > 0", orderBy: "id" };
+    const good = { ...input, where: "id > 0", orderBy: "id" };
     expect(await context.warehouse.checkInput(good)).toEqual([]);
     expect(
       await context.warehouse.checkInput({ ...good, relation: { sql: "SELECT * FROM crm.people" } }),

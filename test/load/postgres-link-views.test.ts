@@ -19,7 +19,6 @@ const inputOf = (key: readonly string[]): InputSource => ({
   where: null,
   orderBy: null,
   key,
-  cursor: null,
   normalize: false,
   fields: {},
 });

@@ -60,7 +60,6 @@ const hashesOf = (of: InputSource, within: Db = db) =>
       const reading = {
         type: "enrich",
         ranked: false,
-        recent: null,
         isSharded: false,
         hasFingerprint: true,
       } as const;
@@ -276,22 +275,6 @@ describe("a quiet night", () => {
     const { counts } = await context.warehouse.previewLookup(enrichSpec(), 0);
     expect(gist(counts)).toMatchObject({ read: 5000, toSend: 5000 });
     await context.sql("UPDATE person_data_state.lookup_state SET fingerprint = NULL");
-  });
-
-  test("under a cursor keeps what it can't know", async () => {
-    const cursor = { column: "updated_at", overlapMs: 0 };
-    const spec = enrichSpec({ input: { ...people, cursor } });
-    const rows = rowsOf(ids).map((row) => ({ ...row, updated_at: `2026-0${row.id}-01T00:00:00Z` }));
-    await makePeople(context, rows);
-    await runNight(context, spec, matchAll);
-    await context.sql("UPDATE crm.people SET last_name = 'Ray' WHERE id = '1'");
-    await context.sql("UPDATE person_data_state.lookup_state SET fingerprint = NULL");
-    expect(gist((await runNight(context, spec)).counts)).toEqual({ read: 5, unchanged: 5 });
-    // Without the cursor all rows are compared.
-    expect(gist((await runNight(context, enrichSpec())).counts)).toMatchObject({
-      unchanged: 4,
-      dueReasons: { content_changed: 1 },
-    });
   });
 });
 

@@ -41,7 +41,6 @@ function openKeys(session: Session, { type, input }: LookupSpec) {
   const reading = {
     type,
     ranked: false,
-    recent: null,
     isSharded: false,
     hasFingerprint: true,
     isWithoutValues: true,
@@ -69,7 +68,7 @@ const serialScans = (plan: readonly string[]) =>
 test.each([resolve, enrich])("compares fingerprints in a parallel plan: $job", async (spec) => {
   const plan = await db.preview(async (session) => {
     const { rawRows } = await openKeys(session, spec);
-    return planOf(session, comparison(db.names, spec, { rawRows, keyIsUnique: false, hasRecent: false }));
+    return planOf(session, comparison(db.names, spec, { rawRows, keyIsUnique: false }));
   });
   expect(serialScans(plan)).toEqual([]);
   expect(plan[0]).toMatch(/^Finalize /u);
@@ -79,10 +78,10 @@ test.each([resolve, enrich])("compares fingerprints in a parallel plan: $job", a
 test("reads the rows of changed keys in a parallel plan", async () => {
   const { statements, plan } = await db.preview(async (session) => {
     const keys = await openKeys(session, resolve);
-    expect(await findCandidates(session, db.names, resolve, { ...keys, hasRecent: false })).toEqual([]);
+    expect(await findCandidates(session, db.names, resolve, keys)).toEqual([]);
     await allowParallel(session);
     const query = vi.spyOn(session.client, "query");
-    const reading = { type: "resolve", ranked: false, recent: null, isSharded: false } as const;
+    const reading = { type: "resolve", ranked: false, isSharded: false } as const;
     await openLocalInput(session, resolve.input, { ...reading, among: { query: TO_CLASSIFY } });
     expect(await session.rows(sql`SELECT count(*) AS rows FROM pg_temp.candidate_row`)).toEqual([
       { rows: 60_000 },

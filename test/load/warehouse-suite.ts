@@ -3,7 +3,6 @@ import { describeAnswers } from "./suite/answers.ts";
 import { describeBudgets } from "./suite/budgets.ts";
 import { describeCheckpoints } from "./suite/checkpoints.ts";
 import { describeCommits } from "./suite/commits.ts";
-import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
 import { describeErasureHistories } from "./suite/erasure-histories.ts";
 import { describeAfterErasure } from "./suite/after-erasure.ts";
@@ -42,7 +41,6 @@ export const suiteParts = {
     describeRejectedRows,
     describeEqualRecords,
     describeParameters,
-    describeCursor,
     describeCheckpoints,
     describeInputs,
     describeNormalize,

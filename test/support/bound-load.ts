@@ -39,7 +39,7 @@ import {
 } from "../../src/load/feeds/segment-push.ts";
 import { readSegments } from "../../src/load/feeds/stored-segments.ts";
 import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/usage.ts";
-import { checkInput, isCursorValue } from "../../src/load/inputs/check-input.ts";
+import { checkInput } from "../../src/load/inputs/check-input.ts";
 import { readBudgetUse, readRunUse } from "../../src/load/ledger/budget-rows.ts";
 import { readBilledInRun } from "../../src/load/ledger/costs.ts";
 import { readLedgerDays } from "../../src/load/ledger/ledger-days.ts";
@@ -49,7 +49,7 @@ import { changeStates, unmarkReported } from "../../src/load/runs/alert-states.t
 import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/job-lock.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "../../src/load/runs/rejects.ts";
 import { removeOld } from "../../src/load/runs/remove-old.ts";
-import { beginRun, endRun, recordFound, type Coverage, type RunEnd } from "../../src/load/runs/runs.ts";
+import { beginRun, endRun, recordFound } from "../../src/load/runs/runs.ts";
 import {
   claimSlots,
   endSlots,
@@ -59,8 +59,6 @@ import {
 } from "../../src/load/runs/schedule-slots.ts";
 import { commitLoose } from "./keyed-records.ts";
 import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/job-status.ts";
-import type { RunRef } from "../../src/load/runs/run-ref.ts";
-import type { PassCheckpoint } from "../../src/load/due/pass-checkpoint.ts";
 
 const functions = {
   completeErasure,
@@ -89,7 +87,6 @@ const functions = {
   findPeople,
   finishBatch,
   firstOpenSearchDay,
-  isCursorValue,
   isMigrated,
   jobStatus,
   lastRuns,
@@ -151,9 +148,8 @@ export interface Warehouse extends Bound {
   close(): Promise<void>;
 }
 
-/** Fills in the database. Commits of loose records get a work table; the checkpoint of a run's selection is stored at the run's end, as its job does. */
+/** Fills in the database. Commits of loose records get a work table. */
 export function bindLoad(db: Db): Warehouse {
-  const checkpoints = new Map<string, PassCheckpoint | null>();
   const bound = Object.fromEntries(
     Object.entries(functions).map(([name, work]) => [
       name,
@@ -166,20 +162,7 @@ export function bindLoad(db: Db): Warehouse {
     db,
     description: db.description,
     close: () => db.close(),
-    async selectLookup(spec, run) {
-      const selection = await bound.selectLookup(spec, run);
-      checkpoints.set(JSON.stringify([run.runId, run.job, run.shard]), selection.checkpoint);
-      return selection;
-    },
     commitLookup: (commit) => commitLoose(db, commit, bound.commitLookup),
-    endRun: (run: RunRef, end: RunEnd, coverage: Coverage | null = null) =>
-      endRun(
-        db,
-        run,
-        end,
-        coverage,
-        checkpoints.get(JSON.stringify([run.runId, run.job, run.shard])) ?? null,
-      ),
   };
 }
 

@@ -11,6 +11,7 @@ import {
   streamsOf,
 } from "../../jobs/report/checkpoints.ts";
 import { findJob } from "../../jobs/job-selection.ts";
+import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -89,7 +90,10 @@ async function openJob(context: Context, name: string): Promise<OpenedJob> {
 
 async function show({ widthColumns }: Context, { job, db }: OpenedJob): Promise<Outcome> {
   const report = await readCheckpointReport(db, job);
-  return { document: report, text: render(report, widthColumns), exitCode: 0 };
+  const text = isLookupJob(job)
+    ? `${job.name} has no checkpoint: ${report.meaning}.`
+    : render(report, widthColumns);
+  return { document: report, text, exitCode: 0 };
 }
 
 async function set(

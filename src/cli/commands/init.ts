@@ -30,10 +30,6 @@ export const addInit: AddCommand = (program, act) => {
     .option("--input <name>", "name of the input (default: the table's)")
     .option("--key <columns>", "key columns, separated by commas (default: the primary key)")
     .option(
-      "--cursor <column>",
-      "column that changes when a row changes (default: from the table), or `none`",
-    )
-    .option(
       "--field <field=columns>",
       "column(s) for a field of the service, such as `emails=email,work_email`; repeatable (default: from the table)",
       (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],

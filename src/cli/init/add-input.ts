@@ -10,7 +10,7 @@ import type { Outcome } from "../outcome.ts";
 import { type Draft, START, withAnswers } from "./draft.ts";
 import { type InitFlags, isComplete } from "./flags.ts";
 import { normalizeQuestion } from "./normalize-question.ts";
-import { cursorQuestion, fieldsQuestion, keyColumnsQuestion, tableQuestion } from "./input-questions.ts";
+import { fieldsQuestion, keyColumnsQuestion, tableQuestion } from "./input-questions.ts";
 import { type Opening, openEmbeddedSource, openPostgresSource } from "./open-source.ts";
 import type { Question } from "./question.ts";
 import { readingOf } from "./service-questions.ts";
@@ -31,7 +31,6 @@ export async function addInput(
     databaseQuestion(context, config, flags),
     tableQuestion(name),
     keyColumnsQuestion,
-    cursorQuestion,
     fieldsQuestion,
     normalizeQuestion,
   ];

@@ -76,20 +76,6 @@ export const qualifiers = {
   none: words("url link profile"),
 } as const;
 
-/** Words of columns that change whenever a row changes. */
-export const changeWords =
-  words(`updated update updatedat updatedon lastupdate lastupdated modified modify modifiedat lastmodified
-  modification changed change changedat lastchanged lastchange systemmodstamp modstamp modtime mtime rowupdated dateupdated
-  datemodified geaendert aenderung aktualisiert aktualisierung geaendertam letzteaenderung aenderungsdatum modifie maj misajour
-  datemodification datemaj actualizado actualizacion modificado modificacion fechaactualizacion fechamodificacion
-  modificato modifica aggiornato datamodifica atualizado atualizacao alterado gewijzigd wijziging bijgewerkt
-  opdateret endret oppdatert uppdaterad andrad zmodyfikowano`);
-
-/** Words around those of a change. */
-export const changeQualifiers =
-  words(`at on am last date time datetime timestamp ts dt tstamp row record system sys
-  letzte letzter datum zeit zeitpunkt le derniere fecha ultima ultimo en data em op laatst utc gmt _ z dw etl`);
-
 /** Words of tables that hold people. */
 export const peopleWords =
   words(`customer customers client clients contact contacts person persons people user users member

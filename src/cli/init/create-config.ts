@@ -7,7 +7,7 @@ import type { Outcome } from "../outcome.ts";
 import { START, type Target } from "./draft.ts";
 import { type InitFlags, isComplete } from "./flags.ts";
 import { normalizeQuestion } from "./normalize-question.ts";
-import { cursorQuestion, fieldsQuestion, keyColumnsQuestion, tableQuestion } from "./input-questions.ts";
+import { fieldsQuestion, keyColumnsQuestion, tableQuestion } from "./input-questions.ts";
 import { keyQuestion, serviceQuestion, warehouseQuestion } from "./service-questions.ts";
 import { outcomeOf, settle } from "./settle.ts";
 import { fileExists, writeNewFile } from "./write-file.ts";
@@ -22,7 +22,6 @@ export async function createConfig(context: Context, file: string, flags: InitFl
     warehouseQuestion(context, dataDir, isComplete(flags)),
     tableQuestion(flags.input),
     keyColumnsQuestion,
-    cursorQuestion,
     fieldsQuestion,
     normalizeQuestion,
   ];

@@ -36,7 +36,6 @@ export const START: Draft = {
     connection: null,
     table: "",
     key: ["id"],
-    cursor: null,
     fields: { emails: ["email"] },
     normalize: false,
   },
@@ -93,7 +92,7 @@ export async function profileDraft({ source, answers }: Draft): Promise<InputPro
   if (!source || !table) return null;
   const { input: name, key, fields } = answers;
   const relation = { table: [table.schema, table.name] };
-  const reading = { connection: null, where: null, orderBy: null, cursor: null, normalize: false };
+  const reading = { connection: null, where: null, orderBy: null, normalize: false };
   try {
     return profileOf(await source.browser.sampleInput({ ...reading, name, relation, key, fields }), false);
   } catch {

@@ -10,7 +10,6 @@ export interface InitFlags {
   readonly table?: string;
   readonly input?: string;
   readonly key?: string;
-  readonly cursor?: string;
   readonly field?: readonly string[];
   readonly normalize?: boolean;
 }

@@ -9,7 +9,7 @@ import { type Draft, profileDraft, tableOf, tableText, withAnswers } from "./dra
 import { type InitFlags, listOf, mappingOf, readMapping } from "./flags.ts";
 import { findPeople, summarize } from "./people-tables.ts";
 import { type Fields, proposeFields, type Skipped } from "./propose-fields.ts";
-import { proposeCursor, proposeKey } from "./propose-key.ts";
+import { proposeKey } from "./propose-key.ts";
 import type { Question, Reading } from "./question.ts";
 import { wordsOf } from "./recognize-column.ts";
 
@@ -19,9 +19,8 @@ const SHOWN = 9;
 const SHOWN_SKIPPED = 6;
 
 /** Mapping of the sample table that the first run against the sandbox creates. */
-const SAMPLE: Pick<ConfigAnswers, "key" | "cursor" | "fields"> = {
+const SAMPLE: Pick<ConfigAnswers, "key" | "fields"> = {
   key: ["id"],
-  cursor: "updated_at",
   fields: {
     first_name: ["first_name"],
     last_name: ["last_name"],
@@ -91,11 +90,7 @@ function readTable(reply: string, draft: Draft, name: string | undefined): Readi
   const isSample = found === null && getsSample(draft);
   const meant = found || source === null ? null : suggest(reply, source.tables.map(tableText));
   const table = found === null ? reply : tableText(found);
-  const proposed = found
-    ? proposalsFor(found)
-    : isSample
-      ? SAMPLE
-      : { key: ["id"], cursor: null, fields: {} };
+  const proposed = found ? proposalsFor(found) : isSample ? SAMPLE : { key: ["id"], fields: {} };
   const next = withAnswers(draft, { table, input: name ?? inputNameOf(table), ...proposed });
   if (source === null || found !== null || (isSample && meant === null)) return { draft: next };
   const hint = meant === null ? "" : `\n  → did you mean ${meant}?`;
@@ -133,10 +128,9 @@ function findTable(reply: string, draft: Draft): Table | null {
   return byNumber ?? (byName.length === 1 ? (byName[0] ?? null) : null);
 }
 
-function proposalsFor(table: Table): Pick<ConfigAnswers, "key" | "cursor" | "fields"> {
+function proposalsFor(table: Table): Pick<ConfigAnswers, "key" | "fields"> {
   return {
     key: proposeKey(table)?.value ?? [],
-    cursor: proposeCursor(table)?.value ?? null,
     fields: proposeFields(table).fields,
   };
 }
@@ -180,15 +174,6 @@ export const keyColumnsQuestion: Question = {
       otherwise: { draft, text: "Enter: keep it" },
     };
   },
-};
-
-/** Asks for the cursor. */
-export const cursorQuestion: Question = {
-  text: () => "Time column that changes whenever a row changes, or `none`",
-  proposal: ({ answers }) => answers.cursor ?? "none",
-  given: (flags) => flags.cursor,
-  owns: ({ path }, { answers }) => path.startsWith(`inputs.${answers.input}.cursor`),
-  read: (reply, draft) => ({ draft: withAnswers(draft, { cursor: reply === "none" ? null : reply }) }),
 };
 
 /** Shows the mapping, and asks for changes. */

@@ -1,5 +1,4 @@
 import type { Table, TableColumn } from "../../load/inputs/browse.ts";
-import { changeQualifiers, changeWords } from "./column-words.ts";
 import { wordsOf } from "./recognize-column.ts";
 
 /** A proposed setting and its reason, for people. */
@@ -9,7 +8,6 @@ export interface Proposal<Value> {
 }
 
 const ID_WORDS = /^(?:id|uuid|guid|nr|no|number|nummer|key|code|pk|sk)$/u;
-const TEMPORAL = /^(?:timestamp|date)/u;
 
 /** Proposes the key: the primary key, else a unique index, else a column that is named like one. */
 export function proposeKey(table: Table): Proposal<readonly string[]> | null {
@@ -34,24 +32,4 @@ function rankOfId({ name }: TableColumn, table: Table): number {
   if (words.length === 1) return 0;
   const stem = words[0]?.slice(0, 4) ?? "";
   return wordsOf(table.name).some((word) => word.startsWith(stem)) ? 1 : 2;
-}
-
-/** Proposes the column that changes whenever a row changes, by its name; only dates and times can be one. */
-export function proposeCursor({ columns }: Pick<Table, "columns">): Proposal<string> | null {
-  const found = columns
-    .filter(({ name, typeName }) => TEMPORAL.test(typeName) && isOfChange(name))
-    .toSorted((a, b) => rankOfType(a) - rankOfType(b));
-  const [first] = found;
-  return first ? { value: first.name, reason: first.typeName } : null;
-}
-
-function isOfChange(name: string): boolean {
-  const words = wordsOf(name);
-  const rest = words.filter((word) => !changeQualifiers.has(word));
-  return changeWords.has(words.join("")) || (rest.length > 0 && rest.every((word) => changeWords.has(word)));
-}
-
-function rankOfType({ typeName }: TableColumn): number {
-  if (typeName === "timestamp with time zone") return 0;
-  return typeName === "date" ? 2 : 1;
 }

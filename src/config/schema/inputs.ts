@@ -4,7 +4,6 @@ import { settings } from "./settings.ts";
 import {
   columnName,
   connectionName,
-  duration,
   jobName,
   parseTableName,
   searchName,
@@ -90,9 +89,6 @@ const input = settings({
   /** Priority of rows when a cap applies. */
   order_by: sqlText("a list of SQL expressions").optional(),
   key: columns().optional(),
-  /** Column that changes when a row changes. */
-  cursor: columnName().optional(),
-  cursor_overlap: duration("0s").prefault("1h"),
   /** True: trims values, lower-cases addresses, and drops placeholders. */
   normalize: flag().default(false),
   on_missing: choice(["keep", "erase"]).default("keep"),

@@ -1,4 +1,3 @@
-import type { FormerJob } from "../../load/due/former-jobs.ts";
 import { type BillableEstimate, billableText } from "./estimate.ts";
 import { count, countText } from "../../figures.ts";
 import type { Price } from "../../money.ts";
@@ -19,8 +18,6 @@ export interface SendCase {
   /** `records` is the shard's part. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
   readonly resend: boolean;
-  /** Job that answered rows of this input and is no longer configured; null if there is none. */
-  readonly formerJob: FormerJob | null;
   readonly acceptParameters: "resend" | "keep" | null;
 }
 
@@ -72,15 +69,6 @@ export function decideSending(given: SendCase): SendDecision {
     return {
       kind: "ask",
       reason: `${rows} have a null or duplicate key. Correct the \`key\` of the input; as it is: ${sizeText(given)}`,
-    };
-  }
-  const { formerJob } = given;
-  if (formerJob !== null && counts.answeredBefore === 0) {
-    return {
-      kind: "ask",
-      reason:
-        `${formerJob.job} answered ${countText(formerJob.answered, "row")} of this input and is no longer configured. ` +
-        `If the job was renamed, restore its old name; a new job buys the answers again: ${sizeText(given)}`,
     };
   }
   if (given.resend) {

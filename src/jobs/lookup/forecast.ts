@@ -1,14 +1,8 @@
 import type { Config } from "../../config/config.ts";
 import type { Cap } from "./caps.ts";
-import {
-  type BillableEstimate,
-  billableText,
-  estimateAddresses,
-  estimateMatches,
-  estimateSeconds,
-} from "./estimate.ts";
+import { type BillableEstimate, billableText, estimateSeconds } from "./estimate.ts";
+import { estimateBillable } from "./estimate-groups.ts";
 import { countText, durationText } from "../../figures.ts";
-import { estimateParts } from "./estimate-parts.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
 import type { Price } from "../../money.ts";
@@ -58,11 +52,13 @@ export function forecastOf(
 
 function estimateOf(
   job: LookupJobConfig,
-  counts: LookupCounts,
-  given: { readonly cap: Cap | null; readonly waiting: number },
+  { groups, history }: LookupCounts,
+  { cap, waiting }: { readonly cap: Cap | null; readonly waiting: number },
 ): BillableEstimate {
-  if (job.type === "validate_emails") return estimateAddresses(counts.toSend);
-  return estimateMatches(estimateParts(job, counts, given), counts);
+  return estimateBillable(job.type === "validate_emails" ? "address" : "match", { ...groups, waiting }, history, {
+    isOrdered: job.input.orderBy !== null,
+    ...(cap === null ? {} : { most: cap.records }),
+  });
 }
 
 /** Forecast as one line for the user; `plan` has the details. */

@@ -3,8 +3,6 @@ import { codeOf, StopJobError } from "../../errors.ts";
 import { freeBytes } from "../../free-bytes.ts";
 import { statedSize } from "../../extract/answer-body.ts";
 import { isDataFault } from "../../load/db/recovery.ts";
-import { areRowsGone } from "../../load/due/work-table.ts";
-import { recordAttempts } from "../../load/ledger/record-attempts.ts";
 import { commitLookup, type CommitResult } from "../../load/lookups/commit.ts";
 import { createRowStore, type RowStore } from "../../load/lookups/row-store.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
@@ -67,7 +65,7 @@ const RECORD_BYTES = 4 * 1024;
 const MAX_TRIES = 3;
 
 /** Opens a loader. */
-export function openLoader({ db, log, progress }: LoadServices, options: LoaderOptions): Loader {
+export function openLoader({ db, log }: LoadServices, options: LoaderOptions): Loader {
   const { run, spool, outage } = options;
   const budget = createByteBudget(MAX_BYTES_IN_MEMORY);
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
@@ -160,9 +158,8 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     const { header, attempt, answers, rejects, drift } = call;
     const commit = {
       run,
-      ...(options.areLeftOver ? { onBehalfOf: header.run } : {}),
+      ...(options.areLeftOver ? { sentBy: header.run } : {}),
       spec: header.spec,
-      workTable: header.workTable,
       ledger: [attempt],
       answers,
       rejects,
@@ -177,28 +174,10 @@ export function openLoader({ db, log, progress }: LoadServices, options: LoaderO
     log.error({ job: run.job, call_id: file.callId, moved_to: movedTo }, "answer_quarantined");
   }
 
-  /** Quarantines an answer whose input rows are gone. Its records are due again and count as possibly billed. */
-  async function abandon({ attempt }: ReadCall, file: SpooledCall): Promise<Settled> {
-    const inDoubt = { ...attempt, possiblyBilled: true };
-    await outage.outlast(() => recordAttempts(db, run, [inDoubt], {}));
-    await quarantine(file);
-    progress.note(
-      run.job,
-      `${run.job}: an answer of an earlier run can't be loaded, because the database no longer has its input rows (was it ` +
-        "restored from a backup?). It is kept in quarantine; what is still due is sent again.",
-    );
-    return { answers: [], rejects: [] };
-  }
-
-  async function isAbandoned({ header: { workTable, call } }: ReadCall): Promise<boolean> {
-    return options.areLeftOver && (await outage.outlast(() => areRowsGone(db, workTable, call.callId)));
-  }
-
   async function commit(call: LoadableCall): Promise<Settled> {
     const { file, answers, rejects, releaseMemory } = call;
     const isUnloadable = rejects.length > 0;
     try {
-      if (file && (await isAbandoned(call))) return await abandon(call, file);
       const { notLoadable } = await commits.add(() => commitRows(call));
       if (file) await (isUnloadable ? quarantine(file) : spool.remove(file));
       return withRefused({ answers, rejects }, new Set(notLoadable));

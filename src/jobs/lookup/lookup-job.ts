@@ -1,7 +1,8 @@
-import { selectLookup, type LookupSelection } from "../../load/lookups/selection.ts";
+import { selectLookup, type LookupSelection, previewLookup } from "../../load/lookups/selection.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
-import { noOutcomes, type Outcomes } from "../../load/due/outcomes.ts";
-import { readCommitted, recordFound } from "../../load/runs/runs.ts";
+import { lastCoverage, readCoverage } from "../../load/lookups/coverage.ts";
+import type { OpenClaims } from "../../load/lookups/claims.ts";
+import { readCounters, recordFound } from "../../load/runs/runs.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { agree } from "../agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
@@ -16,7 +17,7 @@ import { loadLeftovers } from "./load-leftovers.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup } from "./lookup-types.ts";
 import { unaccountedRows } from "../run-report.ts";
-import { coverageOf, foundCounters, recordCounters } from "./run-counters.ts";
+import { endCounters, foundCounters } from "./run-counters.ts";
 import { sendDue } from "./send-due.ts";
 import { settleMissing } from "./settle-missing.ts";
 import { createTally, type Tally } from "./tally.ts";
@@ -27,7 +28,7 @@ import type { Spool } from "../../spool/spool.ts";
 /** Run of a lookup with its spec. */
 type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
 
-/** Runs a lookup, from the selection to the check for missing rows. */
+/** Runs a lookup, from the reading of its input to the check for missing rows. */
 export async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
   const task = { ...context, spec: await lookupSpecOf(context.job, context.request) };
   const worked = await sendSelected(task);
@@ -35,7 +36,7 @@ export async function runLookup(context: JobContext<LookupJobConfig>): Promise<W
   return { ...worked, end };
 }
 
-/** Selects and sends; maps a thrown error to the job's end. */
+/** Reads the input and sends what is due; maps a thrown error to the job's end. */
 async function sendSelected(task: Task): Promise<Worked> {
   const { job, request, run, outage, totals } = task;
   const limits = limitsOf(task.config, job, request.maxRecords, request.shard);
@@ -47,38 +48,43 @@ async function sendSelected(task: Task): Promise<Worked> {
     jobSpool = await openJobSpool(task.config, task.db, run);
     doing = "loading answers of earlier runs";
     await loadLeftovers(task, { run, outage, spool: jobSpool.spool });
-    doing = "selecting what is due";
+    doing = "reading the input";
     cap = tightestCap(limits, await readUsed(task));
-    selection = await selectLookup(task.db, { ...task.spec, maxRecords: cap?.records ?? null }, run);
+    const spec = { ...task.spec, maxRecords: cap?.records ?? null };
+    // A resend that the user doesn't want must leave nothing due.
+    if (spec.resend) await confirm(task, (await previewLookup(task.db, spec, 0)).counts, cap);
+    selection = await selectLookup(task.db, spec, run);
   } catch (error) {
     return { end: mentionSpooled(task, endOfError(error, doing), jobSpool) };
   }
-  const { parametersChanged } = selection.counts;
-  const counts = parametersChanged > 0 ? untouched(selection.counts) : selection.counts;
+  const isStored = selection.counts.parametersChanged === 0;
+  const counts = isStored ? selection.counts : untouched(selection.counts);
   const tally = createTally();
   let thrown: { readonly error: unknown } | null = null;
+  let open: OpenClaims = { records: counts.toSend, rows: counts.rowsToSend, sent: 0 };
+  let recorded = {};
   try {
+    await recordFound(task.db, run, {
+      ...foundCounters(counts),
+      records_due: counts.due,
+      rows_written: selection.rowsWritten,
+    });
+    recorded = foundCounters(counts);
     await send(task, { selection, tally, ...jobSpool, limits, cap });
   } catch (error) {
     thrown = { error };
   }
-  const isFrozen = parametersChanged === 0;
-  let outcomes: Outcomes = {
-    ...noOutcomes,
-    open: counts.toSend,
-    remaining: isFrozen ? counts.toSend + counts.duplicate - counts.reused : counts.toSend,
-  };
   try {
-    if (isFrozen) outcomes = await outage.outlast(() => selection.count());
-    totals.addRecorded(await outage.outlast(() => readCommitted(task.db, task.run)));
+    recorded = await outage.outlast(() => readCounters(task.db, run));
+    if (isStored) open = await outage.outlast(() => selection.countOpen());
     await outage.outlast(() => selection.close());
   } catch (error) {
     thrown ??= { error };
   }
-  const counters = recordCounters(counts, outcomes);
+  const counters = endCounters(counts, recorded, open);
   totals.addRecorded(counters);
   const { unanswered } = tally;
-  const lost = thrown || task.signal.aborted || unanswered ? 0 : outcomes.open;
+  const lost = thrown || task.signal.aborted || unanswered ? 0 : open.records;
   if (unaccountedRows(counters) !== 0 || lost > 0) {
     task.log.error({ job: job.name, lost, ...counters }, "counters_do_not_add_up");
   }
@@ -88,22 +94,27 @@ async function sendSelected(task: Task): Promise<Worked> {
     isStopped: task.signal.aborted,
     counts,
     counters,
-    open: outcomes.open,
+    open: open.records,
     unanswered,
     cap,
     maxRejectRatio: job.maxRejectRatio,
   });
   return {
     end: mentionSpooled(task, judged, jobSpool),
-    coverage: isFrozen ? coverageOf(counts, outcomes, task.spec.input.name) : null,
-    checkpoint: selection.checkpoint,
+    coverage: isStored ? await outage.outlast(() => coverageOf(task, counts)).catch(() => null) : null,
   };
+}
+
+/** Coverage of the input after the run; that of the last run if nothing changed since. */
+async function coverageOf({ db, spec, run }: Task, counts: LookupCounts) {
+  const last = counts.isQuiet ? await lastCoverage(db, spec, run.shard) : null;
+  return last ?? (await readCoverage(db, spec, spec.type === "validate_emails" ? 0 : counts.unusableKeys));
 }
 
 /** Counts while the run waits for confirmation: everything due is reported as remaining. */
 function untouched(counts: LookupCounts): LookupCounts {
-  const remaining = counts.read - counts.unchanged - counts.waiting - counts.suppressed - counts.toSend;
-  return { ...counts, rejectedBeforeSending: 0, reused: 0, remaining };
+  const remaining = counts.read - counts.unchanged - counts.waiting - counts.suppressed;
+  return { ...counts, rejectedBeforeSending: 0, reused: 0, toSend: 0, rowsToSend: 0, remaining };
 }
 
 /** Adds the location of received answers that are not loaded yet. */
@@ -128,25 +139,24 @@ async function readUsed({ db, job, run }: Task): Promise<Used> {
   return usedOf(await readBudgetUse(db), job.type, await readRunUse(db, run));
 }
 
+/** Asks before something unusual is sent. */
+async function confirm(task: Task, counts: LookupCounts, cap: Cap | null): Promise<void> {
+  const { config, job, request, pastRuns } = task;
+  const { billable } = forecastOf(config, job, counts, { cap });
+  await agree(task, job.name, request, readDecision(task, job, { ...request, counts, billable, pastRuns }));
+}
+
 async function send(task: Task, selected: Selected): Promise<void> {
-  const { config, db, progress, signal, job, request, run, spec, pastRuns, outage } = task;
+  const { config, progress, signal, job, request, run, spec, outage } = task;
   const { selection, cap } = selected;
   const { counts } = selection;
-  await recordFound(db, run, {
-    ...foundCounters(counts),
-    records_due: counts.due,
-    rows_written: selection.rowsWritten,
-  });
   const forecast = forecastOf(config, job, counts, { cap });
   task.log.info(
     { job: job.name, records_due: counts.due, records_to_send: counts.toSend, calls: forecast.calls },
     "planned",
   );
   progress.note(job.name, forecastText(job, counts, forecast, cap));
-  reportCursor(task, selection.cursorAhead);
-  const { billable } = forecast;
-  const decision = await readDecision(task, job, { ...request, counts, billable, pastRuns });
-  await agree(task, job.name, request, decision);
+  if (!request.resend) await confirm(task, counts, cap);
   if (counts.toSend === 0 || signal.aborted) return;
   const bound = bindLookup(job);
   progress.start(job.name, counts.toSend, bound.endpoint.name);
@@ -155,16 +165,6 @@ async function send(task: Task, selected: Selected): Promise<void> {
   } finally {
     progress.end(job.name);
   }
-}
-
-/** Reports rows that the checkpoint ignores. */
-function reportCursor({ log, progress, job }: Task, rows: number): void {
-  if (rows === 0) return;
-  log.info({ job: job.name, input: job.input.name, rows }, "cursor_ahead");
-  progress.note(
-    job.name,
-    `${job.name}: ${countText(rows, "row has", "rows have")} a cursor in the future, and every run compares ${rows === 1 ? "it" : "them"}.`,
-  );
 }
 
 /** Message about answers left in a spool; null if there are none. */

@@ -28,7 +28,7 @@ export async function inputSourceOf(
   input: InputConfig,
   inputFields: readonly string[],
 ): Promise<InputSource> {
-  const { source, connection, cursor } = input;
+  const { source, connection } = input;
   return {
     name: input.name,
     connection: connection && (await connectionOf(connection)),
@@ -36,7 +36,6 @@ export async function inputSourceOf(
     where: input.where,
     orderBy: input.orderBy,
     key: input.key,
-    cursor: cursor === null ? null : { column: cursor, overlapMs: input.cursorOverlapMs },
     normalize: input.normalize,
     fields: fieldsAmong(input, inputFields),
   };

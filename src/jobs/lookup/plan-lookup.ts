@@ -30,9 +30,9 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
   // A capped job answers no more than it sends.
   const answered = answering?.records_remaining === 0 ? counts.waiting : (answering?.records_to_send ?? 0);
   const waitingRows = Math.min(counts.waiting, answered);
-  const waiting = Math.min(counts.strata.waiting, answered);
+  const waiting = Math.min(counts.waitingRecords, answered);
   const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });
-  const decision = await readDecision(context, job, {
+  const decision = readDecision(context, job, {
     counts: { ...counts, due: counts.due + waitingRows, toSend: forecast.records },
     billable: forecast.billable,
     pastRuns: await lastRuns(db, job.name),

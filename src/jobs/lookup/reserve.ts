@@ -5,7 +5,7 @@ import type { Db } from "../../load/db/db.ts";
 import { reserveCall } from "../../load/ledger/reserve-call.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";
-import type { FrozenRecords, LookupRecord } from "../../load/lookups/lookup.ts";
+import type { LookupRecord } from "../../load/lookups/lookup.ts";
 import type { Price } from "../../money.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 
@@ -14,29 +14,28 @@ export interface Reserving {
   readonly run: RunRef;
   readonly limits: JobLimits;
   readonly price: Price | null;
-  readonly frozen: FrozenRecords;
+  readonly kind: string;
   readonly outage: Outage;
 }
 
 /**
  * Reserves a call in the budgets before it is sent, and waits out outages. Returns how many of its records are granted,
- * starting with the first, or the records of people erased since the selection. Throws a LimitReachedError if a limit
+ * starting with the first, or the records whose claim it lost, such as those of erased people. Throws a LimitReachedError if a limit
  * is used up.
  */
 export async function reserve(
   db: Db,
   endpoint: string,
-  { run, limits, price, frozen, outage }: Reserving,
+  { run, limits, price, kind, outage }: Reserving,
   planned: PlannedCall<LookupRecord>,
 ): Promise<{ readonly granted: number; readonly erased: readonly string[] }> {
   crashPoint("before_reserve");
   const { callId, attempt, items, plannedAtMs } = planned;
   const startedAt = new Date(plannedAtMs).toISOString();
-  const selected = { from: frozen, recordIds: items.map((record) => record.recordId) };
-  const call = { callId, endpoint, attempt, startedAt, records: items.length, selected, limits, price };
-  const { granted, limitedBy, erased = [] } = await outage.outlast(() => reserveCall(db, run, call));
+  const call = { callId, endpoint, attempt, startedAt, records: items.length, claimed: { kind, records: items }, limits, price };
+  const { granted, limitedBy, lost = [] } = await outage.outlast(() => reserveCall(db, run, call));
   crashPoint("after_reserve");
-  if (limitedBy === null) return { granted, erased };
+  if (limitedBy === null) return { granted, erased: lost };
   const code = nameOfLimit(limits, limitedBy);
   throw new LimitReachedError(code, `${run.job}: ${code} is used up; no more records can be sent.`);
 }

@@ -1,9 +1,9 @@
-import type { Outcomes } from "../../load/due/outcomes.ts";
-import { type Counters, zeroCounters } from "../run-report.ts";
+import type { CounterDelta } from "../../load/ledger/counters.ts";
+import type { OpenClaims } from "../../load/lookups/claims.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
-import type { Coverage } from "../../load/runs/runs.ts";
+import { type Counters, zeroCounters } from "../run-report.ts";
 
-/** Counters of what a selection found and did, before anything is sent. */
+/** Counters of what a reading found and did, before anything is sent. */
 export function foundCounters(counts: LookupCounts) {
   return {
     records_read: counts.read,
@@ -16,29 +16,18 @@ export function foundCounters(counts: LookupCounts) {
   };
 }
 
-/** Record counters of a run: its selection's counts and the outcomes of the selected rows. */
-export function recordCounters(counts: LookupCounts, outcomes: Outcomes): Counters {
-  const found = foundCounters(counts);
+/**
+ * Counters of a run: what its reading and its commits recorded, and the claims left without an answer. Rows whose claim is gone
+ * without an answer of this run name a person erased meanwhile.
+ */
+export function endCounters(counts: LookupCounts, recorded: CounterDelta, open: OpenClaims): Counters {
+  const { records_sent: sent, records_duplicate: duplicate, ...others } = { ...zeroCounters, ...recorded };
+  const answered = sent + duplicate - counts.reused;
   return {
-    ...zeroCounters,
-    ...found,
-    records_sent: outcomes.sent,
-    records_matched: outcomes.matched,
-    records_rejected: found.records_rejected + outcomes.rejected,
-    records_duplicate: found.records_duplicate + outcomes.duplicate,
-    records_suppressed: found.records_suppressed + outcomes.suppressed,
-    records_remaining: counts.remaining + outcomes.remaining,
+    ...others,
+    records_sent: sent + open.sent,
+    records_duplicate: duplicate,
+    records_suppressed: others.records_suppressed + counts.rowsToSend - answered - open.rows,
+    records_remaining: counts.remaining + open.rows - open.sent,
   };
-}
-
-/** Share of the input that has an answer after a run. */
-export function coverageOf({ states }: LookupCounts, { moves }: Outcomes, source: string): Coverage {
-  const rows = { matched: states.matched, unmatched: states.unmatched, rejected: states.rejected };
-  let { due } = states;
-  for (const move of moves) {
-    due -= move.rows;
-    if (move.prior !== null) rows[move.prior] -= move.rows;
-    rows[move.outcome] += move.rows;
-  }
-  return { source, inputRows: states.rows, answered: rows.matched + rows.unmatched, ...rows, due };
 }

@@ -47,7 +47,6 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   const { run, spec, bound, tally, spool, outage, limits } = task;
   const { endpoint } = bound;
   const price = priceOf(services.config, run.jobType);
-  const { workTable, frozen } = task.selection;
   const records = task.selection.records((page) => outage.outlast(page));
   const lookup = openLookup({ ...services, endpoint, parameters: bound.requestParameters, items: records });
   const loader = openLoader(services, { run, spool, outage, areLeftOver: false });
@@ -55,7 +54,6 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     warehouse: task.warehouseName,
     run,
     spec,
-    workTable,
     parameters: bound.requestParameters,
   };
   const commits = new Set<Promise<void>>();
@@ -70,7 +68,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   async function sendPlanned(planned: PlannedCall<LookupRecord>): Promise<EndedCall<LookupRecord> | null> {
     let reserved: Awaited<ReturnType<typeof reserve>>;
     try {
-      reserved = await reserve(db, endpoint.name, { run, limits, price, frozen, outage }, planned);
+      reserved = await reserve(db, endpoint.name, { run, limits, price, kind: spec.kind, outage }, planned);
     } catch (reason) {
       lookup.refuse(planned, reason);
       return null;
@@ -113,7 +111,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
 
   async function markSent(records: readonly LookupRecord[]): Promise<void> {
     if (records.length === 0) return;
-    await outage.outlast(() => task.selection.markSent(records.map(({ recordId }) => recordId)));
+    await outage.outlast(() => task.selection.markSent(records));
   }
 
   async function commit(loadable: LoadableCall): Promise<void> {
@@ -140,7 +138,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       items.map((item) => ({ record: item, ...why })),
     );
     await outage.outlast(() =>
-      commitLookup(db, { run, spec, workTable, ledger, answers: [], rejects, drift: [] }),
+      commitLookup(db, { run, spec, ledger, answers: [], rejects, drift: [] }),
     );
     count({ answers: [], rejects });
   }

@@ -1,9 +1,4 @@
-import {
-  forgetMissingRows,
-  readGoneRows,
-  recordMissingRows,
-  takeGoneRows,
-} from "../../load/due/missing-rows.ts";
+import { countMissing, lockGoneRows, readGoneRows } from "../../load/lookups/missing-rows.ts";
 import { removeErased } from "../../load/erasure/erase-people.ts";
 import { requestInRun } from "../../load/erasure/requests.ts";
 import { inputSourceOf } from "./lookup-spec.ts";
@@ -30,14 +25,13 @@ export interface EndedPass {
 const CHUNK = 10_000;
 
 /**
- * Records rows that left the input, after a complete pass only. `on_missing: erase` acts once a row was missing in complete
- * passes of three different runs. Returns how the job ends.
+ * Erases the people of rows that left the input (`on_missing: erase`), once three different runs missed a row over at least a day.
+ * Acts after a complete run only. Returns how the job ends.
  */
 export async function settleMissing(services: JobServices, pass: EndedPass): Promise<JobEnd> {
   const { spec, end, counters } = pass;
   const isComplete = end.status === "succeeded" && counters.records_remaining === 0;
-  // One shard does it for all of them.
-  if (!isComplete || (spec.shard?.index ?? 0) > 0) return end;
+  if (!isComplete || !spec.erasesMissing) return end;
   try {
     await settle(services, pass);
     return end;
@@ -50,12 +44,8 @@ async function settle(
   { config, db, log, progress }: JobServices,
   { job, run, spec }: EndedPass,
 ): Promise<void> {
-  const { name, onMissing, maxMissingRatio } = job.input;
-  if (onMissing === "keep") {
-    await forgetMissingRows(db, run, name);
-    return;
-  }
-  const { inputRows, known, missing } = await recordMissingRows(db, run, spec);
+  const { name, maxMissingRatio } = job.input;
+  const { inputRows, known, missing } = await countMissing(db, spec);
   if (missing === 0) return;
   log.info({ job: job.name, input: name, missing, known }, "rows_missing");
   if (inputRows === 0 || missing > maxMissingRatio * known) {
@@ -77,8 +67,8 @@ async function settle(
     // People named by other rows are kept.
     const found = await findPeople(db, { pids: [], emails: [], rows }, inputs, { spareOthers: true });
     const erasureId = await db.transaction(run, async (session) => {
-      const taken = await takeGoneRows(session, db.names, run, rows);
-      return taken === rows.length ? requestInRun(session, db, found) : null;
+      const locked = await lockGoneRows(session, db.names, run, rows);
+      return locked === rows.length ? requestInRun(session, db, found) : null;
     });
     // Some rows are back; the next run checks again.
     if (erasureId === null) break;

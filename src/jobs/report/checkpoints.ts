@@ -14,7 +14,7 @@ import { shardText, wholeInput } from "../shard.ts";
 export interface CheckpointReport {
   readonly job: string;
   readonly type: string;
-  /** Meaning of a cursor of this job type. */
+  /** Meaning of a cursor of this job type; for a lookup, the reason why it has none. */
   readonly meaning: string;
   readonly checkpoints: readonly {
     readonly stream: string;
@@ -26,13 +26,18 @@ export interface CheckpointReport {
 
 type Services = Pick<JobServices, "config" | "db" | "clock">;
 
-/** Reads the checkpoints of a job; changes nothing. */
+/** Why lookups have no checkpoint. */
+const NO_CHECKPOINT = "every run compares a fingerprint of each input row";
+
+/** Reads the checkpoints of a job; changes nothing. Those that earlier versions stored for lookups are ignored. */
 export async function readCheckpointReport(db: Db, job: JobConfig): Promise<CheckpointReport> {
+  const kind = jobTypeOf(job).checkpoints;
+  if (kind === null) return { job: job.name, type: job.type, meaning: NO_CHECKPOINT, checkpoints: [] };
   const stored = await readCheckpoints(db, job.name);
   return {
     job: job.name,
     type: job.type,
-    meaning: jobTypeOf(job).checkpoints.meaning,
+    meaning: kind.meaning,
     checkpoints: stored.map(({ stream, cursor, updatedAt, runId }) => ({
       stream,
       cursor,
@@ -43,8 +48,8 @@ export async function readCheckpointReport(db: Db, job: JobConfig): Promise<Chec
 }
 
 /** Known streams of a job. Only their checkpoints can be set. */
-export function streamsOf(services: Services, job: JobConfig): Promise<readonly string[]> {
-  return jobTypeOf(job).checkpoints.streams(job, services);
+export async function streamsOf(services: Services, job: JobConfig): Promise<readonly string[]> {
+  return (await jobTypeOf(job).checkpoints?.streams(job, services)) ?? [];
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -61,6 +66,10 @@ export async function givenCheckpoint(
 ): Promise<CheckpointMove> {
   const kind = jobTypeOf(job).checkpoints;
   const { db, clock } = services;
+  if (kind === null) {
+    const message = `${job.name} has no checkpoint: ${NO_CHECKPOINT}. Nothing was changed.`;
+    throw new FixConfigurationError("bad_checkpoint", message);
+  }
   const streams = await kind.streams(job, services);
   const refuse = (what: string, problems: readonly Problem[]) =>
     new FixConfigurationError(
@@ -82,8 +91,8 @@ export async function givenCheckpoint(
   const { key: about, keys: forgotten } = kind.about ?? { key: "", keys: [] };
   const isOther = new Map(Object.entries(given)).get(about) !== new Map(all).get(about);
   const before = all.filter(([key]) => !isOther || !(Object.hasOwn(given, about) && forgotten.includes(key)));
-  // Times of feeds come from the service, whose clock may differ; `value` comes from a row.
-  const times = before.map(([key, value]) => (key === "value" ? 0 : timeOf(value)));
+  // Times come from the service, whose clock may differ.
+  const times = before.map(([, value]) => timeOf(value));
   const latestMs = Math.max(clock.now(), ...times);
   const read = kind.cursor.safeParse({
     ...Object.fromEntries(before.filter(([key]) => known.includes(key))),
@@ -96,13 +105,9 @@ export async function givenCheckpoint(
     })),
     ...(read.error?.issues ?? []).map(({ path, message }) => ({ path: path.join("."), message })),
     ...Object.entries(given).flatMap(([key, value]) =>
-      key !== "value" && timeOf(value) > latestMs + DAY_MS
-        ? [{ path: key, message: "is in the future" }]
-        : [],
+      timeOf(value) > latestMs + DAY_MS ? [{ path: key, message: "is in the future" }] : [],
     ),
   ];
-  if (problems.length === 0 && read.success)
-    problems.push(...((await kind.check?.(job, db, read.data)) ?? []));
   if (problems.length > 0 || !read.success) {
     throw refuse(
       `${job.name} can't resume from this cursor${before.length > 0 ? "" : " and no stored cursor completes it"}.`,

@@ -4,10 +4,11 @@ import {
   type ClassifiedRow,
   classifyRow,
   findSourceKey,
-  type GivenKey,
   isRowErased,
-} from "../../load/due/classify-row.ts";
-import { readRowFacts, type RowFacts } from "../../load/due/row-facts.ts";
+  readRowFacts,
+  type RowFacts,
+} from "../../load/lookups/explain-row.ts";
+import type { GivenKey } from "../../load/lookups/reading.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import { lastRuns } from "../../load/runs/job-status.ts";
 import { listRejects } from "../../load/runs/rejects.ts";
@@ -100,20 +101,14 @@ export async function explainRow(
     input.where !== null &&
     (await findSourceKey(db, { ...source, where: null }, given)) !== null;
   const classes = new Map<string, Awaited<ReturnType<typeof classifyRow>>>();
-  for (const job of found === null ? [] : jobs) {
-    classes.set(job.name, await classifyRow(db, await lookupSpecOf(job, plainRequest), key));
-  }
+  const specs = await Promise.all(jobs.map((job) => lookupSpecOf(job, plainRequest)));
+  for (const spec of found === null ? [] : specs) classes.set(spec.job, await classifyRow(db, spec, key));
   const addresses = jobs
     .filter(({ type }) => type === "validate_emails")
     .flatMap(({ name }) => classes.get(name)?.rows ?? [])
     .flatMap((row) => addressOf(row) ?? []);
   const row = { source: input.name, sourceKey: key.sourceKey };
-  const facts = await readRowFacts(
-    db,
-    row,
-    jobs.map(({ name }) => name),
-    addresses,
-  );
+  const facts = await readRowFacts(db, row, specs, addresses);
   const isErased = await isRowErased(db, row.source, row.sourceKey);
   const rows = [row, ...addresses.map((sourceKey) => ({ source: input.name, sourceKey }))];
   const rejects = await listRejects(db, { jobs: [], codes: [], rows }, { all: false, limit: MAX_REJECTS });

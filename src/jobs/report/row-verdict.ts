@@ -1,7 +1,6 @@
 import type { RowKey } from "../../load/erasure/people.ts";
-import type { ClassifiedRow } from "../../load/due/classify-row.ts";
+import type { ClassifiedRow, StoredState } from "../../load/lookups/explain-row.ts";
 import type { DueReason } from "../../load/lookups/counts.ts";
-import type { StoredState } from "../../load/due/row-facts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
 import type { Cap } from "../lookup/caps.ts";
@@ -31,7 +30,7 @@ export interface Circumstances {
 
 /** Explains the class that a run would give to a row. */
 export function verdictOn(
-  { class: found, prior, reusedFrom }: ClassifiedRow,
+  { class: found, prior }: ClassifiedRow,
   state: StoredState | null,
   around: Circumstances,
 ): Verdict {
@@ -48,9 +47,8 @@ export function verdictOn(
     const job = pidFrom ?? "another job";
     return verdict("waiting", pidFrom, `${job} hasn't answered its current values yet`, null);
   }
-  if (reusedFrom !== null) {
-    const equal = `row ${row.source}/${reusedFrom} has the same content and a fresh answer`;
-    return verdict("duplicate", found, `${equal}: the next run copies it without a call`, null);
+  if (found === "reused") {
+    return verdict("duplicate", null, `its present content has a result already${at(state)}: the next run copies it without a call`, null);
   }
   if (found === "unchanged" && prior === "rejected") {
     const [code = null] = around.rejectCodes;

@@ -1,4 +1,4 @@
-import type { LoadContext } from "../answers/load-context.ts";
+import type { LoadContext } from "../lookups/answer.ts";
 import type { EncodedPerson, ListGroup } from "../lookups/person-groups.ts";
 import { joinRows } from "../lookups/row-store.ts";
 import { copyEncoded } from "./copy.ts";

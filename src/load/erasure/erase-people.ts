@@ -6,10 +6,10 @@ import type { Table } from "../../schemas/table.ts";
 import type { Identifiers, RowsByTable } from "./people.ts";
 import { namingTables, type NamingTable } from "./naming-tables.ts";
 import { findAgain } from "./find-people.ts";
-import { listWorkTables, RECORDS, ROWS } from "../due/work-table.ts";
-import { quoteIdentifier, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
+import { removeLookups } from "../lookups/remove-erased.ts";
+import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
 import { noteSubjects } from "./note-subjects.ts";
-import { isStagedEmail, isStagedPid, namesStaged, stagePeople, unstagePeople } from "./people-tables.ts";
+import { isStagedPid, namesStaged, stagePeople, unstagePeople } from "./people-tables.ts";
 import type { Session } from "../db/session.ts";
 import { markFinal, readRequests, type RequestedPeople, subjectsOf } from "./requests.ts";
 import { readSuppression } from "./suppressed-sql.ts";
@@ -75,7 +75,7 @@ async function removePeople(
   const found = await findAgain(session, names, people);
   const { key } = await readSuppression(session, names, db.readErasureSecret);
   if (key) await noteSubjects(session, names, key, { erasureId: id, runId: id }, subjectsOf(found));
-  await forgetRecords(session, names);
+  await removeLookups(session, names);
   const removed: (readonly [string, number])[] = [];
   for (const naming of namingTables) {
     removed.push([naming.table.name, await removeFrom(session, names, naming, id)]);
@@ -143,30 +143,6 @@ async function movePersons(session: Session, names: SchemaNames, id: string): Pr
   await session.change(sql`UPDATE ${tableId(names, "person_state")}
     SET group_hashes = repeat('-', length(group_hashes)), _synced_at = now(), _run_id = ${id}
     WHERE service_pid IN (SELECT pid FROM pg_temp.moved_person)`);
-}
-
-/** Removes the records of the staged rows from the work lists of runs in progress. */
-async function forgetRecords(session: Session, names: SchemaNames): Promise<void> {
-  const records = new Set((await listWorkTables(session, names, RECORDS)).map(({ name }) => name));
-  for (const { name, source } of await listWorkTables(session, names, ROWS)) {
-    const rows = stateTableId(names, name);
-    const theirs = sql`SELECT r.ord FROM ${rows} AS r
-      WHERE r.source_key IN (SELECT source_key FROM pg_temp.erased_row WHERE source = ${source}) OR ${isStagedEmail("r.source_key")}`;
-    const recordsName = name.replace(ROWS, RECORDS);
-    let erased = theirs;
-    if (records.has(recordsName)) {
-      const work = stateTableId(names, recordsName);
-      const isTheirs = sql`(${isStagedPid("t.pid")} OR t.ord IN (${theirs}))`;
-      // Rows are emptied, not deleted: the run that reads them checks that the list is complete.
-      await session.change(
-        sql`UPDATE ${work} AS t SET sent_hash = '', record = '', pid = NULL WHERE ${isTheirs}`,
-      );
-      erased = sql`SELECT t.ord FROM ${work} AS t WHERE t.record = ''`;
-    }
-    await session.change(
-      sql`UPDATE ${rows} SET source_key = NULL, input_hash = '', fingerprint = NULL WHERE ord IN (${erased}) AND source_key IS NOT NULL`,
-    );
-  }
 }
 
 /** Segments of people, as read by feeds and written by pushes. */

@@ -5,7 +5,7 @@ import { judge, type NewIdentifier, type NamedByPerson, namedByAnswer, namedByRe
 import type { Identifiers } from "./people.ts";
 import { addRequest } from "./requests.ts";
 import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
-import type { LoadContext, LookupContext } from "../lookups/answer.ts";
+import type { LoadContext } from "../lookups/answer.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import { addressesOf, namedBy, withoutNamed } from "./named-people.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
@@ -22,12 +22,12 @@ export interface KeptResults {
 
 /** Drops erased people from answers and rejects; records their newly found identifiers. */
 export async function keepOut(
-  context: LookupContext,
+  context: LoadContext,
   key: ErasureKey,
   spec: LoadSpec,
   { answers, rejects }: KeptResults,
 ): Promise<KeptResults> {
-  const records = [...answers, ...rejects].map(({ record }) => record.recordId);
+  const records = [...answers, ...rejects].map(({ record }) => record.content);
   const judgeWith = (keys: ReadonlyMap<string, readonly string[]>) =>
     judge(
       key,
@@ -37,14 +37,14 @@ export async function keepOut(
             spec,
             answer,
             namedByPerson(personOf(answer)),
-            keys.get(answer.record.recordId) ?? [],
+            keys.get(answer.record.content) ?? [],
           ),
         ),
-        ...rejects.map((reject) => namedByReject(spec, reject, keys.get(reject.record.recordId) ?? [])),
+        ...rejects.map((reject) => namedByReject(spec, reject, keys.get(reject.record.content) ?? [])),
       ],
       (hashes) => findErased(context.session, context.names, hashes),
     );
-  const isErased = suppressedSql(context.names, key).sourceKey(spec.input.name, "w.source_key");
+  const isErased = suppressedSql(context.names, key).sourceKey(spec.source, "w.source_key");
   let verdict = await judgeWith(await readKeys(context, spec, records, isErased));
   const out = records.filter((_, i) => verdict.isDropped[i]);
   // Reads only the rows of erased people: a record may belong to millions of rows.
@@ -66,18 +66,18 @@ export async function keepOut(
 
 /** Reads the keys of each record's input rows. */
 async function readKeys(
-  { session, rows }: LookupContext,
+  { session, names }: LoadContext,
   spec: LoadSpec,
-  records: readonly string[],
+  contents: readonly string[],
   isMeant: RawBuilder<unknown>,
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   // Their key is the address, which is in the record.
   if (spec.type === "validate_emails") return new Map();
-  const found = await session.rows<{ ord: string; source_key: string }>(sql`
-    SELECT w.ord::text AS ord, w.source_key FROM ${rows} AS w
-    WHERE w.ord = ANY(${[...records]}::bigint[]) AND w.source_key IS NOT NULL AND ${isMeant}`);
-  const byRecord = Map.groupBy(found, ({ ord }) => ord);
-  return new Map([...byRecord].map(([ord, keys]) => [ord, keys.map((row) => row.source_key)]));
+  const found = await session.rows<{ content: string; source_key: string }>(sql`
+    SELECT encode(w.content, 'hex') AS content, w.source_key FROM ${tableId(names, "lookup_row")} AS w
+    WHERE w.source = ${spec.source} AND w.content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c)) AND ${isMeant}`);
+  const byRecord = Map.groupBy(found, ({ content }) => content);
+  return new Map([...byRecord].map(([content, keys]) => [content, keys.map((row) => row.source_key)]));
 }
 
 /** Suppresses these subjects, and requests the removal of rows already stored. */

@@ -83,7 +83,7 @@ function recordSubjects(
   if (spec.type === "validate_emails") return [emailOf(record.address ?? "")];
   const { emails, service_pid: pid } = readRecord(record.json);
   return [
-    ...sourceKeys.map((sourceKey): Subject => ({ kind: "source_key", source: spec.input.name, sourceKey })),
+    ...sourceKeys.map((sourceKey): Subject => ({ kind: "source_key", source: spec.source, sourceKey })),
     ...emails.map(emailOf),
     ...[record.sentPid, pid].flatMap((one) => (one === null ? [] : pidOf(one))),
   ];

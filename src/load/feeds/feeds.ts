@@ -13,7 +13,7 @@ import type {
 } from "./feed-commit.ts";
 import { copyRows } from "../db/copy.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
-import type { LoadContext } from "../answers/load-context.ts";
+import type { LoadContext } from "../lookups/answer.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
 import { dropSuppressed } from "../erasure/drop-suppressed.ts";
 import type { Suppression } from "../erasure/suppression.ts";

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { quoteLiteral, quoteQualified, tableId } from "../db/names.ts";
 import { settleReservation } from "../ledger/give-back.ts";
-import type { LoadContext } from "../answers/load-context.ts";
+import type { LoadContext } from "../lookups/answer.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { FeedCommit } from "./feed-commit.ts";
 import { commitFeedWith, type FeedDone } from "./feeds.ts";

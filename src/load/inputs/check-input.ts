@@ -14,20 +14,10 @@ export async function checkInput(db: Db, input: InputSource): Promise<readonly P
   }
 }
 
-/** Counts keys and cursors of an input, and reads a sample of its rows; changes nothing. */
+/** Counts keys of an input, and reads a sample of its rows; changes nothing. */
 export async function sampleInput(db: Db, input: InputSource): Promise<InputSample> {
   try {
     return await (db.foreignOf(input)?.sampleInput(input) ?? samplePostgres(db.pool, input));
-  } catch (error) {
-    throw db.explain(error);
-  }
-}
-
-/** True if a text is a valid value of the input's cursor; reads no rows. */
-export async function isCursorValue(db: Db, input: InputSource, value: string): Promise<boolean> {
-  try {
-    return await (db.foreignOf(input)?.isCursorValue(input, value) ??
-      own.isInputCursorValue(db.pool, input, value));
   } catch (error) {
     throw db.explain(error);
   }

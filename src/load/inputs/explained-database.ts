@@ -22,7 +22,6 @@ export function explainDatabase(
     checkInput: (input) => explained(() => database.checkInput(input)),
     describe: (input) => explained(() => database.describe(input)),
     sampleInput: (input) => explained(() => database.sampleInput(input)),
-    isCursorValue: (input, value) => explained(() => database.isCursorValue(input, value)),
     read: (input, reading, work) =>
       explained(() =>
         database.read(input, reading, async (rows) => {

@@ -1,9 +1,8 @@
 import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
 import type { Identifiers } from "../erasure/people.ts";
-import type { CursorMax, InputColumn, InputConnection, InputSource, KeySet, Part } from "./input-source.ts";
+import type { InputColumn, InputConnection, InputSource, KeySet, Part } from "./input-source.ts";
 import type { InputSample } from "./input-sample.ts";
-import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { LookupType } from "../lookups/lookup.ts";
 
 /** Parts of an input that a job reads. */
@@ -11,8 +10,6 @@ export interface Reading {
   readonly type: LookupType;
   /** True if `order_by` applies. */
   readonly ranked: boolean;
-  readonly recent: RecentBound | null;
-  readonly isSharded: boolean;
   /** Values of the key columns of the only row to read; absent to read all rows. */
   readonly only?: readonly string[];
   /** True to read the fingerprint of each row. */
@@ -24,35 +21,32 @@ export interface Reading {
 }
 
 /** Reading of a push query: all rows, PIDs only. */
-export const PUSH_READING: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
+export const PUSH_READING: Reading = { type: "enrich", ranked: false };
 
-/** Column of the raw rows: text, a list of texts without nulls and blanks, boolean, a number, or bytes. */
+/** Column of the raw rows: text, a list of texts without nulls and blanks, a number, or bytes. */
 export interface RowColumn {
   readonly name: string;
-  readonly type: "text" | "list" | "truth" | "number" | "bytes";
+  readonly type: "text" | "list" | "number" | "bytes";
 }
 
 /** Columns of raw rows, in the order of every database. */
 export function rowColumns(
-  input: Pick<InputSource, "cursor" | "orderBy">,
+  input: Pick<InputSource, "orderBy">,
   parts: readonly Part[],
-  { recent, ranked, hasFingerprint }: Pick<Reading, "recent" | "ranked" | "hasFingerprint">,
+  { ranked, hasFingerprint }: Pick<Reading, "ranked" | "hasFingerprint">,
 ): readonly RowColumn[] {
   return [
     { name: "source_key", type: "text" },
     ...parts.map(({ name, isArray }) => ({ name, type: isArray ? ("list" as const) : ("text" as const) })),
     ...(hasFingerprint ? [{ name: "fingerprint", type: "bytes" as const }] : []),
-    ...(recent && input.cursor ? [{ name: "is_recent", type: "truth" as const }] : []),
     ...(ranked && input.orderBy !== null ? [{ name: "rank", type: "number" as const }] : []),
   ];
 }
 
 /** Rows of an input as a COPY stream that can be read once. */
-export interface ForeignRows extends CursorMax {
+export interface ForeignRows {
   /** Mapped columns that the job's endpoint takes. */
   readonly parts: readonly Part[];
-  /** Other mapped columns; empty without a shard, which needs them. */
-  readonly otherParts: readonly Part[];
   readonly keyIsUnique: boolean;
   readonly columns: readonly RowColumn[];
   /** Rows in the text format of Postgres's COPY. */
@@ -72,10 +66,8 @@ export interface ForeignDatabase {
   checkInput(input: InputSource): Promise<readonly Problem[]>;
   /** Returns the columns of an input; reads no rows. */
   describe(input: InputSource): Promise<readonly InputColumn[]>;
-  /** Counts keys and cursors of an input, and reads a sample of its rows. */
+  /** Counts keys of an input, and reads a sample of its rows. */
   sampleInput(input: InputSource): Promise<InputSample>;
-  /** True if a text is a valid value of an input's cursor; reads no rows. */
-  isCursorValue(input: InputSource, value: string): Promise<boolean>;
   /** Opens an input for the duration of `work`. */
   read<Result>(
     input: InputSource,

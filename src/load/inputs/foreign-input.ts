@@ -3,25 +3,15 @@ import { pipeline } from "node:stream/promises";
 import { from as copyFrom } from "pg-copy-streams";
 import { createFromInput } from "./create-from-input.ts";
 import type { ForeignDatabase, ForeignRows, Reading } from "./foreign-database.ts";
-import { type CursorMax, type InputSource, NO_CURSOR_MAX, type Part } from "./input-source.ts";
+import type { InputSource, Part } from "./input-source.ts";
 import { narrowToKey } from "./one-row.ts";
-import {
-  describeColumns,
-  isCursorValue,
-  keyIsUnique,
-  finderOf,
-  raw,
-  rawSelect,
-  readCursorMax,
-} from "./input.ts";
+import { describeColumns, keyIsUnique, finderOf, raw, rawSelect } from "./input.ts";
 import type { Session } from "../db/session.ts";
 
 /** An opened input. */
-export interface OpenedInput extends CursorMax {
+export interface OpenedInput {
   /** Mapped columns that the job's endpoint takes. */
   readonly parts: readonly Part[];
-  /** Other mapped columns; empty without a shard, which needs them. */
-  readonly otherParts: readonly Part[];
   readonly keyIsUnique: boolean;
   /** Query for the raw rows inside the warehouse. */
   readonly rawRows: string;
@@ -54,22 +44,19 @@ async function stageRows(session: Session, opened: OpenedInput): Promise<OpenedI
 
 async function inspectInput(session: Session, input: InputSource, reading: Reading): Promise<OpenedInput> {
   const columns = await describeColumns(session, input);
-  const { parts, otherParts } = partsRead(input, reading, finderOf(columns));
+  const parts = partsRead(input, reading, finderOf(columns));
   const isUnique = await keyIsUnique(session, input);
-  const { ranked, recent, only, hasFingerprint, among } = reading;
-  const cursor = only || among ? NO_CURSOR_MAX : await readCursorMax(session, input, columns);
+  const { ranked, only, hasFingerprint, among } = reading;
   const rows = only ? await narrowToKey(session, input, columns, only) : input;
-  const isUsable = recent === null || (await isCursorValue(session, input, columns, recent.value));
-  const rawRows = rawSelect(rows, [...parts, ...otherParts], columns, {
+  const rawRows = rawSelect(rows, parts, columns, {
     ranked,
-    recent: isUsable ? recent : "every",
     hasFingerprint,
     among,
   });
-  return { parts, otherParts, keyIsUnique: isUnique, ...cursor, rawRows };
+  return { parts, keyIsUnique: isUnique, rawRows };
 }
 
-const TYPES = { text: "text", list: "text", truth: "boolean", number: "bigint", bytes: "bytea" } as const;
+const TYPES = { text: "text", list: "text", number: "bigint", bytes: "bytea" } as const;
 
 /**
  * Opens an input in another database: streams its raw rows into a temporary table of this transaction, so that

@@ -1,4 +1,4 @@
-import { FixConfigurationError, messageOf, type Problem } from "../../errors.ts";
+import { messageOf, type Problem } from "../../errors.ts";
 import type { InputColumn, InputSource } from "./input-source.ts";
 import { type FindColumn, misplacedLists } from "./mapped-columns.ts";
 
@@ -13,31 +13,6 @@ function lookAt({ where, orderBy, fields, key }: InputSource): string {
     Object.keys(fields).length > 0 ? "the types of the mapped columns" : `the type of ${key.join(", ")}`;
   const settings = [...(where === null ? [] : ["`where`"]), ...(orderBy === null ? [] : ["`order_by`"])];
   return `Check ${[...(settings.length > 0 ? [settings.join(", ")] : []), types].join(" and ")}.`;
-}
-
-/** Problem of a cursor that is not a time: low numbers may be committed after higher ones. */
-function cursorProblem({ name, cursor }: InputSource, typeName: string): Problem {
-  return {
-    path: `inputs.${name}.cursor`,
-    message: `${cursor?.column ?? ""} is of type ${typeName}, but a cursor must be a date or a time`,
-    hint: "Remove `cursor`: then every row is compared.",
-  };
-}
-
-/** Problems of the cursor's type. @param temporal matches the types of dates and times */
-function cursorProblems(
-  input: InputSource,
-  typeName: string | undefined,
-  temporal: RegExp,
-): readonly Problem[] {
-  return typeName === undefined || temporal.test(typeName) ? [] : [cursorProblem(input, typeName)];
-}
-
-/** Throws unless the cursor is a date or a time. */
-export function requireTemporal(input: InputSource, typeName: string | undefined, temporal: RegExp): void {
-  const problems = cursorProblems(input, typeName, temporal);
-  if (problems.length === 0) return;
-  throw new FixConfigurationError("bad_cursor", `The cursor of input ${input.name} can't be used.`, problems);
 }
 
 function relationName({ relation }: InputSource): string {
@@ -63,24 +38,20 @@ export function unselectable(input: InputSource, error: unknown, hint = lookAt(i
 /** Comparison of a database's columns with the configured ones. */
 export interface ColumnRules {
   readonly find: FindColumn;
-  /** Matches the types of dates and times. */
-  readonly temporal: RegExp;
   /** Returns a hint for a missing column. */
   readonly suggest: (name: string, columns: readonly InputColumn[]) => string;
 }
 
-/** Problems of missing columns, misplaced lists and the cursor's type. */
+/** Problems of missing columns and misplaced lists. */
 export function columnProblems(
   input: InputSource,
   columns: readonly InputColumn[],
-  { find, temporal, suggest }: ColumnRules,
+  { find, suggest }: ColumnRules,
 ): readonly Problem[] {
   const path = `inputs.${input.name}`;
   const where = relationName(input);
-  const { cursor } = input;
   const wanted = [
     ...input.key.map((column) => ({ at: `${path}.key`, column })),
-    ...(cursor ? [{ at: `${path}.cursor`, column: cursor.column }] : []),
     ...Object.entries(input.fields).flatMap(([field, names]) =>
       names.map((column) => ({ at: `${path}.fields.${field}`, column })),
     ),
@@ -94,11 +65,7 @@ export function columnProblems(
         ? "Write several columns as a list: [email, work_email]."
         : suggest(column, columns),
     }));
-  return [
-    ...missing,
-    ...misplacedLists(input, find, path, where),
-    ...cursorProblems(input, cursor ? find(cursor.column)?.typeName : undefined, temporal),
-  ];
+  return [...missing, ...misplacedLists(input, find, path, where)];
 }
 
 /** Names of the columns, as a hint. */

@@ -33,13 +33,6 @@ export interface KeyCounts {
   readonly duplicates: number;
 }
 
-/** Rows of a whole input whose cursor is unusable. */
-export interface CursorCounts {
-  readonly missing: number;
-  /** Infinite, or after the database's clock. */
-  readonly ahead: number;
-}
-
 /** Counts and sampled rows of an input, as `check` and `init` read them. */
 export interface InputSample {
   /** Null if counting took too long. */
@@ -48,8 +41,6 @@ export interface InputSample {
   readonly keyIsUnique: boolean;
   /** Columns without NULL that a primary key or unique index makes unique; null for none. */
   readonly uniqueColumns: readonly string[] | null;
-  /** Null without a cursor, or if counting took too long. */
-  readonly cursor: CursorCounts | null;
   /** The same random rows each time; the first rows if choosing took too long. */
   readonly columns: readonly SampledColumn[];
   readonly sampledRows: number;

@@ -41,23 +41,11 @@ export interface InputSource {
   readonly orderBy: string | null;
   /** Key columns, in order. */
   readonly key: readonly string[];
-  readonly cursor: { readonly column: string; readonly overlapMs: number } | null;
   /** True to send values without blanks around them, addresses in lower case, and no placeholders. */
   readonly normalize: boolean;
   /** Columns by field of the input record; with a shard, including those that the job doesn't send. */
   readonly fields: Readonly<Record<string, readonly string[]>>;
 }
-
-/** Upper bound of an input's cursor. */
-export interface CursorMax {
-  /** Highest value not after the database's clock, as text; null without a cursor or rows. */
-  readonly cursorMax: string | null;
-  /** Number of rows whose cursor is infinite or after the clock. */
-  readonly cursorAhead: number;
-}
-
-/** Bound of an input without a cursor, and of one of which only one row is read. */
-export const NO_CURSOR_MAX: CursorMax = { cursorMax: null, cursorAhead: 0 };
 
 /** A mapped column: column `index` of its field. */
 export interface Part {

@@ -3,22 +3,12 @@ import { type RawBuilder, sql } from "kysely";
 import type { Problem } from "../../errors.ts";
 import { codeOf } from "../../errors.ts";
 import { partsOf } from "./mapped-columns.ts";
+import { columnProblems, listColumns, settingOf, unreadable, unselectable } from "./input-problems.ts";
 import {
-  columnProblems,
-  listColumns,
-  requireTemporal,
-  settingOf,
-  unreadable,
-  unselectable,
-} from "./input-problems.ts";
-import type { RecentBound } from "../due/pass-checkpoint.ts";
-import {
-  type CursorMax,
   type InputColumn,
   type InputSource,
   type KeySet,
   narrowed,
-  NO_CURSOR_MAX,
   type Part,
   relationText,
 } from "./input-source.ts";
@@ -68,51 +58,6 @@ export function isInvalidText(error: unknown): boolean {
   return codeOf(error)?.startsWith("22") ?? false;
 }
 
-function recentText(
-  input: InputSource,
-  columns: readonly InputColumn[],
-  bound: RecentBound | "every",
-): string {
-  if (bound === "every") return "true AS is_recent";
-  const name = input.cursor?.column ?? "";
-  const typeName = columns.find((c) => c.name === name)?.typeName ?? "text";
-  // A plain literal takes the column's type.
-  const lower = /^(timestamp|date)/.test(typeName)
-    ? `${quoteLiteral(bound.value)}::${typeName} - interval '${input.cursor?.overlapMs ?? 0} milliseconds'`
-    : quoteLiteral(bound.value);
-  const column = `input_row.${quoteIdentifier(name)}`;
-  return `(${column} IS NULL OR ${column} >= ${lower}) AS is_recent`;
-}
-
-/** True if a text is a valid value of the input's cursor, whose type may have changed; reads no rows. */
-export async function isCursorValue(
-  session: Session,
-  input: InputSource,
-  columns: readonly InputColumn[],
-  value: string,
-): Promise<boolean> {
-  if (input.cursor === null) return false;
-  await session.client.query("SAVEPOINT cursor_value");
-  try {
-    await session.rows(
-      raw(`EXPLAIN SELECT ${recentText(input, columns, { value })} FROM ${relationText(input, SYNTAX)}`),
-    );
-  } catch (error) {
-    if (!isInvalidText(error)) throw error;
-    await session.client.query("ROLLBACK TO cursor_value");
-    return false;
-  }
-  await session.client.query("RELEASE cursor_value");
-  return true;
-}
-
-/** {@link isCursorValue} in a separate transaction. */
-export async function isInputCursorValue(pool: pg.Pool, input: InputSource, value: string): Promise<boolean> {
-  const look = async (session: Session) =>
-    isCursorValue(session, input, await describeColumns(session, input), value);
-  return inTransaction(pool, look, READING);
-}
-
 /**
  * Fingerprint of a row: two 64-bit hashes over the texts of its mapped columns. Each column's hash is the seed of the next, so
  * that values can't run together. NULL and '' are equal, as they are in a content hash.
@@ -143,7 +88,7 @@ function keysText(keys: KeySet): string {
 }
 
 /**
- * `SELECT source_key, p0 … pN [, fingerprint] [, is_recent] [, rank] FROM input`: everything as text, arrays as array literals.
+ * `SELECT source_key, p0 … pN [, fingerprint] [, rank] FROM input`: everything as text, arrays as array literals.
  * A composite key is a JSON array of its columns' texts; a key with a null column is null.
  */
 export function rawSelect(
@@ -152,8 +97,6 @@ export function rawSelect(
   columns: readonly InputColumn[],
   options: {
     readonly ranked: boolean;
-    /** `every`: the bound can't be compared, so every row may have changed. */
-    readonly recent: RecentBound | "every" | null;
     readonly hasFingerprint?: boolean | undefined;
     /** Keys of the rows to read; null and '' are one key. Absent to read all rows. */
     readonly among?: KeySet | undefined;
@@ -170,65 +113,13 @@ export function rawSelect(
     return `${valueText(part.column, part.isArray)} COLLATE "default" AS ${part.name}`;
   });
   const fingerprint = options.hasFingerprint ? [`${fingerprintText(input, columns)} AS fingerprint`] : [];
-  const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
   const rank =
     options.ranked && input.orderBy !== null
       ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
       : [];
   const { among } = options;
   const rows = among ? narrowed(input, `coalesce(${key}, '') IN (${keysText(among)})`) : input;
-  return `SELECT ${[`${key} AS source_key`, ...mapped, ...fingerprint, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
-}
-
-/** Cursor types that can be compared with a clock. */
-const TEMPORAL = /^(?:timestamp|date)/u;
-
-/** Maximum offset of a time zone ahead of UTC, in hours. */
-const FOREMOST_ZONE = "interval '14 hours'";
-
-function cursorType(input: InputSource, columns: readonly InputColumn[]): string | undefined {
-  return columns.find((c) => c.name === input.cursor?.column)?.typeName;
-}
-
-/** The cursor's column, and the condition for values that are finite and not after the clock; null without a cursor. */
-function soundCursor(
-  input: InputSource,
-  columns: readonly InputColumn[],
-): { readonly column: string; readonly isSound: string } | null {
-  if (!input.cursor) return null;
-  const typeName = cursorType(input, columns) ?? "";
-  requireTemporal(input, typeName, TEMPORAL);
-  const column = `input_row.${quoteIdentifier(input.cursor.column)}`;
-  const isInstant = /with time zone|timestamptz/u.test(typeName);
-  const limit = isInstant ? "now()" : `(now() AT TIME ZONE 'UTC' + ${FOREMOST_ZONE})`;
-  return { column, isSound: `isfinite(${column}) AND ${column} <= ${limit}` };
-}
-
-/** Query for the rows without a cursor (`missing`) and those beyond the clock (`ahead`); null without a cursor. */
-export function cursorCountsSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
-  const cursor = soundCursor(input, columns);
-  if (cursor === null) return null;
-  return `SELECT count(*) FILTER (WHERE ${cursor.column} IS NULL) AS missing,
-    count(*) FILTER (WHERE NOT (${cursor.isSound})) AS ahead FROM ${relationText(input, SYNTAX)}`;
-}
-
-/** Reads the highest cursor value not after the database's clock, and the number of rows beyond it. */
-export async function readCursorMax(
-  session: Session,
-  input: InputSource,
-  columns: readonly InputColumn[],
-): Promise<CursorMax> {
-  const cursor = soundCursor(input, columns);
-  if (cursor === null) return NO_CURSOR_MAX;
-  const { column, isSound } = cursor;
-  const [row] = await session.rows(
-    sql.raw<{
-      value: string | null;
-      ahead: number;
-    }>(`SELECT max(${column}) FILTER (WHERE ${isSound})::text AS value,
-      count(*) FILTER (WHERE NOT (${isSound})) AS ahead FROM ${relationText(input, SYNTAX)}`),
-  );
-  return { cursorMax: row?.value ?? null, cursorAhead: row?.ahead ?? 0 };
+  return `SELECT ${[`${key} AS source_key`, ...mapped, ...fingerprint, ...rank].join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
 }
 
 /** True if a primary key or unique index makes the key unique. */
@@ -279,10 +170,10 @@ async function findProblems(session: Session, input: InputSource): Promise<reado
     return [unreadable(input, error, hintFor(codeOf(error) ?? "", settingOf(input)))];
   }
   const find = finderOf(columns);
-  const problems = columnProblems(input, columns, { find, temporal: TEMPORAL, suggest: suggestion });
+  const problems = columnProblems(input, columns, { find, suggest: suggestion });
   if (problems.length > 0) return problems;
   try {
-    const query = rawSelect(input, partsOf(input, "enrich", find), columns, { ranked: true, recent: null });
+    const query = rawSelect(input, partsOf(input, "enrich", find), columns, { ranked: true });
     await session.rows(raw(`EXPLAIN ${query}`));
     return [];
   } catch (error) {

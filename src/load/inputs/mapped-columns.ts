@@ -13,22 +13,13 @@ export function partsOf(input: InputSource, type: LookupType, find: FindColumn):
   return mappedParts(input, find, { picks: (field) => taken.has(field), prefix: "p" });
 }
 
-/** Mapped columns to read, by use. */
+/** Mapped columns to read; none if only keys are read. */
 export function partsRead(
   input: InputSource,
-  { type, isSharded, isWithoutValues }: Pick<Reading, "type" | "isSharded" | "isWithoutValues">,
+  { type, isWithoutValues }: Pick<Reading, "type" | "isWithoutValues">,
   find: FindColumn,
-): { readonly parts: readonly Part[]; readonly otherParts: readonly Part[] } {
-  return {
-    parts: isWithoutValues ? [] : partsOf(input, type, find),
-    otherParts: isSharded ? otherPartsOf(input, type, find) : [],
-  };
-}
-
-/** Mapped columns that an endpoint doesn't take. */
-function otherPartsOf(input: InputSource, type: LookupType, find: FindColumn): readonly Part[] {
-  const taken = new Set(fieldsTaken[type]);
-  return mappedParts(input, find, { picks: (field) => !taken.has(field), prefix: "other" });
+): readonly Part[] {
+  return isWithoutValues ? [] : partsOf(input, type, find);
 }
 
 function mappedParts(

@@ -5,15 +5,7 @@ import { to as copyTo } from "pg-copy-streams";
 import type { Identifiers } from "../erasure/people.ts";
 import { type ForeignDatabase, type NamingRow, type Reading, rowColumns } from "./foreign-database.ts";
 import { openLocalInput } from "./foreign-input.ts";
-import {
-  checkInput,
-  describeColumns,
-  isInputCursorValue,
-  finderOf,
-  raw,
-  rawSelect,
-  READING,
-} from "./input.ts";
+import { checkInput, describeColumns, finderOf, raw, rawSelect, READING } from "./input.ts";
 import type { PostgresTarget } from "../db/connect.ts";
 import { inTransaction, openPool } from "../db/session.ts";
 import { sampleInput } from "./sample-postgres.ts";
@@ -29,7 +21,6 @@ export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
     describe: (input) =>
       inTransaction(pool, (session) => describeColumns(session, { ...input, where: null }), READING),
     sampleInput: (input) => sampleInput(pool, input),
-    isCursorValue: (input, value) => isInputCursorValue(pool, input, value),
     read: (input, reading: Reading, work) =>
       inTransaction(
         pool,
@@ -37,8 +28,7 @@ export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
           const opened = await openLocalInput(session, input, reading);
           // COPY has no extended protocol: the rows must be those of one statement.
           await session.rows(raw(`EXPLAIN ${opened.rawRows}`));
-          const parts = [...opened.parts, ...opened.otherParts];
-          const columns = rowColumns(input, parts, reading);
+          const columns = rowColumns(input, opened.parts, reading);
           const copy = (query: string) => session.client.query(copyTo(`COPY (${query}) TO STDOUT`));
           return work({
             ...opened,
@@ -66,7 +56,7 @@ export async function findRows(
     async (foreign) => {
       const columns = await describeColumns(foreign, input);
       const parts = partsOf(input, "enrich", finderOf(columns));
-      const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
+      const rows = rawSelect(input, parts, columns, { ranked: false });
       const sent = sentValues(parts, input);
       const lists = (field: string) =>
         parts

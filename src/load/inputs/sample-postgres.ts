@@ -4,7 +4,6 @@ import { codeOf } from "../../errors.ts";
 import { inTransaction, type Session } from "../db/session.ts";
 import {
   columnsOfRows,
-  type CursorCounts,
   type InputSample,
   type KeyCounts,
   SAMPLE_ELEMENTS,
@@ -13,7 +12,7 @@ import {
   SAMPLE_ROWS,
   type SampledRow,
 } from "./input-sample.ts";
-import { cursorCountsSelect, describeColumns, finderOf, raw, rawSelect, READING } from "./input.ts";
+import { describeColumns, finderOf, raw, rawSelect, READING } from "./input.ts";
 import type { InputSource } from "./input-source.ts";
 import { partsOf } from "./mapped-columns.ts";
 import { containsUniqueKey, readUniqueKeys } from "./unique-keys.ts";
@@ -45,19 +44,12 @@ export async function sampleInput(
     READING,
   );
   const isUnique = containsUniqueKey(input.key, uniqueKeys);
-  const options = { ranked: false, recent: null };
+  const options = { ranked: false };
   const keys = await limited(async (session) => {
     const rows = rawSelect(input, [], columns, options);
     const [counts] = await session.rows(sql<KeyCounts>`${raw(keyCountsSelect(rows, isUnique))}`);
     return counts ?? { rows: 0, withoutKey: 0, duplicates: 0 };
   });
-  const cursorSelect = cursorCountsSelect(input, columns);
-  const cursor =
-    cursorSelect === null
-      ? null
-      : await limited(
-          async (session) => (await session.rows(sql.raw<CursorCounts>(cursorSelect)))[0] ?? null,
-        );
   const parts = partsOf(input, "enrich", finderOf(columns));
   const values = parts.map(({ name, isArray }) => {
     const elements = `unnest(${name}::text[]) WITH ORDINALITY AS u(e, o)`;
@@ -81,7 +73,6 @@ export async function sampleInput(
     keys,
     keyIsUnique: isUnique,
     uniqueColumns: uniqueKeys.find(({ isNullable }) => !isNullable)?.columns ?? null,
-    cursor,
     columns: columnsOfRows(parts, rows, (column) => finderOf(columns)(column)?.typeName ?? "unknown"),
     sampledRows: rows.length,
     names: columns.map(({ name }) => name),

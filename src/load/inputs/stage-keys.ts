@@ -17,7 +17,7 @@ export async function stageKeys(db: Db, session: Session, source: InputSource): 
   await withRolePath(session, () =>
     session.readOnly(async () => {
       const columns = await describeColumns(session, source);
-      const rows = rawSelect(source, [], columns, { ranked: false, recent: null });
+      const rows = rawSelect(source, [], columns, { ranked: false });
       await session.change(sql`INSERT INTO pg_temp.key_row ${sql.raw(rows)}`);
     }),
   );

@@ -1,10 +1,10 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import { findErasedRecords, forgetRows } from "../due/erased-records.ts";
+import { findLostClaims } from "../lookups/claims.ts";
 import { makeBudgetRows, rowsOf, type BudgetPeriod, type SendingLimits } from "./budget-rows.ts";
-import { nextCallNumber, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
+import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { FrozenRecords } from "../lookups/lookup.ts";
+import type { LookupRecord } from "../lookups/lookup.ts";
 import type { Price } from "../../money.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 
@@ -20,8 +20,8 @@ export interface CallReservation {
   readonly startedAt: string;
   /** Number of its records. */
   readonly records: number;
-  /** Records of a selection; absent for a call without one. */
-  readonly selected?: { readonly from: FrozenRecords; readonly recordIds: readonly string[] };
+  /** Claimed records; absent for a call without any. */
+  readonly claimed?: { readonly kind: string; readonly records: readonly LookupRecord[] };
   readonly limits: SendingLimits;
   /** Recorded with the call; null or absent for none. */
   readonly price?: Price | null;
@@ -35,10 +35,10 @@ export interface CallReservation {
 export interface CallGrant {
   /** Number of records that may be sent, starting with the first; 0 if nothing was reserved. */
   readonly granted: number;
-  /** Exhausted limit; null if records were granted or people were erased. */
+  /** Exhausted limit; null if records were granted or claims were lost. */
   readonly limitedBy: BudgetPeriod | null;
-  /** Records of people erased since the selection. Nothing was reserved; reserve the others again. */
-  readonly erased?: readonly string[];
+  /** IDs of records whose claim the run lost: a person was erased since. Nothing was reserved; reserve the others again. */
+  readonly lost?: readonly string[];
 }
 
 /** Maximum attempts: the day may change between creating a row and using it. */
@@ -59,11 +59,10 @@ async function reserve(db: Db, asking: RunRef, call: CallReservation): Promise<C
     const grant = await db.transaction(run, async (session, attempt) => {
       // The reply to an earlier attempt may have been lost.
       const earlier = attempt > 1 || call.isWhole ? await readGrant(session, names, call.callId) : null;
-      if (earlier === null && call.selected) {
-        const erased = await findErasedRecords(session, db, call.selected.from, call.selected.recordIds);
-        const { rows } = call.selected.from.tables;
-        await forgetRows(session, stateTableId(names, rows), erased);
-        if (erased.length > 0) return { granted: 0, limitedBy: null, erased };
+      if (earlier === null && call.claimed) {
+        const { kind, records } = call.claimed;
+        const lost = await findLostClaims(session, names, kind, asking, records);
+        if (lost.length > 0) return { granted: 0, limitedBy: null, lost };
       }
       return earlier ?? (await tryReserve(session, { names, run }, call));
     });

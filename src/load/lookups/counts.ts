@@ -39,6 +39,8 @@ export interface MatchHistory {
 /** Counts of a reading, in input rows (validate_emails: addresses as they occur), except `toSend`. */
 export interface LookupCounts {
   readonly read: number;
+  /** True if no row differs from the last reading. */
+  readonly isQuiet: boolean;
   readonly unchanged: number;
   readonly due: number;
   readonly dueReasons: Readonly<Partial<Record<DueReason, number>>>;
@@ -105,6 +107,8 @@ export interface Counted {
   readonly due: readonly DueCount[];
   /** Rows that were not read again. */
   readonly quiet: number;
+  /** Rows that left the input. */
+  readonly gone: number;
   readonly parametersChanged: number;
   readonly unusableKeys: number;
   readonly waitingRecords: number;
@@ -114,7 +118,7 @@ export interface Counted {
 /** Sums up a reading. */
 export function countsOf(
   { type }: Pick<LookupSpec, "type">,
-  { classes, due, quiet, ...counted }: Counted,
+  { classes, due, quiet, gone, ...counted }: Counted,
 ): LookupCounts {
   const sum = (test: (name: string) => boolean) =>
     classes.filter((one) => test(one.class)).reduce((total, { rows }) => total + rows, 0);
@@ -133,6 +137,7 @@ export function countsOf(
   return {
     ...counted,
     read: quiet + sum(() => true),
+    isQuiet: gone === 0 && classes.length === 0,
     unchanged: quiet + sum((name) => name === "unchanged"),
     due: sum((name) => DUE.some((reason) => reason === name)),
     dueReasons,

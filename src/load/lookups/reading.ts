@@ -121,8 +121,6 @@ async function openRows(
   const reading: Reading = {
     type: spec.type,
     ranked: spec.maxRecords !== null,
-    recent: null,
-    isSharded: false,
     hasFingerprint: true,
   };
   const open = (more: Partial<Reading>) => {
@@ -247,12 +245,13 @@ export async function readInput(context: ReadingContext): Promise<LookupCounts> 
   const changed = classes.find((one) => one.class === "parameters_changed")?.rows ?? 0;
   const parametersChanged = seen.job.decision === "undecided" ? changed : 0;
   await rankDue(session, names, spec, run, dueContents(context));
-  if (run && parametersChanged === 0) await store(context, seen, run);
+  const gone = run && parametersChanged === 0 ? await store(context, seen, run) : 0;
   const due = await countDue(session);
   return countsOf(spec, {
     classes,
     due,
     quiet: seen.quiet,
+    gone,
     parametersChanged,
     unusableKeys: spec.type === "validate_emails" ? await countUnusableKeys(session) : 0,
     waitingRecords: run === null ? await countWaiting(session, spec) : 0,
@@ -325,15 +324,18 @@ async function readHistory(session: Session, names: SchemaNames, kind: string): 
   return { withPid: of(true), others: of(false) };
 }
 
-/** Stores the rows that were read, claims what is due, rejects what can't be sent, and publishes the answers that exist already. */
-async function store(context: ReadingContext, seen: SeenInput, run: RunRef): Promise<void> {
+/**
+ * Stores the rows that were read, claims what is due, rejects what can't be sent, and publishes the answers that exist already.
+ * Returns the number of rows that left the input.
+ */
+async function store(context: ReadingContext, seen: SeenInput, run: RunRef): Promise<number> {
   const { session, names, spec, touch } = context;
   const load: LoadContext = { session, names, runId: run.runId, touch };
   const { type } = spec;
   // Another shard may still find changed rows: without a decision, only a run of the whole input accepts new parameters.
   if (seen.job.decision !== "undecided" || spec.shard === null) await writeJob(session, names, spec, run.runId);
   if (!seen.job.isSameInput) await restartMissing(context, run);
-  await storeGone(context, seen, run);
+  const gone = await storeGone(context, seen, run);
   if (type === "validate_emails") {
     await storeAddressRows(context, run);
     touch("input_email", await syncInputEmails(context));
@@ -350,6 +352,7 @@ async function store(context: ReadingContext, seen: SeenInput, run: RunRef): Pro
   await claimDue(session, names, spec, run, seen.freshness);
   await rejectUnusable(context, load);
   if (type !== "validate_emails") await publishKnown(context, load, type);
+  return gone;
 }
 
 /** Fingerprint and content to store with a seen row: none for rows that have to be read again by the next run. */
@@ -385,14 +388,14 @@ async function storeAddressRows({ session, names, spec }: ReadingContext, run: R
 }
 
 /** Marks the rows that left the input as missing, and counts this run for those that stay missing. Leaves the former in `pg_temp.gone`. */
-async function storeGone({ session, names, spec }: ReadingContext, seen: SeenInput, run: RunRef): Promise<void> {
+async function storeGone({ session, names, spec }: ReadingContext, seen: SeenInput, run: RunRef): Promise<number> {
   const row = tableId(names, "lookup_row");
   const isTouched = seen.isWhole ? sql`true` : sql`r.source_key IN (SELECT source_key FROM pg_temp.touched)`;
   await session.change(sql`UPDATE ${row} AS r SET missing_runs = r.missing_runs + 1, missing_run_id = ${run.runId}, _synced_at = now()
     WHERE ${raw(isRowOf(spec))} AND r.missing_since IS NOT NULL AND r.missing_run_id <> ${run.runId}
       AND ${spec.erasesMissing} AND NOT EXISTS (SELECT FROM pg_temp.seen AS s WHERE s.source_key = r.source_key)`);
   await session.client.query("CREATE TEMP TABLE gone (source_key text) ON COMMIT DROP");
-  await session.change(sql`
+  return session.change(sql`
     WITH missed AS (
       UPDATE ${row} AS r SET fingerprint = NULL, missing_since = now(), missing_runs = 1, missing_run_id = ${run.runId}, _synced_at = now(),
         _run_id = ${run.runId}

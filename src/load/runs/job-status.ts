@@ -3,7 +3,7 @@ import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { type LockHolder, readHolders } from "./job-lock.ts";
-import type { Coverage } from "./runs.ts";
+import type { Coverage } from "../lookups/coverage.ts";
 import { IS_SUCCESS } from "./success.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 

@@ -57,9 +57,14 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
   const { names } = db;
   return asWriter(db, "rejects", async (session) => {
     const reject = tableId(names, "reject");
-    const state = tableId(names, "lookup_state");
-    const hasRow = sql`EXISTS (SELECT FROM ${state} AS s
-    WHERE s.job = r.job AND s.source = r.source AND s.source_key = r.source_key AND s.outcome = 'rejected')`;
+    // Rows with a rejected content; the key of a validation is its address.
+    const rejected = sql`(SELECT r.reject_id, a.kind, a.content FROM ${reject} AS r
+      JOIN ${tableId(names, "lookup_job")} AS j ON j.job = r.job AND j.source = r.source
+      LEFT JOIN ${tableId(names, "lookup_row")} AS w ON w.job = r.job AND w.source = r.source AND w.source_key = r.source_key
+      JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = j.kind AND a.outcome = 'rejected'
+        AND a.content = CASE WHEN j.kind LIKE 'validate_emails:%' THEN convert_to(r.source_key, 'UTF8') ELSE w.content END
+      WHERE ${isMeant(filter, false)})`;
+    const hasRow = sql`r.reject_id IN (SELECT reject_id FROM ${rejected} AS c)`;
     // Deletes PIDs that the service rejected, so that the next run retries them.
     await session.change(sql`
     DELETE FROM ${tableId(names, "segment_push_member")} AS p USING ${reject} AS r
@@ -68,10 +73,16 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
     UPDATE ${reject} AS r SET resolved_at = now(), _synced_at = now() WHERE ${isMeant(filter, false)} AND NOT ${hasRow}`);
     const [open] = await session.rows<{ due: number }>(sql`
     SELECT count(*) AS due FROM ${reject} AS r WHERE ${isMeant(filter, false)}`);
-    await session.change(sql`
-    UPDATE ${state} AS t SET due_at = now(), _synced_at = now() FROM ${reject} AS r
-    WHERE ${isMeant(filter, false)} AND t.job = r.job AND t.source = r.source AND t.source_key = r.source_key
-      AND t.outcome = 'rejected'`);
+    // The contents become due: the next run reads every row that has one again.
+    await session.change(sql`CREATE TEMP TABLE retried ON COMMIT DROP AS SELECT DISTINCT kind, content FROM ${rejected} AS c`);
+    await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS w SET fingerprint = NULL, _synced_at = now()
+      WHERE w.content IN (SELECT content FROM pg_temp.retried)`);
+    await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS w SET fingerprint = NULL, _synced_at = now()
+      FROM ${tableId(names, "input_email")} AS e, ${tableId(names, "lookup_job")} AS j
+      WHERE e.source = w.source AND e.source_key = w.source_key AND j.job = w.job AND j.source = w.source
+        AND j.kind LIKE 'validate_emails:%' AND convert_to(e.email_address, 'UTF8') IN (SELECT content FROM pg_temp.retried)`);
+    await session.change(sql`DELETE FROM ${tableId(names, "lookup_answer")} AS a USING pg_temp.retried AS c
+      WHERE a.kind = c.kind AND a.content = c.content`);
     const due = open?.due ?? 0;
     return { rejects: resolved + due, due, resolved };
   });

@@ -6,7 +6,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { RunRef } from "./run-ref.ts";
 import type { CounterDelta } from "../ledger/counters.ts";
-import { type PassCheckpoint, writeCheckpoint } from "../due/pass-checkpoint.ts";
+import type { Coverage } from "../lookups/coverage.ts";
 import { IS_SUCCESS, isSuccess } from "./success.ts";
 
 /** End of a job. */
@@ -18,17 +18,6 @@ export interface RunEnd {
   readonly counters: Readonly<Record<RunCounter, number>>;
   /** Result tables that are fresh after a success. */
   readonly tables: readonly string[];
-}
-
-/** Coverage of an input. */
-export interface Coverage {
-  readonly source: string;
-  readonly inputRows: number;
-  readonly answered: number;
-  readonly matched: number;
-  readonly unmatched: number;
-  readonly rejected: number;
-  readonly due: number;
 }
 
 const counterNames = Object.keys(runCounters) as RunCounter[];
@@ -66,45 +55,35 @@ export async function recordFound(
   });
 }
 
-/** Reads the counters that the commits of a run have added up. */
-export async function readCommitted(
-  db: Db,
-  run: RunRef,
-): Promise<
-  Pick<Record<RunCounter, number>, "rows_written" | "requests" | "retries" | "possibly_billed_twice">
-> {
+/** Reads the counters that the reading and the commits of a run have recorded. */
+export async function readCounters(db: Db, run: RunRef): Promise<CounterDelta> {
   const [row] = await db.transaction((session) =>
-    session.rows<Awaited<ReturnType<typeof readCommitted>>>(sql`
-      SELECT rows_written, requests, retries, possibly_billed_twice FROM ${tableId(db.names, "sync_run")}
+    session.rows<CounterDelta>(sql`
+      SELECT ${counterList} FROM ${tableId(db.names, "sync_run")}
       WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`),
   );
-  return row ?? { rows_written: 0, requests: 0, retries: 0, possibly_billed_twice: 0 };
+  return row ?? {};
 }
 
-/** Records the end of a job; advances its checkpoint if nothing remains. */
+/** Records the end of a job. */
 export async function endRun(
   db: Db,
   run: RunRef,
   end: RunEnd,
   coverage: Coverage | null = null,
-  checkpoint: PassCheckpoint | null = null,
 ): Promise<void> {
-  crashPoint("before_checkpoint");
-  await db.transaction(run, (session) => writeEnd(session, db.names, run, { end, coverage, checkpoint }));
-  crashPoint("after_checkpoint");
+  crashPoint("before_end");
+  await db.transaction(run, (session) => writeEnd(session, db.names, run, end, coverage));
+  crashPoint("after_end");
 }
 
 async function writeEnd(
   session: Session,
   names: SchemaNames,
   run: RunRef,
-  given: {
-    readonly end: RunEnd;
-    readonly coverage: Coverage | null;
-    readonly checkpoint: PassCheckpoint | null;
-  },
+  end: RunEnd,
+  coverage: Coverage | null,
 ): Promise<void> {
-  const { end, coverage, checkpoint } = given;
   const counters = counterNames.map((name) => sql`${sql.id(name)} = ${end.counters[name]}`);
   const [ended] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "sync_run")} SET status = ${end.status}, limited_by = ${end.limitedBy},
@@ -123,22 +102,12 @@ async function writeEnd(
       ON CONFLICT (table_name, job) DO UPDATE SET
         last_success_at = greatest(t.last_success_at, excluded.last_success_at), _synced_at = now(), _run_id = excluded._run_id`);
   }
-  // The cursor may have passed a row that waits or remains, which must be read again.
-  const { records_waiting: waiting, records_remaining: remaining } = end.counters;
-  if (checkpoint && coverage && waiting + remaining === 0) {
-    await writeCheckpoint(
-      session,
-      names,
-      { job: run.job, source: coverage.source, runId: run.runId },
-      checkpoint,
-    );
-  }
 }
 
 /** Oldest of the last successes of all shards of this count; null until each shard has one. */
 async function wholePassAt(session: Session, names: SchemaNames, run: RunRef): Promise<string | null> {
   // Serializes shards that end at the same time, which would not see each other.
-  await session.rows(sql`SELECT FROM ${tableId(names, "job_parameters")} WHERE job = ${run.job} FOR UPDATE`);
+  await session.rows(sql`SELECT FROM ${tableId(names, "lookup_job")} WHERE job = ${run.job} FOR UPDATE`);
   const [pass] = await session.rows<{ at: string }>(sql`
     SELECT min(at)::text AS at FROM (
       SELECT shard, max(finished_at) AS at FROM ${tableId(names, "sync_run")}
@@ -158,9 +127,8 @@ async function writeCoverage(
   await session.change(sql`
     INSERT INTO ${tableId(names, "input_coverage")} (run_id, job, shard, source, input_rows, answered, matched,
       unmatched, rejected, due, oldest_answer_at, _synced_at)
-    SELECT ${run.runId}, ${run.job}, ${run.shard}, ${coverage.source}, ${coverage.inputRows}, ${coverage.answered},
-      ${coverage.matched}, ${coverage.unmatched}, ${coverage.rejected}, ${coverage.due}, min(answered_at), now()
-    FROM ${tableId(names, "lookup_state")} WHERE job = ${run.job} AND source = ${coverage.source}
+    VALUES (${run.runId}, ${run.job}, ${run.shard}, ${coverage.source}, ${coverage.inputRows}, ${coverage.answered},
+      ${coverage.matched}, ${coverage.unmatched}, ${coverage.rejected}, ${coverage.due}, ${coverage.oldestAnswerAt}, now())
     ON CONFLICT (run_id, job, shard, source) DO UPDATE SET input_rows = excluded.input_rows,
       answered = excluded.answered, matched = excluded.matched, unmatched = excluded.unmatched,
       rejected = excluded.rejected, due = excluded.due, oldest_answer_at = excluded.oldest_answer_at, _synced_at = now()`);

@@ -45,7 +45,7 @@ async function inputsIn(cwd: string): Promise<string> {
     .trim();
 }
 
-test.concurrent("init proposes table, composite key, cursor and fields, and Enter accepts all of them", async () => {
+test.concurrent("init proposes table, composite key and fields, and Enter accepts all of them", async () => {
   const cwd = await makeFolder();
   const WAREHOUSE_URL = await makeDatabase(UGLY);
   const run = startOnTerminal(["init"], { cwd, columns: 120, env: { WAREHOUSE_URL } });
@@ -54,7 +54,6 @@ test.concurrent("init proposes table, composite key, cursor and fields, and Ente
     ["Warehouse", ""],
     ["Table or view", ""],
     ["Key column", ""],
-    ["Time column", ""],
     ["Change a field", ""],
     ["Trim values", ""],
   ]);
@@ -78,7 +77,6 @@ test.concurrent("init proposes table, composite key, cursor and fields, and Ente
   kunden_stamm:
     table: 'crm."Kunden Stamm"'
     key: [Mandant, KundenNr]
-    cursor: "geändert_am"
     normalize: true
     fields:
       first_name: Vorname
@@ -106,8 +104,6 @@ test.concurrent("a mistake is asked again with its reason, and no other answer i
     ["did you mean crm.contacts_backup?", "2"],
     ["Key column(s), primary key [id]", "ID"],
     ["Column names are case-sensitive here: the column is id.", ""],
-    ["Time column", "email"],
-    ["a cursor must be a date or a time", "none"],
     ["Change a field", "email=email"],
     ["email is not a field: did you mean emails?", "city=town"],
     ["inputs.contacts_backup.fields", "phones="],
@@ -146,7 +142,6 @@ test.concurrent("a key that is not unique is asked again, and can be kept", asyn
     ["Table or view", ""],
     ["Key column(s), not known to be unique [nr]", ""],
     ["1 of 3 rows repeat the key of another row", "tenant_id, nr"],
-    ["Time column", ""],
     ["Change a field", ""],
     ["Trim values", ""],
   ]);
@@ -163,7 +158,6 @@ test.concurrent("an address typed with its password is used, and only a referenc
     ["Warehouse", url],
     ["Table or view", ""],
     ["Key column", ""],
-    ["Time column", ""],
     ["Change a field", ""],
     ["Trim values", "n"],
   ]);
@@ -185,14 +179,13 @@ test.concurrent("init goes on with typed answers where the database can't be rea
     ["nothing listens on that host and port", ""],
     ["Table or view of people: ", "crm.customers"],
     ["Key column", "tenant, id"],
-    ["Time column", "updated_at"],
     ["Change a field", ""],
     ["No column was recognized", "emails=email, work_email"],
     ["Enter: done", ""],
     ["Trim values", "y"],
   ]);
   expect((await run.ended).code).toBe(0);
-  expect(await inputsIn(cwd)).toContain("key: [tenant, id]\n    cursor: updated_at\n    normalize: true");
+  expect(await inputsIn(cwd)).toContain("key: [tenant, id]\n    normalize: true");
 });
 
 test.concurrent("the end of the input ends init without a file", async () => {
@@ -207,7 +200,7 @@ test.concurrent("the end of the input ends init without a file", async () => {
   expect(await readdir(cwd)).toEqual([]);
 });
 
-test("without a terminal, init takes key, cursor and fields from the table", async () => {
+test("without a terminal, init takes key and fields from the table", async () => {
   const cwd = await makeFolder();
   process.env["INIT_TEST_URL"] = await makeDatabase(`${UGLY}; CREATE TABLE nothing (a int)`);
   const flags = ["init", "--warehouse-url-env", "INIT_TEST_URL"];
@@ -218,7 +211,7 @@ test("without a terminal, init takes key, cursor and fields from the table", asy
   const unset = await runHereJson(["init", "--warehouse-url-env", "NOT_SET", "--table", "t"], cwd);
   expect(unset.document.error?.message).toMatch(/^NOT_SET isn't set here.* No column was recognized/u);
   expect(await readdir(cwd)).toEqual([]);
-  const { code } = await runHereJson([...flags, "--table", 'crm."Kunden Stamm"', "--cursor", "none"], cwd);
+  const { code } = await runHereJson([...flags, "--table", 'crm."Kunden Stamm"'], cwd);
   expect(code).toBe(0);
   expect(await inputsIn(cwd)).toContain(`key: [Mandant, KundenNr]
     fields:

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { findPeople } from "../../../src/cli/init/people-tables.ts";
 import { proposeFields } from "../../../src/cli/init/propose-fields.ts";
-import { proposeCursor, proposeKey } from "../../../src/cli/init/propose-key.ts";
+import { proposeKey } from "../../../src/cli/init/propose-key.ts";
 import type { Table, TableColumn } from "../../../src/load/inputs/browse.ts";
 
 const CATEGORIES: Readonly<Record<string, string>> = {
@@ -217,24 +217,6 @@ describe("the key", () => {
     });
     expect(proposeKey(table(["name", "email"]))).toBeNull();
   });
-});
-
-it("the cursor is a time of a change, never of a creation, and never a text or number", () => {
-  const cursorOf = (columns: string) => proposeCursor(table(columns.split(" ")))?.value ?? null;
-  const times = table(["created_at:date", "updated_on:date", "last_modified:timestamp with time zone"]);
-  expect(proposeCursor(times)).toEqual({ value: "last_modified", reason: "timestamp with time zone" });
-  expect(cursorOf("updated_at updated_ts:bigint")).toBeNull();
-  expect(cursorOf("created_at:date last_login:date email_updated_at:date")).toBeNull();
-  for (const name of [
-    "UpdatedAt",
-    "geändert_am",
-    "date_modification",
-    "fecha_actualizacion",
-    "SystemModstamp",
-    "lastModifiedDate",
-  ]) {
-    expect(cursorOf(`id ${name}:date`)).toBe(name);
-  }
 });
 
 it("tables of people come first, copies last, and others not at all", () => {

@@ -40,7 +40,6 @@ inputs:
   customers:
     table: ${parts.table ?? "crm.customers"}
     key: id
-    cursor: updated_at
     fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone], city: city }
 ${parts.jobs ?? ALL_JOBS}`;
 }

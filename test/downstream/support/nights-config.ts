@@ -24,7 +24,6 @@ inputs:
   customers:
     table: crm.customers
     key: id
-    cursor: updated_at
     fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone],
               linkedin_url: linkedin, address_line_1: street, city: city, state: state, zipcode: zip }
 jobs:

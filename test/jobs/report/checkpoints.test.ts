@@ -20,10 +20,7 @@ const JOBS = configOf(`
   deaths: { type: death_signals, enabled: false, segments: [{ id: ${SEGMENT} }] }
   searches: { type: search_usage }
   usage: { type: endpoint_usage, bucketing_size: week, timezone: Europe/Berlin, start_date: 2026-01-01 }
-  resolve: { type: resolve, input: customers }
-  validate: { type: validate_emails, input: others }`)
-  .replace("    key: id", "    key: id\n    cursor: updated_at")
-  .replace("jobs:", "  others: { table: crm.customers, key: id, fields: { emails: email } }\njobs:");
+  resolve: { type: resolve, input: customers }`);
 
 /** A migrated warehouse after a run of these jobs. */
 async function startJobs(jobs: readonly string[]): Promise<World> {
@@ -64,7 +61,7 @@ async function store(world: World, job: string, stream: string, cursor: object):
 const AT = "2026-01-01T00:00:00Z";
 
 test("refuses a cursor from which a job can't resume, and reports each mistake", async () => {
-  const world = await startJobs(["resolve"]);
+  const world = await startJobs([]);
   const instant = "must be an instant with a time zone, such as 2026-11-21T04:00:00Z";
   const wrong: readonly (readonly [string, unknown, readonly string[]])[] = [
     ["push", { read_at: null }, ["segment_id must be the UUID of a segment"]],
@@ -79,13 +76,6 @@ test("refuses a cursor from which a job can't resume, and reports each mistake",
     ["deaths", {}, [`checked_at ${instant}`]],
     ["searches", { next: "yesterday" }, ["next must be a day such as 2026-11-18"]],
     ["usage", { next: "2026-11-18" }, ["from must be a day such as 2026-11-18"]],
-    [
-      "resolve",
-      { value: 5 },
-      ['value must be a value of the input\'s cursor column, as text: "2026-11-20T22:15:00Z", "4711"'],
-    ],
-    ["resolve", { value: "four" }, ["value is not a value of the column updated_at of input customers"]],
-    ["resolve", { full_at: "last week" }, [`full_at ${instant}`]],
   ];
   for (const [job, cursor, problems] of wrong) {
     const stream = job === "members" ? SEGMENT : undefined;
@@ -115,8 +105,6 @@ test("refuses a stream that a job doesn't use, and names those that it uses", as
     ["deaths", "segment", `it has ${SEGMENT}.`],
     ["searches", "days", "it has history."],
     ["usage", "day UTC", "it has week Europe/Berlin."],
-    ["resolve", "people", "it has customers."],
-    ["validate", "others", "its input others has no `cursor:`, so each run compares all rows."],
   ] as const;
   for (const [job, stream, end] of cases) {
     const [code, message] = await refusalOf(world, job, {}, stream);
@@ -129,7 +117,7 @@ test("refuses a stream that a job doesn't use, and names those that it uses", as
 });
 
 test("keeps stored keys that aren't named", async () => {
-  const world = await startJobs(["push", "members", "resolve"]);
+  const world = await startJobs(["push", "members"]);
   const stored = async (job: string, stream: string) => {
     const { checkpoints } = await readCheckpointReport(
       world.warehouse.db,
@@ -150,9 +138,6 @@ test("keeps stored keys that aren't named", async () => {
     ...Object(members),
     swept_at: AT,
   });
-  const resolved = await stored("resolve", "customers");
-  expect(resolved).toMatchObject({ stands_for: expect.any(String) });
-  expect((await given(world, "resolve", { value: AT })).cursor).toEqual({ ...Object(resolved), value: AT });
   // A damaged one can be fixed.
   await store(world, "push", "segment", { segment_id: SEGMENT, read_at: 5, other: 1 });
   expect((await given(world, "push", { read_at: null })).cursor).toEqual({
@@ -197,7 +182,7 @@ test("a push whose stored checkpoint can't be read fails before it creates anoth
 });
 
 test("an unreadable checkpoint that only saves reading counts as none: all is read, and it is fixed", async () => {
-  const world = await startJobs(["push", "members", "resolve"]);
+  const world = await startJobs(["push", "members"]);
   await store(world, "members", SEGMENT, { swept_at: "last week", suppressed: "5" });
   expect(jobOf(await world.run({ jobs: ["members"] }), "members").status).toBe("succeeded");
   expect(
@@ -205,31 +190,26 @@ test("an unreadable checkpoint that only saves reading counts as none: all is re
       `SELECT cursor->>'swept_at' LIKE '20%' FROM person_data_ops.checkpoint WHERE stream = '${SEGMENT}'`,
     ),
   ).toBe("t");
-  // A row that can be resolved.
-  const known =
-    "SELECT min(id) FROM crm.customers WHERE email LIKE '%@%.%' AND last_name <> '' AND first_name <> ''";
-  const change = (name: string) =>
-    world.rows(`UPDATE crm.customers SET first_name = '${name}' WHERE id = (${known})`);
-  // A change before the cursor.
-  await world.rows(`UPDATE crm.customers SET updated_at = '2000-01-01' WHERE id = (${known})`);
-  for (const [i, broken] of [
-    "'{value}', '\"four\"'",
-    "'{full_at}', '\"never\"'",
-    "'{full_at}', '5'",
-  ].entries()) {
-    await change(`Other ${i}`);
-    expect(jobOf(await world.run({ jobs: ["resolve"] }), "resolve")).toMatchObject({
-      status: "succeeded",
-      records_sent: 0,
-    });
-    await world.rows(
-      `UPDATE person_data_ops.checkpoint SET cursor = jsonb_set(cursor, ${broken}) WHERE job = 'resolve'`,
-    );
-    expect(jobOf(await world.run({ jobs: ["resolve"] }), "resolve")).toMatchObject({
-      status: "succeeded",
-      records_sent: 1,
-    });
-  }
+});
+
+test("a lookup has none: what earlier versions stored is neither shown nor used, and none can be set", async () => {
+  const world = await startJobs([]);
+  await store(world, "resolve", "customers", { value: "2999-01-01T00:00:00Z", full_at: AT, stands_for: "" });
+  const { checkpoints, meaning } = await readCheckpointReport(
+    world.warehouse.db,
+    findJob(await world.config(), "resolve"),
+  );
+  expect([checkpoints, meaning]).toEqual([[], "every run compares a fingerprint of each input row"]);
+  const shown = (await readStatus(await world.services())).jobs.find(({ job }) => job === "resolve");
+  expect(shown?.checkpoints).toEqual([]);
+  expect(jobOf(await world.run({ jobs: ["resolve"] }), "resolve")).toMatchObject({
+    status: "succeeded",
+    records_unchanged: 0,
+  });
+  expect(await refusalOf(world, "resolve", { value: AT })).toEqual([
+    "bad_checkpoint",
+    "resolve has no checkpoint: every run compares a fingerprint of each input row. Nothing was changed.",
+  ]);
 });
 
 test("refuses to change checkpoints of a running job, and reports the lock's holder", async () => {

@@ -13,7 +13,6 @@ export const people: InputSource = {
   where: null,
   orderBy: null,
   key: ["id"],
-  cursor: null,
   normalize: false,
   fields: { first_name: ["first_name"], last_name: ["last_name"], emails: ["email"], phones: ["phone"] },
 };

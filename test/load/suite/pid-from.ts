@@ -213,29 +213,5 @@ export function describePidFrom(getContext: GetContext): void {
         },
       ]);
     });
-
-    test("waiting rows keep the checkpoint where it is, so that a cursor can't hide them", async () => {
-      const context = getContext();
-      const input = { ...enrich.input, cursor: { column: "updated_at", overlapMs: 0 } };
-      const [enrichByCursor, resolveByCursor] = [
-        { ...enrich, input },
-        { ...resolve, input },
-      ];
-      await makePeople(context, [{ ...ann, updated_at: "2026-11-01T00:00:00Z" }]);
-      await runNight(context, resolveByCursor, matchAll);
-      await runNight(context, enrichByCursor, matchAll);
-      await context.sql(
-        "UPDATE crm.people SET email = 'ann@example.org', updated_at = '2026-11-05T00:00:00Z'",
-      );
-      await addPeople(context, [{ ...bob, updated_at: "2026-11-06T00:00:00Z" }]);
-      expect(gist((await runNight(context, enrichByCursor)).counts)).toEqual({ read: 2, waiting: 2 });
-      await runNight(context, resolveByCursor, matchAll);
-      const { sent } = await runNight(context, enrichByCursor, matchAll);
-      expect(Object.keys(sent)).toEqual(["1", "2"]);
-      expect(await columnOf(context, "SELECT source_key FROM person_data.enrichment ORDER BY 1")).toEqual([
-        "1",
-        "2",
-      ]);
-    });
   });
 }

@@ -161,28 +161,6 @@ export function describeShards(getContext: GetContext): void {
       await runShards(context, job, 2);
       expect(await valueOf(context, "SELECT count(*) FROM person_data.input_email")).toBe("20");
     });
-
-    test("neither move the cursor nor go by it", async () => {
-      const context = getContext();
-      const input = { ...people, cursor: { column: "updated_at", overlapMs: 0 } };
-      const job = enrichSpec({ input });
-      const cursor = () => columnOf(context, `SELECT "cursor"->>'value' FROM person_data_ops.checkpoint`);
-      await makePeople(
-        context,
-        twenty.map((row) => ({ ...row, updated_at: "2026-11-01T00:00:00Z" })),
-      );
-      await runShards(context, job, 2);
-      expect(await cursor()).toEqual([]);
-      await runNight(context, job, matchAll);
-      expect(await cursor()).toEqual(["2026-11-01 00:00:00+00"]);
-      await addPeople(context, [{ id: "21", first_name: "Bob", updated_at: "2026-11-09T00:00:00Z" }]);
-      await context.sql(
-        "UPDATE crm.people SET first_name = 'Changed', updated_at = '2020-01-01' WHERE id = '3'",
-      );
-      const nights = await runShards(context, job, 2);
-      expect(nights.flatMap((night) => Object.keys(night.sent)).toSorted()).toEqual(["21", "3"]);
-      expect(await cursor()).toEqual(["2026-11-01 00:00:00+00"]);
-    });
   });
 
   describe("changed parameters in shards", () => {

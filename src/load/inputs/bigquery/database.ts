@@ -1,27 +1,19 @@
 import { partsRead } from "../mapped-columns.ts";
 import { Readable } from "node:stream";
 import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
-import { type BigQueryConnection, type CursorMax, NO_CURSOR_MAX } from "../input-source.ts";
+import type { BigQueryConnection } from "../input-source.ts";
 import { encodeRows } from "../../lookups/row-store.ts";
 import { openClient } from "../../../bigquery/client.ts";
-import {
-  checkInput,
-  cursorMaxSelect,
-  describeColumns,
-  isCursorValue,
-  finderOf,
-  narrowToKey,
-  rawSelect,
-} from "./input.ts";
+import { checkInput, describeColumns, finderOf, narrowToKey, rawSelect } from "./input.ts";
 import { sampleInput } from "./sample-bigquery.ts";
 import { findNamingRows } from "./naming-rows.ts";
-import { openSession, type Session } from "../../../bigquery/session.ts";
+import { openSession } from "../../../bigquery/session.ts";
 
 /** Rows per page: a few megabytes. */
 const PAGE_SIZE = 5000;
 
 /** Row of a query, with the columns of {@link rowColumns}. */
-type RawValues = Readonly<Record<string, string | readonly string[] | boolean | number | null>>;
+type RawValues = Readonly<Record<string, string | readonly string[] | number | null>>;
 
 /** Opens a BigQuery project that inputs are read from; connects on first use. */
 export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDatabase {
@@ -36,26 +28,20 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
     checkInput: (input) => checkInput(session, input),
     describe: (input) => describeColumns(session, { ...input, where: null }),
     sampleInput: (input) => sampleInput(session, input),
-    isCursorValue: (input, value) => isCursorValue(session, input, value),
     async read(input, reading, work) {
       const columns = await describeColumns(session, input);
-      const { parts, otherParts } = partsRead(input, reading, finderOf(columns));
+      const parts = partsRead(input, reading, finderOf(columns));
       const { only, among } = reading;
-      const cursorQuery = only || among ? null : cursorMaxSelect(input, columns);
-      const cursor = cursorQuery === null ? NO_CURSOR_MAX : await readCursor(session, cursorQuery);
-      const selected = [...parts, ...otherParts];
-      const text = rawSelect(only ? narrowToKey(input, columns) : input, selected, columns, reading);
+      const text = rawSelect(only ? narrowToKey(input, columns) : input, parts, columns, reading);
       const parameters = {
         ...Object.fromEntries((only ?? []).map((value, i) => [`key_${i}`, value])),
         ...(among && "keys" in among ? { among: among.keys } : {}),
       };
-      const rowNames = rowColumns(input, selected, reading);
+      const rowNames = rowColumns(input, parts, reading);
       return work({
         parts,
-        otherParts,
         // BigQuery has no unique indexes.
         keyIsUnique: false,
-        ...cursor,
         columns: rowNames,
         copyText: () => streamOf(session.pages<RawValues>({ text, parameters }, PAGE_SIZE), rowNames),
       });
@@ -63,11 +49,6 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
     findRows: (input, wanted) => findNamingRows(session, input, wanted),
     async close() {},
   };
-}
-
-async function readCursor(session: Session, text: string): Promise<CursorMax> {
-  const [row] = await session.rows<{ value: string | null; ahead: number }>({ text });
-  return { cursorMax: row?.value ?? null, cursorAhead: row?.ahead ?? 0 };
 }
 
 function streamOf(pages: AsyncIterable<readonly RawValues[]>, columns: readonly RowColumn[]): Readable {

@@ -1,15 +1,7 @@
 import type { Problem } from "../../../errors.ts";
 import { BLANKS } from "../input-fields.ts";
 import { partsOf } from "../mapped-columns.ts";
-import {
-  columnProblems,
-  listColumns,
-  requireTemporal,
-  settingOf,
-  unreadable,
-  unselectable,
-} from "../input-problems.ts";
-import type { RecentBound } from "../../due/pass-checkpoint.ts";
+import { columnProblems, listColumns, settingOf, unreadable, unselectable } from "../input-problems.ts";
 import { fingerprintColumns, fingerprintScope } from "../fingerprint.ts";
 import {
   type InputColumn,
@@ -57,39 +49,6 @@ export function finderOf(columns: readonly InputColumn[]) {
 
 const rowColumn = (name: string) => `input_row.${quoteIdentifier(name)}`;
 
-/** Cursor value minus the overlap; null if the text is not a valid value of its column. */
-function lowerText({ cursor }: InputSource, typeName: string, value: string): string {
-  const text = quoteLiteral(value);
-  const overlap = `INTERVAL ${(cursor?.overlapMs ?? 0) * 1000} MICROSECOND`;
-  // BigQuery's dates start in year 1, and the overlap can be up to a century.
-  const least = "'0200-01-01 00:00:00'";
-  if (typeName === "TIMESTAMP")
-    return `TIMESTAMP_SUB(GREATEST(SAFE_CAST(${text} AS TIMESTAMP), TIMESTAMP ${least}), ${overlap})`;
-  if (typeName === "DATETIME" || typeName === "DATE")
-    return `DATETIME_SUB(GREATEST(SAFE_CAST(${text} AS DATETIME), DATETIME ${least}), ${overlap})`;
-  return typeName === "BYTES" ? `SAFE.FROM_HEX(SUBSTR(${text}, 3))` : `SAFE_CAST(${text} AS ${typeName})`;
-}
-
-/** Condition for rows that may have changed since a complete pass with the cursor at `bound`. */
-function recentText(input: InputSource, columns: readonly InputColumn[], bound: RecentBound): string {
-  const name = input.cursor?.column ?? "";
-  const typeName = findColumn(name, columns)?.typeName ?? "STRING";
-  const column = rowColumn(name);
-  const left = typeName === "DATETIME" || typeName === "DATE" ? `CAST(${column} AS DATETIME)` : column;
-  // Without a value or a bound, the row may have changed.
-  return `IFNULL(${left} >= ${lowerText(input, typeName, bound.value)}, TRUE) AS is_recent`;
-}
-
-/** True if a text is a valid value of the input's cursor; reads no rows. */
-export async function isCursorValue(session: Session, input: InputSource, value: string): Promise<boolean> {
-  const columns = await describeColumns(session, input);
-  const typeName = findColumn(input.cursor?.column ?? "", columns)?.typeName ?? "STRING";
-  const [row] = await session.rows<{ is_value: boolean }>({
-    text: `SELECT ${lowerText(input, typeName, value)} IS NOT NULL AS is_value`,
-  });
-  return row?.is_value ?? false;
-}
-
 /** The expression, or NULL if it is empty or blank. */
 function blankToNull(expression: string): string {
   return `IF(TRIM(${expression}, ${quoteLiteral(BLANKS)}) = '', NULL, ${expression})`;
@@ -121,7 +80,7 @@ function fingerprintText(input: InputSource, columns: readonly InputColumn[]): s
 }
 
 /**
- * `SELECT source_key, p0 … pN [, fingerprint] [, is_recent] [, rank] FROM input`: everything as text, blanks as NULL and omitted from lists.
+ * `SELECT source_key, p0 … pN [, fingerprint] [, rank] FROM input`: everything as text, blanks as NULL and omitted from lists.
  * A composite key is a JSON array of its columns' texts; a key with a null column is null.
  */
 export function rawSelect(
@@ -130,7 +89,6 @@ export function rawSelect(
   columns: readonly InputColumn[],
   options: {
     readonly ranked: boolean;
-    readonly recent: RecentBound | null;
     readonly hasFingerprint?: boolean;
     /** Present to read only rows with the keys of the parameter `among`; null and '' are one key. */
     readonly among?: KeySet;
@@ -144,7 +102,6 @@ export function rawSelect(
     keys.length === 1
       ? keys[0]
       : `IF(${isNull}, NULL, CONCAT('[', ${keys.map((text) => `TO_JSON_STRING(${text})`).join(", ', ', ")}, ']'))`;
-  const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
   const rank =
     options.ranked && input.orderBy !== null
       ? [`ROW_NUMBER() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
@@ -153,7 +110,6 @@ export function rawSelect(
     `${key} AS source_key`,
     ...parts.map((part) => partText(part, columns)),
     ...(options.hasFingerprint ? [`${fingerprintText(input, columns)} AS fingerprint`] : []),
-    ...recent,
     ...rank,
   ];
   const rows = options.among ? narrowed(input, `IFNULL(${key}, '') IN UNNEST(@among)`) : input;
@@ -168,45 +124,6 @@ export function narrowToKey(input: InputSource, columns: readonly InputColumn[])
   });
   const where = input.where === null ? [] : [`(\n${input.where}\n)`];
   return { ...input, where: [...where, ...conditions].join(" AND ") };
-}
-
-/** Cursor types that can be compared with a clock. */
-const TEMPORAL = /^(?:TIMESTAMP|DATETIME|DATE)$/u;
-
-/** Highest plausible cursor value, by the clock of the earliest time zone. */
-const LIMITS: Readonly<Record<string, string>> = {
-  TIMESTAMP: "CURRENT_TIMESTAMP()",
-  DATETIME: "DATETIME_ADD(CURRENT_DATETIME('UTC'), INTERVAL 14 HOUR)",
-  DATE: "DATE(DATETIME_ADD(CURRENT_DATETIME('UTC'), INTERVAL 14 HOUR))",
-};
-
-/** The cursor's column, and the condition for values that are not after the clock; null without a cursor. */
-function soundCursor(
-  input: InputSource,
-  columns: readonly InputColumn[],
-): { readonly column: string; readonly typeName: string; readonly isSound: string } | null {
-  if (!input.cursor) return null;
-  const typeName = findColumn(input.cursor.column, columns)?.typeName ?? "STRING";
-  requireTemporal(input, typeName, TEMPORAL);
-  const column = rowColumn(input.cursor.column);
-  return { column, typeName, isSound: `${column} <= ${LIMITS[typeName] ?? "NULL"}` };
-}
-
-/** Query for the rows without a cursor (`missing`) and those beyond the clock (`ahead`); null without a cursor. */
-export function cursorCountsSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
-  const cursor = soundCursor(input, columns);
-  if (cursor === null) return null;
-  return `SELECT COUNTIF(${cursor.column} IS NULL) AS missing, COUNTIF(NOT ${cursor.isSound}) AS ahead
-FROM ${relationText(input, SYNTAX)}`;
-}
-
-/** Query for {@link CursorMax}; null without a cursor. */
-export function cursorMaxSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
-  const cursor = soundCursor(input, columns);
-  if (cursor === null) return null;
-  const { column, typeName, isSound } = cursor;
-  return `SELECT ${valueText(`MAX(IF(${isSound}, ${column}, NULL))`, typeName)} AS value, COUNTIF(NOT ${isSound}) AS ahead
-FROM ${relationText(input, SYNTAX)}`;
 }
 
 const suggest = (_: string, columns: readonly InputColumn[]) => listColumns(columns);
@@ -237,11 +154,11 @@ export async function checkInput(session: Session, input: InputSource): Promise<
     return [unreadable(input, error, hint)];
   }
   const find = finderOf(columns);
-  const problems = columnProblems(input, columns, { find, temporal: TEMPORAL, suggest });
+  const problems = columnProblems(input, columns, { find, suggest });
   if (problems.length > 0) return problems;
   try {
     const parts = partsOf(input, "enrich", find);
-    await session.describe({ text: rawSelect(input, parts, columns, { ranked: true, recent: null }) });
+    await session.describe({ text: rawSelect(input, parts, columns, { ranked: true }) });
     return [];
   } catch (error) {
     if (reasonOf(error) === "") throw error;

@@ -17,7 +17,7 @@ export async function findNamingRows(
   if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
   const columns = await describeColumns(session, input);
   const parts = partsOf(input, "enrich", finderOf(columns));
-  const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
+  const rows = rawSelect(input, parts, columns, { ranked: false });
   const texts = (field: string) =>
     parts
       .filter((part) => part.field === field)

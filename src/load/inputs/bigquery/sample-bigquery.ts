@@ -3,7 +3,6 @@ import { isStopped } from "../../../bigquery/failure.ts";
 import type { Session } from "../../../bigquery/session.ts";
 import {
   columnsOfRows,
-  type CursorCounts,
   type InputSample,
   type KeyCounts,
   SAMPLE_ELEMENTS,
@@ -14,17 +13,15 @@ import {
 } from "../input-sample.ts";
 import type { InputSource } from "../input-source.ts";
 import { partsOf } from "../mapped-columns.ts";
-import { cursorCountsSelect, describeColumns, finderOf, rawSelect } from "./input.ts";
+import { describeColumns, finderOf, rawSelect } from "./input.ts";
 
-/** Counts the keys of an input and reads a sample of its rows. Bills reading the key, the cursor and the mapped columns. */
+/** Counts the keys of an input and reads a sample of its rows. Bills reading the key and the mapped columns. */
 export async function sampleInput(session: Session, input: InputSource): Promise<InputSample> {
   const columns = await describeColumns(session, input);
   const rowsOf = <Row>(text: string) => inTime(session.rows<Row>({ text, jobTimeoutMs: SAMPLE_LIMIT_MS }));
   const first = async <Row>(text: string) => (await rowsOf<Row>(text))?.[0] ?? null;
-  const options = { ranked: false, recent: null };
+  const options = { ranked: false };
   const keys = await first<KeyCounts>(keyCountsSelect(rawSelect(input, [], columns, options)));
-  const cursorSelect = cursorCountsSelect(input, columns);
-  const cursor = cursorSelect === null ? null : await first<CursorCounts>(cursorSelect);
   const parts = partsOf(input, "enrich", finderOf(columns));
   const names = parts.map(({ name }) => name);
   const values = parts.map(({ name, isArray }) => {
@@ -42,7 +39,6 @@ export async function sampleInput(session: Session, input: InputSource): Promise
     keys,
     keyIsUnique: false,
     uniqueColumns: null,
-    cursor,
     columns: columnsOfRows(parts, rows, (column) => finderOf(columns)(column)?.typeName ?? "STRING"),
     sampledRows: rows.length,
     names: columns.map(({ name }) => name),

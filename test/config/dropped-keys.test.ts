@@ -1,0 +1,27 @@
+import { expect, it } from "vitest";
+import { fine, fineBut, load } from "./support.ts";
+
+const KEY = "    key: id\n";
+
+it("keys that have no effect any more are accepted, with one warning for all of them", async () => {
+  const text = fineBut(KEY, `${KEY}    cursor: updated_at\n    cursor_overlap: 0s\n`).replace(
+    "jobs:",
+    "  others: { table: t, key: id, cursor: [a, $X], fields: { emails: email } }\njobs:",
+  );
+  const { warnings, inputs } = await load(text);
+  expect(warnings).toEqual([
+    {
+      path: "inputs.customers.cursor",
+      line: 10,
+      message: "has no effect any more: every run compares a fingerprint of each row, so no cursor is needed",
+      hint: "remove it, and also inputs.customers.cursor_overlap, inputs.others.cursor",
+    },
+  ]);
+  expect(inputs["customers"]).toEqual((await load(fine)).inputs["customers"]);
+});
+
+it("the same words elsewhere are still mistakes", async () => {
+  await expect(load(`${fine}cursor: updated_at\n`)).rejects.toMatchObject({
+    problems: [{ path: "cursor", message: expect.stringContaining("is not a setting") }],
+  });
+});
