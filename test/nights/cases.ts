@@ -107,13 +107,12 @@ export async function contradictionsOf(world: World, { report }: Night): Promise
   const recorded =
     await world.lines(`SELECT job, status, records_read, records_sent, records_remaining, requests,
       (SELECT count(*) FROM api_call AS c WHERE c.run_id = r.run_id AND c.job = r.job)
+        - (SELECT sum(requests) FROM sync_run AS a WHERE a.run_id = r.run_id AND a.job = r.job)
     FROM sync_run AS r WHERE run_id = '${runId}' AND shard = '${shard}'`);
   const reported = report.jobs
     .filter(({ status }) => status !== "locked")
     .map(({ job, status, requests, ...rest }) =>
-      [job, status, rest.records_read, rest.records_sent, rest.records_remaining, requests, requests].join(
-        "|",
-      ),
+      [job, status, rest.records_read, rest.records_sent, rest.records_remaining, requests, 0].join("|"),
     );
   const differing = reported.filter((line) => !recorded.includes(line));
   return [

@@ -230,7 +230,7 @@ describe("what is due", () => {
 test("first answers of one night expire on many days", async () => {
   const world = await openWorld(refreshed("refresh_after: 100d"));
   await world.night({
-    edit: "INSERT INTO crm.customers SELECT i, 'Ann ' || i FROM generate_series(1, 200) AS i",
+    edit: "INSERT INTO crm.customers SELECT i, 'Ann' || i FROM generate_series(1, 200) AS i",
   });
   const expired: number[] = [];
   for (const days of [79, 6, 5, 5, 5]) {

@@ -65,6 +65,8 @@ export interface World {
   night(options?: NightOptions): Promise<Night>;
   /** Runs several shards of a run at once or one after the other; sums what they sent. */
   nightOfShards(count: number, options?: NightOptions & { readonly isParallel?: boolean }): Promise<Night[]>;
+  /** Runs the jobs while a night is under way. */
+  runBeside(): Promise<Night>;
   /** Rows of a query as lines, values separated by `|` and null empty, sorted. The schemas are in the search path. */
   lines(sql: string): Promise<readonly string[]>;
   /** Replaces the configuration. */
@@ -241,6 +243,10 @@ export async function openWorld(config: Parts = {}): Promise<World> {
       if (isParallel) await Promise.all(indexes.map(one));
       else for (const index of indexes) await one(index);
       return nights;
+    },
+    async runBeside() {
+      const warnings: string[] = [];
+      return end(await run({}, warnings), warnings);
     },
     async lines(sql) {
       const { rows } = await client.query<(string | null)[]>({ text: sql, rowMode: "array" });

@@ -36,6 +36,8 @@ export interface Script {
   readonly call?: (call: Call) => Fate | undefined;
   /** Result of a record, made from the usual one; null omits it. */
   readonly result?: (usual: Result, record: SentRecord, call: Call) => Result | null;
+  /** True: results come in the reverse order. */
+  readonly reorders?: boolean;
   /** False: the service takes `Poison`, too. */
   readonly hasPoison?: boolean;
   /** Runs before the reply of a call, for instance to change a table meanwhile. */
@@ -200,6 +202,7 @@ export async function startService(): Promise<ScriptedService> {
       const result = usual && script.result ? script.result(usual, record, call) : usual;
       return result ? [result] : [];
     });
+    if (script.reorders === true) results.reverse();
     const repeated = fate === "repeated" ? last.get(endpoint) : undefined;
     const text = repeated ?? answerOf(fate === "no_results" ? [] : results);
     last.set(endpoint, text);
