@@ -1,0 +1,243 @@
+import { describe, expect, test } from "vitest";
+import { testNights } from "./cases.ts";
+import { names, openWorld, put } from "./night.ts";
+
+const refreshed = (settings: string) => ({
+  jobs: `{ enrich: { type: enrich, input: customers, ${settings} } }`,
+});
+const forever = "SELECT count(*) FROM enrichment";
+
+describe("what is due", () => {
+  testNights([
+    {
+      title: "a row that was never answered is sent, and a no-op run sends nothing",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"], ends: "2 read, 2 sent, 2 matched" },
+        { ends: "2 read, 2 unchanged" },
+        { days: 3000, ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "an empty input ends well",
+      nights: [{ ends: "nothing" }, { ends: "nothing", tables: { [forever]: ["0"] } }],
+    },
+    {
+      title: "a new row is sent alone",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { edit: put(2, "Bob"), sent: ["Bob"], ends: "2 read, 1 unchanged, 1 sent, 1 matched" },
+      ],
+    },
+    {
+      title: "a row whose content changed is sent again",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        {
+          edit: put(1, "Ann", { city: "Rome" }),
+          sent: ["Ann Rome"],
+          ends: "2 read, 1 unchanged, 1 sent, 1 matched",
+        },
+        { ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "a value that becomes null or blank is a change, and null instead of blank is none",
+      nights: [
+        { edit: put(1, "Ann", { city: "Rome" }), sent: ["Ann Rome"] },
+        { edit: put(1, "Ann", { city: " " }), sent: ["Ann"] },
+        { edit: put(1, "Ann", { city: "" }) },
+        { edit: put(1, "Ann", { city: null }) },
+      ],
+    },
+    {
+      title: "values are sent as they stand, and case and blanks are changes",
+      nights: [
+        { edit: put(1, " Ann  Lee "), sent: [" Ann  Lee "] },
+        { edit: put(1, "Ann Lee"), sent: ["Ann Lee"] },
+        { edit: put(1, "ann lee"), sent: ["ann lee"] },
+      ],
+    },
+    {
+      title: "a column that isn't mapped changes nothing",
+      nights: [
+        { edit: `ALTER TABLE crm.customers ADD note text; ${names("Ann")}`, sent: ["Ann"] },
+        { edit: "UPDATE crm.customers SET note = 'new'", ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
+      title: "order and rewriting of the table change nothing",
+      nights: [
+        { edit: names("Ann", "Bob", "Cid"), sent: ["Ann", "Bob", "Cid"] },
+        {
+          edit: `CREATE TABLE crm.copy AS SELECT * FROM crm.customers ORDER BY id DESC; DROP TABLE crm.customers;
+          ALTER TABLE crm.copy RENAME TO customers`,
+          ends: "3 read, 3 unchanged",
+        },
+      ],
+    },
+    {
+      title: "an answer expires after refresh_after, at the earliest after four fifths of it",
+      config: refreshed("refresh_after: 10d"),
+      nights: [
+        { edit: names("Ann", "Nobody"), sent: ["Ann", "Nobody"] },
+        { days: 7, ends: "2 read, 2 unchanged" },
+        { days: 3, sent: ["Ann", "Nobody"], ends: "2 read, 2 sent, 1 matched" },
+      ],
+    },
+    {
+      title: "only first answers expire early",
+      config: refreshed("refresh_after: 100d"),
+      nights: [
+        { edit: names("Ann", "Bob", "Cid", "Dan", "Eve"), sent: ["Ann", "Bob", "Cid", "Dan", "Eve"] },
+        { days: 79, ends: "5 read, 5 unchanged" },
+        { days: 21, sent: ["Ann", "Bob", "Cid", "Dan", "Eve"] },
+        { days: 99, ends: "5 read, 5 unchanged" },
+        { days: 1, sent: ["Ann", "Bob", "Cid", "Dan", "Eve"] },
+      ],
+    },
+    {
+      title: "non-matches expire after refresh_unmatched_after, matches don't",
+      config: refreshed("refresh_after: 90d, refresh_unmatched_after: 30d"),
+      nights: [
+        { edit: names("Ann", "Nobody"), sent: ["Ann", "Nobody"] },
+        { days: 23, ends: "2 read, 2 unchanged" },
+        { days: 7, sent: ["Nobody"], ends: "2 read, 1 unchanged, 1 sent" },
+        { days: 30, sent: ["Nobody"] },
+        { days: 30, sent: ["Ann", "Nobody"] },
+      ],
+    },
+    {
+      title: "with refresh_unmatched_after alone, matches stay for ever",
+      config: refreshed("refresh_unmatched_after: 30d"),
+      nights: [
+        { edit: names("Ann", "Nobody"), sent: ["Ann", "Nobody"] },
+        { days: 400, sent: ["Nobody"], ends: "2 read, 1 unchanged, 1 sent" },
+      ],
+    },
+    {
+      title: "a refresh that changes applies to answers of earlier nights",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { days: 20, ends: "1 read, 1 unchanged" },
+        { config: refreshed("refresh_after: 10d"), sent: ["Ann"] },
+        { days: 9 },
+        { days: 1, sent: ["Ann"] },
+        { days: 15, config: refreshed("refresh_after: 20d") },
+        { days: 100, config: {} },
+      ],
+    },
+    {
+      title: "a changed row starts its time anew",
+      config: refreshed("refresh_after: 10d"),
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { days: 7, edit: put(1, "Ann Lee"), sent: ["Ann Lee"] },
+        { days: 7 },
+        { days: 3, sent: ["Ann Lee"] },
+      ],
+    },
+    {
+      title: "--resend sends every answered row once more",
+      nights: [
+        { edit: names("Ann", "Bob", "Nobody"), sent: ["Ann", "Bob", "Nobody"] },
+        { flags: { resend: true }, sent: ["Ann", "Bob", "Nobody"], ends: "3 read, 3 sent, 2 matched" },
+        { ends: "3 read, 3 unchanged" },
+        { flags: { resend: true }, sent: ["Ann", "Bob", "Nobody"] },
+      ],
+    },
+    {
+      title: "--resend leaves rejected rows alone",
+      nights: [
+        { edit: names("Ann", "Poison"), sent: ["Ann", "Ann", "Poison"] },
+        { flags: { resend: true }, sent: ["Ann"], ends: "2 read, 1 unchanged, 1 sent, 1 matched" },
+      ],
+    },
+    {
+      title: "a resend that a cap stopped is continued, and then another one begins",
+      nights: [
+        { edit: names("Ann", "Bob", "Cid"), sent: ["Ann", "Bob", "Cid"] },
+        {
+          config: { input: "order_by: id" },
+          flags: { resend: true, maxRecords: 2 },
+          sent: ["Ann", "Bob"],
+          ends: "limited (max_records): 3 read, 2 sent, 1 remaining, 2 matched",
+        },
+        { flags: { resend: true }, sent: ["Cid"], ends: "3 read, 2 unchanged, 1 sent, 1 matched" },
+        { flags: { resend: true }, sent: ["Ann", "Bob", "Cid"] },
+      ],
+    },
+    {
+      title: "a resend that a limit of the service stopped is continued",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        {
+          flags: { resend: true },
+          service: { call: () => ({ status: 403 }) },
+          sent: ["Ann", "Bob"],
+          ends: "failed",
+        },
+        { flags: { resend: true }, sent: ["Ann", "Bob"] },
+        { ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "rows that come while a resend is continued are sent, too",
+      nights: [
+        { edit: names("Ann", "Bob"), config: { input: "order_by: id" }, sent: ["Ann", "Bob"] },
+        {
+          flags: { resend: true, maxRecords: 1 },
+          sent: ["Ann"],
+          ends: "limited (max_records): 2 read, 1 sent, 1 remaining, 1 matched",
+        },
+        { edit: put(3, "Cid"), flags: { resend: true }, sent: ["Bob", "Cid"] },
+        {},
+      ],
+    },
+    {
+      title: "a run without --resend after a capped resend sends nothing of it",
+      nights: [
+        { edit: names("Ann", "Bob"), config: { input: "order_by: id" }, sent: ["Ann", "Bob"] },
+        {
+          flags: { resend: true, maxRecords: 1 },
+          sent: ["Ann"],
+          ends: "limited (max_records): 2 read, 1 sent, 1 remaining, 1 matched",
+        },
+        { ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "where leaves rows out, and only new ones are sent when it widens",
+      config: { input: "where: id < 3" },
+      nights: [
+        { edit: names("Ann", "Bob", "Cid"), sent: ["Ann", "Bob"], ends: "2 read, 2 sent, 2 matched" },
+        { config: {}, sent: ["Cid"], ends: "3 read, 2 unchanged, 1 sent, 1 matched" },
+      ],
+    },
+    {
+      title: "an input by sql behaves like a table",
+      config: {
+        inputs:
+          '{ customers: { sql: "SELECT id, upper(name) AS name FROM crm.customers", key: id, fields: { full_name: name } } }',
+      },
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["ANN", "BOB"] },
+        { edit: put(1, "ann"), ends: "2 read, 2 unchanged" },
+      ],
+    },
+  ]);
+});
+
+test("first answers of one night expire on many days", async () => {
+  const world = await openWorld(refreshed("refresh_after: 100d"));
+  await world.night({
+    edit: "INSERT INTO crm.customers SELECT i, 'Ann' || i FROM generate_series(1, 200) AS i",
+  });
+  const expired: number[] = [];
+  for (const days of [79, 6, 5, 5, 5]) {
+    const { sent } = await world.night({ days });
+    expired.push(sent.enrich?.length ?? 0);
+  }
+  const [early, ...parts] = expired;
+  expect([early, parts.reduce((sum, part) => sum + part, 0)]).toEqual([0, 200]);
+  for (const part of parts) expect(part).toBeGreaterThan(20);
+});

@@ -1,0 +1,246 @@
+import { describe } from "vitest";
+import { testNights } from "./cases.ts";
+import { names, put } from "./night.ts";
+
+const validate = (more = "") => ({
+  jobs: `{ validate: { type: validate_emails, input: customers${more} } }`,
+  input: "order_by: id",
+});
+const dropping = {
+  jobs: `{ validate: { type: validate_emails, input: customers, refresh_after: 30d },
+    enrich: { type: enrich, input: customers, valid_emails_from: validate } }`,
+};
+const found = "SELECT email_address, is_match, email_validation_status FROM email_validation";
+const listed = "SELECT source_key, position, email_address FROM input_email";
+
+describe("validate_emails", () => {
+  testNights([
+    {
+      title: "sends each address once, however many rows and columns have it",
+      config: validate(),
+      nights: [
+        {
+          edit:
+            put(1, "Ann", { email: "a@x", work_email: "b@x" }) +
+            put(2, "Bob", { email: "b@x", work_email: "b@x" }) +
+            put(3, "Cid"),
+          sent: ["a@x", "b@x"],
+          ends: "4 read, 2 duplicate, 2 sent, 2 matched",
+          tables: {
+            [found]: ["a@x|t|valid", "b@x|t|valid"],
+            [listed]: ["1|0|a@x", "1|1|b@x", "2|0|b@x", "2|1|b@x"],
+          },
+        },
+        { ends: "4 read, 4 unchanged" },
+      ],
+    },
+    {
+      title: "stores the status, and null for an address without a match",
+      config: validate(),
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "bad@x", work_email: "unknown@x" }),
+          sent: ["bad@x", "unknown@x"],
+          ends: "2 read, 2 sent, 1 matched",
+          tables: { [found]: ["bad@x|t|invalid", "unknown@x|f|"] },
+        },
+      ],
+    },
+    {
+      title: "sends addresses as they stand, other spellings are other addresses",
+      config: validate(),
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "A@x", work_email: " a@x" }) + put(2, "Bob", { email: "a@x" }),
+          sent: [" a@x", "A@x", "a@x"],
+          tables: { "SELECT email_address FROM email_validation": [" a@x", "A@x", "a@x"] },
+        },
+      ],
+    },
+    {
+      title: "with normalize: true spellings are one address",
+      config: { ...validate(), input: "normalize: true" },
+      nights: [
+        {
+          edit:
+            put(1, "Ann", { email: "A@X.org", work_email: " a@x.org" }) +
+            put(2, "Bob", { email: "no address" }),
+          sent: ["a@x.org"],
+          ends: "2 read, 1 duplicate, 1 sent, 1 matched",
+        },
+      ],
+    },
+    {
+      title: "sends an address that is new, whatever else changes",
+      config: validate(),
+      nights: [
+        { edit: put(1, "Ann", { email: "a@x" }), sent: ["a@x"] },
+        { edit: put(1, "Eve", { email: "a@x", city: "Rome" }), ends: "1 read, 1 unchanged" },
+        {
+          edit: put(1, "Eve", { email: "a@x", work_email: "e@x" }),
+          sent: ["e@x"],
+          tables: { [listed]: ["1|0|a@x", "1|1|e@x"] },
+        },
+      ],
+    },
+    {
+      title: "keeps the addresses of rows that left, and their answers",
+      config: validate(),
+      nights: [
+        { edit: put(1, "Ann", { email: "a@x" }), sent: ["a@x"] },
+        {
+          edit: "DELETE FROM crm.customers",
+          ends: "nothing",
+          tables: { [listed]: ["1|0|a@x"], "SELECT email_address FROM email_validation": ["a@x"] },
+        },
+        {
+          edit: put(7, "Bob", { email: "a@x" }),
+          ends: "1 read, 1 unchanged",
+          tables: { [listed]: ["1|0|a@x", "7|0|a@x"] },
+        },
+      ],
+    },
+    {
+      title: "expires, and records when a status changed and what it was",
+      config: validate(", refresh_after: 30d"),
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "a@x" }),
+          sent: ["a@x"],
+          tables: {
+            "SELECT previous_status, status_changed_at IS NULL FROM email_validation": ["|t"],
+          },
+        },
+        { days: 23, ends: "1 read, 1 unchanged" },
+        {
+          days: 7,
+          sent: ["a@x"],
+          tables: { "SELECT previous_status, status_changed_at IS NULL FROM email_validation": ["|t"] },
+        },
+        {
+          days: 30,
+          service: { result: (usual) => ({ ...usual, email_validation_status: "invalid" }) },
+          sent: ["a@x"],
+          tables: {
+            "SELECT email_validation_status, previous_status, status_changed_at > now() - interval '1 day' FROM email_validation":
+              ["invalid|valid|t"],
+          },
+        },
+        {
+          days: 30,
+          service: { result: (usual) => ({ ...usual, email_validation_status: "invalid" }) },
+          sent: ["a@x"],
+          tables: {
+            "SELECT previous_status, status_changed_at > now() - interval '1 day' FROM email_validation": [
+              "valid|f",
+            ],
+          },
+        },
+      ],
+    },
+    {
+      title: "of several inputs sends an address once",
+      config: {
+        inputs: `{ customers: { table: crm.customers, key: id, fields: { emails: [email] } },
+          leads: { table: crm.leads, key: id, fields: { emails: [email] } } }`,
+        jobs: "{ one: { type: validate_emails, input: customers }, two: { type: validate_emails, input: leads } }",
+      },
+      nights: [
+        {
+          edit: `${put(1, "Ann", { email: "a@x" })} CREATE TABLE crm.leads (id int, email text);
+            INSERT INTO crm.leads VALUES (1, 'b@x')`,
+          sent: ["a@x", "b@x"],
+          tables: {
+            "SELECT source, source_key, email_address FROM input_email": ["customers|1|a@x", "leads|1|b@x"],
+          },
+        },
+        { ends: { one: "1 read, 1 unchanged", two: "1 read, 1 unchanged" } },
+      ],
+    },
+    {
+      title: "under a cap sends the addresses of the first rows",
+      config: validate(),
+      nights: [
+        {
+          edit: put(2, "Bob", { email: "b@x" }) + put(1, "Ann", { email: "a@x" }),
+          flags: { maxRecords: 1 },
+          sent: ["a@x"],
+          ends: "limited (max_records): 2 read, 1 sent, 1 remaining, 1 matched",
+        },
+        { sent: ["b@x"] },
+      ],
+    },
+    {
+      title: "--resend sends every address of the input again",
+      config: validate(),
+      nights: [
+        { edit: put(1, "Ann", { email: "a@x", work_email: "b@x" }), sent: ["a@x", "b@x"] },
+        { edit: put(1, "Ann", { email: "a@x" }), flags: { resend: true }, sent: ["a@x"] },
+      ],
+    },
+  ]);
+});
+
+describe("valid_emails_from", () => {
+  testNights([
+    {
+      title: "leaves out addresses found invalid, no others",
+      config: dropping,
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "bad@x", work_email: "unknown@x" }) + put(2, "Bob", { email: "b@x" }),
+          sent: { validate_emails: ["b@x", "bad@x", "unknown@x"], enrich: ["Ann unknown@x", "Bob b@x"] },
+        },
+        {},
+      ],
+    },
+    {
+      title: "a newly invalid address makes nothing due, and is left out the next time",
+      config: dropping,
+      nights: [
+        { edit: put(1, "Ann", { email: "a@x" }), sent: { validate_emails: ["a@x"], enrich: ["Ann a@x"] } },
+        {
+          days: 30,
+          service: {
+            result: (usual, record) =>
+              typeof record === "string" ? { ...usual, email_validation_status: "invalid" } : usual,
+          },
+          sent: { validate_emails: ["a@x"] },
+          ends: { validate: "1 read, 1 sent, 1 matched", enrich: "1 read, 1 unchanged" },
+        },
+        { edit: put(1, "Ann", { email: "a@x", city: "Rome" }), sent: { enrich: ["Ann Rome"] } },
+      ],
+    },
+    {
+      title: "rows that differ only in an invalid address are equal",
+      config: dropping,
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "bad1@x" }) + put(2, "Ann", { email: "bad2@x" }),
+          sent: { validate_emails: ["bad1@x", "bad2@x"], enrich: ["Ann"] },
+          ends: { validate: "2 read, 2 sent, 2 matched", enrich: "2 read, 1 duplicate, 1 sent, 1 matched" },
+        },
+      ],
+    },
+    {
+      title: "a row with nothing but an invalid address is rejected",
+      config: dropping,
+      nights: [
+        {
+          edit: put(1, null, { email: "bad@x" }),
+          sent: { validate_emails: ["bad@x"] },
+          ends: {
+            validate: "1 read, 1 sent, 1 matched",
+            enrich: "1 read, 1 rejected_before_sending, 1 rejected",
+          },
+          tables: { "SELECT job, code FROM reject": ["enrich|no_identifier"] },
+        },
+      ],
+    },
+    {
+      title: "doesn't hold back rows whose addresses aren't validated",
+      config: dropping,
+      nights: [{ edit: names("Ann"), flags: { jobs: ["enrich"] }, sent: { enrich: ["Ann"] } }],
+    },
+  ]);
+});

@@ -1,0 +1,143 @@
+import { describe } from "vitest";
+import { testNights } from "./cases.ts";
+import { names, put } from "./night.ts";
+
+const rows = "SELECT source_key, service_pid FROM enrichment";
+const erase = (...what: readonly string[]) => ["erase", ...what, "--yes"];
+const refreshing = { jobs: "{ enrich: { type: enrich, input: customers, refresh_after: 10d } }" };
+
+describe("an erased person", () => {
+  testNights([
+    {
+      title: "is removed, isn't sent again, and counts as suppressed",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        {
+          commands: [erase("--source-key", "customers/1")],
+          ends: "2 read, 1 unchanged, 1 suppressed",
+          tables: { [rows]: ["2|p-bob"], "SELECT service_pid FROM person": ["p-bob"] },
+        },
+        { edit: put(1, "Ann Lee"), ends: "2 read, 1 unchanged, 1 suppressed" },
+        { flags: { resend: true }, sent: ["Bob"], ends: "2 read, 1 suppressed, 1 sent, 1 matched" },
+      ],
+    },
+    {
+      title: "named by the PID stays out with all input rows",
+      nights: [
+        { edit: names("Ann", "Ann Lee", "Bob"), sent: ["Ann", "Ann Lee", "Bob"] },
+        {
+          commands: [erase("--pid", "p-ann")],
+          ends: "3 read, 1 unchanged, 2 suppressed",
+          tables: { [rows]: ["3|p-bob"] },
+        },
+      ],
+    },
+    {
+      title: "named by an address stays out under another key",
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "a@x" }) + put(2, "Bob", { email: "b@x" }),
+          sent: ["Ann a@x", "Bob b@x"],
+        },
+        { commands: [erase("--email", "a@x")], ends: "2 read, 1 unchanged, 1 suppressed" },
+        { edit: put(7, "Anna", { work_email: "a@x" }), ends: "3 read, 1 unchanged, 2 suppressed" },
+      ],
+    },
+    {
+      title: "who is matched again by another row isn't stored",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        { commands: [erase("--pid", "p-ann")], ends: "2 read, 1 unchanged, 1 suppressed" },
+        {
+          edit: put(3, "Ann Ray"),
+          sent: ["Ann Ray"],
+          tables: { [rows]: ["2|p-bob"], "SELECT service_pid FROM person": ["p-bob"] },
+        },
+      ],
+    },
+    {
+      title: "leaves no row behind in the tables of people",
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "a@x" }) + put(2, "Poison Lee", { email: "p@x" }),
+          sent: "any",
+        },
+        {
+          commands: [erase("--source-key", "customers/1"), erase("--source-key", "customers/2")],
+          ends: "2 read, 2 suppressed",
+          tables: Object.fromEntries(
+            ["enrichment", "match_history", "person", "person_email", "person_phone", "reject"].map(
+              (table) => [`SELECT count(*) FROM ${table}`, ["0"]],
+            ),
+          ),
+        },
+      ],
+    },
+    {
+      title: "doesn't take along an equal row of somebody else's key",
+      nights: [
+        { edit: names("Nobody", "Nobody"), sent: ["Nobody"] },
+        {
+          commands: [erase("--source-key", "customers/1")],
+          ends: "2 read, 1 unchanged, 1 suppressed",
+          tables: { "SELECT source_key FROM enrichment": ["2"] },
+        },
+      ],
+    },
+    {
+      title: "before the first night is never sent",
+      nights: [
+        {
+          edit: names("Ann", "Bob"),
+          commands: [["erase", "--source-key", "customers/1", "--yes", "--even-if-unknown"]],
+          sent: ["Bob"],
+          ends: "2 read, 1 suppressed, 1 sent, 1 matched",
+        },
+      ],
+    },
+    {
+      title: "in a spouse's and a relative's row is removed there, too",
+      config: refreshing,
+      nights: [
+        {
+          edit: names("Ann", "Bob"),
+          service: {
+            result: (usual) =>
+              usual["service_pid"] === "p-bob"
+                ? {
+                    ...usual,
+                    service_spouse_pid: "p-ann",
+                    relatives: [{ relative_service_pid: "p-ann" }, { relative_service_pid: "p-eve" }],
+                  }
+                : usual,
+          },
+          sent: ["Ann", "Bob"],
+          tables: { "SELECT relative_service_pid FROM person_relative": ["p-ann", "p-eve"] },
+        },
+        {
+          commands: [erase("--pid", "p-ann")],
+          ends: "2 read, 1 unchanged, 1 suppressed",
+          tables: {
+            "SELECT relative_service_pid FROM person_relative": ["p-eve"],
+            "SELECT service_spouse_pid IS NULL FROM person": ["t"],
+          },
+        },
+      ],
+    },
+    {
+      title: "leaves the addresses of others in validation",
+      config: { jobs: "{ validate: { type: validate_emails, input: customers } }" },
+      nights: [
+        { edit: put(1, "Ann", { email: "a@x" }) + put(2, "Bob", { email: "b@x" }), sent: ["a@x", "b@x"] },
+        {
+          commands: [erase("--source-key", "customers/1")],
+          ends: "2 read, 1 unchanged, 1 suppressed",
+          tables: {
+            "SELECT email_address FROM email_validation": ["b@x"],
+            "SELECT email_address FROM input_email": ["b@x"],
+          },
+        },
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,308 @@
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Client } from "pg";
+import { inject, onTestFinished } from "vitest";
+import type { Clock } from "../../src/clock.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { openHttpClient } from "../../src/extract/http-client.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
+import { jobTypes } from "../../src/jobs/registry.ts";
+import { type JobReport, type RunReport, runJobs } from "../../src/jobs/run.ts";
+import type { RunRequest } from "../../src/jobs/services.ts";
+import { wholeInput } from "../../src/jobs/shard.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import { startCli } from "../cli/support/cli.ts";
+import { runHereJson } from "../cli/support/in-process.ts";
+import { takeMigratedDatabase } from "../support/migrated-database.ts";
+import { passDays } from "./pass-days.ts";
+import { type Received, type Script, type ScriptedService, startService } from "./scripted-service.ts";
+
+/** Parts of a configuration; each is a whole section, as flow YAML. */
+export interface Parts {
+  /** `jobs:`, by default one enrich job. */
+  readonly jobs?: string;
+  /** `inputs:`, by default `customers`. */
+  readonly inputs?: string;
+  /** Additional settings of the input `customers`: `normalize: true`. */
+  readonly input?: string;
+  /** Additional top-level lines. */
+  readonly more?: string;
+}
+
+/** One night: an edit of the input, then a run. */
+export interface NightOptions {
+  /** Days that pass before the night. */
+  readonly days?: number;
+  /** Configuration from this night on; by default that of the last night. */
+  readonly config?: Parts;
+  /** SQL before the run. */
+  readonly edit?: string;
+  /** Behavior of the service, of this night only. */
+  readonly service?: Script;
+  /** Flags of the run; `yes` by default. */
+  readonly flags?: Partial<RunRequest>;
+  /** Signals the run to stop when the service has received this many calls. */
+  readonly stopAt?: number;
+  /** Crash point `name` or `name:count` at which a process of its own is killed; then there is no report. */
+  readonly kill?: string;
+}
+
+/** Outcome of a night. */
+export interface Night {
+  /** Null after a kill. */
+  readonly report: RunReport | null;
+  /** Contents that the service received. */
+  readonly sent: Received;
+  /** Contents that the service billed. */
+  readonly billed: Received;
+  /** Events in the log, at least warnings. */
+  readonly warnings: readonly string[];
+}
+
+/** Database, input tables, service and configuration of successive nights. */
+export interface World {
+  night(options?: NightOptions): Promise<Night>;
+  /** Runs several shards of a run at once or one after the other; sums what they sent. */
+  nightOfShards(count: number, options?: NightOptions & { readonly isParallel?: boolean }): Promise<Night[]>;
+  /** Runs the jobs while a night is under way. */
+  runBeside(): Promise<Night>;
+  /** Rows of a query as lines, values separated by `|` and null empty, sorted. The schemas are in the search path. */
+  lines(sql: string): Promise<readonly string[]>;
+  /** Replaces the configuration. */
+  configure(config: Parts): Promise<void>;
+  /** Runs statements. */
+  sql(statements: string): Promise<void>;
+  /** Runs a command of the program, such as `erase`; returns its document. */
+  command(...args: readonly string[]): Promise<Readonly<Record<string, unknown>>>;
+  readonly service: ScriptedService;
+  readonly url: string;
+  /** Folder with the configuration and the received answers. */
+  readonly folder: string;
+}
+
+const CUSTOMERS = `{ table: crm.customers, key: id,
+    fields: { full_name: name, emails: [email, work_email], phones: [phone], city: city }`;
+
+/** Text of a configuration. */
+export function configText({ jobs, inputs, input, more = "" }: Parts): string {
+  return `
+service: { base_url: "\${SERVICE_URL}", api_key: "\${SERVICE_KEY}", concurrency: 2 }
+warehouse: { url: "\${WAREHOUSE_URL}" }
+data_dir: answers
+inputs: ${inputs ?? `{ customers: ${CUSTOMERS}${input === undefined ? "" : `, ${input}`} } }`}
+jobs: ${jobs ?? "{ enrich: { type: enrich, input: customers } }"}
+${more}
+`;
+}
+
+/** Table of customers; every column but the key may be null. */
+export const CREATE_CUSTOMERS =
+  "CREATE TABLE crm.customers (id bigint, name text, email text, work_email text, phone text, city text)";
+
+/** Values of a customer; null removes one. */
+type Customer = Readonly<Partial<Record<"name" | "email" | "work_email" | "phone" | "city", string | null>>>;
+
+/** SQL that inserts or replaces a customer. */
+export function put(id: number, name: string | null, more: Customer = {}): string {
+  const customer = JSON.stringify([{ id, name, ...more }]).replaceAll("'", "''");
+  return `DELETE FROM crm.customers WHERE id = ${id};
+    INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, '${customer}');`;
+}
+
+/** SQL that inserts customers with the keys 1, 2, … and these names. */
+export function names(...list: readonly string[]): string {
+  return list.map((name, i) => put(i + 1, name)).join("\n");
+}
+
+/** Clock of a run: waits pass 50 times as fast. */
+function fastClock(): Clock {
+  return {
+    now: () => Date.now(),
+    async sleep(milliseconds, signal) {
+      await delay(milliseconds / 50, undefined, signal ? { signal } : {});
+    },
+  };
+}
+
+/** Opens a world with a migrated database and an empty table of customers; closed at the end of the test. */
+export async function openWorld(config: Parts = {}): Promise<World> {
+  const database = await takeMigratedDatabase();
+  const folder = await mkdtemp(join(inject("runFolder"), "nights-"));
+  const service = await startService();
+  const client = new Client({
+    connectionString: database.url,
+    types: { getTypeParser: () => (text: string | Buffer) => String(text) },
+  });
+  await client.connect();
+  onTestFinished(async () => {
+    await client.end();
+    await db.close();
+    await service.close();
+    await database.release();
+  });
+  await client.query(`SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public;
+    CREATE SCHEMA crm; ${CREATE_CUSTOMERS}`);
+  const db = openWarehouse({
+    url: database.url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
+  });
+  const env = { SERVICE_URL: service.url, SERVICE_KEY: "key", WAREHOUSE_URL: database.url };
+  const file = join(folder, "config.yaml");
+  let runs = 0;
+
+  async function begin({ days = 0, config: parts, edit, service: script = {} }: NightOptions): Promise<void> {
+    if (parts) await writeFile(file, configText(parts));
+    if (days > 0) await passDays(client, days);
+    if (edit !== undefined) await client.query(edit);
+    service.begin(script);
+  }
+
+  const end = (report: RunReport | null, warnings: readonly string[]): Night => ({
+    report,
+    warnings,
+    sent: service.received(),
+    billed: service.billed(),
+  });
+
+  async function run(options: NightOptions, warnings: string[]): Promise<RunReport> {
+    const loaded = await loadConfig({ jobTypes, file, env });
+    const { concurrency, requestsPerSecond } = loaded.service;
+    const http = openHttpClient({ baseUrl: service.url, readKey: async () => "key", concurrency });
+    const clock = fastClock();
+    const stop = new AbortController();
+    const watch = setInterval(() => {
+      if (options.stopAt !== undefined && service.calls.length >= options.stopAt) stop.abort();
+    }, 1);
+    const log = { debug() {}, info() {}, warn: note, error: note };
+    function note(_fields: object, event: string): void {
+      warnings.push(event);
+    }
+    try {
+      const request: RunRequest = {
+        jobs: [],
+        fullRefresh: false,
+        resend: false,
+        maxRecords: null,
+        shard: wholeInput,
+        runId: `night-${(runs += 1)}`,
+        waitMs: 0,
+        yes: true,
+        acceptParameters: null,
+        ...options.flags,
+      };
+      const services = {
+        config: loaded,
+        db,
+        http,
+        limiter: createLimiter({ concurrency, requestsPerSecond, clock }),
+        clock,
+        log,
+        signal: stop.signal,
+        random: () => 0,
+        progress: { start() {}, advance() {}, note() {}, end() {} },
+      };
+      return await runJobs(services, request);
+    } finally {
+      clearInterval(watch);
+      await http.close();
+    }
+  }
+
+  /** Runs the jobs in a process that kills itself at a crash point. */
+  async function runKilled(point: string): Promise<void> {
+    const options = { cwd: folder, env: { ...env, PERSON_ETL_CRASH_AT: point } };
+    const { child, result } = startCli(["--json", "run", "--yes"], options);
+    const { stdout } = await result;
+    if (child.signalCode !== "SIGKILL") throw new Error(`the run never reached ${point}: ${stdout}`);
+  }
+
+  const world: World = {
+    service,
+    url: database.url,
+    folder,
+    async night(options = {}) {
+      await begin(options);
+      const warnings: string[] = [];
+      if (options.kill === undefined) return end(await run(options, warnings), warnings);
+      await runKilled(options.kill);
+      return end(null, warnings);
+    },
+    async nightOfShards(count, { isParallel = false, ...options } = {}) {
+      await begin(options);
+      const nights: Night[] = [];
+      const runId = `night-${(runs += 1)}`;
+      const one = async (index: number) => {
+        const warnings: string[] = [];
+        const flags = { ...options.flags, shard: { index, count }, runId };
+        nights[index] = end(await run({ ...options, flags }, warnings), warnings);
+      };
+      const indexes = Array.from({ length: count }, (_, index) => index);
+      if (isParallel) await Promise.all(indexes.map(one));
+      else for (const index of indexes) await one(index);
+      return nights;
+    },
+    async runBeside() {
+      const warnings: string[] = [];
+      return end(await run({}, warnings), warnings);
+    },
+    async lines(sql) {
+      const { rows } = await client.query<(string | null)[]>({ text: sql, rowMode: "array" });
+      return rows.map((row) => row.map((value) => value ?? "").join("|")).toSorted();
+    },
+    configure: (parts) => writeFile(file, configText(parts)),
+    async sql(statements) {
+      await client.query(statements);
+    },
+    async command(...args) {
+      const { code, document } = await runHereJson(args, { cwd: folder, env });
+      if (code !== 0)
+        throw new Error(`${args.join(" ")} ended with exit code ${code}: ${JSON.stringify(document)}`);
+      return document;
+    },
+  };
+  await writeFile(file, configText(config));
+  return world;
+}
+
+/** Counters of input rows, in the order of the law, then of outcomes. */
+const COUNTERS = [
+  "read",
+  "unchanged",
+  "duplicate",
+  "suppressed",
+  "waiting",
+  "sent",
+  "rejected_before_sending",
+  "remaining",
+  "matched",
+  "rejected",
+] as const;
+
+/** Counters of a job that aren't zero: `3 read, 1 unchanged, 2 sent, 2 matched`; with its end unless it succeeded. */
+export function summaryOf(job: JobReport): string {
+  const counts = COUNTERS.flatMap((name) => {
+    const count = job[`records_${name}`];
+    return count === 0 ? [] : [`${count} ${name}`];
+  });
+  const why = job.limited_by ?? job.error?.code;
+  const end = job.status === "succeeded" ? "" : `${job.status}${why === undefined ? "" : ` (${why})`}: `;
+  return end + (counts.join(", ") || "nothing");
+}
+
+/** Rows read that no counter accounts for, by job; empty if the law holds. */
+export function unaccounted(report: RunReport): readonly string[] {
+  return report.jobs.flatMap((job) => {
+    const ended =
+      job.records_unchanged +
+      job.records_duplicate +
+      job.records_suppressed +
+      job.records_waiting +
+      job.records_sent +
+      job.records_rejected_before_sending +
+      job.records_remaining;
+    return ended === job.records_read ? [] : [`${job.job}: ${job.records_read} read, ${ended} accounted for`];
+  });
+}

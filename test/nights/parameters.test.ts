@@ -1,0 +1,165 @@
+import { describe } from "vitest";
+import { testNights } from "./cases.ts";
+import { names, put } from "./night.ts";
+
+const enrich = (more: string) => ({ jobs: `{ enrich: { type: enrich, input: customers${more} } }` });
+const phones = enrich(", return_fields: [phones]");
+const without = {
+  inputs: "{ customers: { table: crm.customers, key: id, fields: { full_name: name } } }",
+};
+
+describe("changed parameters", () => {
+  testNights([
+    {
+      title: "buy nothing: the run asks",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        { config: phones, ends: "limited (parameters_changed): 2 read, 2 remaining" },
+        { ends: "limited" },
+        { config: {}, ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "with resend send every row again, once",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        {
+          config: phones,
+          flags: { acceptParameters: "resend" },
+          sent: ["Ann", "Bob"],
+          ends: "2 read, 2 sent, 2 matched",
+        },
+        { ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "with resend under a cap are sent over several nights",
+      nights: [
+        { edit: names("Ann", "Bob", "Cid"), sent: ["Ann", "Bob", "Cid"] },
+        {
+          config: { ...phones, input: "order_by: id" },
+          flags: { acceptParameters: "resend", maxRecords: 2 },
+          sent: ["Ann", "Bob"],
+          ends: "limited",
+        },
+        { sent: ["Cid"], ends: "3 read, 2 unchanged, 1 sent, 1 matched" },
+        { ends: "3 read, 3 unchanged" },
+      ],
+    },
+    {
+      title: "with keep send nothing, now and later",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        { config: phones, flags: { acceptParameters: "keep" }, ends: "2 read, 2 unchanged" },
+        { ends: "2 read, 2 unchanged" },
+        { edit: put(1, "Eve"), sent: ["Eve"] },
+      ],
+    },
+    {
+      title: "keep the time at which answers expire",
+      config: enrich(", refresh_after: 10d"),
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        {
+          days: 5,
+          config: enrich(", refresh_after: 10d, return_fields: [phones]"),
+          flags: { acceptParameters: "keep" },
+          ends: "1 read, 1 unchanged",
+        },
+        { days: 5, sent: ["Ann"] },
+      ],
+    },
+    {
+      title: "ask about include_premium_fields and match_condition_fields",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { config: enrich(", include_premium_fields: true"), ends: "limited" },
+        { config: enrich(", match_condition_fields: [emails]"), ends: "limited" },
+        { config: enrich(", return_fields: [], match_condition_fields: []"), ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
+      title: "ask nothing where nothing was answered",
+      nights: [
+        { edit: names("Ann"), flags: { maxRecords: 0 }, ends: "limited" },
+        { config: phones, sent: ["Ann"] },
+      ],
+    },
+    {
+      title: "of one job leave the others alone",
+      config: {
+        jobs: "{ resolve: { type: resolve, input: customers }, enrich: { type: enrich, input: customers } }",
+      },
+      nights: [
+        { edit: put(1, "Ann", { email: "a@x" }), sent: { resolve: ["Ann a@x"], enrich: ["Ann a@x"] } },
+        {
+          config: {
+            jobs: "{ resolve: { type: resolve, input: customers }, enrich: { type: enrich, input: customers, return_fields: [phones] } }",
+          },
+          ends: {
+            resolve: "1 read, 1 unchanged",
+            enrich: "limited (parameters_changed): 1 read, 1 remaining",
+          },
+        },
+      ],
+    },
+  ]);
+});
+
+describe("a changed mapping", () => {
+  testNights([
+    {
+      title: "buys nothing: the run asks",
+      nights: [
+        {
+          edit: put(1, "Ann", { city: "Rome" }) + put(2, "Bob", { city: "Oslo" }),
+          sent: ["Ann Rome", "Bob Oslo"],
+        },
+        { config: without, ends: "limited" },
+        { config: {}, ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "with resend sends every row with its new content",
+      nights: [
+        { edit: put(1, "Ann", { city: "Rome" }), sent: ["Ann Rome"] },
+        { config: without, flags: { acceptParameters: "resend" }, sent: ["Ann"] },
+        { ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
+      title: "with keep sends nothing until a row changes in a mapped column",
+      nights: [
+        { edit: put(1, "Ann", { city: "Rome" }) + put(2, "Bob"), sent: ["Ann Rome", "Bob"] },
+        { config: without, flags: { acceptParameters: "keep" }, ends: "2 read, 2 unchanged" },
+        { edit: put(1, "Ann", { city: "Oslo" }), ends: "2 read, 2 unchanged" },
+        { edit: put(2, "Eve"), sent: ["Eve"] },
+      ],
+    },
+    {
+      title: "of normalize asks, too",
+      nights: [
+        { edit: put(1, " Ann "), sent: [" Ann "] },
+        { config: { input: "normalize: true" }, ends: "limited" },
+        { flags: { acceptParameters: "keep" }, ends: "1 read, 1 unchanged" },
+        { edit: put(1, " Eve "), sent: ["Eve"] },
+      ],
+    },
+    {
+      title: "is none where only the order of the fields changes",
+      config: {
+        inputs: "{ customers: { table: crm.customers, key: id, fields: { full_name: name, city: city } } }",
+      },
+      nights: [
+        { edit: put(1, "Ann", { city: "Rome" }), sent: ["Ann Rome"] },
+        {
+          config: {
+            inputs:
+              "{ customers: { table: crm.customers, key: id, fields: { city: city, full_name: name } } }",
+          },
+          ends: "1 read, 1 unchanged",
+        },
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,268 @@
+import { describe } from "vitest";
+import { testNights } from "./cases.ts";
+import { names, put } from "./night.ts";
+import type { Script } from "./scripted-service.ts";
+
+const rows = "SELECT source_key, service_pid, is_match, is_present FROM enrichment";
+const linked = "SELECT source_key, service_pid FROM identity_link";
+const history =
+  "SELECT source_key, row_number() OVER (PARTITION BY source_key ORDER BY valid_from), is_match, service_pid, valid_to IS NULL FROM match_history";
+const refreshing = { jobs: "{ enrich: { type: enrich, input: customers, refresh_after: 10d } }" };
+const noMatch: Script = {
+  result: (usual) => ({
+    record_id: usual["record_id"],
+    is_match: false,
+    service_pid: null,
+    match_score: null,
+  }),
+};
+
+describe("is_present", () => {
+  testNights([
+    {
+      title: "is false of a row that left, and true again when it returns, without a call",
+      nights: [
+        {
+          edit: names("Ann", "Bob"),
+          sent: ["Ann", "Bob"],
+          tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|t"] },
+        },
+        {
+          edit: "DELETE FROM crm.customers WHERE id = 1",
+          ends: "1 read, 1 unchanged",
+          tables: { [rows]: ["1|p-ann|t|f", "2|p-bob|t|t"], [linked]: ["2|p-bob"] },
+        },
+        {
+          edit: put(1, "Ann"),
+          ends: "2 read, 2 unchanged",
+          tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|t"], [linked]: ["1|p-ann", "2|p-bob"] },
+        },
+      ],
+    },
+    {
+      title: "is false of a row that changed until its new content is answered",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        {
+          edit: put(1, "Eve"),
+          flags: { maxRecords: 0 },
+          ends: "limited (max_records): 2 read, 1 unchanged, 1 remaining",
+          tables: { [rows]: ["1|p-ann|t|f", "2|p-bob|t|t"], [linked]: ["2|p-bob"] },
+        },
+        { sent: ["Eve"], tables: { [rows]: ["1|p-eve|t|t", "2|p-bob|t|t"] } },
+      ],
+    },
+    {
+      title: "is true again where a row goes back before it was sent",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { edit: put(1, "Eve"), flags: { maxRecords: 0 }, ends: "limited" },
+        { edit: put(1, "Ann"), ends: "1 read, 1 unchanged", tables: { [rows]: ["1|p-ann|t|t"] } },
+      ],
+    },
+    {
+      title: "is false of a row that returns with another content until it is answered",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { edit: "DELETE FROM crm.customers", ends: "nothing", tables: { [rows]: ["1|p-ann|t|f"] } },
+        {
+          edit: put(1, "Bob"),
+          flags: { maxRecords: 0 },
+          ends: "limited",
+          tables: { [rows]: ["1|p-ann|t|f"] },
+        },
+        { sent: ["Bob"], tables: { [rows]: ["1|p-bob|t|t"] } },
+      ],
+    },
+    {
+      title: "is false without a match",
+      nights: [{ edit: names("Nobody"), sent: ["Nobody"], tables: { [rows]: ["1||f|f"], [linked]: [] } }],
+    },
+    {
+      title: "is false of a row whose new content is refused, which links to nobody",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        {
+          edit: put(1, "Poison"),
+          sent: ["Poison"],
+          ends: "1 read, 1 sent, 1 rejected",
+          tables: { "SELECT is_present FROM enrichment": ["f"], [linked]: [] },
+        },
+      ],
+    },
+    {
+      title: "stays true while an answer is expired but not sent again",
+      config: refreshing,
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { days: 10, flags: { maxRecords: 0 }, ends: "limited", tables: { [rows]: ["1|p-ann|t|t"] } },
+      ],
+    },
+    {
+      title: "is false of all rows of an input that became empty, and true when they return",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        {
+          edit: "ALTER TABLE crm.customers RENAME TO hidden; CREATE TABLE crm.customers (LIKE crm.hidden)",
+          ends: "nothing",
+          tables: { [rows]: ["1|p-ann|t|f", "2|p-bob|t|f"] },
+        },
+        {
+          edit: "DROP TABLE crm.customers; ALTER TABLE crm.hidden RENAME TO customers",
+          ends: "2 read, 2 unchanged",
+          tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|t"] },
+        },
+      ],
+    },
+    {
+      title: "of a row that where leaves out is false",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        { config: { input: "where: id < 2" }, tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|f"] } },
+      ],
+    },
+  ]);
+});
+
+describe("a row that left", () => {
+  testNights([
+    {
+      title: "and returns after its answer expired is sent",
+      config: refreshing,
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { edit: "DELETE FROM crm.customers" },
+        { days: 20, ends: "nothing" },
+        { edit: names("Ann"), sent: ["Ann"] },
+      ],
+    },
+    {
+      title: "before it was sent is never sent",
+      nights: [
+        { edit: names("Ann", "Bob"), flags: { maxRecords: 0 }, ends: "limited" },
+        {
+          edit: "DELETE FROM crm.customers WHERE id = 1",
+          sent: ["Bob"],
+          tables: { [rows]: ["2|p-bob|t|t"] },
+        },
+      ],
+    },
+    {
+      title: "isn't sent by --resend",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        { edit: "DELETE FROM crm.customers WHERE id = 1", flags: { resend: true }, sent: ["Bob"] },
+      ],
+    },
+    {
+      title: "lends its answer to a row with another key",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        {
+          edit: "UPDATE crm.customers SET id = 2",
+          ends: "1 read, 1 duplicate",
+          tables: { [rows]: ["1|p-ann|t|f", "2|p-ann|t|t"], [linked]: ["2|p-ann"] },
+        },
+      ],
+    },
+    {
+      title: "shares a PID with another row only while it is in the input",
+      nights: [
+        {
+          edit: names("Ann", "Ann Lee"),
+          sent: ["Ann", "Ann Lee"],
+          tables: {
+            "SELECT source_key, service_pid, input_rows FROM duplicate_input_row": ["1|p-ann|2", "2|p-ann|2"],
+          },
+        },
+        {
+          edit: "DELETE FROM crm.customers WHERE id = 1",
+          tables: { "SELECT source_key FROM duplicate_input_row": [] },
+        },
+      ],
+    },
+  ]);
+});
+
+describe("match_history", () => {
+  testNights([
+    {
+      title: "has one open interval of each answered row, and grows only when the match changes",
+      config: refreshing,
+      nights: [
+        {
+          edit: names("Ann", "Nobody"),
+          sent: ["Ann", "Nobody"],
+          tables: { [history]: ["1|1|t|p-ann|t", "2|1|f||t"] },
+        },
+        { days: 10, sent: ["Ann", "Nobody"], tables: { [history]: ["1|1|t|p-ann|t", "2|1|f||t"] } },
+        {
+          edit: put(1, "Eve"),
+          sent: ["Eve"],
+          tables: { [history]: ["1|1|t|p-ann|f", "1|2|t|p-eve|t", "2|1|f||t"] },
+        },
+      ],
+    },
+    {
+      title: "records a lost match and a new one without a gap",
+      config: refreshing,
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { days: 10, service: noMatch, sent: ["Ann"], tables: { [history]: ["1|1|t|p-ann|f", "1|2|f||t"] } },
+        {
+          days: 10,
+          sent: ["Ann"],
+          tables: {
+            [history]: ["1|1|t|p-ann|f", "1|2|f||f", "1|3|t|p-ann|t"],
+            "SELECT count(*) FROM match_history AS a JOIN match_history AS b ON b.valid_from = a.valid_to": [
+              "2",
+            ],
+          },
+        },
+      ],
+    },
+    {
+      title: "has an interval of a row that got an equal row's answer",
+      nights: [
+        {
+          edit: names("Ann", "Ann"),
+          sent: ["Ann"],
+          tables: { [history]: ["1|1|t|p-ann|t", "2|1|t|p-ann|t"] },
+        },
+        { edit: put(3, "Ann"), tables: { [history]: ["1|1|t|p-ann|t", "2|1|t|p-ann|t", "3|1|t|p-ann|t"] } },
+      ],
+    },
+  ]);
+});
+
+const matchedTimes = `SELECT first_matched_at IS NULL, last_matched_at IS NULL, last_matched_at > first_matched_at,
+  last_matched_service_pid, service_pid FROM enrichment`;
+
+describe("the times of matches", () => {
+  testNights([
+    {
+      title: "are null before the first match",
+      config: refreshing,
+      nights: [
+        { edit: names("Ann"), service: noMatch, sent: ["Ann"], tables: { [matchedTimes]: ["t|t|||"] } },
+        { days: 10, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|f|p-ann|p-ann"] } },
+        { days: 10, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|t|p-ann|p-ann"] } },
+      ],
+    },
+    {
+      title: "outlive a lost match",
+      config: refreshing,
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { days: 10, service: noMatch, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|f|p-ann|"] } },
+      ],
+    },
+    {
+      title: "name the person of the last match",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { edit: names("Eve"), sent: ["Eve"], tables: { [matchedTimes]: ["f|f|t|p-eve|p-eve"] } },
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,114 @@
+import { describe } from "vitest";
+import { testNights } from "./cases.ts";
+import { names, put } from "./night.ts";
+
+const rejects = "SELECT source_key, stage, code, resolved_at IS NULL FROM reject";
+
+describe("a record that the service refuses", () => {
+  testNights([
+    {
+      title: "is found by the place that the service names, and its neighbors are sent once more",
+      nights: [
+        {
+          edit: names("Ann", "Poison", "Bob"),
+          sent: ["Ann", "Ann", "Bob", "Bob", "Poison"],
+          ends: "3 read, 3 sent, 2 matched, 1 rejected",
+          tables: {
+            [rejects]: ["2|send|value_error|t"],
+            "SELECT source_key FROM enrichment WHERE is_present": ["1", "3"],
+          },
+          billed: { enrich: ["Ann", "Bob"] },
+        },
+        { ends: "3 read, 3 unchanged" },
+      ],
+    },
+    {
+      title: "is found without such a place, too",
+      nights: [
+        {
+          edit: names("Ann", "Bob", "Cid", "Bomb"),
+          service: {
+            call: ({ records }) =>
+              JSON.stringify(records).includes("Bomb")
+                ? { status: 422, body: { code: "validation_error", message: "no", api_request_id: "r" } }
+                : undefined,
+          },
+          ends: "4 read, 4 sent, 3 matched, 1 rejected",
+          sent: "any",
+          tables: { [rejects]: ["4|send|validation_error|t"] },
+          billed: { enrich: ["Ann", "Bob", "Cid"] },
+        },
+      ],
+    },
+    {
+      title: "is resolved when a changed content is answered",
+      nights: [
+        { edit: names("Poison"), sent: ["Poison"], ends: "1 read, 1 sent, 1 rejected" },
+        { edit: names("Ann"), sent: ["Ann"], tables: { [rejects]: ["1|send|value_error|f"] } },
+      ],
+    },
+    {
+      title: "is sent again after rejects retry, once",
+      nights: [
+        { edit: names("Poison", "Ann"), sent: ["Ann", "Ann", "Poison"] },
+        {
+          commands: [["rejects", "retry", "--yes"]],
+          sent: ["Poison"],
+          ends: "2 read, 1 unchanged, 1 sent, 1 rejected",
+        },
+        {
+          ends: "2 read, 2 unchanged",
+          tables: { "SELECT count(*) FROM reject WHERE resolved_at IS NULL": ["1"] },
+        },
+      ],
+    },
+    {
+      title: "recovers by rejects retry once the service takes it",
+      nights: [
+        { edit: names("Ann", "Poison"), sent: ["Ann", "Ann", "Poison"] },
+        {
+          commands: [["rejects", "retry", "--code", "value_error", "--yes"]],
+          service: { hasPoison: false },
+          sent: ["Poison"],
+          ends: "2 read, 1 unchanged, 1 sent, 1 matched",
+          tables: {
+            [rejects]: ["2|send|value_error|f"],
+            "SELECT service_pid FROM enrichment WHERE source_key = '2' AND is_present": ["p-poison"],
+          },
+        },
+        { service: { hasPoison: false }, ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "stays rejected after rejects drop, without an open reject",
+      nights: [
+        { edit: names("Poison"), sent: ["Poison"], ends: "1 read, 1 sent, 1 rejected" },
+        {
+          commands: [["rejects", "drop", "--yes"]],
+          ends: "1 read, 1 unchanged",
+          tables: { [rejects]: ["1|send|value_error|f"] },
+        },
+      ],
+    },
+    {
+      title: "that left the input has no open reject for ever",
+      nights: [
+        { edit: names("Poison", "Ann"), sent: ["Ann", "Ann", "Poison"] },
+        { edit: "DELETE FROM crm.customers WHERE id = 1", ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
+      title: "leaves neither its values nor its addresses in the table",
+      nights: [
+        {
+          edit: put(1, "Poison Lee", { email: "secret@x", phone: "5559876", city: "Atlantis" }),
+          sent: ["Poison Lee secret@x 5559876 Atlantis"],
+          tables: {
+            "SELECT count(*) FROM reject AS r WHERE r::text ~* 'lee|secret|5559876|atlantis'": ["0"],
+            "SELECT details::text ~ 'emails' FROM reject": ["t"],
+          },
+        },
+      ],
+    },
+  ]);
+});
