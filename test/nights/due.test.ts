@@ -194,7 +194,7 @@ describe("what is due", () => {
       ],
     },
     {
-      title: "a run without --resend after a capped resend sends nothing of it",
+      title: "a run without --resend continues a resend that a cap stopped",
       nights: [
         { edit: names("Ann", "Bob"), config: { input: "order_by: id" }, sent: ["Ann", "Bob"] },
         {
@@ -202,6 +202,7 @@ describe("what is due", () => {
           sent: ["Ann"],
           ends: "limited (max_records): 2 read, 1 sent, 1 remaining, 1 matched",
         },
+        { sent: ["Bob"], ends: "2 read, 1 unchanged, 1 sent, 1 matched" },
         { ends: "2 read, 2 unchanged" },
       ],
     },

@@ -57,7 +57,7 @@ describe("is_present", () => {
       nights: [
         { edit: names("Ann"), sent: ["Ann"] },
         { edit: put(1, "Eve"), flags: { maxRecords: 0 }, ends: "limited" },
-        { edit: put(1, "Ann"), ends: "1 read, 1 unchanged", tables: { [rows]: ["1|p-ann|t|t"] } },
+        { edit: put(1, "Ann"), ends: "1 read, 1 duplicate", tables: { [rows]: ["1|p-ann|t|t"] } },
       ],
     },
     {

@@ -1,7 +1,8 @@
 import { Client } from "pg";
 import { afterAll } from "vitest";
 import { createDatabase, type TestDatabase } from "./fresh-database.ts";
-import { openWarehouse } from "./bound-load.ts";
+import { migrate } from "../../src/load/db/setup.ts";
+import { openWarehouse } from "../../src/load/open.ts";
 
 /** Databases that no test is using. */
 const free: Known[] = [];
@@ -28,8 +29,11 @@ export async function takeMigratedDatabase(): Promise<TestDatabase> {
   const database = await createDatabase();
   const warehouse = openWarehouse({
     url: database.url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
   });
-  await warehouse.migrate();
+  await migrate(warehouse);
   await warehouse.close();
   return lend({ database, state: await withClient(database.url, readState) });
 }

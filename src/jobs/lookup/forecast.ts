@@ -1,7 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { Cap } from "./caps.ts";
-import { type BillableEstimate, billableText, estimateSeconds } from "./estimate.ts";
-import { estimateBillable } from "./estimate-groups.ts";
+import { type BillableEstimate, billableText, estimateBillable, estimateSeconds } from "./estimate.ts";
 import { countText, durationText } from "../../figures.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
@@ -55,7 +54,8 @@ function estimateOf(
   { groups, history }: LookupCounts,
   { cap, waiting }: { readonly cap: Cap | null; readonly waiting: number },
 ): BillableEstimate {
-  return estimateBillable(job.type === "validate_emails" ? "address" : "match", { ...groups, waiting }, history, {
+  const due = waiting === 0 ? { ...groups.toSend, waiting } : { ...groups.due, waiting };
+  return estimateBillable(job.type === "validate_emails" ? "address" : "match", due, history, {
     isOrdered: job.input.orderBy !== null,
     ...(cap === null ? {} : { most: cap.records }),
   });

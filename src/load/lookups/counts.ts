@@ -30,10 +30,16 @@ export interface DueGroups {
   readonly others: number;
 }
 
+/** Answers of one group. */
+export interface GroupAnswers {
+  readonly answered: number;
+  readonly matched: number;
+}
+
 /** Answers of the last 90 days to the same requests. */
 export interface MatchHistory {
-  readonly withPid: { readonly answered: number; readonly matched: number };
-  readonly others: { readonly answered: number; readonly matched: number };
+  readonly withPid: GroupAnswers;
+  readonly others: GroupAnswers;
 }
 
 /** Counts of a reading, in input rows (validate_emails: addresses as they occur), except `toSend`. */
@@ -66,8 +72,12 @@ export interface LookupCounts {
   readonly parametersChanged: number;
   /** Rows with an answer. */
   readonly answeredBefore: number;
-  /** The records to send. */
-  readonly groups: DueGroups;
+  readonly groups: {
+    /** Due records, those that another run sends left out. */
+    readonly due: DueGroups;
+    /** Those within the maximum. */
+    readonly toSend: DueGroups;
+  };
   /** In a plan, distinct records of waiting rows. */
   readonly waitingRecords: number;
   readonly history: MatchHistory;
@@ -130,8 +140,18 @@ export function countsOf(
   }
   const totals = (claim: DueCount["claim"], of: "records" | "rows") =>
     due.filter((one) => one.claim === claim).reduce((total, one) => total + one[of], 0);
-  const records = (test: (one: DueCount) => boolean) =>
-    due.filter((one) => one.claim === "mine" && test(one)).reduce((total, one) => total + one.records, 0);
+  const groupsOf = (isMeant: (one: DueCount) => boolean): DueGroups => {
+    const records = (test: (one: DueCount) => boolean) =>
+      due.filter((one) => isMeant(one) && test(one)).reduce((total, one) => total + one.records, 0);
+    return {
+      sentAgain: {
+        matched: records((one) => one.prior === "matched"),
+        unmatched: records((one) => one.prior === "unmatched"),
+      },
+      withPid: records((one) => one.prior === null && one.with_pid),
+      others: records((one) => one.prior === null && !one.with_pid),
+    };
+  };
   const reused = sum((name) => name === "reused") + totals("other", "rows");
   const [toSend, rowsToSend] = [totals("mine", "records"), totals("mine", "rows")];
   return {
@@ -155,13 +175,6 @@ export function countsOf(
     toSend,
     rowsToSend,
     answeredBefore: quiet + classes.reduce((total, { answered }) => total + answered, 0),
-    groups: {
-      sentAgain: {
-        matched: records((one) => one.prior === "matched"),
-        unmatched: records((one) => one.prior === "unmatched"),
-      },
-      withPid: records((one) => one.prior === null && one.with_pid),
-      others: records((one) => one.prior === null && !one.with_pid),
-    },
+    groups: { due: groupsOf(({ claim }) => claim !== "other"), toSend: groupsOf(({ claim }) => claim === "mine") },
   };
 }

@@ -27,14 +27,14 @@ export function expiresAt(job: Freshness, a: string): RawBuilder<unknown> {
         * interval '1 millisecond'`;
   return sql.raw(
     `CASE ${a}.outcome WHEN 'rejected' THEN ${NEVER} WHEN 'matched' THEN ${after(job.refreshAfterMs)}
-      ELSE ${after(job.refreshUnmatchedAfterMs)} END`,
+      WHEN 'unmatched' THEN ${after(job.refreshUnmatchedAfterMs)} END`,
   );
 }
 
-/** SQL condition: an answer `a` is fresh. A rejected content stays so until its reject is retried. */
+/** SQL condition: an answer `a` exists and is fresh. A rejected content stays so until its reject is retried. */
 export function isFresh(job: Freshness, a: string): RawBuilder<unknown> {
   const isSinceResend = job.resendBelow === null ? "true" : `${a}.call_number >= ${job.resendBelow}`;
-  return sql`(${sql.raw(a)}.outcome = 'rejected' OR (${sql.raw(isSinceResend)} AND ${expiresAt(job, a)} > now()))`;
+  return sql`coalesce(${sql.raw(a)}.outcome = 'rejected' OR (${sql.raw(isSinceResend)} AND ${expiresAt(job, a)} > now()), false)`;
 }
 
 /** SQL condition that an index can check: only such answers `a` may have expired. Null if none ever expires. */

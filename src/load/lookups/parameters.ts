@@ -89,7 +89,7 @@ export async function writeJob(session: Session, names: SchemaNames, spec: Looku
 export async function keepAnswers(
   session: Session,
   names: SchemaNames,
-  { kind }: LookupSpec,
+  { job, source, kind }: LookupSpec,
   formerKind: string,
 ): Promise<void> {
   const columns = `outcome, service_pid, sent_service_pid, match_score, is_resolvable_record, validation_errors, extra, reject,
@@ -100,6 +100,9 @@ export async function keepAnswers(
     FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${formerKind} AND a.content = s.prior_content
     WHERE s.class = 'parameters_changed' ORDER BY s.content, a.call_number DESC
     ON CONFLICT (kind, content) DO NOTHING`);
+  await session.change(sql`
+    UPDATE ${tableId(names, "lookup_row")} AS r SET content = s.content, _synced_at = now() FROM pg_temp.seen AS s
+    WHERE r.job = ${job} AND r.source = ${source} AND r.source_key = s.source_key AND s.class = 'parameters_changed'`);
 }
 
 /**
