@@ -20,6 +20,8 @@ export interface ExpectedNight extends NightOptions {
   readonly tables?: Readonly<Record<string, readonly string[]>>;
   /** Commands before the night, such as `rejects retry`. */
   readonly commands?: readonly (readonly string[])[];
+  /** Exit codes of the commands; 0 by default. */
+  readonly exitCodes?: readonly number[];
   /** Contents that the service bills; not compared by default. */
   readonly billed?: Received;
   /** Requests that the service receives; not compared by default. */
@@ -59,7 +61,7 @@ export function testNights(cases: readonly Case[]): void {
 async function spend(world: World, expected: ExpectedNight): Promise<Outcome> {
   const { ends, tables = {}, commands = [] } = expected;
   if (expected.config) await world.configure(expected.config);
-  for (const command of commands) await world.command(...command);
+  for (const [i, command] of commands.entries()) await world.command(command, expected.exitCodes?.[i]);
   const night = await world.night(expected);
   const seen: Record<string, readonly string[]> = {};
   for (const sql of Object.keys(tables)) seen[sql] = await world.lines(sql);

@@ -44,7 +44,10 @@ export interface NightOptions {
   readonly flags?: Partial<RunRequest>;
   /** Signals the run to stop when the service has received this many calls. */
   readonly stopAt?: number;
-  /** Crash point `name` or `name:count` at which a process of its own is killed; then there is no report. */
+  /**
+   * Crash point, `name` or `name:count`, at which a process of its own is killed; then there is no report. Of the flags, only
+   * `resend` and `maxRecords` apply.
+   */
   readonly kill?: string;
 }
 
@@ -73,8 +76,8 @@ export interface World {
   configure(config: Parts): Promise<void>;
   /** Runs statements. */
   sql(statements: string): Promise<void>;
-  /** Runs a command of the program, such as `erase`; returns its document. */
-  command(...args: readonly string[]): Promise<Readonly<Record<string, unknown>>>;
+  /** Runs a command of the program, such as `erase`; returns its document. Fails on another exit code (0 by default). */
+  command(args: readonly string[], exitCode?: number): Promise<Readonly<Record<string, unknown>>>;
   readonly service: ScriptedService;
   readonly url: string;
   /** Folder with the configuration and the received answers. */
@@ -212,9 +215,13 @@ export async function openWorld(config: Parts = {}): Promise<World> {
   }
 
   /** Runs the jobs in a process that kills itself at a crash point. */
-  async function runKilled(point: string): Promise<void> {
+  async function runKilled(point: string, { resend, maxRecords }: Partial<RunRequest>): Promise<void> {
+    const flags = [
+      ...(resend === true ? ["--resend"] : []),
+      ...(typeof maxRecords === "number" ? ["--max-records", String(maxRecords)] : []),
+    ];
     const options = { cwd: folder, env: { ...env, PERSON_ETL_CRASH_AT: point } };
-    const { child, result } = startCli(["--json", "run", "--yes"], options);
+    const { child, result } = startCli(["--json", "run", "--yes", ...flags], options);
     const { stdout } = await result;
     if (child.signalCode !== "SIGKILL") throw new Error(`the run never reached ${point}: ${stdout}`);
   }
@@ -227,7 +234,7 @@ export async function openWorld(config: Parts = {}): Promise<World> {
       await begin(options);
       const warnings: string[] = [];
       if (options.kill === undefined) return end(await run(options, warnings), warnings);
-      await runKilled(options.kill);
+      await runKilled(options.kill, options.flags ?? {});
       return end(null, warnings);
     },
     async nightOfShards(count, { isParallel = false, ...options } = {}) {
@@ -256,9 +263,9 @@ export async function openWorld(config: Parts = {}): Promise<World> {
     async sql(statements) {
       await client.query(statements);
     },
-    async command(...args) {
+    async command(args, exitCode = 0) {
       const { code, document } = await runHereJson(args, { cwd: folder, env });
-      if (code !== 0)
+      if (code !== exitCode)
         throw new Error(`${args.join(" ")} ended with exit code ${code}: ${JSON.stringify(document)}`);
       return document;
     },
