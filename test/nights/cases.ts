@@ -14,7 +14,7 @@ import type { Endpoint, Received } from "./scripted-service.ts";
 export interface ExpectedNight extends NightOptions {
   /** Contents that the service receives; a list means those of the only endpoint. Nothing by default, not compared if `any`. */
   readonly sent?: Received | readonly string[] | "any";
-  /** Summary of the only job, or of each job; by default every job succeeds. */
+  /** Status of the run, or a summary of the only job or of each one; `succeeded` by default, not compared if `any`. */
   readonly ends?: string | Readonly<Record<string, string>>;
   /** Lines of queries. */
   readonly tables?: Readonly<Record<string, readonly string[]>>;
@@ -81,7 +81,7 @@ function expectedOf(expected: ExpectedNight, seen: Outcome): Outcome {
     sent: sent === "any" ? seen.sent : isList(sent) ? { [onlyEndpoint(seen.sent)]: sent } : sent,
     billed: expected.billed ?? seen.billed,
     calls: expected.calls ?? seen.calls,
-    ends: ends ?? (kill === undefined ? "succeeded" : "killed"),
+    ends: ends === "any" ? seen.ends : (ends ?? (kill === undefined ? "succeeded" : "killed")),
     tables,
     contradictions: [],
   };

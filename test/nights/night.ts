@@ -59,7 +59,7 @@ export interface Night {
   readonly sent: Received;
   /** Contents that the service billed. */
   readonly billed: Received;
-  /** Events in the log, at least warnings. */
+  /** Warnings about the configuration, and events in the log that are warnings or errors. */
   readonly warnings: readonly string[];
 }
 
@@ -69,7 +69,7 @@ export interface World {
   /** Runs several shards of a run at once or one after the other; sums what they sent. */
   nightOfShards(count: number, options?: NightOptions & { readonly isParallel?: boolean }): Promise<Night[]>;
   /** Runs the jobs while a night is under way. */
-  runBeside(): Promise<Night>;
+  runBeside(flags?: Partial<RunRequest>): Promise<Night>;
   /** Rows of a query as lines, values separated by `|` and null empty, sorted. The schemas are in the search path. */
   lines(sql: string): Promise<readonly string[]>;
   /** Replaces the configuration. */
@@ -172,6 +172,7 @@ export async function openWorld(config: Parts = {}): Promise<World> {
 
   async function run(options: NightOptions, warnings: string[]): Promise<RunReport> {
     const loaded = await loadConfig({ jobTypes, file, env });
+    warnings.push(...loaded.warnings.map(({ path, message }) => `${path} ${message}`));
     const { concurrency, requestsPerSecond } = loaded.service;
     const http = openHttpClient({ baseUrl: service.url, readKey: async () => "key", concurrency });
     const clock = fastClock();
@@ -251,9 +252,9 @@ export async function openWorld(config: Parts = {}): Promise<World> {
       else for (const index of indexes) await one(index);
       return nights;
     },
-    async runBeside() {
+    async runBeside(flags = {}) {
       const warnings: string[] = [];
-      return end(await run({}, warnings), warnings);
+      return end(await run({ flags }, warnings), warnings);
     },
     async lines(sql) {
       const { rows } = await client.query<(string | null)[]>({ text: sql, rowMode: "array" });
