@@ -126,6 +126,16 @@ describe("a run that is killed", () => {
       ],
     },
     {
+      title: "with answers on disk has them for an equal row with another key",
+      nights: [
+        { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
+        {
+          edit: "UPDATE crm.customers SET id = 2",
+          tables: { "SELECT source_key, service_pid FROM identity_link": ["2|p-ann"] },
+        },
+      ],
+    },
+    {
       title: "with answers on disk doesn't link a row that left meanwhile",
       nights: [
         { edit: names("Ann", "Bob"), kill: "after_spool_fsync", sent: ["Ann", "Bob"] },
