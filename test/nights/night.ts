@@ -177,9 +177,13 @@ export async function openWorld(config: Parts = {}): Promise<World> {
     const http = openHttpClient({ baseUrl: service.url, readKey: async () => "key", concurrency });
     const clock = fastClock();
     const stop = new AbortController();
-    const watch = setInterval(() => {
-      if (options.stopAt !== undefined && service.calls.length >= options.stopAt) stop.abort();
-    }, 1);
+    const { stopAt } = options;
+    const watch =
+      stopAt === undefined
+        ? undefined
+        : setInterval(() => {
+            if (service.calls.length >= stopAt) stop.abort();
+          }, 1);
     const log = { debug() {}, info() {}, warn: note, error: note };
     function note(_fields: object, event: string): void {
       warnings.push(event);
