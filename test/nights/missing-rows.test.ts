@@ -12,6 +12,18 @@ const gone = { [stored]: ["19"], "SELECT count(*) FROM person": ["19"] };
 describe("on_missing: erase", () => {
   testNights([
     {
+      title: "needs three runs over at least a day",
+      config: erasing(),
+      nights: [
+        { edit: people, sent: twenty },
+        { edit: remove, tables: all },
+        { tables: all },
+        { tables: all },
+        { tables: all },
+        { days: 1, tables: gone },
+      ],
+    },
+    {
       title: "needs three runs, however many days pass",
       config: erasing(),
       nights: [
@@ -19,6 +31,18 @@ describe("on_missing: erase", () => {
         { edit: remove, tables: all },
         { days: 5, tables: all },
         { days: 5, tables: gone },
+      ],
+    },
+    {
+      title: "begins to count anew when the input is defined otherwise",
+      config: erasing(),
+      nights: [
+        { edit: people, sent: twenty },
+        { edit: remove, tables: all },
+        { days: 1, tables: all },
+        { days: 1, config: erasing(", where: id < 100"), tables: all },
+        { days: 1, tables: all },
+        { days: 1, tables: gone },
       ],
     },
     {
@@ -32,6 +56,16 @@ describe("on_missing: erase", () => {
         { days: 1, edit: remove, tables: all },
         { days: 1, tables: all },
         { days: 1, tables: gone },
+      ],
+    },
+    {
+      title: "erases many rows as well as one: no ratio stops it",
+      config: erasing(),
+      nights: [
+        { edit: people, sent: twenty },
+        { edit: "DELETE FROM crm.customers WHERE id > 5", tables: all },
+        { days: 1, tables: all },
+        { days: 1, tables: { [stored]: ["5"] } },
       ],
     },
     {
