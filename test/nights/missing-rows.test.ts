@@ -59,16 +59,6 @@ describe("on_missing: erase", () => {
       ],
     },
     {
-      title: "erases many rows as well as one: no ratio stops it",
-      config: erasing(),
-      nights: [
-        { edit: people, sent: twenty },
-        { edit: "DELETE FROM crm.customers WHERE id > 5", tables: all },
-        { days: 1, tables: all },
-        { days: 1, tables: { [stored]: ["5"] } },
-      ],
-    },
-    {
       title: "counts a night with several jobs once",
       config: {
         ...erasing(),

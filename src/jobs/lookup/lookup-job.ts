@@ -2,6 +2,7 @@ import { selectLookup, type LookupSelection, previewLookup } from "../../load/lo
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
 import { lastCoverage, readCoverage } from "../../load/lookups/coverage.ts";
 import type { OpenClaims } from "../../load/lookups/claims.ts";
+import { retireJobs } from "../../load/lookups/parameters.ts";
 import { readCounters, recordFound } from "../../load/runs/runs.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { agree } from "../agree.ts";
@@ -15,7 +16,7 @@ import { type JobSpool, openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { loadLeftovers } from "./load-leftovers.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
-import { bindLookup } from "./lookup-types.ts";
+import { bindLookup, isLookupJob } from "./lookup-types.ts";
 import { unaccountedRows } from "../run-report.ts";
 import { endCounters, foundCounters } from "./run-counters.ts";
 import { sendDue } from "./send-due.ts";
@@ -49,6 +50,7 @@ async function sendSelected(task: Task): Promise<Worked> {
     doing = "loading answers of earlier runs";
     await loadLeftovers(task, { run, outage, spool: jobSpool.spool });
     doing = "reading the input";
+    await retire(task);
     cap = tightestCap(limits, await readUsed(task));
     const spec = { ...task.spec, maxRecords: cap?.records ?? null };
     // A resend that the user doesn't want must leave nothing due.
@@ -103,6 +105,19 @@ async function sendSelected(task: Task): Promise<Worked> {
     end: mentionSpooled(task, judged, jobSpool),
     coverage: isStored ? await outage.outlast(() => coverageOf(task, counts)).catch(() => null) : null,
   };
+}
+
+/** Marks rows of jobs and inputs that are no longer configured as not present. */
+async function retire({ config, db, run, log, progress }: Task): Promise<void> {
+  const configured = config.jobs.filter(isLookupJob).map(({ name, input }) => ({ job: name, source: input.name }));
+  for (const { job, source, rows } of await retireJobs(db, run, configured)) {
+    log.info({ job: run.job, retired_job: job, input: source, rows }, "job_retired");
+    progress.note(
+      run.job,
+      `${job} on ${source} is no longer configured: ${countText(rows, "row is", "rows are")} marked as not present. Their results stay, and a ` +
+        "job that sends the same records uses them.",
+    );
+  }
 }
 
 /** Coverage of the input after the run; that of the last run if nothing changed since. */
