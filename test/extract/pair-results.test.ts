@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import * as pairing from "../../src/extract/pair-results.ts";
+import * as pairing from "../../src/extract/take-answer.ts";
 import * as fc from "../support/fast-check.ts";
 
 type Keyed = { readonly [field: string]: unknown } | string | null;

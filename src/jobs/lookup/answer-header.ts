@@ -1,5 +1,5 @@
-import type { EndedCall } from "../../extract/call.ts";
 import type { HttpResponse } from "../../extract/http-client.ts";
+import type { EndedCall } from "../../extract/send-call.ts";
 import type { LookupRecord } from "../../load/due/lookup-record.ts";
 import type { LoadSpec } from "../../load/due/lookup-spec.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
@@ -45,7 +45,7 @@ export function headerOf(
 ): AnswerHeader {
   const { runId, job, jobType, shard } = run;
   const { type, input, refreshAfterMs, refreshUnmatchedAfterMs, parametersHash } = spec;
-  const { endpoint, callId, attempt, startedAtMs, milliseconds, items, doubts } = call;
+  const { endpoint, callId, attempt, startedAtMs, milliseconds, items } = call;
   return {
     form: FORM,
     warehouse,
@@ -62,7 +62,7 @@ export function headerOf(
     parameters,
     call: { endpoint, callId, attempt, startedAtMs, milliseconds, contentEncoding },
     records: items,
-    doubts,
+    doubts: call.possiblyBilledBefore,
   };
 }
 
