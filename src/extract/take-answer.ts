@@ -218,6 +218,7 @@ function pair(
   sentKeys: readonly string[],
   results: readonly KeyedResult[],
   passes: readonly Pass[],
+  isInOrder: (paired: Pairing) => boolean,
 ): Pairing {
   const paired: (number | undefined)[] = Array.from({ length: sentKeys.length });
   const used: boolean[] = Array.from({ length: results.length }, () => false);
@@ -231,9 +232,7 @@ function pair(
     if (ownPositionFirst) pairByPosition(results, paired, used, fits);
     pairByKey(sentKeys, results, paired, used, normalize);
   }
-  // Results without a key belong to their position if every result with a key is at its own position.
-  const isInOrder = results.every((result, index) => hasNoKey(result) || paired[index] === index);
-  if (results.length === sentKeys.length && isInOrder) {
+  if (results.length === sentKeys.length && isInOrder(paired)) {
     pairByPosition(results, paired, used, (index) => hasNoKey(results[index]));
   }
   return paired;
@@ -243,9 +242,13 @@ function hasNoKey(result: KeyedResult): boolean {
   return (result?.key ?? null) === null;
 }
 
-/** Finds the result of each record by `record_id`. Ignores unknown IDs and repeated ones. */
+/**
+ * Finds the result of each record by `record_id`. Ignores unknown IDs and repeated ones: a response to another request answers
+ * nothing. Goes by position only if no result has an ID and none is missing.
+ */
 export function pairByRecordId(recordIds: readonly string[], results: readonly KeyedResult[]): Pairing {
-  return pair(recordIds, results, [{ normalize: exactly, ownPositionFirst: false }]);
+  const passes = [{ normalize: exactly, ownPositionFirst: false }];
+  return pair(recordIds, results, passes, () => results.every(hasNoKey));
 }
 
 /** Finds the result of each address at its own position, otherwise by the address. */
@@ -254,5 +257,8 @@ export function pairByAddress(addresses: readonly string[], results: readonly Ke
     { normalize: exactly, ownPositionFirst: true },
     { normalize: caselessly, ownPositionFirst: true },
   ];
-  return pair(addresses, results, passes);
+  // Results without an address belong to their position if every other one is at its own.
+  const isInOrder = (paired: Pairing) =>
+    results.every((result, index) => hasNoKey(result) || paired[index] === index);
+  return pair(addresses, results, passes, isInOrder);
 }
