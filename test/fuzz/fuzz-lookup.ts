@@ -141,11 +141,13 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
     for (const [i, record] of call.items.entries()) {
       const rows = read.results[i];
       if (!rows) continue;
-      const { result, ...part } = rows;
+      const { result, outcome, ...part } = rows;
       const { apiRequestId, answeredAt } = read;
       results.set(record.recordId, result);
       came.push(record.recordId);
-      answers.push({ record, ...part, apiRequestId, answeredAt, callId: call.callId });
+      if (outcome !== "no_pid") {
+        answers.push({ record, outcome, ...part, apiRequestId, answeredAt, callId: call.callId });
+      }
     }
     const outcome = decide(call, await understandReply(call.reply, clock), read.summary, {
       nowMs: clock.now(),

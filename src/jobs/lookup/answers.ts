@@ -276,11 +276,18 @@ async function rowsOf(
   };
   const taken = await takeAnswer(endpoint, answeredCall(header, body), toRows, maxBytes);
   const { summary, attempt, results, apiRequestId, answeredAt, drift } = taken;
-  const answers = records.flatMap((record, i): LookupAnswer[] => {
+  const answers: LookupAnswer[] = [];
+  const rejects: LookupReject[] = [];
+  for (const [i, record] of records.entries()) {
     const rows = results[i];
-    return rows ? [{ record, ...rows, apiRequestId, answeredAt, callId: call.callId }] : [];
-  });
-  return { header, summary, attempt, answers, rejects: [], drift, isUnloadable: false, rowBytes };
+    if (!rows) continue;
+    const { outcome, ...part } = rows;
+    if (outcome === "no_pid") {
+      const message = `${endpoint.name}: the service reports a match without a PID.`;
+      rejects.push({ record, stage: "answer", code: "no_pid", message, details: null, apiRequestId });
+    } else answers.push({ record, outcome, ...part, apiRequestId, answeredAt, callId: call.callId });
+  }
+  return { header, summary, attempt, answers, rejects, drift, isUnloadable: false, rowBytes };
 }
 
 /** Rejects all records of an answer that can't be loaded. */
