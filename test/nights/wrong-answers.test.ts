@@ -57,7 +57,6 @@ describe("a response that repeats the last one", () => {
       nights: [
         { edit: names("Ann"), sent: ["Ann"] },
         {
-          days: 1,
           flags: { resend: true },
           service: { call: () => "repeated" },
           sent: ["Ann", "Ann"],
@@ -111,25 +110,6 @@ describe("a match without a usable PID", () => {
             "SELECT code FROM reject": ["no_pid", "no_pid"],
             [linked]: [],
           },
-        },
-      ],
-    },
-  ]);
-});
-
-describe("the ledger of a refused call", () => {
-  testNights([
-    {
-      title: "has the service's error code",
-      nights: [
-        {
-          edit: names("Ann"),
-          service: {
-            call: () => ({ status: 403, body: { code: "forbidden", message: "no", api_request_id: "r" } }),
-          },
-          sent: ["Ann"],
-          ends: "failed",
-          tables: { "SELECT http_status, error_code FROM api_call": ["403|forbidden"] },
         },
       ],
     },

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { codeOf, StopJobError } from "../../errors.ts";
 import type { Db } from "./db.ts";
+import { isDataFault } from "./recovery.ts";
 
 /** Fields of an error of the server that name its place; none of them is a value. */
 interface Place {
@@ -11,8 +12,16 @@ interface Place {
   readonly where?: string;
 }
 
+/** Code of a refusal that may be due to a value, as the answer has a single record. */
+const VALUE_REFUSED = "value_refused";
+
+/** True if a refusal may be due to a value. */
+export function isValueRefused(error: unknown): boolean {
+  return codeOf(error) === VALUE_REFUSED;
+}
+
 /** Returns the error of a job whose rows a table refuses, with the place: everything received stays on disk. */
-export async function explainRefusal(db: Db, error: unknown): Promise<StopJobError> {
+export async function explainRefusal(db: Db, error: unknown, records: number): Promise<StopJobError> {
   const { schema, table, column, constraint, where } = error instanceof Error ? (error as Place) : {};
   const trigger = /function ([\w."]+)\(/u.exec(where ?? "")?.[1];
   const tables = table === undefined ? await tablesWithTrigger(db, trigger) : [[schema, table].filter(Boolean).join(".")];
@@ -24,7 +33,7 @@ export async function explainRefusal(db: Db, error: unknown): Promise<StopJobErr
   ];
   const place = named.length === 0 ? "a table of the warehouse" : named.join(", ");
   return new StopJobError(
-    "warehouse_refused",
+    isDataFault(error) && records === 1 ? VALUE_REFUSED : "warehouse_refused",
     `Postgres refused every row of a response: ${place} (SQLSTATE ${codeOf(error) ?? "unknown"}). The likely cause is a column, constraint or ` +
       "trigger that was added to the table. Nothing received is lost: remove the cause and run again; the next run loads it and sends nothing twice.",
     { cause: error },

@@ -47,13 +47,13 @@ export async function commitLookup(db: Db, commit: LookupCommit): Promise<Commit
   try {
     return await commitWhole(db, commit, writeTogether);
   } catch (error) {
-    if (isTableFault(error)) throw await explainRefusal(db, error);
+    if (isTableFault(error)) throw await explainRefusal(db, error, commit.answers.length);
     if (!isDataFault(error) || commit.answers.length === 0) throw error;
     try {
       return await commitWhole(db, commit, writeValid);
     } catch (again) {
-      const isRefused = isTableFault(again) || (isDataFault(again) && commit.answers.length > 1);
-      throw isRefused ? await explainRefusal(db, again) : again;
+      const isRefused = isTableFault(again) || isDataFault(again);
+      throw isRefused ? await explainRefusal(db, again, commit.answers.length) : again;
     }
   }
 }
