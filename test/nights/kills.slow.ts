@@ -55,7 +55,7 @@ describe("a run that is killed", () => {
         quiet,
       ],
     })),
-    ...["after_commit", "after_spool_removal", "before_checkpoint", "after_checkpoint"].map((kill) => ({
+    ...["after_commit", "after_spool_removal", "before_end", "after_end"].map((kill) => ({
       title: `at ${kill} has its answers in the database, and the next one finds nothing due`,
       nights: [{ edit: abc, kill, sent: everyone }, quiet, quiet],
     })),
