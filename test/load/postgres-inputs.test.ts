@@ -5,7 +5,7 @@ import { openPostgresContext, type PostgresContext } from "./postgres-context.ts
 import { gist, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, people, validateSpec } from "./suite/people.ts";
 import { clear, columnOf, type Context } from "./suite/context.ts";
-import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
+import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
 import type { InputSource } from "../../src/load/inputs/input-source.ts";
 
 let context: PostgresContext;
@@ -249,8 +249,8 @@ describe("names of tables and columns", () => {
     ["quotes, blanks and capitals", 'The "Odd" Table', 'Key "1"', "E Mail; --"],
     ["reserved words", "select", "order", "user"],
     ["63 bytes", "t".repeat(63), "k".repeat(63), "é".repeat(31)],
-    ["our own", "input_row", "source_key", "p0"],
-    ["our own again", "due_row", "rank", "fingerprint"],
+    ["our own", "raw_row", "source_key", "p0"],
+    ["our own again", "seen", "rank", "fingerprint"],
     ["other signs", "täble $1 %s", "a.b", "c'd\\"],
   ])("can have %s", async (_, table, key, email) => {
     const name = `crm.${quote(table)}`;

@@ -15,7 +15,12 @@ afterAll(() => context.close());
 
 const MANY = 30_000;
 const spec = enrichSpec();
-const tables = ["person_data.enrichment", "person_data.match_history", "person_data_state.lookup_state"];
+const tables = [
+  "person_data.enrichment",
+  "person_data.match_history",
+  "person_data_state.lookup_row",
+  "person_data_state.lookup_answer",
+];
 
 const commit = (warehouse: Warehouse, keys: readonly string[]) =>
   warehouse.commitLookup(

@@ -225,6 +225,7 @@ export function describeErasure(getContext: GetContext): void {
       await addPeople(context, [{ id: "key-ann-2", first_name: "Ann", email: "ann@third.example" }]);
       const spec = enrichSpec();
       const run = await begin(warehouse, spec, randomUUID());
+      await warehouse.selectLookup(spec, run);
       await warehouse.commitLookup(
         commitOf(warehouse, spec, run, [[looseRecord("key-ann-2"), { pid: "p-ann", person: ann }]], {
           call: callOf({ callId: randomUUID() }),

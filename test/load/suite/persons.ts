@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { personChildren } from "../../../src/schemas/person.ts";
 import { enrichSpec, makePeople } from "./people.ts";
 import { commitOf, matchAll, runNight, runOf, reserveAt } from "./nights.ts";
-import { commitPersons, looseRecord, partialPerson, wholePerson } from "./person-updates.ts";
+import { commitPersons, looseRecord, partialPerson, readRows, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
 
 const FIRST = "2026-11-01T00:00:00.000001+00:00";
@@ -339,6 +339,7 @@ export function describePersons(getContext: GetContext): void {
       const context = getContext();
       const { warehouse } = context;
       const spec = enrichSpec();
+      await readRows(context, spec, runOf(spec, "run-1"), ["1", "2"]);
       const personAt = (key: string, fields: object, answeredAt: string) => {
         const reply = { pid: "p-ann", person: wholePerson("p-ann", { ...fields }) };
         return commitOf(warehouse, spec, runOf(spec, "run-1"), [[looseRecord(key), reply]], { answeredAt });
