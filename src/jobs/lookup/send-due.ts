@@ -137,9 +137,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     const rejects = rejected.flatMap(({ items, ...why }): LookupReject[] =>
       items.map((item) => ({ record: item, ...why })),
     );
-    await outage.outlast(() =>
-      commitLookup(db, { run, spec, ledger, answers: [], rejects, drift: [] }),
-    );
+    await outage.outlast(() => commitLookup(db, { run, spec, ledger, answers: [], rejects, drift: [] }));
     count({ answers: [], rejects });
   }
 

@@ -132,7 +132,10 @@ async function openRows(
   if (only) {
     const opened = await open({ only: only.key });
     const isIt = `source_key = ${quoteLiteral(only.sourceKey)}`;
-    return { opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS one WHERE ${isIt}` }, quiet: 0 };
+    return {
+      opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS one WHERE ${isIt}` },
+      quiet: 0,
+    };
   }
   if (isWhole) return { opened: await open({}), quiet: 0 };
   const keys = await open({ ranked: false, isWithoutValues: true });
@@ -150,11 +153,18 @@ async function openRows(
   }
   const opened = await open({});
   const isTouched = "coalesce(source_key, '') IN (SELECT source_key FROM pg_temp.touched)";
-  return { opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS every_row WHERE ${isTouched}` }, quiet };
+  return {
+    opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS every_row WHERE ${isTouched}` },
+    quiet,
+  };
 }
 
 /** Leaves the keys of the rows to read (again) in `pg_temp.touched`. Returns the number of all other rows. */
-async function findTouched(context: ReadingContext, freshness: Freshness, keys: OpenedInput): Promise<number> {
+async function findTouched(
+  context: ReadingContext,
+  freshness: Freshness,
+  keys: OpenedInput,
+): Promise<number> {
   const { session, names, spec } = context;
   await session.client.query("SET LOCAL enable_nestloop = off");
   await createFromInput(session, "touched", comparison(names, spec, keys));
@@ -171,7 +181,11 @@ async function findTouched(context: ReadingContext, freshness: Freshness, keys: 
 }
 
 /** Adds the keys that several quiet rows share: one of the rows will be used, the others rejected. Returns the number of rows. */
-async function touchShared({ session, names, spec }: ReadingContext, keys: OpenedInput, quiet: number): Promise<number> {
+async function touchShared(
+  { session, names, spec }: ReadingContext,
+  keys: OpenedInput,
+  quiet: number,
+): Promise<number> {
   const row = tableId(names, "lookup_row");
   const [settled] = await session.rows<{ rows: number }>(sql`
     SELECT count(*) AS rows FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
@@ -260,7 +274,12 @@ export async function readInput(context: ReadingContext): Promise<LookupCounts> 
 }
 
 /** `--accept-parameters keep`: decided for all shards, so the whole input is read. */
-async function keep(context: ReadingContext, seen: SeenInput, formerKind: string, run: RunRef): Promise<SeenInput> {
+async function keep(
+  context: ReadingContext,
+  seen: SeenInput,
+  formerKind: string,
+  run: RunRef,
+): Promise<SeenInput> {
   const { session, names, spec } = context;
   if (spec.shard !== null) {
     await dropSeen(session);
@@ -274,7 +293,9 @@ async function keep(context: ReadingContext, seen: SeenInput, formerKind: string
 }
 
 async function dropSeen(session: Session): Promise<void> {
-  await session.client.query("DROP TABLE IF EXISTS seen, seen_address, seen_content, touched, candidate_row, foreign_row, foreign_key, shared");
+  await session.client.query(
+    "DROP TABLE IF EXISTS seen, seen_address, seen_content, touched, candidate_row, foreign_row, foreign_key, shared",
+  );
 }
 
 function countClasses({ session, spec: { type } }: ReadingContext): Promise<readonly ClassCount[]> {
@@ -333,7 +354,8 @@ async function store(context: ReadingContext, seen: SeenInput, run: RunRef): Pro
   const load: LoadContext = { session, names, runId: run.runId, touch };
   const { type } = spec;
   // Another shard may still find changed rows: without a decision, only a run of the whole input accepts new parameters.
-  if (seen.job.decision !== "undecided" || spec.shard === null) await writeJob(session, names, spec, run.runId);
+  if (seen.job.decision !== "undecided" || spec.shard === null)
+    await writeJob(session, names, spec, run.runId);
   if (!seen.job.isSameInput) await restartMissing(context, run);
   const gone = await storeGone(context, seen, run);
   if (type === "validate_emails") {
@@ -388,7 +410,11 @@ async function storeAddressRows({ session, names, spec }: ReadingContext, run: R
 }
 
 /** Marks the rows that left the input as missing, and counts this run for those that stay missing. Leaves the former in `pg_temp.gone`. */
-async function storeGone({ session, names, spec }: ReadingContext, seen: SeenInput, run: RunRef): Promise<number> {
+async function storeGone(
+  { session, names, spec }: ReadingContext,
+  seen: SeenInput,
+  run: RunRef,
+): Promise<number> {
   const row = tableId(names, "lookup_row");
   const isTouched = seen.isWhole ? sql`true` : sql`r.source_key IN (SELECT source_key FROM pg_temp.touched)`;
   await session.change(sql`UPDATE ${row} AS r SET missing_runs = r.missing_runs + 1, missing_run_id = ${run.runId}, _synced_at = now()
@@ -433,7 +459,9 @@ async function syncInputEmails({ session, names, spec: { source } }: ReadingCont
 
 /** Messages of rejects that are found before a call. */
 const REJECT_MESSAGES: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries(rejectCodes).flatMap(([code, { stage, means }]) => (stage === "input" ? [[code, means]] : [])),
+  Object.entries(rejectCodes).flatMap(([code, { stage, means }]) =>
+    stage === "input" ? [[code, means]] : [],
+  ),
 );
 
 /** Reject codes of rows without a stored content. Every run finds them again and keeps one open reject each. */
@@ -488,8 +516,13 @@ async function rejectUnusable({ session, names, spec }: ReadingContext, load: Lo
 }
 
 /** Publishes the answers that the contents of seen rows have already. */
-async function publishKnown({ session, names, spec }: ReadingContext, load: LoadContext, type: RowLookupType): Promise<void> {
-  const [found] = await session.rows(sql`SELECT FROM pg_temp.seen WHERE prior IS NOT NULL OR class = 'reused' UNION ALL
+async function publishKnown(
+  { session, names, spec }: ReadingContext,
+  load: LoadContext,
+  type: RowLookupType,
+): Promise<void> {
+  const [found] =
+    await session.rows(sql`SELECT FROM pg_temp.seen WHERE prior IS NOT NULL OR class = 'reused' UNION ALL
     SELECT FROM pg_temp.due WHERE claim = 'other' LIMIT 1`);
   if (!found) return;
   const rows = (isMeant: RawBuilder<unknown>) => sql`
@@ -497,7 +530,11 @@ async function publishKnown({ session, names, spec }: ReadingContext, load: Load
     FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = s.content
     WHERE ${isMeant}`;
   const isReused = sql`s.class = 'reused'`;
-  await publishAnswers(load, type, rows(sql`s.class NOT LIKE 'reject:%' AND s.class NOT IN ('waiting', 'suppressed')`));
+  await publishAnswers(
+    load,
+    type,
+    rows(sql`s.class NOT LIKE 'reject:%' AND s.class NOT IN ('waiting', 'suppressed')`),
+  );
   await rejectRows(load, type, rows(isReused));
   await resolveRejects(
     load,

@@ -40,7 +40,11 @@ export function isRowOf({ job, source, shard }: LookupSpec): string {
  * the quiet rows. The full join finds rows that left the input. A fenced subquery with one column to group by keeps the planner
  * from estimating as many groups as rows, so that it groups in parallel.
  */
-export function comparison(names: SchemaNames, spec: LookupSpec, keys: Pick<OpenedInput, "rawRows">): RawBuilder<unknown> {
+export function comparison(
+  names: SchemaNames,
+  spec: LookupSpec,
+  keys: Pick<OpenedInput, "rawRows">,
+): RawBuilder<unknown> {
   const owns = ownsKey(spec.shard, "source_key");
   return sql`SELECT source_key, count(*) AS rows FROM (
       SELECT CASE WHEN i.fingerprint = r.fingerprint THEN NULL ELSE coalesce(i.source_key, r.source_key, '') END AS source_key
