@@ -59,7 +59,7 @@ export const MANY_ROWS = 10_000;
 export interface SeenInput {
   readonly job: StoredJob;
   readonly freshness: Freshness;
-  /** Rows (addresses) that needed no second look. */
+  /** Rows (addresses) that weren't read again. */
   readonly quiet: number;
   /** True if `pg_temp.seen` has every row of the input. */
   readonly isWhole: boolean;
@@ -78,7 +78,7 @@ export async function seeInput(context: ReadingContext): Promise<SeenInput> {
   const freshness: Freshness = { ...spec, resendBelow: resend.below };
   const isWhole = only !== null || resend.isNew || job.decision !== "accepted" || !(await isKnown(context));
   const quiet = await withRolePath(session, async () => {
-    const { opened, quiet } = await openRows(context, freshness, isWhole);
+    const { opened, total } = await openRows(context, freshness, isWhole);
     const rows: RowContext = {
       names,
       spec,
@@ -90,7 +90,7 @@ export async function seeInput(context: ReadingContext): Promise<SeenInput> {
     };
     if (spec.type !== "validate_emails") {
       await createFromInput(session, "seen", seenRows(rows));
-      return quiet;
+      return total === null ? 0 : total - (await countSeen(session));
     }
     await createFromInput(session, "seen", seenAddressRows(rows));
     const email = rows.erased ? sql`OR ${rows.erased.email("e")}` : sql``;
@@ -111,12 +111,17 @@ async function isKnown({ session, names, spec: { job, source } }: ReadingContext
   return found.length > 0;
 }
 
-/** Opens the rows to read: all, or those among `pg_temp.touched`. */
+async function countSeen(session: Session): Promise<number> {
+  const [seen] = await session.rows<{ rows: number }>(sql`SELECT count(*) AS rows FROM pg_temp.seen`);
+  return seen?.rows ?? 0;
+}
+
+/** Opens the rows to read: all, or those among `pg_temp.touched`. `total` counts the rows of the input; null if all are read. */
 async function openRows(
   context: ReadingContext,
   freshness: Freshness,
   isWhole: boolean,
-): Promise<{ readonly opened: OpenedInput; readonly quiet: number }> {
+): Promise<{ readonly opened: OpenedInput; readonly total: number | null }> {
   const { session, spec, foreign, only } = context;
   const reading: Reading = {
     type: spec.type,
@@ -134,14 +139,14 @@ async function openRows(
     const isIt = `source_key = ${quoteLiteral(only.sourceKey)}`;
     return {
       opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS one WHERE ${isIt}` },
-      quiet: 0,
+      total: null,
     };
   }
-  if (isWhole) return { opened: await open({}), quiet: 0 };
+  if (isWhole) return { opened: await open({}), total: null };
   const keys = await open({ ranked: false, isWithoutValues: true });
-  const quiet = await findTouched(context, freshness, keys);
+  const total = await findTouched(context, freshness, keys);
   if (!foreign) {
-    return { opened: await open({ among: { query: "SELECT source_key FROM pg_temp.touched" } }), quiet };
+    return { opened: await open({ among: { query: "SELECT source_key FROM pg_temp.touched" } }), total };
   }
   // Another database has to be sent the keys. With more of them, it is read whole.
   const [size] = await session.rows<{ bytes: number }>(
@@ -149,17 +154,17 @@ async function openRows(
   );
   if ((size?.bytes ?? 0) <= MAX_KEYS_BYTES) {
     const touched = await session.rows<{ source_key: string }>(sql`SELECT source_key FROM pg_temp.touched`);
-    return { opened: await open({ among: { keys: touched.map((row) => row.source_key) } }), quiet };
+    return { opened: await open({ among: { keys: touched.map((row) => row.source_key) } }), total };
   }
   const opened = await open({});
   const isTouched = "coalesce(source_key, '') IN (SELECT source_key FROM pg_temp.touched)";
   return {
     opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS every_row WHERE ${isTouched}` },
-    quiet,
+    total,
   };
 }
 
-/** Leaves the keys of the rows to read (again) in `pg_temp.touched`. Returns the number of all other rows. */
+/** Leaves the keys of the rows to read (again) in `pg_temp.touched`. Returns the number of rows in the input. */
 async function findTouched(
   context: ReadingContext,
   freshness: Freshness,
@@ -169,38 +174,38 @@ async function findTouched(
   await session.client.query("SET LOCAL enable_nestloop = off");
   await createFromInput(session, "touched", comparison(names, spec, keys));
   await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
-  const [found] = await session.rows<{ rows: number }>(
-    sql`DELETE FROM pg_temp.touched WHERE source_key IS NULL RETURNING rows`,
-  );
-  let quiet = found?.rows ?? 0;
-  if (!keys.keyIsUnique) quiet -= await touchShared(context, keys, quiet);
-  const added = await session.change(sql`
+  const [found] = await session.rows<{ total: number; quiet: number }>(sql`
+    SELECT coalesce(sum(rows), 0)::bigint AS total, coalesce(sum(rows) FILTER (WHERE source_key IS NULL), 0)::bigint AS quiet
+    FROM pg_temp.touched`);
+  const { total, quiet } = found ?? { total: 0, quiet: 0 };
+  await session.change(sql`DELETE FROM pg_temp.touched WHERE source_key IS NULL`);
+  if (!keys.keyIsUnique) await touchShared(context, keys, quiet);
+  await session.change(sql`
     INSERT INTO pg_temp.touched SELECT DISTINCT w.source_key, 1 FROM (${wantedKeys(context, freshness)}) AS w
     WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = w.source_key)`);
-  return quiet - added;
+  return total;
 }
 
-/** Adds the keys that several quiet rows share: one of the rows will be used, the others rejected. Returns the number of rows. */
+/** Adds the keys that several quiet rows share: one of the rows will be used, the others rejected. */
 async function touchShared(
   { session, names, spec }: ReadingContext,
   keys: OpenedInput,
   quiet: number,
-): Promise<number> {
+): Promise<void> {
   const row = tableId(names, "lookup_row");
   const [settled] = await session.rows<{ rows: number }>(sql`
     SELECT count(*) AS rows FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
       AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = r.source_key)`);
-  if (quiet <= (settled?.rows ?? 0)) return 0;
+  if (quiet <= (settled?.rows ?? 0)) return;
   await createFromInput(
     session,
     "shared",
     sql`SELECT source_key, count(*) AS rows FROM (${raw(keys.rawRows)}) AS r
       WHERE source_key IS NOT NULL AND ${raw(ownsKey(spec.shard, "source_key"))} GROUP BY source_key HAVING count(*) > 1`,
   );
-  const shared = await session.rows<{ rows: number }>(sql`
+  await session.change(sql`
     INSERT INTO pg_temp.touched SELECT s.source_key, s.rows FROM pg_temp.shared AS s
-    WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = s.source_key) RETURNING rows`);
-  return shared.reduce((sum, { rows }) => sum + rows, 0);
+    WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = s.source_key)`);
 }
 
 /** Keys of settled rows whose content is wanted: left by an earlier run, or expired. */
