@@ -63,7 +63,7 @@ describe("a key", () => {
     await context.sql(`INSERT INTO crm.typed VALUES (${value}, 'a@example.com')`);
     const spec = over({ relation: { table: ["crm", "typed"] }, key: ["k"], fields: { emails: ["email"] } });
     await runNight(context, spec, matchAll);
-    expect(await columnOf(context, "SELECT source_key FROM person_data_state.lookup_state")).toEqual([key]);
+    expect(await columnOf(context, "SELECT source_key FROM person_data_state.lookup_row")).toEqual([key]);
     await withOddSettings(async (other) => {
       expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
     });
@@ -79,7 +79,7 @@ describe("a key", () => {
     const spec = over({ relation: { table: ["crm", "typed"] }, key, fields: { emails: ["email"] } });
     const { counts } = await runNight(context, spec, matchAll);
     expect(gist(counts)).toMatchObject({ toSend: 1 });
-    const text = (await columnOf(context, "SELECT source_key FROM person_data_state.lookup_state"))[0];
+    const text = (await columnOf(context, "SELECT source_key FROM person_data_state.lookup_row"))[0];
     expect(JSON.parse(text ?? "")).toEqual([
       "1",
       "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",

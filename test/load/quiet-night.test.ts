@@ -195,7 +195,12 @@ describe("a quiet night", () => {
     ]);
     await context.sql("UPDATE crm.people SET last_name = 'Lee 1' WHERE id = '1'");
     await addPeople(context, rowsOf(["3"]));
-    expect(gist((await runNight(context, resolve)).counts)).toEqual({ read: 5, unchanged: 5 });
+    // The row that is as it was before gets the answer to its former content.
+    expect(gist((await runNight(context, resolve)).counts)).toMatchObject({
+      read: 5,
+      unchanged: 4,
+      reused: 1,
+    });
     expect(
       await columnOf(context, "SELECT source_key FROM person_data.resolution WHERE is_present ORDER BY 1"),
     ).toEqual(["1", "3", "5"]);

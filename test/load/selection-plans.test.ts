@@ -76,7 +76,7 @@ test("reads the rows of changed keys in a parallel plan", async () => {
     query.mockRestore();
     return sent;
   });
-  const created = statements.filter((text) => text.startsWith('CREATE TEMP TABLE "seen"'));
+  const created = statements.filter((text) => text.startsWith('CREATE TEMP TABLE "candidate_row"'));
   expect(created).toHaveLength(1);
   // Postgres refuses an INSERT in a parallel plan, so other plans fill an empty table.
   expect(created[0]).not.toContain("WITH NO DATA");

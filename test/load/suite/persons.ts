@@ -131,8 +131,8 @@ export function describePersons(getContext: GetContext): void {
       expect(differing(before, await tellChanges(context))).toEqual([]);
       expect(await tuples()).toEqual(tuplesBefore);
       expect(
-        await context.sql("SELECT answered_at, attempts, _run_id FROM person_data_state.lookup_state"),
-      ).toEqual([{ answered_at: "2026-11-02 00:00:00.000001+00", attempts: "2", _run_id: run.runId }]);
+        await context.sql("SELECT answered_at, is_first, _run_id FROM person_data_state.lookup_answer"),
+      ).toEqual([{ answered_at: "2026-11-02 00:00:00.000001+00", is_first: "false", _run_id: run.runId }]);
       expect(await columnOf(context, "SELECT request_completed_at FROM person_data.enrichment")).toEqual([
         "2026-11-02 00:00:00.000001+00",
       ]);
