@@ -262,7 +262,8 @@ export async function readInput(context: ReadingContext): Promise<LookupCounts> 
   }
   const classes = await countClasses(context);
   const changed = classes.find((one) => one.class === "parameters_changed")?.rows ?? 0;
-  const parametersChanged = seen.job.decision === "undecided" ? changed : 0;
+  const parametersChanged =
+    seen.job.decision === "undecided" ? changed || (await countBought(context, seen.job)) : 0;
   await rankDue(session, names, spec, run, dueContents(context));
   const gone = run && parametersChanged === 0 ? await store(context, seen, run) : 0;
   const due = await countDue(session);
@@ -276,6 +277,19 @@ export async function readInput(context: ReadingContext): Promise<LookupCounts> 
     waitingRecords: run === null ? await countWaiting(session, spec) : 0,
     history: due.length === 0 ? NO_HISTORY : await readHistory(session, names, spec.kind),
   });
+}
+
+/** Counts the rows of all shards that were answered with other request parameters: none of them may send before the user has decided. */
+async function countBought(
+  { session, names, spec }: ReadingContext,
+  { formerKind }: StoredJob,
+): Promise<number> {
+  if (spec.shard === null || formerKind === spec.kind) return 0;
+  const [found] = await session.rows<{ rows: number }>(sql`
+    SELECT count(*) AS rows FROM ${tableId(names, "lookup_row")} AS r JOIN ${tableId(names, "lookup_answer")} AS a
+      ON a.kind = ${formerKind} AND a.content = r.content AND a.outcome <> 'rejected'
+    WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.missing_since IS NULL`);
+  return found?.rows ?? 0;
 }
 
 /** `--accept-parameters keep`: decided for all shards, so the whole input is read. */

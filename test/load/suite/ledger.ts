@@ -1,7 +1,7 @@
 import { recordsOf } from "../../support/keyed-records.ts";
 import { describe, expect, test } from "vitest";
 import { callOf, commitOf, rejectOf, runOf } from "./nights.ts";
-import { looseRecord } from "./person-updates.ts";
+import { looseRecord, readRows } from "./person-updates.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
 import type { Attempt } from "../../../src/schemas/attempt.ts";
@@ -72,6 +72,7 @@ export function describeLedger(getContext: GetContext): void {
       await settle(run, 5, { httpStatus: 502, recordsMatched: null, possiblyBilled: true });
       await settle(run, 5, { recordsMatched: 4, possiblyBilledTwice: 5 });
       await warehouse.reserveCall(run, reservationOf(2));
+      await readRows(context, spec, run, ["refused"]);
       await warehouse.commitLookup({
         ...commitOf(warehouse, spec, run, []),
         ledger: [],
