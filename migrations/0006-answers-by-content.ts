@@ -36,7 +36,8 @@ function fromStates(names: SchemaNames): string {
   const isAddress = "s.job IN (SELECT job FROM v2_address_job)";
   const result = "service_pid, match_score, validation_errors, _extra, api_request_id, request_completed_at";
   const newest = (content: string) => `ORDER BY s.parameters_hash, ${content}, s.call_number DESC NULLS LAST`;
-  return `DO $$
+  // A literal: names of schemas may contain any dollar quotes.
+  return `DO ${quoteLiteral(`
     DECLARE work regclass;
     BEGIN
       IF to_regclass(${quoteLiteral(old("lookup_state"))}) IS NULL THEN RETURN; END IF;
@@ -89,5 +90,5 @@ function fromStates(names: SchemaNames): string {
         EXECUTE format('DROP TABLE %s', work);
       END LOOP;
       DROP TABLE ${old("lookup_state")}, ${old("email_state")}, ${old("missing_input_row")}, ${old("job_parameters")};
-    END $$`;
+    END`)}`;
 }

@@ -45,6 +45,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0003-reader-indexes",
     "0004-fingerprint",
     "0005-index-of-sent-content",
+    "0006-answers-by-content",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

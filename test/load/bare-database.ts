@@ -15,6 +15,7 @@ export const MIGRATIONS = [
   "0003-reader-indexes",
   "0004-fingerprint",
   "0005-index-of-sent-content",
+  "0006-answers-by-content",
 ];
 
 /** Creates an empty database for the rest of the test. */

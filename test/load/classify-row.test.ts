@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { classifyRow, findSourceKey } from "../../src/load/due/classify-row.ts";
-import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
+import { classifyRow, findSourceKey } from "../../src/load/lookups/explain-row.ts";
+import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { clear } from "./suite/context.ts";
@@ -35,7 +35,7 @@ test("a row has the class that the run gives it", async () => {
   expect(await classesOf(enrichSpec(), "1")).toEqual([["never_answered", record]]);
   await runNight(context, enrichSpec(), matchAll);
   expect(await classesOf(enrichSpec(), "1")).toEqual([["unchanged", record]]);
-  expect(await classesOf(enrichSpec({ parametersHash: "others" }), "1")).toEqual([
+  expect(await classesOf(enrichSpec({ kind: "enrich:others" }), "1")).toEqual([
     ["parameters_changed", record],
   ]);
   expect(await classesOf(enrichSpec({ pidFrom: "resolve_people" }), "1")).toEqual([

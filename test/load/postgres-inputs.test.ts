@@ -5,7 +5,7 @@ import { openPostgresContext, type PostgresContext } from "./postgres-context.ts
 import { gist, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, people, validateSpec } from "./suite/people.ts";
 import { clear, columnOf, type Context } from "./suite/context.ts";
-import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
+import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
 import type { InputSource } from "../../src/load/inputs/input-source.ts";
 
 let context: PostgresContext;
@@ -63,7 +63,7 @@ describe("a key", () => {
     await context.sql(`INSERT INTO crm.typed VALUES (${value}, 'a@example.com')`);
     const spec = over({ relation: { table: ["crm", "typed"] }, key: ["k"], fields: { emails: ["email"] } });
     await runNight(context, spec, matchAll);
-    expect(await columnOf(context, "SELECT source_key FROM person_data_state.lookup_state")).toEqual([key]);
+    expect(await columnOf(context, "SELECT source_key FROM person_data_state.lookup_row")).toEqual([key]);
     await withOddSettings(async (other) => {
       expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
     });
@@ -79,7 +79,7 @@ describe("a key", () => {
     const spec = over({ relation: { table: ["crm", "typed"] }, key, fields: { emails: ["email"] } });
     const { counts } = await runNight(context, spec, matchAll);
     expect(gist(counts)).toMatchObject({ toSend: 1 });
-    const text = (await columnOf(context, "SELECT source_key FROM person_data_state.lookup_state"))[0];
+    const text = (await columnOf(context, "SELECT source_key FROM person_data_state.lookup_row"))[0];
     expect(JSON.parse(text ?? "")).toEqual([
       "1",
       "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
@@ -249,8 +249,8 @@ describe("names of tables and columns", () => {
     ["quotes, blanks and capitals", 'The "Odd" Table', 'Key "1"', "E Mail; --"],
     ["reserved words", "select", "order", "user"],
     ["63 bytes", "t".repeat(63), "k".repeat(63), "é".repeat(31)],
-    ["our own", "input_row", "source_key", "p0"],
-    ["our own again", "due_row", "rank", "fingerprint"],
+    ["our own", "raw_row", "source_key", "p0"],
+    ["our own again", "seen", "rank", "fingerprint"],
     ["other signs", "täble $1 %s", "a.b", "c'd\\"],
   ])("can have %s", async (_, table, key, email) => {
     const name = `crm.${quote(table)}`;

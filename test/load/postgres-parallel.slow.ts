@@ -4,15 +4,14 @@ import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
-import { commitLoose } from "../support/keyed-records.ts";
 import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { erase, makeCouple } from "./suite/erased-couple.ts";
-import { ANSWERED_AT, commitOf, holdJobs, runNight, runOf, reserveAt } from "./suite/nights.ts";
+import { ANSWERED_AT, begin, commitOf, holdJobs, runOf, reserveAt } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
-import { looseRecord, wholePerson } from "./suite/person-updates.ts";
+import { looseRecord, readRows, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/context.ts";
-import type { LookupCommit } from "../../src/load/answers/commit-lookup.ts";
-import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
+import type { LookupCommit } from "../../src/load/lookups/commit.ts";
+import type { LookupRecord, LookupSpec } from "../../src/load/lookups/lookup.ts";
 
 let context: PostgresContext;
 beforeAll(async () => {
@@ -57,6 +56,20 @@ function commitAbout(warehouse: Warehouse, numbers: readonly number[], second: n
   return commitOf(warehouse, spec, run, replies, { answeredAt: at(second) });
 }
 
+/** Record of an address. */
+function addressRecord(address: string): LookupRecord {
+  const content = Buffer.from(address).toString("hex");
+  return { recordId: content.slice(0, 32), json: JSON.stringify(address), address, content, sentPid: null };
+}
+
+/** Has the run read the rows of commits. */
+async function readRowsOf(warehouse: Warehouse, commits: readonly LookupCommit[]): Promise<void> {
+  const keys = commits.flatMap(({ answers }) =>
+    answers.map(({ record }) => String(JSON.parse(record.json).first_name)),
+  );
+  await readRows({ ...context, warehouse }, spec, run, keys);
+}
+
 /** Reserves the calls of commits in order, before any load; `first` is the number of the first one. */
 async function reserveInOrder(
   warehouse: Warehouse,
@@ -75,9 +88,12 @@ const contentTables = [
   ...personChildren.map((table) => table.name),
   "enrichment",
   "match_history",
-  "lookup_state",
+  "lookup_answer",
   "person_state",
 ];
+
+/** Schema of a table, after the name of the first schema. */
+const suffixOf = (table: string) => (["lookup_answer", "person_state"].includes(table) ? "_state" : "");
 
 /** All loaded rows, without bookkeeping columns. */
 async function contentOf(schema: string): Promise<Readonly<Record<string, readonly (string | null)[]>>> {
@@ -85,7 +101,7 @@ async function contentOf(schema: string): Promise<Readonly<Record<string, readon
   for (const table of contentTables) {
     contents[table] = await columnOf(
       context,
-      `SELECT (to_jsonb(t) - '_synced_at' - '_record_synced_at' - '_run_id' - 'call_id')::text FROM ${schema}${table.endsWith("_state") ? "_state" : ""}.${table} AS t
+      `SELECT (to_jsonb(t) - '_synced_at' - '_record_synced_at' - '_run_id' - 'call_id')::text FROM ${schema}${suffixOf(table)}.${table} AS t
       ORDER BY 1`,
     );
   }
@@ -126,7 +142,7 @@ describe("loaders in parallel", () => {
       await context.sql("DELETE FROM sequential_state.job_lock");
       await holdJobs(sequential);
       for (const table of contentTables) {
-        await context.sql(`DELETE FROM sequential${table.endsWith("_state") ? "_state" : ""}.${table}`);
+        await context.sql(`DELETE FROM sequential${suffixOf(table)}.${table}`);
       }
       for (let round = 0; round < rounds; round++) {
         // Every round has persons of the last one and new ones.
@@ -144,6 +160,8 @@ describe("loaders in parallel", () => {
             orders.slice(0, loaders).map((order, i) => commitAbout(warehouse, order, round * 4 + i)),
           );
         const commits = await commitsFor(context.warehouse);
+        await readRowsOf(context.warehouse, commits);
+        await readRowsOf(sequential, commits);
         await Promise.all(commits.map((commit) => context.warehouse.commitLookup(commit)));
         for (const commit of await commitsFor(sequential)) await sequential.commitLookup(commit);
       }
@@ -160,6 +178,7 @@ describe("loaders in parallel", () => {
         commitAbout(warehouse, numbers, second),
         commitAbout(warehouse, numbers.toReversed(), second + 1),
       ]);
+      await readRowsOf(warehouse, commits);
       await Promise.all(commits.map((commit) => warehouse.commitLookup(commit)));
     }
     expect(
@@ -179,12 +198,13 @@ describe("loaders in parallel", () => {
       );
       const commit = commitOf(context.warehouse, spec, run, replies, { answeredAt: at(1) });
       const later = commitOf(other, spec, run, replies.toReversed(), { answeredAt: at(2) });
+      await readRowsOf(context.warehouse, [commit]);
       await reserveInOrder(context.warehouse, 1, [commit, later]);
       await Promise.all([context.warehouse.commitLookup(commit), other.commitLookup(later)]);
     }
     expect(await valueOf(context, "SELECT count(*) FROM person_data.enrichment")).toBe("100");
     expect(
-      await columnOf(context, "SELECT DISTINCT answered_at FROM person_data_state.lookup_state"),
+      await columnOf(context, "SELECT DISTINCT answered_at FROM person_data_state.lookup_answer"),
     ).toEqual(["2026-11-21 04:00:02+00"]);
     expect(await valueOf(context, "SELECT count(*) FROM person_data.match_history")).toBe("100");
   });
@@ -193,14 +213,9 @@ describe("loaders in parallel", () => {
     const [one, two] = [validateSpec({ job: "one" }), validateSpec({ job: "two" })];
     const commitOfJob = (spec: LookupSpec, round: number, second: number, isReversed: boolean) => {
       const addresses = Array.from({ length: 20 }, (_, i) => `${round * 10 + i}@example.com`);
-      const replies = (isReversed ? addresses.toReversed() : addresses).map((address) => {
-        const record = looseRecord(address, { address, json: JSON.stringify(address) });
-        const known = {
-          ...record,
-          rows: record.rows.map((row) => ({ ...row, priorOutcome: "matched" as const })),
-        };
-        return [round === 0 ? record : known, { pid: "", status: `status ${second}` }] as const;
-      });
+      const replies = (isReversed ? addresses.toReversed() : addresses).map(
+        (address) => [addressRecord(address), { pid: "", status: `status ${second}` }] as const,
+      );
       return commitOf(context.warehouse, spec, runOf(spec), replies, { answeredAt: at(second) });
     };
     for (let round = 0; round < 20; round++) {
@@ -219,16 +234,21 @@ describe("loaders in parallel", () => {
     ).toEqual(["status 39"]);
   });
 
-  test("selections of two jobs over the same addresses don't block each other", async () => {
+  test("readings of two jobs at once claim each of the same addresses once, and don't block each other", async () => {
     const rows = Array.from({ length: 200 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
     await makePeople(context, rows);
-    const other = { ...context, warehouse: openAnother() };
+    const other = openAnother();
+    const select = async (warehouse: Warehouse, job: string) => {
+      const ofJob = validateSpec({ job });
+      const selection = await warehouse.selectLookup(ofJob, await begin(warehouse, ofJob, `${job} again`));
+      return selection.counts;
+    };
     for (let round = 0; round < 5; round++) {
       await context.sql(`UPDATE crm.people SET email = '${round}' || email`);
-      await Promise.all([
-        runNight(context, validateSpec({ job: "one" })),
-        runNight(other, validateSpec({ job: "two" })),
-      ]);
+      const counts = await Promise.all([select(context.warehouse, "one"), select(other, "two")]);
+      expect(counts.map(({ read }) => read)).toEqual([200, 200]);
+      expect(counts.reduce((sum, { toSend }) => sum + toSend, 0)).toBe(200);
+      expect(counts.reduce((sum, { reused }) => sum + reused, 0)).toBe(200);
     }
     expect(await valueOf(context, "SELECT count(*) FROM person_data.input_email")).toBe("200");
   });
@@ -317,6 +337,7 @@ describe("a commit whose connection is lost", () => {
     const { warehouse } = context;
     await warehouse.beginRun(run);
     const commit = commitAbout(warehouse, [1, 2, 3], 1);
+    await readRowsOf(warehouse, [commit]);
     const { pid, done, release } = await holdUp(lock, () => warehouse.commitLookup(commit));
     await context.sql("SELECT pg_terminate_backend($1)", [pid]);
     await release();
@@ -327,8 +348,8 @@ describe("a commit whose connection is lost", () => {
       "p-002",
       "p-003",
     ]);
-    expect(await columnOf(context, "SELECT DISTINCT attempts FROM person_data_state.lookup_state")).toEqual([
-      "1",
+    expect(await columnOf(context, "SELECT DISTINCT is_first FROM person_data_state.lookup_answer")).toEqual([
+      "true",
     ]);
     expect(await valueOf(context, "SELECT count(*) FROM person_data.match_history")).toBe("3");
     expect(await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
@@ -341,17 +362,17 @@ describe("a commit whose connection is lost", () => {
     const door = await openDoor(context.url, { isOpen: true });
     const warehouse = openAnother(door.url);
     await context.warehouse.beginRun(run);
-    const result = await commitLoose(context.warehouse.db, commitAbout(warehouse, [1, 2], 1), (ready) => {
-      door.cutAtCommit();
-      return warehouse.commitLookup(ready);
-    });
+    const commit = commitAbout(warehouse, [1, 2], 1);
+    await readRowsOf(context.warehouse, [commit]);
+    door.cutAtCommit();
+    const result = await warehouse.commitLookup(commit);
     expect(door.cuts()).toBe(1);
     // Two persons, 2 + 3 phones, two studies, two enrichments and intervals.
     expect(result).toMatchObject({ rowsWritten: 13, notLoadable: [] });
     expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe("2");
-    expect(await columnOf(context, "SELECT attempts FROM person_data_state.lookup_state")).toEqual([
-      "1",
-      "1",
+    expect(await columnOf(context, "SELECT is_first FROM person_data_state.lookup_answer")).toEqual([
+      "true",
+      "true",
     ]);
     expect(await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
       { requests: "1", rows_written: "13" },
@@ -361,9 +382,7 @@ describe("a commit whose connection is lost", () => {
   test("is retried until the server answers", async () => {
     const door = await openDoor(context.url, { isOpen: false });
     const warehouse = openAnother(door.url);
-    const done = commitLoose(context.warehouse.db, commitAbout(warehouse, [1], 1), (ready) =>
-      warehouse.commitLookup(ready),
-    );
+    const done = warehouse.commitLookup(commitAbout(warehouse, [1], 1));
     await delay(200);
     door.open();
     expect((await done).notLoadable).toEqual([]);

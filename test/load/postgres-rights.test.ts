@@ -125,7 +125,7 @@ describe("rights", () => {
         "person_data.person_education_subject",
         "person_data_ops.table_freshness",
         "person_data_ops.publication",
-        "person_data_state.lookup_state",
+        "person_data_state.lookup_answer",
         "person_data_state.erasure_key",
       ]) {
         await admin.query(`SET ROLE ${role}`);

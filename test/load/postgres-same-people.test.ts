@@ -4,8 +4,8 @@ import { openPostgresContext, type PostgresContext } from "./postgres-context.ts
 import { clear, columnOf, valueOf } from "./suite/context.ts";
 import { ANSWERED_AT, commitOf, reserveAt, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
-import { looseRecord, wholePerson } from "./suite/person-updates.ts";
-import type { LookupCommit } from "../../src/load/answers/commit-lookup.ts";
+import { looseRecord, readRows, wholePerson } from "./suite/person-updates.ts";
+import type { LookupCommit } from "../../src/load/lookups/commit.ts";
 
 let context: PostgresContext;
 beforeAll(async () => {
@@ -36,6 +36,8 @@ test("rows of the same people, loaded by several loaders at once, are loaded onc
       stateSchema: "person_data_state",
     }),
   );
+  const keys = sent.map((pid, i) => `${pid} in call ${Math.floor(i / BATCH_SIZE) + 1}`);
+  await readRows(context, spec, run, keys);
   const waiting: LookupCommit[] = [];
   for (let callNumber = 1; (callNumber - 1) * BATCH_SIZE < sent.length; callNumber++) {
     const replies = sent.slice((callNumber - 1) * BATCH_SIZE, callNumber * BATCH_SIZE).map((pid) => {
@@ -64,7 +66,7 @@ test("rows of the same people, loaded by several loaders at once, are loaded onc
   expect(await rolledBack()).toBe(before);
   const count = (table: string) => valueOf(context, `SELECT count(*) FROM ${table}`);
   expect(await count("person_data.enrichment WHERE is_match")).toBe("300");
-  expect(await count("person_data_state.lookup_state WHERE outcome = 'matched'")).toBe("300");
+  expect(await count("person_data_state.lookup_answer WHERE outcome = 'matched'")).toBe("300");
   // The latest of the five answers about each person.
   expect(
     await columnOf(

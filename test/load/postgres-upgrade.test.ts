@@ -58,6 +58,7 @@ test("rows of an earlier version get the derived columns that a load computes, a
   onTestFinished(() => context.close());
   const { client, warehouse } = context;
   await holdJobs(warehouse);
+  await client.query("CREATE SCHEMA crm");
   const people = ranges.map((range, i) =>
     wholePerson(`p-${i}`, {
       estimated_income_range: range,

@@ -106,7 +106,10 @@ describe("shards", () => {
       put(3, "Cid", { email: "a@x" });
     const nights = await world.nightOfShards(2, { edit });
     expect(world.service.received()).toEqual({ validate_emails: ["a@x", "b@x"] });
-    const [unchanged, duplicate] = [sumOf(nights, "validate", "unchanged"), sumOf(nights, "validate", "duplicate")];
+    const [unchanged, duplicate] = [
+      sumOf(nights, "validate", "unchanged"),
+      sumOf(nights, "validate", "duplicate"),
+    ];
     expect([sumOf(nights, "validate", "read"), unchanged + duplicate]).toEqual([4, 2]);
   });
 

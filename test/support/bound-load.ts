@@ -1,18 +1,17 @@
 import { completeErasure, readOpenErasures, requestErasure } from "../../src/load/erasure/requests.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
-import { commitLookup } from "../../src/load/answers/commit-lookup.ts";
 import {
   encodePerson,
   type PersonUpdate,
   type PreparedPerson,
-} from "../../src/load/answers/person-groups.ts";
-import { createRowStore } from "../../src/load/answers/row-store.ts";
+} from "../../src/load/lookups/person-groups.ts";
+import { commitLookup } from "../../src/load/lookups/commit.ts";
+import { createRowStore } from "../../src/load/lookups/row-store.ts";
 import { readIdentity, writeServiceHost } from "../../src/load/db/identity.ts";
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
-import { previewLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
-import { recordMissingRows } from "../../src/load/due/missing-rows.ts";
+import { previewLookup, selectLookup } from "../../src/load/lookups/selection.ts";
 import {
   countPeople,
   dropTombstones,
@@ -57,7 +56,6 @@ import {
   renewSlots,
   watchJobs,
 } from "../../src/load/runs/schedule-slots.ts";
-import { commitLoose } from "./keyed-records.ts";
 import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/job-status.ts";
 
 const functions = {
@@ -98,7 +96,6 @@ const functions = {
   newestSlots,
   recordCalls,
   noteListedPids,
-  recordMissingRows,
   openErasures: readOpenErasures,
   preparePerson: (_db: Db, update: PersonUpdate): PreparedPerson => encodePerson(update, createRowStore()),
   previewLookup,
@@ -148,7 +145,7 @@ export interface Warehouse extends Bound {
   close(): Promise<void>;
 }
 
-/** Fills in the database. Commits of loose records get a work table. */
+/** Fills in the database. */
 export function bindLoad(db: Db): Warehouse {
   const bound = Object.fromEntries(
     Object.entries(functions).map(([name, work]) => [
@@ -162,7 +159,6 @@ export function bindLoad(db: Db): Warehouse {
     db,
     description: db.description,
     close: () => db.close(),
-    commitLookup: (commit) => commitLoose(db, commit, bound.commitLookup),
   };
 }
 

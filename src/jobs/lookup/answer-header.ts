@@ -58,7 +58,11 @@ export function headerOf(
 /** A header of version 2, whose records are numbered in a table of its run. */
 interface NumberedHeader extends Omit<AnswerHeader, "form" | "spec" | "records"> {
   readonly form: 2;
-  readonly spec: { readonly job: string; readonly type: LookupType; readonly input: { readonly name: string } };
+  readonly spec: {
+    readonly job: string;
+    readonly type: LookupType;
+    readonly input: { readonly name: string };
+  };
   readonly records: readonly (Omit<LookupRecord, "content"> & { readonly sentHash: string })[];
 }
 

@@ -84,7 +84,10 @@ export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): 
     type: job.type,
     source: job.input.name,
     kind: kindOf(job.type, bound.requestParameters),
-    mapping: hashOf([Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1)), mappingOptions(job, bound)]),
+    mapping: hashOf([
+      Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+      mappingOptions(job, bound),
+    ]),
     legacyParameters: hashParameters(job, fields, bound.boughtWith),
     input: await inputSourceOf(job.input, bound.inputFields),
     refreshAfterMs: job.refreshAfterMs,
@@ -103,11 +106,17 @@ export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): 
 export function kindOf(type: LookupType, parameters: Readonly<Record<string, unknown>>): string {
   const sorted = Object.entries(parameters)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, value]) => [name, Array.isArray(value) ? [...new Set(value.map(String))].toSorted() : value]);
+    .map(([name, value]) => [
+      name,
+      Array.isArray(value) ? [...new Set(value.map(String))].toSorted() : value,
+    ]);
   return `${type}:${hashOf(sorted).slice(0, 12)}`;
 }
 
-function mappingOptions({ input }: LookupJobConfig, { pidFrom, validEmailsFrom }: BoundLookup): readonly unknown[] {
+function mappingOptions(
+  { input }: LookupJobConfig,
+  { pidFrom, validEmailsFrom }: BoundLookup,
+): readonly unknown[] {
   return [pidFrom !== null, validEmailsFrom !== null, input.normalize ? NORMALIZATION : null];
 }
 

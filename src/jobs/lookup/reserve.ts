@@ -41,7 +41,16 @@ export async function reserve(
   crashPoint("before_reserve");
   const { callId, attempt, items, plannedAtMs } = planned;
   const startedAt = new Date(plannedAtMs).toISOString();
-  const call = { callId, endpoint, attempt, startedAt, records: items.length, claimed: { kind, records: items }, limits, price };
+  const call = {
+    callId,
+    endpoint,
+    attempt,
+    startedAt,
+    records: items.length,
+    claimed: { kind, records: items },
+    limits,
+    price,
+  };
   const { granted, limitedBy, lost = [] } = await outage.outlast(() => reserveCall(db, run, call));
   crashPoint("after_reserve");
   if (limitedBy === null) return { granted, erased: lost };

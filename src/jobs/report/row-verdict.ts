@@ -48,7 +48,12 @@ export function verdictOn(
     return verdict("waiting", pidFrom, `${job} hasn't answered its current values yet`, null);
   }
   if (found === "reused") {
-    return verdict("duplicate", null, `its present content has a result already${at(state)}: the next run copies it without a call`, null);
+    return verdict(
+      "duplicate",
+      null,
+      `its present content has a result already${at(state)}: the next run copies it without a call`,
+      null,
+    );
   }
   if (found === "unchanged" && prior === "rejected") {
     const [code = null] = around.rejectCodes;

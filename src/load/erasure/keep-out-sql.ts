@@ -33,12 +33,7 @@ export async function keepOut(
       key,
       [
         ...answers.map((answer) =>
-          namedByAnswer(
-            spec,
-            answer,
-            namedByPerson(personOf(answer)),
-            keys.get(answer.record.content) ?? [],
-          ),
+          namedByAnswer(spec, answer, namedByPerson(personOf(answer)), keys.get(answer.record.content) ?? []),
         ),
         ...rejects.map((reject) => namedByReject(spec, reject, keys.get(reject.record.content) ?? [])),
       ],

@@ -196,7 +196,12 @@ export async function takeClaims(
   run: Claimant,
   contents: readonly string[],
 ): Promise<TakenClaims> {
-  const taken = await session.rows<{ content: string; rows: number; was_rejected: boolean; is_own: boolean }>(sql`
+  const taken = await session.rows<{
+    content: string;
+    rows: number;
+    was_rejected: boolean;
+    is_own: boolean;
+  }>(sql`
     DELETE FROM ${tableId(names, "lookup_due")} AS d USING (
       SELECT kind, content FROM ${tableId(names, "lookup_due")}
       WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c))
@@ -222,7 +227,12 @@ export interface OpenClaims {
 }
 
 /** Counts the run's claims without an answer. */
-export async function countOpen(session: Session, names: SchemaNames, kind: string, run: Claimant): Promise<OpenClaims> {
+export async function countOpen(
+  session: Session,
+  names: SchemaNames,
+  kind: string,
+  run: Claimant,
+): Promise<OpenClaims> {
   const [open] = await session.rows<OpenClaims>(sql`
     SELECT count(*) AS records, coalesce(sum(rows), 0)::bigint AS rows, count(*) FILTER (WHERE is_sent) AS sent
     FROM ${tableId(names, "lookup_due")} AS d WHERE kind = ${kind} AND ${isOwn(run)}`);
@@ -230,7 +240,12 @@ export async function countOpen(session: Session, names: SchemaNames, kind: stri
 }
 
 /** Releases the run's claims: their contents stay due. */
-export async function releaseClaims(session: Session, names: SchemaNames, kind: string, run: Claimant): Promise<void> {
+export async function releaseClaims(
+  session: Session,
+  names: SchemaNames,
+  kind: string,
+  run: Claimant,
+): Promise<void> {
   await session.change(sql`UPDATE ${tableId(names, "lookup_due")} AS d
     SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL, is_sent = false
     WHERE kind = ${kind} AND ${isOwn(run)}`);

@@ -111,7 +111,8 @@ async function commitWhole(db: Db, commit: LookupCommit, write: Write): Promise<
     };
     const newCalls = await settleLedger(session, names, sender, commit.ledger);
     // A call in the ledger is already loaded: the reply to an earlier COMMIT was lost.
-    if (commit.ledger.length > 0 && newCalls.size === 0) return earlier ?? { rowsWritten: 0, notLoadable: [] };
+    if (commit.ledger.length > 0 && newCalls.size === 0)
+      return earlier ?? { rowsWritten: 0, notLoadable: [] };
     const known = new Set(commit.ledger.map((entry) => entry.callId));
     const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
     const suppression = await readSuppression(session, names, db.readErasureSecret);
@@ -125,7 +126,12 @@ async function commitWhole(db: Db, commit: LookupCommit, write: Write): Promise<
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(context, spec, [...rejects, ...invalid]);
-    if (taken.wereRejected) await resolveAnswered(context, spec, valid.map(({ record }) => record.content));
+    if (taken.wereRejected)
+      await resolveAnswered(
+        context,
+        spec,
+        valid.map(({ record }) => record.content),
+      );
     await upsertDrift(session, names, run, commit.drift);
     const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
     await touchTables(session, names, run, changed);

@@ -175,6 +175,9 @@ export function countsOf(
     toSend,
     rowsToSend,
     answeredBefore: quiet + classes.reduce((total, { answered }) => total + answered, 0),
-    groups: { due: groupsOf(({ claim }) => claim !== "other"), toSend: groupsOf(({ claim }) => claim === "mine") },
+    groups: {
+      due: groupsOf(({ claim }) => claim !== "other"),
+      toSend: groupsOf(({ claim }) => claim === "mine"),
+    },
   };
 }

@@ -29,7 +29,14 @@ export function readCoverage(db: Db, spec: LookupSpec, unusable: number): Promis
       FROM (${contentsOf(names, spec)}) AS r
       LEFT JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = r.content
       LEFT JOIN ${tableId(names, "lookup_due")} AS d ON d.kind = ${spec.kind} AND d.content = r.content`);
-    const counts = found ?? { inputRows: 0, matched: 0, unmatched: 0, rejected: 0, due: 0, oldestAnswerAt: null };
+    const counts = found ?? {
+      inputRows: 0,
+      matched: 0,
+      unmatched: 0,
+      rejected: 0,
+      due: 0,
+      oldestAnswerAt: null,
+    };
     return { source: spec.source, answered: counts.matched + counts.unmatched, ...counts };
   });
 }

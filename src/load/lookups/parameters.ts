@@ -69,7 +69,12 @@ async function takeOver(session: Session, names: SchemaNames, from: string, to: 
 }
 
 /** Stores a job's parameters as accepted. */
-export async function writeJob(session: Session, names: SchemaNames, spec: LookupSpec, runId: string): Promise<void> {
+export async function writeJob(
+  session: Session,
+  names: SchemaNames,
+  spec: LookupSpec,
+  runId: string,
+): Promise<void> {
   const ages = [spec.refreshAfterMs, spec.refreshUnmatchedAfterMs];
   const longest = ages.some((age) => age === null) ? null : Math.max(...ages.map((age) => age ?? 0));
   await session.change(sql`
@@ -176,7 +181,8 @@ async function retire(
       AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_job")} AS j WHERE j.kind = d.kind AND j.retired_at IS NULL)`);
     let rows = 0;
     for (const table of ["resolution", "enrichment"]) {
-      rows += await session.change(sql`UPDATE ${tableId(names, table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
+      rows +=
+        await session.change(sql`UPDATE ${tableId(names, table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
         WHERE ${isTheirs} AND is_present`);
     }
     retired.push({ job, source, rows });

@@ -50,7 +50,10 @@ export async function publishAnswers(
   ];
   const list = sql.raw(copied.map(([name]) => quoteIdentifier(name)).join(", "));
   const values = sql.raw(copied.map(([, value]) => value).join(", "));
-  const set = [...copied.map(([name]) => `${quoteIdentifier(name)} = excluded.${quoteIdentifier(name)}`), MATCH_TIMES];
+  const set = [
+    ...copied.map(([name]) => `${quoteIdentifier(name)} = excluded.${quoteIdentifier(name)}`),
+    MATCH_TIMES,
+  ];
   const shown = (alias: string) => sql.raw(`(${SHOWN.map((name) => `${alias}.${name}`).join(", ")})`);
   const matched = (column: string) => sql.raw(`CASE WHEN s.outcome = 'matched' THEN s.${column} END`);
   // Rows without an answer have no history.

@@ -59,7 +59,7 @@ export const MANY_ROWS = 10_000;
 export interface SeenInput {
   readonly job: StoredJob;
   readonly freshness: Freshness;
-  /** Rows (addresses) that needed no second look. */
+  /** Rows (addresses) that weren't read again. */
   readonly quiet: number;
   /** True if `pg_temp.seen` has every row of the input. */
   readonly isWhole: boolean;
@@ -78,7 +78,7 @@ export async function seeInput(context: ReadingContext): Promise<SeenInput> {
   const freshness: Freshness = { ...spec, resendBelow: resend.below };
   const isWhole = only !== null || resend.isNew || job.decision !== "accepted" || !(await isKnown(context));
   const quiet = await withRolePath(session, async () => {
-    const { opened, quiet } = await openRows(context, freshness, isWhole);
+    const { opened, total } = await openRows(context, freshness, isWhole);
     const rows: RowContext = {
       names,
       spec,
@@ -90,7 +90,7 @@ export async function seeInput(context: ReadingContext): Promise<SeenInput> {
     };
     if (spec.type !== "validate_emails") {
       await createFromInput(session, "seen", seenRows(rows));
-      return quiet;
+      return total === null ? 0 : total - (await countSeen(session));
     }
     await createFromInput(session, "seen", seenAddressRows(rows));
     const email = rows.erased ? sql`OR ${rows.erased.email("e")}` : sql``;
@@ -111,12 +111,17 @@ async function isKnown({ session, names, spec: { job, source } }: ReadingContext
   return found.length > 0;
 }
 
-/** Opens the rows to read: all, or those among `pg_temp.touched`. */
+async function countSeen(session: Session): Promise<number> {
+  const [seen] = await session.rows<{ rows: number }>(sql`SELECT count(*) AS rows FROM pg_temp.seen`);
+  return seen?.rows ?? 0;
+}
+
+/** Opens the rows to read: all, or those among `pg_temp.touched`. `total` counts the rows of the input; null if all are read. */
 async function openRows(
   context: ReadingContext,
   freshness: Freshness,
   isWhole: boolean,
-): Promise<{ readonly opened: OpenedInput; readonly quiet: number }> {
+): Promise<{ readonly opened: OpenedInput; readonly total: number | null }> {
   const { session, spec, foreign, only } = context;
   const reading: Reading = {
     type: spec.type,
@@ -132,13 +137,16 @@ async function openRows(
   if (only) {
     const opened = await open({ only: only.key });
     const isIt = `source_key = ${quoteLiteral(only.sourceKey)}`;
-    return { opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS one WHERE ${isIt}` }, quiet: 0 };
+    return {
+      opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS one WHERE ${isIt}` },
+      total: null,
+    };
   }
-  if (isWhole) return { opened: await open({}), quiet: 0 };
+  if (isWhole) return { opened: await open({}), total: null };
   const keys = await open({ ranked: false, isWithoutValues: true });
-  const quiet = await findTouched(context, freshness, keys);
+  const total = await findTouched(context, freshness, keys);
   if (!foreign) {
-    return { opened: await open({ among: { query: "SELECT source_key FROM pg_temp.touched" } }), quiet };
+    return { opened: await open({ among: { query: "SELECT source_key FROM pg_temp.touched" } }), total };
   }
   // Another database has to be sent the keys. With more of them, it is read whole.
   const [size] = await session.rows<{ bytes: number }>(
@@ -146,47 +154,58 @@ async function openRows(
   );
   if ((size?.bytes ?? 0) <= MAX_KEYS_BYTES) {
     const touched = await session.rows<{ source_key: string }>(sql`SELECT source_key FROM pg_temp.touched`);
-    return { opened: await open({ among: { keys: touched.map((row) => row.source_key) } }), quiet };
+    return { opened: await open({ among: { keys: touched.map((row) => row.source_key) } }), total };
   }
   const opened = await open({});
   const isTouched = "coalesce(source_key, '') IN (SELECT source_key FROM pg_temp.touched)";
-  return { opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS every_row WHERE ${isTouched}` }, quiet };
+  return {
+    opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS every_row WHERE ${isTouched}` },
+    total,
+  };
 }
 
-/** Leaves the keys of the rows to read (again) in `pg_temp.touched`. Returns the number of all other rows. */
-async function findTouched(context: ReadingContext, freshness: Freshness, keys: OpenedInput): Promise<number> {
+/** Leaves the keys of the rows to read (again) in `pg_temp.touched`. Returns the number of rows in the input. */
+async function findTouched(
+  context: ReadingContext,
+  freshness: Freshness,
+  keys: OpenedInput,
+): Promise<number> {
   const { session, names, spec } = context;
   await session.client.query("SET LOCAL enable_nestloop = off");
   await createFromInput(session, "touched", comparison(names, spec, keys));
   await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
-  const [found] = await session.rows<{ rows: number }>(
-    sql`DELETE FROM pg_temp.touched WHERE source_key IS NULL RETURNING rows`,
-  );
-  let quiet = found?.rows ?? 0;
-  if (!keys.keyIsUnique) quiet -= await touchShared(context, keys, quiet);
-  const added = await session.change(sql`
+  const [found] = await session.rows<{ total: number; quiet: number }>(sql`
+    SELECT coalesce(sum(rows), 0)::bigint AS total, coalesce(sum(rows) FILTER (WHERE source_key IS NULL), 0)::bigint AS quiet
+    FROM pg_temp.touched`);
+  const { total, quiet } = found ?? { total: 0, quiet: 0 };
+  await session.change(sql`DELETE FROM pg_temp.touched WHERE source_key IS NULL`);
+  if (!keys.keyIsUnique) await touchShared(context, keys, quiet);
+  await session.change(sql`
     INSERT INTO pg_temp.touched SELECT DISTINCT w.source_key, 1 FROM (${wantedKeys(context, freshness)}) AS w
     WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = w.source_key)`);
-  return quiet - added;
+  return total;
 }
 
-/** Adds the keys that several quiet rows share: one of the rows will be used, the others rejected. Returns the number of rows. */
-async function touchShared({ session, names, spec }: ReadingContext, keys: OpenedInput, quiet: number): Promise<number> {
+/** Adds the keys that several quiet rows share: one of the rows will be used, the others rejected. */
+async function touchShared(
+  { session, names, spec }: ReadingContext,
+  keys: OpenedInput,
+  quiet: number,
+): Promise<void> {
   const row = tableId(names, "lookup_row");
   const [settled] = await session.rows<{ rows: number }>(sql`
     SELECT count(*) AS rows FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
       AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = r.source_key)`);
-  if (quiet <= (settled?.rows ?? 0)) return 0;
+  if (quiet <= (settled?.rows ?? 0)) return;
   await createFromInput(
     session,
     "shared",
     sql`SELECT source_key, count(*) AS rows FROM (${raw(keys.rawRows)}) AS r
       WHERE source_key IS NOT NULL AND ${raw(ownsKey(spec.shard, "source_key"))} GROUP BY source_key HAVING count(*) > 1`,
   );
-  const shared = await session.rows<{ rows: number }>(sql`
+  await session.change(sql`
     INSERT INTO pg_temp.touched SELECT s.source_key, s.rows FROM pg_temp.shared AS s
-    WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = s.source_key) RETURNING rows`);
-  return shared.reduce((sum, { rows }) => sum + rows, 0);
+    WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = s.source_key)`);
 }
 
 /** Keys of settled rows whose content is wanted: left by an earlier run, or expired. */
@@ -243,7 +262,8 @@ export async function readInput(context: ReadingContext): Promise<LookupCounts> 
   }
   const classes = await countClasses(context);
   const changed = classes.find((one) => one.class === "parameters_changed")?.rows ?? 0;
-  const parametersChanged = seen.job.decision === "undecided" ? changed : 0;
+  const parametersChanged =
+    seen.job.decision === "undecided" ? changed || (await countBought(context, seen.job)) : 0;
   await rankDue(session, names, spec, run, dueContents(context));
   const gone = run && parametersChanged === 0 ? await store(context, seen, run) : 0;
   const due = await countDue(session);
@@ -259,8 +279,26 @@ export async function readInput(context: ReadingContext): Promise<LookupCounts> 
   });
 }
 
+/** Counts the rows of all shards that were answered with other request parameters: none of them may send before the user has decided. */
+async function countBought(
+  { session, names, spec }: ReadingContext,
+  { formerKind }: StoredJob,
+): Promise<number> {
+  if (spec.shard === null || formerKind === spec.kind) return 0;
+  const [found] = await session.rows<{ rows: number }>(sql`
+    SELECT count(*) AS rows FROM ${tableId(names, "lookup_row")} AS r JOIN ${tableId(names, "lookup_answer")} AS a
+      ON a.kind = ${formerKind} AND a.content = r.content AND a.outcome <> 'rejected'
+    WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.missing_since IS NULL`);
+  return found?.rows ?? 0;
+}
+
 /** `--accept-parameters keep`: decided for all shards, so the whole input is read. */
-async function keep(context: ReadingContext, seen: SeenInput, formerKind: string, run: RunRef): Promise<SeenInput> {
+async function keep(
+  context: ReadingContext,
+  seen: SeenInput,
+  formerKind: string,
+  run: RunRef,
+): Promise<SeenInput> {
   const { session, names, spec } = context;
   if (spec.shard !== null) {
     await dropSeen(session);
@@ -274,7 +312,9 @@ async function keep(context: ReadingContext, seen: SeenInput, formerKind: string
 }
 
 async function dropSeen(session: Session): Promise<void> {
-  await session.client.query("DROP TABLE IF EXISTS seen, seen_address, seen_content, touched, candidate_row, foreign_row, foreign_key, shared");
+  await session.client.query(
+    "DROP TABLE IF EXISTS seen, seen_address, seen_content, touched, candidate_row, foreign_row, foreign_key, shared",
+  );
 }
 
 function countClasses({ session, spec: { type } }: ReadingContext): Promise<readonly ClassCount[]> {
@@ -333,7 +373,8 @@ async function store(context: ReadingContext, seen: SeenInput, run: RunRef): Pro
   const load: LoadContext = { session, names, runId: run.runId, touch };
   const { type } = spec;
   // Another shard may still find changed rows: without a decision, only a run of the whole input accepts new parameters.
-  if (seen.job.decision !== "undecided" || spec.shard === null) await writeJob(session, names, spec, run.runId);
+  if (seen.job.decision !== "undecided" || spec.shard === null)
+    await writeJob(session, names, spec, run.runId);
   if (!seen.job.isSameInput) await restartMissing(context, run);
   const gone = await storeGone(context, seen, run);
   if (type === "validate_emails") {
@@ -388,7 +429,11 @@ async function storeAddressRows({ session, names, spec }: ReadingContext, run: R
 }
 
 /** Marks the rows that left the input as missing, and counts this run for those that stay missing. Leaves the former in `pg_temp.gone`. */
-async function storeGone({ session, names, spec }: ReadingContext, seen: SeenInput, run: RunRef): Promise<number> {
+async function storeGone(
+  { session, names, spec }: ReadingContext,
+  seen: SeenInput,
+  run: RunRef,
+): Promise<number> {
   const row = tableId(names, "lookup_row");
   const isTouched = seen.isWhole ? sql`true` : sql`r.source_key IN (SELECT source_key FROM pg_temp.touched)`;
   await session.change(sql`UPDATE ${row} AS r SET missing_runs = r.missing_runs + 1, missing_run_id = ${run.runId}, _synced_at = now()
@@ -433,7 +478,9 @@ async function syncInputEmails({ session, names, spec: { source } }: ReadingCont
 
 /** Messages of rejects that are found before a call. */
 const REJECT_MESSAGES: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries(rejectCodes).flatMap(([code, { stage, means }]) => (stage === "input" ? [[code, means]] : [])),
+  Object.entries(rejectCodes).flatMap(([code, { stage, means }]) =>
+    stage === "input" ? [[code, means]] : [],
+  ),
 );
 
 /** Reject codes of rows without a stored content. Every run finds them again and keeps one open reject each. */
@@ -488,8 +535,13 @@ async function rejectUnusable({ session, names, spec }: ReadingContext, load: Lo
 }
 
 /** Publishes the answers that the contents of seen rows have already. */
-async function publishKnown({ session, names, spec }: ReadingContext, load: LoadContext, type: RowLookupType): Promise<void> {
-  const [found] = await session.rows(sql`SELECT FROM pg_temp.seen WHERE prior IS NOT NULL OR class = 'reused' UNION ALL
+async function publishKnown(
+  { session, names, spec }: ReadingContext,
+  load: LoadContext,
+  type: RowLookupType,
+): Promise<void> {
+  const [found] =
+    await session.rows(sql`SELECT FROM pg_temp.seen WHERE prior IS NOT NULL OR class = 'reused' UNION ALL
     SELECT FROM pg_temp.due WHERE claim = 'other' LIMIT 1`);
   if (!found) return;
   const rows = (isMeant: RawBuilder<unknown>) => sql`
@@ -497,7 +549,11 @@ async function publishKnown({ session, names, spec }: ReadingContext, load: Load
     FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = s.content
     WHERE ${isMeant}`;
   const isReused = sql`s.class = 'reused'`;
-  await publishAnswers(load, type, rows(sql`s.class NOT LIKE 'reject:%' AND s.class NOT IN ('waiting', 'suppressed')`));
+  await publishAnswers(
+    load,
+    type,
+    rows(sql`s.class NOT LIKE 'reject:%' AND s.class NOT IN ('waiting', 'suppressed')`),
+  );
   await rejectRows(load, type, rows(isReused));
   await resolveRejects(
     load,

@@ -17,11 +17,16 @@ const isStagedAddress = (alias: string): RawBuilder<unknown> =>
 export async function removeLookups(session: Session, names: SchemaNames): Promise<number> {
   const row = tableId(names, "lookup_row");
   const isTheirs = sql`((r.source, r.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row) OR ${isStagedEmail("r.source_key")})`;
-  await session.client.query("CREATE TEMP TABLE IF NOT EXISTS erased_content (content bytea PRIMARY KEY) ON COMMIT DROP; TRUNCATE pg_temp.erased_content");
+  await session.client.query(
+    "CREATE TEMP TABLE IF NOT EXISTS erased_content (content bytea PRIMARY KEY) ON COMMIT DROP; TRUNCATE pg_temp.erased_content",
+  );
   await session.change(sql`INSERT INTO pg_temp.erased_content SELECT DISTINCT r.content FROM ${row} AS r
     WHERE r.content IS NOT NULL AND ${isTheirs}`);
-  await session.change(sql`DELETE FROM pg_temp.erased_content AS c USING ${row} AS r WHERE r.content = c.content AND NOT ${isTheirs}`);
-  const isErased = (alias: string) => sql`${sql.id(alias)}.content IN (SELECT content FROM pg_temp.erased_content)`;
+  await session.change(
+    sql`DELETE FROM pg_temp.erased_content AS c USING ${row} AS r WHERE r.content = c.content AND NOT ${isTheirs}`,
+  );
+  const isErased = (alias: string) =>
+    sql`${sql.id(alias)}.content IN (SELECT content FROM pg_temp.erased_content)`;
   const due = await session.change(sql`DELETE FROM ${tableId(names, "lookup_due")} AS d
     WHERE ${isErased("d")} OR ${isStagedAddress("d")} OR ${isStagedPid("d.sent_service_pid")}
       OR CASE WHEN d.record LIKE '{%' THEN ${isStagedPid("(d.record::json ->> 'service_pid')")}

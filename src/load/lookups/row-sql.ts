@@ -37,13 +37,17 @@ export function isRowOf({ job, source, shard }: LookupSpec): string {
 
 /**
  * Compares the fingerprints of all input rows with the stored ones: a group for each key to read (again), and one without a key for
- * the quiet rows. The full join finds rows that left the input. A fenced subquery with one column to group by keeps the planner
+ * the quiet rows; `rows` counts those in the input. The full join finds rows that left the input. A fenced subquery with one column to group by keeps the planner
  * from estimating as many groups as rows, so that it groups in parallel.
  */
-export function comparison(names: SchemaNames, spec: LookupSpec, keys: Pick<OpenedInput, "rawRows">): RawBuilder<unknown> {
+export function comparison(
+  names: SchemaNames,
+  spec: LookupSpec,
+  keys: Pick<OpenedInput, "rawRows">,
+): RawBuilder<unknown> {
   const owns = ownsKey(spec.shard, "source_key");
-  return sql`SELECT source_key, count(*) AS rows FROM (
-      SELECT CASE WHEN i.fingerprint = r.fingerprint THEN NULL ELSE coalesce(i.source_key, r.source_key, '') END AS source_key
+  return sql`SELECT source_key, count(is_row) AS rows FROM (
+      SELECT CASE WHEN i.fingerprint = r.fingerprint THEN NULL ELSE coalesce(i.source_key, r.source_key, '') END AS source_key, i.is_row
       FROM (SELECT source_key, fingerprint, true AS is_row FROM (${raw(keys.rawRows)}) AS input_key WHERE ${raw(owns)}) AS i
       FULL JOIN (SELECT source_key, fingerprint, missing_since FROM ${tableId(names, "lookup_row")} AS r WHERE ${raw(isRowOf(spec))}) AS r
         ON r.source_key = i.source_key

@@ -5,14 +5,7 @@ import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import { countInDoubt } from "../ledger/in-doubt.ts";
 import { touchTables } from "../ledger/ledger.ts";
 import type { RunRef } from "../runs/run-ref.ts";
-import {
-  countOpen,
-  markSent,
-  type OpenClaims,
-  readClaims,
-  readFirstDue,
-  releaseClaims,
-} from "./claims.ts";
+import { countOpen, markSent, type OpenClaims, readClaims, readFirstDue, releaseClaims } from "./claims.ts";
 import type { LookupCounts } from "./counts.ts";
 import type { LookupRecord, LookupSpec } from "./lookup.ts";
 import { analyzeStatement, MANY_ROWS, type ReadingContext, readInput } from "./reading.ts";
@@ -84,10 +77,16 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     const found = await countInDoubt(session, names, run);
     const read = await readInput(await contextOf(db, session, spec, { run, touch }));
     const changed = [...written].filter(([, rows]) => rows > 0);
-    await touchTables(session, names, run, changed.map(([table]) => table));
+    await touchTables(
+      session,
+      names,
+      run,
+      changed.map(([table]) => table),
+    );
     return { counts: read, inDoubt: found, rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0) };
   });
-  if (counts.due > MANY_ROWS) await db.transaction((session) => session.change(sql.raw(analyzeStatement(names))));
+  if (counts.due > MANY_ROWS)
+    await db.transaction((session) => session.change(sql.raw(analyzeStatement(names))));
   async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
     let after = "";
     let read = 0;
@@ -109,7 +108,15 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     records,
     countOpen: () => db.transaction((session) => countOpen(session, names, spec.kind, run)),
     markSent: (sent) =>
-      db.transaction(run, (session) => markSent(session, names, spec.kind, run, sent.map(({ content }) => content))),
+      db.transaction(run, (session) =>
+        markSent(
+          session,
+          names,
+          spec.kind,
+          run,
+          sent.map(({ content }) => content),
+        ),
+      ),
     close: () => db.transaction(run, (session) => releaseClaims(session, names, spec.kind, run)),
   };
 }

@@ -18,24 +18,35 @@ const fieldsOf: Readonly<Record<LookupType, readonly string[]>> = {
 };
 
 /** Types of the columns of staged answers that no published table has. */
-const STAGED = { content: "bytea", outcome: "text", sent_service_pid: "text", call_id: "uuid", _extra: "jsonb" };
+const STAGED = {
+  content: "bytea",
+  outcome: "text",
+  sent_service_pid: "text",
+  call_id: "uuid",
+  _extra: "jsonb",
+};
 
 /** Answers as rows `s`, sent as one JSON array per column: a temporary table costs more than its rows. */
 function staged(type: LookupType, answers: readonly LookupAnswer[]): RawBuilder<unknown> {
   const table = tableNamed(type === "validate_emails" ? "email_validation" : answerTables[type].table);
   const types = new Map(table.columns.map((column) => [column.name, postgresTypes[column.type]]));
   const fields = [...fieldsOf[type], "api_request_id", "request_completed_at"];
-  const typed = [...Object.entries(STAGED), ...fields.map((name) => [name, types.get(name) ?? "text"] as const)];
-  const cells = answers.map(({ record, outcome, callId, extra, cells, apiRequestId, answeredAt }): readonly Cell[] => [
-    `\\x${record.content}`,
-    outcome,
-    record.sentPid,
-    callId,
-    extra,
-    ...cells,
-    apiRequestId,
-    answeredAt,
-  ]);
+  const typed = [
+    ...Object.entries(STAGED),
+    ...fields.map((name) => [name, types.get(name) ?? "text"] as const),
+  ];
+  const cells = answers.map(
+    ({ record, outcome, callId, extra, cells, apiRequestId, answeredAt }): readonly Cell[] => [
+      `\\x${record.content}`,
+      outcome,
+      record.sentPid,
+      callId,
+      extra,
+      ...cells,
+      apiRequestId,
+      answeredAt,
+    ],
+  );
   const lists = typed.map((_, i) => {
     const list = JSON.stringify(cells.map((row) => row[i] ?? null));
     return sql`json_array_elements_text(${list}::json)`;
@@ -99,7 +110,11 @@ export async function writeAnswers(
       _run_id = excluded._run_id WHERE ${REPLACES}
     RETURNING encode(content, 'hex') AS content`);
   const contents = new Set(written.map((row) => row.content));
-  if (type === "validate_emails") await writeValidations(context, answers.filter(({ record }) => contents.has(record.content)));
+  if (type === "validate_emails")
+    await writeValidations(
+      context,
+      answers.filter(({ record }) => contents.has(record.content)),
+    );
   else await publishAnswers(context, type, rowsOf(context, kind, [...contents]));
   return contents;
 }
@@ -159,7 +174,11 @@ export async function writeRejects(
 }
 
 /** Rejects rows whose content was rejected. @param rows {@link AnsweredRows}; others are left out */
-export async function rejectRows(context: LoadContext, type: LookupType, rows: RawBuilder<unknown>): Promise<void> {
+export async function rejectRows(
+  context: LoadContext,
+  type: LookupType,
+  rows: RawBuilder<unknown>,
+): Promise<void> {
   const { session, names, runId, touch } = context;
   const rejected = sql`SELECT r.job, r.source, r.source_key FROM (${rows}) AS r WHERE r.outcome = 'rejected'`;
   await resolveRejects(context, rejected);

@@ -74,7 +74,9 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
     const [open] = await session.rows<{ due: number }>(sql`
     SELECT count(*) AS due FROM ${reject} AS r WHERE ${isMeant(filter, false)}`);
     // The contents become due: the next run reads every row that has one again.
-    await session.change(sql`CREATE TEMP TABLE retried ON COMMIT DROP AS SELECT DISTINCT kind, content FROM ${rejected} AS c`);
+    await session.change(
+      sql`CREATE TEMP TABLE retried ON COMMIT DROP AS SELECT DISTINCT kind, content FROM ${rejected} AS c`,
+    );
     await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS w SET fingerprint = NULL, _synced_at = now()
       WHERE w.content IN (SELECT content FROM pg_temp.retried)`);
     await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS w SET fingerprint = NULL, _synced_at = now()

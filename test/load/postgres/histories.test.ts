@@ -1,10 +1,8 @@
 import { openPostgresContext } from "../postgres-context.ts";
 import { describeErasureHistories } from "../suite/erasure-histories.ts";
-import { describeHistories } from "../suite/histories.ts";
 import { describeWarehouse } from "../warehouse-suite.ts";
 
 // The first of the histories; all of them run in pgbouncer.slow.ts.
 describeWarehouse("a Postgres warehouse", openPostgresContext, [
-  (getContext) => describeHistories(getContext, 8),
   (getContext) => describeErasureHistories(getContext, 5),
 ]);

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { begin, callOf, commitOf, gist, matchAll, runNight, runOf } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
-import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
+import { commitPersons, looseRecord, readRows, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetContext, valueOf } from "./context.ts";
 import { ann, bob, erase, findTraces, makeCouple, nobody, ofAnn, rows } from "./erased-couple.ts";
 
@@ -99,7 +99,9 @@ export function describeAfterErasure(getContext: GetContext): void {
       await erase(context, { rows: [{ source: "people", sourceKey: "key-ann" }] });
       const spec = enrichSpec();
       const run = await begin(context.warehouse, spec, randomUUID());
-      const replies = ["key-ann", "key-bob"].map((key) => [looseRecord(key), { code: "poison" }] as const);
+      const selection = await context.warehouse.selectLookup(spec, run);
+      const records = await recordsOf(context.warehouse.db, spec, selection);
+      const replies = records.map((record) => [record, { code: "poison" }] as const);
       await context.warehouse.commitLookup(commitOf(context.warehouse, spec, run, replies));
       expect(await columnOf(context, "SELECT source_key FROM person_data.reject")).toEqual(["key-bob"]);
     });
@@ -111,7 +113,7 @@ export function describeAfterErasure(getContext: GetContext): void {
       const spec = enrichSpec();
       const run = await begin(warehouse, spec, randomUUID());
       const selection = await warehouse.selectLookup(spec, run);
-      const records = await recordsOf(warehouse.db, selection);
+      const records = await recordsOf(warehouse.db, spec, selection);
       const reserve = (chosen: typeof records) =>
         warehouse.reserveCall(run, {
           callId: randomUUID(),
@@ -119,22 +121,22 @@ export function describeAfterErasure(getContext: GetContext): void {
           attempt: 1,
           startedAt: "2026-11-21T04:00:00Z",
           records: chosen.length,
-          selected: { from: selection.frozen, recordIds: chosen.map((record) => record.recordId) },
+          claimed: { kind: spec.kind, records: chosen },
           limits: { perDay: null, perMonth: null, perRun: null, perShard: null },
         });
       await warehouse.requestErasure(
         await warehouse.findPeople({ ...nobody, emails: ["ann@work.example"] }, [people]),
       );
-      const ofAnn = records.filter((record) => record.rows[0]?.sourceKey === "key-ann");
-      const ofBob = records.filter((record) => record.rows[0]?.sourceKey === "key-bob");
+      const ofAnn = records.filter((record) => record.keys[0] === "key-ann");
+      const ofBob = records.filter((record) => record.keys[0] === "key-bob");
       expect(await reserve(records)).toEqual({
         granted: 0,
         limitedBy: null,
-        erased: ofAnn.map((record) => record.recordId),
+        lost: ofAnn.map((record) => record.recordId),
       });
       expect(await columnOf(context, "SELECT call_id FROM person_data_ops.api_call")).toEqual([]);
       expect(await reserve(ofBob)).toEqual({ granted: 1, limitedBy: null });
-      expect(await selection.count()).toMatchObject({ sent: 0, suppressed: 1, remaining: 1 });
+      expect(await selection.countOpen()).toEqual({ records: 1, rows: 1, sent: 0 });
       await selection.close();
     });
 
@@ -146,8 +148,8 @@ export function describeAfterErasure(getContext: GetContext): void {
       const run = await begin(warehouse, spec, randomUUID());
       const selection = await warehouse.selectLookup(spec, run);
       await erase(context, { rows: [{ source: "people", sourceKey: "key-ann" }] });
-      const records = await recordsOf(warehouse.db, selection);
-      expect(records.map((record) => record.rows.map((row) => row.sourceKey))).toEqual([["key-bob"]]);
+      const records = await recordsOf(warehouse.db, spec, selection);
+      expect(records.map((record) => record.keys)).toEqual([["key-bob"]]);
       await selection.close();
     });
 
@@ -159,11 +161,8 @@ export function describeAfterErasure(getContext: GetContext): void {
       const run = await begin(warehouse, spec, randomUUID());
       const selection = await warehouse.selectLookup(spec, run);
       await erase(context, { rows: [{ source: "others", sourceKey: "key-ann" }] });
-      const records = await recordsOf(warehouse.db, selection);
-      expect(records.flatMap((record) => record.rows.map((row) => row.sourceKey)).toSorted()).toEqual([
-        "key-ann",
-        "key-bob",
-      ]);
+      const records = await recordsOf(warehouse.db, spec, selection);
+      expect(records.flatMap((record) => record.keys).toSorted()).toEqual(["key-ann", "key-bob"]);
       await selection.close();
     });
 
@@ -205,6 +204,12 @@ export function describeAfterErasure(getContext: GetContext): void {
     const { warehouse } = context;
     const spec = enrichSpec();
     const run = await begin(warehouse, spec, randomUUID());
+    await readRows(
+      context,
+      spec,
+      run,
+      Array.from({ length: 10 }, (_, i) => `row ${i}`),
+    );
     const persons = Array.from({ length: 30 }, (_, i) =>
       wholePerson(`p-${i % 10}`, {
         full_name: `Person ${i % 10}`,

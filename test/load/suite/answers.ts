@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { addPeople, enrichSpec, makePeople, resolveSpec, validateSpec } from "./people.ts";
-import { matchAll, type Reply, runNight } from "./nights.ts";
+import { enrichSpec, makePeople, resolveSpec, validateSpec } from "./people.ts";
+import { type Reply, runNight } from "./nights.ts";
 import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
 
 const day = (n: number) => `2026-11-0${n}T00:00:00+00:00`;
@@ -108,7 +108,7 @@ export function describeAnswers(getContext: GetContext): void {
           context,
           `SELECT ${context.rowVersion} FROM person_data.resolution UNION ALL
           SELECT ${context.rowVersion} FROM person_data.match_history UNION ALL
-          SELECT ${context.rowVersion} FROM person_data_state.lookup_state ORDER BY 1`,
+          SELECT ${context.rowVersion} FROM person_data_state.lookup_answer ORDER BY 1`,
         );
       const before = await read();
       await runNight(context, resolveSpec({ resend: true }), () => ({ pid: "p-old" }), {
@@ -160,11 +160,11 @@ export function describeAnswers(getContext: GetContext): void {
         },
       ]);
       expect(
-        await context.sql("SELECT outcome, attempts, call_id FROM person_data_state.lookup_state"),
+        await context.sql("SELECT outcome, is_first, call_id FROM person_data_state.lookup_answer"),
       ).toEqual([
         {
           outcome: "matched",
-          attempts: "1",
+          is_first: "true",
           call_id: await valueOf(context, "SELECT call_id FROM person_data_ops.api_call"),
         },
       ]);
@@ -203,10 +203,10 @@ export function describeAnswers(getContext: GetContext): void {
         1: { pid: "p-high", score: "61.5" },
         3: { pid: "p-newer", score: "50" },
       };
-      await runNight(context, resolveSpec(), (r) => resolved[r.rows[0]?.sourceKey ?? ""] ?? null, {
+      await runNight(context, resolveSpec(), (r) => resolved[r.keys[0] ?? ""] ?? null, {
         at: day(1),
       });
-      await runNight(context, enrichSpec(), (r) => enriched[r.rows[0]?.sourceKey ?? ""] ?? null, {
+      await runNight(context, enrichSpec(), (r) => enriched[r.keys[0] ?? ""] ?? null, {
         at: day(2),
       });
       expect(await context.sql("SELECT * FROM person_data.identity_link ORDER BY source_key")).toEqual([
@@ -236,30 +236,6 @@ export function describeAnswers(getContext: GetContext): void {
         },
       ]);
     });
-  });
-
-  test("identity_link leaves out rows whose content was rejected since, and rows that left the input", async () => {
-    const context = getContext();
-    const { warehouse } = context;
-    await makePeople(context, [
-      { id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" },
-      { id: "2", first_name: "Bob", last_name: "Ray", email: "bob@example.com" },
-      { id: "3", first_name: "Cid", last_name: "Fox", email: "cid@example.com" },
-      { id: "4", first_name: "Dan", last_name: "Roe", email: "dan@example.com" },
-    ]);
-    const links = () => columnOf(context, "SELECT source_key FROM person_data.identity_link ORDER BY 1");
-    await runNight(context, resolveSpec(), matchAll);
-    expect(await links()).toEqual(["1", "2", "3", "4"]);
-    await context.sql("UPDATE crm.people SET last_name = NULL WHERE id = '1'");
-    await context.sql("UPDATE crm.people SET last_name = 'Poison' WHERE id = '2'");
-    await context.sql("DELETE FROM crm.people WHERE id = '3'");
-    const { run } = await runNight(context, resolveSpec(), () => ({ code: "unprocessable_entity" }));
-    await warehouse.recordMissingRows(run, resolveSpec());
-    expect(await links()).toEqual(["4"]);
-    await addPeople(context, [{ id: "3", first_name: "Cid", last_name: "Fox", email: "cid@example.com" }]);
-    const next = await runNight(context, resolveSpec());
-    await warehouse.recordMissingRows(next.run, resolveSpec());
-    expect(await links()).toEqual(["3", "4"]);
   });
 
   describe("validated addresses", () => {
@@ -318,43 +294,20 @@ export function describeAnswers(getContext: GetContext): void {
       expect(await context.sql("SELECT * FROM person_data.email_validation")).toEqual(before);
     });
 
-    test("two jobs share the status of an address", async () => {
+    test("the answer of the later call stays, in any order of loading", async () => {
       const context = getContext();
       await makePeople(context, [{ id: "1", email: "ann@example.com" }]);
-      await runNight(context, validateSpec(), () => ({ pid: "", status: "valid" }), { at: day(1) });
-      await runNight(
-        context,
-        validateSpec({ job: "validate_again" }),
-        () => ({ pid: "", status: "unknown" }),
-        {
-          at: day(2),
-        },
-      );
-      expect(
-        await context.sql(
-          "SELECT email_validation_status, previous_status FROM person_data.email_validation",
-        ),
-      ).toEqual([{ email_validation_status: "unknown", previous_status: "valid" }]);
-      expect(await valueOf(context, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("2");
-    });
-
-    test("of two jobs, the answer of the later call stays, in any order of loading", async () => {
-      const context = getContext();
-      await makePeople(context, [{ id: "1", email: "ann@example.com" }]);
-      const again = validateSpec({ job: "validate_again" });
-      await runNight(context, validateSpec(), () => ({ pid: "", status: "valid" }), {
-        at: day(2),
-        callNumber: 2,
-      });
-      await runNight(context, again, () => ({ pid: "", status: "invalid" }), { at: day(1), callNumber: 1 });
+      const spec = validateSpec({ resend: true });
+      await runNight(context, spec, () => ({ pid: "", status: "valid" }), { at: day(2), callNumber: 2 });
+      await runNight(context, spec, () => ({ pid: "", status: "invalid" }), { at: day(1), callNumber: 1 });
       expect(
         await context.sql(
           "SELECT email_validation_status, previous_status FROM person_data.email_validation",
         ),
       ).toEqual([{ email_validation_status: "valid", previous_status: null }]);
-      expect(
-        await columnOf(context, "SELECT call_number FROM person_data_state.lookup_state ORDER BY 1"),
-      ).toEqual(["1", "2"]);
+      expect(await columnOf(context, "SELECT call_number FROM person_data_state.lookup_answer")).toEqual([
+        "2",
+      ]);
     });
   });
 }

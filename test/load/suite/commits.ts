@@ -4,23 +4,31 @@ import { describe, expect, test } from "vitest";
 import type { Drift } from "../../../src/schemas/drift.ts";
 import { enrichSpec } from "./people.ts";
 import { callOf, commitOf, countersOf, rejectOf, runOf } from "./nights.ts";
-import { looseRecord, wholePerson } from "./person-updates.ts";
+import { looseRecord, readRows, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetContext, type Context, valueOf, schemaNames } from "./context.ts";
 import { schemaOf } from "../../../src/schemas/registry.ts";
-import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
+import type { LookupCommit } from "../../../src/load/lookups/commit.ts";
 
 const spec = enrichSpec();
 
-/** A commit of persons, each for a separate row. */
-export function commitPeople(
-  { warehouse }: Context,
+/** A commit of persons, each for a separate row. Reads the rows. */
+export async function commitPeople(
+  context: Context,
   pids: readonly string[],
   changes: Partial<LookupCommit> = {},
-): LookupCommit {
+): Promise<LookupCommit> {
+  const run = runOf(spec, "run-1");
   const replies = pids.map(
     (pid, i) => [looseRecord(`key ${i}`), { pid, person: wholePerson(pid, { full_name: pid }) }] as const,
   );
-  return { ...commitOf(warehouse, spec, runOf(spec, "run-1"), replies), ...changes };
+  if (pids.length > 0)
+    await readRows(
+      context,
+      spec,
+      run,
+      replies.flatMap(([record]) => record.keys),
+    );
+  return { ...commitOf(context.warehouse, spec, run, replies), ...changes };
 }
 
 const drift = (path: string, occurrences: number, observedType: string): Drift => ({
@@ -32,7 +40,7 @@ const drift = (path: string, occurrences: number, observedType: string): Drift =
 });
 
 async function countRows(context: Context): Promise<Readonly<Record<string, string | null>>> {
-  const tables = ["person", "person_state", "enrichment", "match_history", "lookup_state", "reject"];
+  const tables = ["person", "person_state", "enrichment", "match_history", "lookup_answer", "reject"];
   const counts = tables.map(async (table) => [
     table,
     await valueOf(context, `SELECT count(*) FROM ${schemaNames[schemaOf(table)]}.${table}`),
@@ -58,7 +66,10 @@ export function describeCommits(getContext: GetContext): void {
         httpStatus: null,
         recordsMatched: null,
       });
-      await context.warehouse.commitLookup({ ...commitPeople(context, ["p-1"]), ledger: [call, failed] });
+      await context.warehouse.commitLookup({
+        ...(await commitPeople(context, ["p-1"])),
+        ledger: [call, failed],
+      });
       const entry = {
         run_id: "run-1",
         job: "enrich_people",
@@ -101,8 +112,9 @@ export function describeCommits(getContext: GetContext): void {
       const context = getContext();
       const { warehouse } = context;
       await warehouse.beginRun(runOf(spec, "run-1"));
+      await readRows(context, spec, runOf(spec, "run-1"), ["refused"]);
       const commit = {
-        ...commitPeople(context, ["p-1", "p-2"]),
+        ...(await commitPeople(context, ["p-1", "p-2"])),
         rejects: [rejectOf(looseRecord("refused"), "unprocessable_entity")],
         drift: [drift("age", 2, "string")],
       };
@@ -112,7 +124,7 @@ export function describeCommits(getContext: GetContext): void {
         await countRows(context),
         await context.sql(`SELECT ${version}, * FROM person_data.person ORDER BY service_pid`),
         await context.sql(`SELECT ${version}, * FROM person_data.enrichment ORDER BY source_key`),
-        await context.sql(`SELECT ${version}, * FROM person_data_state.lookup_state ORDER BY source_key`),
+        await context.sql(`SELECT ${version}, * FROM person_data_state.lookup_answer ORDER BY content`),
         await context.sql("SELECT * FROM person_data_ops.schema_drift"),
         await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run"),
       ];
@@ -124,7 +136,7 @@ export function describeCommits(getContext: GetContext): void {
         person_state: "2",
         enrichment: "2",
         match_history: "2",
-        lookup_state: "3",
+        lookup_answer: "3",
         reject: "1",
       });
     });
@@ -132,18 +144,19 @@ export function describeCommits(getContext: GetContext): void {
     test("leaves out the answers of calls that are loaded, and loads the others", async () => {
       const context = getContext();
       const { warehouse } = context;
-      const first = commitPeople(context, ["p-1"]);
+      const first = await commitPeople(context, ["p-1"]);
       await warehouse.commitLookup(first);
       const run = runOf(spec, "run-1");
+      await readRows(context, spec, run, ["other"]);
       const second = commitOf(warehouse, spec, run, [[looseRecord("other"), { pid: "p-other" }]]);
       await warehouse.commitLookup({
         ...second,
         ledger: [...first.ledger, ...second.ledger],
         answers: [...first.answers, ...second.answers],
       });
-      expect(await columnOf(context, "SELECT attempts FROM person_data_state.lookup_state")).toEqual([
-        "1",
-        "1",
+      expect(await columnOf(context, "SELECT is_first FROM person_data_state.lookup_answer")).toEqual([
+        "true",
+        "true",
       ]);
       expect(await columnOf(context, "SELECT service_pid FROM person_data.enrichment ORDER BY 1")).toEqual([
         "p-1",
@@ -156,7 +169,8 @@ export function describeCommits(getContext: GetContext): void {
       const { warehouse } = context;
       const run = runOf(spec, "run-1");
       await warehouse.beginRun(run);
-      const { rowsWritten } = await warehouse.commitLookup(commitPeople(context, ["p-1", "p-2"]));
+      const { rowsWritten } = await warehouse.commitLookup(await commitPeople(context, ["p-1", "p-2"]));
+      await readRows(context, spec, run, ["x"]);
       const again = callOf({ attempt: 2, possiblyBilledTwice: 1 });
       await warehouse.commitLookup(
         commitOf(warehouse, spec, run, [[looseRecord("x"), null]], { call: again }),
@@ -185,6 +199,7 @@ export function describeCommits(getContext: GetContext): void {
         unmatched: 1,
         rejected: 0,
         due: 1,
+        oldestAnswerAt: "2026-11-21T04:00:00Z",
       };
       const final = countersOf({ records_read: 4, records_sent: 3, records_remaining: 1, requests: 5 });
       await warehouse.endRun(
@@ -209,16 +224,20 @@ export function describeCommits(getContext: GetContext): void {
         job: "enrich_people",
         lastRun: { runId: "run-1", status: "limited", limitedBy: "max_records" },
         lastSuccessAt: expect.stringMatching(/Z$/),
-        coverage: { ...coverage, oldestAnswerAt: expect.stringMatching(/Z$/) },
+        coverage,
         openRejects: {},
       });
     });
 
     test("adds up drift by place and kind", async () => {
       const context = getContext();
-      await context.warehouse.commitLookup(commitPeople(context, [], { drift: [drift("age", 2, "string")] }));
       await context.warehouse.commitLookup(
-        commitPeople(context, [], { drift: [drift("age", 40, "object"), drift("phones[].x", 1, "null")] }),
+        await commitPeople(context, [], { drift: [drift("age", 2, "string")] }),
+      );
+      await context.warehouse.commitLookup(
+        await commitPeople(context, [], {
+          drift: [drift("age", 40, "object"), drift("phones[].x", 1, "null")],
+        }),
       );
       expect(
         await context.sql(`SELECT endpoint, path, kind, observed_type, occurrences,
@@ -272,7 +291,7 @@ export function describeCommits(getContext: GetContext): void {
 
     test("with only attempts leaves a ledger", async () => {
       const context = getContext();
-      expect(await context.warehouse.commitLookup(commitPeople(context, []))).toMatchObject({
+      expect(await context.warehouse.commitLookup(await commitPeople(context, []))).toMatchObject({
         rowsWritten: 0,
         notLoadable: [],
       });
@@ -308,6 +327,12 @@ export function describeCommits(getContext: GetContext): void {
               };
         return [looseRecord(`key ${i}`), { pid, person }] as const;
       });
+      await readRows(
+        context,
+        spec,
+        run,
+        replies.flatMap(([record]) => record.keys),
+      );
       const commit = commitOf(warehouse, spec, run, replies);
       const result = await warehouse.commitLookup(commit);
       // Eight persons, enrichments and intervals, and a reject; or nine of all.
@@ -333,9 +358,12 @@ export function describeCommits(getContext: GetContext): void {
         },
       ]);
       expect(
-        await context.sql("SELECT source_key FROM person_data_state.lookup_state WHERE outcome = 'rejected'"),
-      ).toEqual([{ source_key: "key 4" }]);
-      expect(await valueOf(context, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("9");
+        await columnOf(
+          context,
+          "SELECT encode(content, 'hex') FROM person_data_state.lookup_answer WHERE outcome = 'rejected'",
+        ),
+      ).toEqual([looseRecord("key 4").content]);
+      expect(await valueOf(context, "SELECT count(*) FROM person_data_state.lookup_answer")).toBe("9");
       expect(await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
         {
           requests: "1",

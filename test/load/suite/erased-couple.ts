@@ -88,8 +88,8 @@ export const replyOf = {
   "key-bob": { pid: "p-bob", person: bob },
 } as const;
 /** Ann and Bob, a married couple. */
-export const answer: Responder = ({ rows: [row] }) =>
-  row?.sourceKey === "key-ann" || row?.sourceKey === "key-bob" ? replyOf[row.sourceKey] : null;
+export const answer: Responder = ({ keys: [key] }) =>
+  key === "key-ann" || key === "key-bob" ? replyOf[key] : null;
 
 /** Writes Ann and Bob to every table of lookups. */
 export async function makeCouple(context: Context): Promise<void> {

@@ -124,13 +124,20 @@ const runMethods: Readonly<Record<RunMethod, (warehouse: Warehouse, run: RunRef)
     const commitId = randomUUID();
     return warehouse.commitFeed({ run, commitId, ledger, drift: [], counters: {}, upserts, checkpoints });
   },
-  recordMissingRows: (warehouse, run) =>
-    warehouse.recordMissingRows(run, { ...spec, type: "validate_emails" }),
   endRun: (warehouse, run) =>
     warehouse.endRun(
       run,
       { status: "succeeded", limitedBy: null, error: null, counters: countersOf({}), tables: [] },
-      { source: "people", inputRows: 1, answered: 1, matched: 1, unmatched: 0, rejected: 0, due: 0 },
+      {
+        source: "people",
+        inputRows: 1,
+        answered: 1,
+        matched: 1,
+        unmatched: 0,
+        rejected: 0,
+        due: 0,
+        oldestAnswerAt: null,
+      },
     ),
 };
 
@@ -300,8 +307,8 @@ export function describeLocks(getContext: GetContext): void {
       await warehouse.beginRun(fresh);
       const selection = await warehouse.selectLookup(spec, fresh);
       const read = async (frozen: typeof selection) => {
-        const records = await recordsOf(warehouse.db, frozen);
-        return records.map((record) => record.rows[0]?.sourceKey);
+        const records = await recordsOf(warehouse.db, spec, frozen);
+        return records.map((record) => record.keys[0]);
       };
       await expect(read(staleSelection)).rejects.toThrow(LockLostError);
       await expect(staleSelection.close()).rejects.toThrow(LockLostError);

@@ -9,9 +9,6 @@ const enrich = enrichSpec({ input });
 const resolve = resolveSpec({ input });
 const validate = validateSpec({ input: { ...input, fields: { emails: ["email"] } } });
 
-/** The jobs after `normalize` was switched on: their parameters have another hash. */
-const switchedOn = { parametersHash: "normalized" };
-
 const invalid: Responder = () => ({ pid: "", status: "invalid" });
 
 /** Tests of `normalize`. */
@@ -67,41 +64,6 @@ export function describeNormalize(getContext: GetContext): void {
       });
     });
 
-    test("makes rows one record that differ in nothing else, and changes of nothing else no change", async () => {
-      const context = getContext();
-      await makePeople(context, [
-        { id: "1", first_name: "Ann", email: "ann@example.com" },
-        { id: "2", first_name: "Ann ", email: "ANN@example.com", phone: "n/a" },
-      ]);
-      const { sent } = await runNight(context, enrich, matchAll);
-      expect(sent).toEqual({ "1,2": { first_name: "Ann", emails: ["ann@example.com"] } });
-      await context.sql("UPDATE crm.people SET email = 'Ann@EXAMPLE.com', phone = '-' WHERE id = '1'");
-      expect(gist((await runNight(context, enrich)).counts)).toEqual({ read: 2, unchanged: 2 });
-    });
-
-    test("validates and stores each address as sent, once", async () => {
-      const context = getContext();
-      await makePeople(context, [
-        { id: "1", email: "ann@example.com" },
-        { id: "2", email: " ANN@example.com" },
-        { id: "3", email: "n/a" },
-      ]);
-      const { records, counts } = await runNight(context, validate, matchAll);
-      expect(records.map(({ address }) => address)).toEqual(["ann@example.com"]);
-      expect(gist(counts)).toMatchObject({ read: 2, due: 2, duplicate: 1, toSend: 1 });
-      expect(await columnOf(context, "SELECT email_address FROM person_data.email_validation")).toEqual([
-        "ann@example.com",
-      ]);
-      expect(
-        await context.sql(
-          "SELECT source_key, position, email_address FROM person_data.input_email ORDER BY 1",
-        ),
-      ).toEqual([
-        { source_key: "1", position: "0", email_address: "ann@example.com" },
-        { source_key: "2", position: "0", email_address: "ann@example.com" },
-      ]);
-    });
-
     test("leaves out an address found invalid, however the row writes it", async () => {
       const context = getContext();
       await makePeople(context, [{ id: "1", first_name: "Ann", email: "BAD@example.com" }]);
@@ -134,30 +96,6 @@ export function describeNormalize(getContext: GetContext): void {
       expect(sent).toEqual({
         1: { service_pid: "p-1", first_name: "Ann", last_name: "Lee", emails: ["ann@example.com"] },
       });
-    });
-
-    test("switched on, sends nothing before the user decides", async () => {
-      const context = getContext();
-      await makePeople(context, [{ id: "1", first_name: "Ann", email: "ANN@example.com" }]);
-      await addPeople(context, [{ id: "2", first_name: "Bob", email: "bob@example.com" }]);
-      await runNight(context, enrichSpec(), matchAll);
-      const { counts, records } = await runNight(context, { ...enrich, ...switchedOn });
-      expect(counts).toMatchObject({ read: 2, parametersChanged: 2 });
-      expect(records).toEqual([]);
-    });
-
-    test("switched on and kept, buys nothing again, and applies to rows that change", async () => {
-      const context = getContext();
-      await makePeople(context, [
-        { id: "1", first_name: "Ann", email: "ANN@example.com" },
-        { id: "2", first_name: "n/a" },
-      ]);
-      await runNight(context, enrichSpec(), matchAll);
-      const kept = { ...enrich, ...switchedOn, acceptParameters: "keep" } as const;
-      expect(gist((await runNight(context, kept)).counts)).toEqual({ read: 2, unchanged: 2 });
-      await context.sql("UPDATE crm.people SET first_name = 'ANNE ' WHERE id = '1'");
-      const { sent } = await runNight(context, { ...enrich, ...switchedOn }, matchAll);
-      expect(sent).toEqual({ 1: { first_name: "ANNE", emails: ["ann@example.com"] } });
     });
 
     test("rows of an erased address are left out, and found by it, however they write it", async () => {

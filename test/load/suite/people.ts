@@ -1,5 +1,5 @@
 import type { Context } from "./context.ts";
-import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
+import type { LookupSpec } from "../../../src/load/lookups/lookup.ts";
 import type { InputSource } from "../../../src/load/inputs/input-source.ts";
 
 /** Milliseconds of a day. */
@@ -20,32 +20,46 @@ export const people: InputSource = {
 const base: LookupSpec = {
   job: "enrich_people",
   type: "enrich",
+  source: "people",
+  kind: "enrich:these",
+  mapping: "these columns",
+  legacyParameters: "of version 2",
   input: people,
   refreshAfterMs: null,
   refreshUnmatchedAfterMs: null,
   pidFrom: null,
   dropsInvalidEmails: false,
-  parametersHash: "bought with these",
+  erasesMissing: false,
   resend: false,
   acceptParameters: null,
   maxRecords: null,
   shard: null,
 };
 
+function specOf(changes: Partial<LookupSpec>): LookupSpec {
+  return { ...base, source: changes.input?.name ?? people.name, ...changes };
+}
+
 /** An `enrich` job over `crm.people`. */
 export function enrichSpec(changes: Partial<LookupSpec> = {}): LookupSpec {
-  return { ...base, ...changes };
+  return specOf(changes);
 }
 
 /** A `resolve` job over `crm.people`. */
 export function resolveSpec(changes: Partial<LookupSpec> = {}): LookupSpec {
-  return { ...base, job: "resolve_people", type: "resolve", ...changes };
+  return specOf({ job: "resolve_people", type: "resolve", kind: "resolve:these", ...changes });
 }
 
 /** A `validate_emails` job over `crm.people`. */
 export function validateSpec(changes: Partial<LookupSpec> = {}): LookupSpec {
   const input = { ...people, fields: { emails: ["email"] } };
-  return { ...base, job: "validate_people", type: "validate_emails", input, ...changes };
+  const own = {
+    job: "validate_people",
+    type: "validate_emails",
+    kind: "validate_emails:these",
+    input,
+  } as const;
+  return specOf({ ...own, ...changes });
 }
 
 /** One row of `crm.people`; absent columns are NULL. */
@@ -62,7 +76,7 @@ export interface PersonRow {
 
 /** Creates `crm.people` with these rows. */
 export async function makePeople(context: Context, rows: readonly PersonRow[]): Promise<void> {
-  await context.sql(`CREATE TABLE crm.people (id text, first_name text, last_name text, email text, phone text, note text,
+  await context.sql(`CREATE TABLE IF NOT EXISTS crm.people (id text, first_name text, last_name text, email text, phone text, note text,
     updated_at timestamptz)`);
   await addPeople(context, rows);
 }

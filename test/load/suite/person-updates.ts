@@ -5,10 +5,11 @@ import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";
 import { personFields, personLists, personScalars } from "../../../src/schemas/person.ts";
 import { type CallOutcome, commitOf, runOf, ANSWERED_AT, reserveAt } from "./nights.ts";
-import { enrichSpec } from "./people.ts";
+import { enrichSpec, makePeople } from "./people.ts";
 import type { Context } from "./context.ts";
-import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
-import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
+import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";
+import type { LookupSpec } from "../../../src/load/lookups/lookup.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 const flattener = flattenerOf(enrichEndpoint.result);
 const empty: JsonObject = Object.fromEntries([
@@ -33,22 +34,39 @@ export function partialPerson(pid: string, fields: JsonObject): PersonUpdate {
   return updateOf(pid, fields, false);
 }
 
-/** Record outside any selection, for commits only; its content is its key. */
-export function looseRecord(key: string, changes: Partial<KeyedRecord> = {}): KeyedRecord {
-  const hash = Buffer.from(key).toString("hex").padEnd(64, "0").slice(0, 64);
+/** Record of a row with the key as its only value (see {@link readRows}). */
+export function looseRecord(key: string): KeyedRecord {
+  const content = createHash("sha256")
+    .update(`first_name=${Buffer.byteLength(key)}:${key};`)
+    .digest("hex");
   return {
-    recordId: BigInt(`0x${createHash("sha256").update(key).digest("hex").slice(0, 15)}`).toString(),
+    recordId: content.slice(0, 32),
     json: JSON.stringify({ first_name: key }),
-    sentHash: hash,
+    content,
     sentPid: null,
-    rows: [{ sourceKey: key, inputHash: hash, priorOutcome: null }],
-    ...changes,
+    keys: [key],
   };
+}
+
+/** Has a run read input rows with these keys, each with its key as the only value. */
+export async function readRows(
+  context: Context,
+  spec: LookupSpec,
+  run: RunRef,
+  keys: readonly string[],
+): Promise<void> {
+  await makePeople(context, []);
+  await context.sql(
+    `INSERT INTO crm.people (id, first_name) SELECT DISTINCT k, k FROM unnest($1::text[]) AS u(k)
+    WHERE NOT EXISTS (SELECT FROM crm.people WHERE id = k)`,
+    [keys],
+  );
+  await context.warehouse.selectLookup(spec, run);
 }
 
 /** Commits persons as answers of one call, each for a new input row. */
 export async function commitPersons(
-  { warehouse }: Context,
+  context: Context,
   persons: readonly PersonUpdate[],
   outcome: Partial<CallOutcome> & {
     readonly spec?: LookupSpec;
@@ -56,6 +74,7 @@ export async function commitPersons(
     readonly callNumber?: number;
   } = {},
 ): Promise<number> {
+  const { warehouse } = context;
   const spec = outcome.spec ?? enrichSpec();
   const run = runOf(spec);
   await warehouse.beginRun(run);
@@ -63,6 +82,12 @@ export async function commitPersons(
     const key = outcome.keys?.[i] ?? `${person.servicePid} ${outcome.answeredAt ?? ""} ${i}`;
     return [looseRecord(key), { pid: person.servicePid, person }] as const;
   });
+  await readRows(
+    context,
+    spec,
+    run,
+    replies.flatMap(([record]) => record.keys),
+  );
   const commit = commitOf(warehouse, spec, run, replies, outcome);
   const { answeredAt: at = ANSWERED_AT, callNumber } = outcome;
   await reserveAt(warehouse, run, commit.ledger, { at, ...(callNumber === undefined ? {} : { callNumber }) });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { personChildren } from "../../../src/schemas/person.ts";
 import { enrichSpec, makePeople } from "./people.ts";
 import { commitOf, matchAll, runNight, runOf, reserveAt } from "./nights.ts";
-import { commitPersons, looseRecord, partialPerson, wholePerson } from "./person-updates.ts";
+import { commitPersons, looseRecord, partialPerson, readRows, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
 
 const FIRST = "2026-11-01T00:00:00.000001+00:00";
@@ -131,8 +131,8 @@ export function describePersons(getContext: GetContext): void {
       expect(differing(before, await tellChanges(context))).toEqual([]);
       expect(await tuples()).toEqual(tuplesBefore);
       expect(
-        await context.sql("SELECT answered_at, attempts, _run_id FROM person_data_state.lookup_state"),
-      ).toEqual([{ answered_at: "2026-11-02 00:00:00.000001+00", attempts: "2", _run_id: run.runId }]);
+        await context.sql("SELECT answered_at, is_first, _run_id FROM person_data_state.lookup_answer"),
+      ).toEqual([{ answered_at: "2026-11-02 00:00:00.000001+00", is_first: "false", _run_id: run.runId }]);
       expect(await columnOf(context, "SELECT request_completed_at FROM person_data.enrichment")).toEqual([
         "2026-11-02 00:00:00.000001+00",
       ]);
@@ -339,6 +339,7 @@ export function describePersons(getContext: GetContext): void {
       const context = getContext();
       const { warehouse } = context;
       const spec = enrichSpec();
+      await readRows(context, spec, runOf(spec, "run-1"), ["1", "2"]);
       const personAt = (key: string, fields: object, answeredAt: string) => {
         const reply = { pid: "p-ann", person: wholePerson("p-ann", { ...fields }) };
         return commitOf(warehouse, spec, runOf(spec, "run-1"), [[looseRecord(key), reply]], { answeredAt });

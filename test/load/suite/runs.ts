@@ -115,7 +115,7 @@ export function describeRuns(getContext: GetContext): void {
       const open = await safeUntil();
       expect(await isSafe("(SELECT max(_synced_at) FROM person_data.enrichment)")).toBe("true");
       expect(await safeUntil()).toBe(open);
-      await warehouse.commitLookup({ ...commitPeople(context, ["p-9"]), run });
+      await warehouse.commitLookup({ ...(await commitPeople(context, ["p-9"])), run });
       expect(await safeUntil()).toBe(open);
       expect(await isSafe(newest)).toBe("false");
       const selection = await warehouse.selectLookup(spec, run);

@@ -1,7 +1,7 @@
 import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { addPeople, enrichSpec, makePeople, people, validateSpec } from "./people.ts";
+import { enrichSpec, makePeople, people } from "./people.ts";
 import {
   begin,
   countersOf,
@@ -14,11 +14,11 @@ import {
   seizeShard,
 } from "./nights.ts";
 import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
-import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
+import type { LookupSpec } from "../../../src/load/lookups/lookup.ts";
 
 /** One shard of a job. */
 function shardOf(spec: LookupSpec, index: number, count: number): LookupSpec {
-  return { ...spec, shard: { index, count, by: [Object.keys(spec.input.fields)] } };
+  return { ...spec, shard: { index, count } };
 }
 
 /** Runs all shards of a job, one after the other. */
@@ -53,7 +53,7 @@ async function end(
   const run = await begin(context.warehouse, shard, randomUUID());
   const selection = await context.warehouse.selectLookup(shard, run);
   await selection.close();
-  const coverage = { answered: 0, matched: 0, unmatched: 0, rejected: 0, due: 0 };
+  const coverage = { answered: 0, matched: 0, unmatched: 0, rejected: 0, due: 0, oldestAnswerAt: null };
   await context.warehouse.endRun(
     run,
     { ...endOf(selection.counts), status, counters: countersOf({}) },
@@ -69,40 +69,6 @@ const coverageOf = async (context: Context) => {
 /** Tests of `--shard`: several processes, each with a part of the input. */
 export function describeShards(getContext: GetContext): void {
   describe("shards", () => {
-    test("each look at their own rows only", async () => {
-      const context = getContext();
-      await makePeople(context, twenty);
-      const nights = await runShards(context, spec, 3);
-      expect(nights.every((night) => night.counts.read < 20)).toBe(true);
-      expect(sum(nights, (night) => night.counts.read)).toBe(20);
-      expect(nights.flatMap((night) => Object.keys(night.sent)).toSorted()).toEqual(
-        twenty.map(({ id }) => id).toSorted(),
-      );
-    });
-
-    test("leave the parts of those that never ran to the next run", async () => {
-      const context = getContext();
-      await makePeople(context, twenty);
-      const first = await runNight(context, shardOf(spec, 1, 3), matchAll);
-      const rest = await runNight(context, spec, matchAll);
-      expect(first.counts.read).toBeGreaterThan(0);
-      expect(rest.counts).toMatchObject({
-        read: 20,
-        unchanged: first.counts.read,
-        toSend: 20 - first.counts.read,
-      });
-    });
-
-    test("take the fresh answer of an equal row from any shard", async () => {
-      const context = getContext();
-      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
-      await runNight(context, spec, matchAll);
-      await addPeople(context, [{ id: "2", first_name: "Ann" }]);
-      const nights = await runShards(context, spec, 2);
-      expect(sum(nights, (night) => night.counts.reused)).toBe(1);
-      expect(sum(nights, (night) => night.counts.toSend)).toBe(0);
-    });
-
     test("each take the first rows of their own under a cap", async () => {
       const context = getContext();
       await makePeople(context, twenty);
@@ -147,24 +113,10 @@ export function describeShards(getContext: GetContext): void {
       await runShards(context, spec, 3);
       expect(await open()).toEqual(codes.toSpliced(3, 1));
     });
-
-    test("record the addresses of each row once among them", async () => {
-      const context = getContext();
-      const job = validateSpec({ input: { ...people, fields: { emails: ["email", "note"] } } });
-      const rows = twenty.map(({ id }) => ({ id, email: `${id}@example.com`, note: "all@example.com" }));
-      await makePeople(context, rows);
-      const nights = await runShards(context, job, 3);
-      expect(sum(nights, (night) => night.counts.read)).toBe(40);
-      expect(sum(nights, (night) => night.counts.toSend)).toBe(21);
-      expect(await valueOf(context, "SELECT count(*) FROM person_data.input_email")).toBe("40");
-      await context.sql("UPDATE crm.people SET note = NULL");
-      await runShards(context, job, 2);
-      expect(await valueOf(context, "SELECT count(*) FROM person_data.input_email")).toBe("20");
-    });
   });
 
   describe("changed parameters in shards", () => {
-    const other = enrichSpec({ parametersHash: "bought with those" });
+    const other = enrichSpec({ kind: "enrich:others" });
 
     test("stop every shard, also one without a row of those that were bought", async () => {
       const context = getContext();
@@ -173,9 +125,9 @@ export function describeShards(getContext: GetContext): void {
         const { counts } = await runNight(context, shardOf(other, i, 2), matchAll);
         expect(counts.parametersChanged).toBe(1);
       }
-      expect(await columnOf(context, "SELECT parameters_hash FROM person_data_state.job_parameters")).toEqual(
-        ["bought with these"],
-      );
+      expect(await columnOf(context, "SELECT kind FROM person_data_state.lookup_job")).toEqual([
+        "enrich:these",
+      ]);
     });
 
     test.each(["keep", "resend"] as const)("are accepted once for all of them (%s)", async (word) => {
@@ -252,38 +204,21 @@ export function describeShards(getContext: GetContext): void {
       expect((await fresh())?.replace(" ", "T").replace("+00", "Z")).toBe(second.lastSuccessAt);
     });
 
-    test("are closed by a run of another number, and the work tables dropped with them, siblings' aside", async () => {
+    test("leave the claims of a sibling alone when another one is taken over", async () => {
       const context = getContext();
       await makePeople(context, twenty);
-      const freeze = async (shard: LookupSpec, runId: string) => {
+      const select = async (shard: LookupSpec, runId: string) => {
         const run = await begin(context.warehouse, shard, runId);
         return context.warehouse.selectLookup(shard, run);
       };
       const shared = randomUUID();
-      const workTables = async () =>
-        (await context.tableNames()).filter((name) => /^(lookup|_etl_select)_work_/.test(name));
-      await freeze(shardOf(spec, 0, 2), shared);
-      const living = await freeze(shardOf(spec, 1, 2), shared);
+      await select(shardOf(spec, 0, 2), shared);
+      const living = await select(shardOf(spec, 1, 2), shared);
       // The first process is dead.
       await seizeShard(context.warehouse, runOf(shardOf(spec, 0, 2)));
-      await freeze(shardOf(spec, 0, 2), randomUUID());
-      expect(await workTables()).toHaveLength(2);
-      expect((await recordsOf(context.warehouse.db, living)).length).toBe(living.counts.toSend);
-
-      await context.sql("UPDATE person_data_ops.sync_run SET status = 'failed' WHERE shard = '0/2'");
-      await freeze(shardOf(spec, 1, 2), shared);
-      expect(await workTables()).toHaveLength(1);
-
-      const alone = await freeze(spec, randomUUID());
-      expect(await columnOf(context, "SELECT status FROM person_data_ops.sync_run ORDER BY status")).toEqual([
-        "failed",
-        "failed",
-        "failed",
-        "running",
-      ]);
-      expect(await workTables()).toHaveLength(1);
-      expect(alone.counts.read).toBe(20);
-      await alone.close();
+      const successor = await select(shardOf(spec, 0, 2), randomUUID());
+      expect(await recordsOf(context.warehouse.db, spec, living)).toHaveLength(living.counts.toSend);
+      expect(living.counts.toSend + successor.counts.toSend).toBe(20);
     });
   });
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { commitOf, runOf } from "./nights.ts";
 import { enrichSpec } from "./people.ts";
-import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
+import { commitPersons, looseRecord, readRows, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetContext } from "./context.ts";
 import * as fc from "../../support/fast-check.ts";
 
@@ -105,7 +105,7 @@ export function describeValues(getContext: GetContext): void {
       const readStored = async () => [
         ...(await columnOf(context, "SELECT request_completed_at FROM person_data.enrichment")),
         ...(await columnOf(context, "SELECT valid_from FROM person_data.match_history")),
-        ...(await columnOf(context, "SELECT answered_at FROM person_data_state.lookup_state")),
+        ...(await columnOf(context, "SELECT request_completed_at FROM person_data_state.lookup_answer")),
       ];
       await commitPersons(context, [wholePerson("p-1")], { answeredAt, keys: ["1"] });
       expect(await readStored()).toEqual([stored, stored, stored]);
@@ -126,7 +126,9 @@ export function describeValues(getContext: GetContext): void {
     test("json is kept in an answer's columns", async () => {
       const context = getContext();
       const spec = enrichSpec();
-      const commit = commitOf(context.warehouse, spec, runOf(spec), [[looseRecord("1"), null]]);
+      const run = runOf(spec);
+      await readRows(context, spec, run, ["1"]);
+      const commit = commitOf(context.warehouse, spec, run, [[looseRecord("1"), null]]);
       const errors =
         '{"emails": [{"at": 0, "why": "tab\\t, \\"quote\\", back\\\\slash"}], "n": 1.50, "z": null}';
       const answers = commit.answers.map((answer) => ({
