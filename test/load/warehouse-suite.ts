@@ -5,6 +5,8 @@ import { describeCheckpoints } from "./suite/checkpoints.ts";
 import { describeCommits } from "./suite/commits.ts";
 import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
+import { describeErasedInJson } from "./suite/erased-in-json.ts";
+import { describeErasedNeighbours } from "./suite/erased-neighbours.ts";
 import { describeErasureHistories } from "./suite/erasure-histories.ts";
 import { describeAfterErasure } from "./suite/after-erasure.ts";
 import { describeErasure } from "./suite/erasure.ts";
@@ -62,8 +64,6 @@ export const suiteParts = {
   people: [
     describeShards,
     describeRejects,
-    describeErasure,
-    describeAfterErasure,
     describeMissingRows,
     describeLocks,
     describeSchedule,
@@ -72,6 +72,7 @@ export const suiteParts = {
     describePushes,
     describeSegmentMembers,
   ],
+  erasure: [describeErasure, describeAfterErasure, describeErasedNeighbours, describeErasedInJson],
   histories: [describeHistories, describeErasureHistories],
 } satisfies Readonly<Record<string, readonly SuitePart[]>>;
 

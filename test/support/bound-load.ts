@@ -1,4 +1,9 @@
-import { completeErasure, readOpenErasures, requestErasure } from "../../src/load/erasure/requests.ts";
+import {
+  checkErasureKey,
+  completeErasure,
+  readOpenErasures,
+  requestErasure,
+} from "../../src/load/erasure/requests.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
 import { commitLookup } from "../../src/load/answers/commit-lookup.ts";
@@ -13,14 +18,9 @@ import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
 import { previewLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
 import { recordMissingRows } from "../../src/load/due/missing-rows.ts";
-import {
-  countPeople,
-  dropTombstones,
-  membershipsOf,
-  removeErased,
-} from "../../src/load/erasure/erase-people.ts";
-import { findPeople } from "../../src/load/erasure/find-people.ts";
-import { checkErasureKey, suppressedPids } from "../../src/load/erasure/keep-out-sql.ts";
+import { countPeople, dropTombstones, membershipsOf, removeErased } from "../../src/load/erasure/remove.ts";
+import { findPeople } from "../../src/load/erasure/find.ts";
+import { readErasedPids } from "../../src/load/write/erased.ts";
 import { commitFeed, readCheckpoints } from "../../src/load/feeds/feeds.ts";
 import {
   addMembers,
@@ -127,7 +127,7 @@ const functions = {
   selectLookup,
   settleMembers,
   settlePush,
-  suppressedPids,
+  readErasedPids,
   tableFreshness,
   takeBatch,
   unmarkReported,

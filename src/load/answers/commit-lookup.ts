@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
 import { forgetRows } from "../due/erased-records.ts";
@@ -5,7 +6,6 @@ import { addLateOutcomes } from "../due/outcomes.ts";
 import { isUncounted } from "../due/work-table.ts";
 import { giveBack } from "../ledger/give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
-import { keepOut } from "../erasure/keep-out-sql.ts";
 import { loadAnswers } from "./load-answers.ts";
 import { loadPersons } from "./load-persons.ts";
 import type { LookupContext } from "./load-context.ts";
@@ -15,9 +15,15 @@ import type { Db } from "../db/db.ts";
 import { isDataFault } from "../db/recovery.ts";
 import { stateTableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { readSuppression } from "../erasure/suppressed-sql.ts";
+import { type ErasureKey, readErasures } from "../erasure/key.ts";
+import { erasedSql } from "../erasure/naming.ts";
+import { type KeptAnswer, type NamingAnswer, withoutErased } from "../write/erased.ts";
 import type { LookupAnswer, LookupReject } from "./answer.ts";
+import type { LookupRecord } from "../due/lookup-record.ts";
 import type { LoadSpec } from "../due/lookup-spec.ts";
+import { enrichFields } from "../../schemas/enrich.ts";
+import { resolveFields } from "../../schemas/resolve.ts";
+import { validateFields } from "../../schemas/validate-emails.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 import type { RunRef } from "../runs/run-ref.ts";
@@ -82,11 +88,10 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
     if (isLoaded) return earlier ?? { rowsWritten: 0, notLoadable: [] };
     const known = new Set(commit.ledger.map((entry) => entry.callId));
     const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
-    const suppression = await readSuppression(session, names, db.readErasureSecret);
     const received = { answers: newAnswers, rejects: commit.rejects };
-    const kept = suppression.key ? await keepOut(context, suppression.key, spec, received) : received;
+    const { key } = await readErasures(session, names, db.readErasureSecret);
+    const kept = key ? await keepOthers(context, key, spec, received) : received;
     const { answers, rejects } = kept;
-    await forgetRows(session, context.rows, keptOut(received, kept));
     if (spec.type === "enrich") await loadPersons(context, answers);
     if (answers.length > 0) {
       if (spec.type === "validate_emails") await loadValidations(context, spec, answers);
@@ -129,10 +134,75 @@ function idsOf({ answers, rejects }: Results): readonly string[] {
   return [...answers, ...rejects].map(({ record }) => record.recordId);
 }
 
-/** Ids of records that were kept out. */
-function keptOut(received: Results, kept: Results): readonly string[] {
-  const left = new Set(idsOf(kept));
-  return idsOf(received).filter((id) => !left.has(id));
+/** Removes erased people from answers and rejects, and empties their input rows. */
+async function keepOthers(
+  { session, names, rows }: LookupContext,
+  key: ErasureKey,
+  spec: LoadSpec,
+  received: Results,
+): Promise<Results> {
+  const ids = idsOf(received);
+  // For validate_emails the key of a row is the address.
+  const isErased = erasedSql(names, key).sourceKey(spec.input.name, "w.source_key");
+  const erasedRows = await session.rows<{ ord: string; is_all: boolean }>(sql`
+    SELECT w.ord::text AS ord, bool_and(${isErased}) AS is_all FROM ${rows} AS w
+    WHERE w.ord = ANY(${[...ids]}::bigint[]) AND w.source_key IS NOT NULL GROUP BY w.ord HAVING bool_or(${isErased})`);
+  await session.change(sql`UPDATE ${rows} AS w SET source_key = NULL, input_hash = '', fingerprint = NULL
+    WHERE w.ord = ANY(${erasedRows.map(({ ord }) => ord)}::bigint[]) AND ${isErased}`);
+  const withoutRows = new Set(erasedRows.filter((row) => row.is_all).map(({ ord }) => ord));
+  const { answers, rejects } = received;
+  const kept = await withoutErased(session, names, key, [
+    ...answers.map((answer) => namingAnswer(spec, answer)),
+    ...rejects.map(({ record }) => ({ ...ofRecord(spec, record), person: null, json: [] })),
+  ]);
+  const left = (record: LookupRecord, found: KeptAnswer | undefined) =>
+    withoutRows.has(record.recordId) ? null : (found ?? null);
+  const others = {
+    answers: answers.flatMap((answer, i) => {
+      const found = left(answer.record, kept[i]);
+      if (!found) return [];
+      const [extra = null, ...json] = found.json;
+      const cells = answer.cells.map((cell, at) => {
+        const ofJson = jsonCells(spec).indexOf(at);
+        return ofJson < 0 ? cell : (json[ofJson] ?? null);
+      });
+      return { ...answer, person: found.person, extra, cells };
+    }),
+    rejects: rejects.filter(({ record }, i) => left(record, kept[answers.length + i])),
+  };
+  const known = new Set(idsOf(others));
+  await forgetRows(
+    session,
+    rows,
+    ids.filter((id) => !known.has(id)),
+  );
+  return others;
+}
+
+/** Positions of JSON among the cells of an answer. */
+function jsonCells({ type }: LoadSpec): readonly number[] {
+  const fields = { resolve: resolveFields, enrich: enrichFields, validate_emails: validateFields }[type];
+  return Object.values(fields).flatMap((field, at) => (field.type === "json" ? [at] : []));
+}
+
+function namingAnswer(
+  spec: LoadSpec,
+  { record, servicePid, person, cells, extra }: LookupAnswer,
+): NamingAnswer {
+  const { pids, ...own } = ofRecord(spec, record);
+  const json = [extra, ...jsonCells(spec).map((at) => cells[at] ?? null)];
+  return { ...own, pids: [...pids, servicePid, person?.pid ?? null], person, json };
+}
+
+/** Identifiers that were sent. Input rows are looked up in the work list. */
+function ofRecord({ type }: LoadSpec, record: LookupRecord): Pick<NamingAnswer, "pids" | "emails" | "rows"> {
+  if (type === "validate_emails") return { pids: [], emails: [record.address ?? ""], rows: [] };
+  // Every record is built from input rows by this program.
+  const sent = JSON.parse(record.json) as {
+    readonly emails?: readonly string[];
+    readonly service_pid?: string;
+  };
+  return { pids: [record.sentPid, sent.service_pid ?? null], emails: sent.emails ?? [], rows: [] };
 }
 
 /** Halves a commit that the database rejects until the invalid records are isolated, and rejects those. */

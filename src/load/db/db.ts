@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
 import PQueue from "p-queue";
-import type { ReadErasureSecret } from "../erasure/suppression.ts";
+import type { ReadErasureSecret } from "../erasure/key.ts";
 import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 import type { PostgresTarget } from "./connect.ts";

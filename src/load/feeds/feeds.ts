@@ -15,9 +15,9 @@ import { copyRows } from "../db/copy.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import type { LoadContext } from "../answers/load-context.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
-import { dropSuppressed } from "../erasure/drop-suppressed.ts";
-import type { Suppression } from "../erasure/suppression.ts";
-import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
+import { type Erasures, readErasures } from "../erasure/key.ts";
+import { erasedSql } from "../erasure/naming.ts";
+import { removeErasedRows } from "../write/erased.ts";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import type { RunRef } from "../runs/run-ref.ts";
@@ -44,7 +44,7 @@ export type FeedWork<Result> = (context: FeedLoadContext) => Promise<Result>;
 
 /** Context of a commit, with the people to suppress. */
 export interface FeedLoadContext extends LoadContext {
-  readonly suppression: Suppression;
+  readonly erasures: Erasures;
 }
 
 /** Returns the checkpoints of a job. */
@@ -83,9 +83,9 @@ export async function commitFeedWith<Result>(
       return { results: commit.upserts.map(() => NOTHING), work: null, rowsWritten: 0 };
     }
     const written = new Map<string, number>();
-    const suppression = await readSuppression(session, names, db.readErasureSecret);
+    const erasures = await readErasures(session, names, db.readErasureSecret);
     const context: FeedLoadContext = {
-      suppression,
+      erasures,
       session,
       names,
       runId: run.runId,
@@ -168,13 +168,7 @@ async function upsertRows(context: FeedLoadContext, upsert: FeedUpsert): Promise
   await session.change(sql`
     CREATE TEMP TABLE ${sql.raw(STAGE)} ON COMMIT DROP AS SELECT ${list}, 0::bigint AS _ord FROM ${target} LIMIT 0`);
   await copyMany(session, stage, [...upsert.columns, "_ord"], numbered(upsert.rows));
-  const { key: erasureKey } = context.suppression;
-  const keptOut = erasureKey
-    ? await dropSuppressed(session, suppressedSql(names, erasureKey), stage, {
-        table,
-        columns: upsert.columns,
-      })
-    : 0;
+  const erased = await removeErasedRows(session, names, context.erasures.key, { ...upsert, stage });
   await session.change(sql`ANALYZE pg_temp.${sql.raw(STAGE)}`);
   const values = upsert.columns.filter((c) => !table.key.includes(c) && !upsert.keep?.includes(c));
   const set = sql.raw(values.map((c) => `${quoteIdentifier(c)} = excluded.${quoteIdentifier(c)}, `).join(""));
@@ -203,7 +197,7 @@ async function upsertRows(context: FeedLoadContext, upsert: FeedUpsert): Promise
   const deleted = upsert.replaces ? await deleteOthers(context, table, upsert.replaces) : 0;
   await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
   const marked = missed.marked + deleted;
-  const result = { ...(counts ?? NOTHING), suppressed: keptOut, ...missed, marked };
+  const result = { ...(counts ?? NOTHING), suppressed: erased, ...missed, marked };
   if (upsert.replaces && changedBy(result) > 0) await touchParent(context, table, upsert.replaces);
   if (!upsert.isBookkeeping) context.touch(upsert.table, changedBy(result));
   return result;
@@ -211,9 +205,9 @@ async function upsertRows(context: FeedLoadContext, upsert: FeedUpsert): Promise
 
 /** Deletes the rows of erased people from a temporary table; returns their number. */
 export async function dropErased(context: FeedLoadContext, stage: string): Promise<number> {
-  const { session, names, suppression } = context;
-  if (suppression.key === null) return 0;
-  const isErased = suppressedSql(names, suppression.key).pid("service_pid");
+  const { session, names, erasures } = context;
+  if (erasures.key === null) return 0;
+  const isErased = erasedSql(names, erasures.key).pid("service_pid");
   return session.change(sql`DELETE FROM pg_temp.${sql.id(stage)} WHERE ${isErased}`);
 }
 

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { tableId } from "../db/names.ts";
-import { suppressedSql } from "../erasure/suppressed-sql.ts";
+import { erasedSql } from "../erasure/naming.ts";
 import type { FeedLoadContext } from "./feeds.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 
@@ -30,9 +30,9 @@ export async function rejectInvalid(
   { invalid, apiRequestId, rejectMessage }: InvalidPids,
 ): Promise<void> {
   if (invalid.length === 0) return;
-  const { names, suppression } = context;
+  const { names, erasures } = context;
   const reject = tableId(names, "reject");
-  const isErased = suppression.key ? suppressedSql(names, suppression.key).pid("pid") : sql`false`;
+  const isErased = erasures.key ? erasedSql(names, erasures.key).pid("pid") : sql`false`;
   const written = await context.session.change(sql`
     INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
       created_at, _synced_at)

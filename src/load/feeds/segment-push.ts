@@ -2,8 +2,9 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { findErasedPids } from "../erasure/keep-out-sql.ts";
-import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
+import { readErasures } from "../erasure/key.ts";
+import { erasedSql } from "../erasure/naming.ts";
+import { findErasedPids } from "../write/erased.ts";
 import type { FeedCommit } from "./feed-commit.ts";
 import { stageKeys } from "../inputs/stage-keys.ts";
 import { BLANKS } from "../inputs/input-fields.ts";
@@ -94,10 +95,10 @@ export async function readWanted(
 }
 
 async function dropErasedWanted(db: Db, session: Session): Promise<number> {
-  const { key } = await readSuppression(session, db.names, db.readErasureSecret);
+  const { key } = await readErasures(session, db.names, db.readErasureSecret);
   if (key === null) return 0;
   return session.change(
-    sql`DELETE FROM pg_temp.push_wanted WHERE ${suppressedSql(db.names, key).pid("service_pid")}`,
+    sql`DELETE FROM pg_temp.push_wanted WHERE ${erasedSql(db.names, key).pid("service_pid")}`,
   );
 }
 
@@ -121,8 +122,8 @@ export function noteListedPids(
   pids: readonly string[],
 ): Promise<number> {
   return db.transaction(run, async (session) => {
-    const { key } = await readSuppression(session, db.names, db.readErasureSecret);
-    const erased = key === null ? new Set<string>() : await findErasedPids(session, db.names, key, pids);
+    const { key } = await readErasures(session, db.names, db.readErasureSecret);
+    const erased = await findErasedPids(session, db.names, key, pids);
     const kept = pids.filter((pid) => !erased.has(pid));
     const noted = await session.change(sql`
       INSERT INTO ${tableId(db.names, "segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
@@ -199,8 +200,8 @@ export function takeBatch(
       WHERE ${ofTarget(target)} AND p.service_pid > ${after} AND ${change === "add" ? isToAdd : isToRemove}
       ORDER BY p.service_pid LIMIT ${limit}`);
     const found = rows.map(({ pid }) => pid);
-    const { key } = await readSuppression(session, db.names, db.readErasureSecret);
-    const erased = key === null ? new Set<string>() : await findErasedPids(session, db.names, key, found);
+    const { key } = await readErasures(session, db.names, db.readErasureSecret);
+    const erased = await findErasedPids(session, db.names, key, found);
     const pids = found.filter((pid) => !erased.has(pid));
     await session.change(sql`
       UPDATE ${state} AS p SET state = 'unknown', is_own = ${change === "add" ? sql`NULL` : sql`p.is_own`},
