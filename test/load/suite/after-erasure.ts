@@ -174,8 +174,7 @@ export function describeAfterErasure(getContext: GetContext): void {
       await context.warehouse.beginRun(runOf(spec));
       const results = await context.warehouse.commitFeed({
         run: runOf(spec),
-        commitId: randomUUID(),
-        ledger: [],
+        calls: [],
         drift: [],
         counters: {},
         checkpoints: [],

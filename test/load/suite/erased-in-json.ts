@@ -156,8 +156,7 @@ export function describeErasedInJson(getContext: GetContext): void {
       const values = [...naming, ...others];
       const results = await context.warehouse.commitFeed({
         run: runOf(spec),
-        commitId: randomUUID(),
-        ledger: [],
+        calls: [],
         drift: [],
         counters: {},
         checkpoints: [],
