@@ -1,6 +1,6 @@
 import type { Db } from "../load/db/db.ts";
 import { checkDatabase, isMigrated } from "../load/db/setup.ts";
-import { checkErasureKey } from "../load/erasure/keep-out-sql.ts";
+import { checkErasureKey } from "../load/erasure/requests.ts";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
 import type { ReadSource } from "../jobs/job-type.ts";

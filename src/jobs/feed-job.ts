@@ -1,8 +1,7 @@
-import { commitFeed, readCheckpoints } from "../load/feeds/feeds.ts";
-import { randomUUID } from "node:crypto";
+import { type Commit, commit } from "../load/write/commit.ts";
+import { readCheckpoints, type StoredCheckpoint } from "../load/write/checkpoints.ts";
 import type { JobConfig } from "../config/config.ts";
 import { callFree } from "../extract/free-call.ts";
-import type { FeedCommit, StoredCheckpoint } from "../load/feeds/feed-commit.ts";
 import type { FeedContext, FeedJobType, FeedRows } from "./feed-type.ts";
 import type { JobType } from "./job-type.ts";
 import type { Db } from "../load/db/db.ts";
@@ -95,21 +94,6 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
   const checkpoints = await outage.outlast(() => storedCheckpoints(db, job.name));
   const onAttempt = (attempt: Attempt) => totals.addAttempt(attempt);
 
-  async function recorded<Result>(
-    { upserts = [], checkpoints = [], counters = {}, drift = [] }: FeedRows,
-    write: (commit: FeedCommit) => Promise<Result>,
-  ): Promise<Result> {
-    totals.add(counters);
-    const taken = totals.take();
-    const commit = { run, commitId: randomUUID(), drift, upserts, checkpoints, ...taken };
-    try {
-      return await outage.outlast(() => write(commit));
-    } catch (error) {
-      totals.putBack(taken);
-      throw error;
-    }
-  }
-
   return {
     ...context,
     checkpoints,
@@ -117,20 +101,19 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
       if (signal.aborted) throw stopReason(signal);
       return await callFree({ http, limiter, clock, log, signal, random, onAttempt }, call);
     },
-    async commit(rows) {
-      const results = await recorded(rows, (commit) => commitFeed(db, commit));
-      const counted = results.filter((_, i) => !rows.upserts?.[i]?.isBookkeeping);
-      const written = counted.reduce(
-        (sum, result) => sum + result.inserted + result.updated + result.marked,
-        0,
-      );
-      totals.addRecorded({ rows_written: written });
-      return results;
-    },
-    async commitBy(rows, write) {
-      const result = await recorded(rows, write);
-      totals.addRecorded({ rows_written: result.rowsWritten });
-      return result;
+    async commit<Result>(rows: FeedRows<Result>) {
+      totals.add(rows.counters ?? {});
+      const { ledger: calls, counters } = totals.take();
+      // The same object for each attempt.
+      const parts: Commit<Result> = { ...rows, calls, counters };
+      try {
+        const committed = await outage.outlast(() => commit(db, run, parts));
+        totals.addRecorded({ rows_written: committed.rowsWritten });
+        return committed;
+      } catch (error) {
+        totals.putBack({ ledger: calls, counters });
+        throw error;
+      }
     },
     count: (counters) => totals.add(counters),
   };

@@ -1,26 +1,17 @@
 import type { JobConfig } from "../config/config.ts";
 import type { JobDeclaration } from "../config/schema/jobs.ts";
 import type { FreeCall, FreeReply } from "../extract/free-call.ts";
-import type {
-  CheckpointMove,
-  FeedCommit,
-  FeedUpsert,
-  StoredCheckpoint,
-  UpsertResult,
-} from "../load/feeds/feed-commit.ts";
-import type { Drift } from "../schemas/drift.ts";
+import type { StoredCheckpoint } from "../load/write/checkpoints.ts";
+import type { Commit, Committed } from "../load/write/commit.ts";
 import type { JobContext } from "./job.ts";
 import type { JobCheckpoints, JobType } from "./job-type.ts";
 import type { JobPlan } from "./report/job-plan.ts";
 import type { CounterDelta } from "../load/ledger/counters.ts";
 
-/** Rows of one commit of a feed; attempts and counters are added. */
-export interface FeedRows {
-  readonly upserts?: readonly FeedUpsert[];
-  readonly checkpoints?: readonly CheckpointMove[];
+/** Rows of one commit of a feed; attempts are added. */
+export type FeedRows<Result = null> = Omit<Commit<Result>, "calls" | "attempted" | "sentBy" | "counters"> & {
   readonly counters?: CounterDelta;
-  readonly drift?: readonly Drift[];
-}
+};
 
 /** Context of a feed's run. */
 export interface FeedContext<J extends JobConfig = JobConfig>
@@ -42,13 +33,8 @@ export interface FeedContext<J extends JobConfig = JobConfig>
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
   /** Makes a free call, whose attempts become part of the next commit. Throws if the job must stop. */
   call<T>(call: FreeCall<T>): Promise<FreeReply<T>>;
-  /** Commits rows together with all attempts since the last commit. */
-  commit(rows: FeedRows): Promise<readonly UpsertResult[]>;
-  /** Like {@link commit}, with additional writes by a function of `src/load`. */
-  commitBy<Result extends { readonly rowsWritten: number }>(
-    rows: FeedRows,
-    write: (commit: FeedCommit) => Promise<Result>,
-  ): Promise<Result>;
+  /** Commits rows together with all attempts and counters since the last commit. */
+  commit<Result = null>(rows: FeedRows<Result>): Promise<Committed<Result>>;
   /** Adds to the counters of the next commit, or of the run's end. */
   count(counters: CounterDelta): void;
 }

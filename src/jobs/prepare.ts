@@ -1,6 +1,6 @@
 import { writeServiceHost } from "../load/db/identity.ts";
-import { dropTombstones } from "../load/erasure/erase-people.ts";
-import { checkErasureKey } from "../load/erasure/keep-out-sql.ts";
+import { dropTombstones } from "../load/erasure/remove.ts";
+import { checkErasureKey } from "../load/erasure/requests.ts";
 import type { JobConfig } from "../config/config.ts";
 import { type EraseServices, finishErasures } from "./erase/erase.ts";
 import { takeOverExpired } from "./hold-job.ts";

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { StopJobError } from "../errors.ts";
-import type { StoredCheckpoint } from "../load/feeds/feed-commit.ts";
+import type { StoredCheckpoint } from "../load/write/checkpoints.ts";
 import type { RunRequest } from "./services.ts";
 
 /**

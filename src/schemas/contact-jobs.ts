@@ -82,7 +82,7 @@ export const contactJobResult: Table = table("contact_job_result", {
   schema: "data",
   doc: "People found by contact jobs.",
   key: ["job_id", "position"],
-  people: { pids: ["service_pid"], mentions: ["jacket"] },
+  people: { pids: ["service_pid"] },
   columns: [
     jobId,
     position,

@@ -22,16 +22,10 @@ export const erasureSubject: Table = table("erasure_subject", {
   key: ["erasure_id", "kind", "subject_hash"],
   columns: [
     column("erasure_id", "uuid", "none", "ID of the erasure; all identifiers of one person share it."),
-    column("kind", "text", "none", "`pid`, `email` or `source_key`."),
+    column("kind", "text", "none", "`pid`, `email`, `source_key`, or `content`: of a row that no other row equals."),
     column("subject_hash", "bytes", "none", "HMAC-SHA256 of the identifier's kind and value."),
     column("key_id", "text", "none", "ID of the hash key.", true),
-    column(
-      "requested_at",
-      "timestamptz",
-      "none",
-      "When the erasure was requested, or the subject found.",
-      true,
-    ),
+    column("requested_at", "timestamptz", "none", "When the erasure was requested.", true),
     column(
       "completed_at",
       "timestamptz",
@@ -70,14 +64,14 @@ export const erasureRequest: Table = table("erasure_request", {
   people: "kept",
   columns: [
     column("request_id", "uuid", "none", "ID of the request."),
+    column("erasure_id", "uuid", "none", "The erasure (`erasure_subject`).", true),
     column(
-      "erasure_id",
-      "uuid",
-      "none",
-      "The erasure (`erasure_subject`); loads may add requests to it.",
+      "people",
+      "json",
+      "direct",
+      "PIDs, addresses and input rows to remove, found at the request.",
       true,
     ),
-    column("people", "json", "direct", "PIDs, addresses and input rows to remove.", true),
     column("waits_for", "json", "none", "Job locks that were held when the request was made.", true),
     column(
       "is_final",

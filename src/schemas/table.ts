@@ -17,7 +17,7 @@ export interface Column {
   readonly required?: boolean;
 }
 
-/** Columns by which an erasure finds a person's rows in a table. */
+/** Columns by which an erasure finds a person's rows in a table. JSON columns of the data schema need no declaration: all of them become null where they name an erased person. */
 export interface NamesPeople {
   /** Columns that hold a PID; rows with an erased PID are removed. */
   readonly pids?: readonly string[];
@@ -25,8 +25,6 @@ export interface NamesPeople {
   readonly emails?: readonly string[];
   /** True if the row belongs to the input row of its `source` and `source_key` and is removed with it. */
   readonly isOfInputRow?: true;
-  /** JSON columns with PIDs or addresses as values; rows with an erased one are removed. */
-  readonly mentions?: readonly string[];
   /** Columns with the PID of another person: set to null, the row stays. */
   readonly clears?: readonly string[];
   /** True for a list of the person `service_pid`: removing a row also updates `_synced_at` of the row in `person`. */

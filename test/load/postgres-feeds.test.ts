@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import type { SeenMember } from "../../src/load/feeds/segment-members.ts";
+import type { SeenMember } from "../../src/load/feeds/members.ts";
 import { openDoor } from "../support/door.ts";
 import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { DAY, feedCommit, member, SEGMENT } from "./suite/feed-commits.ts";
@@ -36,7 +36,7 @@ test("a sweep each of whose COMMITs loses its reply counts as one without a loss
   expect(await warehouse.addMembers(feedCommit(run), second)).toMatchObject({ rowsWritten: 2, added: 1 });
   door.cutAtCommit();
   const spans = [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }];
-  expect(await warehouse.settleMembers(feedCommit(run), SEGMENT, spans)).toMatchObject({
+  expect(await warehouse.removeMembers(feedCommit(run), SEGMENT, spans)).toMatchObject({
     rowsWritten: 2,
     removed: 1,
     pending: 0,

@@ -3,6 +3,8 @@ import { describeAnswers } from "./suite/answers.ts";
 import { describeBudgets } from "./suite/budgets.ts";
 import { describeCheckpoints } from "./suite/checkpoints.ts";
 import { describeCommits } from "./suite/commits.ts";
+import { describeErasedInJson } from "./suite/erased-in-json.ts";
+import { describeErasedNeighbours } from "./suite/erased-neighbours.ts";
 import { describeErasureHistories } from "./suite/erasure-histories.ts";
 import { describeAfterErasure } from "./suite/after-erasure.ts";
 import { describeErasure } from "./suite/erasure.ts";
@@ -40,8 +42,6 @@ export const suiteParts = {
   people: [
     describeShards,
     describeRejects,
-    describeErasure,
-    describeAfterErasure,
     describeLocks,
     describeSchedule,
     describeUsage,
@@ -49,6 +49,7 @@ export const suiteParts = {
     describePushes,
     describeSegmentMembers,
   ],
+  erasure: [describeErasure, describeAfterErasure, describeErasedNeighbours, describeErasedInJson],
   histories: [describeErasureHistories],
 } satisfies Readonly<Record<string, readonly SuitePart[]>>;
 

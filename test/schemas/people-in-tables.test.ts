@@ -9,8 +9,8 @@ function namingOf({ people }: Table): NamesPeople {
 }
 
 function columnsOf(table: Table): readonly string[] {
-  const { pids = [], emails = [], clears = [], mentions = [], isOfInputRow } = namingOf(table);
-  return [...pids, ...emails, ...clears, ...mentions, ...(isOfInputRow ? ["source", "source_key"] : [])];
+  const { pids = [], emails = [], clears = [], isOfInputRow } = namingOf(table);
+  return [...pids, ...emails, ...clears, ...(isOfInputRow ? ["source", "source_key"] : [])];
 }
 
 describe("how tables name people", () => {

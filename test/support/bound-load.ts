@@ -1,4 +1,9 @@
-import { completeErasure, readOpenErasures, requestErasure } from "../../src/load/erasure/requests.ts";
+import {
+  checkErasureKey,
+  completeErasure,
+  readOpenErasures,
+  requestErasure,
+} from "../../src/load/erasure/requests.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
 import {
@@ -12,31 +17,32 @@ import { readIdentity, writeServiceHost } from "../../src/load/db/identity.ts";
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
 import { previewLookup, selectLookup } from "../../src/load/lookups/selection.ts";
-import {
-  countPeople,
-  dropTombstones,
-  membershipsOf,
-  removeErased,
-} from "../../src/load/erasure/erase-people.ts";
-import { findPeople } from "../../src/load/erasure/find-people.ts";
-import { checkErasureKey, suppressedPids } from "../../src/load/erasure/keep-out-sql.ts";
-import { commitFeed, readCheckpoints } from "../../src/load/feeds/feeds.ts";
+import { countPeople, dropTombstones, membershipsOf, removeErased } from "../../src/load/erasure/remove.ts";
+import { findPeople } from "../../src/load/erasure/find.ts";
+import type { Writing } from "../../src/load/write/upsert.ts";
+import { readErasedPids } from "../../src/load/write/erased.ts";
+import { readCheckpoints } from "../../src/load/write/checkpoints.ts";
+import { type Commit, commit } from "../../src/load/write/commit.ts";
 import {
   addMembers,
   clearListed,
   countMembers,
-  settleMembers,
-} from "../../src/load/feeds/segment-members.ts";
+  type MemberPageRows,
+  type ProvenSpan,
+  readSegments,
+  removeMembers,
+} from "../../src/load/feeds/members.ts";
 import {
+  comparePush,
   countPush,
   finishBatch,
   noteListedPids,
+  type PushAnswer,
+  type PushReading,
   readWanted,
   returnBatch,
-  settlePush,
   takeBatch,
-} from "../../src/load/feeds/segment-push.ts";
-import { readSegments } from "../../src/load/feeds/stored-segments.ts";
+} from "../../src/load/feeds/push.ts";
 import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/usage.ts";
 import { checkInput } from "../../src/load/inputs/check-input.ts";
 import { readBudgetUse, readRunUse } from "../../src/load/ledger/budget-rows.ts";
@@ -58,11 +64,47 @@ import {
 } from "../../src/load/runs/schedule-slots.ts";
 import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/job-status.ts";
 
+/** A commit of a feed with its run. */
+export interface FeedCommit extends Commit<unknown> {
+  readonly run: RunRef;
+}
+
+/** Commits with further writes; repeated with the same commit, it is another attempt. */
+async function commitAlso<Result>(
+  db: Db,
+  parts: FeedCommit,
+  also: (writing: Writing) => Promise<Result>,
+): Promise<Result & { readonly rowsWritten: number }> {
+  const done = await commit(db, parts.run, Object.assign(parts, { also }));
+  // The result of `also`.
+  return Object.assign({ rowsWritten: done.rowsWritten }, done.also as Result);
+}
+
+/** {@link addMembers}, committed. */
+export function commitMembers(db: Db, parts: FeedCommit, page: MemberPageRows) {
+  return commitAlso(db, parts, (writing) => addMembers(writing, page));
+}
+
+/** {@link removeMembers}, committed. */
+export function commitRemovals(db: Db, parts: FeedCommit, segmentId: string, spans: readonly ProvenSpan[]) {
+  return commitAlso(db, parts, (writing) => removeMembers(writing, segmentId, spans));
+}
+
+/** {@link comparePush}, committed. */
+export function commitComparison(db: Db, parts: FeedCommit, reading: PushReading) {
+  return commitAlso(db, parts, (writing) => comparePush(writing, reading));
+}
+
+/** {@link finishBatch}, committed. */
+export function commitBatch(db: Db, parts: FeedCommit, answer: PushAnswer) {
+  return commitAlso(db, parts, (writing) => finishBatch(writing, answer));
+}
+
 const functions = {
   completeErasure,
   requestErasure,
   acquireLock,
-  addMembers,
+  addMembers: commitMembers,
   beginRun,
   budgetUse: readBudgetUse,
   changeStates,
@@ -71,7 +113,7 @@ const functions = {
   checkInput,
   claimSlots,
   clearListed,
-  commitFeed,
+  commitFeed: async (db: Db, parts: FeedCommit) => (await commit(db, parts.run, parts)).results,
   commitLookup,
   countMembers,
   countPeople,
@@ -83,7 +125,7 @@ const functions = {
   endRun,
   endSlots,
   findPeople,
-  finishBatch,
+  finishBatch: commitBatch,
   firstOpenSearchDay,
   isMigrated,
   jobStatus,
@@ -119,9 +161,9 @@ const functions = {
   returnBatch,
   runUse: readRunUse,
   selectLookup,
-  settleMembers,
-  settlePush,
-  suppressedPids,
+  removeMembers: commitRemovals,
+  comparePush: commitComparison,
+  readErasedPids,
   tableFreshness,
   takeBatch,
   unmarkReported,

@@ -10,7 +10,7 @@ import { wholeInput } from "../../jobs/shard.ts";
 import { amountText } from "../../money.ts";
 import { unlockCost, unlockCostText } from "../../jobs/price.ts";
 import type { Db } from "../../load/db/db.ts";
-import { type AudienceShare, readShares } from "../../load/feeds/search-results.ts";
+import { type AudienceShare, readShares } from "../../load/feeds/searches.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";

@@ -23,7 +23,7 @@ import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { newRunId } from "../run-id.ts";
 import { renderTable } from "../text-table.ts";
-import type { CheckpointMove } from "../../load/feeds/feed-commit.ts";
+import type { CheckpointMove } from "../../load/write/checkpoints.ts";
 
 interface ChangeFlags {
   readonly stream?: string;

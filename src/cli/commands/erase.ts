@@ -16,8 +16,8 @@ import {
 import { leaveSegments, type LeftSegments } from "../../jobs/erase/leave-segments.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
 import { migrate } from "../../load/db/setup.ts";
-import { dropTombstones, membershipsOf } from "../../load/erasure/erase-people.ts";
-import { checkErasureKey } from "../../load/erasure/keep-out-sql.ts";
+import { dropTombstones, membershipsOf } from "../../load/erasure/remove.ts";
+import { checkErasureKey } from "../../load/erasure/requests.ts";
 import type { Identifiers, RowsByTable } from "../../load/erasure/people.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
@@ -161,20 +161,34 @@ interface Erased {
   readonly left: LeftSegments | null;
 }
 
-function countsOf({ found: { people } }: ErasurePlan, rows: RowsByTable) {
+function countsOf({ found: { people, sharedEmails } }: ErasurePlan, rows: RowsByTable) {
   return {
     pids: people.pids.length,
     email_addresses: people.emails.length,
     input_rows: people.rows.length,
+    shared_email_addresses: sharedEmails,
     rows,
     rows_removed: sumOf(rows),
   };
+}
+
+/** Addresses that stay, one a line; the output is the user's receipt, not a log. */
+function sharedText({ found: { sharedEmails } }: ErasurePlan): readonly string[] {
+  if (sharedEmails.length === 0) return [];
+  const stays = sharedEmails.length === 1 ? "stays" : "stay";
+  return [
+    [
+      `${countText(sharedEmails.length, "address", "addresses")} shared with others ${stays}; --email erases everyone with it:`,
+      ...sharedEmails.map((address) => `  ${address}`),
+    ].join("\n"),
+  ];
 }
 
 function planned(plan: ErasurePlan): Outcome {
   const text = [
     `This would erase ${peopleText(plan.found.people)}. Nothing was removed.`,
     tableOf(plan.rows, "rows to remove"),
+    ...sharedText(plan),
   ];
   return {
     document: { status: "planned", erasure_id: null, ...countsOf(plan, plan.rows), rows_removed: 0 },
@@ -198,6 +212,7 @@ function outcomeOf(
   const text = [
     headline,
     ...(plan.isKnown ? [tableOf(rows, "rows removed")] : []),
+    ...sharedText(plan),
     ...(left
       ? [
           `The service removed ${countText(left.removed, "membership")} from ${countText(left.segments, "segment")}.`,

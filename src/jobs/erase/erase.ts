@@ -1,8 +1,9 @@
 import { crashPoint } from "../../crash-point.ts";
-import type { Problem } from "../../errors.ts";
-import { countPeople, removeErased } from "../../load/erasure/erase-people.ts";
-import { findPeople } from "../../load/erasure/find-people.ts";
-import type { FoundPeople, Identifiers, RowsByTable } from "../../load/erasure/people.ts";
+import { FixConfigurationError, type Problem } from "../../errors.ts";
+import { findSourceKey } from "../../load/lookups/explain-row.ts";
+import { countPeople, removeErased } from "../../load/erasure/remove.ts";
+import { findPeople } from "../../load/erasure/find.ts";
+import type { FoundPeople, Identifiers, RowKey, RowsByTable } from "../../load/erasure/people.ts";
 import { completeErasure, readOpenErasures, requestErasure } from "../../load/erasure/requests.ts";
 import { checkInput } from "../../load/inputs/check-input.ts";
 import type { InputSource } from "../../load/inputs/input-source.ts";
@@ -47,14 +48,35 @@ async function inputsOf({ config }: Pick<EraseServices, "config">): Promise<read
   );
 }
 
-/** Finds all identifiers of the named people and counts their rows; changes nothing. */
+/** Finds the subjects of an erasure of the named people and counts their rows; changes nothing. */
 export async function planErasure(
   { config, db }: Pick<EraseServices, "config" | "db">,
   named: Identifiers,
 ): Promise<ErasurePlan> {
-  const found = await findPeople(db, named, await inputsOf({ config }));
-  const rows = await countPeople(db, found.people);
-  return { found, rows, isKnown: found.isKnown || sumOf(rows) > 0 };
+  const rows = await Promise.all(named.rows.map((row) => storedRow({ config, db }, row)));
+  const found = await findPeople(db, { ...named, rows }, await inputsOf({ config }));
+  const counts = await countPeople(db, found.people);
+  return { found, rows: counts, isKnown: found.isKnown || sumOf(counts) > 0 };
+}
+
+/** Returns a row with its key as stored: `007` is 7 in a column of integers. A row that left its input keeps the typed key. */
+async function storedRow(
+  { config, db }: Pick<EraseServices, "config" | "db">,
+  { source, sourceKey }: RowKey,
+): Promise<RowKey> {
+  const input = config.inputs[source];
+  if (!input) return { source, sourceKey };
+  // The key of several columns is a JSON list of texts.
+  const key = input.key.length > 1 ? (JSON.parse(sourceKey) as readonly string[]) : [sourceKey];
+  const unfiltered = { ...(await inputSourceOf(input, [])), where: null };
+  try {
+    const found = await findSourceKey(db, unfiltered, { key, sourceKey });
+    return { source, sourceKey: found ?? sourceKey };
+  } catch (error) {
+    // The text is no value of the column's type; rows stored before the type changed may have it.
+    if (error instanceof FixConfigurationError) return { source, sourceKey };
+    throw error;
+  }
 }
 
 /**
@@ -65,8 +87,7 @@ export async function erasePeople(
   { db, log }: Pick<EraseServices, "db" | "log">,
   found: FoundPeople,
 ): Promise<{ readonly erasureId: string; readonly rows: RowsByTable }> {
-  const { people, seed, sparesOthers } = found;
-  const erasureId = await requestErasure(db, { people, seed, sparesOthers });
+  const erasureId = await requestErasure(db, found);
   crashPoint("after_erasure_noted");
   log.info({ erasure_id: erasureId }, "erasure_requested");
   const rows = await removeErased(db, erasureId);

@@ -2,7 +2,7 @@ import type { Config, ConnectionConfig, InputConfig } from "../../config/config.
 import type { LookupJobConfig } from "./lookup-type.ts";
 import type { InputConnection, InputSource } from "../../load/inputs/input-source.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
-import { membersSql } from "../../load/feeds/search-results.ts";
+import { membersSql } from "../../load/feeds/searches.ts";
 import type { ReadSource } from "../job-type.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import { type Shard, wholeInput } from "../shard.ts";

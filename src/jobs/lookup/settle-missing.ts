@@ -1,8 +1,8 @@
 import { countMissing, lockGoneRows, readGoneRows } from "../../load/lookups/missing-rows.ts";
-import { removeErased } from "../../load/erasure/erase-people.ts";
+import { removeErased } from "../../load/erasure/remove.ts";
 import { requestInRun } from "../../load/erasure/requests.ts";
 import { inputSourceOf } from "./lookup-spec.ts";
-import { findPeople } from "../../load/erasure/find-people.ts";
+import { findPeople } from "../../load/erasure/find.ts";
 import { LimitReachedError } from "../../errors.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { countText } from "../../figures.ts";

@@ -1,9 +1,8 @@
 import type { Db } from "../../load/db/db.ts";
-import { commitFeed, readCheckpoints } from "../../load/feeds/feeds.ts";
-import { randomUUID } from "node:crypto";
+import { type CheckpointMove, readCheckpoints } from "../../load/write/checkpoints.ts";
+import { commit } from "../../load/write/commit.ts";
 import type { JobConfig } from "../../config/config.ts";
 import { FixConfigurationError, JobLockedError, type Problem } from "../../errors.ts";
-import type { CheckpointMove } from "../../load/feeds/feed-commit.ts";
 import { holdJob } from "../hold-job.ts";
 import { checkpointsLockedText } from "../lock-text.ts";
 import { jobTypeOf } from "../registry.ts";
@@ -135,15 +134,7 @@ export async function moveCheckpoints(
   if (hold.kind === "refused") throw new JobLockedError(checkpointsLockedText(job.name, hold.holders));
   const { run, release } = hold.held;
   try {
-    await commitFeed(services.db, {
-      run,
-      commitId: randomUUID(),
-      ledger: [],
-      drift: [],
-      counters: {},
-      upserts: [],
-      checkpoints: await decide(),
-    });
+    await commit(services.db, run, { checkpoints: await decide() });
   } finally {
     await release();
   }

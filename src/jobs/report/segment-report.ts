@@ -1,6 +1,7 @@
 import type { Config, JobConfig } from "../../config/config.ts";
 import { StopJobError } from "../../errors.ts";
-import type { PushedMembers, StoredSegment } from "../../load/feeds/stored-segments.ts";
+import type { StoredSegment } from "../../load/feeds/members.ts";
+import type { PushedMembers } from "../../load/feeds/push.ts";
 import type { CheckpointReport } from "./checkpoints.ts";
 import { segmentIdOf } from "../segments/feed-segments.ts";
 import { membersJobOf, pushJobOf, type SegmentConfig } from "../segments/settings.ts";

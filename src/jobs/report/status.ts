@@ -1,6 +1,7 @@
 import { DAY_MS, dayText } from "../usage/calendar.ts";
 import { readIdentity } from "../../load/db/identity.ts";
-import { readPushedMembers, readSegments } from "../../load/feeds/stored-segments.ts";
+import { readSegments } from "../../load/feeds/members.ts";
+import { readPushedMembers } from "../../load/feeds/push.ts";
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
 import { type PublicationStatus, readPublicationStatus } from "../../load/publication/publication-status.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";

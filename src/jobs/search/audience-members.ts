@@ -1,7 +1,7 @@
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { readPages, type ResultPage, resultsCall } from "../../extract/result-pages.ts";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
-import { countListed } from "../../load/feeds/search-results.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
+import { countListed } from "../../load/feeds/searches.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
 import { countOf, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
@@ -134,7 +134,7 @@ async function send(
 }
 
 /** Facts of the unlock, as far as a page has them. */
-function unlockedRow(id: string, { billableCount, unlockedAt }: ResultPage): FeedUpsert {
+function unlockedRow(id: string, { billableCount, unlockedAt }: ResultPage): Upsert {
   const facts = {
     results_unlocked: "true",
     ...(billableCount === null ? {} : { billable_count: String(billableCount) }),
@@ -192,7 +192,7 @@ async function restart(context: FeedContext, audience: SubmittedAudience): Promi
 }
 
 /** Marks an audience as stored. */
-function storedRow({ clock }: FeedContext, { cursor }: SubmittedAudience): FeedUpsert {
+function storedRow({ clock }: FeedContext, { cursor }: SubmittedAudience): Upsert {
   return {
     table: "audience_search",
     columns: ["segment_id", "members_stored_at"],
@@ -215,7 +215,7 @@ async function readAll(
   let taken: ResultPage[] = [];
   const commit = async () => {
     const members = taken.flatMap((page) => membersOf(page, drift));
-    const rows: FeedUpsert = {
+    const rows: Upsert = {
       table: "audience_search_member",
       columns: ["segment_id", "service_pid", "position"],
       rows: members.map(({ pid, position }) => [id, pid, position]),

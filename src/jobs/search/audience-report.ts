@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
-import { readCheckpoints } from "../../load/feeds/feeds.ts";
-import { mostBillable, readAudiences, type StoredAudience } from "../../load/feeds/search-results.ts";
+import { readCheckpoints } from "../../load/write/checkpoints.ts";
+import { mostBillable, readAudiences, type StoredAudience } from "../../load/feeds/searches.ts";
 import { type UnlockCost, unlockCost } from "../price.ts";
 import { audienceCursor } from "./audience-cursor.ts";
 import { type AudienceSearchJobConfig, audienceJobOf } from "./audience-search.ts";

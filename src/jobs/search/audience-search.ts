@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { JobPlan } from "../report/job-plan.ts";
-import { mostBillable, readAudiences } from "../../load/feeds/search-results.ts";
+import { mostBillable, readAudiences } from "../../load/feeds/searches.ts";
 import type { JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { settings } from "../../config/schema/settings.ts";

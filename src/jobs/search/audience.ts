@@ -1,7 +1,8 @@
 import { StopJobError } from "../../errors.ts";
 import { statusCall } from "../../extract/result-pages.ts";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
-import { commitSearch, type MemberReading, type SearchWrites } from "../../load/feeds/search-results.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
+import { type MemberReading, noteReading } from "../../load/feeds/searches.ts";
+import type { Commit } from "../../load/write/commit.ts";
 import {
   audienceSearchEndpoints,
   finishedSearchStates,
@@ -64,10 +65,10 @@ export async function readState(
 }
 
 /** Rows, and writes of the ledger, of one commit about a search. */
-interface Stored extends Pick<SearchWrites, "settled"> {
+interface Stored extends Pick<Commit, "settled"> {
   /** State as answered. */
   readonly body?: JsonObject;
-  readonly upserts?: readonly FeedUpsert[];
+  readonly upserts?: readonly Upsert[];
   readonly drift?: DriftLog;
   /** Changes of the position. */
   readonly cursor?: Partial<Omit<AudienceCursor, "segment_id">>;
@@ -87,19 +88,14 @@ export async function store(
   const ofBody = body && stateOf(body, code);
   const cursor = { ...audience.cursor, search: audience.name, ...ofBody, ...change };
   const rows = body && drift ? rowsOf(audience, body, drift) : [];
-  const { results: stored } = await context.commitBy(
-    {
-      upserts: [...rows, ...upserts],
-      checkpoints: [{ stream: audience.stream, cursor }],
-      counters: { records_received: received },
-      drift: drift?.entries() ?? [],
-    },
-    (commit) =>
-      commitSearch(context.db, commit, {
-        settled,
-        reading: reading && { ...reading, segmentId: cursor.segment_id },
-      }),
-  );
+  const { results: stored } = await context.commit({
+    upserts: [...rows, ...upserts],
+    also: reading && ((writing) => noteReading(writing, cursor.segment_id, reading)),
+    settled,
+    checkpoints: [{ stream: audience.stream, cursor }],
+    counters: { records_received: received },
+    drift: drift?.entries() ?? [],
+  });
   audience.cursor = cursor;
   return stored.reduce((sum, { suppressed }) => sum + suppressed, 0);
 }
@@ -109,13 +105,13 @@ function rowsOf(
   { name, query, cursor }: SubmittedAudience,
   body: JsonObject,
   drift: DriftLog,
-): readonly FeedUpsert[] {
+): readonly Upsert[] {
   const tables = flattenAudienceSearch(
     { ...body, segment_id: cursor.segment_id },
     { search_name: name, query },
     drift,
   );
-  return tables.map(({ table, columns, rows }): FeedUpsert => {
+  return tables.map(({ table, columns, rows }): Upsert => {
     if (table !== "audience_search")
       return { table, columns, rows, replaces: { segment_id: cursor.segment_id } };
     const isKept = columns.map((column) => column !== "total_count" || countOf(body[column]) !== null);

@@ -7,7 +7,7 @@ import { connectionName, duration, sqlText, uuid } from "../../config/schema/val
 import { StopJobError } from "../../errors.ts";
 import { statusCall } from "../../extract/result-pages.ts";
 import type { Db } from "../../load/db/db.ts";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
 import { readKeys } from "../../load/inputs/stage-keys.ts";
 import { contactJobEndpoints, finishedContactStates } from "../../schemas/contact-jobs.ts";
 import { countOf } from "../../schemas/convert.ts";
@@ -114,7 +114,7 @@ async function run(context: Context): Promise<void> {
   several.end();
 }
 
-function rejectWrong({ job, run, clock }: Context, wrong: readonly string[]): FeedUpsert {
+function rejectWrong({ job, run, clock }: Context, wrong: readonly string[]): Upsert {
   const at = new Date(clock.now()).toISOString();
   return upsertRejects({ run, source: job.name, code: "bad_job_id", apiRequestId: null, at }, () =>
     wrong.map((id) => ({

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { cursorCount } from "../../load/inputs/cursor-values.ts";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
-import { commitSearch, type SearchWrites } from "../../load/feeds/search-results.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
+import type { Commit } from "../../load/write/commit.ts";
 import { flattenContactJob } from "../../schemas/contact-jobs.ts";
 import type { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
@@ -39,10 +39,10 @@ export interface Contact {
 }
 
 /** Rows, and writes of the ledger, of one commit about a contact job. */
-interface Stored extends SearchWrites {
+interface Stored extends Pick<Commit, "settled"> {
   /** State as answered. */
   readonly body?: JsonObject;
-  readonly upserts?: readonly FeedUpsert[];
+  readonly upserts?: readonly Upsert[];
   readonly drift?: DriftLog;
   /** Changes of the position. */
   readonly cursor?: Partial<ContactCursor>;
@@ -53,7 +53,7 @@ interface Stored extends SearchWrites {
 export async function storeContact(
   context: FeedContext,
   contact: Contact,
-  { body, upserts = [], drift, cursor: change, received = 0, ...writes }: Stored,
+  { body, upserts = [], drift, cursor: change, received = 0, settled }: Stored,
 ): Promise<void> {
   const ofBody = body && stateOf(body, body["error_code"]);
   const cursor = { ...contact.cursor, ...ofBody, ...change };
@@ -69,14 +69,12 @@ export async function storeContact(
             rows: [[contact.id, billable, cursor.unlocked_at]],
           },
         ];
-  await context.commitBy(
-    {
-      upserts: [...row, ...upserts],
-      checkpoints: [{ stream: contact.id, cursor }],
-      counters: { records_received: received },
-      drift: drift?.entries() ?? [],
-    },
-    (commit) => commitSearch(context.db, commit, writes),
-  );
+  await context.commit({
+    upserts: [...row, ...upserts],
+    settled,
+    checkpoints: [{ stream: contact.id, cursor }],
+    counters: { records_received: received },
+    drift: drift?.entries() ?? [],
+  });
   contact.cursor = cursor;
 }

@@ -6,7 +6,7 @@ import { settings } from "../../config/schema/settings.ts";
 import { duration } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import type { FreeCall } from "../../extract/free-call.ts";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
 import { cursorInstant } from "../../load/inputs/cursor-values.ts";
 import { instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
@@ -164,8 +164,7 @@ async function store(
   const people = tables.find(({ table }) => table === "person_search_result")?.rows.length ?? 0;
   await context.commit({
     upserts: tables.map(
-      (rows): FeedUpsert =>
-        rows.table === "person_search" ? rows : { ...rows, replaces: { search_id: id } },
+      (rows): Upsert => (rows.table === "person_search" ? rows : { ...rows, replaces: { search_id: id } }),
     ),
     checkpoints: [{ stream, cursor: { ...cursor, search_id: id } }],
     counters: { records_received: people, ...(people > 0 ? { records_matched: 1 } : {}) },

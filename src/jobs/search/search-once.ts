@@ -1,6 +1,6 @@
 import { LimitReachedError } from "../../errors.ts";
 import { callFree, type FreeCall } from "../../extract/free-call.ts";
-import { suppressedPids } from "../../load/erasure/keep-out-sql.ts";
+import { readErasedPids } from "../../load/write/erased.ts";
 import { recordCalls } from "../../load/ledger/record-attempts.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 import { countOf } from "../../schemas/convert.ts";
@@ -59,7 +59,7 @@ export async function searchOnce(
     if (reply.kind === "refused") throw queryRefused("The query", reply);
     const found = reply.value;
     const pids = readPids(found["results"], drift).rows.map(([, pid]) => pid);
-    const erased = await suppressedPids(db, pids);
+    const erased = await readErasedPids(db, pids);
     const results = pids.filter((pid) => !erased.has(pid));
     const total = countOf(found["total_count"]) ?? results.length;
     const cost = unlockCost(services.config, total);

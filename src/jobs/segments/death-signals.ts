@@ -116,7 +116,9 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
   // An empty or shortened list hides nothing, unless the user asks for it.
   const atMostHalf = !context.request.fullRefresh;
   const missing = { scope, flag: "is_present", since: "removed_seen_at", at: answeredAt, atMostHalf };
-  const [signals, ofSegment] = await context.commit({
+  const {
+    results: [signals, ofSegment],
+  } = await context.commit({
     drift: drift.entries(),
     counters: { records_received: received.row + received.reject, records_rejected: received.reject },
     upserts: [

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { type RejectCode, rejectCodes } from "../../schemas/reject-codes.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
@@ -47,7 +47,7 @@ function stableUuid(values: readonly (string | null)[]): string {
 export function upsertRejects(
   { run, source, code, apiRequestId, at }: RejectSource,
   rejects: () => Iterable<FeedReject>,
-): FeedUpsert {
+): Upsert {
   const { stage }: RejectCode = rejectCodes[code];
   return {
     table: "reject",

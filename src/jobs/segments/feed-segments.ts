@@ -1,7 +1,7 @@
-import { readCheckpoints } from "../../load/feeds/feeds.ts";
+import { readCheckpoints } from "../../load/write/checkpoints.ts";
 import type { Config } from "../../config/config.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
+import type { StoredCheckpoint } from "../../load/write/checkpoints.ts";
 import type { FeedContext } from "../feed-type.ts";
 import { readPushCheckpoint } from "./push-checkpoint.ts";
 import { audienceCursor } from "../search/audience-cursor.ts";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { MemberPage } from "../../extract/segment-page.ts";
-import type { ProvenSpan } from "../../load/feeds/segment-members.ts";
+import type { ProvenSpan } from "../../load/feeds/members.ts";
 import { type Cell, microsOf } from "../../schemas/convert.ts";
 
 /** A page of members with the time of its response. */

@@ -1,11 +1,5 @@
 import { type ChangeAnswer, changeCall } from "../../extract/segment-change.ts";
-import {
-  countPush,
-  finishBatch,
-  type PushChange,
-  returnBatch,
-  takeBatch,
-} from "../../load/feeds/segment-push.ts";
+import { countPush, finishBatch, type PushChange, returnBatch, takeBatch } from "../../load/feeds/push.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import type { FeedContext } from "../feed-type.ts";
@@ -87,9 +81,11 @@ async function sendBatch(
     rejectMessage: `${target.name}: the service does not have this PID.`,
   };
   const counters = count(pushed, change, { sent: pids.length, invalid: invalid.length, answer });
-  await context.commitBy({ counters, drift: drift.entries() }, (commit) =>
-    finishBatch(context.db, commit, finished),
-  );
+  await context.commit({
+    also: (writing) => finishBatch(writing, finished),
+    counters,
+    drift: drift.entries(),
+  });
   context.progress.advance(context.job.name, pids.length, { rejected: invalid.length });
   return true;
 }

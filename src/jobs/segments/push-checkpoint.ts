@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { cursorCount, cursorInstant } from "../../load/inputs/cursor-values.ts";
-import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
+import type { StoredCheckpoint } from "../../load/write/checkpoints.ts";
 import { readCursor } from "../read-cursor.ts";
 
 /** Stream of a push job's only checkpoint. */

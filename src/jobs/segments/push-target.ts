@@ -1,6 +1,6 @@
 import { StopJobError } from "../../errors.ts";
 import { readCreated } from "../../extract/segment-change.ts";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import type { FeedContext } from "../feed-type.ts";
@@ -49,7 +49,7 @@ export async function findOrCreate(context: Context): Promise<PushCheckpoint> {
 export async function keepSegment(
   context: Context,
   checkpoint: PushCheckpoint,
-  { isNew = false, upserts = [] }: { readonly isNew?: boolean; readonly upserts?: readonly FeedUpsert[] },
+  { isNew = false, upserts = [] }: { readonly isNew?: boolean; readonly upserts?: readonly Upsert[] },
 ): Promise<void> {
   const { job } = context;
   const row = {

@@ -5,9 +5,10 @@ import {
   clearListed,
   countMembers,
   type ProvenSpan,
-  settleMembers,
-} from "../../load/feeds/segment-members.ts";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+  type RemovedMembers,
+  removeMembers,
+} from "../../load/feeds/members.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
@@ -111,14 +112,20 @@ async function store(
   isListed: boolean,
 ): Promise<AddedMembers> {
   const rows = { segmentId: segment.id, members: members.map((member) => ({ ...member, seenAt })), isListed };
-  const stored = await context.commitBy({}, (commit) => addMembers(context.db, commit, rows));
+  const { also } = await context.commit({ also: (writing) => addMembers(writing, rows) });
+  const stored = also ?? { added: 0, suppressed: 0 };
   totals.added += stored.added;
   return stored;
 }
 
 /** Records the removals proven by spans. */
-function settle(context: Context, segmentId: string, spans: readonly ProvenSpan[]) {
-  return context.commitBy({}, (commit) => settleMembers(context.db, commit, segmentId, spans));
+async function removeProven(
+  context: Context,
+  segmentId: string,
+  spans: readonly ProvenSpan[],
+): Promise<RemovedMembers> {
+  const { also } = await context.commit({ also: (writing) => removeMembers(writing, segmentId, spans) });
+  return also ?? { removed: 0, pending: 0, pendingAt: [] };
 }
 
 /** Compares the reported size with the known members and the newest pages. Null if a sweep is due or the sizes differ. */
@@ -150,14 +157,14 @@ async function sweepAll(context: Context, reading: Reading): Promise<Synced> {
     suppressed += (await store(context, reading, page, living > 0)).suppressed;
   }
   if (living > 0) {
-    const settled = await settle(context, segment.id, sweep.spans());
-    ({ removed, pending } = settled);
-    for await (const page of sweep.reread(settled.pendingAt)) await store(context, reading, page, true);
+    const proven = await removeProven(context, segment.id, sweep.spans());
+    ({ removed, pending } = proven);
+    for await (const page of sweep.reread(proven.pendingAt)) await store(context, reading, page, true);
   }
   if (pending > 0) {
-    const settled = await settle(context, segment.id, sweep.spans());
-    removed += settled.removed;
-    ({ pending } = settled);
+    const proven = await removeProven(context, segment.id, sweep.spans());
+    removed += proven.removed;
+    ({ pending } = proven);
   }
   const { totalCount, seenAt } = sweep.latest() ?? first;
   return { isSweep: true, totalCount, isSteady: sweep.isSteady(), removed, pending, suppressed, seenAt };
@@ -182,7 +189,7 @@ function rowsAbout(
   { segment: { id, name }, first, totals }: Reading,
   synced: Synced,
   { living, isComplete }: { readonly living: number; readonly isComplete: boolean },
-): readonly FeedUpsert[] {
+): readonly Upsert[] {
   const { totalCount, seenAt, removed, pending } = synced;
   const segment: Readonly<Record<string, Cell>> = {
     segment_id: id,

@@ -1,15 +1,15 @@
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { pageCall } from "../../extract/segment-page.ts";
-import { clearListed } from "../../load/feeds/segment-members.ts";
+import { clearListed } from "../../load/feeds/members.ts";
 import {
+  comparePush,
   countPush,
   type GivenRows,
   noteListedPids,
   type PushCounts,
   readWanted,
-  settlePush,
-} from "../../load/feeds/segment-push.ts";
-import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+} from "../../load/feeds/push.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import { agree } from "../agree.ts";
@@ -87,7 +87,7 @@ async function compare(
   if (!isDue && !isDifferent && before.size === first.totalCount) return { counts, checkpoint: before };
   const isComplete = await readSegment(context, segmentId, read, first);
   const reading = { segmentId, isComplete, retriesInvalid: isDue };
-  await context.commitBy({}, (commit) => settlePush(db, commit, reading));
+  await context.commit({ also: (writing) => comparePush(writing, reading) });
   await outage.outlast(() => clearListed(db, run, segmentId));
   return {
     counts: await outage.outlast(() => countPush(db, target)),
@@ -153,7 +153,7 @@ async function changeAll(
 }
 
 /** Rejects each row of the query without a PID. */
-function rejectMissing({ job, run, clock }: Context, { missing }: GivenRows): FeedUpsert {
+function rejectMissing({ job, run, clock }: Context, { missing }: GivenRows): Upsert {
   const at = new Date(clock.now()).toISOString();
   return upsertRejects({ run, source: job.name, code: "missing_key", apiRequestId: null, at }, function* () {
     for (let n = 1; n <= missing; n++) {

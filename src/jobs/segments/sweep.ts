@@ -1,5 +1,5 @@
 import { StopJobError } from "../../errors.ts";
-import type { ProvenSpan } from "../../load/feeds/segment-members.ts";
+import type { ProvenSpan } from "../../load/feeds/members.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import {
   type AnsweredPage,

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
 import PQueue from "p-queue";
-import type { ReadErasureSecret } from "../erasure/suppression.ts";
+import type { ReadErasureSecret } from "../erasure/key.ts";
 import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 import type { PostgresTarget } from "./connect.ts";
@@ -11,26 +11,6 @@ import { withRetries } from "./recovery.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 import type { RunRef } from "../runs/run-ref.ts";
-import type { FeedCommit } from "../feeds/feed-commit.ts";
-
-/** Result of each job's latest feed commit, returned again when that commit is retried. */
-export interface LatestCommits<Memory> {
-  /** Stored result of this commit; null at the first attempt. */
-  find(commit: FeedCommit): Memory | null;
-  keep(commit: FeedCommit, memory: Memory): void;
-}
-
-/** Creates an empty store. One result per job is enough: a job makes one commit at a time. */
-function rememberCommits<Memory>(): LatestCommits<Memory> {
-  const latest = new Map<string, { readonly commitId: string; readonly memory: Memory }>();
-  return {
-    find({ run, commitId }) {
-      const found = latest.get(run.job);
-      return found?.commitId === commitId ? found.memory : null;
-    },
-    keep: ({ run, commitId }, memory) => void latest.set(run.job, { commitId, memory }),
-  };
-}
 
 /**
  * Work of one transaction; `attempt` is 1-based. Retried after conflicts and lost connections, even one lost during
@@ -53,7 +33,6 @@ export interface Db {
   /** Connections reserved for locks, never blocked by work. */
   readonly lockPool: pg.Pool;
   readonly readErasureSecret: ReadErasureSecret;
-  readonly latestFeeds: LatestCommits<unknown>;
   /** Limits concurrent reservations that wait for the same rows. */
   readonly reservations: PQueue;
   /** Runs work in one transaction and explains failures; with a run, ends with its fence. */
@@ -127,7 +106,6 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
     pool,
     lockPool,
     readErasureSecret,
-    latestFeeds: rememberCommits(),
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
     transaction,
     snapshot: (work) =>

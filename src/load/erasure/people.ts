@@ -15,11 +15,13 @@ export interface Identifiers {
 
 /** People of an erasure. */
 export interface FoundPeople {
-  /** All of their identifiers; addresses are normalized. */
+  /** Subjects of the erasure; addresses are normalized. */
   readonly people: Identifiers;
-  /** Identifiers in the request: starting point for finding new ones when rows are removed. */
+  /** Addresses of these people that others have too: no subjects, so they stay. Normalized. */
+  readonly sharedEmails: readonly string[];
+  /** Identifiers that the search starts with: those named by the user, and those of input rows with them. */
   readonly seed: Identifiers;
-  /** True if PIDs and addresses shared with other input rows are skipped. */
+  /** True if PIDs shared with other input rows are skipped. */
   readonly sparesOthers: boolean;
   /** True if a table or an input has a row of these people. */
   readonly isKnown: boolean;

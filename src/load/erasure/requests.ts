@@ -4,19 +4,11 @@ import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { laggingDestinations } from "../publication/registration.ts";
-import { noteSubjects } from "./note-subjects.ts";
+import { stageFound } from "./find.ts";
+import { raiseEpoch, readErasures } from "./key.ts";
+import { removeLookupState } from "./lookup-state.ts";
 import type { FoundPeople, Identifiers } from "./people.ts";
-import {
-  type ErasureKey,
-  erasureKeyOf,
-  makeErasureSecret,
-  normalizedEmail,
-  type Subject,
-} from "./subject-hash.ts";
-import { type EpochRow, keyOfEpoch, type ReadErasureSecret } from "./suppression.ts";
-
-/** People as stored in a request. */
-export type RequestedPeople = Omit<FoundPeople, "isKnown">;
+import { stagedSubjects, storeSubjects } from "./subjects.ts";
 
 /** One reason why an erasure is pending. */
 export interface Waiting {
@@ -26,78 +18,35 @@ export interface Waiting {
 }
 
 /**
- * Commits the request of an erasure: selections, reservations and loads that start later skip these people.
+ * Commits the request of an erasure with its subjects: selections, reservations and loads that start later skip them.
  * Loads in progress may still store them, so their rows are removed again when those runs have ended.
  */
-export function requestErasure(db: Db, people: RequestedPeople): Promise<string> {
-  const id = randomUUID();
-  return db.transaction(async (session) => {
-    await request(session, db, id, people);
-    return id;
-  });
+export function requestErasure(db: Db, found: FoundPeople): Promise<string> {
+  return db.transaction((session) => requestInRun(session, db, found));
 }
 
 /** Commits the request with a run's transaction. */
-export async function requestInRun(session: Session, db: Db, people: RequestedPeople): Promise<string> {
-  const id = randomUUID();
-  await request(session, db, id, people);
-  return id;
-}
-
-async function request(session: Session, db: Db, id: string, people: RequestedPeople): Promise<void> {
+export async function requestInRun(session: Session, db: Db, found: FoundPeople): Promise<string> {
   const { names } = db;
+  const id = randomUUID();
   const key = await raiseEpoch(session, names, db.readErasureSecret, id);
-  await noteSubjects(session, names, key, { erasureId: id, runId: id }, subjectsOf(people.people));
-  await addRequest(session, names, id, people);
-}
-
-/** Adds a request to an erasure: the first one, or one for identifiers found by a load. */
-export async function addRequest(
-  session: Session,
-  names: SchemaNames,
-  erasureId: string,
-  people: RequestedPeople,
-): Promise<void> {
-  const lock = tableId(names, "job_lock");
+  await stageFound(session, names, found);
+  await removeLookupState(session, names);
+  await storeSubjects(session, names, key, id);
+  const request = { people: await stagedSubjects(session), sparesOthers: found.sparesOthers };
   await session.change(sql`
     INSERT INTO ${tableId(names, "erasure_request")}
       (request_id, erasure_id, people, waits_for, is_final, requested_at, _synced_at, _run_id)
-    SELECT gen_random_uuid(), ${erasureId}::uuid, ${JSON.stringify(people)}::jsonb,
-      coalesce((SELECT jsonb_agg(jsonb_build_object('job', job, 'shard', shard, 'epoch', epoch)) FROM ${lock}
-        WHERE released_at IS NULL), '[]'),
-      false, now(), now(), ${erasureId}`);
-  await session.change(sql`
-    UPDATE ${tableId(names, "erasure_subject")} SET completed_at = NULL, _synced_at = now()
-    WHERE erasure_id = ${erasureId}::uuid AND completed_at IS NOT NULL`);
+    SELECT gen_random_uuid(), ${id}::uuid, ${JSON.stringify(request)}::jsonb,
+      coalesce((SELECT jsonb_agg(jsonb_build_object('job', job, 'shard', shard, 'epoch', epoch))
+        FROM ${tableId(names, "job_lock")} WHERE released_at IS NULL), '[]'),
+      false, now(), now(), ${id}`);
+  return id;
 }
 
-/** Increments the erasure epoch, which reservations compare, and creates the key if there is none. Returns the key. */
-async function raiseEpoch(
-  session: Session,
-  names: SchemaNames,
-  readSecret: ReadErasureSecret,
-  id: string,
-): Promise<ErasureKey> {
-  const table = tableId(names, "erasure_key");
-  await session.change(sql`
-    INSERT INTO ${table} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), ${id}) ON CONFLICT DO NOTHING`);
-  const [row] = await session.rows<EpochRow>(sql`SELECT epoch, key_id, made_key FROM ${table} FOR UPDATE`);
-  if (!row) throw new Error("The row of erasure_key is missing.");
-  const configured = row.key_id === null ? await readSecret() : null;
-  const made = row.key_id === null && configured === null ? makeErasureSecret() : row.made_key;
-  const key = (await keyOfEpoch(row, readSecret)) ?? erasureKeyOf(configured ?? made ?? "");
-  await session.change(sql`
-    UPDATE ${table} SET epoch = epoch + 1, key_id = ${key.id}, made_key = ${made}, _synced_at = now(), _run_id = ${id}`);
-  return key;
-}
-
-/** Converts identifiers into subjects of an erasure. */
-export function subjectsOf({ pids, emails, rows }: Identifiers): readonly Subject[] {
-  return [
-    ...pids.map((pid): Subject => ({ kind: "pid", pid })),
-    ...emails.map((email): Subject => ({ kind: "email", address: normalizedEmail(email) })),
-    ...rows.map((row): Subject => ({ kind: "source_key", ...row })),
-  ];
+/** Throws a FixConfigurationError unless the key is the one used for earlier erasures. */
+export async function checkErasureKey(db: Db): Promise<void> {
+  await db.transaction((session) => readErasures(session, db.names, db.readErasureSecret));
 }
 
 /** Ids of pending erasures, oldest first. */
@@ -110,25 +59,30 @@ export async function readOpenErasures(db: Db): Promise<readonly string[]> {
   });
 }
 
-/** Reads requests of an erasure that aren't final; locks them until the end of the transaction. */
+/** A request whose rows aren't removed finally. */
+export interface OpenRequest {
+  readonly requestId: string;
+  readonly people: Identifiers;
+  /** True if PIDs of other input rows are spared. */
+  readonly sparesOthers: boolean;
+  /** True if every run in progress at the request has ended: the next removal is the final one. */
+  readonly isLast: boolean;
+}
+
+/** Reads the open requests of an erasure, one unless an earlier version made it; locks them until the end of the transaction. */
 export async function readRequests(
   session: Session,
   names: SchemaNames,
   id: string,
-): Promise<
-  readonly { readonly requestId: string; readonly people: RequestedPeople; readonly isLast: boolean }[]
-> {
-  return session.rows(sql`
-    SELECT request_id::text AS "requestId", people, NOT ${isHeldBack(names)} AS "isLast"
+): Promise<readonly OpenRequest[]> {
+  return session.rows<OpenRequest>(sql`
+    SELECT request_id::text AS "requestId", people -> 'people' AS people,
+      (people ->> 'sparesOthers')::boolean AS "sparesOthers", NOT EXISTS (${heldLocks(names)}) AS "isLast"
     FROM ${tableId(names, "erasure_request")} AS q WHERE erasure_id = ${id}::uuid AND NOT is_final
     ORDER BY requested_at, request_id FOR UPDATE`);
 }
 
-/** Condition for a request that waits for a run which has neither ended nor been taken over. */
-function isHeldBack(names: SchemaNames): RawBuilder<unknown> {
-  return sql`EXISTS (${heldLocks(names)})`;
-}
-
+/** Query for the locks that a request waits for: of runs that have neither ended nor been taken over. */
 function heldLocks(names: SchemaNames): RawBuilder<unknown> {
   return sql`SELECT l.job FROM jsonb_to_recordset(q.waits_for) AS w(job text, shard text, epoch bigint)
     JOIN ${tableId(names, "job_lock")} AS l ON l.job = w.job AND l.shard = w.shard AND l.epoch = w.epoch

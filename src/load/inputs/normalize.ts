@@ -1,5 +1,4 @@
-import { normalizedEmail } from "../erasure/subject-hash.ts";
-import { normalizedAddress } from "../erasure/suppressed-sql.ts";
+import { normalizedAddress, normalizedEmail } from "../erasure/addresses.ts";
 import { quoteLiteral } from "../db/names.ts";
 import { BLANKS, withoutBlanksAround } from "./input-fields.ts";
 

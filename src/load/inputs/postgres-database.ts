@@ -10,7 +10,7 @@ import type { PostgresTarget } from "../db/connect.ts";
 import { inTransaction, openPool } from "../db/session.ts";
 import { sampleInput } from "./sample-postgres.ts";
 import { sentValues } from "./sent-values.ts";
-import { normalizedAddress } from "../erasure/suppressed-sql.ts";
+import { normalizedAddress } from "../erasure/addresses.ts";
 import type { InputSource } from "./input-source.ts";
 
 /** Opens a Postgres database that inputs are read from; connects on first use. */

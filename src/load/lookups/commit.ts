@@ -1,17 +1,17 @@
-import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 import type { Drift } from "../../schemas/drift.ts";
+import { enrichFields } from "../../schemas/enrich.ts";
+import { resolveFields } from "../../schemas/resolve.ts";
+import { validateFields } from "../../schemas/validate-emails.ts";
 import type { Db } from "../db/db.ts";
 import { isDataFault, isTableFault } from "../db/recovery.ts";
 import { explainRefusal } from "../db/refusal.ts";
-import type { Session } from "../db/session.ts";
-import { keepOut } from "../erasure/keep-out-sql.ts";
-import { readSuppression } from "../erasure/suppressed-sql.ts";
-import { countAttempts } from "../ledger/counters.ts";
-import { giveBack } from "../ledger/give-back.ts";
-import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
+import { type CounterDelta, countAttempts } from "../ledger/counters.ts";
 import type { RunRef } from "../runs/run-ref.ts";
+import { commit } from "../write/commit.ts";
+import { findErasedContents, type KeptAnswer, type NamingAnswer, withoutErased } from "../write/erased.ts";
+import type { Writing } from "../write/upsert.ts";
 import type { LoadContext, LookupAnswer, LookupReject } from "./answer.ts";
 import { takeClaims } from "./claims.ts";
 import { loadPersons } from "./load-persons.ts";
@@ -43,17 +43,17 @@ export interface CommitResult {
  * input row with one of these contents, and the ledger. A record with a value that Postgres rejects becomes a reject as long as
  * others of its answer load; otherwise the table is at fault, and nothing is committed.
  */
-export async function commitLookup(db: Db, commit: LookupCommit): Promise<CommitResult> {
+export async function commitLookup(db: Db, parts: LookupCommit): Promise<CommitResult> {
   try {
-    return await commitWhole(db, commit, writeTogether);
+    return await commitWhole(db, parts, writeTogether);
   } catch (error) {
-    if (isTableFault(error)) throw await explainRefusal(db, error, commit.answers.length);
-    if (!isDataFault(error) || commit.answers.length === 0) throw error;
+    if (isTableFault(error)) throw await explainRefusal(db, error, parts.answers.length);
+    if (!isDataFault(error) || parts.answers.length === 0) throw error;
     try {
-      return await commitWhole(db, commit, writeValid);
+      return await commitWhole(db, parts, writeValid);
     } catch (again) {
       const isRefused = isTableFault(again) || isDataFault(again);
-      throw isRefused ? await explainRefusal(db, again, commit.answers.length) : again;
+      throw isRefused ? await explainRefusal(db, again, parts.answers.length) : again;
     }
   }
 }
@@ -95,66 +95,95 @@ const writeValid: Write = async (context, spec, answers) => {
   return invalid;
 };
 
-async function commitWhole(db: Db, commit: LookupCommit, write: Write): Promise<CommitResult> {
-  const { names } = db;
-  const { run, spec } = commit;
-  const sender = { ...run, ...commit.sentBy };
-  /** Result of an earlier attempt, which committed if its calls are in the ledger. */
-  let earlier: CommitResult | null = null;
-  const work = async (session: Session): Promise<CommitResult> => {
-    const written = new Map<string, number>();
-    const context: LoadContext = {
-      session,
-      names,
-      runId: run.runId,
-      touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
-    };
-    const newCalls = await settleLedger(session, names, sender, commit.ledger);
-    // A call in the ledger is already loaded: the reply to an earlier COMMIT was lost.
-    if (commit.ledger.length > 0 && newCalls.size === 0)
-      return earlier ?? { rowsWritten: 0, notLoadable: [] };
-    const known = new Set(commit.ledger.map((entry) => entry.callId));
-    const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
-    const suppression = await readSuppression(session, names, db.readErasureSecret);
-    const received = { answers: newAnswers, rejects: commit.rejects };
-    const { answers, rejects } = suppression.key
-      ? await keepOut(context, suppression.key, spec, received)
-      : received;
+async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<CommitResult> {
+  const { run, spec, sentBy, ledger, drift } = parts;
+  let counters: CounterDelta = {};
+  const also = async (writing: Writing): Promise<readonly string[]> => {
+    const context: LoadContext = { ...writing, runId: run.runId };
+    const { answers, rejects } = await keepOthers(writing, spec, parts);
     const contents = [...answers, ...rejects].map(({ record }) => record.content);
-    const taken = await takeClaims(session, names, spec.kind, run, contents);
+    const taken = await takeClaims(writing.session, writing.names, spec.kind, run, contents);
     const invalid = answers.length === 0 ? [] : await write(context, spec, answers);
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(context, spec, [...rejects, ...invalid]);
-    if (taken.wereRejected)
+    if (taken.wereRejected) {
       await resolveAnswered(
         context,
         spec,
         valid.map(({ record }) => record.content),
       );
-    await upsertDrift(session, names, run, commit.drift);
-    const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
-    await touchTables(session, names, run, changed);
-    await giveBack(session, names, sender, commit.ledger);
-    const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+    }
     // Claims that an erasure or another run took away are counted at the end of the run; the run that loads an answer counts its outcome.
     const isCounted = ({ record }: { readonly record: LookupRecord }) =>
-      commit.sentBy !== undefined || taken.own.has(record.content);
-    await addCounters(session, names, run, {
-      ...(commit.sentBy ? {} : countAttempts(commit.ledger)),
-      rows_written: rowsWritten,
+      sentBy !== undefined || taken.own.has(record.content);
+    counters = {
+      ...(sentBy ? {} : countAttempts(ledger)),
       records_sent: taken.own.size,
       records_duplicate: taken.rows - taken.own.size,
       records_matched: valid.filter((answer) => isCounted(answer) && answer.outcome === "matched").length,
       records_rejected: [...rejects, ...invalid].filter(isCounted).length,
-    });
-    crashPoint("before_commit");
-    earlier = { rowsWritten, notLoadable: [...isInvalid] };
-    return earlier;
+    };
+    return [...isInvalid];
   };
-  const result = await db.transaction(run, work);
-  crashPoint("after_commit");
-  return result;
+  const done = await commit(db, run, { calls: ledger, sentBy, also, drift, counters: () => counters });
+  return { rowsWritten: done.rowsWritten, notLoadable: done.also ?? [] };
+}
+
+/** Removes erased people from answers and rejects. */
+async function keepOthers(
+  { session, names, erasureKey }: Writing,
+  spec: LoadSpec,
+  { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
+): Promise<Pick<LookupCommit, "answers" | "rejects">> {
+  if (erasureKey === null) return { answers, rejects };
+  const contents = [...answers, ...rejects].map(({ record }) => record.content);
+  const erased = new Set(await findErasedContents(session, names, erasureKey, contents));
+  const kept = await withoutErased(session, names, erasureKey, [
+    ...answers.map((answer) => namingAnswer(spec, answer)),
+    ...rejects.map(({ record }) => ({ ...ofRecord(spec, record), person: null, json: [] })),
+  ]);
+  const left = (record: LookupRecord, found: KeptAnswer | undefined) =>
+    erased.has(record.content) ? null : (found ?? null);
+  return {
+    answers: answers.flatMap((answer, i) => {
+      const found = left(answer.record, kept[i]);
+      if (!found) return [];
+      const [extra = null, ...json] = found.json;
+      const cells = answer.cells.map((cell, at) => {
+        const ofJson = jsonCells(spec).indexOf(at);
+        return ofJson < 0 ? cell : (json[ofJson] ?? null);
+      });
+      return { ...answer, person: found.person, extra, cells };
+    }),
+    rejects: rejects.filter(({ record }, i) => left(record, kept[answers.length + i])),
+  };
+}
+
+/** Positions of JSON among the cells of an answer. */
+function jsonCells({ type }: LoadSpec): readonly number[] {
+  const fields = { resolve: resolveFields, enrich: enrichFields, validate_emails: validateFields }[type];
+  return Object.values(fields).flatMap((field, at) => (field.type === "json" ? [at] : []));
+}
+
+function namingAnswer(
+  spec: LoadSpec,
+  { record, servicePid, person, cells, extra }: LookupAnswer,
+): NamingAnswer {
+  const { pids, ...own } = ofRecord(spec, record);
+  const json = [extra, ...jsonCells(spec).map((at) => cells[at] ?? null)];
+  return { ...own, pids: [...pids, servicePid, person?.pid ?? null], person, json };
+}
+
+/** Identifiers that were sent. */
+function ofRecord({ type }: LoadSpec, record: LookupRecord): Pick<NamingAnswer, "pids" | "emails" | "rows"> {
+  if (type === "validate_emails") return { pids: [], emails: [record.address ?? ""], rows: [] };
+  // Every record is built from input rows by this program.
+  const sent = JSON.parse(record.json) as {
+    readonly emails?: readonly string[];
+    readonly service_pid?: string;
+  };
+  return { pids: [record.sentPid, sent.service_pid ?? null], emails: sent.emails ?? [], rows: [] };
 }
 
 function notLoadable(answer: LookupAnswer, error: unknown): LookupReject {

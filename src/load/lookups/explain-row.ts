@@ -3,7 +3,8 @@ import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
 import { withRolePath } from "../db/session.ts";
 import type { RowKey } from "../erasure/people.ts";
-import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
+import { readErasures } from "../erasure/key.ts";
+import { erasedSql } from "../erasure/naming.ts";
 import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import type { InputSource } from "../inputs/input-source.ts";
@@ -74,9 +75,9 @@ export function classifyRow(db: Db, spec: LookupSpec, only: GivenKey): Promise<R
 /** True if the row itself was erased, by its key. */
 export function isRowErased(db: Db, source: string, sourceKey: string): Promise<boolean> {
   return db.transaction(async (session) => {
-    const { key } = await readSuppression(session, db.names, db.readErasureSecret);
+    const { key } = await readErasures(session, db.names, db.readErasureSecret);
     if (!key) return false;
-    const isErased = suppressedSql(db.names, key).sourceKey(source, "source_key");
+    const isErased = erasedSql(db.names, key).sourceKey(source, "source_key");
     const [found] = await session.rows<{ erased: boolean }>(sql`
       SELECT ${isErased} AS erased FROM (SELECT ${sourceKey}::text AS source_key) AS given`);
     return found?.erased ?? false;

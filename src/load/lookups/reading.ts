@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { rejectCodes } from "../../schemas/reject-codes.ts";
 import { quoteLiteral, type SchemaNames, tableId, tableText } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
-import type { SuppressedSql } from "../erasure/suppressed-sql.ts";
+import type { ErasedSql } from "../erasure/naming.ts";
 import { createFromInput } from "../inputs/create-from-input.ts";
 import type { ForeignDatabase, Reading } from "../inputs/foreign-database.ts";
 import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
@@ -41,7 +41,7 @@ export interface ReadingContext {
   /** Database of the input; null for the warehouse. */
   readonly foreign: ForeignDatabase | null;
   /** Conditions for identifiers of erased people; null if no one was erased. */
-  readonly erased: SuppressedSql | null;
+  readonly erased: ErasedSql | null;
   /** Run that stores what it reads and claims what is due; null for a plan. */
   readonly run: RunRef | null;
   readonly touch: (table: string, rows: number) => void;

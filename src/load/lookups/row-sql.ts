@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
-import type { SuppressedSql } from "../erasure/suppressed-sql.ts";
+import type { ErasedSql } from "../erasure/naming.ts";
 import { FENCE } from "../inputs/create-from-input.ts";
 import type { OpenedInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
@@ -23,7 +23,7 @@ export interface RowContext {
   /** Kind under which the job's rows were answered before its parameters or mapping changed; null if nothing changed. */
   readonly formerKind: string | null;
   /** Conditions for identifiers of erased people; null if no one was erased. */
-  readonly erased: SuppressedSql | null;
+  readonly erased: ErasedSql | null;
   readonly opened: OpenedInput;
   readonly hasRank: boolean;
 }
@@ -130,11 +130,12 @@ function pidJoins({ names, spec: { pidFrom, source } }: RowContext): RawBuilder<
 }
 
 /** Condition: the row or its record names an erased person. */
-function namesErased({ erased, spec, opened }: RowContext): RawBuilder<unknown> {
+function namesErased({ erased, spec, opened }: RowContext, content: string): RawBuilder<unknown> {
   if (!erased) return raw("false");
   const tests = [
     erased.sourceKey(spec.source, "source_key"),
     erased.pid("pid"),
+    erased.content(content),
     ...opened.parts.filter((part) => part.field === "service_pid").map((part) => erased.pid(part.name)),
     ...opened.parts
       .filter((part) => part.field === "emails")
@@ -172,7 +173,7 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
       SELECT source_key, rank, fingerprint, copy, is_shared, is_known, prior_content, is_unsettled, is_waiting, pid,
         ${raw(contentHash(withPid))} AS content, ${raw(hasAnyOf(withPid))} AS is_usable,
         ${raw(spec.type === "resolve" ? isResolvable(withPid) : "true")} AS is_resolvable,
-        ${namesErased(context)} AS is_erased, ${raw(recordJson(withPid))} AS record
+        ${namesErased(context, contentHash(withPid))} AS is_erased, ${raw(recordJson(withPid))} AS record
       FROM joined ${invalidEmailJoins(context)} ${raw(FENCE)})
     SELECT s.source_key, s.rank, s.fingerprint, s.is_shared, s.is_known, s.prior_content, s.content, s.pid AS sent_pid, s.record,
       a.outcome AS prior,

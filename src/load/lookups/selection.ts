@@ -1,7 +1,8 @@
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import { sql } from "kysely";
-import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
+import { readErasures } from "../erasure/key.ts";
+import { erasedSql } from "../erasure/naming.ts";
 import { countInDoubt } from "../ledger/in-doubt.ts";
 import { touchTables } from "../ledger/ledger.ts";
 import type { RunRef } from "../runs/run-ref.ts";
@@ -42,13 +43,13 @@ export async function contextOf(
   more: Partial<Pick<ReadingContext, "run" | "touch" | "only">> = {},
 ): Promise<ReadingContext> {
   const { names } = db;
-  const { key } = await readSuppression(session, names, db.readErasureSecret);
+  const { key } = await readErasures(session, names, db.readErasureSecret);
   return {
     session,
     names,
     spec,
     foreign: db.foreignOf(spec.input),
-    erased: key && suppressedSql(names, key),
+    erased: key && erasedSql(names, key),
     run: null,
     touch: () => {},
     only: null,

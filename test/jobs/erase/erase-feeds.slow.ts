@@ -1,4 +1,4 @@
-import { membershipsOf } from "../../../src/load/erasure/erase-people.ts";
+import { membershipsOf } from "../../../src/load/erasure/remove.ts";
 import { expect, test } from "vitest";
 import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { leaveSegments } from "../../../src/jobs/erase/leave-segments.ts";

@@ -1,6 +1,6 @@
 import type { PageMember } from "../../../src/extract/segment-page.ts";
 import type { AnsweredPage } from "../../../src/jobs/segments/proof.ts";
-import type { ProvenSpan } from "../../../src/load/feeds/segment-members.ts";
+import type { ProvenSpan } from "../../../src/load/feeds/members.ts";
 import type { Random } from "../../support/seeded-random.ts";
 
 const START_MS = Date.parse("2026-01-01T00:00:00Z");

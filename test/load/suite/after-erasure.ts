@@ -5,7 +5,7 @@ import { begin, callOf, commitOf, gist, matchAll, runNight, runOf } from "./nigh
 import { addPeople, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
 import { commitPersons, looseRecord, readRows, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetContext, valueOf } from "./context.ts";
-import { ann, bob, erase, findTraces, makeCouple, nobody, ofAnn, rows } from "./erased-couple.ts";
+import { ann, bob, emails, erase, findTraces, makeCouple, nobody, ofAnn, rows } from "./erased-couple.ts";
 
 /** Tests of rows that an erasure suppresses. */
 export function describeAfterErasure(getContext: GetContext): void {
@@ -39,37 +39,36 @@ export function describeAfterErasure(getContext: GetContext): void {
       ]);
     });
 
-    test("an answer requested before is not stored, whichever field names the person", async () => {
+    test("an answer with the person's PID is not stored, and nothing is learned from it", async () => {
       const context = getContext();
       await makePeople(context, rows);
       const { warehouse } = context;
       await erase(context, { pids: ["p-ann"] });
       await commitPersons(context, [ann], { keys: ["row-1"] });
       expect(await findTraces(context, [...ofAnn, "row-1"])).toEqual([]);
-      // Her row is known.
-      expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.erasure_subject")).toBe("2");
-      await commitPersons(context, [wholePerson("p-new", { full_name: "Ann Lee" })], { keys: ["row-1"] });
-      expect(await findTraces(context, ["p-new", "Ann", "row-1"])).toEqual([]);
-      // And her new PID.
-      expect([...(await warehouse.suppressedPids(["p-new", "p-ann", "p-bob"]))].toSorted()).toEqual([
-        "p-ann",
-        "p-new",
+      expect(await columnOf(context, "SELECT kind FROM person_data_ops.erasure_subject")).toEqual(["pid"]);
+      // The row is answered with another person, who shares nothing but the row and an address.
+      const dee = wholePerson("p-dee", { full_name: "Dee Poe", personal_emails: emails("ann@home.example") });
+      await commitPersons(context, [dee], { keys: ["row-1"] });
+      for (const id of await warehouse.openErasures()) await warehouse.removeErased(id);
+      expect(await context.sql("SELECT service_pid, source_key FROM person_data.enrichment")).toEqual([
+        { service_pid: "p-dee", source_key: "row-1" },
       ]);
-      const [id] = await warehouse.openErasures();
-      expect(await warehouse.removeErased(id ?? "")).toEqual({});
+      expect(await warehouse.readErasedPids(["p-dee", "p-ann", "p-bob"])).toEqual(new Set(["p-ann"]));
     });
 
-    test("an answer with an erased address is not stored, and its PID is kept out from then on", async () => {
+    test("an answer to an equal record is stored for the rows of others", async () => {
       const context = getContext();
       await makePeople(context, rows);
-      await erase(context, { emails: ["ann@home.example"] });
-      await commitPersons(context, [ann, bob], { keys: ["row-1", "row-2"] });
-      expect(await findTraces(context, ["ann@", "row-1", "Nurse"])).toEqual([]);
-      expect(await columnOf(context, "SELECT service_pid FROM person_data.person")).toEqual(["p-bob"]);
-      expect(await context.warehouse.suppressedPids(["p-ann", "p-bob"])).toEqual(new Set(["p-ann"]));
-      // Rows loaded with hers still contain her PID until the erasure continues.
-      for (const id of await context.warehouse.openErasures()) await context.warehouse.removeErased(id);
-      expect(await findTraces(context, ofAnn)).toEqual([]);
+      await erase(context, { rows: [{ source: "people", sourceKey: "row-1" }] });
+      const spec = enrichSpec();
+      const run = await begin(context.warehouse, spec, randomUUID());
+      const record = looseRecord("row-1");
+      const both = { ...record, rows: [...record.rows, ...looseRecord("row-2").rows] };
+      const replies = [[both, { pid: "p-eve" }]] as const;
+      await context.warehouse.commitLookup(commitOf(context.warehouse, spec, run, replies));
+      expect(await columnOf(context, "SELECT source_key FROM person_data.enrichment")).toEqual(["row-2"]);
+      expect(await findTraces(context, ["row-1"])).toEqual([]);
     });
 
     test("others are stored without what names the person, the same each time", async () => {
@@ -174,8 +173,7 @@ export function describeAfterErasure(getContext: GetContext): void {
       await context.warehouse.beginRun(runOf(spec));
       const results = await context.warehouse.commitFeed({
         run: runOf(spec),
-        commitId: randomUUID(),
-        ledger: [],
+        calls: [],
         drift: [],
         counters: {},
         checkpoints: [],

@@ -77,8 +77,11 @@ export function describeErasure(getContext: GetContext): void {
       expect(await columnOf(context, "SELECT service_pid FROM person_data.audience_search_member")).toEqual([
         "p-bob",
       ]);
-      expect(await columnOf(context, "SELECT service_pid FROM person_data.contact_job_result")).toEqual([
-        "p-cid",
+      expect(
+        await context.sql("SELECT service_pid, jacket FROM person_data.contact_job_result ORDER BY position"),
+      ).toEqual([
+        { service_pid: "p-bob", jacket: null },
+        { service_pid: "p-cid", jacket: '{"spouse": "p-annette"}' },
       ]);
     });
 
@@ -214,27 +217,51 @@ export function describeErasure(getContext: GetContext): void {
       expect(Object.keys(sent)).toEqual(["key-bob"]);
     });
 
-    test("removes the state of rows that turned out late to be the person's", async () => {
+    test("of a row keeps a late answer to it out, and a person known from another row", async () => {
       const context = getContext();
       const { warehouse } = context;
       await makePeople(context, rows);
       await runNight(context, enrichSpec(), answer);
       // Another row of Ann's is erased before its PID is known.
-      await erase(context, { rows: [{ source: "people", sourceKey: "key-ann-2" }] });
-      await addPeople(context, [{ id: "key-ann-2", first_name: "Ann", email: "ann@third.example" }]);
+      await erase(context, { rows: [{ source: "people", sourceKey: "key-2" }] });
+      await addPeople(context, [{ id: "key-2", first_name: "Ann", email: "ann@third.example" }]);
       const spec = enrichSpec();
       const run = await begin(warehouse, spec, randomUUID());
       await warehouse.selectLookup(spec, run);
       await warehouse.commitLookup(
-        commitOf(warehouse, spec, run, [[looseRecord("key-ann-2"), { pid: "p-ann", person: ann }]], {
+        commitOf(warehouse, spec, run, [[looseRecord("key-2"), { pid: "p-ann", person: ann }]], {
           call: callOf({ callId: randomUUID() }),
           answeredAt: "2026-11-21T04:00:10.000000+00:00",
         }),
       );
       for (const id of await warehouse.openErasures()) await warehouse.removeErased(id);
-      expect(await findTraces(context, ["p-ann", "key-ann"])).toEqual([]);
+      expect(await findTraces(context, ["key-2"])).toEqual([]);
       const { sent } = await runNight(context, enrichSpec({ resend: true }), answer);
-      expect(Object.keys(sent)).toEqual(["key-bob"]);
+      expect(Object.keys(sent)).toEqual(["key-ann", "key-bob"]);
+      expect(await columnOf(context, "SELECT service_pid FROM person_data.person ORDER BY 1")).toEqual([
+        "p-ann",
+        "p-bob",
+      ]);
+    });
+
+    test("of a row removes the person that a load in progress stored for it", async () => {
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, rows);
+      const row = { source: "people", sourceKey: "key-ann" };
+      const id = await warehouse.requestErasure(
+        await warehouse.findPeople({ ...nobody, rows: [row] }, [people]),
+      );
+      // Such a load doesn't see the request.
+      const subjects = await context.sql("SELECT * FROM person_data_ops.erasure_subject");
+      expect(subjects).toHaveLength(2);
+      await context.sql(
+        "UPDATE person_data_ops.erasure_subject SET kind = kind || ' later', subject_hash = sha256(subject_hash)",
+      );
+      await runNight(context, enrichSpec(), answer);
+      await warehouse.removeErased(id);
+      expect(await findTraces(context, ["p-ann", "key-ann", "ann@"])).toEqual([]);
+      expect(await columnOf(context, "SELECT service_pid FROM person_data.person")).toEqual(["p-bob"]);
     });
 
     test("that keeps other people's rows removes of a row only what no other row has", async () => {

@@ -1,6 +1,5 @@
-import { randomUUID } from "node:crypto";
-import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
-import type { SeenMember } from "../../../src/load/feeds/segment-members.ts";
+import type { FeedCommit } from "../../support/bound-load.ts";
+import type { SeenMember } from "../../../src/load/feeds/members.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 /** Segment of the tests. */
@@ -19,14 +18,5 @@ export const member = (servicePid: string, day: number | null, seenDay = 5): See
 
 /** A commit of a feed. */
 export function feedCommit(run: RunRef, more: Partial<FeedCommit> = {}): FeedCommit {
-  return {
-    run,
-    commitId: randomUUID(),
-    ledger: [],
-    drift: [],
-    counters: {},
-    upserts: [],
-    checkpoints: [],
-    ...more,
-  };
+  return { run, ...more };
 }

@@ -92,7 +92,7 @@ const runMethods: Readonly<Record<RunMethod, (warehouse: Warehouse, run: RunRef)
     }),
   noteListedPids: (warehouse, run) => warehouse.noteListedPids(run, "s-1", ["p-1"]),
   finishBatch: (warehouse, run) =>
-    warehouse.finishBatch(feedCommit(run, { ledger: [callOf()] }), {
+    warehouse.finishBatch(feedCommit(run, { calls: [callOf()] }), {
       segmentId: "s-1",
       change: "add",
       pids: ["p-1"],
@@ -101,28 +101,27 @@ const runMethods: Readonly<Record<RunMethod, (warehouse: Warehouse, run: RunRef)
       apiRequestId: null,
       rejectMessage: "Unknown.",
     }),
-  settlePush: (warehouse, run) =>
-    warehouse.settlePush(feedCommit(run, { ledger: [callOf()] }), {
+  comparePush: (warehouse, run) =>
+    warehouse.comparePush(feedCommit(run, { calls: [callOf()] }), {
       segmentId: "s-1",
       isComplete: true,
       retriesInvalid: true,
     }),
   addMembers: (warehouse, run) =>
-    warehouse.addMembers(feedCommit(run, { ledger: [callOf()] }), {
+    warehouse.addMembers(feedCommit(run, { calls: [callOf()] }), {
       segmentId: "s-1",
       members: [member("p-1", 1)],
       isListed: true,
     }),
-  settleMembers: (warehouse, run) =>
-    warehouse.settleMembers(feedCommit(run, { ledger: [callOf()] }), "s-1", []),
+  removeMembers: (warehouse, run) =>
+    warehouse.removeMembers(feedCommit(run, { calls: [callOf()] }), "s-1", []),
   commitFeed: (warehouse, run) => {
     const gap = ["locked_job", "days", "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"];
     const columns = ["job", "stream", "gap_start", "gap_end", "noticed_at"];
     const upserts = [{ table: "sync_gap", columns, rows: [[...gap, "2026-11-21T00:00:00+00:00"]] }];
     const checkpoints = [{ stream: "days", cursor: { day: "2026-01-02" } }];
-    const ledger = [callOf()];
-    const commitId = randomUUID();
-    return warehouse.commitFeed({ run, commitId, ledger, drift: [], counters: {}, upserts, checkpoints });
+    const calls = [callOf()];
+    return warehouse.commitFeed({ run, calls, upserts, checkpoints });
   },
   endRun: (warehouse, run) =>
     warehouse.endRun(

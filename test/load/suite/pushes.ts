@@ -1,16 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { clearListed } from "../../../src/load/feeds/segment-members.ts";
+import { commitBatch, commitComparison } from "../../support/bound-load.ts";
+import { clearListed } from "../../../src/load/feeds/members.ts";
 import {
   countPush,
-  finishBatch,
   noteListedPids,
   type PushAnswer,
   type PushChange,
   readWanted,
   returnBatch,
-  settlePush,
   takeBatch,
-} from "../../../src/load/feeds/segment-push.ts";
+} from "../../../src/load/feeds/push.ts";
 import { erase, findTracesAnywhere } from "./erased-couple.ts";
 import { feedCommit } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";
@@ -27,7 +26,7 @@ const source = {
 
 const commitOf = (run: RunRef) =>
   feedCommit(run, {
-    ledger: [callOf({ endpoint: "POST /v2/segments/members/add" })],
+    calls: [callOf({ endpoint: "POST /v2/segments/members/add" })],
     counters: { requests: 1 },
   });
 
@@ -44,14 +43,14 @@ async function beginPush(context: Context, segmentId = "s-1") {
       await clearListed(db, run, segmentId);
       await noteListedPids(db, run, segmentId, pids);
       const reading = { segmentId, isComplete: true, retriesInvalid: false, ...more };
-      await settlePush(db, feedCommit(run), reading);
+      await commitComparison(db, feedCommit(run), reading);
       await clearListed(db, run, segmentId);
     },
     take: (change: PushChange, limit = 10, after = "") =>
       takeBatch(db, run, segmentId, { change, after, limit }),
     give: (change: PushChange, pids: readonly string[]) => returnBatch(db, run, segmentId, { change, pids }),
     finish: (change: PushChange, pids: readonly string[], more: Partial<PushAnswer> = {}) =>
-      finishBatch(db, commitOf(run), {
+      commitBatch(db, commitOf(run), {
         segmentId,
         change,
         pids,

@@ -1,12 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { commitMembers, commitRemovals } from "../../support/bound-load.ts";
 import {
-  addMembers,
   clearListed,
   countMembers,
   type ProvenSpan,
   type SeenMember,
-  settleMembers,
-} from "../../../src/load/feeds/segment-members.ts";
+} from "../../../src/load/feeds/members.ts";
 import { erase, findTracesAnywhere } from "./erased-couple.ts";
 import { DAY, feedCommit, member, SEGMENT } from "./feed-commits.ts";
 import { runOf } from "./nights.ts";
@@ -26,8 +25,8 @@ const everything = (day: number): ProvenSpan => ({ after: null, before: null, se
 function readingOf({ warehouse: { db } }: Context, run: RunRef, segmentId = SEGMENT) {
   return {
     add: (members: readonly SeenMember[], isListed = true) =>
-      addMembers(db, feedCommit(run), { segmentId, members, isListed }),
-    settle: (spans: readonly ProvenSpan[]) => settleMembers(db, feedCommit(run), segmentId, spans),
+      commitMembers(db, feedCommit(run), { segmentId, members, isListed }),
+    settle: (spans: readonly ProvenSpan[]) => commitRemovals(db, feedCommit(run), segmentId, spans),
     clear: () => clearListed(db, run, segmentId),
   };
 }
@@ -156,11 +155,11 @@ export function describeSegmentMembers(getContext: GetContext): void {
       const page = { segmentId: SEGMENT, members: [member("p1", 1, 6), member("p4", 4, 6)], isListed: true };
       const settling = feedCommit(run);
       for (let tries = 0; tries < 2; tries++) {
-        expect(await addMembers(db, adding, page)).toMatchObject({ rowsWritten: 2, added: 1 });
+        expect(await commitMembers(db, adding, page)).toMatchObject({ rowsWritten: 2, added: 1 });
       }
       const spans = [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }];
       for (let tries = 0; tries < 2; tries++) {
-        expect(await settleMembers(db, settling, SEGMENT, spans)).toEqual({
+        expect(await commitRemovals(db, settling, SEGMENT, spans)).toEqual({
           rowsWritten: 2,
           removed: 1,
           pending: 1,

@@ -1,9 +1,8 @@
-import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { type EndpointUsageJobConfig, endpointUsageJob } from "../../../src/jobs/usage/endpoint-usage.ts";
 import type { FeedContext } from "../../../src/jobs/feed-type.ts";
-import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
-import type { Warehouse } from "../../support/bound-load.ts";
+import { commit } from "../../../src/load/write/commit.ts";
+import type { FeedCommit, Warehouse } from "../../support/bound-load.ts";
 import { retentionRuleOf } from "../../../src/schemas/retention.ts";
 import { ANSWERED_AT, callOf, runOf } from "./nights.ts";
 import { type GetContext, type Context, type TextRow, valueOf } from "./context.ts";
@@ -26,16 +25,15 @@ function commitOfDays(
   days: readonly UsageDay[],
   {
     observedAt,
-    ledger = [callOf({ endpoint: "GET /usage" })],
+    calls = [callOf({ endpoint: "GET /usage" })],
   }: {
     readonly observedAt: string;
-    readonly ledger?: readonly Attempt[];
+    readonly calls?: readonly Attempt[];
   },
 ): FeedCommit {
   return {
     run: runOf(job),
-    commitId: randomUUID(),
-    ledger,
+    calls,
     drift: [],
     counters: { requests: 1 },
     upserts: [
@@ -92,16 +90,8 @@ async function runEndpointUsage(
       if (value === null) throw new Error("the answer could not be read");
       return { kind: "answer", value, answeredAt: ANSWERED_AT, apiRequestId: null, mayBeDone: false };
     },
-    commit: ({ upserts = [], checkpoints = [], counters = {}, drift = [] }) =>
-      warehouse.commitFeed({
-        run: runOf(job),
-        commitId: randomUUID(),
-        ledger: [callOf({ endpoint: "GET /usage" })],
-        upserts,
-        checkpoints,
-        counters,
-        drift,
-      }),
+    commit: (rows) =>
+      commit(warehouse.db, runOf(job), { ...rows, calls: [callOf({ endpoint: "GET /usage" })] }),
   };
   // The only part that the job uses.
   await endpointUsageJob.run(feed as unknown as FeedContext<EndpointUsageJobConfig>);
@@ -191,10 +181,10 @@ export function describeUsage(getContext: GetContext): void {
     test("of a commit whose answer was lost are written once", async () => {
       const context = getContext();
       const { warehouse } = context;
-      const ledger = [callOf({ endpoint: "GET /usage" })];
+      const calls = [callOf({ endpoint: "GET /usage" })];
       const commit = commitOfDays([{ ...enrich, count: 5 }], {
         observedAt: "2026-11-20T04:00:00+00:00",
-        ledger,
+        calls,
       });
       await warehouse.commitFeed(commit);
       await warehouse.commitFeed(commit);
@@ -248,7 +238,7 @@ export function describeUsage(getContext: GetContext): void {
           ],
           {
             observedAt: "2026-11-21T04:00:00+00:00",
-            ledger: [
+            calls: [
               enrichCall("2026-11-19T23:59:59.999999"),
               enrichCall("2026-11-19T12:00:00"),
               enrichCall("2026-11-20T00:00:00"),
@@ -327,7 +317,7 @@ export function describeUsage(getContext: GetContext): void {
       await warehouse.commitFeed(
         commitOfDays([], {
           observedAt: "2026-11-20T04:00:00Z",
-          ledger: [enrichCall(`${dayBefore(400)}T12:00:00`)],
+          calls: [enrichCall(`${dayBefore(400)}T12:00:00`)],
         }),
       );
       const rule = retentionRuleOf("api_call");
@@ -344,7 +334,7 @@ export function describeUsage(getContext: GetContext): void {
           days.map((day) => ({ endpoint: "v2/enrich", day, count: 1, isFinal: true })),
           {
             observedAt: `${dayBefore(37)}T04:00:00+00:00`,
-            ledger: [41, 38].map((age) => enrichCall(`${dayBefore(age)}T12:00:00`)),
+            calls: [41, 38].map((age) => enrichCall(`${dayBefore(age)}T12:00:00`)),
           },
         ),
       );
@@ -374,8 +364,7 @@ export function describeUsage(getContext: GetContext): void {
     const commit = (orgId: string, days: readonly (readonly [string, boolean])[]) =>
       warehouse.commitFeed({
         run: runOf(job),
-        commitId: randomUUID(),
-        ledger: [callOf({ endpoint: "GET /person-search/v0/usage" })],
+        calls: [callOf({ endpoint: "GET /person-search/v0/usage" })],
         drift: [],
         counters: {},
         upserts: [
@@ -404,8 +393,7 @@ export function describeUsage(getContext: GetContext): void {
     const columns = ["org_id", "observed_at", "daily_record_limit", "current_day_remaining"];
     await warehouse.commitFeed({
       run: runOf(job),
-      commitId: randomUUID(),
-      ledger: [callOf({ endpoint: "GET /person-search/v0/usage" })],
+      calls: [callOf({ endpoint: "GET /person-search/v0/usage" })],
       drift: [],
       counters: {},
       upserts: [

@@ -1,45 +1,19 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { quoteLiteral, quoteQualified, tableId } from "../db/names.ts";
-import { settleReservation } from "../ledger/give-back.ts";
-import type { LoadContext } from "../lookups/answer.ts";
-import type { RunRef } from "../runs/run-ref.ts";
-import type { FeedCommit } from "./feed-commit.ts";
-import { commitFeedWith, type FeedDone } from "./feeds.ts";
-
-/** Writes of a commit in addition to its rows. */
-export interface SearchWrites {
-  /** Reservation whose charge is known; `billed` is null for none. */
-  readonly settled?: { readonly callId: string; readonly billed: number | null } | undefined;
-  readonly reading?: (MemberReading & { readonly segmentId: string }) | undefined;
-}
+import type { Writing } from "../write/upsert.ts";
 
 /** Step of a reading of an audience's members: its start, PIDs of its pages, or its end. */
 export type MemberReading =
   | { readonly at: "start" | "end" }
   | { readonly at: "page"; readonly pids: readonly string[] };
 
-/** Commits rows of an asynchronous search or a contact job together with what its unlock was billed. */
-export function commitSearch(
-  db: Db,
-  commit: FeedCommit,
-  { settled, reading }: SearchWrites,
-): Promise<FeedDone<null>> {
-  return commitFeedWith(db, commit, async (context) => {
-    const { session, names } = context;
-    if (reading) await noteReading(context, commit.run, reading);
-    if (settled) await settleReservation(session, names, commit.run, settled);
-    return null;
-  });
-}
-
 /** Keeps the list of the members read so far; at the end, deletes stored members that are not on it. */
-async function noteReading(
-  { session, names, touch }: LoadContext,
-  { job, runId }: RunRef,
-  reading: NonNullable<SearchWrites["reading"]>,
+export async function noteReading(
+  { session, names, run: { job, runId }, touch }: Writing,
+  segmentId: string,
+  reading: MemberReading,
 ): Promise<void> {
-  const { segmentId } = reading;
   const listed = tableId(names, "segment_listed");
   const members = tableId(names, "audience_search_member");
   if (reading.at === "page") {

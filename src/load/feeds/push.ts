@@ -2,15 +2,14 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { findErasedPids } from "../erasure/keep-out-sql.ts";
-import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
-import type { FeedCommit } from "./feed-commit.ts";
+import { readErasures } from "../erasure/key.ts";
+import { erasedSql } from "../erasure/naming.ts";
+import { findErasedPids, removeErasedRows } from "../write/erased.ts";
 import { stageKeys } from "../inputs/stage-keys.ts";
 import { BLANKS } from "../inputs/input-fields.ts";
 import type { InputSource } from "../inputs/input-source.ts";
-import { commitFeedWith } from "./feeds.ts";
-import { type InvalidPids, rejectInvalid, resolveRejects } from "./push-rejects.ts";
 import type { RunRef } from "../runs/run-ref.ts";
+import type { Writing } from "../write/upsert.ts";
 
 /** A job's segment. */
 export interface PushTarget {
@@ -52,7 +51,7 @@ const isToAdd = sql`p.is_wanted AND p.state = 'absent'`;
 const isToRemove = sql`NOT p.is_wanted AND p.is_own AND p.state = 'member'`;
 
 /** Deletes the rows of people that the query doesn't return and the job has not added. Keeps members in doubt. */
-async function forgetOthers(session: Session, state: RawBuilder<unknown>, target: PushTarget): Promise<void> {
+async function removeOthers(session: Session, state: RawBuilder<unknown>, target: PushTarget): Promise<void> {
   await session.change(sql`
     DELETE FROM ${state} AS p WHERE ${ofTarget(target)} AND NOT p.is_wanted AND p.state <> 'unknown' AND NOT coalesce(p.is_own, true)`);
 }
@@ -76,7 +75,7 @@ export async function readWanted(
         (SELECT count(*) FROM pg_temp.push_wanted) AS distinct
       FROM pg_temp.key_row`);
     const { read = 0, missing = 0, distinct = 0 } = counts ?? {};
-    const suppressed = await dropErasedWanted(db, session);
+    const suppressed = await removeErasedWanted(db, session);
     await session.change(sql`ANALYZE pg_temp.push_wanted`);
     await session.change(sql`
       INSERT INTO ${state} (job, segment_id, service_pid, is_wanted, state, is_own, run_id, _synced_at)
@@ -88,17 +87,15 @@ export async function readWanted(
       UPDATE ${state} AS p SET is_wanted = NOT p.is_wanted, run_id = ${run.runId}, _synced_at = now()
       WHERE ${ofTarget(target)}
         AND p.is_wanted <> EXISTS (SELECT FROM pg_temp.push_wanted AS w WHERE w.service_pid = p.service_pid)`);
-    await forgetOthers(session, state, target);
+    await removeOthers(session, state, target);
     return { read, missing, duplicate: read - missing - distinct, suppressed, wanted: distinct - suppressed };
   });
 }
 
-async function dropErasedWanted(db: Db, session: Session): Promise<number> {
-  const { key } = await readSuppression(session, db.names, db.readErasureSecret);
-  if (key === null) return 0;
-  return session.change(
-    sql`DELETE FROM pg_temp.push_wanted WHERE ${suppressedSql(db.names, key).pid("service_pid")}`,
-  );
+async function removeErasedWanted(db: Db, session: Session): Promise<number> {
+  const { key } = await readErasures(session, db.names, db.readErasureSecret);
+  const staged = { stage: "pg_temp.push_wanted", table: "segment_push_member", columns: ["service_pid"] };
+  return removeErasedRows(session, db.names, key, staged);
 }
 
 /** Counts the PIDs left to add and remove. */
@@ -121,8 +118,8 @@ export function noteListedPids(
   pids: readonly string[],
 ): Promise<number> {
   return db.transaction(run, async (session) => {
-    const { key } = await readSuppression(session, db.names, db.readErasureSecret);
-    const erased = key === null ? new Set<string>() : await findErasedPids(session, db.names, key, pids);
+    const { key } = await readErasures(session, db.names, db.readErasureSecret);
+    const erased = await findErasedPids(session, db.names, key, pids);
     const kept = pids.filter((pid) => !erased.has(pid));
     const noted = await session.change(sql`
       INSERT INTO ${tableId(db.names, "segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
@@ -142,36 +139,29 @@ export interface PushReading {
 }
 
 /** Compares the listed PIDs with the stored state and resolves calls without an answer. */
-export async function settlePush(
-  db: Db,
-  commit: FeedCommit,
-  reading: PushReading,
-): Promise<{ readonly rowsWritten: number }> {
-  const { run } = commit;
-  const { segmentId, isComplete, retriesInvalid } = reading;
+export async function comparePush(
+  writing: Writing,
+  { segmentId, isComplete, retriesInvalid }: PushReading,
+): Promise<void> {
+  const { session, names, run } = writing;
   const target = { job: run.job, segmentId };
-  const state = stateOf(db);
+  const state = stateOf({ names });
   const isListed = (pid: RawBuilder<unknown>) => sql`EXISTS (
-    SELECT FROM ${tableId(db.names, "segment_listed")} AS l
+    SELECT FROM ${tableId(names, "segment_listed")} AS l
     WHERE l.job = ${run.job} AND l.segment_id = ${segmentId} AND l.service_pid = ${pid})`;
-  const { rowsWritten } = await commitFeedWith(db, commit, async (context) => {
-    const { session } = context;
-    await session.change(sql`ANALYZE ${tableId(db.names, "segment_listed")}`);
-    const present = await session.change(sql`
-      UPDATE ${state} AS p SET state = 'member', run_id = ${run.runId}, _synced_at = now()
-      WHERE ${ofTarget(target)} AND p.state <> 'member' AND ${isListed(sql`p.service_pid`)}`);
-    const wasMember = isComplete ? sql`p.state = 'member'` : sql`false`;
-    const wasInvalid = retriesInvalid ? sql`p.state = 'invalid'` : sql`false`;
-    const absent = await session.change(sql`
-      UPDATE ${state} AS p SET state = 'absent', is_own = false, run_id = ${run.runId}, _synced_at = now()
-      WHERE ${ofTarget(target)} AND (p.state = 'unknown' OR ${wasMember} OR ${wasInvalid})
-        AND NOT ${isListed(sql`p.service_pid`)}`);
-    context.touch("segment_push_member", present + absent);
-    await resolveRejects(context, run, isListed(sql`r.source_key`));
-    await forgetOthers(session, state, target);
-    return null;
-  });
-  return { rowsWritten };
+  await session.change(sql`ANALYZE ${tableId(names, "segment_listed")}`);
+  const present = await session.change(sql`
+    UPDATE ${state} AS p SET state = 'member', run_id = ${run.runId}, _synced_at = now()
+    WHERE ${ofTarget(target)} AND p.state <> 'member' AND ${isListed(sql`p.service_pid`)}`);
+  const wasMember = isComplete ? sql`p.state = 'member'` : sql`false`;
+  const wasInvalid = retriesInvalid ? sql`p.state = 'invalid'` : sql`false`;
+  const absent = await session.change(sql`
+    UPDATE ${state} AS p SET state = 'absent', is_own = false, run_id = ${run.runId}, _synced_at = now()
+    WHERE ${ofTarget(target)} AND (p.state = 'unknown' OR ${wasMember} OR ${wasInvalid})
+      AND NOT ${isListed(sql`p.service_pid`)}`);
+  writing.touch("segment_push_member", present + absent);
+  await resolveRejects(writing, isListed(sql`r.source_key`));
+  await removeOthers(session, state, target);
 }
 
 /** PIDs of one call. */
@@ -199,8 +189,8 @@ export function takeBatch(
       WHERE ${ofTarget(target)} AND p.service_pid > ${after} AND ${change === "add" ? isToAdd : isToRemove}
       ORDER BY p.service_pid LIMIT ${limit}`);
     const found = rows.map(({ pid }) => pid);
-    const { key } = await readSuppression(session, db.names, db.readErasureSecret);
-    const erased = key === null ? new Set<string>() : await findErasedPids(session, db.names, key, found);
+    const { key } = await readErasures(session, db.names, db.readErasureSecret);
+    const erased = await findErasedPids(session, db.names, key, found);
     const pids = found.filter((pid) => !erased.has(pid));
     await session.change(sql`
       UPDATE ${state} AS p SET state = 'unknown', is_own = ${change === "add" ? sql`NULL` : sql`p.is_own`},
@@ -225,6 +215,42 @@ export function returnBatch(
   });
 }
 
+/** PIDs that the service reported as unknown. */
+export interface InvalidPids {
+  readonly invalid: readonly string[];
+  readonly apiRequestId: string | null;
+  readonly rejectMessage: string;
+}
+
+/** Resolves the rejects of PIDs that the service now accepts. */
+async function resolveRejects(writing: Writing, isKnown: RawBuilder<unknown>): Promise<void> {
+  const { job } = writing.run;
+  const resolved = await writing.session.change(sql`
+    UPDATE ${tableId(writing.names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
+    WHERE r.job = ${job} AND r.source = ${job} AND r.code = 'unknown_pid' AND r.resolved_at IS NULL AND ${isKnown}`);
+  writing.touch("reject", resolved);
+}
+
+/** Rejects PIDs, with one open reject each. */
+async function rejectInvalid(
+  writing: Writing,
+  { invalid, apiRequestId, rejectMessage }: InvalidPids,
+): Promise<void> {
+  if (invalid.length === 0) return;
+  const { names, run, erasureKey } = writing;
+  const reject = tableId(names, "reject");
+  const isErased = erasureKey ? erasedSql(names, erasureKey).pid("pid") : sql`false`;
+  const written = await writing.session.change(sql`
+    INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
+      created_at, _synced_at)
+    SELECT gen_random_uuid(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
+      ${apiRequestId}, now(), now()
+    FROM unnest(${[...new Set(invalid)]}::text[]) AS u(pid)
+    WHERE NOT (${isErased}) AND NOT EXISTS (
+      SELECT FROM ${reject} AS r WHERE r.job = ${run.job} AND r.source_key = pid AND r.resolved_at IS NULL)`);
+  writing.touch("reject", written);
+}
+
 /** Answer to a call. Invalid PIDs get a reject; open rejects of the others are resolved. */
 export interface PushAnswer extends InvalidPids {
   readonly segmentId: string;
@@ -235,36 +261,47 @@ export interface PushAnswer extends InvalidPids {
 }
 
 /** Records the answer to a call. */
-export async function finishBatch(
-  db: Db,
-  commit: FeedCommit,
-  answer: PushAnswer,
-): Promise<{ readonly rowsWritten: number }> {
-  const { run } = commit;
+export async function finishBatch(writing: Writing, answer: PushAnswer): Promise<void> {
+  const { run } = writing;
   const { segmentId, change, pids, invalid, isOwn } = answer;
-  const state = stateOf(db);
-  const { rowsWritten } = await commitFeedWith(db, commit, async (context) => {
-    const ofBatch = sql`${ofTarget({ job: run.job, segmentId })} AND p.service_pid = ANY(${[...pids]}::text[])`;
-    if (change === "remove") {
-      context.touch(
-        "segment_push_member",
-        await context.session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`),
-      );
-      return null;
-    }
-    const isInvalid = sql`p.service_pid = ANY(${[...invalid]}::text[])`;
-    const written = await context.session.change(sql`
-      UPDATE ${state} AS p SET state = CASE WHEN ${isInvalid} THEN 'invalid' ELSE 'member' END,
-        is_own = CASE WHEN ${isInvalid} THEN false ELSE ${isOwn ? sql`true` : sql`NULL`} END, run_id = ${run.runId}, _synced_at = now()
-      WHERE ${ofBatch}`);
-    context.touch("segment_push_member", written);
-    await resolveRejects(
-      context,
-      run,
-      sql`r.source_key = ANY(${[...pids]}::text[]) AND r.source_key <> ALL(${[...invalid]}::text[])`,
+  const state = stateOf(writing);
+  const ofBatch = sql`${ofTarget({ job: run.job, segmentId })} AND p.service_pid = ANY(${[...pids]}::text[])`;
+  if (change === "remove") {
+    writing.touch(
+      "segment_push_member",
+      await writing.session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`),
     );
-    await rejectInvalid(context, run, answer);
-    return null;
-  });
-  return { rowsWritten };
+    return;
+  }
+  const isInvalid = sql`p.service_pid = ANY(${[...invalid]}::text[])`;
+  const written = await writing.session.change(sql`
+    UPDATE ${state} AS p SET state = CASE WHEN ${isInvalid} THEN 'invalid' ELSE 'member' END,
+      is_own = CASE WHEN ${isInvalid} THEN false ELSE ${isOwn ? sql`true` : sql`NULL`} END, run_id = ${run.runId}, _synced_at = now()
+    WHERE ${ofBatch}`);
+  writing.touch("segment_push_member", written);
+  await resolveRejects(
+    writing,
+    sql`r.source_key = ANY(${[...pids]}::text[]) AND r.source_key <> ALL(${[...invalid]}::text[])`,
+  );
+  await rejectInvalid(writing, answer);
+}
+
+/** Members that a push job added. */
+export interface PushedMembers {
+  readonly job: string;
+  readonly segmentId: string;
+  /** Members that the job alone added. */
+  readonly own: number;
+  /** Members of calls that may have found some of them already in the segment; never removed. */
+  readonly inDoubt: number;
+}
+
+/** Counts the members of each push job. */
+export async function readPushedMembers(db: Db): Promise<readonly PushedMembers[]> {
+  return db.transaction((session) =>
+    session.rows<PushedMembers>(sql`
+      SELECT job, segment_id AS "segmentId", count(*) FILTER (WHERE is_own) AS own,
+        count(*) FILTER (WHERE is_own IS NULL) AS "inDoubt"
+      FROM ${tableId(db.names, "segment_push_member")} WHERE state = 'member' GROUP BY 1, 2`),
+  );
 }

@@ -1,0 +1,103 @@
+import { createHash, hash, randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import { FixConfigurationError } from "../../errors.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+/** Reads the configured key; null if there is none. */
+export type ReadErasureSecret = () => Promise<string | null>;
+
+/** Prepared key of hashes: HMAC-SHA256 is the hash of `outer` and the hash of `inner` and the text. */
+export interface ErasureKey {
+  /** Identifies the key without revealing it. */
+  readonly id: string;
+  /** 64 bytes each. */
+  readonly inner: Buffer;
+  readonly outer: Buffer;
+}
+
+/** Erasure epoch and key as seen by a transaction. */
+export interface Erasures {
+  /** Number of erasures so far. */
+  readonly epoch: number;
+  /** Null if no one was erased. */
+  readonly key: ErasureKey | null;
+}
+
+/** The row of `erasure_key`. */
+interface KeyRow {
+  readonly epoch: number;
+  readonly key_id: string | null;
+  readonly made_key: string | null;
+}
+
+/** Block size of SHA-256. */
+const BLOCK_BYTES = 64;
+
+/** Prepares a secret; the same text gives the same key everywhere. */
+export function erasureKeyOf(secret: string): ErasureKey {
+  const bytes = Buffer.from(secret, "utf8");
+  const block = Buffer.alloc(BLOCK_BYTES);
+  (bytes.length > BLOCK_BYTES ? createHash("sha256").update(bytes).digest() : bytes).copy(block);
+  const pad = (byte: number) => Buffer.from(block.map((b) => b ^ byte));
+  return {
+    id: hash("sha256", `person-etl erasure key ${secret}`, "hex").slice(0, 16),
+    inner: pad(0x36),
+    outer: pad(0x5c),
+  };
+}
+
+/** Reads the erasure epoch and the key. */
+export async function readErasures(
+  session: Session,
+  names: SchemaNames,
+  readSecret: ReadErasureSecret,
+): Promise<Erasures> {
+  const [row] = await session.rows<KeyRow>(
+    sql`SELECT epoch, key_id, made_key FROM ${tableId(names, "erasure_key")}`,
+  );
+  return row ? { epoch: row.epoch, key: await keyOfRow(row, readSecret) } : { epoch: 0, key: null };
+}
+
+/** Increments the erasure epoch, which reservations compare, and creates the key if there is none. Returns the key. */
+export async function raiseEpoch(
+  session: Session,
+  names: SchemaNames,
+  readSecret: ReadErasureSecret,
+  erasureId: string,
+): Promise<ErasureKey> {
+  const table = tableId(names, "erasure_key");
+  await session.change(sql`
+    INSERT INTO ${table} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), ${erasureId}) ON CONFLICT DO NOTHING`);
+  const [row] = await session.rows<KeyRow>(sql`SELECT epoch, key_id, made_key FROM ${table} FOR UPDATE`);
+  if (!row) throw new Error("The row of erasure_key is missing.");
+  const configured = row.key_id === null ? await readSecret() : null;
+  const made = row.key_id === null && configured === null ? randomBytes(32).toString("hex") : row.made_key;
+  const key = (await keyOfRow(row, readSecret)) ?? erasureKeyOf(configured ?? made ?? "");
+  await session.change(sql`
+    UPDATE ${table} SET epoch = epoch + 1, key_id = ${key.id}, made_key = ${made}, _synced_at = now(), _run_id = ${erasureId}`);
+  return key;
+}
+
+/** Returns the key that made the stored hashes; throws if it is not available. */
+async function keyOfRow(row: KeyRow, readSecret: ReadErasureSecret): Promise<ErasureKey | null> {
+  if (row.key_id === null) return null;
+  const secret = (await readSecret()) ?? row.made_key;
+  const key = secret === null ? null : erasureKeyOf(secret);
+  if (key?.id === row.key_id) return key;
+  const hint =
+    row.made_key === null
+      ? "set it to the key of the earlier erasures"
+      : "remove it: this warehouse generated its own key at its first erasure";
+  throw new FixConfigurationError(
+    "erasure_key_mismatch",
+    "The hashes of erased people were made with another key, so this run can't recognize those people.",
+    [
+      {
+        path: "privacy.erasure_key",
+        message: secret === null ? "is missing" : "is not the key of this warehouse",
+        hint,
+      },
+    ],
+  );
+}

@@ -1,0 +1,248 @@
+import { sql } from "kysely";
+import type { Cell } from "../../schemas/convert.ts";
+import { tableNamed } from "../../schemas/registry.ts";
+import {
+  decodePerson,
+  encodePerson,
+  type EncodedPerson,
+  listGroups,
+  type PreparedPerson,
+  scalarNames,
+} from "../lookups/person-groups.ts";
+import { bytesOf, createRowStore, decodeRows } from "../lookups/row-store.ts";
+import type { Db } from "../db/db.ts";
+import type { SchemaNames } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import { normalizedEmail } from "../erasure/addresses.ts";
+import { type ErasureKey, readErasures } from "../erasure/key.ts";
+import { clearedColumns, erasedSql, isOfSubject, mentionsSubject, namingOf } from "../erasure/naming.ts";
+import type { RowKey } from "../erasure/people.ts";
+
+/**
+ * Deletes rows of erased people from a staging table `stage` with columns of a declared table, and clears columns that
+ * name them. Returns the number of deleted rows.
+ */
+export async function removeErasedRows(
+  session: Session,
+  names: SchemaNames,
+  key: ErasureKey | null,
+  {
+    stage,
+    table,
+    columns,
+  }: { readonly stage: string; readonly table: string; readonly columns: readonly string[] },
+): Promise<number> {
+  const naming = key && namingOf(tableNamed(table), columns);
+  if (!naming) return 0;
+  const rows = sql.raw(stage);
+  const erased = erasedSql(names, key);
+  const removed = await session.change(sql`DELETE FROM ${rows} AS t WHERE ${isOfSubject(erased, naming)}`);
+  for (const { column, isCleared } of clearedColumns(erased, naming)) {
+    await session.change(sql`UPDATE ${rows} AS t SET ${sql.id(column)} = NULL WHERE ${isCleared}`);
+  }
+  return removed;
+}
+
+/** Answer or reject of a lookup, as far as it may name people. */
+export interface NamingAnswer {
+  /** PID of the answer and PID of the request. */
+  readonly pids: readonly (string | null)[];
+  /** Addresses in the request. */
+  readonly emails: readonly string[];
+  /** Input rows, if known. The answer is of erased people if all of them are. */
+  readonly rows: readonly RowKey[];
+  /** The person of the answer, made by `encodePerson`; null without one. */
+  readonly person: PreparedPerson | null;
+  /** JSON texts. */
+  readonly json: readonly Cell[];
+}
+
+/** What is left of an answer: null if it is of an erased person. */
+export type KeptAnswer = Pick<NamingAnswer, "person" | "json"> | null;
+
+/**
+ * Removes erased people from answers, in the same order: answers about them; in those about others, their addresses, relatives with
+ * their PIDs, the PID of a spouse, and JSON that names them.
+ */
+export async function withoutErased(
+  session: Session,
+  names: SchemaNames,
+  key: ErasureKey | null,
+  answers: readonly NamingAnswer[],
+): Promise<readonly KeptAnswer[]> {
+  if (key === null) return answers;
+  const named = answers.map(namedBy);
+  const erased = await findErased(session, names, key, {
+    pids: [...new Set(named.flatMap(({ pids }) => pids))],
+    emails: [...new Set(named.flatMap(({ emails }) => emails))],
+    rows: answers.flatMap(({ rows }) => rows),
+    json: [...new Set(named.flatMap(({ json }) => json))],
+  });
+  if (Object.values(erased).every((found) => found.size === 0)) return answers;
+  return answers.map(({ pids, emails, rows, person, json }, i) => {
+    const isErased =
+      pids.some((pid) => pid !== null && erased.pids.has(pid)) ||
+      emails.some((email) => erased.emails.has(normalizedEmail(email))) ||
+      (rows.length > 0 && rows.every((row) => erased.rows.has(rowText(row))));
+    if (isErased) return null;
+    const isNamed = (["pids", "emails", "json"] as const).some((kind) =>
+      named[i]?.[kind].some((value) => erased[kind].has(value)),
+    );
+    if (!isNamed) return { person, json };
+    return {
+      json: json.map((text) => (erased.json.has(text ?? "") ? null : text)),
+      person: person && personWithout(personOf(person), erased),
+    };
+  });
+}
+
+/** Every PreparedPerson is made by encodePerson. */
+function personOf(person: PreparedPerson): EncodedPerson {
+  return person as EncodedPerson;
+}
+
+function rowText({ source, sourceKey }: RowKey): string {
+  return JSON.stringify([source, sourceKey]);
+}
+
+/** Identifiers and JSON texts that may name people; addresses are normalized. */
+interface Named {
+  readonly pids: string[];
+  readonly emails: string[];
+  readonly json: string[];
+}
+
+/** Those of erased people, or that name them; rows by their text. */
+type Erased = Readonly<Record<keyof Named | "rows", ReadonlySet<string>>>;
+
+/** Finds erased people. */
+async function findErased(
+  session: Session,
+  names: SchemaNames,
+  key: ErasureKey,
+  { pids = [], emails = [], json = [], rows = [] }: Partial<Named> & { readonly rows?: readonly RowKey[] },
+): Promise<Erased> {
+  const is = erasedSql(names, key);
+  const keys = rows.map((row) => ({ ...row, text: rowText(row) }));
+  const found = await session.rows<{ kind: keyof Erased; value: string }>(sql`
+    SELECT 'pids' AS kind, v AS value FROM unnest(${pids}::text[]) AS u(v) WHERE ${is.pid("v")}
+    UNION ALL SELECT 'emails', v FROM unnest(${emails}::text[]) AS u(v) WHERE ${is.email("v")}
+    UNION ALL SELECT 'json', v FROM unnest(${json}::text[]) AS u(v) WHERE ${mentionsSubject(is, "v::jsonb")}
+    UNION ALL SELECT 'rows', text FROM json_to_recordset(${JSON.stringify(keys)}::json)
+      AS r(text text, source text, "sourceKey" text) WHERE ${is.row("source", '"sourceKey"')}`);
+  const of = (kind: keyof Erased) =>
+    new Set(found.filter((one) => one.kind === kind).map(({ value }) => value));
+  return { pids: of("pids"), emails: of("emails"), rows: of("rows"), json: of("json") };
+}
+
+/** Finds contents (hex) of erased input rows: their answers may still be on disk. */
+export async function findErasedContents(
+  session: Session,
+  names: SchemaNames,
+  key: ErasureKey,
+  contents: readonly string[],
+): Promise<readonly string[]> {
+  const rows = await session.rows<{ c: string }>(sql`SELECT c FROM unnest(${contents}::text[]) AS u(c)
+    WHERE ${erasedSql(names, key).content("decode(c, 'hex')")}`);
+  return rows.map(({ c }) => c);
+}
+
+/** Finds PIDs of erased people. */
+export async function findErasedPids(
+  session: Session,
+  names: SchemaNames,
+  key: ErasureKey | null,
+  pids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (key === null || pids.length === 0) return new Set();
+  return (await findErased(session, names, key, { pids: [...pids] })).pids;
+}
+
+/** Returns the PIDs of erased people. */
+export async function readErasedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
+  if (pids.length === 0) return new Set();
+  return db.transaction(async (session) => {
+    const { key } = await readErasures(session, db.names, db.readErasureSecret);
+    return findErasedPids(session, db.names, key, pids);
+  });
+}
+
+/** Positions of cells that may name people, in rows of a table. */
+interface NamingCells {
+  /** Rows with an erased PID or address there are removed. */
+  readonly pids: readonly number[];
+  readonly emails: readonly number[];
+  /** Cells with an erased PID become null. */
+  readonly clears: readonly number[];
+  /** The same for JSON that names erased people. */
+  readonly json: readonly number[];
+}
+
+/** The PID of the person itself is not among them. */
+function namingCells(table: string, columns: readonly string[]): NamingCells {
+  const { people, json } = namingOf(tableNamed(table), columns) ?? { people: {}, json: [] };
+  const at = (names: readonly string[] = []) =>
+    names.filter((name) => name !== "service_pid").map((name) => columns.indexOf(name));
+  return { pids: at(people.pids), emails: at(people.emails), clears: at(people.clears), json: at(json) };
+}
+
+/** By group of an encoded person. */
+const cellsOfGroups: readonly NamingCells[] = [
+  namingCells("person", ["service_pid", ...scalarNames, "_extra"]),
+  ...listGroups.map(({ table, columns }) => namingCells(table, columns)),
+];
+
+const emailAt = (row: readonly Cell[], at: number) => normalizedEmail(row[at] ?? "");
+
+/** Collects what an answer names. */
+function namedBy({ pids, emails, person, json }: NamingAnswer): Named {
+  const named: Named = {
+    pids: pids.filter((pid) => pid !== null),
+    emails: emails.map(normalizedEmail),
+    json: json.filter((text) => text !== null),
+  };
+  if (person === null) return named;
+  const encoded = personOf(person);
+  for (const [group, cells] of cellsOfGroups.entries()) {
+    const hasNames = cells.pids.length + cells.emails.length + cells.clears.length > 0;
+    // Few rows have JSON, which is an object: others need not be decoded.
+    if (!hasNames && !bytesOf(encoded, group).includes("{")) continue;
+    for (const row of decodeRows(encoded, group)) {
+      for (const at of [...cells.pids, ...cells.clears]) named.pids.push(row[at] ?? "");
+      for (const at of cells.emails) named.emails.push(emailAt(row, at));
+      for (const at of cells.json) if (row[at]) named.json.push(row[at]);
+    }
+  }
+  return named;
+}
+
+/** Removes erased people from a person. Its hashes are the same as if the service had omitted them. */
+function personWithout(person: EncodedPerson, erased: Erased): EncodedPerson {
+  const isKept = ({ pids, emails }: NamingCells, row: readonly Cell[]) =>
+    !pids.some((at) => erased.pids.has(row[at] ?? "")) &&
+    !emails.some((at) => erased.emails.has(emailAt(row, at)));
+  const cleared = <C extends Cell | undefined>({ clears, json }: NamingCells, row: readonly C[]) =>
+    row.map((cell, at) => {
+      const isNamed =
+        (clears.includes(at) && erased.pids.has(cell ?? "")) ||
+        (json.includes(at) && erased.json.has(cell ?? ""));
+      return isNamed ? null : cell;
+    });
+  const [ofPerson, ...ofLists] = cellsOfGroups;
+  const { scalars, extra, lists, servicePid } = decodePerson(person);
+  // Stored as in `cellsOfGroups`.
+  const [, ...cells] = ofPerson ? cleared(ofPerson, [servicePid, ...scalars, extra]) : [];
+  return encodePerson(
+    {
+      servicePid,
+      scalars: cells.slice(0, -1),
+      extra: cells.at(-1),
+      lists: lists.map((list, i) => {
+        const naming = ofLists[i];
+        if (!list || !naming) return list;
+        return { rows: list.rows.filter((row) => isKept(naming, row)).map((row) => cleared(naming, row)) };
+      }),
+    },
+    createRowStore(1024),
+  );
+}

@@ -1,0 +1,218 @@
+import { sql } from "kysely";
+import type { Cell } from "../../schemas/convert.ts";
+import { tableNamed } from "../../schemas/registry.ts";
+import type { Table } from "../../schemas/table.ts";
+import { copyRows } from "../db/copy.ts";
+import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import type { ErasureKey } from "../erasure/key.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+import { removeErasedRows } from "./erased.ts";
+
+/** A commit in progress. */
+export interface Writing {
+  readonly session: Session;
+  readonly names: SchemaNames;
+  readonly run: RunRef;
+  /** Key of the hashes of erased people; null if no one was erased. */
+  readonly erasureKey: ErasureKey | null;
+  /** Counts rows of a table that changed. */
+  readonly touch: (table: string, rows: number) => void;
+}
+
+/** Rows of one declared table. */
+export interface StagedRows {
+  readonly table: string;
+  /** Columns of each row, without `_synced_at` and `_run_id`. */
+  readonly columns: readonly string[];
+  /** Iterated once per attempt. */
+  readonly rows: Iterable<readonly Cell[]>;
+}
+
+/** Rows to be inserted or updated by their key, which {@link columns} contain. Other columns keep their values. If keys are equal, the last row counts. */
+export interface Upsert extends StagedRows {
+  /** Columns that keep their first value (`first_seen_at`). */
+  readonly keep?: readonly string[];
+  /** Columns that change only together with others (`observed_at`). */
+  readonly along?: readonly string[];
+  /** True for rows about the reading itself (`last_checked_at`), not counted as written. */
+  readonly isBookkeeping?: boolean;
+  /** Marks stored rows that are not among {@link rows}. */
+  readonly missing?: MissingRows;
+  /** Key of the parent of child rows: its other children are deleted, and it counts as changed with them. */
+  readonly replaces?: Readonly<Record<string, string>>;
+}
+
+/** Marks stored rows that a reading no longer contains. */
+export interface MissingRows {
+  /** Columns and values of the rows that the reading covers. Missing rows within it are marked. */
+  readonly scope: Readonly<Record<string, string>>;
+  /** Boolean column set to false; null if {@link since} alone is the mark. Null in rows without a mark. */
+  readonly flag: string | null;
+  /** Column set to {@link at}. */
+  readonly since: string;
+  /** ISO 8601 with offset. */
+  readonly at: string;
+  /** True if more than half of the rows can't be missing: then none is marked. */
+  readonly atMostHalf?: boolean;
+}
+
+/** Result of one {@link Upsert}. */
+export interface UpsertResult {
+  /** Distinct rows received, without those of erased people. */
+  readonly given: number;
+  /** Rows omitted because they name an erased person. */
+  readonly suppressed: number;
+  readonly inserted: number;
+  /** Rows with a changed column; unchanged rows are not written. */
+  readonly updated: number;
+  /** Rows marked as missing, or deleted. */
+  readonly marked: number;
+  /** Missing rows that were not marked, because they were more than half. */
+  readonly unbelieved: number;
+}
+
+/** Result without rows. */
+export const NOTHING: UpsertResult = {
+  given: 0,
+  suppressed: 0,
+  inserted: 0,
+  updated: 0,
+  marked: 0,
+  unbelieved: 0,
+};
+
+/** Number of rows that an upsert changed. */
+export function changedBy({ inserted, updated, marked }: UpsertResult = NOTHING): number {
+  return inserted + updated + marked;
+}
+
+/** Rows per COPY. */
+const COPY_ROWS = 5000;
+
+/** Temporary table of {@link stageRows}; the order of the rows is in `_ord`. */
+export const STAGE = "staged_row";
+
+/**
+ * Creates the temporary table {@link STAGE} with rows of a declared table, without erased people. Returns the number of rows
+ * left out. All rows of feeds pass here.
+ */
+export async function stageRows(
+  { session, names, erasureKey }: Writing,
+  { table, columns, rows }: StagedRows,
+): Promise<number> {
+  const stage = `pg_temp.${STAGE}`;
+  const list = columns.map((name) => sql.id(name));
+  await session.change(sql`
+    CREATE TEMP TABLE ${sql.id(STAGE)} ON COMMIT DROP AS
+    SELECT ${sql.join(list)}, 0::bigint AS _ord FROM ${tableId(names, table)} LIMIT 0`);
+  let ord = 0;
+  let piece: (readonly Cell[])[] = [];
+  const copyPiece = async () => {
+    await copyRows(session, stage, [...columns, "_ord"], piece);
+    piece = [];
+  };
+  for (const row of rows) {
+    piece.push([...row, String(ord++)]);
+    if (piece.length === COPY_ROWS) await copyPiece();
+  }
+  await copyPiece();
+  const erased = await removeErasedRows(session, names, erasureKey, { stage, table, columns });
+  await session.change(sql`ANALYZE ${sql.raw(stage)}`);
+  return erased;
+}
+
+/** Merges rows into their table; rows without a change are not written. */
+export async function upsertRows(writing: Writing, upsert: Upsert): Promise<UpsertResult> {
+  const { session, names, run } = writing;
+  const table = tableNamed(upsert.table);
+  const { hasRunId } = table;
+  const suppressed = await stageRows(writing, upsert);
+  const list = sql.raw(upsert.columns.map(quoteIdentifier).join(", "));
+  const key = sql.raw(table.key.map(quoteIdentifier).join(", "));
+  const values = upsert.columns.filter((c) => !table.key.includes(c) && !upsert.keep?.includes(c));
+  const set = sql.raw(values.map((c) => `${quoteIdentifier(c)} = excluded.${quoteIdentifier(c)}, `).join(""));
+  const isChanged = sql.raw(
+    values
+      .filter((c) => !upsert.along?.includes(c))
+      .map((c) => `t.${quoteIdentifier(c)} IS DISTINCT FROM excluded.${quoteIdentifier(c)}`)
+      .join(" OR ") || "false",
+  );
+  const [counts] = await session.rows<Pick<UpsertResult, "given" | "inserted" | "updated">>(sql`
+    WITH given AS (
+      SELECT DISTINCT ON (${key}) * FROM pg_temp.${sql.raw(STAGE)} ORDER BY ${key}, _ord DESC),
+    written AS (
+      INSERT INTO ${tableId(names, table.name)} AS t (${list}, _synced_at${sql.raw(hasRunId ? ", _run_id" : "")})
+      SELECT ${list}, now()${hasRunId ? sql`, ${run.runId}` : sql``} FROM given ORDER BY ${key}
+      ON CONFLICT (${key}) DO UPDATE SET ${set}_synced_at = excluded._synced_at${sql.raw(hasRunId ? ", _run_id = excluded._run_id" : "")}
+      WHERE ${isChanged}
+      RETURNING (xmax = 0) AS is_new)
+    SELECT (SELECT count(*) FROM given) AS given, count(*) FILTER (WHERE is_new) AS inserted,
+      count(*) FILTER (WHERE NOT is_new) AS updated
+    FROM written`);
+  const missed = upsert.missing
+    ? await markMissing(writing, table, upsert.missing)
+    : { marked: 0, unbelieved: 0 };
+  const deleted = upsert.replaces ? await deleteOthers(writing, table, upsert.replaces) : 0;
+  await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
+  const marked = missed.marked + deleted;
+  const result = { ...NOTHING, ...counts, suppressed, ...missed, marked };
+  if (upsert.replaces && changedBy(result) > 0) await touchParent(writing, table, upsert.replaces);
+  if (!upsert.isBookkeeping) writing.touch(upsert.table, changedBy(result));
+  return result;
+}
+
+/** Condition that columns of `t` have these values. */
+function hasValues(values: Readonly<Record<string, string>>) {
+  return sql.join(
+    Object.entries(values).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
+    sql` AND `,
+  );
+}
+
+/** Condition that the row `t` is staged. */
+function isStaged({ key }: Table) {
+  const isSame = key.map((c) => `s.${quoteIdentifier(c)} = t.${quoteIdentifier(c)}`).join(" AND ");
+  return sql`EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${sql.raw(isSame)})`;
+}
+
+/** Deletes children of a parent that are not staged. */
+function deleteOthers({ session, names }: Writing, table: Table, parent: Readonly<Record<string, string>>) {
+  return session.change(sql`
+    DELETE FROM ${tableId(names, table.name)} AS t WHERE ${hasValues(parent)} AND NOT ${isStaged(table)}`);
+}
+
+/** Updates `_synced_at` of the parent, with which children are published. */
+async function touchParent(
+  { session, names, run }: Writing,
+  { parent }: Table,
+  key: Readonly<Record<string, string>>,
+): Promise<void> {
+  if (parent === null) return;
+  await session.change(sql`
+    UPDATE ${tableId(names, parent)} AS t SET _synced_at = now(), _run_id = ${run.runId} WHERE ${hasValues(key)}`);
+}
+
+/** Marks rows within the scope that are not staged. */
+async function markMissing(
+  { session, names, run }: Writing,
+  table: Table,
+  { scope, flag, since, at, atMostHalf }: MissingRows,
+): Promise<Pick<UpsertResult, "marked" | "unbelieved">> {
+  const inScope = hasValues(scope);
+  const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
+  const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
+  const isMissing = sql`NOT ${isStaged(table)}`;
+  const target = tableId(names, table.name);
+  if (atMostHalf) {
+    const [rows = { all: 0, missing: 0 }] = await session.rows<{ all: number; missing: number }>(sql`
+      SELECT count(*) AS all, count(*) FILTER (WHERE ${isMissing}) AS missing
+      FROM ${target} AS t WHERE ${inScope} AND ${isUnmarked}`);
+    if (rows.missing * 2 > rows.all) return { marked: 0, unbelieved: rows.missing };
+  }
+  const marked = await session.change(sql`
+    UPDATE ${target} AS t
+    SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${table.hasRunId ? sql`, _run_id = ${run.runId}` : sql``}
+    WHERE ${inScope} AND ${isUnmarked} AND ${isMissing}`);
+  return { marked, unbelieved: 0 };
+}
