@@ -251,9 +251,7 @@ async function fill(): Promise<void> {
 }
 
 const stateBytes = () =>
-  value(
-    `SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_row`,
-  );
+  value(`SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_row`);
 
 try {
   if (!values.filled) await fill();

@@ -22,7 +22,12 @@ export const erasureSubject: Table = table("erasure_subject", {
   key: ["erasure_id", "kind", "subject_hash"],
   columns: [
     column("erasure_id", "uuid", "none", "ID of the erasure; all identifiers of one person share it."),
-    column("kind", "text", "none", "`pid`, `email`, `source_key`, or `content`: of a row that no other row equals."),
+    column(
+      "kind",
+      "text",
+      "none",
+      "`pid`, `email`, `source_key`, or `content`: of a row that no other row equals.",
+    ),
     column("subject_hash", "bytes", "none", "HMAC-SHA256 of the identifier's kind and value."),
     column("key_id", "text", "none", "ID of the hash key.", true),
     column("requested_at", "timestamptz", "none", "When the erasure was requested.", true),

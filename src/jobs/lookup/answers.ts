@@ -246,7 +246,8 @@ async function readAnswer(
 
 /** Looks for a response in the ledger; that of an earlier run is in its files only once. */
 function repeatedIn({ db, run, outage, areLeftOver }: Loader): (attempt: Attempt) => Promise<boolean> {
-  return async (attempt) => !areLeftOver && (await outage.outlast(() => isRepeatedResponse(db, run, attempt)));
+  return async (attempt) =>
+    !areLeftOver && (await outage.outlast(() => isRepeatedResponse(db, run, attempt)));
 }
 
 function answeredCall({ call, records, doubts }: AnswerHeader, body: Buffer): AnsweredCall<LookupRecord> {

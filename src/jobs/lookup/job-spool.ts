@@ -54,6 +54,8 @@ export async function openFormerSpools(
     (content) => content.warehouse === warehouse && !config.jobs.some(({ name }) => name === content.job),
   );
   return Promise.all(
-    former.map(({ job, shard }) => openSpool({ root, owner: { warehouse, job, shard }, maxBytes: config.spool.maxBytes })),
+    former.map(({ job, shard }) =>
+      openSpool({ root, owner: { warehouse, job, shard }, maxBytes: config.spool.maxBytes }),
+    ),
   );
 }

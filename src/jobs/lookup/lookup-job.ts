@@ -48,7 +48,8 @@ async function sendSelected(task: Task): Promise<Worked> {
     jobSpool = await openJobSpool(task.config, task.db, run);
     doing = "loading answers of earlier runs";
     await loadLeftovers(task, { run, outage, spool: jobSpool.spool });
-    for (const spool of await openFormerSpools(task.config, jobSpool.warehouseName)) await loadLeftovers(task, { run, outage, spool });
+    for (const spool of await openFormerSpools(task.config, jobSpool.warehouseName))
+      await loadLeftovers(task, { run, outage, spool });
     doing = "reading the input";
     await retire(task);
     cap = tightestCap(limits, await readUsed(task));
@@ -109,7 +110,9 @@ async function sendSelected(task: Task): Promise<Worked> {
 
 /** Marks rows of jobs and inputs that are no longer configured as not present. */
 async function retire({ config, db, run, log, progress }: Task): Promise<void> {
-  const configured = config.jobs.filter(isLookupJob).map(({ name, input }) => ({ job: name, source: input.name }));
+  const configured = config.jobs
+    .filter(isLookupJob)
+    .map(({ name, input }) => ({ job: name, source: input.name }));
   for (const { job, source, rows } of await retireJobs(db, run, configured)) {
     log.info({ job: run.job, retired_job: job, input: source, rows }, "job_retired");
     progress.note(

@@ -24,7 +24,8 @@ export function isValueRefused(error: unknown): boolean {
 export async function explainRefusal(db: Db, error: unknown, records: number): Promise<StopJobError> {
   const { schema, table, column, constraint, where } = error instanceof Error ? (error as Place) : {};
   const trigger = /function ([\w."]+)\(/u.exec(where ?? "")?.[1];
-  const tables = table === undefined ? await tablesWithTrigger(db, trigger) : [[schema, table].filter(Boolean).join(".")];
+  const tables =
+    table === undefined ? await tablesWithTrigger(db, trigger) : [[schema, table].filter(Boolean).join(".")];
   const named = [
     ...tables.map((name) => `table ${name}`),
     ...(column === undefined ? [] : [`column ${column}`]),

@@ -10,6 +10,10 @@ const IS_ADDRESS = "kind LIKE 'validate_emails:%'";
 const isStagedAddress = (alias: string): RawBuilder<unknown> =>
   sql`CASE WHEN ${sql.raw(`${alias}.${IS_ADDRESS}`)} THEN ${stagedSql.email(`convert_from(${alias}.content, 'UTF8')`)} ELSE false END`;
 
+/** Condition: a content was of an erased row. */
+const isErased = (alias: string) =>
+  sql`${sql.id(alias)}.content IN (SELECT content FROM pg_temp.erased_content)`;
+
 /**
  * Removes what is due and what was answered for the staged subjects, before their rows of `lookup_row`: the contents of their input
  * rows that no other row has (left in `pg_temp.erased_content`), records that name them, and answers with their PIDs.
@@ -25,8 +29,6 @@ export async function removeLookupState(session: Session, names: SchemaNames): P
   await session.change(
     sql`DELETE FROM pg_temp.erased_content AS c USING ${row} AS r WHERE r.content = c.content AND NOT ${isTheirs}`,
   );
-  const isErased = (alias: string) =>
-    sql`${sql.id(alias)}.content IN (SELECT content FROM pg_temp.erased_content)`;
   await session.change(sql`DELETE FROM ${tableId(names, "lookup_due")} AS d
     WHERE ${isErased("d")} OR ${isStagedAddress("d")} OR ${stagedSql.pid("d.sent_service_pid")}
       OR CASE WHEN d.record LIKE '{%' THEN ${stagedSql.pid("(d.record::json ->> 'service_pid')")}

@@ -47,6 +47,9 @@ export async function rankDue(
   await session.client.query("ANALYZE pg_temp.due");
 }
 
+/** A value of the claims of the run; null for others. */
+const mine = (value: RawBuilder<unknown>) => sql`CASE WHEN claim = 'mine' THEN ${value} END`;
+
 /**
  * Claims the contents of `pg_temp.due`: the first claim wins, whichever job or shard makes it. A commit that answers one of them
  * meanwhile waits for this transaction or is seen by its last statement.
@@ -60,7 +63,6 @@ export async function claimDue(
 ): Promise<void> {
   const { kind } = spec;
   const table = tableId(names, "lookup_due");
-  const mine = (value: RawBuilder<unknown>) => sql`CASE WHEN claim = 'mine' THEN ${value} END`;
   await session.change(sql`
     INSERT INTO ${table} AS d (kind, content, record, sent_service_pid, job, shard, epoch, rows, was_rejected, is_sent, _synced_at, _run_id)
     SELECT ${kind}, content, ${mine(sql`record`)}, ${mine(sql`sent_pid`)}, ${mine(sql`${run.job}`)}, ${mine(sql`${run.shard}`)},

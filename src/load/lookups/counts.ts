@@ -110,6 +110,7 @@ const UNUSABLE_KEYS: readonly string[] = [
 ];
 
 const REJECT = "reject:";
+const isReject = (name: string) => name.startsWith(REJECT);
 
 /** Everything that a reading counted. */
 export interface Counted {
@@ -132,7 +133,6 @@ export function countsOf(
 ): LookupCounts {
   const sum = (test: (name: string) => boolean) =>
     classes.filter((one) => test(one.class)).reduce((total, { rows }) => total + rows, 0);
-  const isReject = (name: string) => name.startsWith(REJECT);
   const dueReasons: Partial<Record<DueReason, number>> = {};
   for (const reason of DUE) {
     const rows = sum((name) => name === reason);

@@ -33,6 +33,11 @@ export function lateralOne(query: RawBuilder<unknown>, alias: string): RawBuilde
   return sql`LEFT JOIN LATERAL (${query} LIMIT 1) AS ${sql.id(alias)} ON true`;
 }
 
+/** Those columns of a row. */
+const shown = (alias: string) => sql.raw(`(${SHOWN.map((name) => `${alias}.${name}`).join(", ")})`);
+/** A column of the answer `s` of a matched row. */
+const matched = (column: string) => sql.raw(`CASE WHEN s.outcome = 'matched' THEN s.${column} END`);
+
 /** Writes the published rows of input rows with an answer, and their match history. The only place that does. */
 export async function publishAnswers(
   context: LoadContext,
@@ -54,8 +59,6 @@ export async function publishAnswers(
     ...copied.map(([name]) => `${quoteIdentifier(name)} = excluded.${quoteIdentifier(name)}`),
     MATCH_TIMES,
   ];
-  const shown = (alias: string) => sql.raw(`(${SHOWN.map((name) => `${alias}.${name}`).join(", ")})`);
-  const matched = (column: string) => sql.raw(`CASE WHEN s.outcome = 'matched' THEN s.${column} END`);
   // Rows without an answer have no history.
   const [written] = await session.rows<{ rows: number; first: number }>(sql`
     WITH staged AS MATERIALIZED (${rows}),

@@ -67,6 +67,19 @@ function columnsOf(type: LookupType): readonly string[] {
   return type === "validate_emails" ? [] : fieldsOf[type].filter((name) => name !== "is_match");
 }
 
+/** Columns that every answer has, besides its key. */
+const ANSWER_COLUMNS = [
+  "outcome",
+  "sent_service_pid",
+  "extra",
+  "reject",
+  "api_request_id",
+  "request_completed_at",
+  "answered_at",
+  "call_number",
+  "call_id",
+];
+
 /** A later answer replaces an earlier one, never the other way round. */
 const REPLACES = sql`t.call_number <= excluded.call_number`;
 
@@ -91,14 +104,10 @@ export async function writeAnswers(
   if (answers.length === 0) return new Set();
   const { session, names, runId } = context;
   const ids = [...new Set(answers.map(({ callId }) => callId))];
-  const columns = columnsOf(type).map((name) => `${quoteIdentifier(name)}`);
+  const columns = columnsOf(type).map(quoteIdentifier);
   const own = columns.length === 0 ? sql`` : sql.raw(`, ${columns.join(", ")}`);
   const from = columns.length === 0 ? sql`` : sql.raw(`, ${columns.map((name) => `s.${name}`).join(", ")}`);
-  const set = [
-    ...columns,
-    ...["outcome", "sent_service_pid", "extra", "reject", "api_request_id", "request_completed_at"],
-    ...["answered_at", "call_number", "call_id"],
-  ].map((name) => `${name} = excluded.${name}`);
+  const set = [...columns, ...ANSWER_COLUMNS].map((name) => `${name} = excluded.${name}`);
   const isPublished = type !== "validate_emails";
   const written = await session.rows<{ content: string }>(sql`
     INSERT INTO ${tableId(names, "lookup_answer")} AS t (kind, content, outcome, sent_service_pid, extra, api_request_id,
