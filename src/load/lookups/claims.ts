@@ -252,3 +252,19 @@ export async function releaseClaims(
     SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL, is_sent = false
     WHERE kind = ${kind} AND ${isOwn(run)}`);
 }
+
+/** Deletes answers that no row has any more, once they would have expired. */
+export async function forgetUnused(session: Session, names: SchemaNames, spec: LookupSpec): Promise<void> {
+  const { kind, type, refreshAfterMs, refreshUnmatchedAfterMs } = spec;
+  if (refreshAfterMs === null || refreshUnmatchedAfterMs === null) return;
+  const longestMs = Math.max(refreshAfterMs, refreshUnmatchedAfterMs);
+  const isUsed =
+    type === "validate_emails"
+      ? sql`a.content IN (SELECT convert_to(email_address, 'UTF8') FROM ${tableId(names, "input_email")})`
+      : sql`EXISTS (SELECT FROM ${tableId(names, "lookup_row")} AS r WHERE r.content = a.content)`;
+  // Few answers are that old: those of rows are sent again.
+  await session.change(sql`DELETE FROM ${tableId(names, "lookup_answer")} AS a WHERE a.kind = ${kind}
+    AND a.answered_at <= now() - ${longestMs} * interval '1 millisecond' AND NOT ${isUsed}
+    AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_job")} AS j WHERE j.kind = a.kind
+      AND (j.refresh_after_ms IS NULL OR j.refresh_after_ms > ${longestMs}))`);
+}

@@ -9,7 +9,7 @@ import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/fo
 import { raw } from "../inputs/input.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { LoadContext } from "./answer.ts";
-import { claimDue, countDue, rankDue } from "./claims.ts";
+import { claimDue, countDue, forgetUnused, rankDue } from "./claims.ts";
 import { type ClassCount, countsOf, type LookupCounts, type MatchHistory } from "./counts.ts";
 import { type Freshness, isFresh, mayBeExpired } from "./freshness.ts";
 import type { LookupSpec } from "./lookup.ts";
@@ -393,6 +393,7 @@ async function store(context: ReadingContext, seen: SeenInput, run: RunRef): Pro
   await claimDue(session, names, spec, run, seen.freshness);
   await rejectUnusable(context, load);
   if (type !== "validate_emails") await publishKnown(context, load, type);
+  await forgetUnused(session, names, spec);
   return gone;
 }
 
