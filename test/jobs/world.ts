@@ -182,21 +182,22 @@ export async function startWorld(
       };
     },
     async run(request = {}, services = {}) {
-      return runJobs(
-        { ...(await world.services()), ...services },
-        {
-          jobs: [],
-          fullRefresh: false,
-          resend: false,
-          maxRecords: null,
-          shard: wholeInput,
-          runId: `run-${Math.random().toString(36).slice(2)}`,
-          waitMs: 0,
-          yes: false,
-          acceptParameters: null,
-          ...request,
-        },
-      );
+      const all = { ...(await world.services()), ...services };
+      const report = await runJobs(all, {
+        jobs: [],
+        fullRefresh: false,
+        resend: false,
+        maxRecords: null,
+        shard: wholeInput,
+        runId: `run-${Math.random().toString(36).slice(2)}`,
+        waitMs: 0,
+        yes: false,
+        acceptParameters: null,
+        ...request,
+      });
+      const { usedBytes } = all.http.memory;
+      if (usedBytes !== 0) throw new Error(`${usedBytes} bytes of answers were not released`);
+      return report;
     },
     async rows(sql) {
       return (await client.query<Record<string, string | null>>(sql)).rows;
