@@ -293,7 +293,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a member is removed only by a response after it was seen",
     file: "src/load/feeds/members.ts",
-    from: '        AND n.known_since <= p."seenAt"\n',
+    from: '      AND n.known_since <= p."seenAt"\n',
     to: "",
     tests: ofPostgres,
     named: "another job saw them",

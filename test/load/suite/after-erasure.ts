@@ -1,6 +1,9 @@
 import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import { describe, expect, test } from "vitest";
+import { readErasures } from "../../../src/load/erasure/key.ts";
+import { erasedSql, namesSubject } from "../../../src/load/erasure/naming.ts";
 import { begin, callOf, commitOf, gist, matchAll, runNight, runOf } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
 import { commitPersons, looseRecord, readRows, wholePerson } from "./person-updates.ts";
@@ -103,6 +106,30 @@ export function describeAfterErasure(getContext: GetContext): void {
       const replies = records.map((record) => [record, { code: "poison" }] as const);
       await context.warehouse.commitLookup(commitOf(context.warehouse, spec, run, replies));
       expect(await columnOf(context, "SELECT source_key FROM person_data.reject")).toEqual(["key-bob"]);
+    });
+
+    test("a record is recognized by its own row, PID or any of its addresses", async () => {
+      const context = getContext();
+      const { db } = context.warehouse;
+      await makePeople(context, []);
+      const row = { source: "people", sourceKey: "key-ann" };
+      await erase(context, { pids: ["p-ann"], emails: ["ann@home.example"], rows: [row] });
+      const recognized = await db.transaction(async (session) => {
+        const { key } = await readErasures(session, db.names, db.readErasureSecret);
+        if (key === null) return [];
+        const isErased = namesSubject(erasedSql(db.names, key), {
+          row: { source: "r.source", sourceKey: "r.source_key" },
+          pids: ["r.pid"],
+          emails: ["r.email"],
+          emailLists: ["r.emails"],
+        });
+        return session.rows<{ n: number }>(sql`
+          SELECT n FROM (VALUES (1, 'people', 'key-ann', NULL, NULL, NULL), (2, 'people', 'key', 'p-ann', NULL, NULL),
+            (3, 'people', 'key', 'p', ' ANN@home.example', NULL), (4, 'people', 'key', NULL, NULL, ARRAY['x@y', 'Ann@Home.example']),
+            (5, 'others', 'key-ann', 'p-annette', 'xann@home.example', '{}')) AS r(n, source, source_key, pid, email, emails)
+          WHERE ${isErased} ORDER BY n`);
+      });
+      expect(recognized.map(({ n }) => n)).toEqual([1, 2, 3, 4]);
     });
 
     test("a record that was read before the erasure is not reserved after it", async () => {
