@@ -5,8 +5,8 @@ import { parseArgs } from "node:util";
 import { Client } from "pg";
 import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
 import { openLocalInput } from "../src/load/inputs/foreign-input.ts";
-import type { LookupSelection } from "../src/load/due/lookup-selection.ts";
-import type { LookupSpec } from "../src/load/due/lookup-spec.ts";
+import type { LookupSelection } from "../src/load/lookups/selection.ts";
+import type { LookupSpec } from "../src/load/lookups/lookup.ts";
 import type { RunRef } from "../src/load/runs/run-ref.ts";
 import { silentLog } from "../src/log.ts";
 import { openWarehouse as openDb } from "../src/load/open.ts";
@@ -36,12 +36,16 @@ const rounds = Number(values.rounds);
 const base: LookupSpec = {
   job: "resolve_customers",
   type: "resolve",
+  source: benchInput.name,
+  kind: "resolve:bench",
+  mapping: "bench",
+  legacyParameters: "",
   input: benchInput,
   refreshAfterMs: 180 * 24 * 3_600_000,
   refreshUnmatchedAfterMs: null,
   pidFrom: null,
   dropsInvalidEmails: false,
-  parametersHash: "0".repeat(64),
+  erasesMissing: false,
   resend: false,
   acceptParameters: null,
   maxRecords: null,
@@ -52,6 +56,7 @@ const enrich: LookupSpec = {
   ...base,
   job: "enrich_customers",
   type: "enrich",
+  kind: "enrich:bench",
   pidFrom: resolve.job,
   dropsInvalidEmails: true,
 };
@@ -92,26 +97,24 @@ async function makeInput(): Promise<void> {
   await client.query("VACUUM ANALYZE crm.customers");
 }
 
-/** Answers what a selection froze, without the service: three of four rows match. */
-async function answer(spec: LookupSpec, { workTable }: LookupSelection, runId: string): Promise<void> {
-  const { job } = spec;
-  const table = spec.type === "resolve" ? "quiet.resolution" : "quiet.enrichment";
-  const pid = spec.pidFrom
-    ? "(SELECT r.service_pid FROM quiet.resolution AS r WHERE r.source_key = w.source_key)"
-    : "NULL";
-  const isMatch = "ord % 4 <> 0";
+/** Answers what a selection claimed, without the service: three of four records match. */
+async function answer({ job, type, kind }: LookupSpec, runId: string): Promise<void> {
+  const table = type === "resolve" ? "quiet.resolution" : "quiet.enrichment";
+  const isMatch = "get_byte(content, 0) % 4 <> 0";
   await client.query(`
+    INSERT INTO quiet_state.lookup_answer AS t (kind, content, outcome, service_pid, sent_service_pid, answered_at, call_number, call_id,
+      is_first, _synced_at, _run_id)
+    SELECT kind, content, CASE WHEN ${isMatch} THEN 'matched' ELSE 'unmatched' END,
+      CASE WHEN ${isMatch} THEN left(encode(content, 'hex'), 32) END, sent_service_pid, now(), 1, gen_random_uuid(), true, now(), '${runId}'
+    FROM quiet_state.lookup_due WHERE kind = '${kind}' ORDER BY content ON CONFLICT (kind, content) DO NOTHING;
     INSERT INTO ${table} AS t (job, source, source_key, is_match, service_pid, is_present, _synced_at, _run_id)
-    SELECT '${job}', 'customers', source_key, ${isMatch}, CASE WHEN ${isMatch} THEN md5(source_key) END, ${isMatch}, now(), '${runId}'
-    FROM quiet_state."${workTable}" ORDER BY source_key COLLATE "C"
-    ON CONFLICT (job, source, source_key) DO UPDATE SET is_present = t.is_match;
-    INSERT INTO quiet_state.lookup_state AS t (job, source, source_key, input_hash, sent_hash, hash_version, parameters_hash,
-      sent_service_pid, outcome, attempts, call_number, answered_at, due_at, call_id, fingerprint, _synced_at, _run_id)
-    SELECT '${job}', 'customers', w.source_key, w.input_hash, w.input_hash, 1, '${spec.parametersHash}', ${pid},
-      CASE WHEN ${isMatch} THEN 'matched' ELSE 'unmatched' END, 1, 1, now(), now() + interval '150 days', gen_random_uuid(),
-      w.fingerprint, now(), '${runId}'
-    FROM quiet_state."${workTable}" AS w ORDER BY w.source_key COLLATE "C"
-    ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash, fingerprint = excluded.fingerprint`);
+    SELECT '${job}', r.source, r.source_key, a.outcome = 'matched', a.service_pid, a.outcome = 'matched', now(), '${runId}'
+    FROM quiet_state.lookup_due AS d JOIN quiet_state.lookup_answer AS a USING (kind, content)
+    JOIN quiet_state.lookup_row AS r ON r.job = '${job}' AND r.content = d.content
+    WHERE d.kind = '${kind}' ORDER BY r.source_key COLLATE "C"
+    ON CONFLICT (job, source, source_key) DO UPDATE SET is_match = excluded.is_match, service_pid = excluded.service_pid,
+      is_present = excluded.is_match;
+    DELETE FROM quiet_state.lookup_due WHERE kind = '${kind}'`);
 }
 
 /** Selects, and answers what is due. */
@@ -127,7 +130,7 @@ let lastSelection: { readonly selection: LookupSelection; readonly run: RunRef }
 async function finish(spec: LookupSpec): Promise<void> {
   if (!lastSelection) return;
   const { selection, run } = lastSelection;
-  if (selection.counts.toSend > 0) await answer(spec, selection, run.runId);
+  if (selection.counts.toSend > 0) await answer(spec, run.runId);
   await selection.close();
 }
 
@@ -156,26 +159,14 @@ async function beginRun({ job, type }: LookupSpec): Promise<RunRef> {
   return next;
 }
 
-/** The bare join: counts the rows whose fingerprint is not the stored one; with `pid_from`, also whose PID is not the one sent. */
-async function bareJoin({ job, input, type, pidFrom }: LookupSpec): Promise<string> {
-  const reading = {
-    type,
-    ranked: false,
-    recent: null,
-    isSharded: false,
-    hasFingerprint: true,
-    isWithoutValues: true,
-  };
+/** The bare join: counts the rows whose fingerprint is not the stored one. */
+async function bareJoin({ job, input, type }: LookupSpec): Promise<string> {
+  const reading = { type, ranked: false, hasFingerprint: true, isWithoutValues: true };
   const { rawRows } = await db.transaction((session) => openLocalInput(session, input, reading));
-  return `SELECT count(*) AS value FROM (${rawRows}) AS i JOIN quiet_state.lookup_state AS s
-    ON s.job = '${job}' AND s.source = 'customers' AND s.source_key = i.source_key
-    ${pidFrom === null ? "" : PIDS} WHERE s.fingerprint IS DISTINCT FROM i.fingerprint${pidFrom === null ? "" : " OR r.service_pid IS DISTINCT FROM s.sent_service_pid OR ps.fingerprint IS DISTINCT FROM s.fingerprint"}`;
+  return `SELECT count(*) AS value FROM (${rawRows}) AS i JOIN quiet_state.lookup_row AS r
+    ON r.job = '${job}' AND r.source = 'customers' AND r.source_key = i.source_key
+    WHERE r.fingerprint IS DISTINCT FROM i.fingerprint`;
 }
-
-/** Tables with the PIDs that a job of `pid_from` compares. */
-const PIDS = `LEFT JOIN quiet_state.lookup_state AS ps
-    ON ps.job = 'resolve_customers' AND ps.source = 'customers' AND ps.source_key = s.source_key
-  LEFT JOIN quiet.resolution AS r ON r.job = 'resolve_customers' AND r.source = 'customers' AND r.source_key = s.source_key`;
 
 interface Measure {
   readonly wall: number;
@@ -259,13 +250,11 @@ async function fill(): Promise<void> {
 }
 
 const stateBytes = () =>
-  value(
-    `SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_state`,
-  );
+  value(`SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_row`);
 
 try {
   if (!values.filled) await fill();
-  say(`${rows} rows, ${await stateBytes()} bytes of fingerprint in a state`);
+  say(`${rows} rows, ${await stateBytes()} bytes of fingerprint in a row`);
   say(
     "                                    join s  selection s    ratio  CPU s  selection    ratio      sent  unchanged",
   );

@@ -20,7 +20,7 @@ import type { Warehouse } from "../test/support/bound-load.ts";
 import { silentLog } from "../src/log.ts";
 import { sampleInputs } from "../src/sandbox/sample-inputs.ts";
 import { tables } from "../src/schemas/registry.ts";
-import type { LookupSpec } from "../src/load/due/lookup-spec.ts";
+import type { LookupSpec } from "../src/load/lookups/lookup.ts";
 import type { InputSource } from "../src/load/inputs/input-source.ts";
 
 const POPULATION = 1_000_000;
@@ -179,12 +179,16 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
   const spec: LookupSpec = {
     job: "bodies",
     type: "enrich",
+    source: benchInput.name,
+    kind: "enrich:bench",
+    mapping: "bench",
+    legacyParameters: "",
     input: benchInput,
     refreshAfterMs: null,
     refreshUnmatchedAfterMs: null,
     pidFrom: null,
     dropsInvalidEmails: false,
-    parametersHash: "bench",
+    erasesMissing: false,
     resend: false,
     acceptParameters: null,
     maxRecords: null,
