@@ -43,7 +43,7 @@ const serverKinds: readonly Kind[] = [
   ["COPY of people", new RegExp(`^COPY "${SCHEMA}"`, "u")],
   [
     "answers, history and states of rows",
-    /^\s*WITH (?:staged|changed) |"enrichment"|"lookup_state"|"match_history"/u,
+    /^\s*WITH (?:staged|changed) |"enrichment"|"lookup_answer"|"match_history"/u,
   ],
   ["states of people", /person_state/u],
   ["selection of due rows", /classified|lookup_work|frozen|due_row|crm/u],

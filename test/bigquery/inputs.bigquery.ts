@@ -9,7 +9,6 @@ import { withForeignInputs } from "../load/foreign-context.ts";
 import { openPostgresContext } from "../load/postgres-context.ts";
 import { clear } from "../load/suite/context.ts";
 import { describeInputs } from "../load/suite/inputs.ts";
-import { describeMissingRows } from "../load/suite/missing-rows.ts";
 import { describeNormalize } from "../load/suite/normalize.ts";
 import { gist, matchAll, runNight } from "../load/suite/nights.ts";
 import { enrichSpec, makePeople, people } from "../load/suite/people.ts";
@@ -26,7 +25,7 @@ describeWarehouse("inputs in BigQuery", async () => {
       await there.close();
     },
   };
-}, [describeInputs, describeNormalize, describeMissingRows]);
+}, [describeInputs, describeNormalize]);
 
 describe("a table in BigQuery", () => {
   let there: InputMirror;

@@ -1,12 +1,11 @@
-import { recordsOf } from "../support/keyed-records.ts";
 import { Client } from "pg";
 import { fastClock } from "../extract/scripted-service.ts";
 import type { Clock } from "../../src/clock.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { codeOf } from "../../src/errors.ts";
-import type { Warehouse } from "../support/bound-load.ts";
 import { configOf, startWorld, unaccountedRows, type World } from "../jobs/world.ts";
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+import { runSql } from "../support/run-sql.ts";
 import { daysToNoon } from "../support/held-day.ts";
 import { type FuzzedService, startFuzzedService } from "./fuzzed-service.ts";
 import { agedKeys, decidedBy, JOBS_TEXT } from "./served-rows.ts";
@@ -61,39 +60,25 @@ export interface NightsReport {
   readonly failures: readonly string[];
 }
 
-/** A warehouse that records the input rows of each record. */
-function noting(warehouse: Warehouse, rowKeys: Map<string, readonly string[]>): Warehouse {
-  return {
-    ...warehouse,
-    async selectLookup(spec, run) {
-      const selection = await warehouse.selectLookup(spec, run);
-      return {
-        ...selection,
-        async *records() {
-          for (const record of await recordsOf(warehouse.db, selection)) {
-            const id = record.address ?? record.recordId;
-            rowKeys.set(
-              `${spec.job} ${id}`,
-              record.rows.map((row) => row.sourceKey),
-            );
-          }
-          yield* selection.records();
-        },
-      };
-    },
-  };
+/** Input rows of each record, by job and ID; the address of a validation is both. */
+async function readRowKeys(url: string): Promise<ReadonlyMap<string, readonly string[]>> {
+  const rows = await runSql(
+    url,
+    `SELECT job || ' ' || left(encode(content, 'hex'), 32) AS id, source_key AS key FROM person_data_state.lookup_row
+        WHERE content IS NOT NULL
+      UNION SELECT 'validate_customers ' || email_address, email_address FROM person_data.input_email`,
+  );
+  return new Map([...Map.groupBy(rows, ({ id }) => id)].map(([id, all]) => [id, all.map(({ key }) => key)]));
 }
 
 /** Runs one night; returns the problems of its end. */
 async function spendNight(
   { world, clock }: { readonly world: World; readonly clock: Clock },
-  rowKeys: Map<string, readonly string[]>,
   resend: boolean,
 ): Promise<readonly string[]> {
   const limiter = createLimiter({ concurrency: 2, requestsPerSecond: null, clock });
-  const warehouse = noting(world.warehouse, rowKeys);
   try {
-    const report = await world.run({ resend, yes: true }, { clock, limiter, db: warehouse.db });
+    const report = await world.run({ resend, yes: true }, { clock, limiter });
     return report.jobs.flatMap((job) => [
       ...(unaccountedRows(job) === 0 ? [] : [`${job.job}: ${unaccountedRows(job)} rows are unaccounted for`]),
       ...(job.error === undefined || KNOWN_ENDS.has(job.error.code)
@@ -129,11 +114,19 @@ async function undisturbed(rows: number, seed: number): Promise<TableContents> {
   return contents;
 }
 
-/** Rows that an odd refusal turned into rejects, which are not sent again. */
+/** Rows (by job and key, and by key alone) and addresses that an odd refusal turned into rejects, which are not sent again. */
 function rejectedRows(contents: TableContents): readonly string[] {
-  const states = contents.get("lookup_state") ?? new Map<string, string>();
-  const rejected = [...states].filter(([, row]) => row.includes('"rejected"')).map(([key]) => key);
-  return rejected.flatMap((key) => [key, key.slice(key.indexOf(" ") + 1)]);
+  const answers = [...(contents.get("lookup_answer") ?? [])];
+  const rejected = answers.flatMap(([key, row]) =>
+    row.includes('"rejected"') ? [key.replace("\\x", "")] : [],
+  );
+  const rows = [...(contents.get("lookup_row") ?? [])].filter(([, row]) =>
+    rejected.some((content) => row.includes(content)),
+  );
+  return [
+    ...rejected.map((content) => Buffer.from(content, "hex").toString()),
+    ...rows.flatMap(([key]) => [key, key.slice(key.indexOf(" ") + 1)]),
+  ];
 }
 
 /** People of rows that recovered: the others are never requested again. */
@@ -149,8 +142,10 @@ function comparable(
   lost: ReadonlySet<string>,
 ): TableContents {
   const reached = reachedPeople(expected, lost);
+  // Published tables have the answers by row.
+  const compared = [...contents].filter(([table]) => table !== "lookup_answer");
   return new Map(
-    [...contents].map(([table, rows]) => {
+    compared.map(([table, rows]) => {
       const isKnown = (key: string) =>
         !table.startsWith("person") || (reached.has(key) && expected.get(table)?.has(key) === true);
       return [table, new Map([...rows].filter(([key]) => isKnown(key) && !lost.has(key)))];
@@ -176,8 +171,8 @@ export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): 
     service.rate = 0.5;
     while (mutated < answers && failures.length === 0) {
       nights += 1;
-      const rowKeys = new Map<string, readonly string[]>();
-      failures.push(...(await spendNight({ world, clock }, rowKeys, nights > 1)));
+      failures.push(...(await spendNight({ world, clock }, nights > 1)));
+      const rowKeys = await readRowKeys(world.url);
       const served = service.take();
       mutated += served.mutated;
       soundRecords += served.sound.size;
@@ -193,7 +188,7 @@ export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): 
     }
     service.rate = 0;
     // The first run finishes the current resend, the second sends everything again.
-    for (let i = 0; i < 2; i++) failures.push(...(await spendNight({ world, clock }, new Map(), true)));
+    for (let i = 0; i < 2; i++) failures.push(...(await spendNight({ world, clock }, true)));
     const actual = await readAt(world.url);
     const lost = new Set([...aged, ...rejectedRows(actual)]);
     failures.push(

@@ -6,7 +6,7 @@ import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { enrichJob, recordOf, resolveJob, validateJob } from "../jobs/support.ts";
 import type { AnswerParts } from "./answer-mutations.ts";
-import type { LookupRecord } from "../../src/load/due/lookup-record.ts";
+import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
 
 /** A batch of records with the sandbox's answer. */
 export interface RealAnswer {

@@ -55,7 +55,7 @@ export function decidedBy(
   options: { readonly rowKeys: RowKeys; readonly aged: ReadonlySet<string> },
 ): TableContents {
   const rows = rowsOf(served.sound, options.rowKeys).filter(({ row }) => !options.aged.has(row));
-  const keysByTable = new Map<string, Set<string>>([["lookup_state", new Set(rows.map(({ row }) => row))]]);
+  const keysByTable = new Map<string, Set<string>>();
   for (const { table, row, sourceKey } of rows) {
     const keys = keysByTable.get(table) ?? new Set();
     keysByTable.set(table, keys.add(table === "email_validation" ? sourceKey : row));

@@ -2,10 +2,9 @@ import type { InputConfig } from "../../src/config/config.ts";
 import type { EnrichJobConfig } from "../../src/jobs/lookup/enrich.ts";
 import type { ResolveJobConfig } from "../../src/jobs/lookup/resolve.ts";
 import type { ValidateEmailsJobConfig } from "../../src/jobs/lookup/validate-emails.ts";
-import type { KeyedRecord } from "../support/keyed-records.ts";
 import { zeroCounters } from "../../src/jobs/run-report.ts";
-import type { LookupCounts } from "../../src/load/due/lookup-counts.ts";
-import type { Outcome } from "../../src/load/due/lookup-record.ts";
+import type { LookupCounts } from "../../src/load/lookups/counts.ts";
+import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
 import type { PastRun } from "../../src/load/runs/job-status.ts";
 
 /** An input with every kind of field. */
@@ -67,10 +66,13 @@ export const enrichJob: EnrichJobConfig = {
   includePremiumFields: false,
 };
 
+const noGroups = { sentAgain: { matched: 0, unmatched: 0 }, withPid: 0, others: 0 };
+
 /** Counts of a selection, zero by default. */
 export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
   return {
     read: 0,
+    isQuiet: false,
     unchanged: 0,
     due: 0,
     dueReasons: {},
@@ -83,17 +85,12 @@ export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
     unusableKeys: 0,
     remaining: 0,
     toSend: 0,
+    rowsToSend: counts.toSend ?? 0,
     parametersChanged: 0,
-    matchedBefore: 0,
     answeredBefore: 0,
-    strata: { due: [], toSend: [], waiting: 0, sample: null },
-    states: {
-      rows: counts.read ?? 0,
-      matched: 0,
-      unmatched: 0,
-      rejected: 0,
-      due: (counts.due ?? 0) - (counts.reused ?? 0),
-    },
+    groups: { due: noGroups, toSend: noGroups },
+    waitingRecords: 0,
+    history: { withPid: { answered: 0, matched: 0 }, others: { answered: 0, matched: 0 } },
     ...counts,
   };
 }
@@ -117,12 +114,7 @@ export function pastRun(run: Partial<PastRun> & { readonly sent?: number }): Pas
   };
 }
 
-/** A distinct record with one row for each prior outcome. */
-export function recordOf(recordId: string, ...priors: (Outcome | null)[]): KeyedRecord {
-  const rows = (priors.length === 0 ? [null] : priors).map((priorOutcome, i) => ({
-    sourceKey: `${recordId}.${i}`,
-    inputHash: "00",
-    priorOutcome,
-  }));
-  return { recordId, json: "{}", sentHash: "00", sentPid: null, rows };
+/** A record without values. */
+export function recordOf(recordId: string): LookupRecord {
+  return { recordId, json: "{}", content: "00", sentPid: null };
 }

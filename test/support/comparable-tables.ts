@@ -21,11 +21,11 @@ const OF_THE_RUN: ReadonlySet<string> = new Set([
   "call_id",
   "call_number",
   "reject_id",
-  "attempts",
+  "is_first",
 ]);
 
 /** Subject of a table's rows: the first of these columns that exists. */
-const SUBJECTS = ["source_key", "service_pid", "email_address", "sent_service_pid"] as const;
+const SUBJECTS = ["source_key", "content", "service_pid", "email_address", "sent_service_pid"] as const;
 
 /** Ignored tables and columns. */
 export interface ContentsOptions {
@@ -40,7 +40,7 @@ const OF_PROCESSES: ReadonlySet<string> = new Set([
   "schema_migration",
   "job_lock",
   "budget_use",
-  "job_parameters",
+  "lookup_job",
   "table_load",
   "schedule_slot",
   "alert_state",

@@ -16,7 +16,6 @@ function decide(given: Partial<SendCase>): string {
     lastRun: pastRun({ sent: 100 }),
     confirmAbove,
     resend: false,
-    formerJob: null,
     acceptParameters: null,
     ...given,
   }).kind;
@@ -123,14 +122,6 @@ describe("changed parameters", () => {
   });
 });
 
-test("a job that may have been renamed asks before it buys everything again", () => {
-  const formerJob = { job: "enrich_crm", answered: 12_500 };
-  const first = countsOf({ read: 100, due: 100, toSend: 100 });
-  expect(decide({ lastRun: null, counts: first, formerJob })).toBe("ask");
-  const resumed = countsOf({ read: 100, due: 50, toSend: 50, answeredBefore: 50 });
-  expect(decide({ counts: resumed, formerJob })).toBe("send");
-});
-
 test("the question has its reason and the possible cost", () => {
   const decision = decideSending({
     counts: countsOf({ read: 100_000, due: 30_000, toSend: 29_000 }),
@@ -139,7 +130,6 @@ test("the question has its reason and the possible cost", () => {
     lastRun: pastRun({ sent: 1 }),
     confirmAbove,
     resend: false,
-    formerJob: null,
     acceptParameters: null,
   });
   expect(decision).toEqual({

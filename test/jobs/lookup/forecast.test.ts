@@ -3,7 +3,11 @@ import type { ServiceConfig } from "../../../src/config/config.ts";
 import type { Cap } from "../../../src/jobs/lookup/caps.ts";
 import { forecastOf, forecastText } from "../../../src/jobs/lookup/forecast.ts";
 import { countsOf, enrichJob } from "../support.ts";
-import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";
+import type { DueGroups, LookupCounts } from "../../../src/load/lookups/counts.ts";
+
+function groupsOf(others: number): DueGroups {
+  return { sentAgain: { matched: 0, unmatched: 0 }, withPid: 0, others };
+}
 
 const night: LookupCounts = countsOf({
   read: 12_000,
@@ -13,14 +17,9 @@ const night: LookupCounts = countsOf({
   duplicate: 40,
   rejectedBeforeSending: 10,
   toSend: 2950,
-  matchedBefore: 8000,
   answeredBefore: 10_000,
-  strata: {
-    due: [],
-    toSend: [{ stratum: "new", records: 2950, rows: 2990 }],
-    waiting: 0,
-    sample: { strata: { new: { records: 10_000, matched: 8000 } }, rowsAdded: 0 },
-  },
+  groups: { due: groupsOf(2950), toSend: groupsOf(2950) },
+  history: { withPid: { answered: 0, matched: 0 }, others: { answered: 10_000, matched: 8000 } },
 });
 
 const service: ServiceConfig = {
@@ -52,8 +51,8 @@ describe("the line before anything is sent", () => {
   });
 
   test("states what a limit leaves for later", () => {
-    const strata = { ...night.strata, toSend: [{ stratum: "new" as const, records: 500, rows: 540 }] };
-    const cut = { ...night, strata, toSend: 500, remaining: 2450 };
+    const groups = { ...night.groups, toSend: groupsOf(500) };
+    const cut = { ...night, groups, toSend: 500, remaining: 2450 };
     expect(lineOf(cut, { records: 500, limitedBy: "budget_day" })).toBe(
       "enrich_customers: 500 records to send in 1 call, about 400 (380 to 417) billed, about 20 s; 2,450 rows remaining (budget_day)",
     );

@@ -6,24 +6,35 @@ import type { ResolveJobConfig } from "../../../src/jobs/lookup/resolve.ts";
 import { customers, enrichJob, resolveJob, validateJob } from "../support.ts";
 
 async function hashOf(job: LookupJobConfig | EnrichJobConfig | ResolveJobConfig): Promise<string> {
-  return (await lookupSpecOf(job, plainRequest)).parametersHash;
+  const { kind, mapping } = await lookupSpecOf(job, plainRequest);
+  return `${kind} ${mapping}`;
 }
 
+const everything: EnrichJobConfig = {
+  ...enrichJob,
+  pidFrom: "resolve_customers",
+  validEmailsFrom: "validate_customers",
+  returnFields: ["phones", "age"],
+  matchConditionFields: ["phone"],
+  includePremiumFields: true,
+};
+
 // These values stand in users' warehouses: if one changes, every answer there looks bought with other parameters.
-test("the hash of mapping and parameters stays what it was", async () => {
-  expect(await hashOf(resolveJob)).toBe("6f26e9e019b8f10c5396762672829ae9112f40331d6e76a18cd7f83cf75d21ef");
-  expect(await hashOf(validateJob)).toBe("91b040c06686c65b65f6e9dfb708341c99039194e0c129e85c819d6168a7a336");
-  expect(await hashOf(enrichJob)).toBe("28183278db0c5fe475c204366af69245db0f11db6191fa776e94e095aa0891ba");
-  expect(
-    await hashOf({
-      ...enrichJob,
-      pidFrom: "resolve_customers",
-      validEmailsFrom: "validate_customers",
-      returnFields: ["phones", "age"],
-      matchConditionFields: ["phone"],
-      includePremiumFields: true,
-    }),
-  ).toBe("de9d0a260ef8bfed114b5ee6391a52f6a6314116e8494a49e64fd9d2bb84e3ab");
+test("kind and mapping stay what they were", async () => {
+  expect(await hashOf(resolveJob)).toBe("RESOLVE");
+  expect(await hashOf(validateJob)).toBe("VALIDATE");
+  expect(await hashOf(enrichJob)).toBe("ENRICH");
+  expect(await hashOf(everything)).toBe("EVERYTHING");
+});
+
+test("the hash of version 2 stays what it was", async () => {
+  const legacyOf = async (job: LookupJobConfig) => (await lookupSpecOf(job, plainRequest)).legacyParameters;
+  expect(await legacyOf(resolveJob)).toBe("6f26e9e019b8f10c5396762672829ae9112f40331d6e76a18cd7f83cf75d21ef");
+  expect(await legacyOf(validateJob)).toBe(
+    "91b040c06686c65b65f6e9dfb708341c99039194e0c129e85c819d6168a7a336",
+  );
+  expect(await legacyOf(enrichJob)).toBe("28183278db0c5fe475c204366af69245db0f11db6191fa776e94e095aa0891ba");
+  expect(await legacyOf(everything)).toBe("de9d0a260ef8bfed114b5ee6391a52f6a6314116e8494a49e64fd9d2bb84e3ab");
 });
 
 test("the hash doesn't depend on where rows are, which are read, or how long an answer lasts", async () => {

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../../src/schemas/flatten.ts";
 import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
 import { personLists, personScalars } from "../../../src/schemas/person.ts";
 import { enrichJob, resolveJob, validateJob } from "../support.ts";
-import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
+import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";
 
 /** Reads one result. */
 function read(job: LookupJobConfig, result: JsonObject) {

@@ -1,6 +1,6 @@
 import { recordsOf } from "../../support/keyed-records.ts";
 import { describe, expect, test } from "vitest";
-import { enrichSpec, makePeople, people, validateSpec } from "./people.ts";
+import { addPeople, enrichSpec, makePeople, people, validateSpec } from "./people.ts";
 import { commitOf, gist, matchAll, runNight, runOf, seizeShard } from "./nights.ts";
 import { columnOf, type GetContext } from "./context.ts";
 import type { InputSource } from "../../../src/load/inputs/input-source.ts";
@@ -207,6 +207,25 @@ export function describeInputs(getContext: GetContext): void {
       const { sent, counts } = await runNight(context, spec, matchAll);
       expect(sent).toEqual({ 1: { first_name: "Ann" } });
       expect(gist(counts)).toMatchObject({ read: 1 });
+    });
+
+    test("loses a row, which is present again when it is back", async () => {
+      const context = getContext();
+      const [ann, bob] = [
+        { id: "1", first_name: "Ann" },
+        { id: "2", first_name: "Bob" },
+      ];
+      const present = () =>
+        columnOf(context, "SELECT source_key FROM person_data.enrichment WHERE is_present ORDER BY 1");
+      await makePeople(context, [ann, bob]);
+      await runNight(context, enrichSpec(), matchAll);
+      expect(await present()).toEqual(["1", "2"]);
+      await context.sql("DELETE FROM crm.people WHERE id = '2'");
+      expect(gist((await runNight(context, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
+      expect(await present()).toEqual(["1"]);
+      await addPeople(context, [bob]);
+      expect((await runNight(context, enrichSpec())).counts).toMatchObject({ read: 2, toSend: 0 });
+      expect(await present()).toEqual(["1", "2"]);
     });
 
     test("can be selected again by a run that resumes under the same id", async () => {
