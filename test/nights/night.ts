@@ -14,6 +14,7 @@ import { wholeInput } from "../../src/jobs/shard.ts";
 import { openWarehouse } from "../../src/load/open.ts";
 import { startCli } from "../cli/support/cli.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
+import type { TestDatabase } from "../support/fresh-database.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { passDays } from "./pass-days.ts";
 import { type Received, type Script, type ScriptedService, startService } from "./scripted-service.ts";
@@ -128,9 +129,12 @@ function fastClock(): Clock {
   };
 }
 
-/** Opens a world with a migrated database and an empty table of customers; closed at the end of the test. */
-export async function openWorld(config: Parts = {}): Promise<World> {
-  const database = await takeMigratedDatabase();
+/**
+ * Opens a world with a migrated database and an empty table of customers; closed at the end of the test.
+ * @param given database that has the table already
+ */
+export async function openWorld(config: Parts = {}, given?: TestDatabase): Promise<World> {
+  const database = given ?? (await takeMigratedDatabase());
   const folder = await mkdtemp(join(inject("runFolder"), "nights-"));
   const service = await startService();
   const client = new Client({
@@ -144,8 +148,8 @@ export async function openWorld(config: Parts = {}): Promise<World> {
     await service.close();
     await database.release();
   });
-  await client.query(`SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public;
-    CREATE SCHEMA crm; ${CREATE_CUSTOMERS}`);
+  await client.query("SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public");
+  if (!given) await client.query(`CREATE SCHEMA crm; ${CREATE_CUSTOMERS}`);
   const db = openWarehouse({
     url: database.url,
     schema: "person_data",
