@@ -219,9 +219,7 @@ async function requestOf(
   clock: JobServices["clock"],
 ): Promise<ShownRequest | null> {
   const { endpoint, requestParameters: parameters } = bindLookup(job);
-  const items = rows.flatMap(({ record }, i) =>
-    record === null ? [] : [{ recordId: String(i + 1), json: record }],
-  );
+  const items = rows.flatMap(({ record, recordId }) => (record === null ? [] : [{ recordId, json: record }]));
   const [request] = await firstRequests({ endpoint, parameters, items, clock }, 1);
   return request ? shownRequest(request) : null;
 }
