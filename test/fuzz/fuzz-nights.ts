@@ -68,7 +68,8 @@ async function readRowKeys(url: string): Promise<ReadonlyMap<string, readonly st
         WHERE content IS NOT NULL
       UNION SELECT 'validate_customers ' || email_address, email_address FROM person_data.input_email`,
   );
-  return new Map([...Map.groupBy(rows, ({ id }) => id)].map(([id, all]) => [id, all.map(({ key }) => key)]));
+  const byId = Map.groupBy(rows, ({ id }) => String(id));
+  return new Map([...byId].map(([id, all]) => [id, all.map(({ key }) => String(key))]));
 }
 
 /** Runs one night; returns the problems of its end. */

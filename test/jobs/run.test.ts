@@ -275,8 +275,8 @@ test("an unknown error says what was being done", async () => {
     config: configOf("\n  enrich_customers: { type: enrich, input: customers }"),
   });
   await world.run();
-  await world.rows("ALTER TABLE person_data_state.lookup_state DROP COLUMN due_at CASCADE");
+  await world.rows("ALTER TABLE person_data_state.lookup_row DROP COLUMN missing_since CASCADE");
   const failing = jobOf(await world.run(), "enrich_customers");
   expect([failing.status, failing.error?.code]).toEqual(["failed", "42703"]);
-  expect(failing.error?.message).toMatch(/^Unexpected error while selecting what is due \(\w+: 42703\)\./);
+  expect(failing.error?.message).toMatch(/^Unexpected error while reading the input \(\w+: 42703\)\./);
 });

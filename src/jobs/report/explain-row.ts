@@ -212,9 +212,7 @@ function canBeSent(row: Verdict | undefined): boolean {
 /** Request with these records alone, built like those of a run. */
 function requestOf(job: LookupJobConfig, rows: readonly ClassifiedRow[]): ShownRequest | null {
   const { endpoint, requestParameters: parameters } = bindLookup(job);
-  const items = rows.flatMap(({ record }, i) =>
-    record === null ? [] : [{ recordId: String(i + 1), json: record }],
-  );
+  const items = rows.flatMap(({ record, recordId }) => (record === null ? [] : [{ recordId, json: record }]));
   const [request] = firstRequests(endpoint, parameters, items, 1);
   return request ? shownRequest(request) : null;
 }

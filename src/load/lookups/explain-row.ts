@@ -21,6 +21,8 @@ export interface ClassifiedRow {
   readonly prior: Outcome | null;
   /** Record as JSON text, for validate_emails the address; null if the row is suppressed. */
   readonly record: string | null;
+  /** `record_id` of its request. */
+  readonly recordId: string;
 }
 
 /** Classification of all rows with one key by one job. */
@@ -59,13 +61,13 @@ export function classifyRow(db: Db, spec: LookupSpec, only: GivenKey): Promise<R
     const { job } = await seeInput(await contextOf(db, session, spec, { only }));
     const rows = await session.rows<ClassifiedRow>(
       spec.type === "validate_emails"
-        ? sql`SELECT class, prior, record FROM pg_temp.seen_content ORDER BY address
-            COLLATE "C"`
-        : sql`SELECT class, prior, CASE WHEN class <> 'suppressed' THEN record END AS record FROM pg_temp.seen ORDER BY record COLLATE "C"`,
+        ? sql`SELECT class, prior, record, '' AS "recordId" FROM pg_temp.seen_content ORDER BY address COLLATE "C"`
+        : sql`SELECT class, prior, CASE WHEN class <> 'suppressed' THEN record END AS record, left(encode(content, 'hex'), 32) AS "recordId"
+            FROM pg_temp.seen ORDER BY record COLLATE "C"`,
     );
     const suppressed =
       spec.type === "validate_emails"
-        ? await session.rows<ClassifiedRow>(sql`SELECT 'suppressed' AS class, NULL AS prior, NULL AS record
+        ? await session.rows<ClassifiedRow>(sql`SELECT 'suppressed' AS class, NULL AS prior, NULL AS record, '' AS "recordId"
             FROM pg_temp.seen_address WHERE email_address IS NOT NULL AND is_erased`)
         : [];
     return { rows: [...rows, ...suppressed], isUndecided: job.decision === "undecided" };

@@ -21,10 +21,18 @@ const everything: EnrichJobConfig = {
 
 // These values stand in users' warehouses: if one changes, every answer there looks bought with other parameters.
 test("kind and mapping stay what they were", async () => {
-  expect(await hashOf(resolveJob)).toBe("RESOLVE");
-  expect(await hashOf(validateJob)).toBe("VALIDATE");
-  expect(await hashOf(enrichJob)).toBe("ENRICH");
-  expect(await hashOf(everything)).toBe("EVERYTHING");
+  expect(await hashOf(resolveJob)).toBe(
+    "resolve:4f53cda18c2b e73f6f52c5cafb2c4a7ae08983ee4f6238015c6343f933d6b533876b4041ed5b",
+  );
+  expect(await hashOf(validateJob)).toBe(
+    "validate_emails:4f53cda18c2b efc641b842b5defdc9566c54b72f6a18494077875543d177dc892d642725d933",
+  );
+  expect(await hashOf(enrichJob)).toBe(
+    "enrich:4f53cda18c2b 930f8ee512546de121e977a6d19499025b3d1662be236021e6c94e8ae24fd9ad",
+  );
+  expect(await hashOf(everything)).toBe(
+    "enrich:932ea035d8d3 8599ecc9d49889c5cc71d71cff0fadfa5a53c4836f9737738eb942568d57c537",
+  );
 });
 
 test("the hash of version 2 stays what it was", async () => {

@@ -22,12 +22,12 @@ test("a record whose answer the warehouse refuses counts as rejected, not as mat
   expect(jobs.map(unaccountedRows)).toEqual([0]);
   const [states] = await world.rows(`SELECT count(*) FILTER (WHERE outcome = 'matched') AS matched,
     count(*) FILTER (WHERE outcome = 'unmatched') AS unmatched, count(*) FILTER (WHERE outcome = 'rejected') AS rejected
-    FROM person_data_state.lookup_state`);
+    FROM person_data_state.lookup_row JOIN person_data_state.lookup_answer USING (content)`);
   expect(await coverageOf(world, "enrich_customers")).toMatchObject(states ?? {});
   const [books] = await world.rows("SELECT records_matched, records_rejected FROM person_data_ops.sync_run");
   expect(books).toEqual({
     records_matched: await world.value(
-      "SELECT count(DISTINCT sent_hash) FROM person_data_state.lookup_state WHERE outcome = 'matched'",
+      "SELECT count(*) FROM person_data_state.lookup_answer WHERE outcome = 'matched'",
     ),
     records_rejected: states?.["rejected"],
   });
@@ -39,8 +39,8 @@ test("a run that waits for confirmation of parameters has rejected nothing and c
   const before = await coverageOf(world, "enrich_customers");
   await world.rows(`INSERT INTO crm.customers (id, first_name) VALUES (900, ' '), (901, NULL)`);
   await world.rows(`INSERT INTO crm.customers SELECT 902, first_name, last_name, email, work_email, phone, linkedin, street,
-    city, state, zip, updated_at FROM crm.customers WHERE id = (SELECT source_key::bigint FROM person_data_state.lookup_state
-      WHERE outcome = 'matched' LIMIT 1)`);
+    city, state, zip, updated_at FROM crm.customers WHERE id = (SELECT source_key::bigint FROM person_data.enrichment
+      WHERE is_match LIMIT 1)`);
   world.configure(configOf(enrichOnly.replace(" }", ", include_premium_fields: true }")));
   const { jobs } = await world.run();
   expect(jobs[0]).toMatchObject({

@@ -30,10 +30,12 @@ async function startMixedWorld(): Promise<World> {
   await erasePeople(services, (await planErasure(services, seed)).found);
   await world.rows(`
     UPDATE crm.customers SET first_name = 'Grace' WHERE id IN (2, 3);
-    UPDATE person_data_state.lookup_state SET due_at = now() - interval '1 day' WHERE source_key IN ('6', '7')
-      OR (source_key = '51' AND job LIKE 'enrich%');
-    DELETE FROM person_data_state.lookup_state WHERE source_key = '8' AND job LIKE 'enrich%';
-    DELETE FROM person_data_state.lookup_state WHERE source_key = '9';
+    UPDATE person_data_state.lookup_answer SET answered_at = now() - interval '1000 days'
+      WHERE content IN (SELECT content FROM person_data_state.lookup_row WHERE source_key IN ('6', '7')
+        OR (source_key = '51' AND job LIKE 'enrich%'));
+    DELETE FROM person_data_state.lookup_answer WHERE content IN (SELECT content FROM person_data_state.lookup_row
+      WHERE (source_key = '8' AND job LIKE 'enrich%') OR source_key = '9');
+    DELETE FROM person_data_state.lookup_row WHERE (source_key = '8' AND job LIKE 'enrich%') OR source_key = '9';
     INSERT INTO crm.customers (${rows}) SELECT 101, first_name, last_name, email, work_email, phone, linkedin, street, city,
       state, zip FROM crm.customers WHERE id = 10;
     DELETE FROM crm.customers WHERE id = 12`);
@@ -99,7 +101,7 @@ test("each class of row has its explanation, and those of all rows add up to the
     ["8", "enrich", "due", "never_answered"],
     ["9", "resolve", "due", "never_answered"],
     ["9", "enrich", "waiting", "resolve_customers"],
-    ["101", "resolve", "duplicate", "never_answered"],
+    ["101", "resolve", "duplicate", null],
     ["101", "enrich", "waiting", "resolve_customers"],
     ["53", "resolve", "suppressed", null],
     ["53", "enrich", "suppressed", null],
@@ -111,8 +113,8 @@ test("each class of row has its explanation, and those of all rows add up to the
     ["4711", false, false, false],
   ]);
   expect(JSON.stringify(explained[7])).not.toMatch(/Eve|eve@/);
-  expect(explained[6]?.jobs[0]?.rows[0]?.explanation).toBe(
-    "row customers/10 has the same content and a fresh answer: the next run copies it without a call",
+  expect(explained[6]?.jobs[0]?.rows[0]?.explanation).toMatch(
+    /^its present content has a result already: the next run copies it without a call$/u,
   );
   expect(explained[2]?.rejects).toMatchObject([{ job: "resolve_customers", code: "not_resolvable" }]);
 });
@@ -156,7 +158,7 @@ test("a cap and the last run explain why a due row may be left", async () => {
   const world = await startWorld({ rows: 13, people: 2000, config: capped });
   await world.run();
   const left = await world.rows(`SELECT id FROM crm.customers WHERE id::text NOT IN
-    (SELECT source_key FROM person_data_state.lookup_state) ORDER BY id LIMIT 1`);
+    (SELECT source_key FROM person_data.resolution) ORDER BY id LIMIT 1`);
   const [row] = await explain(world, [left[0]?.["id"] ?? ""]);
   expect(row?.jobs[0]?.delay).toMatch(
     /^The next run sends at most 5 records \(max_records_per_run\), so the row may be left for a later one\. The last run stopped at max_records_per_run and left \d+ rows\.$/,
