@@ -5,12 +5,14 @@ import { parseArgs } from "node:util";
 import { Client } from "pg";
 import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
 import { openLocalInput } from "../src/load/inputs/foreign-input.ts";
-import type { LookupSelection } from "../src/load/due/lookup-selection.ts";
-import type { LookupSpec } from "../src/load/due/lookup-spec.ts";
+import { migrate } from "../src/load/db/setup.ts";
+import type { LookupSpec } from "../src/load/lookups/lookup.ts";
+import { type LookupSelection, selectLookup } from "../src/load/lookups/selection.ts";
+import { acquireLock, releaseLock } from "../src/load/runs/job-lock.ts";
+import { beginRun as recordStart } from "../src/load/runs/runs.ts";
 import type { RunRef } from "../src/load/runs/run-ref.ts";
 import { silentLog } from "../src/log.ts";
-import { openWarehouse as openDb } from "../src/load/open.ts";
-import { openWarehouse } from "../test/support/bound-load.ts";
+import { openWarehouse } from "../src/load/open.ts";
 import { median } from "./figures.ts";
 import { cpuSeconds, peakResidentBytes } from "./process-tree.ts";
 import { benchInput } from "./stage.ts";
@@ -36,12 +38,16 @@ const rounds = Number(values.rounds);
 const base: LookupSpec = {
   job: "resolve_customers",
   type: "resolve",
+  source: benchInput.name,
+  kind: "resolve:bench",
+  mapping: "bench",
+  legacyParameters: "bench",
   input: benchInput,
   refreshAfterMs: 180 * 24 * 3_600_000,
   refreshUnmatchedAfterMs: null,
   pidFrom: null,
   dropsInvalidEmails: false,
-  parametersHash: "0".repeat(64),
+  erasesMissing: false,
   resend: false,
   acceptParameters: null,
   maxRecords: null,
@@ -52,6 +58,7 @@ const enrich: LookupSpec = {
   ...base,
   job: "enrich_customers",
   type: "enrich",
+  kind: "enrich:bench",
   pidFrom: resolve.job,
   dropsInvalidEmails: true,
 };
@@ -61,8 +68,7 @@ const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
 const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
 const url = given ?? embedded?.connectionString ?? "";
 const target = { url, schema: "quiet", opsSchema: "quiet_ops", stateSchema: "quiet_state" };
-const warehouse = openWarehouse(target);
-const db = openDb(target);
+const db = openWarehouse(target);
 const client = new Client({ connectionString: url });
 await client.connect();
 
@@ -92,32 +98,29 @@ async function makeInput(): Promise<void> {
   await client.query("VACUUM ANALYZE crm.customers");
 }
 
-/** Answers what a selection froze, without the service: three of four rows match. */
-async function answer(spec: LookupSpec, { workTable }: LookupSelection, runId: string): Promise<void> {
-  const { job } = spec;
-  const table = spec.type === "resolve" ? "quiet.resolution" : "quiet.enrichment";
-  const pid = spec.pidFrom
-    ? "(SELECT r.service_pid FROM quiet.resolution AS r WHERE r.source_key = w.source_key)"
-    : "NULL";
-  const isMatch = "ord % 4 <> 0";
+/** Answers what a selection claimed, without the service: three of four contents match. */
+async function answer({ kind, job, type }: LookupSpec, runId: string): Promise<void> {
+  const table = type === "resolve" ? "quiet.resolution" : "quiet.enrichment";
+  const isMatch = "get_byte(content, 0) % 4 <> 0";
   await client.query(`
-    INSERT INTO ${table} AS t (job, source, source_key, is_match, service_pid, is_present, _synced_at, _run_id)
-    SELECT '${job}', 'customers', source_key, ${isMatch}, CASE WHEN ${isMatch} THEN md5(source_key) END, ${isMatch}, now(), '${runId}'
-    FROM quiet_state."${workTable}" ORDER BY source_key COLLATE "C"
-    ON CONFLICT (job, source, source_key) DO UPDATE SET is_present = t.is_match;
-    INSERT INTO quiet_state.lookup_state AS t (job, source, source_key, input_hash, sent_hash, hash_version, parameters_hash,
-      sent_service_pid, outcome, attempts, call_number, answered_at, due_at, call_id, fingerprint, _synced_at, _run_id)
-    SELECT '${job}', 'customers', w.source_key, w.input_hash, w.input_hash, 1, '${spec.parametersHash}', ${pid},
-      CASE WHEN ${isMatch} THEN 'matched' ELSE 'unmatched' END, 1, 1, now(), now() + interval '150 days', gen_random_uuid(),
-      w.fingerprint, now(), '${runId}'
-    FROM quiet_state."${workTable}" AS w ORDER BY w.source_key COLLATE "C"
-    ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash, fingerprint = excluded.fingerprint`);
+    INSERT INTO quiet_state.lookup_answer (kind, content, outcome, service_pid, sent_service_pid, answered_at, call_number, call_id,
+      is_first, _synced_at, _run_id)
+    SELECT kind, content, CASE WHEN ${isMatch} THEN 'matched' ELSE 'unmatched' END, CASE WHEN ${isMatch} THEN 'p-' || md5(content) END,
+      sent_service_pid, now(), 1, gen_random_uuid(), true, now(), '${runId}'
+    FROM quiet_state.lookup_due WHERE kind = '${kind}' ORDER BY content;
+    DELETE FROM quiet_state.lookup_due WHERE kind = '${kind}';
+    INSERT INTO ${table} (job, source, source_key, is_match, service_pid, is_present, _synced_at, _run_id)
+    SELECT r.job, r.source, r.source_key, a.outcome = 'matched', a.service_pid, a.outcome = 'matched', now(), '${runId}'
+    FROM quiet_state.lookup_row AS r JOIN quiet_state.lookup_answer AS a ON a.kind = '${kind}' AND a.content = r.content
+    WHERE r.job = '${job}' ORDER BY source_key COLLATE "C"
+    ON CONFLICT (job, source, source_key) DO UPDATE SET is_present = excluded.is_present, service_pid = excluded.service_pid
+      WHERE ${table.split(".")[1]}.service_pid IS DISTINCT FROM excluded.service_pid`);
 }
 
 /** Selects, and answers what is due. */
 async function selectOnce(spec: LookupSpec): Promise<{ readonly sent: number; readonly unchanged: number }> {
   const run = await beginRun(spec);
-  const selection = await warehouse.selectLookup(spec, run);
+  const selection = await selectLookup(db, spec, run);
   lastSelection = { selection, run };
   return { sent: selection.counts.toSend, unchanged: selection.counts.unchanged };
 }
@@ -127,55 +130,39 @@ let lastSelection: { readonly selection: LookupSelection; readonly run: RunRef }
 async function finish(spec: LookupSpec): Promise<void> {
   if (!lastSelection) return;
   const { selection, run } = lastSelection;
-  if (selection.counts.toSend > 0) await answer(spec, selection, run.runId);
+  if (selection.counts.toSend > 0) await answer(spec, run.runId);
   await selection.close();
 }
 
-const held = new Map<string, RunRef>();
-
+/** Starts a run of the job, alone. */
 async function beginRun({ job, type }: LookupSpec): Promise<RunRef> {
+  if (held) await releaseLock(db, held);
+  const process = { host: "bench", pid: 1, machine: null, processStart: null };
   const runId = `bench-${job}-${Math.random()}`;
-  let run = held.get(job);
-  if (!run) {
-    const process = { host: "bench", pid: 1, machine: null, processStart: null };
-    const reply = await warehouse.acquireLock({
-      runId,
-      job,
-      jobType: type,
-      shard: "0/1",
-      process,
-      lifeMs: 86_400_000,
-      dead: [],
-    });
-    if (reply.kind === "refused") throw new Error(`${job} is locked`);
-    run = { ...reply.run, jobType: type };
-    held.set(job, run);
-  }
-  const next = { ...run, runId };
-  await warehouse.beginRun(next);
-  return next;
+  const reply = await acquireLock(db, {
+    runId,
+    job,
+    jobType: type,
+    shard: "0/1",
+    process,
+    lifeMs: 86_400_000,
+    dead: [],
+  });
+  if (reply.kind === "refused") throw new Error(`${job} is locked`);
+  held = reply.run;
+  await recordStart(db, held);
+  return held;
 }
 
-/** The bare join: counts the rows whose fingerprint is not the stored one; with `pid_from`, also whose PID is not the one sent. */
-async function bareJoin({ job, input, type, pidFrom }: LookupSpec): Promise<string> {
-  const reading = {
-    type,
-    ranked: false,
-    recent: null,
-    isSharded: false,
-    hasFingerprint: true,
-    isWithoutValues: true,
-  };
+let held: RunRef | null = null;
+
+/** The bare join: counts the rows whose fingerprint is not the stored one. */
+async function bareJoin({ job, input, type }: LookupSpec): Promise<string> {
+  const reading = { type, ranked: false, hasFingerprint: true, isWithoutValues: true };
   const { rawRows } = await db.transaction((session) => openLocalInput(session, input, reading));
-  return `SELECT count(*) AS value FROM (${rawRows}) AS i JOIN quiet_state.lookup_state AS s
-    ON s.job = '${job}' AND s.source = 'customers' AND s.source_key = i.source_key
-    ${pidFrom === null ? "" : PIDS} WHERE s.fingerprint IS DISTINCT FROM i.fingerprint${pidFrom === null ? "" : " OR r.service_pid IS DISTINCT FROM s.sent_service_pid OR ps.fingerprint IS DISTINCT FROM s.fingerprint"}`;
+  return `SELECT count(*) AS value FROM (${rawRows}) AS i JOIN quiet_state.lookup_row AS r
+    ON r.job = '${job}' AND r.source = 'customers' AND r.source_key = i.source_key WHERE r.fingerprint IS DISTINCT FROM i.fingerprint`;
 }
-
-/** Tables with the PIDs that a job of `pid_from` compares. */
-const PIDS = `LEFT JOIN quiet_state.lookup_state AS ps
-    ON ps.job = 'resolve_customers' AND ps.source = 'customers' AND ps.source_key = s.source_key
-  LEFT JOIN quiet.resolution AS r ON r.job = 'resolve_customers' AND r.source = 'customers' AND r.source_key = s.source_key`;
 
 interface Measure {
   readonly wall: number;
@@ -209,6 +196,11 @@ async function nothing(): Promise<void> {}
 /** Changes 1 % of the rows, others in every round. */
 async function change(round: number): Promise<void> {
   await client.query(`UPDATE crm.customers SET email = email || '${round}' WHERE id % 100 = ${round}`);
+}
+
+/** Changes 30 % of the rows. */
+async function changeMany(round: number): Promise<void> {
+  await client.query(`UPDATE crm.customers SET email = email || 'x${round}' WHERE id % 10 IN (1, 4, 7)`);
 }
 
 async function compare(
@@ -249,7 +241,7 @@ async function compare(
 /** Creates the input, and answers it for both jobs. */
 async function fill(): Promise<void> {
   await makeInput();
-  await warehouse.migrate();
+  await migrate(db);
   for (const spec of [resolve, enrich]) {
     const first = await measure(() => selectOnce(spec));
     say(`${spec.job}: first selection ${first.wall.toFixed(1)} s`);
@@ -260,7 +252,7 @@ async function fill(): Promise<void> {
 
 const stateBytes = () =>
   value(
-    `SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_state`,
+    `SELECT round(sum(pg_column_size(fingerprint)) / count(*), 1) AS value FROM quiet_state.lookup_row`,
   );
 
 try {
@@ -272,11 +264,11 @@ try {
   await compare("nothing due", resolve, nothing);
   await compare("nothing due, pid_from, valid emails", enrich, nothing);
   await compare("1 % changed", resolve, change);
+  await compare("30 % changed", resolve, changeMany);
   say(`Node.js at its peak: ${megabytes()} MB, of which ${idle} MB before the first statement`);
 } finally {
-  for (const run of held.values()) await warehouse.releaseLock(run);
+  if (held) await releaseLock(db, held);
   await client.end();
-  await warehouse.close();
   await db.close();
   await embedded?.close();
   rmSync(folder, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { groupNames, HASH_LENGTH, listGroups, UNKNOWN_HASH } from "../src/load/answers/person-groups.ts";
+import { groupNames, HASH_LENGTH, listGroups, UNKNOWN_HASH } from "../src/load/lookups/person-groups.ts";
 import { runEnrichJob, writeConfig } from "./enrich-job.ts";
 import { cpuOf, median, round } from "./figures.ts";
 import { fetchFloor } from "./floor.ts";

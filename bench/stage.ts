@@ -15,12 +15,17 @@ import { pipeline } from "node:stream/promises";
 import { Client } from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
-import { openWarehouse } from "../test/support/bound-load.ts";
-import type { Warehouse } from "../test/support/bound-load.ts";
+import type { Db } from "../src/load/db/db.ts";
+import { createSampleTable } from "../src/load/db/sample-table.ts";
+import { migrate } from "../src/load/db/setup.ts";
+import { selectLookup } from "../src/load/lookups/selection.ts";
+import { openWarehouse } from "../src/load/open.ts";
+import { acquireLock } from "../src/load/runs/job-lock.ts";
+import { beginRun } from "../src/load/runs/runs.ts";
 import { silentLog } from "../src/log.ts";
 import { sampleInputs } from "../src/sandbox/sample-inputs.ts";
 import { tables } from "../src/schemas/registry.ts";
-import type { LookupSpec } from "../src/load/due/lookup-spec.ts";
+import type { LookupSpec } from "../src/load/lookups/lookup.ts";
 import type { InputSource } from "../src/load/inputs/input-source.ts";
 
 const POPULATION = 1_000_000;
@@ -104,7 +109,8 @@ export async function setStage(
     stateSchema: "unused_state",
   });
   await runSql(databaseUrl, "DROP SCHEMA IF EXISTS crm CASCADE");
-  await warehouse.createSampleTable(
+  await createSampleTable(
+    warehouse,
     benchInput,
     columns.map((name) => ({
       name,
@@ -169,28 +175,32 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
   const name = "bench_bodies";
   await dropSchemas(stage.databaseUrl, name);
   const warehouse = openNamed(stage.databaseUrl, name);
-  await warehouse.migrate();
+  await migrate(warehouse);
   const wanted = { runId: "bodies", job: "bodies", jobType: "enrich", shard: "0/1" };
   const bench = { host: "bench", pid: process.pid, machine: null, processStart: null };
-  const reply = await warehouse.acquireLock({ ...wanted, process: bench, lifeMs: 600_000, dead: [] });
+  const reply = await acquireLock(warehouse, { ...wanted, process: bench, lifeMs: 600_000, dead: [] });
   if (reply.kind === "refused") throw new Error("another process is running this benchmark");
   const { run } = reply;
-  await warehouse.beginRun(run);
+  await beginRun(warehouse, run);
   const spec: LookupSpec = {
     job: "bodies",
     type: "enrich",
+    source: benchInput.name,
+    kind: "enrich:bench",
+    mapping: "bench",
+    legacyParameters: "bench",
     input: benchInput,
     refreshAfterMs: null,
     refreshUnmatchedAfterMs: null,
     pidFrom: null,
     dropsInvalidEmails: false,
-    parametersHash: "bench",
+    erasesMissing: false,
     resend: false,
     acceptParameters: null,
     maxRecords: null,
     shard: null,
   };
-  const selection = await warehouse.selectLookup(spec, run);
+  const selection = await selectLookup(warehouse, spec, run);
   const out = createWriteStream(file);
   let batch: string[] = [];
   const flush = () => {
@@ -212,7 +222,7 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
 }
 
 /** Opens a warehouse with a separate schema name. */
-export function openNamed(url: string, name: string): Warehouse {
+export function openNamed(url: string, name: string): Db {
   return openWarehouse({ url, schema: name, opsSchema: `${name}_ops`, stateSchema: `${name}_state` });
 }
 
@@ -240,7 +250,7 @@ export async function exportTables(stage: Stage, name: string, floorName: string
 export async function makeFloorTables(stage: Stage, name: string): Promise<void> {
   await dropSchemas(stage.databaseUrl, name);
   const warehouse = openNamed(stage.databaseUrl, name);
-  await warehouse.migrate();
+  await migrate(warehouse);
   await warehouse.close();
   const named = tables.map(
     (table) => `${name}${table.schema === "data" ? "" : `_${table.schema}`}.${table.name}`,

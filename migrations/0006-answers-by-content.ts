@@ -2,10 +2,11 @@ import { createTable } from "../src/load/db/ddl.ts";
 import { quoteLiteral, quoteQualified, type SchemaNames, tableText } from "../src/load/db/names.ts";
 import { lookupAnswer, lookupDue, lookupJob, lookupRow } from "../src/schemas/state.ts";
 
-/** Indexes of the tables that decide what is due. */
+/** Indexes by which contents and responses are found. */
 export function lookupIndexes(names: SchemaNames): readonly string[] {
   return [
     `CREATE INDEX IF NOT EXISTS lookup_row_by_content ON ${tableText(names, "lookup_row")} (content) WHERE content IS NOT NULL`,
+    `CREATE INDEX IF NOT EXISTS api_call_by_request ON ${tableText(names, "api_call")} (api_request_id)`,
     `CREATE INDEX IF NOT EXISTS lookup_answer_by_time ON ${tableText(names, "lookup_answer")} (kind, answered_at)`,
   ];
 }

@@ -9,14 +9,13 @@ import type { DriftLog } from "../schemas/drift.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { decompress, MAX_ANSWER_BYTES, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
-import { reportOf } from "./call-outcome.ts";
 import { parseExact } from "./exact-json.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt } from "../schemas/attempt.ts";
 import { ageOf, CONTROL_ESCAPE, fitsHeap, readId } from "./read-answer.ts";
-import { type CallOutcome, decideFreeRetry } from "./retry.ts";
-import { parseRetryAfter } from "./retry-after.ts";
+import { type CallOutcome, decideFreeRetry, parseRetryAfter } from "./retry.ts";
+import { reportOf } from "./send-call.ts";
 import {
   callRefused,
   capacityUsedUp,

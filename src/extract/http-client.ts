@@ -2,7 +2,16 @@ import { crashPoint } from "../crash-point.ts";
 import { buildConnector, Pool } from "undici";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
 import { freeBytes } from "../free-bytes.ts";
-import { createReceiving, type Receipt } from "./receiving.ts";
+import {
+  beginReceiving,
+  createMemory,
+  endReceiving,
+  type Lease,
+  type Memory,
+  openLease,
+  receiveBytes,
+  releaseLease,
+} from "./memory.ts";
 
 /** Options of the HTTP client. */
 export interface HttpClientOptions {
@@ -26,8 +35,6 @@ export interface HttpClientOptions {
   readonly stop?: AbortSignal;
   /** Longest wait for an answer after `stop`. */
   readonly abandonAfterMs?: number;
-  /** Largest sum of the bodies in memory, without the oldest one. */
-  readonly maxReceivingBytes?: number;
 }
 
 /** One call. */
@@ -42,6 +49,8 @@ export interface HttpRequest {
   readonly asUser?: boolean;
   /** Overrides the client's timeout, for calls that are free to repeat. */
   readonly readTimeoutMs?: number;
+  /** Memory taken for the response; released by its `release`, or if no complete response arrives. */
+  readonly lease?: Lease;
 }
 
 /** Complete response, with its body as received. */
@@ -54,7 +63,7 @@ export interface HttpResponse {
   readonly location: string | null;
   readonly contentEncoding: string | null;
   readonly body: Buffer;
-  /** Call it once the body is used or stored: until then it counts toward the memory limit. */
+  /** Releases the memory of the body; call it once the body is no longer used. */
   readonly release: () => void;
   /** Which reading of the key was sent; see {@link HttpClient.renewKey}. */
   readonly keyVersion: number;
@@ -78,6 +87,8 @@ export type HttpReply = HttpResponse | HttpFailure;
 export interface HttpClient {
   /** Address of the service without path, for messages. */
   readonly origin: string;
+  /** Memory of all responses. */
+  readonly memory: Memory;
   /**
    * Sends one request, once. Doesn't follow redirects. Returns failures instead of throwing; throws only if the key can't be
    * read.
@@ -153,8 +164,8 @@ function callSignal(signals: readonly AbortSignal[], timeoutMs: number) {
 
 /** Largest body: answers aim at 4 MB before compression. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
-/** Sum of bodies that are received or not yet stored. */
-const MAX_RECEIVING_BYTES = 8 * 1024 * 1024;
+/** Memory of all responses, from the request until their rows are committed. */
+const MAX_MEMORY_BYTES = 20 * 1024 * 1024;
 
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
@@ -230,7 +241,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const readTimeoutMs = options.readTimeoutMs ?? 120_000;
   const callTimeoutMs = options.callTimeoutMs ?? 600_000;
   const maxBodyBytes = options.maxBodyBytes ?? MAX_BODY_BYTES;
-  const receiving = createReceiving(options.maxReceivingBytes ?? MAX_RECEIVING_BYTES);
+  const memory = createMemory(MAX_MEMORY_BYTES);
   const abandoning = abandonment(options.stop, options.abandonAfterMs ?? 20_000);
   const organizationKey = keyHolder(options.readKey);
   const userKey = options.readUserKey ? keyHolder(options.readUserKey) : organizationKey;
@@ -249,7 +260,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   async function readBody(
     body: AsyncIterable<Buffer>,
     statedBytes: number,
-    receipt: Receipt,
+    lease: Lease,
     signal: AbortSignal,
   ): Promise<Buffer> {
     let received: Buffer = Buffer.allocUnsafeSlow(statedBytes);
@@ -261,7 +272,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       if (end > received.length) received = enlarge(received, Math.max(end, 2 * received.length));
       received.set(chunk, bytes);
       bytes = end;
-      await receipt.add(chunk.length, signal);
+      await receiveBytes(lease, chunk.length, signal);
     }
     return received.subarray(0, bytes);
   }
@@ -270,7 +281,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     const { key, version } = await keysOf(call.asUser).get();
     const ending = callSignal([abandoning.signal, ...(call.signal ? [call.signal] : [])], callTimeoutMs);
     let status: number | null = null;
-    let receipt: Receipt | null = null;
+    const lease = call.lease ?? openLease(memory);
     try {
       const response = await pool.request({
         method: call.method,
@@ -294,9 +305,9 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         response.body.destroy();
         throw new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBodyBytes} bytes.`);
       }
-      receipt = receiving.begin();
-      const body = await readBody(response.body, statedBytes, receipt, ending.signal);
-      receipt.complete();
+      beginReceiving(lease);
+      const body = await readBody(response.body, statedBytes, lease, ending.signal);
+      endReceiving(lease);
       return {
         kind: "response",
         status,
@@ -305,11 +316,13 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         location: header(response.headers, "location"),
         contentEncoding: header(response.headers, "content-encoding"),
         body,
-        release: () => receipt?.release(),
+        release: () => {
+          releaseLease(lease);
+        },
         keyVersion: version,
       };
     } catch (error) {
-      receipt?.release();
+      releaseLease(lease);
       return failureOf(error, status);
     } finally {
       ending.close();
@@ -318,6 +331,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
 
   return {
     origin: base.origin,
+    memory,
     request,
     renewKey: async (rejectedVersion, asUser) => await keysOf(asUser).renew(rejectedVersion),
     close: async () => {

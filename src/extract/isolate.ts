@@ -11,14 +11,14 @@ export interface Fault {
 }
 
 /** Record named in a rejection. */
-export interface NamedRecord {
+interface NamedRecord {
   /** Position in the batch. */
   readonly index: number;
   readonly faults: readonly Fault[];
 }
 
 /** Next step for a batch rejected with 400 or 422. */
-export type Isolation =
+type Isolation =
   /** The request itself is wrong, so that smaller batches would also be rejected. */
   | { readonly kind: "stop"; readonly where: string }
   /** Reject these records and send the others again. */

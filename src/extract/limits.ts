@@ -1,12 +1,25 @@
 import PQueue from "p-queue";
 import type { Clock } from "../clock.ts";
-import type { LimitReachedError, StopRunError } from "../errors.ts";
-import type { CallReport } from "./call-report.ts";
-import { createCongestion, type Congestion } from "./congestion.ts";
-import { createServiceHealth } from "./service-health.ts";
+import { LimitReachedError, StopRunError } from "../errors.ts";
+import { MAX_RETRY_AFTER_MS } from "./retry.ts";
+
+/** Outcome of a call, to adjust rates and detect outages. */
+export type CallReport =
+  /** Answered. */
+  | { readonly kind: "answered" }
+  /** Another 4xx: the service works but rejected this request. */
+  | { readonly kind: "declined" }
+  /** 429: too fast, or the quota is used up. */
+  | { readonly kind: "refused"; readonly startedAtMs: number; readonly afterMs: number }
+  /** 503. */
+  | { readonly kind: "unavailable" }
+  /** No connection. */
+  | { readonly kind: "not_sent"; readonly code: string }
+  /** Anything else: the service was reached. */
+  | { readonly kind: "other" };
 
 /** Options of a limiter. */
-export interface LimiterOptions {
+interface LimiterOptions {
   /** Maximum calls in flight of all jobs. */
   readonly concurrency: number;
   /** Maximum calls started per second, for all endpoints without their own rate; null for no limit. */
@@ -166,6 +179,110 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const quota = congestion.report(report);
       if (gate.concurrency !== congestion.window) gate.concurrency = congestion.window;
       return quota ?? health.report(report);
+    },
+  };
+}
+
+/** Time without success at one call at a time before the quota counts as used up. */
+const QUOTA_AFTER_MS = 5 * 60_000;
+
+/** Congestion control of one endpoint: each 429 halves the window, each round of successes adds one call. */
+interface Congestion {
+  /** Maximum calls in flight. */
+  readonly window: number;
+  /** Milliseconds until the next call may start. */
+  pauseMs(): number;
+  /** Records the outcome of a call. Returns an error if the quota is used up. */
+  report(report: CallReport): LimitReachedError | null;
+}
+
+/** Starts with the maximum window. */
+export function createCongestion(endpoint: string, maxWindow: number, clock: Clock): Congestion {
+  let window = maxWindow;
+  let successes = 0;
+  let pausedUntilMs = 0;
+  let slowedAtMs = Number.NEGATIVE_INFINITY;
+  /** Start of the period in which single calls were rejected without a success. */
+  let refusedSinceMs: number | null = null;
+
+  function succeed(): void {
+    refusedSinceMs = null;
+    successes += 1;
+    if (successes >= window && window < maxWindow) {
+      window += 1;
+      successes = 0;
+    }
+  }
+
+  function slowDown(startedAtMs: number, afterMs: number): void {
+    const nowMs = clock.now();
+    pausedUntilMs = Math.max(pausedUntilMs, nowMs + afterMs);
+    successes = 0;
+    // Concurrent calls are rejected together, which slows down only once.
+    if (startedAtMs >= slowedAtMs) {
+      // After the maximum Retry-After, continue with single calls.
+      window = afterMs >= MAX_RETRY_AFTER_MS ? 1 : Math.max(1, Math.floor(window / 2));
+      slowedAtMs = nowMs;
+    }
+    if (window === 1) refusedSinceMs ??= nowMs;
+  }
+
+  return {
+    get window() {
+      return window;
+    },
+    pauseMs: () => Math.max(0, pausedUntilMs - clock.now()),
+    report(report) {
+      if (report.kind === "answered") succeed();
+      if (report.kind !== "refused") return null;
+      slowDown(report.startedAtMs, report.afterMs);
+      if (refusedSinceMs === null || clock.now() - refusedSinceMs < QUOTA_AFTER_MS) return null;
+      return new LimitReachedError(
+        "quota",
+        `${endpoint}: the service rejected every call (429) for five minutes, so the plan's quota ` +
+          "is used up. All answers are kept; run again when the quota is renewed.",
+      );
+    },
+  };
+}
+
+/** Time limit for a service that was never reached in this run: the address is probably wrong. */
+const UNREACHABLE_AFTER_MS = 25_000;
+/** Time limit for a service that was reached before. */
+const GONE_AFTER_MS = 5 * 60_000;
+
+/** Detects an unavailable service, for all jobs of a run. */
+interface ServiceHealth {
+  /** Records the outcome of a call. Returns an error if the run should stop. */
+  report(report: CallReport): StopRunError | null;
+}
+
+/** Starts with a healthy service. `service` is its address, for messages. */
+export function createServiceHealth(clock: Clock, service: string | null = null): ServiceHealth {
+  let wasReached = false;
+  /** Start of the period without a successful call. */
+  let failingSinceMs: number | null = null;
+
+  function giveUp(cause: string): StopRunError | null {
+    failingSinceMs ??= clock.now();
+    const limitMs = wasReached ? GONE_AFTER_MS : UNREACHABLE_AFTER_MS;
+    if (clock.now() - failingSinceMs < limitMs) return null;
+    const what = wasReached
+      ? "did not answer any call for five minutes"
+      : "could not be reached; check service.base_url and the network";
+    return new StopRunError(
+      "service_unreachable",
+      `The service${service === null ? "" : ` at ${service}`} ${what} (${cause}).`,
+    );
+  }
+
+  return {
+    report(report) {
+      if (report.kind === "not_sent") return giveUp(report.code);
+      wasReached = true;
+      if (report.kind === "unavailable") return giveUp("503");
+      if (report.kind === "answered" || report.kind === "declined") failingSinceMs = null;
+      return null;
     },
   };
 }

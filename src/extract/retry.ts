@@ -1,4 +1,5 @@
-import { MAX_RETRY_AFTER_MS } from "./retry-after.ts";
+/** Maximum wait for a Retry-After header. */
+export const MAX_RETRY_AFTER_MS = 5 * 60_000;
 
 /** Outcome of a call, as needed for the decision. */
 export type CallOutcome =
@@ -12,11 +13,11 @@ export type CallOutcome =
   | { readonly kind: "lost" };
 
 /** Earlier calls of the same records in this run. */
-export interface CallHistory {
+interface CallHistory {
   /** Earlier attempts that were certainly not billed. */
   readonly refusals: number;
   /** Earlier attempts that may have been billed without an answer. */
-  readonly ambiguous: number;
+  readonly possiblyBilled: number;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: number;
 }
@@ -39,7 +40,7 @@ type Retry = Extract<Decision, { action: "retry" }>;
 
 /** Action for a status, and whether the call may have been billed. */
 interface Rule {
-  readonly ambiguous: boolean;
+  readonly possiblyBilled: boolean;
   readonly decide: (history: CallHistory, retryAfterMs: number | null) => Decision;
 }
 
@@ -47,9 +48,9 @@ const FIRST_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 60_000;
 /** A 429 and a failed connection are cheap for the service, and their end should be noticed soon. */
 const MAX_SHORT_BACKOFF_MS = 5000;
-/** An ambiguous attempt is repeated only once, so wait long enough for a short disturbance to pass. */
-const AMBIGUOUS_BACKOFF_MS = 5000;
-const MAX_AMBIGUOUS_TRIES = 2;
+/** A possibly billed attempt is repeated only once, so wait long enough for a short disturbance to pass. */
+const POSSIBLY_BILLED_BACKOFF_MS = 5000;
+const MAX_POSSIBLY_BILLED_TRIES = 2;
 /** Maximum 503 responses for one batch while others are answered. */
 const MAX_UNAVAILABLE_TRIES = 30;
 
@@ -64,34 +65,34 @@ function backOff(history: CallHistory, retryAfterMs: number | null, maxMs = MAX_
   return retry(history.random, ceilingMs, retryAfterMs);
 }
 
-const always = (decision: Decision): Rule => ({ ambiguous: false, decide: () => decision });
+const always = (decision: Decision): Rule => ({ possiblyBilled: false, decide: () => decision });
 
 /** Quota reached. The limiter decides for all calls when to give up; see limits.ts. */
 const refused: Rule = {
-  ambiguous: false,
+  possiblyBilled: false,
   decide: (history, retryAfterMs) => backOff(history, retryAfterMs, MAX_SHORT_BACKOFF_MS),
 };
 
 /** No connection. The run decides for all calls when to give up; see service-health.ts. */
 const unreachable: Rule = {
-  ambiguous: false,
+  possiblyBilled: false,
   decide: (history) => backOff(history, null, MAX_SHORT_BACKOFF_MS),
 };
 
 /** Not billed, and not caused by the records. Limited, so that one batch can't delay the end forever. */
 const unavailable: Rule = {
-  ambiguous: false,
+  possiblyBilled: false,
   decide: (history, retryAfterMs) =>
     history.refusals + 1 >= MAX_UNAVAILABLE_TRIES ? { action: "set_aside" } : backOff(history, retryAfterMs),
 };
 
 /** The service may have billed the call and can't recognize a repetition, so retry at most once. */
-const ambiguous: Rule = {
-  ambiguous: true,
+const possiblyBilled: Rule = {
+  possiblyBilled: true,
   decide: (history, retryAfterMs) =>
-    history.ambiguous + 1 >= MAX_AMBIGUOUS_TRIES
+    history.possiblyBilled + 1 >= MAX_POSSIBLY_BILLED_TRIES
       ? { action: "set_aside" }
-      : retry(history.random, AMBIGUOUS_BACKOFF_MS, retryAfterMs),
+      : retry(history.random, POSSIBLY_BILLED_BACKOFF_MS, retryAfterMs),
 };
 
 const ruleByStatus: Readonly<Record<number, Rule>> = {
@@ -102,7 +103,7 @@ const ruleByStatus: Readonly<Record<number, Rule>> = {
   404: always({ action: "stop_job", code: "not_found" }),
   405: always({ action: "stop_job", code: "method_not_allowed" }),
   // Sent by a proxy, which can't know whether the service received the request.
-  408: { ambiguous: true, decide: () => ({ action: "set_aside" }) },
+  408: { possiblyBilled: true, decide: () => ({ action: "set_aside" }) },
   413: always({ action: "halve" }),
   422: always({ action: "isolate" }),
   429: refused,
@@ -114,13 +115,13 @@ function ruleOfStatus(status: number): Rule {
   if (rule) return rule;
   if (status >= 300 && status < 400) return always({ action: "stop_run", code: "redirected" });
   if (status >= 400 && status < 500) return always({ action: "stop_job", code: "unexpected_status" });
-  return ambiguous;
+  return possiblyBilled;
 }
 
 const ruleByKind: Readonly<Record<Exclude<CallOutcome["kind"], "status">, Rule>> = {
   answer: always({ action: "accept" }),
   not_sent: unreachable,
-  lost: ambiguous,
+  lost: possiblyBilled,
 };
 
 function ruleOf(outcome: CallOutcome): Rule {
@@ -131,7 +132,7 @@ function ruleOf(outcome: CallOutcome): Rule {
 const MAX_FREE_TRIES = 8;
 
 /** Next action for a free call. */
-export type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "set_aside" }>;
+type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "set_aside" }>;
 
 /**
  * Decides what to do after a free call; pure. `tries` counts attempts except 429 responses and failed connections, which
@@ -146,15 +147,15 @@ export function decideFreeRetry(
   },
 ): FreeDecision {
   const retryAfterMs = outcome.kind === "status" ? outcome.retryAfterMs : null;
-  const decision = decideRetry(outcome, { ...history, ambiguous: 0 });
+  const decision = decideRetry(outcome, { ...history, possiblyBilled: 0 });
   if (decision.action === "isolate" || decision.action === "halve") {
     return { action: "stop_job", code: "request_refused" };
   }
-  const isPassing = isAmbiguous(outcome) || (outcome.kind === "status" && outcome.status === 503);
+  const isPassing = isPossiblyBilled(outcome) || (outcome.kind === "status" && outcome.status === 503);
   if (!isPassing && decision.action !== "set_aside") return decision;
-  const isRepeated = isAmbiguous(outcome) && (history.doubts ?? 0) + 1 >= MAX_AMBIGUOUS_TRIES;
+  const isRepeated = isPossiblyBilled(outcome) && (history.doubts ?? 0) + 1 >= MAX_POSSIBLY_BILLED_TRIES;
   if (isRepeated || history.tries >= MAX_FREE_TRIES) return { action: "stop_job", code: "no_answer" };
-  return backOff({ refusals: history.tries - 1, ambiguous: 0, random: history.random }, retryAfterMs);
+  return backOff({ refusals: history.tries - 1, possiblyBilled: 0, random: history.random }, retryAfterMs);
 }
 
 /** Decides what to do with the records of a call; pure. */
@@ -163,6 +164,20 @@ export function decideRetry(outcome: CallOutcome, history: CallHistory): Decisio
 }
 
 /** True if the call may have been billed without an answer. */
-export function isAmbiguous(outcome: CallOutcome): boolean {
-  return ruleOf(outcome).ambiguous;
+export function isPossiblyBilled(outcome: CallOutcome): boolean {
+  return ruleOf(outcome).possiblyBilled;
+}
+
+/** HTTP dates start with the name of a day. Date.parse alone accepts texts that are not dates. */
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /u;
+
+/**
+ * Parses a Retry-After header (seconds or HTTP date) to milliseconds, without an upper limit; null if missing or invalid.
+ */
+export function parseRetryAfter(header: string | null, nowMs: number): number | null {
+  const text = header?.trim() ?? "";
+  if (/^\d+(?:\.\d+)?$/u.test(text)) return Math.round(Number(text) * 1000);
+  if (!HTTP_DATE.test(text)) return null;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? null : Math.max(0, at - nowMs);
 }

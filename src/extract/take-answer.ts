@@ -1,11 +1,9 @@
 import { freeBytes } from "../free-bytes.ts";
+import type { Attempt } from "../schemas/attempt.ts";
 import { instantAt } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
 import { decompress, MAX_ANSWER_BYTES } from "./answer-body.ts";
-import { attemptOf, type CallFacts } from "./attempt.ts";
-import type { LookupItem } from "./lookup-item.ts";
-import { type KeyedResult, pairByAddress, pairByRecordId, type Pairing } from "./pair-results.ts";
 import {
   type Answer,
   readAnswer,
@@ -14,8 +12,21 @@ import {
   TooLargeError,
   type Unreadable,
 } from "./read-answer.ts";
-import type { ReadSummary } from "./settle.ts";
-import type { Attempt } from "../schemas/attempt.ts";
+import type { LookupItem } from "./requests.ts";
+import { attemptOf, type CallFacts } from "./send-call.ts";
+
+/** Summary of a 200 response, as needed to decide what to send next. */
+export type ReadSummary =
+  | {
+      readonly kind: "answer";
+      /** Positions of records in the call without a result. */
+      readonly missing: readonly number[];
+      /** Size after decompression. */
+      readonly plainBytes: number;
+      readonly apiRequestId: string | null;
+    }
+  /** Not JSON, without a list of results, or too large. */
+  | { readonly kind: "unreadable"; readonly reason: string; readonly isTooLarge: boolean };
 
 /** A call that was answered with 200. */
 export interface AnsweredCall<T> extends CallFacts {
@@ -25,11 +36,11 @@ export interface AnsweredCall<T> extends CallFacts {
   /** In request order. */
   readonly items: readonly T[];
   /** Per item: number of earlier calls that may have billed it without returning its result. */
-  readonly doubts: readonly number[];
+  readonly possiblyBilledBefore: readonly number[];
 }
 
 /** Parsed answer with the result of each item. */
-export interface TakenAnswer<R> {
+interface TakenAnswer<R> {
   readonly summary: ReadSummary;
   readonly attempt: Attempt;
   /** By item; undefined if the answer has none. */
@@ -40,7 +51,7 @@ export interface TakenAnswer<R> {
   readonly drift: readonly Drift[];
 }
 
-function pair(
+function pairResults(
   { pairing }: LookupEndpoint,
   items: readonly LookupItem[],
   results: readonly KeyedResult[],
@@ -58,7 +69,12 @@ function pair(
 }
 
 /** Creates the ledger entry of an answer without results, which may have been billed. */
-export function unreadAttempt({ items, doubts, body, ...call }: AnsweredCall<unknown>): Attempt {
+export function unreadAttempt({
+  items,
+  possiblyBilledBefore,
+  body,
+  ...call
+}: AnsweredCall<unknown>): Attempt {
   const end = {
     apiRequestId: null,
     requestCompletedAt: null,
@@ -69,7 +85,7 @@ export function unreadAttempt({ items, doubts, body, ...call }: AnsweredCall<unk
     responseBytes: body.length,
     possiblyBilled: true,
   };
-  return attemptOf(call, end, doubts);
+  return attemptOf(call, end, possiblyBilledBefore);
 }
 
 /** The answer or its rows take more memory than was set aside for the size that its last bytes state. */
@@ -94,7 +110,7 @@ export async function takeAnswer<R>(
   read: ReadResult<R>,
   maxBytes: number = MAX_ANSWER_BYTES,
 ): Promise<TakenAnswer<R>> {
-  const { items, doubts, body } = call;
+  const { items, possiblyBilledBefore, body } = call;
   const receivedAt = instantAt(call.startedAtMs + call.milliseconds);
   const plain = await decompress(body, call.contentEncoding, maxBytes);
   if (plain.kind === "unreadable" && plain.reason === "body_too_large" && maxBytes < MAX_ANSWER_BYTES) {
@@ -117,7 +133,7 @@ export async function takeAnswer<R>(
     };
   }
   const { apiRequestId, answeredAt, drift, plainBytes } = answer;
-  const found = pair(endpoint, items, answer.results).map((index) => answer.results[index ?? -1]);
+  const found = pairResults(endpoint, items, answer.results).map((index) => answer.results[index ?? -1]);
   const missing = found.flatMap((result, position) => (result === undefined ? [position] : []));
   const isEmpty = missing.length === items.length;
   const end = {
@@ -134,10 +150,115 @@ export async function takeAnswer<R>(
   };
   return {
     summary: { kind: "answer", missing, plainBytes, apiRequestId },
-    attempt: attemptOf(call, end, doubts),
+    attempt: attemptOf(call, end, possiblyBilledBefore),
     results: found.map((result) => result?.value),
     apiRequestId,
     answeredAt,
     drift,
   };
+}
+
+/** Key of a result; null if it has none, undefined if the result is not an object. */
+export type KeyedResult = { readonly key: string | null } | undefined;
+
+/** Index of the result of each record, in request order; undefined if the answer omits it. */
+export type Pairing = readonly (number | undefined)[];
+
+const exactly = (key: string): string => key;
+/** The service may normalize addresses; used only for results without an exact match. */
+const caselessly = (key: string): string => key.trim().toLowerCase();
+
+/** Assigns the first unused result with an equal key to each record without a result. */
+function pairByKey(
+  sentKeys: readonly string[],
+  results: readonly KeyedResult[],
+  paired: (number | undefined)[],
+  used: boolean[],
+  normalize: (key: string) => string,
+): void {
+  const waiting = new Map<string, number[]>();
+  for (const [position, key] of sentKeys.entries()) {
+    if (paired[position] !== undefined) continue;
+    const positions = waiting.get(normalize(key));
+    if (positions) positions.push(position);
+    else waiting.set(normalize(key), [position]);
+  }
+  for (const [index, result] of results.entries()) {
+    const key = result?.key;
+    if (used[index] || key === null || key === undefined) continue;
+    const position = waiting.get(normalize(key))?.shift();
+    if (position === undefined) continue;
+    paired[position] = index;
+    used[index] = true;
+  }
+}
+
+/** Assigns results at the record's own position if `fits` is true. */
+function pairByPosition(
+  results: readonly KeyedResult[],
+  paired: (number | undefined)[],
+  used: boolean[],
+  fits: (position: number) => boolean,
+): void {
+  for (const [index, result] of results.entries()) {
+    if (index >= paired.length || used[index] || paired[index] !== undefined) continue;
+    if (result === undefined || !fits(index)) continue;
+    paired[index] = index;
+    used[index] = true;
+  }
+}
+
+/** Pass of matching by key, applied to the results left by earlier passes. */
+interface Pass {
+  readonly normalize: (key: string) => string;
+  readonly ownPositionFirst: boolean;
+}
+
+function pair(
+  sentKeys: readonly string[],
+  results: readonly KeyedResult[],
+  passes: readonly Pass[],
+  isInOrder: (paired: Pairing) => boolean,
+): Pairing {
+  const paired: (number | undefined)[] = Array.from({ length: sentKeys.length });
+  const used: boolean[] = Array.from({ length: results.length }, () => false);
+  for (const { normalize, ownPositionFirst } of passes) {
+    const fits = (position: number) => {
+      const [sent, received] = [sentKeys[position], results[position]?.key];
+      return (
+        typeof sent === "string" && typeof received === "string" && normalize(sent) === normalize(received)
+      );
+    };
+    if (ownPositionFirst) pairByPosition(results, paired, used, fits);
+    pairByKey(sentKeys, results, paired, used, normalize);
+  }
+  if (results.length === sentKeys.length && isInOrder(paired)) {
+    pairByPosition(results, paired, used, (index) => hasNoKey(results[index]));
+  }
+  return paired;
+}
+
+function hasNoKey(result: KeyedResult): boolean {
+  return (result?.key ?? null) === null;
+}
+
+/**
+ * Finds the result of each record by `record_id`. Ignores unknown IDs and repeated ones: a response to another request answers
+ * nothing. Goes by position only if no result has an ID and none is missing.
+ */
+export function pairByRecordId(recordIds: readonly string[], results: readonly KeyedResult[]): Pairing {
+  const passes = [{ normalize: exactly, ownPositionFirst: false }];
+  return pair(recordIds, results, passes, () => results.every(hasNoKey));
+}
+
+/** Finds the result of each address at its own position, otherwise by the address. */
+export function pairByAddress(addresses: readonly string[], results: readonly KeyedResult[]): Pairing {
+  const passes = [
+    { normalize: exactly, ownPositionFirst: true },
+    { normalize: caselessly, ownPositionFirst: true },
+  ];
+  // Results without an address belong to their position if every other one is at its own.
+  const isInOrder = (paired: Pairing) =>
+    results.every((result, index) => hasNoKey(result) || paired[index] === index);
+  return pair(addresses, results, passes, isInOrder);
 }

@@ -23,6 +23,7 @@ export function measureHttp(
 ): HttpClient {
   return {
     origin: http.origin,
+    memory: http.memory,
     async request(request) {
       const startedMs = nowMs();
       observer.began();
@@ -36,7 +37,7 @@ export function measureHttp(
         observer.ended({ endpoint, status, seconds: (nowMs() - startedMs) / 1000 });
       }
     },
-    renewKey: (version) => http.renewKey(version),
+    renewKey: (version, asUser) => http.renewKey(version, asUser),
     close: () => http.close(),
   };
 }

@@ -50,6 +50,11 @@ export const rejectCodes = {
     means: "Two answers with this record were too large to read (above 32 MB), the second one for it alone.",
     todo: "Contact the service, or ask for fewer fields (`return_fields`). Then retry it.",
   },
+  no_pid: {
+    stage: "answer",
+    means: "The service reports a match, but no usable PID (`service_pid` is null, blank or not a text).",
+    todo: "Contact the service with the api_request_id. Then retry it.",
+  },
   missing_id: {
     stage: "answer",
     means:

@@ -2,9 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Clock } from "../../src/clock.ts";
 import { systemClock } from "../../src/clock.ts";
-import { createCongestion } from "../../src/extract/congestion.ts";
-import { createLimiter } from "../../src/extract/limits.ts";
-import { createServiceHealth } from "../../src/extract/service-health.ts";
+import { createCongestion, createLimiter, createServiceHealth } from "../../src/extract/limits.ts";
 import * as fc from "../support/fast-check.ts";
 
 const never = new AbortController().signal;

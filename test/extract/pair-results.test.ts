@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import * as pairing from "../../src/extract/pair-results.ts";
+import * as pairing from "../../src/extract/take-answer.ts";
 import * as fc from "../support/fast-check.ts";
 
 type Keyed = { readonly [field: string]: unknown } | string | null;
@@ -54,17 +54,17 @@ describe("by record_id", () => {
     expect(pairByRecordId(["a", "b"], [{ n: 1 }, { n: 2 }])).toEqual([{ n: 1 }, { n: 2 }]);
     expect(pairByRecordId(["a", "b"], [{ n: 1 }])).toEqual([undefined, undefined]);
   });
-  it("goes by position for one id of the wrong type, as long as the others stand where they were sent", () => {
+  it("never goes by position beside ids, known or foreign, or when results are too few or too many", () => {
     expect(pairByRecordId(["a", "b", "c"], [result("a"), result(null), result("c")])).toEqual([
-      result("a"),
-      result(null),
-      result("c"),
-    ]);
-    expect(pairByRecordId(["a", "b", "c"], [result("c"), result(null), result("a")])).toEqual([
       result("a"),
       undefined,
       result("c"),
     ]);
+    expect(pairByRecordId(["a", "b"], [result("x"), { n: 2 }])).toEqual([undefined, undefined]);
+    expect(pairByRecordId(["a", "b"], [{ n: 1 }, { n: 2 }, { n: 3 }])).toEqual([undefined, undefined]);
+  });
+  it("gives no result of another request to a record", () => {
+    expect(pairByRecordId(["a", "b"], [result("x"), result("y")])).toEqual([undefined, undefined]);
   });
   it("ignores results that aren't objects", () => {
     expect(pairByRecordId(["a", "b"], [null, "b"])).toEqual([undefined, undefined]);

@@ -1,9 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FixConfigurationError, LimitReachedError, StopRunError } from "../../src/errors.ts";
-import type { PlannedCall } from "../../src/extract/call.ts";
-import type { LookupItem } from "../../src/extract/lookup-item.ts";
-import { idsExcept, runLookup, someItems } from "./run-lookup.ts";
+import { idsExcept, type PlannedCall, runLookup, someItems } from "./run-lookup.ts";
 import { answerAll, type Reply, send, startService } from "./scripted-service.ts";
 
 async function start(reply: Reply) {
@@ -16,11 +14,11 @@ const usedUp = () => new LimitReachedError("budget_day", "The budget is used up.
 
 /** Grants a total number of records, and records the requests. */
 function purse(records: number) {
-  const asked: PlannedCall<LookupItem>[] = [];
+  const asked: PlannedCall[] = [];
   let left = records;
   return {
     asked,
-    reserve: async (call: PlannedCall<LookupItem>) => {
+    reserve: async (call: PlannedCall) => {
       asked.push(call);
       await Promise.resolve();
       const granted = Math.min(left, call.items.length);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseRetryAfter } from "../../src/extract/retry-after.ts";
+import { parseRetryAfter } from "../../src/extract/retry.ts";
 
 const now = Date.parse("2026-11-20T10:00:00Z");
 

@@ -1,19 +1,53 @@
+import { randomUUID } from "node:crypto";
 import type { Clock } from "../../src/clock.ts";
-import { isAnswer } from "../../src/extract/call-outcome.ts";
+import { LimitReachedError, StopJobError } from "../../src/errors.ts";
+import { type Batch, itemsOf } from "../../src/extract/batches.ts";
+import {
+  decide,
+  giveUpIsolation,
+  isIsolationOver,
+  type Outcome,
+  type Rejected,
+  type SetAside,
+} from "../../src/extract/decide.ts";
 import { type HttpClientOptions, openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
-import type { EndedCall, PlannedCall } from "../../src/extract/call.ts";
-import { openLookup, type TakenBatch } from "../../src/extract/lookup.ts";
-import type { LookupItem, Rejected, SetAside } from "../../src/extract/lookup-item.ts";
-import type { ReadSummary } from "../../src/extract/settle.ts";
-import { takeAnswer } from "../../src/extract/take-answer.ts";
-import { silentLog } from "../../src/log.ts";
+import {
+  applyOutcome,
+  batchesOf,
+  closeQueue,
+  countCall,
+  cutForCall,
+  openQueue,
+  planBatch,
+  refuseBatch,
+  returnBatch,
+  stopQueue,
+} from "../../src/extract/queue.ts";
+import type { LookupItem } from "../../src/extract/requests.ts";
+import {
+  attemptsOf,
+  type EndedCall,
+  isAnswer,
+  sendCall,
+  unansweredAttempt,
+  understandReply,
+} from "../../src/extract/send-call.ts";
+import { keyRejected } from "../../src/extract/stop-messages.ts";
+import { type ReadSummary, takeAnswer } from "../../src/extract/take-answer.ts";
+import type { Attempt } from "../../src/schemas/attempt.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
 import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";
 import { fastClock } from "./scripted-service.ts";
-import type { Attempt } from "../../src/schemas/attempt.ts";
+
+/** Call to be reserved. */
+export interface PlannedCall {
+  readonly callId: string;
+  readonly items: readonly LookupItem[];
+  readonly attempt: number;
+}
 
 /** Records of one call with their results. */
 export interface AnsweredItems {
@@ -50,7 +84,7 @@ export interface LookupSetting {
   readonly http?: Partial<HttpClientOptions>;
   readonly requestsPerSecond?: number;
   readonly pageSize?: number;
-  readonly reserve?: (call: PlannedCall<LookupItem>) => Promise<number>;
+  readonly reserve?: (call: PlannedCall) => Promise<number>;
   readonly onAttempt?: (attempt: Attempt) => void;
   readonly onAnswer?: (answer: AnsweredItems) => void | Promise<void>;
 }
@@ -74,6 +108,15 @@ const idsOf = (groups: readonly { readonly items: readonly LookupItem[] }[]) =>
     .flatMap(({ items }) => items.map((item) => item.recordId))
     .toSorted((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
 
+function weightOf(reason: unknown): number {
+  if (reason instanceof LimitReachedError) return 1;
+  return reason instanceof StopJobError ? 2 : 3;
+}
+
+function reasonOf(stopped: { readonly reason: unknown } | null): unknown {
+  return stopped?.reason ?? null;
+}
+
 /** Looks up all items without a spool or a warehouse, and collects the outcome. */
 export async function runLookup(
   url: string,
@@ -91,19 +134,21 @@ export async function runLookup(
   const rejections: Rejected<LookupItem>[] = [];
   const asides: SetAside<LookupItem>[] = [];
   const sent = new Set<string>();
-  const lookup = openLookup({
-    endpoint,
-    parameters: setting.parameters ?? {},
-    items: pagesOf(items, setting.pageSize ?? 7),
-    http,
-    limiter,
-    clock,
-    log: silentLog,
-    random: () => 0.5,
-  });
+  const pages = pagesOf(items, setting.pageSize ?? 7);
+  const queue = openQueue({ endpoint, pages, concurrency, clock });
+  const services = { endpoint, parameters: setting.parameters ?? {}, http, limiter, clock };
+  const stopping = new AbortController();
+  let stopped: { readonly reason: unknown } | null = null;
   const markSent = (group: readonly LookupItem[]) => {
     for (const { recordId } of group) sent.add(recordId);
   };
+
+  function stop(reason: unknown = null): void {
+    if (reason !== null && (stopped === null || weightOf(reason) > weightOf(stopped.reason)))
+      stopped = { reason };
+    stopQueue(queue);
+    stopping.abort();
+  }
 
   async function readBody(call: EndedCall<LookupItem>): Promise<ReadSummary | null> {
     if (!isAnswer(call.reply)) return null;
@@ -125,65 +170,84 @@ export async function runLookup(
     return summary;
   }
 
-  async function handle(taken: TakenBatch<LookupItem>): Promise<void> {
-    if (taken.kind === "given_up") {
-      asides.push(taken.setAside);
-      markSent(taken.setAside.items);
+  function record(batch: Batch<LookupItem>, outcome: Outcome<LookupItem>): void {
+    const error = applyOutcome(queue, batch, outcome);
+    if (error) stop(error);
+    rejections.push(...outcome.rejected);
+    asides.push(...outcome.setAside);
+    for (const { items: group } of [...outcome.rejected, ...outcome.setAside]) markSent(group);
+    markSent(outcome.unanswered);
+  }
+
+  async function reserveAndSend(batch: Batch<LookupItem>): Promise<EndedCall<LookupItem> | null> {
+    const planned = planBatch(queue, batch);
+    if (planned === null) return null;
+    const callId = randomUUID();
+    const isAlone = queue.isBudgetTight;
+    let granted = planned.entries.length;
+    try {
+      const call = { callId, items: itemsOf(planned.entries), attempt: 1 + attemptsOf(planned) };
+      if (setting.reserve) granted = await setting.reserve(call);
+    } catch (reason) {
+      if (isAlone || !(reason instanceof LimitReachedError)) stop(reason);
+      refuseBatch(queue, planned);
+      return null;
+    }
+    const call = await sendCall(services, callId, countCall(queue, cutForCall(queue, planned, granted)));
+    if (call.keyError !== null) stop(call.keyError);
+    return call;
+  }
+
+  async function handle(batch: Batch<LookupItem>): Promise<void> {
+    if (isIsolationOver(batch)) {
+      record(batch, giveUpIsolation(endpoint.name, batch));
+      returnBatch(queue, []);
       return;
     }
     const call = await limiter
-      .run(
-        endpoint.name,
-        async () => {
-          const planned = lookup.plan(taken.batch);
-          if (planned === null) return null;
-          try {
-            const granted = setting.reserve ? await setting.reserve(planned) : planned.items.length;
-            return await lookup.send(planned, granted);
-          } catch (reason) {
-            lookup.refuse(planned, reason);
-            return null;
-          }
-        },
-        lookup.signal,
-      )
+      .run(endpoint.name, () => reserveAndSend(batch), stopping.signal)
       .catch((error: unknown) => {
-        if (lookup.signal.aborted) return null;
+        if (stopping.signal.aborted) return null;
         throw error;
       });
     if (call === null) return;
-    const settled = await lookup.settle(call, await readBody(call));
-    if (settled.attempt) {
-      attempts.push(settled.attempt);
-      setting.onAttempt?.(settled.attempt);
+    const read = await readBody(call);
+    const reply = await understandReply(call.reply, clock);
+    const { isAnswering, capacity } = queue;
+    const present = { nowMs: clock.now(), random: 0.5, isAnswering, capacity, origin: http.origin };
+    const outcome = decide(call, reply, read, present);
+    const error = limiter.report(endpoint.name, outcome.report);
+    if (error) stop(error);
+    record(call.batch, outcome);
+    if (read === null) {
+      const attempt = unansweredAttempt(call, reply);
+      attempts.push(attempt);
+      setting.onAttempt?.(attempt);
     }
-    rejections.push(...settled.rejected);
-    asides.push(...settled.setAside);
-    for (const group of [...settled.rejected, ...settled.setAside]) markSent(group.items);
-    markSent(settled.unanswered);
-    lookup.finish(settled);
+    if (outcome.kind === "renew_key" && call.reply.kind === "response") {
+      if (!(await http.renewKey(call.reply.keyVersion))) stop(keyRejected(endpoint.name, reply.error));
+    }
+    if (call.reply.kind === "response") call.reply.release();
+    returnBatch(queue, outcome.again, outcome.leftOut);
   }
 
   async function work(): Promise<void> {
     try {
-      for (let taken = await lookup.take(); taken !== null; taken = await lookup.take()) await handle(taken);
+      for await (const batch of batchesOf(queue)) await handle(batch);
     } catch (error) {
-      lookup.stop(error);
+      stop(error);
     }
   }
 
-  const stop = () => {
-    lookup.stop();
-  };
   if (setting.signal?.aborted) stop();
-  setting.signal?.addEventListener("abort", stop);
+  setting.signal?.addEventListener("abort", () => {
+    stop();
+  });
   let error: unknown = null;
   try {
     await Promise.all(Array.from({ length: concurrency }, work));
-    await lookup.close();
-    lookup.throwIfStopped();
-  } catch (thrown) {
-    error = thrown;
+    await closeQueue(queue);
+    error = reasonOf(stopped);
   } finally {
     await http.close();
   }

@@ -1,11 +1,21 @@
+import { randomUUID } from "node:crypto";
 import { setImmediate as letOthersRun } from "node:timers/promises";
+import { decide } from "../../src/extract/decide.ts";
 import type { HttpClient, HttpReply } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
-import { openLookup } from "../../src/extract/lookup.ts";
+import { createMemory } from "../../src/extract/memory.ts";
+import {
+  applyOutcome,
+  batchesOf,
+  countCall,
+  openQueue,
+  planBatch,
+  returnBatch,
+} from "../../src/extract/queue.ts";
+import { sendCall, understandReply } from "../../src/extract/send-call.ts";
 import { type Answer, readAnswer } from "../../src/extract/read-answer.ts";
 import { takeAnswer } from "../../src/extract/take-answer.ts";
 import type { Warehouse } from "../support/bound-load.ts";
-import { silentLog } from "../../src/log.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { textOf } from "./answer-mutations.ts";
 import { findUnstorable, rowsText } from "./answered-rows.ts";
@@ -62,6 +72,7 @@ function keysIn(body: string | null): string[] {
 function openService(answer: RealAnswer, first: WireBody | null, asked: string[][]): HttpClient {
   return {
     origin: "http://service.invalid",
+    memory: createMemory(1024 * 1024),
     async request({ body }): Promise<HttpReply> {
       const keys = keysIn(body);
       asked.push(keys);
@@ -112,20 +123,14 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
   const results = new Map<string, unknown>();
   const came: string[] = [];
   const { preparePerson } = transparent(maker);
-  const lookup = openLookup({
-    endpoint,
-    parameters: {},
-    items: pageOf(records),
-    http: openService(answer, first, asked),
-    limiter: createLimiter({ concurrency: 1, requestsPerSecond: null, clock }),
-    clock,
-    log: silentLog,
-    random: () => 0.5,
-  });
-  for (let taken = await lookup.take(); taken !== null; taken = await lookup.take()) {
-    const planned = taken.kind === "to_send" ? lookup.plan(taken.batch) : null;
+  const http = openService(answer, first, asked);
+  const limiter = createLimiter({ concurrency: 1, requestsPerSecond: null, clock });
+  const queue = openQueue({ endpoint, pages: pageOf(records), concurrency: 1, clock });
+  for await (const taken of batchesOf(queue)) {
+    const planned = planBatch(queue, taken);
     if (planned === null) continue;
-    const call = await lookup.send(planned, planned.items.length);
+    const services = { endpoint, parameters: {}, http, limiter, clock };
+    const call = await sendCall(services, randomUUID(), countCall(queue, planned));
     // The service answers every request with 200.
     if (call.reply.kind !== "response") throw new Error(call.reply.code);
     const read = await takeAnswer(endpoint, { ...call, ...call.reply }, (result, { drift }) => {
@@ -136,19 +141,28 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
     for (const [i, record] of call.items.entries()) {
       const rows = read.results[i];
       if (!rows) continue;
-      const { result, ...part } = rows;
+      const { result, outcome, ...part } = rows;
       const { apiRequestId, answeredAt } = read;
       results.set(record.recordId, result);
-      answers.push({ record, ...part, apiRequestId, answeredAt, callId: call.callId });
       came.push(record.recordId);
+      if (outcome !== "no_pid") {
+        answers.push({ record, outcome, ...part, apiRequestId, answeredAt, callId: call.callId });
+      }
     }
-    const settled = await lookup.settle(call, read.summary);
-    for (const { items } of [...settled.rejected, ...settled.setAside]) {
+    const outcome = decide(call, await understandReply(call.reply, clock), read.summary, {
+      nowMs: clock.now(),
+      random: 0.5,
+      isAnswering: queue.isAnswering,
+      capacity: queue.capacity,
+      origin: http.origin,
+    });
+    const error = applyOutcome(queue, call.batch, outcome);
+    for (const { items } of [...outcome.rejected, ...outcome.setAside]) {
       came.push(...items.map(({ recordId }) => recordId));
     }
-    lookup.finish(settled);
+    if (error) throw error;
+    returnBatch(queue, outcome.again, outcome.leftOut);
   }
-  lookup.throwIfStopped();
   return { answers, results, came, attempts, asked };
 }
 

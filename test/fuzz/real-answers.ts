@@ -1,5 +1,5 @@
 import type { LookupJobConfig } from "../../src/jobs/lookup/lookup-type.ts";
-import { buildRequestBody } from "../../src/extract/request-body.ts";
+import { buildRequestBody } from "../../src/extract/requests.ts";
 import { type BoundLookup, bindLookup } from "../../src/jobs/lookup/lookup-types.ts";
 import { sampleInputs, type SampleInput } from "../../src/sandbox/sample-inputs.ts";
 import { startSandbox } from "../../src/sandbox/start-sandbox.ts";

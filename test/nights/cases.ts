@@ -14,12 +14,14 @@ import type { Endpoint, Received } from "./scripted-service.ts";
 export interface ExpectedNight extends NightOptions {
   /** Contents that the service receives; a list means those of the only endpoint. Nothing by default, not compared if `any`. */
   readonly sent?: Received | readonly string[] | "any";
-  /** Summary of the only job, or of each job; by default every job succeeds. */
+  /** Status of the run, or a summary of the only job or of each one; `succeeded` by default, not compared if `any`. */
   readonly ends?: string | Readonly<Record<string, string>>;
   /** Lines of queries. */
   readonly tables?: Readonly<Record<string, readonly string[]>>;
   /** Commands before the night, such as `rejects retry`. */
   readonly commands?: readonly (readonly string[])[];
+  /** Exit codes of the commands; 0 by default. */
+  readonly exitCodes?: readonly number[];
   /** Contents that the service bills; not compared by default. */
   readonly billed?: Received;
   /** Requests that the service receives; not compared by default. */
@@ -59,7 +61,7 @@ export function testNights(cases: readonly Case[]): void {
 async function spend(world: World, expected: ExpectedNight): Promise<Outcome> {
   const { ends, tables = {}, commands = [] } = expected;
   if (expected.config) await world.configure(expected.config);
-  for (const command of commands) await world.command(...command);
+  for (const [i, command] of commands.entries()) await world.command(command, expected.exitCodes?.[i]);
   const night = await world.night(expected);
   const seen: Record<string, readonly string[]> = {};
   for (const sql of Object.keys(tables)) seen[sql] = await world.lines(sql);
@@ -79,7 +81,7 @@ function expectedOf(expected: ExpectedNight, seen: Outcome): Outcome {
     sent: sent === "any" ? seen.sent : isList(sent) ? { [onlyEndpoint(seen.sent)]: sent } : sent,
     billed: expected.billed ?? seen.billed,
     calls: expected.calls ?? seen.calls,
-    ends: ends ?? (kill === undefined ? "succeeded" : "killed"),
+    ends: ends === "any" ? seen.ends : (ends ?? (kill === undefined ? "succeeded" : "killed")),
     tables,
     contradictions: [],
   };

@@ -170,5 +170,24 @@ describe("equal rows", () => {
         { ends: "3 read, 3 unchanged" },
       ],
     },
+    {
+      title: "that go back to an answer older than a resend are sent",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { edit: names("Eve"), sent: ["Eve"] },
+        { flags: { resend: true }, sent: ["Eve"] },
+        { edit: names("Ann"), sent: ["Ann"] },
+      ],
+    },
+    {
+      title: "that exchange their contents exchange their answers",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        {
+          edit: names("Bob", "Ann"),
+          tables: { [linked]: ["1|p-bob|t", "2|p-ann|t"] },
+        },
+      ],
+    },
   ]);
 });

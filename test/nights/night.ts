@@ -44,7 +44,10 @@ export interface NightOptions {
   readonly flags?: Partial<RunRequest>;
   /** Signals the run to stop when the service has received this many calls. */
   readonly stopAt?: number;
-  /** Crash point `name` or `name:count` at which a process of its own is killed; then there is no report. */
+  /**
+   * Crash point, `name` or `name:count`, at which a process of its own is killed; then there is no report. Of the flags, only
+   * `resend` and `maxRecords` apply.
+   */
   readonly kill?: string;
 }
 
@@ -56,7 +59,7 @@ export interface Night {
   readonly sent: Received;
   /** Contents that the service billed. */
   readonly billed: Received;
-  /** Events in the log, at least warnings. */
+  /** Warnings about the configuration, and events in the log that are warnings or errors. */
   readonly warnings: readonly string[];
 }
 
@@ -66,15 +69,15 @@ export interface World {
   /** Runs several shards of a run at once or one after the other; sums what they sent. */
   nightOfShards(count: number, options?: NightOptions & { readonly isParallel?: boolean }): Promise<Night[]>;
   /** Runs the jobs while a night is under way. */
-  runBeside(): Promise<Night>;
+  runBeside(flags?: Partial<RunRequest>): Promise<Night>;
   /** Rows of a query as lines, values separated by `|` and null empty, sorted. The schemas are in the search path. */
   lines(sql: string): Promise<readonly string[]>;
   /** Replaces the configuration. */
   configure(config: Parts): Promise<void>;
   /** Runs statements. */
   sql(statements: string): Promise<void>;
-  /** Runs a command of the program, such as `erase`; returns its document. */
-  command(...args: readonly string[]): Promise<Readonly<Record<string, unknown>>>;
+  /** Runs a command of the program, such as `erase`; returns its document. Fails on another exit code (0 by default). */
+  command(args: readonly string[], exitCode?: number): Promise<Readonly<Record<string, unknown>>>;
   readonly service: ScriptedService;
   readonly url: string;
   /** Folder with the configuration and the received answers. */
@@ -169,13 +172,18 @@ export async function openWorld(config: Parts = {}): Promise<World> {
 
   async function run(options: NightOptions, warnings: string[]): Promise<RunReport> {
     const loaded = await loadConfig({ jobTypes, file, env });
+    warnings.push(...loaded.warnings.map(({ path, message }) => `${path} ${message}`));
     const { concurrency, requestsPerSecond } = loaded.service;
     const http = openHttpClient({ baseUrl: service.url, readKey: async () => "key", concurrency });
     const clock = fastClock();
     const stop = new AbortController();
-    const watch = setInterval(() => {
-      if (options.stopAt !== undefined && service.calls.length >= options.stopAt) stop.abort();
-    }, 1);
+    const { stopAt } = options;
+    const watch =
+      stopAt === undefined
+        ? undefined
+        : setInterval(() => {
+            if (service.calls.length >= stopAt) stop.abort();
+          }, 1);
     const log = { debug() {}, info() {}, warn: note, error: note };
     function note(_fields: object, event: string): void {
       warnings.push(event);
@@ -212,9 +220,13 @@ export async function openWorld(config: Parts = {}): Promise<World> {
   }
 
   /** Runs the jobs in a process that kills itself at a crash point. */
-  async function runKilled(point: string): Promise<void> {
+  async function runKilled(point: string, { resend, maxRecords }: Partial<RunRequest>): Promise<void> {
+    const flags = [
+      ...(resend === true ? ["--resend"] : []),
+      ...(typeof maxRecords === "number" ? ["--max-records", String(maxRecords)] : []),
+    ];
     const options = { cwd: folder, env: { ...env, PERSON_ETL_CRASH_AT: point } };
-    const { child, result } = startCli(["--json", "run", "--yes"], options);
+    const { child, result } = startCli(["--json", "run", "--yes", ...flags], options);
     const { stdout } = await result;
     if (child.signalCode !== "SIGKILL") throw new Error(`the run never reached ${point}: ${stdout}`);
   }
@@ -227,7 +239,7 @@ export async function openWorld(config: Parts = {}): Promise<World> {
       await begin(options);
       const warnings: string[] = [];
       if (options.kill === undefined) return end(await run(options, warnings), warnings);
-      await runKilled(options.kill);
+      await runKilled(options.kill, options.flags ?? {});
       return end(null, warnings);
     },
     async nightOfShards(count, { isParallel = false, ...options } = {}) {
@@ -244,9 +256,9 @@ export async function openWorld(config: Parts = {}): Promise<World> {
       else for (const index of indexes) await one(index);
       return nights;
     },
-    async runBeside() {
+    async runBeside(flags = {}) {
       const warnings: string[] = [];
-      return end(await run({}, warnings), warnings);
+      return end(await run({ flags }, warnings), warnings);
     },
     async lines(sql) {
       const { rows } = await client.query<(string | null)[]>({ text: sql, rowMode: "array" });
@@ -256,9 +268,9 @@ export async function openWorld(config: Parts = {}): Promise<World> {
     async sql(statements) {
       await client.query(statements);
     },
-    async command(...args) {
+    async command(args, exitCode = 0) {
       const { code, document } = await runHereJson(args, { cwd: folder, env });
-      if (code !== 0)
+      if (code !== exitCode)
         throw new Error(`${args.join(" ")} ended with exit code ${code}: ${JSON.stringify(document)}`);
       return document;
     },

@@ -1,6 +1,6 @@
-import { describe } from "vitest";
+import { describe, expect, test } from "vitest";
 import { testNights } from "./cases.ts";
-import { names, put } from "./night.ts";
+import { names, openWorld, put } from "./night.ts";
 
 const rejects = "SELECT source_key, stage, code, resolved_at IS NULL FROM reject";
 
@@ -111,4 +111,16 @@ describe("a record that the service refuses", () => {
       ],
     },
   ]);
+});
+
+describe("a value", () => {
+  test("that the database refuses is rejected alone", async () => {
+    const world = await openWorld();
+    await world.sql(`CREATE FUNCTION crm.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.service_pid = 'p-ann' THEN PERFORM 'x'::int; END IF; RETURN NEW; END $$;
+      CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON person_data.enrichment FOR EACH ROW EXECUTE FUNCTION crm.refuse()`);
+    const night = await world.night({ edit: names("Ann", "Bob", "Cid") });
+    expect(night.report?.status).toBe("succeeded");
+    expect(await world.lines("SELECT source_key, code FROM reject")).toEqual(["1|not_loadable"]);
+    expect(await world.lines("SELECT service_pid FROM enrichment")).toEqual(["p-bob", "p-cid"]);
+  });
 });

@@ -109,6 +109,21 @@ describe("shards", () => {
     const [unchanged, duplicate] = [sumOf(nights, "validate", "unchanged"), sumOf(nights, "validate", "duplicate")];
     expect([sumOf(nights, "validate", "read"), unchanged + duplicate]).toEqual([4, 2]);
   });
+
+  test("send rows once that differ only in an invalid address", async () => {
+    const world = await openWorld({
+      inputs: "{ customers: { table: crm.customers, key: id, fields: { emails: [email, work_email] } } }",
+      jobs: `{ validate: { type: validate_emails, input: customers },
+        enrich: { type: enrich, input: customers, valid_emails_from: validate } }`,
+    });
+    const edit = Array.from({ length: 12 }, (_, i) =>
+      put(i, null, { email: `bad${i}@x`, work_email: "a@x" }),
+    ).join("");
+    await world.night({ edit, flags: { jobs: ["validate"] } });
+    await world.nightOfShards(3, { flags: { jobs: ["enrich"] } });
+    expect(world.service.received()).toEqual({ enrich: ["a@x"] });
+    expect(await world.lines("SELECT count(*) FROM enrichment WHERE is_present")).toEqual(["12"]);
+  });
 });
 
 describe("a job that another process runs", () => {

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { systemClock } from "../../clock.ts";
 import type { Config, InputConfig } from "../../config/config.ts";
 import { suggest } from "../../config/suggest.ts";
 import { explainRow } from "../../jobs/report/explain-row.ts";
@@ -31,7 +30,7 @@ async function explain(context: Context, text: string): Promise<Outcome> {
   const input = inputNamed(config, row.source);
   const db = await openFilledWarehouse(context, config);
   const given = { key: keyValues(row, input.key), sourceKey: row.sourceKey };
-  const report = await explainRow({ config, db, clock: systemClock }, input, given);
+  const report = await explainRow({ config, db }, input, given);
   return { document: report, text: renderExplanation(report), exitCode: report.is_known ? 0 : 1 };
 }
 

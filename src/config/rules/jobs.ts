@@ -38,6 +38,7 @@ const known: readonly string[] = [...scalarFields, ...listFields];
 export function checkBudgets({ budgets, jobs }: WrittenFile, problems: Problems): void {
   for (const name of Object.keys(budgets).filter((budget) => Object.hasOwn(jobs, budget))) {
     const type = jobs[name]?.["type"];
+    if (type === name) continue;
     problems.add(["budgets", name], {
       message: "is a job: budgets apply to all jobs of a type",
       hint: typeof type === "string" ? `write ${type}` : "write the type of the job",

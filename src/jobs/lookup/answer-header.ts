@@ -1,5 +1,5 @@
-import type { EndedCall } from "../../extract/call.ts";
 import type { HttpResponse } from "../../extract/http-client.ts";
+import type { EndedCall } from "../../extract/send-call.ts";
 import type { LoadSpec, LookupRecord, LookupType } from "../../load/lookups/lookup.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 import { kindOf } from "./lookup-spec.ts";
@@ -42,7 +42,7 @@ export function headerOf(
   { contentEncoding }: HttpResponse,
 ): AnswerHeader {
   const { runId, job, jobType, shard } = run;
-  const { endpoint, callId, attempt, startedAtMs, milliseconds, items, doubts } = call;
+  const { endpoint, callId, attempt, startedAtMs, milliseconds, items } = call;
   return {
     form: FORM,
     warehouse,
@@ -51,7 +51,7 @@ export function headerOf(
     parameters,
     call: { endpoint, callId, attempt, startedAtMs, milliseconds, contentEncoding },
     records: items,
-    doubts,
+    doubts: call.possiblyBilledBefore,
   };
 }
 

@@ -52,20 +52,20 @@ const personNameSet: ReadonlySet<string> = new Set(personNames);
 function readerFor(returnFields: readonly string[]): ReadResult {
   const asked: ReadonlySet<string> | null = returnFields.length === 0 ? null : new Set(returnFields);
   return (result, drift) => {
-    const { isMatch, pid } = readMatch(result);
-    const flat = flattener.flatten(result, pid, drift);
+    const { outcome, servicePid } = readMatch(result);
+    const flat = flattener.flatten(result, servicePid, drift);
     const cells = answerCellAt.map((i) => flat.object.cells[i] ?? null);
-    const outcome = isMatch ? "matched" : "unmatched";
-    if (pid !== null) {
+    if (servicePid !== null) {
       const extra = pickExtra(flat.object.extra, (name) => answerNames.has(name));
-      return { outcome, servicePid: pid, cells, extra: extraCell(extra), person: personOf(pid, flat, asked) };
+      const person = personOf(servicePid, flat, asked);
+      return { outcome, servicePid, cells, extra: extraCell(extra), person };
     }
     // Without a PID, person fields are stored with the answer.
     const unmatchedFields = pickExtra(result, (name, value) => personNameSet.has(name) && value !== null);
     const rest = pickExtra(flat.object.extra, (name) => name !== "record_id");
     return {
       outcome,
-      servicePid: null,
+      servicePid,
       cells,
       extra: extraCell(mergeExtra(unmatchedFields, rest)),
       person: null,

@@ -4,6 +4,7 @@ import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
 import { openSpool, type Spool } from "../../spool/spool.ts";
+import { surveySpool } from "../../spool/survey-spool.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Returns the folder of all received answers that are not loaded yet. */
@@ -40,4 +41,19 @@ export async function openJobSpool(
     maxBytes: config.spool.maxBytes,
   });
   return { spool, warehouseName };
+}
+
+/** Opens the spools of jobs that are no longer configured, such as renamed ones: any lookup loads their answers. */
+export async function openFormerSpools(
+  config: Pick<Config, "dataDir" | "spool" | "jobs">,
+  warehouse: string,
+): Promise<readonly Spool[]> {
+  const root = spoolRoot(config);
+  const { contents } = await surveySpool(root);
+  const former = contents.filter(
+    (content) => content.warehouse === warehouse && !config.jobs.some(({ name }) => name === content.job),
+  );
+  return Promise.all(
+    former.map(({ job, shard }) => openSpool({ root, owner: { warehouse, job, shard }, maxBytes: config.spool.maxBytes })),
+  );
 }

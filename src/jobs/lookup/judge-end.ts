@@ -3,7 +3,7 @@ import { countText } from "../../figures.ts";
 import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "../job-end.ts";
 import { triedRecords } from "./reject-ratio.ts";
 import type { Counters } from "../run-report.ts";
-import type { Unanswered } from "./tally.ts";
+import type { Unanswered } from "./send.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
 
 /** Facts that determine the end of a job. */

@@ -2,25 +2,25 @@ import { selectLookup, type LookupSelection, previewLookup } from "../../load/lo
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
 import { lastCoverage, readCoverage } from "../../load/lookups/coverage.ts";
 import type { OpenClaims } from "../../load/lookups/claims.ts";
+import { retireJobs } from "../../load/lookups/parameters.ts";
 import { readCounters, recordFound } from "../../load/runs/runs.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { agree } from "../agree.ts";
+import { loadLeftovers } from "./answers.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { readDecision } from "./read-decision.ts";
 import { countText } from "../../figures.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import type { JobContext, Worked } from "../job.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
-import { type JobSpool, openJobSpool } from "./job-spool.ts";
+import { type JobSpool, openFormerSpools, openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
-import { loadLeftovers } from "./load-leftovers.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
-import { bindLookup } from "./lookup-types.ts";
+import { bindLookup, isLookupJob } from "./lookup-types.ts";
 import { unaccountedRows } from "../run-report.ts";
 import { endCounters, foundCounters } from "./run-counters.ts";
-import { sendDue } from "./send-due.ts";
+import { createTally, sendDue, type Tally } from "./send.ts";
 import { settleMissing } from "./settle-missing.ts";
-import { createTally, type Tally } from "./tally.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
 import type { LookupSpec } from "../../load/lookups/lookup.ts";
 import type { Spool } from "../../spool/spool.ts";
@@ -48,7 +48,9 @@ async function sendSelected(task: Task): Promise<Worked> {
     jobSpool = await openJobSpool(task.config, task.db, run);
     doing = "loading answers of earlier runs";
     await loadLeftovers(task, { run, outage, spool: jobSpool.spool });
+    for (const spool of await openFormerSpools(task.config, jobSpool.warehouseName)) await loadLeftovers(task, { run, outage, spool });
     doing = "reading the input";
+    await retire(task);
     cap = tightestCap(limits, await readUsed(task));
     const spec = { ...task.spec, maxRecords: cap?.records ?? null };
     // A resend that the user doesn't want must leave nothing due.
@@ -103,6 +105,19 @@ async function sendSelected(task: Task): Promise<Worked> {
     end: mentionSpooled(task, judged, jobSpool),
     coverage: isStored ? await outage.outlast(() => coverageOf(task, counts)).catch(() => null) : null,
   };
+}
+
+/** Marks rows of jobs and inputs that are no longer configured as not present. */
+async function retire({ config, db, run, log, progress }: Task): Promise<void> {
+  const configured = config.jobs.filter(isLookupJob).map(({ name, input }) => ({ job: name, source: input.name }));
+  for (const { job, source, rows } of await retireJobs(db, run, configured)) {
+    log.info({ job: run.job, retired_job: job, input: source, rows }, "job_retired");
+    progress.note(
+      run.job,
+      `${job} on ${source} is no longer configured: ${countText(rows, "row is", "rows are")} marked as not present. Their results stay, and a ` +
+        "job that sends the same records uses them.",
+    );
+  }
 }
 
 /** Coverage of the input after the run; that of the last run if nothing changed since. */

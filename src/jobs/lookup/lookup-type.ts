@@ -37,7 +37,9 @@ export function withRefresh<J extends Pick<LookupJobConfig, "refreshAfterMs" | "
 }
 
 /** Part of an answer that depends on the endpoint. */
-export interface AnsweredPart extends Pick<LookupAnswer, "outcome" | "servicePid" | "cells" | "extra"> {
+export interface AnsweredPart extends Pick<LookupAnswer, "servicePid" | "cells" | "extra"> {
+  /** `no_pid`: a match without a usable PID, which is no match and rejects its record. */
+  readonly outcome: LookupAnswer["outcome"] | "no_pid";
   /** The person, for a match of an enrichment. */
   readonly person: PersonUpdate | null;
 }

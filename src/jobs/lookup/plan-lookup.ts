@@ -1,7 +1,7 @@
 import { lastRuns } from "../../load/runs/job-status.ts";
 import { readDecision } from "./read-decision.ts";
 import { previewLookup } from "../../load/lookups/selection.ts";
-import { type FirstRequest, firstRequests } from "../../extract/first-requests.ts";
+import { type FirstRequest, firstRequests } from "../../extract/requests.ts";
 import type { PlanContext, Planned, ShownRequest } from "../report/job-plan.ts";
 import { bindLookup } from "./lookup-types.ts";
 import { limitsOf, tightestCap } from "./caps.ts";
@@ -13,7 +13,7 @@ import type { LookupJobConfig } from "./lookup-type.ts";
 
 /** Predicts what a run of a lookup would send; changes nothing. */
 export async function planLookup(context: PlanContext, job: LookupJobConfig): Promise<Planned> {
-  const { config, db, clock, earlier, request, used } = context;
+  const { config, db, earlier, request, used } = context;
   const { shard, resend, show } = request;
   const limits = limitsOf(config, job, request.maxRecords, shard);
   const cap = tightestCap(limits, used);
@@ -25,7 +25,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
   });
   const { endpoint, requestParameters: parameters } = bindLookup(job);
   const { counts, records: items } = await previewLookup(db, spec, show * endpoint.maxRecords);
-  const requests = await firstRequests({ endpoint, parameters, items, clock }, show);
+  const requests = firstRequests(endpoint, parameters, items, show);
   const answering = spec.pidFrom === null ? undefined : earlier.get(spec.pidFrom);
   // A capped job answers no more than it sends.
   const answered = answering?.records_remaining === 0 ? counts.waiting : (answering?.records_to_send ?? 0);

@@ -1,6 +1,5 @@
 import { crashPoint } from "../../crash-point.ts";
 import { LimitReachedError } from "../../errors.ts";
-import type { PlannedCall } from "../../extract/call.ts";
 import type { Db } from "../../load/db/db.ts";
 import { reserveCall } from "../../load/ledger/reserve-call.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
@@ -10,12 +9,22 @@ import type { Price } from "../../money.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Run and limits of a reservation. */
-export interface Reserving {
+interface Reserving {
   readonly run: RunRef;
   readonly limits: JobLimits;
   readonly price: Price | null;
   readonly kind: string;
   readonly outage: Outage;
+}
+
+/** Call about to be sent. */
+export interface PlannedCall {
+  /** UUID. */
+  readonly callId: string;
+  readonly items: readonly LookupRecord[];
+  /** Number of calls that contained these records, including this one. */
+  readonly attempt: number;
+  readonly plannedAtMs: number;
 }
 
 /**
@@ -27,7 +36,7 @@ export async function reserve(
   db: Db,
   endpoint: string,
   { run, limits, price, kind, outage }: Reserving,
-  planned: PlannedCall<LookupRecord>,
+  planned: PlannedCall,
 ): Promise<{ readonly granted: number; readonly erased: readonly string[] }> {
   crashPoint("before_reserve");
   const { callId, attempt, items, plannedAtMs } = planned;

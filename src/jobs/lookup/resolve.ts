@@ -9,7 +9,7 @@ import {
   resolveScalarFields,
 } from "../../schemas/resolve.ts";
 import { pickExtra } from "./answer-extra.ts";
-import { type LookupJobType, lookupSettings, withRefresh } from "./lookup-type.ts";
+import { type AnsweredPart, type LookupJobType, lookupSettings, withRefresh } from "./lookup-type.ts";
 
 const settings = jobSettings("resolve", {
   ...lookupSettings,
@@ -23,12 +23,13 @@ export type ResolveJobConfig = JobOf<typeof settings>;
 const flattener = flattenerOf(resolveEndpoint.result);
 const cellAt = Object.keys(resolveFields).map((name) => flattener.fieldNames.indexOf(name));
 
-/** PID of a match. `is_match` decides if present, otherwise the presence of a PID. */
-export function readMatch(result: JsonObject): { readonly isMatch: boolean; readonly pid: string | null } {
+/** Outcome and PID of a result. `is_match` decides if present, otherwise the presence of a PID. */
+export function readMatch(result: JsonObject): Pick<AnsweredPart, "outcome" | "servicePid"> {
   const { is_match: said, service_pid: pid } = result;
-  const usable = typeof pid === "string" && pid.trim() !== "" ? pid : null;
-  const isMatch = typeof said === "boolean" ? said : usable !== null;
-  return { isMatch, pid: isMatch ? usable : null };
+  const servicePid = typeof pid === "string" && pid.trim() !== "" ? pid : null;
+  const isMatch = typeof said === "boolean" ? said : servicePid !== null;
+  if (!isMatch) return { outcome: "unmatched", servicePid: null };
+  return { outcome: servicePid === null ? "no_pid" : "matched", servicePid };
 }
 
 function isResolvable(fields: readonly string[]): boolean {
@@ -59,11 +60,9 @@ export const resolveJob: LookupJobType<ResolveJobConfig> = {
   pidFrom: () => null,
   validEmailsFrom: (job) => job.validEmailsFrom,
   readerOf: () => (result, drift) => {
-    const { isMatch, pid } = readMatch(result);
     const { object } = flattener.flatten(result, null, drift);
     return {
-      outcome: isMatch ? "matched" : "unmatched",
-      servicePid: pid,
+      ...readMatch(result),
       cells: cellAt.map((i) => object.cells[i] ?? null),
       extra: extraCell(pickExtra(object.extra, (name) => name !== "record_id")),
       person: null,

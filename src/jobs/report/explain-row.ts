@@ -1,5 +1,5 @@
 import type { InputConfig } from "../../config/config.ts";
-import { firstRequests } from "../../extract/first-requests.ts";
+import { firstRequests } from "../../extract/requests.ts";
 import {
   type ClassifiedRow,
   classifyRow,
@@ -85,7 +85,7 @@ const MAX_REJECTS = 20;
  * @param given key as typed
  */
 export async function explainRow(
-  services: Pick<JobServices, "config" | "db" | "clock">,
+  services: Pick<JobServices, "config" | "db">,
   input: InputConfig,
   given: GivenKey,
 ): Promise<RowExplanation> {
@@ -128,9 +128,7 @@ export async function explainRow(
       rejectCodes: rejects.filter((reject) => reject.job === job.name).map(({ code }) => code),
       row,
     };
-    explained.push(
-      await explainJob(services, job, { facts, found: classes.get(job.name)?.rows ?? [], circumstances }),
-    );
+    explained.push(explainJob(job, { facts, found: classes.get(job.name)?.rows ?? [], circumstances }));
   }
   const isStored = facts.states.length + facts.emails.length + rejects.length > 0 || facts.missing !== null;
   return {
@@ -155,8 +153,7 @@ export async function explainRow(
   };
 }
 
-async function explainJob(
-  { clock }: Pick<JobServices, "clock">,
+function explainJob(
   job: LookupJobConfig,
   {
     facts,
@@ -167,7 +164,7 @@ async function explainJob(
     readonly found: readonly ClassifiedRow[];
     readonly circumstances: Circumstances;
   },
-): Promise<ExplainedJob> {
+): ExplainedJob {
   const isAddresses = job.type === "validate_emails";
   const states = facts.states.filter((state) => state.job === job.name);
   const stateOf = (key: string) => states.find((state) => state.source_key === key) ?? null;
@@ -189,7 +186,7 @@ async function explainJob(
     is_enabled: job.enabled,
     rows,
     result: result ? withoutJob(result) : null,
-    request: await requestOf(job, sendable, clock),
+    request: requestOf(job, sendable),
     delay: rows.some(({ verdict }) => verdict === "due") ? delayText(circumstances) : null,
   };
 }
@@ -213,15 +210,11 @@ function canBeSent(row: Verdict | undefined): boolean {
 }
 
 /** Request with these records alone, built like those of a run. */
-async function requestOf(
-  job: LookupJobConfig,
-  rows: readonly ClassifiedRow[],
-  clock: JobServices["clock"],
-): Promise<ShownRequest | null> {
+function requestOf(job: LookupJobConfig, rows: readonly ClassifiedRow[]): ShownRequest | null {
   const { endpoint, requestParameters: parameters } = bindLookup(job);
   const items = rows.flatMap(({ record }, i) =>
     record === null ? [] : [{ recordId: String(i + 1), json: record }],
   );
-  const [request] = await firstRequests({ endpoint, parameters, items, clock }, 1);
+  const [request] = firstRequests(endpoint, parameters, items, 1);
   return request ? shownRequest(request) : null;
 }

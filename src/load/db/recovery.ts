@@ -1,4 +1,4 @@
-import { codeOf, StopJobError } from "../../errors.ts";
+import { codeOf } from "../../errors.ts";
 
 /** Codes of a conflict with another loader, after which the same commit can succeed when retried. */
 const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
@@ -36,6 +36,11 @@ export function isDataFault(error: unknown): boolean {
   return DATA_FAULT.test(codeOf(error) ?? "");
 }
 
+/** True if a constraint, a column or a trigger refuses the row, whatever its other values. */
+export function isTableFault(error: unknown): boolean {
+  return TABLE_FAULT.test(codeOf(error) ?? "");
+}
+
 /** Pause before the next attempt. */
 export function retryPauseMs(error: unknown, attempt: number): number {
   return isLost(error) ? 125 * 2 ** attempt : 10 * attempt;
@@ -54,36 +59,4 @@ export async function withRetries<Result>(
       await pause(retryPauseMs(error, attempt));
     }
   }
-}
-
-/** Fields of an error of the server that name its place; none of them is a value. */
-interface Place {
-  readonly schema?: string;
-  readonly table?: string;
-  readonly column?: string;
-  readonly constraint?: string;
-  readonly where?: string;
-}
-
-/** The error of a job whose rows a table refuses: everything received stays on disk. */
-export function refusedByTable(error: unknown): StopJobError {
-  const { schema, table, column, constraint, where } = error instanceof Error ? (error as Place) : {};
-  const named = [
-    ...(table === undefined ? [] : [`table ${[schema, table].filter(Boolean).join(".")}`]),
-    ...(column === undefined ? [] : [`column ${column}`]),
-    ...(constraint === undefined ? [] : [`constraint ${constraint}`]),
-    ...(/function ([\w."]+)\(/u.exec(where ?? "")?.slice(1) ?? []).map((name) => `function ${name}`),
-  ];
-  const place = named.length === 0 ? "a table of the warehouse" : named.join(", ");
-  return new StopJobError(
-    "warehouse_refused",
-    `Postgres refused every row of a result: ${place} (SQLSTATE ${codeOf(error) ?? "unknown"}). A column, constraint or trigger that person-etl ` +
-      "doesn't know is the likely cause. Nothing received is lost: remove the cause and run again; the next run loads it and sends nothing twice.",
-    { cause: error },
-  );
-}
-
-/** The error of a table that refuses rows whatever their values; null for any other error. */
-export function tableFault(error: unknown): StopJobError | null {
-  return TABLE_FAULT.test(codeOf(error) ?? "") ? refusedByTable(error) : null;
 }

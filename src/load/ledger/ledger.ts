@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
+import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 import type { Asker, RunRef } from "../runs/run-ref.ts";
@@ -97,4 +98,18 @@ export async function addCounters(
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}
     RETURNING _synced_at::text AS at`);
   return row?.at ?? null;
+}
+
+/** True if a call of an earlier run received the same response: it answers nothing new. The ID alone may be the same for all calls. */
+export function isRepeatedResponse(
+  db: Db,
+  { runId }: Pick<RunRef, "runId">,
+  { apiRequestId, requestCompletedAt }: Pick<Attempt, "apiRequestId" | "requestCompletedAt">,
+): Promise<boolean> {
+  if (apiRequestId === null || requestCompletedAt === null) return Promise.resolve(false);
+  return db.transaction(async (session) => {
+    const found = await session.rows(sql`SELECT FROM ${tableId(db.names, "api_call")}
+      WHERE api_request_id = ${apiRequestId} AND request_completed_at = ${requestCompletedAt}::timestamptz AND run_id <> ${runId} LIMIT 1`);
+    return found.length > 0;
+  });
 }

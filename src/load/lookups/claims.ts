@@ -33,11 +33,14 @@ export async function rankDue(
   run: Claimant | null,
   due: RawBuilder<unknown>,
 ): Promise<void> {
+  const isWithin =
+    maxRecords === null
+      ? sql`ELSE 'mine'`
+      : sql`WHEN row_number() OVER (PARTITION BY is_others ORDER BY rank NULLS LAST, content) <= ${maxRecords}::bigint
+          THEN 'mine' ELSE 'later'`;
   await session.change(sql`
     CREATE TEMP TABLE due ON COMMIT DROP AS
-    SELECT *, CASE WHEN is_others THEN 'other'
-      WHEN ${maxRecords}::bigint IS NULL OR row_number() OVER (PARTITION BY is_others ORDER BY rank NULLS LAST, content) <= ${maxRecords}::bigint
-        THEN 'mine' ELSE 'later' END AS claim
+    SELECT *, CASE WHEN is_others THEN 'other' ${isWithin} END AS claim
     FROM (
       SELECT w.*, d.content IS NOT NULL AS is_others FROM (${due}) AS w
       LEFT JOIN ${tableId(names, "lookup_due")} AS d ON d.kind = ${kind} AND d.content = w.content AND ${isOthers(names, run)}) AS w`);

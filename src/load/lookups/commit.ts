@@ -3,7 +3,8 @@ import { codeOf } from "../../errors.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import type { Db } from "../db/db.ts";
-import { isDataFault, refusedByTable, tableFault } from "../db/recovery.ts";
+import { isDataFault, isTableFault } from "../db/recovery.ts";
+import { explainRefusal } from "../db/refusal.ts";
 import type { Session } from "../db/session.ts";
 import { keepOut } from "../erasure/keep-out-sql.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
@@ -46,11 +47,13 @@ export async function commitLookup(db: Db, commit: LookupCommit): Promise<Commit
   try {
     return await commitWhole(db, commit, writeTogether);
   } catch (error) {
-    if (!isDataFault(error)) throw tableFault(error) ?? error;
+    if (isTableFault(error)) throw await explainRefusal(db, error, commit.answers.length);
+    if (!isDataFault(error) || commit.answers.length === 0) throw error;
     try {
       return await commitWhole(db, commit, writeValid);
     } catch (again) {
-      throw tableFault(again) ?? again;
+      const isRefused = isTableFault(again) || isDataFault(again);
+      throw isRefused ? await explainRefusal(db, again, commit.answers.length) : again;
     }
   }
 }
@@ -88,7 +91,7 @@ const writeValid: Write = async (context, spec, answers) => {
     return [...(await write(some.slice(0, middle))), ...(await write(some.slice(middle)))];
   }
   const invalid = await write(answers);
-  if (invalid.length > 0 && invalid.length === answers.length) throw refusedByTable(lastFault);
+  if (invalid.length === answers.length) throw lastFault;
   return invalid;
 };
 
@@ -128,15 +131,16 @@ async function commitWhole(db: Db, commit: LookupCommit, write: Write): Promise<
     await touchTables(session, names, run, changed);
     await giveBack(session, names, sender, commit.ledger);
     const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
-    const isOwn = ({ record }: { readonly record: LookupRecord }) => taken.own.has(record.content);
-    // Claims that an erasure or another run took away are counted at the end of the run.
+    // Claims that an erasure or another run took away are counted at the end of the run; the run that loads an answer counts its outcome.
+    const isCounted = ({ record }: { readonly record: LookupRecord }) =>
+      commit.sentBy !== undefined || taken.own.has(record.content);
     await addCounters(session, names, run, {
       ...(commit.sentBy ? {} : countAttempts(commit.ledger)),
       rows_written: rowsWritten,
       records_sent: taken.own.size,
       records_duplicate: taken.rows - taken.own.size,
-      records_matched: valid.filter((answer) => isOwn(answer) && answer.outcome === "matched").length,
-      records_rejected: [...rejects, ...invalid].filter(isOwn).length,
+      records_matched: valid.filter((answer) => isCounted(answer) && answer.outcome === "matched").length,
+      records_rejected: [...rejects, ...invalid].filter(isCounted).length,
     });
     crashPoint("before_commit");
     earlier = { rowsWritten, notLoadable: [...isInvalid] };

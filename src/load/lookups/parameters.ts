@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
+import type { Db } from "../db/db.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { InputSource } from "../inputs/input-source.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 import type { LookupSpec } from "./lookup.ts";
 
 /** Prefix of the kinds of answers taken over from version 2, until the first run of their job. */
@@ -146,7 +148,15 @@ export interface RetiredJob {
 }
 
 /** Marks the rows of jobs and inputs that are no longer configured as not present. @param configured job and input of every lookup */
-export async function retireJobs(
+export function retireJobs(
+  db: Db,
+  run: RunRef,
+  configured: readonly { readonly job: string; readonly source: string }[],
+): Promise<readonly RetiredJob[]> {
+  return db.transaction(run, (session) => retire(session, db.names, configured, run.runId));
+}
+
+async function retire(
   session: Session,
   names: SchemaNames,
   configured: readonly { readonly job: string; readonly source: string }[],

@@ -88,9 +88,11 @@ describe("a match", () => {
     expect(matchOf({ is_match: 1, service_pid: null })).toEqual(["unmatched", null]);
     expect(matchOf({})).toEqual(["unmatched", null]);
   });
-  test("may come without a usable PID", () => {
+  test("without a usable PID is none, and rejects its record", () => {
     for (const service_pid of [null, "", " ", 17, undefined]) {
-      expect(matchOf({ is_match: true, service_pid })).toEqual(["matched", null]);
+      expect(matchOf({ is_match: true, service_pid })).toEqual(["no_pid", null]);
+      const { outcome, servicePid, person } = read(enrichJob, { is_match: true, service_pid });
+      expect([outcome, servicePid, person]).toEqual(["no_pid", null, null]);
     }
   });
 });
@@ -168,11 +170,6 @@ describe("enrich", () => {
       phones: [{ phone_number: "+1 555" }],
       shoe_size: 38,
     });
-  });
-  test("keeps a match without a usable PID with the answer", () => {
-    const answer = read(enrichJob, { is_match: true, service_pid: 17, full_name: "Ada L." });
-    expect(answer).toMatchObject({ outcome: "matched", servicePid: null, person: null });
-    expect(JSON.parse(answer.extra ?? "")).toEqual({ service_pid: 17, full_name: "Ada L." });
   });
 });
 

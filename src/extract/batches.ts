@@ -1,0 +1,162 @@
+import type { LookupItem } from "./requests.ts";
+
+/** Record to send, with its history in this run. */
+export interface Entry<T> {
+  readonly item: T;
+  /** Calls that contained it. */
+  readonly calls: number;
+  /** Calls that may have billed it without returning its result. */
+  readonly unansweredCalls: number;
+  /** True if an answer had results for most records of its call, but not for this one. */
+  readonly wasLeftOut: boolean;
+}
+
+/** State shared by all pieces of a batch; changed by its queue only. */
+export interface Origin {
+  /** Position in source order. */
+  readonly number: number;
+  readonly size: number;
+  /** Pieces with records that have no outcome yet. */
+  openPieces: number;
+  /** Records that were rejected or given up. */
+  failedRecords: number;
+  /** Records to send again because an answer omitted them. */
+  leftOutRecords: number;
+  /** Reason of the last rejection; null for none. */
+  signature: string | null;
+  /** Calls since the service first rejected some of its records; null before that. */
+  isolationCalls: number | null;
+}
+
+/** Records for one call. */
+export interface Batch<T> {
+  readonly entries: readonly Entry<T>[];
+  readonly origin: Readonly<Origin>;
+  /** Attempts rejected without being billed. */
+  readonly refusals: number;
+  /** Earliest time to send it. */
+  readonly dueAtMs: number;
+  /** True if its last call was made alone because of the capacity. */
+  readonly wasTight: boolean;
+}
+
+/** Records per call. */
+export interface BatchSize {
+  /** Maximum that the service accepts, as far as is known. */
+  readonly cap: number;
+  /** Maximum for the next call. */
+  readonly limit: number;
+  /** Moving averages; null before the first answer. */
+  readonly plainBytesPerRecord: number | null;
+  readonly bodyBytesPerRecord: number | null;
+}
+
+/** Remaining credits of the plan. */
+export interface Capacity {
+  /** True after the first 402: only one call at a time. */
+  readonly isTight: boolean;
+  /** 402 responses; those to concurrent calls count as one. */
+  readonly refusals: number;
+  /** Records available according to the last 402, minus those answered since; 0 means unknown. */
+  readonly available: number;
+}
+
+/** Target size of a decompressed answer. */
+const TARGET_ANSWER_BYTES = 4 * 1024 * 1024;
+/** Weight of the newest answer in the moving averages. */
+const NEWEST_WEIGHT = 0.3;
+/** The limit grows only by at least this factor, so that batches keep the same size. */
+const GROWTH = 1.5;
+/** Expected bytes of a record in a body as received, before the first answer. */
+const FIRST_BODY_BYTES = 1024;
+/** Maximum 402 responses before the plan counts as used up. */
+const MAX_CAPACITY_REFUSALS = 3;
+function average(before: number | null, newest: number): number {
+  return before === null ? newest : before + NEWEST_WEIGHT * (newest - before);
+}
+
+/** Size after an answer to this many records; smaller if answers are too large. */
+export function sizeAfterAnswer(
+  size: BatchSize,
+  { plainBytes, bodyBytes }: { readonly plainBytes: number; readonly bodyBytes: number },
+  records: number,
+): BatchSize {
+  if (records === 0) return size;
+  const { cap, limit } = size;
+  const plainBytesPerRecord = average(size.plainBytesPerRecord, plainBytes / records);
+  const bodyBytesPerRecord = average(size.bodyBytesPerRecord, bodyBytes / records);
+  const fitting = Math.max(1, Math.min(cap, Math.floor(TARGET_ANSWER_BYTES / plainBytesPerRecord)));
+  const isChanged = fitting < limit || fitting === cap || fitting >= limit * GROWTH;
+  return { cap, limit: isChanged ? fitting : limit, plainBytesPerRecord, bodyBytesPerRecord };
+}
+
+/** Size after a call with this many records that was too large, or whose answer was. */
+export function sizeAfterTooLarge(size: BatchSize, records: number): BatchSize {
+  // Smaller batches don't help a record that is too large on its own.
+  if (records === 1) return size;
+  const cap = Math.max(1, Math.min(size.cap, Math.floor(records / 2)));
+  return { ...size, cap, limit: Math.min(size.limit, cap) };
+}
+
+/** Capacity after a 402 with the number of records that it reports as available (null for none); null if it is used up. */
+export function capacityAfterRefusal(
+  { isTight, refusals: earlier }: Capacity,
+  available: number | null,
+  wasTight: boolean,
+): { readonly capacity: Capacity; readonly isUsedUp: boolean } {
+  // Concurrent calls are rejected together, which counts as one rejection.
+  const refusals = wasTight || !isTight ? earlier + 1 : earlier;
+  const capacity = { isTight: true, refusals, available: available ?? 0 };
+  return { capacity, isUsedUp: capacity.available === 0 || refusals > MAX_CAPACITY_REFUSALS };
+}
+
+/** Creates a batch of records that are in no other. */
+export function createBatch<T>(number: number, entries: readonly Entry<T>[]): Batch<T> {
+  const origin: Origin = {
+    number,
+    size: entries.length,
+    openPieces: 1,
+    failedRecords: 0,
+    leftOutRecords: 0,
+    signature: null,
+    isolationCalls: null,
+  };
+  return { entries, origin, refusals: 0, dueAtMs: 0, wasTight: false };
+}
+
+/** Splits a batch after `count` records into two pieces; the second is null if empty. */
+export function cutBatch<T>(batch: Batch<T>, count: number): readonly [Batch<T>, Batch<T> | null] {
+  if (batch.entries.length <= count) return [batch, null];
+  const origin: Origin = batch.origin;
+  origin.openPieces += 1;
+  const { entries } = batch;
+  return [
+    { ...batch, entries: entries.slice(0, count) },
+    { ...batch, entries: entries.slice(count) },
+  ];
+}
+
+/** Removes records permanently from a batch. */
+export function withoutItems<T>(batch: Batch<T>, isOut: (item: T) => boolean): Batch<T> {
+  return { ...batch, entries: batch.entries.filter(({ item }) => !isOut(item)) };
+}
+
+/** Returns the items of entries. */
+export function itemsOf<T>(entries: readonly Entry<T>[]): T[] {
+  return entries.map((entry) => entry.item);
+}
+
+/** Number of earlier calls that may have billed a record without returning its result. */
+export function possiblyBilledCalls({ item, unansweredCalls, wasLeftOut }: Entry<LookupItem>): number {
+  return unansweredCalls + (wasLeftOut ? 1 : 0) + (item.mayBeBilled ? 1 : 0);
+}
+
+/** Size of batches before the first answer. */
+export function firstSize(maxRecords: number): BatchSize {
+  return { cap: maxRecords, limit: maxRecords, plainBytesPerRecord: null, bodyBytesPerRecord: null };
+}
+
+/** Expected bytes of an answer to this many records, as received. */
+export function expectedBytes({ bodyBytesPerRecord }: BatchSize, records: number): number {
+  return Math.ceil(records * (bodyBytesPerRecord ?? FIRST_BODY_BYTES));
+}

@@ -1,0 +1,348 @@
+import type { LimitReachedError, StopJobError, StopRunError } from "../errors.ts";
+import { type Batch, type Capacity, capacityAfterRefusal, type Entry, itemsOf } from "./batches.ts";
+import { BODY_TOO_LARGE } from "./http-client.ts";
+import { type Fault, isolate, MAX_ISOLATION_CALLS, refusalSignature } from "./isolate.ts";
+import type { CallReport } from "./limits.ts";
+import { type Decision, decideRetry, isPossiblyBilled } from "./retry.ts";
+import { answered, type EndedCall, reportOf, type UnderstoodReply, unusableAnswer } from "./send-call.ts";
+import { capacityUsedUp, jobStopped, redirected, where } from "./stop-messages.ts";
+import type { ReadSummary } from "./take-answer.ts";
+
+/** Records that could not be processed and will not be sent again. */
+export interface Rejected<T> {
+  readonly items: readonly T[];
+  /** `send`: rejected by the service; `answer`: missing in two answers. */
+  readonly stage: "send" | "answer";
+  readonly code: string;
+  readonly message: string;
+  /** Paths and expected types, never values; null if the service reported none. */
+  readonly details: readonly Fault[] | null;
+  readonly apiRequestId: string | null;
+}
+
+/** Records that remain unanswered and due; the job fails. */
+export interface SetAside<T> {
+  readonly items: readonly T[];
+  readonly code: string;
+  readonly message: string;
+}
+
+/** What happens with the records of a call. Records not listed here have a result in the answer. */
+export interface Outcome<T> {
+  readonly kind:
+    | "answer"
+    | "retry"
+    | "isolate"
+    | "halve"
+    | "reject"
+    /** Left unanswered; they remain due. */
+    | "give_up"
+    | "isolation_limit"
+    | "use_capacity"
+    | "renew_key"
+    | "stop";
+  /** Status and code, for messages. */
+  readonly cause: string;
+  readonly report: CallReport;
+  readonly rejected: readonly Rejected<T>[];
+  readonly setAside: readonly SetAside<T>[];
+  /** Records without a result that may have been processed. */
+  readonly unanswered: readonly T[];
+  /** Pieces of the batch to send again. */
+  readonly again: readonly Batch<T>[];
+  /** Records omitted from an answer, to send again with others. */
+  readonly leftOut: readonly Entry<T>[];
+  /** Facts of an answer with results; null for none. */
+  readonly answer: AnswerFacts | null;
+  /** Reason of rejections or missing results, equal for similar ones; null for none. */
+  readonly signature: string | null;
+  /** True if the request or its answer was too large. */
+  readonly isTooLarge: boolean;
+  /** Capacity from now on; null for no change. */
+  readonly capacity: Capacity | null;
+  /** Error that ends the job or the run; null for none. */
+  readonly stop: LimitReachedError | StopJobError | StopRunError | null;
+}
+
+interface AnswerFacts {
+  readonly plainBytes: number;
+  readonly bodyBytes: number;
+  /** Records without a result. */
+  readonly missing: number;
+  /** Those of them that no earlier answer omitted. */
+  readonly newlyMissing: number;
+  readonly isMostMissing: boolean;
+}
+
+/** State of the lookup and the present, as far as they matter. */
+export interface Circumstances {
+  readonly nowMs: number;
+  /** From 0 (inclusive) to 1 (exclusive). */
+  readonly random: number;
+  /** True if the last batch that ended was answered. */
+  readonly isAnswering: boolean;
+  readonly capacity: Capacity;
+  /** Address of the service, for messages. */
+  readonly origin: string;
+}
+
+/** Finished call with its interpreted reply, as far as a decision needs it. */
+interface Case<T> extends Circumstances {
+  readonly call: EndedCall<T>;
+  readonly reply: UnderstoodReply;
+  /** Outcome so far. */
+  readonly outcome: Outcome<T>;
+  readonly mayBeBilled: boolean;
+}
+
+const nothing = {
+  rejected: [],
+  setAside: [],
+  unanswered: [],
+  again: [],
+  leftOut: [],
+  answer: null,
+  signature: null,
+  isTooLarge: false,
+  capacity: null,
+  stop: null,
+};
+
+/** Signature of batches with most results missing. */
+const MISSING_RESULTS = "200, results missing";
+
+/**
+ * Decides how to handle the records of a call; pure.
+ * @param read summary of the answer of a 200; null for other replies
+ */
+export function decide<T>(
+  call: EndedCall<T>,
+  given: UnderstoodReply,
+  read: ReadSummary | null,
+  circumstances: Circumstances,
+): Outcome<T> {
+  const { entries, refusals } = call.batch;
+  const reply = judgeAnswer(call, given, read);
+  const mayBeBilled = isPossiblyBilled(reply.outcome);
+  const possiblyBilled = Math.max(...entries.map((entry) => entry.unansweredCalls));
+  const { random } = circumstances;
+  const decision = decideRetry(reply.outcome, { refusals, possiblyBilled, random });
+  const isTooLarge = read?.kind === "unreadable" ? read.isTooLarge : isOversized(call);
+  const outcome: Outcome<T> = {
+    ...nothing,
+    kind: "stop",
+    cause: reply.cause,
+    report: reportOf(reply.outcome, call, decision),
+    unanswered: mayBeBilled ? call.items : [],
+    isTooLarge: isTooLarge || decision.action === "halve",
+  };
+  const batch = mayBeBilled ? { ...call.batch, entries: entries.map(withUnansweredCall) } : call.batch;
+  return follow(decision, { ...circumstances, call: { ...call, batch }, reply, outcome, mayBeBilled }, read);
+}
+
+function follow<T>(decision: Decision, decided: Case<T>, read: ReadSummary | null): Outcome<T> {
+  const { call, reply, outcome } = decided;
+  const { batch, endpoint } = call;
+  switch (decision.action) {
+    case "accept":
+      return read?.kind === "answer" ? acceptAnswer(decided, read) : outcome;
+    case "retry":
+      return retryLater(decided, decision.afterMs);
+    case "set_aside":
+      return outcome.isTooLarge && batch.entries.length === 1 && decided.isAnswering
+        ? rejectTooLarge(decided)
+        : leaveUnanswered(decided);
+    case "isolate":
+      return isolateRefused(decided);
+    case "halve":
+      return halve(decided);
+    case "use_capacity":
+      return useCapacity(decided);
+    case "renew_key":
+      return { ...outcome, kind: "renew_key", again: [batch] };
+    case "stop_run":
+      return { ...outcome, stop: redirected(endpoint, decided.origin, call.reply) };
+    case "stop_job":
+      return { ...outcome, stop: jobStopped(decision.code, endpoint, { ...reply, reply: call.reply }) };
+    default:
+      return decision satisfies never;
+  }
+}
+
+/** Sets aside a batch that used up its calls for finding rejected records; pure. */
+export function giveUpIsolation<T>(endpoint: string, batch: Batch<T>): Outcome<T> {
+  const message =
+    `${endpoint}: the service rejects records of this batch without naming them, and ${MAX_ISOLATION_CALLS} ` +
+    "calls with parts of it did not find them all.";
+  return {
+    ...nothing,
+    kind: "isolation_limit",
+    cause: "isolation_limit",
+    report: { kind: "other" },
+    setAside: [{ items: itemsOf(batch.entries), code: "isolation_limit", message }],
+  };
+}
+
+/** True if a batch has used up its calls for finding rejected records. */
+export function isIsolationOver({ origin }: Batch<unknown>): boolean {
+  return (origin.isolationCalls ?? 0) >= MAX_ISOLATION_CALLS;
+}
+
+/** Interprets a 200 by its results. */
+function judgeAnswer<T>(
+  { batch: { entries } }: EndedCall<T>,
+  given: UnderstoodReply,
+  read: ReadSummary | null,
+): UnderstoodReply {
+  if (read === null) return given.outcome.kind === "answer" ? unusableAnswer("unread") : given;
+  if (read.kind === "unreadable") return unusableAnswer(read.reason);
+  // An empty list counts as no answer, unless it confirms that all these records have no result.
+  const isEmpty = read.missing.length === entries.length;
+  const isConfirmed = entries.every((entry) => entry.wasLeftOut);
+  return isEmpty && !isConfirmed ? unusableAnswer("without results") : answered;
+}
+
+/** True if the body was larger than any answer may be. */
+function isOversized({ reply }: EndedCall<unknown>): boolean {
+  return reply.kind === "failure" && reply.code === BODY_TOO_LARGE;
+}
+
+function withUnansweredCall<T>(entry: Entry<T>): Entry<T> {
+  return { ...entry, unansweredCalls: entry.unansweredCalls + 1 };
+}
+
+/** Non-empty pieces of a batch. */
+function piecesOf<T>(batch: Batch<T>, groups: readonly (readonly Entry<T>[])[]): Batch<T>[] {
+  return groups.filter((entries) => entries.length > 0).map((entries) => ({ ...batch, entries }));
+}
+
+/** Halves of a batch; the first may be larger by one. */
+function halvesOf<T>(batch: Batch<T>): Batch<T>[] {
+  const middle = Math.ceil(batch.entries.length / 2);
+  return piecesOf(batch, [batch.entries.slice(0, middle), batch.entries.slice(middle)]);
+}
+
+function setAsideOf<T>(endpoint: string, entries: readonly Entry<T>[], message: string): SetAside<T>[] {
+  if (entries.length === 0) return [];
+  return [{ items: itemsOf(entries), code: "no_answer", message: `${endpoint}: ${message}` }];
+}
+
+/** Handles an answer: records without a result are sent once more, then rejected. */
+function acceptAnswer<T>(
+  { call, outcome }: Case<T>,
+  { missing, plainBytes, apiRequestId }: Extract<ReadSummary, { kind: "answer" }>,
+): Outcome<T> {
+  const { batch, endpoint, bodyBytes } = call;
+  const isMissing = new Set(missing);
+  const without = batch.entries.filter((_, position) => isMissing.has(position));
+  const isMostMissing = without.length * 2 > batch.entries.length;
+  const rejected = without.filter((entry) => entry.wasLeftOut);
+  const fresh = without.filter((entry) => !entry.wasLeftOut);
+  const message = `${endpoint}: two answers had no result for this record.`;
+  const why = { stage: "answer", code: "missing_result", message, details: null, apiRequestId } as const;
+  const accepted: Outcome<T> = {
+    ...outcome,
+    kind: "answer",
+    answer: { plainBytes, bodyBytes, missing: without.length, newlyMissing: fresh.length, isMostMissing },
+    rejected: rejected.length === 0 ? [] : [{ items: itemsOf(rejected), ...why }],
+    signature: rejected.length > 0 ? "missing_result" : isMostMissing ? MISSING_RESULTS : null,
+    unanswered: itemsOf(fresh),
+  };
+  if (!isMostMissing) return { ...accepted, leftOut: fresh.map((entry) => ({ ...entry, wasLeftOut: true })) };
+  // A failing batch: its records are sent once more in it; the second time, they are set aside.
+  const counted = fresh.map(withUnansweredCall);
+  const last = counted.filter((entry) => entry.unansweredCalls > 1);
+  const lost = `no result after two attempts (${MISSING_RESULTS}); they may have been billed.`;
+  return {
+    ...accepted,
+    again: piecesOf(batch, [counted.filter((entry) => entry.unansweredCalls <= 1)]),
+    setAside: setAsideOf(endpoint, last, lost),
+  };
+}
+
+function retryLater<T>({ call, nowMs, outcome, mayBeBilled }: Case<T>, afterMs: number): Outcome<T> {
+  const refusals = call.batch.refusals + (mayBeBilled ? 0 : 1);
+  const batch = { ...call.batch, dueAtMs: nowMs + afterMs, refusals };
+  // Each record is sent once more at most, so halving would not find the one that is to blame.
+  const groups = outcome.isTooLarge ? batch.entries.map((entry) => [entry]) : [batch.entries];
+  return { ...outcome, kind: "retry", again: piecesOf(batch, groups) };
+}
+
+function leaveUnanswered<T>({ call, reply, outcome, mayBeBilled }: Case<T>): Outcome<T> {
+  const charge = mayBeBilled ? "they may have been billed" : "nothing was billed";
+  const message = `no answer after ${call.attempt} attempts (${where(reply.cause, reply.error)}); ${charge}.`;
+  return { ...outcome, kind: "give_up", setAside: setAsideOf(call.endpoint, call.batch.entries, message) };
+}
+
+/** Rejects a record whose answer is too large, while others are answered: every run would pay for it in vain. */
+function rejectTooLarge<T>({ call, reply, outcome }: Case<T>): Outcome<T> {
+  const why = {
+    stage: "answer",
+    code: "answer_too_large",
+    message: `${call.endpoint}: two answers were too large to read, the second one for this record alone.`,
+    details: null,
+    apiRequestId: reply.error.apiRequestId,
+  } as const;
+  const rejected = [{ items: call.items, ...why }];
+  return { ...outcome, kind: "reject", rejected, unanswered: [], signature: "200, too large" };
+}
+
+function halve<T>(decided: Case<T>): Outcome<T> {
+  const { call, outcome } = decided;
+  if (call.batch.entries.length > 1) return { ...outcome, kind: "halve", again: halvesOf(call.batch) };
+  const rejected = call.batch.entries.map((entry) => rejectRefused(decided, entry, []));
+  return { ...outcome, kind: "reject", rejected, signature: "413" };
+}
+
+function useCapacity<T>({ call, reply: { error }, capacity, outcome }: Case<T>): Outcome<T> {
+  const after = capacityAfterRefusal(capacity, error.recordsAvailable, call.batch.wasTight);
+  return {
+    ...outcome,
+    kind: "use_capacity",
+    again: [call.batch],
+    capacity: after.capacity,
+    stop: after.isUsedUp ? capacityUsedUp(call.endpoint, error) : null,
+  };
+}
+
+function rejectRefused<T>(
+  { call, reply: { error, cause } }: Case<T>,
+  entry: Entry<T>,
+  faults: readonly Fault[],
+): Rejected<T> {
+  const named = faults.map(({ path, type }) => `${path || "record"}${type === null ? "" : ` (${type})`}`);
+  const at = named.length === 0 ? "" : `: ${named.slice(0, 5).join(", ")}`;
+  return {
+    items: [entry.item],
+    stage: "send",
+    code: faults.find(({ type }) => type !== null)?.type ?? error.code ?? `http_${call.reply.status}`,
+    message: `${call.endpoint}: the service rejected this record (${cause})${at}.`,
+    details: faults.length === 0 ? null : faults,
+    apiRequestId: error.apiRequestId,
+  };
+}
+
+/** Rejects the records named by the service, or splits the batch to find them. */
+function isolateRefused<T>(decided: Case<T>): Outcome<T> {
+  const { call, reply, outcome } = decided;
+  const { batch } = call;
+  const { error, cause } = reply;
+  const found = isolate(error, batch.entries.length);
+  const isolated = {
+    ...outcome,
+    kind: "isolate" as const,
+    signature: refusalSignature(call.reply.status ?? 0, error),
+  };
+  if (found.kind === "stop") {
+    const end = { reply: call.reply, cause: `${cause} at ${found.where}`, error };
+    return { ...outcome, stop: jobStopped("request_refused", call.endpoint, end) };
+  }
+  if (found.kind === "split") return { ...isolated, again: halvesOf(batch) };
+  const faultsByIndex = new Map(found.records.map(({ index, faults }) => [index, faults]));
+  const rejected = batch.entries.flatMap((entry, index) => {
+    const faults = faultsByIndex.get(index);
+    return faults ? [rejectRefused(decided, entry, faults)] : [];
+  });
+  const again = piecesOf(batch, [batch.entries.filter((_, index) => !faultsByIndex.has(index))]);
+  return { ...isolated, rejected, again };
+}

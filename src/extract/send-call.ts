@@ -1,0 +1,193 @@
+import type { Clock } from "../clock.ts";
+import { crashPoint } from "../crash-point.ts";
+import { codeOf } from "../errors.ts";
+import type { Attempt } from "../schemas/attempt.ts";
+import type { LookupEndpoint } from "../schemas/endpoint.ts";
+import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
+import { decompress, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
+import type { HttpClient, HttpReply, HttpResponse } from "./http-client.ts";
+import type { CallReport, Limiter } from "./limits.ts";
+import type { Lease } from "./memory.ts";
+import { type Batch, itemsOf, possiblyBilledCalls } from "./batches.ts";
+import { buildRequest, type LookupItem } from "./requests.ts";
+import { type CallOutcome, type Decision, isPossiblyBilled, parseRetryAfter } from "./retry.ts";
+
+/** Identity and timing of one call. */
+export interface CallFacts {
+  /** Method and path. */
+  readonly endpoint: string;
+  /** UUID. */
+  readonly callId: string;
+  /** Number of calls that contained these records, including this one. */
+  readonly attempt: number;
+  readonly startedAtMs: number;
+  readonly milliseconds: number;
+}
+
+/** Finished call of a batch. */
+export interface EndedCall<T> extends CallFacts {
+  /** As sent. */
+  readonly batch: Batch<T>;
+  readonly items: readonly T[];
+  /** Per item: number of earlier calls that may have billed it without returning its result. */
+  readonly possiblyBilledBefore: readonly number[];
+  readonly reply: HttpReply;
+  /** Bytes of the response as received. */
+  readonly bodyBytes: number;
+  /** Error of a key that could not be read; null if the call was made. */
+  readonly keyError: unknown;
+}
+
+/** Services and request of a call. */
+interface CallSetting {
+  readonly endpoint: LookupEndpoint;
+  /** Additional parameters of the request (`return_fields`). */
+  readonly parameters: object;
+  readonly http: HttpClient;
+  readonly limiter: Limiter;
+  readonly clock: Clock;
+}
+
+/** Sends a batch whose records count this call already. Never rejects: without a key, it ends as not sent. */
+export async function sendCall<T extends LookupItem>(
+  { endpoint, parameters, http, limiter, clock }: CallSetting,
+  callId: string,
+  batch: Batch<T>,
+  lease?: Lease,
+): Promise<EndedCall<T>> {
+  const items = itemsOf(batch.entries);
+  let startedAtMs = clock.now();
+  let keyError: unknown = null;
+  const reply = await limiter.send(endpoint.name, async (): Promise<HttpReply> => {
+    startedAtMs = clock.now();
+    try {
+      crashPoint("before_send");
+      const request = buildRequest(endpoint, parameters, items);
+      return await http.request(lease ? { ...request, lease } : request);
+    } catch (error) {
+      keyError = error;
+      const code = codeOf(error) ?? "NOT_SENT";
+      return { kind: "failure", sent: false, status: null, code, message: "Not sent." };
+    }
+  });
+  crashPoint("after_receive");
+  return {
+    endpoint: endpoint.name,
+    callId,
+    attempt: attemptsOf(batch),
+    startedAtMs,
+    milliseconds: Math.max(0, clock.now() - startedAtMs),
+    batch,
+    items,
+    possiblyBilledBefore: batch.entries.map(possiblyBilledCalls),
+    reply,
+    bodyBytes: reply.kind === "response" ? reply.body.length : 0,
+    keyError,
+  };
+}
+
+/** Largest number of calls that contained one of a batch's records. */
+export function attemptsOf({ entries }: Batch<unknown>): number {
+  return Math.max(...entries.map(({ calls }) => calls));
+}
+
+/** Outcome of a call without its results. */
+export interface UnderstoodReply {
+  readonly outcome: CallOutcome;
+  readonly error: ErrorBody;
+  /** Status and code, for messages. */
+  readonly cause: string;
+}
+
+const NO_ERROR: ErrorBody = readErrorBody(undefined);
+
+/** True for a complete 200 response, which is billed. */
+export function isAnswer(reply: HttpReply): reply is HttpResponse {
+  return reply.kind === "response" && reply.status === 200;
+}
+
+/** Answer with results. */
+export const answered: UnderstoodReply = { outcome: { kind: "answer" }, error: NO_ERROR, cause: "200" };
+
+/** Status 200 without usable results. */
+export function unusableAnswer(reason: string): UnderstoodReply {
+  return { outcome: { kind: "lost" }, error: NO_ERROR, cause: `200 ${reason}` };
+}
+
+/** Interprets a reply; an answer is judged by its results, which are read separately. */
+export async function understandReply(reply: HttpReply, clock: Clock): Promise<UnderstoodReply> {
+  if (reply.kind === "failure") {
+    return { outcome: { kind: reply.sent ? "lost" : "not_sent" }, error: NO_ERROR, cause: reply.code };
+  }
+  if (reply.status === 200) return answered;
+  const body = await decompress(reply.body, reply.contentEncoding, MAX_ERROR_BYTES);
+  const error = readErrorBody(body.kind === "plain" ? readJson(body.bytes) : undefined);
+  const retryAfterMs = parseRetryAfter(reply.retryAfter, clock.now());
+  return {
+    outcome: { kind: "status", status: reply.status, retryAfterMs },
+    error,
+    cause: error.code === null ? String(reply.status) : `${reply.status} ${error.code}`,
+  };
+}
+
+/** Converts an outcome for the limiter. */
+export function reportOf(
+  outcome: CallOutcome,
+  call: { readonly startedAtMs: number; readonly reply: HttpReply },
+  decision: Pick<Decision, "action"> & { readonly afterMs?: number },
+): CallReport {
+  if (outcome.kind === "answer") return { kind: "answered" };
+  if (outcome.kind === "not_sent") {
+    return { kind: "not_sent", code: call.reply.kind === "failure" ? call.reply.code : "" };
+  }
+  if (outcome.kind === "lost") return { kind: "other" };
+  if (outcome.status === 429) {
+    return { kind: "refused", startedAtMs: call.startedAtMs, afterMs: decision.afterMs ?? 0 };
+  }
+  if (outcome.status === 503) return { kind: "unavailable" };
+  return { kind: outcome.status >= 400 && outcome.status < 500 ? "declined" : "other" };
+}
+
+/** Outcome of a call as stored in the ledger. */
+type AttemptEnd = Omit<
+  Attempt,
+  "callId" | "endpoint" | "attempt" | "startedAt" | "milliseconds" | "possiblyBilledTwice"
+>;
+
+/**
+ * Creates the ledger entry of a call.
+ * @param possiblyBilledBefore per record: number of earlier calls that may have billed it without returning its result
+ */
+export function attemptOf(
+  call: CallFacts,
+  end: AttemptEnd,
+  possiblyBilledBefore: readonly number[],
+): Attempt {
+  const { endpoint, callId, attempt, startedAtMs, milliseconds } = call;
+  const isCharged = end.possiblyBilled || end.recordsMatched !== null;
+  return {
+    ...end,
+    endpoint,
+    callId,
+    attempt,
+    milliseconds,
+    startedAt: new Date(startedAtMs).toISOString(),
+    possiblyBilledTwice: isCharged ? possiblyBilledBefore.filter((calls) => calls > 0).length : 0,
+  };
+}
+
+/** Creates the ledger entry of a call without an answer. */
+export function unansweredAttempt(call: EndedCall<unknown>, { outcome, error }: UnderstoodReply): Attempt {
+  const isSent = outcome.kind !== "not_sent";
+  const end = {
+    apiRequestId: error.apiRequestId,
+    requestCompletedAt: null,
+    httpStatus: call.reply.status,
+    isSent,
+    recordsSent: isSent ? call.items.length : 0,
+    recordsMatched: null,
+    responseBytes: call.bodyBytes,
+    possiblyBilled: isPossiblyBilled(outcome),
+  };
+  return attemptOf(call, end, call.possiblyBilledBefore);
+}

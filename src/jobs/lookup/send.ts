@@ -1,0 +1,384 @@
+import { randomUUID } from "node:crypto";
+import { LimitReachedError, StopJobError } from "../../errors.ts";
+import { type Batch, expectedBytes, itemsOf, withoutItems } from "../../extract/batches.ts";
+import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../extract/decide.ts";
+import type { HttpReply, HttpResponse } from "../../extract/http-client.ts";
+import { type Lease, releaseLease, takeMemory } from "../../extract/memory.ts";
+import {
+  applyOutcome,
+  batchesOf,
+  closeQueue,
+  countCall,
+  cutForCall,
+  openQueue,
+  planBatch,
+  type Queue,
+  refuseBatch,
+  returnBatch,
+  stopQueue,
+} from "../../extract/queue.ts";
+import {
+  attemptsOf,
+  type EndedCall,
+  isAnswer,
+  sendCall,
+  type UnderstoodReply,
+  unansweredAttempt,
+  understandReply,
+} from "../../extract/send-call.ts";
+import { keyRejected } from "../../extract/stop-messages.ts";
+import { commitLookup } from "../../load/lookups/commit.ts";
+import type { LookupRecord } from "../../load/lookups/lookup.ts";
+import type { LookupSelection } from "../../load/lookups/selection.ts";
+import type { LookupSpec } from "../../load/lookups/lookup.ts";
+import { countAttempts } from "../../load/ledger/counters.ts";
+import { recordAttempts } from "../../load/ledger/record-attempts.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
+import type { ErrorBody } from "../../schemas/error-body.ts";
+import type { Spool } from "../../spool/spool.ts";
+import type { Outage } from "../outage.ts";
+import { priceOf } from "../price.ts";
+import type { JobServices } from "../services.ts";
+import { type HeaderOfRun, headerOf } from "./answer-header.ts";
+import {
+  commitAnswer,
+  createLoader,
+  type LoadableAnswer,
+  type Loader,
+  readReceived,
+  readUnspooled,
+  type Recorded,
+} from "./answers.ts";
+import type { JobLimits } from "./caps.ts";
+import type { BoundLookup } from "./lookup-types.ts";
+import { reserve } from "./reserve.ts";
+
+/** Everything needed to send the due records of one job. */
+interface SendTask {
+  readonly run: RunRef;
+  readonly spec: LookupSpec;
+  readonly bound: BoundLookup;
+  readonly selection: LookupSelection;
+  readonly tally: Tally;
+  readonly spool: Spool;
+  /** Short hash of the warehouse's identity. */
+  readonly warehouseName: string;
+  readonly outage: Outage;
+  readonly limits: JobLimits;
+}
+
+/** Records given up without an answer. */
+export interface Unanswered {
+  readonly records: number;
+  /** The last reason, as a sentence. */
+  readonly because: string;
+}
+
+/** Outcomes recorded so far, for the progress bar. The warehouse counts what the run reports. */
+export interface Tally {
+  matched: number;
+  rejected: number;
+  /** Records without an answer, which stay due; null for none. */
+  unanswered: Unanswered | null;
+}
+
+/** State of the loop. */
+interface Sending extends SendTask {
+  readonly services: JobServices;
+  readonly queue: Queue<LookupRecord>;
+  readonly loader: Loader;
+  readonly header: HeaderOfRun;
+  /** Commits under way. */
+  readonly commits: Set<Promise<void>>;
+  /** Aborted once nothing more may be sent. */
+  readonly stopping: AbortController;
+  /** Resolves then. */
+  readonly halt: PromiseWithResolvers<void>;
+  /** Most severe reason; null for none. */
+  stopped: { readonly reason: unknown } | null;
+  /** Calls that need space in the spool. */
+  callsUnderWay: number;
+}
+
+/** Starts at zero. */
+export function createTally(): Tally {
+  return { matched: 0, rejected: 0, unanswered: null };
+}
+
+/**
+ * Sends what is due and loads the answers. Before an early end, calls in flight are finished and their answers committed,
+ * unless the warehouse fails.
+ */
+export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
+  const { limiter, signal } = services;
+  const s = openSending(services, task);
+  const onAbort = () => {
+    stop(s);
+  };
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    await Promise.all(Array.from({ length: limiter.concurrency }, () => sendBatches(s)));
+    await Promise.all(s.commits);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    await closeQueue(s.queue);
+  }
+  if (s.stopped) throw s.stopped.reason;
+}
+
+function openSending(services: JobServices, task: SendTask): Sending {
+  const { run, spec, bound, selection, spool, outage, warehouseName } = task;
+  const { endpoint, requestParameters: parameters } = bound;
+  const pages = selection.records((page) => outage.outlast(page));
+  const { clock, limiter } = services;
+  return {
+    ...task,
+    services,
+    queue: openQueue({ endpoint, pages, clock, concurrency: limiter.concurrency }),
+    loader: createLoader(services, { run, spool, outage, areLeftOver: false }),
+    header: { warehouse: warehouseName, run, spec, parameters },
+    commits: new Set(),
+    stopping: new AbortController(),
+    halt: Promise.withResolvers(),
+    stopped: null,
+    callsUnderWay: 0,
+  };
+}
+
+/** Ranks reasons: a failure above a limit, the end of the run above the end of the job. */
+function weightOf(reason: unknown): number {
+  if (reason instanceof LimitReachedError) return 1;
+  return reason instanceof StopJobError ? 2 : 3;
+}
+
+/** Stops sending; without a reason at a signal. */
+function stop(s: Sending, reason: unknown = null): void {
+  if (reason !== null && (s.stopped === null || weightOf(reason) > weightOf(s.stopped.reason))) {
+    s.stopped = { reason };
+  }
+  stopQueue(s.queue);
+  s.stopping.abort();
+  s.halt.resolve();
+}
+
+/** Makes calls one at a time. */
+async function sendBatches(s: Sending): Promise<void> {
+  try {
+    for await (const batch of batchesOf(s.queue)) await oneCall(s, batch);
+  } catch (error) {
+    stop(s, error);
+  }
+}
+
+/** Sends one batch and decides on its records; the rows of its answer are committed meanwhile. */
+async function oneCall(s: Sending, batch: Batch<LookupRecord>): Promise<void> {
+  if (isIsolationOver(batch)) {
+    const outcome = giveUpIsolation(s.bound.endpoint.name, batch);
+    stopIf(s, applyOutcome(s.queue, batch, outcome));
+    await recordOutcome(s, null, outcome);
+    returnBatch(s.queue, []);
+    return;
+  }
+  const lease = await makeRoom(s, batch);
+  let answer: LoadableAnswer | null = null;
+  try {
+    const call = await inTurn(s, () => reserveAndSend(s, batch, lease));
+    if (call === null) return;
+    // From here on, the answer has the memory.
+    if (isAnswer(call.reply)) answer = await spoolAndRead(s, call, call.reply, lease);
+    if (answer) startCommit(s, answer);
+    const reply = await understandReply(call.reply, s.services.clock);
+    const outcome = decideNow(s, call, reply, answer);
+    // Recorded before anything is sent again.
+    await recordOutcome(s, answer ? null : unansweredAttempt(call, reply), outcome);
+    if (outcome.kind === "renew_key") await renewKey(s, call.reply, reply.error);
+    returnBatch(s.queue, outcome.again, outcome.leftOut);
+  } finally {
+    s.callsUnderWay -= 1;
+    if (answer === null) releaseLease(lease);
+  }
+}
+
+/** Waits until the spool and the memory have space for one more answer. */
+async function makeRoom(s: Sending, batch: Batch<LookupRecord>): Promise<Lease> {
+  const { spool, queue, services } = s;
+  while (!spool.hasSpace(s.callsUnderWay) && !queue.isStopped) {
+    await Promise.race([spool.nextRemoval(), s.halt.promise]);
+  }
+  s.callsUnderWay += 1;
+  return await takeMemory(services.http.memory, expectedBytes(queue.size, batch.entries.length));
+}
+
+/** Makes a call when the limiter allows it. Null if it was not made. */
+async function inTurn<Result>(s: Sending, make: () => Promise<Result | null>): Promise<Result | null> {
+  const { signal } = s.stopping;
+  let hasTurn = false;
+  const call = () => {
+    hasTurn = true;
+    return make();
+  };
+  try {
+    return await s.services.limiter.run(s.bound.endpoint.name, call, signal);
+  } catch (error) {
+    if (hasTurn || !signal.aborted) throw error;
+    return null;
+  }
+}
+
+/** Null if nothing may be sent; then the batch is requeued. */
+async function reserveAndSend(
+  s: Sending,
+  batch: Batch<LookupRecord>,
+  lease: Lease,
+): Promise<EndedCall<LookupRecord> | null> {
+  const { bound, queue, services } = s;
+  const callId = randomUUID();
+  const planned = planBatch(queue, batch);
+  const granted = planned && (await reserveBatch(s, callId, planned));
+  if (granted === null) return null;
+  const setting = { ...services, endpoint: bound.endpoint, parameters: bound.requestParameters };
+  const call = await sendCall(setting, callId, countCall(queue, granted), lease);
+  if (call.keyError !== null) stop(s, call.keyError);
+  return call;
+}
+
+/** Reserves a batch, without records whose claim was lost, such as those of people erased meanwhile. Null if nothing is granted; then the batch is requeued. */
+async function reserveBatch(
+  s: Sending,
+  callId: string,
+  planned: Batch<LookupRecord>,
+): Promise<Batch<LookupRecord> | null> {
+  const { queue, services, bound, run, spec, limits, outage } = s;
+  const price = priceOf(services.config, run.jobType);
+  const reserving = { run, limits, price, kind: spec.kind, outage };
+  const call = { callId, attempt: 1 + attemptsOf(planned), plannedAtMs: services.clock.now() };
+  // With other calls in flight, a limit may still release records.
+  const isAlone = queue.isBudgetTight;
+  for (let batch = planned; batch.entries.length > 0; ) {
+    try {
+      const asked = { ...call, items: itemsOf(batch.entries) };
+      const { granted, erased } = await reserve(services.db, bound.endpoint.name, reserving, asked);
+      if (erased.length === 0) return cutForCall(queue, batch, granted);
+      const isErased = new Set(erased);
+      batch = withoutItems(batch, ({ recordId }) => isErased.has(recordId));
+    } catch (reason) {
+      if (isAlone || !(reason instanceof LimitReachedError)) stop(s, reason);
+      refuseBatch(queue, batch);
+      return null;
+    }
+  }
+  returnBatch(queue, []);
+  return null;
+}
+
+/** Writes an answer to disk before anything else, then reads it. */
+async function spoolAndRead(
+  s: Sending,
+  call: EndedCall<LookupRecord>,
+  reply: HttpResponse,
+  lease: Lease,
+): Promise<LoadableAnswer> {
+  const { callId, startedAtMs, milliseconds } = call;
+  const header = headerOf(s.header, call, reply);
+  const { body } = reply;
+  const received = { header, body, lease };
+  const isEmpty = body.length === 0;
+  try {
+    const file = await s.spool.write({ callId, receivedAtMs: startedAtMs + milliseconds, header, body });
+    return await readReceived(s.loader, file, received);
+  } catch (error) {
+    // Load the answer from memory, but send no more.
+    stop(s, error);
+    // Freed, as it is on disk: the next run loads it.
+    if (body.length === 0 && !isEmpty) throw error;
+    return await readUnspooled(s.loader, received);
+  }
+}
+
+function startCommit(s: Sending, answer: LoadableAnswer): void {
+  const commit = async () => {
+    try {
+      advance(s, await commitAnswer(s.loader, answer));
+    } catch (error) {
+      stop(s, error);
+    }
+  };
+  const task = commit().finally(() => s.commits.delete(task));
+  s.commits.add(task);
+}
+
+/** Decides on a call and applies the decision to the queue at once, before another call can. */
+function decideNow(
+  s: Sending,
+  call: EndedCall<LookupRecord>,
+  reply: UnderstoodReply,
+  answer: LoadableAnswer | null,
+): Outcome<LookupRecord> {
+  const { queue, services } = s;
+  const { clock, random, http, limiter, log } = services;
+  const { isAnswering, capacity } = queue;
+  const present = { nowMs: clock.now(), random: random(), isAnswering, capacity, origin: http.origin };
+  const outcome = decide(call, reply, answer?.summary ?? null, present);
+  stopIf(s, limiter.report(call.endpoint, outcome.report));
+  stopIf(s, applyOutcome(queue, call.batch, outcome));
+  if (outcome.kind !== "answer") {
+    const { endpoint, attempt, milliseconds, items } = call;
+    const { cause, kind: action } = outcome;
+    log.debug({ endpoint, cause, attempt, milliseconds, records: items.length, action }, "call_failed");
+  }
+  return outcome;
+}
+
+function stopIf(s: Sending, error: Error | null): void {
+  if (error) stop(s, error);
+}
+
+/**
+ * Records rejected records and those without an answer.
+ * @param attempt ledger entry of a call without an answer; null for an answer, which is recorded with its rows
+ */
+async function recordOutcome(
+  s: Sending,
+  attempt: Attempt | null,
+  { rejected, unanswered, setAside }: Outcome<LookupRecord>,
+): Promise<void> {
+  const { run, spec, selection, outage, services } = s;
+  const { db } = services;
+  const ledger = attempt ? [attempt] : [];
+  if (rejected.length > 0) {
+    const rejects = rejected.flatMap(({ items, ...why }) => items.map((record) => ({ record, ...why })));
+    const commit = { run, spec, ledger, answers: [], rejects, drift: [] };
+    await outage.outlast(() => commitLookup(db, commit));
+    advance(s, commit);
+  } else if (attempt) {
+    await outage.outlast(() => recordAttempts(db, run, ledger, countAttempts(ledger)));
+  }
+  const sent = [...unanswered, ...setAside.flatMap(({ items }) => items)];
+  if (sent.length > 0) {
+    await outage.outlast(() => selection.markSent(sent));
+  }
+  for (const { items, message } of setAside) {
+    const records = (s.tally.unanswered?.records ?? 0) + items.length;
+    s.tally.unanswered = { records, because: message };
+    showProgress(s, items.length);
+  }
+}
+
+function advance(s: Sending, { answers, rejects }: Recorded): void {
+  s.tally.matched += answers.filter(({ outcome }) => outcome === "matched").length;
+  s.tally.rejected += rejects.length;
+  showProgress(s, answers.length + rejects.length);
+}
+
+function showProgress({ services, run, tally }: Sending, by: number): void {
+  const { matched, rejected } = tally;
+  services.progress.advance(run.job, by, { matched, rejected });
+}
+
+/** Reads a rejected key again; ends the run if it is still the same. */
+async function renewKey(s: Sending, reply: HttpReply, error: ErrorBody): Promise<void> {
+  const isNew = reply.kind === "response" && (await s.services.http.renewKey(reply.keyVersion));
+  if (!isNew) stop(s, keyRejected(s.bound.endpoint.name, error));
+}

@@ -1,0 +1,241 @@
+import { describe, expect, it } from "vitest";
+import type { Batch, Entry } from "../../src/extract/batches.ts";
+import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../src/extract/decide.ts";
+import type { HttpReply } from "../../src/extract/http-client.ts";
+import type { LookupItem } from "../../src/extract/requests.ts";
+import { understandReply } from "../../src/extract/send-call.ts";
+import type { ReadSummary } from "../../src/extract/take-answer.ts";
+import { endedCall, failure, response } from "./ended-call.ts";
+import { someItems } from "./run-lookup.ts";
+
+const clock = { now: () => 0, sleep: async () => {} };
+
+interface Given {
+  readonly reply: HttpReply;
+  readonly read?: ReadSummary;
+  readonly records?: number;
+  readonly history?: Partial<Entry<LookupItem>>;
+  readonly batch?: Partial<Batch<LookupItem>>;
+  readonly isolationCalls?: number;
+  readonly isAnswering?: boolean;
+  readonly available?: number;
+}
+
+function batchOf({
+  records = 4,
+  history = {},
+  batch = {},
+  isolationCalls,
+}: Omit<Given, "reply">): Batch<LookupItem> {
+  const entries = someItems(records).map((item) => ({
+    item,
+    calls: 1,
+    unansweredCalls: 0,
+    wasLeftOut: false,
+    ...history,
+  }));
+  const origin = {
+    number: 0,
+    size: records,
+    openPieces: 1,
+    failedRecords: 0,
+    leftOutRecords: 0,
+    signature: null,
+    isolationCalls: isolationCalls ?? null,
+  };
+  return { entries, origin, refusals: 0, dueAtMs: 0, wasTight: false, ...batch };
+}
+
+/** Decides on the first call of four records. */
+async function decideOn(given: Given): Promise<Outcome<LookupItem>> {
+  const { reply, read = null, isAnswering = true } = given;
+  const batch = batchOf(given);
+  const before = structuredClone({ ...batch });
+  const outcome = decide(endedCall(batch, reply), await understandReply(reply, clock), read, {
+    nowMs: 1000,
+    random: 0.5,
+    isAnswering,
+    capacity: { isTight: false, refusals: 0, available: 0 },
+    origin: "http://service",
+  });
+  // Pure: the batch is as before.
+  expect({ ...batch }).toEqual(before);
+  return outcome;
+}
+
+const ids = (items: readonly LookupItem[]) => items.map(({ recordId }) => recordId.slice(1)).join("");
+
+/** Outcome in a line: what happens with records `r0` to `r3`. */
+function lineOf({ kind, again, leftOut, rejected, setAside, unanswered, stop }: Outcome<LookupItem>): string {
+  const pieces = again.map(({ entries, dueAtMs }) => {
+    const wait = dueAtMs > 0 ? `@${dueAtMs}` : "";
+    return `${ids(entries.map(({ item }) => item))}${wait}`;
+  });
+  return [
+    kind,
+    ...(pieces.length > 0 ? [`again ${pieces.join("|")}`] : []),
+    ...(leftOut.length > 0 ? [`left out ${ids(leftOut.map(({ item }) => item))}`] : []),
+    ...rejected.map(({ code, items }) => `${code} ${ids(items)}`),
+    ...setAside.map(({ code, items }) => `${code} ${ids(items)}`),
+    ...(unanswered.length > 0 ? [`unanswered ${ids(unanswered)}`] : []),
+    ...(stop ? [`stop ${stop.code}`] : []),
+  ].join(", ");
+}
+
+const answer = (...missing: number[]): ReadSummary => ({
+  kind: "answer",
+  missing,
+  plainBytes: 9,
+  apiRequestId: "x",
+});
+const unreadable: ReadSummary = { kind: "unreadable", reason: "no_json", isTooLarge: false };
+const tooLarge: ReadSummary = { kind: "unreadable", reason: "body_too_large", isTooLarge: true };
+const ok = response(200);
+const named = response(422, { details: [{ loc: ["records", 1, "city"], type: "string_type" }] });
+const outside = response(422, { details: [{ loc: ["body", "return_fields"], type: "enum" }] });
+const second = { calls: 2, unansweredCalls: 1 };
+
+describe("a call", () => {
+  it.each<[string, Given, string]>([
+    ["that is answered ends its batch", { reply: ok, read: answer() }, "answer"],
+    [
+      "whose answer omits a record asks for it with others",
+      { reply: ok, read: answer(2) },
+      "answer, left out 2, unanswered 2",
+    ],
+    [
+      "whose answer omits a record again rejects it",
+      { reply: ok, read: answer(2), history: { wasLeftOut: true } },
+      "answer, missing_result 2",
+    ],
+    [
+      "whose answer omits most records is a failing batch",
+      { reply: ok, read: answer(0, 1, 2) },
+      "answer, again 012, unanswered 012",
+    ],
+    [
+      "whose answer omits most records twice sets them aside",
+      { reply: ok, read: answer(0, 1, 2), history: second },
+      "answer, no_answer 012, unanswered 012",
+    ],
+    [
+      "without any result is no answer",
+      { reply: ok, read: answer(0, 1, 2, 3) },
+      "retry, again 0123@3500, unanswered 0123",
+    ],
+    [
+      "without any result confirms records left out before",
+      { reply: ok, read: answer(0, 1, 2, 3), history: { wasLeftOut: true } },
+      "answer, missing_result 0123",
+    ],
+    [
+      "with an unreadable answer is repeated once",
+      { reply: ok, read: unreadable },
+      "retry, again 0123@3500, unanswered 0123",
+    ],
+    [
+      "with an unreadable answer twice is given up",
+      { reply: ok, read: unreadable, history: second },
+      "give_up, no_answer 0123, unanswered 0123",
+    ],
+    [
+      "with an answer that is too large is repeated record by record",
+      { reply: ok, read: tooLarge },
+      "retry, again 0@3500|1@3500|2@3500|3@3500, unanswered 0123",
+    ],
+    [
+      "of one record with an answer that is too large again is rejected",
+      { reply: ok, read: tooLarge, records: 1, history: second },
+      "reject, answer_too_large 0",
+    ],
+    [
+      "of one record with an answer that is too large is set aside while nothing else is answered",
+      { reply: ok, read: tooLarge, records: 1, history: second, isAnswering: false },
+      "give_up, no_answer 0, unanswered 0",
+    ],
+    [
+      "with an answer beyond any size is repeated record by record",
+      { reply: failure(true, "BODY_TOO_LARGE"), records: 2 },
+      "retry, again 0@3500|1@3500, unanswered 01",
+    ],
+    [
+      "that is cut off is repeated once",
+      { reply: failure(true, "UND_ERR_SOCKET") },
+      "retry, again 0123@3500, unanswered 0123",
+    ],
+    [
+      "that was never sent costs nothing",
+      { reply: failure(false, "ECONNREFUSED"), history: second },
+      "retry, again 0123@1500",
+    ],
+    [
+      "refused by 429 is repeated, however often",
+      { reply: response(429), history: second, batch: { refusals: 99 } },
+      "retry, again 0123@3500",
+    ],
+    ["refused by 503 is repeated", { reply: response(503) }, "retry, again 0123@1500"],
+    [
+      "refused by 503 thirty times is given up, unbilled",
+      { reply: response(503), batch: { refusals: 29 } },
+      "give_up, no_answer 0123",
+    ],
+    [
+      "that fails with 500 is repeated once, whole",
+      { reply: response(500) },
+      "retry, again 0123@3500, unanswered 0123",
+    ],
+    [
+      "that fails with 500 twice is given up",
+      { reply: response(500), history: second },
+      "give_up, no_answer 0123, unanswered 0123",
+    ],
+    [
+      "that a proxy times out is given up",
+      { reply: response(408) },
+      "give_up, no_answer 0123, unanswered 0123",
+    ],
+    ["that is too large is halved", { reply: response(413) }, "halve, again 01|23"],
+    [
+      "of one record that is too large rejects it",
+      { reply: response(413), records: 1 },
+      "reject, http_413 0",
+    ],
+    ["with a named fault rejects that record", { reply: named }, "isolate, again 023, string_type 1"],
+    ["with an unnamed fault is halved", { reply: response(400) }, "isolate, again 01|23"],
+    [
+      "of one record with an unnamed fault rejects it",
+      { reply: response(422), records: 1 },
+      "isolate, http_422 0",
+    ],
+    ["with a fault outside its records stops the job", { reply: outside }, "stop, stop request_refused"],
+    [
+      "beyond the plan waits for what is left",
+      { reply: response(402, { records_remaining: 2 }) },
+      "use_capacity, again 0123",
+    ],
+    [
+      "beyond the plan with nothing left stops as limited",
+      { reply: response(402) },
+      "use_capacity, again 0123, stop credits",
+    ],
+    ["with a rejected key waits for a new one", { reply: response(401) }, "renew_key, again 0123"],
+    ["that is forbidden stops the job", { reply: response(403) }, "stop, stop forbidden"],
+    ["that is redirected stops the run", { reply: response(302) }, "stop, stop redirected"],
+  ])("%s", async (_name, given, line) => {
+    expect(lineOf(await decideOn(given))).toBe(line);
+  });
+
+  it("counts what may have been billed in the records to send again, and refusals in the batch", async () => {
+    const [lost] = (await decideOn({ reply: response(500) })).again;
+    expect([lost?.entries[0]?.unansweredCalls, lost?.refusals]).toEqual([1, 0]);
+    const [refused] = (await decideOn({ reply: response(429) })).again;
+    expect([refused?.entries[0]?.unansweredCalls, refused?.refusals]).toEqual([0, 1]);
+  });
+});
+
+it("a batch whose 64 calls did not find its rejected records is set aside", () => {
+  expect(isIsolationOver(batchOf({ isolationCalls: 63 }))).toBe(false);
+  const batch = batchOf({ isolationCalls: 64 });
+  expect(isIsolationOver(batch)).toBe(true);
+  expect(lineOf(giveUpIsolation("POST /v2/enrich", batch))).toBe("isolation_limit, isolation_limit 0123");
+});

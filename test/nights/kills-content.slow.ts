@@ -1,0 +1,48 @@
+import { describe } from "vitest";
+import { testNights } from "./cases.ts";
+import { names } from "./night.ts";
+
+const rows = "SELECT job, source_key, service_pid FROM enrichment WHERE is_present";
+
+describe("answers on disk after a kill", () => {
+  testNights([
+    {
+      title: "are counted by the run that loads them",
+      nights: [
+        { edit: names("Ann", "Bob", "Nobody"), kill: "after_spool_fsync", sent: ["Ann", "Bob", "Nobody"] },
+        { tables: { "SELECT records_matched FROM sync_run WHERE status = 'succeeded'": ["2"] } },
+      ],
+    },
+    {
+      title: "of a job that was renamed meanwhile are loaded for the new one",
+      config: { jobs: "{ before: { type: enrich, input: customers } }" },
+      nights: [
+        { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
+        {
+          config: { jobs: "{ after: { type: enrich, input: customers } }" },
+          tables: { [rows]: ["after|1|p-ann"] },
+        },
+      ],
+    },
+    {
+      title: "serve a row that changed meanwhile and changes back",
+      nights: [
+        { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
+        { edit: names("Eve"), sent: ["Eve"] },
+        { edit: names("Ann"), tables: { [rows]: ["enrich|1|p-ann"] } },
+      ],
+    },
+    {
+      title: "store nobody whose row is erased meanwhile",
+      nights: [
+        { edit: names("Ann", "Bob"), kill: "after_spool_fsync", sent: ["Ann", "Bob"] },
+        {
+          commands: [["erase", "--source-key", "customers/2", "--yes"]],
+          exitCodes: [3],
+          ends: "2 read, 1 unchanged, 1 suppressed",
+          tables: { "SELECT service_pid FROM person": ["p-ann"], [rows]: ["enrich|1|p-ann"] },
+        },
+      ],
+    },
+  ]);
+});

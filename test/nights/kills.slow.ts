@@ -1,0 +1,197 @@
+import { describe } from "vitest";
+import { type ExpectedNight, testNights } from "./cases.ts";
+import { names, put } from "./night.ts";
+
+const abc = names("Ann", "Bob", "Nobody");
+const everyone = ["Ann", "Bob", "Nobody"];
+/** Tables after all rows are answered, however many runs it took. */
+const answered = {
+  "SELECT source_key, service_pid, is_present FROM enrichment": ["1|p-ann|t", "2|p-bob|t", "3||f"],
+  "SELECT source_key, service_pid, valid_to IS NULL FROM match_history": ["1|p-ann|t", "2|p-bob|t", "3||t"],
+  "SELECT service_pid FROM person": ["p-ann", "p-bob"],
+  "SELECT count(*) FROM reject": ["0"],
+};
+const quiet: ExpectedNight = { ends: "3 read, 3 unchanged", tables: answered };
+
+const both = {
+  jobs: "{ resolve: { type: resolve, input: customers }, enrich: { type: enrich, input: customers, pid_from: resolve } }",
+};
+const people = put(1, "Ann", { email: "a@x" }) + put(2, "Bob", { email: "b@x" });
+
+// The first request of a process asks for the organization; `after_send` counts it, too.
+describe("a run that is killed", () => {
+  testNights([
+    ...["before_reserve", "after_reserve", "before_send"].map((kill) => ({
+      title: `at ${kill} has sent nothing, and the next one sends everything`,
+      nights: [
+        { edit: abc, kill },
+        { sent: everyone, ends: "3 read, 3 sent, 2 matched", tables: answered },
+        quiet,
+      ],
+    })),
+    ...["after_send:2", "after_receive", "before_spool_write"].map((kill) => ({
+      title: `at ${kill} had a call in flight, which the next one makes again`,
+      nights: [
+        { edit: abc, kill, sent: "any" as const },
+        {
+          sent: everyone,
+          ends: "3 read, 3 sent, 2 matched",
+          tables: {
+            ...answered,
+            "SELECT possibly_billed, http_status IS NULL FROM api_call": ["f|f", "t|t"],
+            "SELECT possibly_billed_twice FROM sync_run WHERE status = 'succeeded'": ["3"],
+          },
+        },
+        quiet,
+      ],
+    })),
+    ...["after_spool_fsync", "before_commit"].map((kill) => ({
+      title: `at ${kill} has its answers on disk, which the next one loads without sending anything`,
+      nights: [
+        { edit: abc, kill, sent: everyone },
+        {
+          tables: { ...answered, "SELECT possibly_billed, http_status FROM api_call": ["f|200"] },
+        },
+        quiet,
+      ],
+    })),
+    ...["after_commit", "after_spool_removal", "before_checkpoint", "after_checkpoint"].map((kill) => ({
+      title: `at ${kill} has its answers in the database, and the next one finds nothing due`,
+      nights: [{ edit: abc, kill, sent: everyone }, quiet, quiet],
+    })),
+    {
+      title: "between two calls loses neither, and sends only what was never sent",
+      nights: [
+        {
+          edit: "INSERT INTO crm.customers (id, name) SELECT i, 'Ann' || i FROM generate_series(1, 1200) AS i",
+          kill: "after_commit:2",
+          sent: "any",
+        },
+        {
+          sent: "any",
+          tables: {
+            "SELECT count(*), count(DISTINCT service_pid) FROM enrichment WHERE is_present": ["1200|1200"],
+            "SELECT sum(records_sent) <= 1700, count(*) FILTER (WHERE possibly_billed) <= 1 FROM api_call": [
+              "t|t",
+            ],
+          },
+        },
+        { ends: "1200 read, 1200 unchanged" },
+      ],
+    },
+    {
+      title: "in resolve leaves the rows of enrich waiting for it, not unsent",
+      config: both,
+      nights: [
+        { edit: people, kill: "after_spool_fsync", sent: { resolve: ["Ann a@x", "Bob b@x"] } },
+        { sent: { enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] } },
+        { ends: { resolve: "2 read, 2 unchanged", enrich: "2 read, 2 unchanged" } },
+      ],
+    },
+    {
+      title: "in validate_emails has its answers on disk",
+      config: { jobs: "{ validate: { type: validate_emails, input: customers } }" },
+      nights: [
+        { edit: people, kill: "before_commit", sent: ["a@x", "b@x"] },
+        {
+          tables: {
+            "SELECT email_address, email_validation_status FROM email_validation": ["a@x|valid", "b@x|valid"],
+          },
+        },
+        { ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "in a resend goes on with it, and begins no other one",
+      config: { input: "order_by: id" },
+      nights: [
+        { edit: abc, sent: everyone },
+        { flags: { resend: true, maxRecords: 1 }, kill: "after_commit", sent: ["Ann"] },
+        { flags: { resend: true }, sent: ["Bob", "Nobody"], ends: "3 read, 1 unchanged, 2 sent, 1 matched" },
+        quiet,
+      ],
+    },
+    {
+      title: "with answers on disk doesn't link a row that changed meanwhile",
+      nights: [
+        { edit: names("Ann", "Bob"), kill: "after_spool_fsync", sent: ["Ann", "Bob"] },
+        {
+          edit: put(2, "Eve"),
+          sent: ["Eve"],
+          tables: {
+            "SELECT source_key, service_pid FROM identity_link": ["1|p-ann", "2|p-eve"],
+          },
+        },
+        { ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
+      title: "with answers on disk has them for an equal row with another key",
+      nights: [
+        { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
+        {
+          edit: "UPDATE crm.customers SET id = 2",
+          tables: { "SELECT source_key, service_pid FROM identity_link": ["2|p-ann"] },
+        },
+      ],
+    },
+    {
+      title: "with answers on disk doesn't link a row that left meanwhile",
+      nights: [
+        { edit: names("Ann", "Bob"), kill: "after_spool_fsync", sent: ["Ann", "Bob"] },
+        {
+          edit: "DELETE FROM crm.customers WHERE id = 2",
+          tables: { "SELECT source_key, service_pid FROM identity_link": ["1|p-ann"] },
+        },
+        { edit: put(2, "Bob"), tables: { "SELECT source_key FROM identity_link": ["1", "2"] } },
+      ],
+    },
+    {
+      title: "with answers on disk doesn't bring back a row that is erased meanwhile",
+      nights: [
+        { edit: names("Ann", "Bob"), kill: "after_spool_fsync", sent: ["Ann", "Bob"] },
+        {
+          commands: [["erase", "--source-key", "customers/2", "--yes"]],
+          exitCodes: [3],
+          ends: "2 read, 1 unchanged, 1 suppressed",
+          tables: { "SELECT source_key FROM enrichment": ["1"] },
+        },
+      ],
+    },
+    {
+      title:
+        "with answers on disk is loaded under its own parameters, whatever the configuration says by then",
+      nights: [
+        { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
+        {
+          config: { jobs: "{ enrich: { type: enrich, input: customers, return_fields: [phones] } }" },
+          ends: "limited",
+          tables: { "SELECT service_pid, full_name FROM person": ["p-ann|Ann Doe"] },
+        },
+        { config: {}, ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
+      title: "counts what was in flight in its budget",
+      config: {
+        jobs: "{ one: { type: enrich, input: customers } }",
+        input: "order_by: id",
+        more: "budgets: { enrich: { per_day: 4 } }",
+      },
+      nights: [
+        { edit: abc, kill: "after_receive", sent: "any" },
+        { sent: ["Ann"], ends: "limited (budget_day): 3 read, 1 sent, 2 remaining, 1 matched" },
+        { days: 1, sent: ["Bob", "Nobody"] },
+      ],
+    },
+    {
+      title: "twice in the same call sends it at most three times, and loses nothing",
+      nights: [
+        { edit: abc, kill: "after_receive", sent: everyone },
+        { kill: "after_receive", sent: everyone },
+        { sent: everyone, tables: answered },
+        quiet,
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,76 @@
+import { describe } from "vitest";
+import { testNights } from "./cases.ts";
+
+const erasing = (more = "") => ({ input: `on_missing: erase${more}` });
+const people = "INSERT INTO crm.customers (id, name) SELECT i, 'Ann' || i FROM generate_series(1, 20) AS i";
+const remove = "DELETE FROM crm.customers WHERE id = 20";
+const twenty = Array.from({ length: 20 }, (_, i) => `Ann${i + 1}`).toSorted();
+const stored = "SELECT count(*) FROM enrichment";
+const all = { [stored]: ["20"] };
+const gone = { [stored]: ["19"], "SELECT count(*) FROM person": ["19"] };
+
+describe("on_missing: erase", () => {
+  testNights([
+    {
+      title: "needs three runs over at least a day",
+      config: erasing(),
+      nights: [
+        { edit: people, sent: twenty },
+        { edit: remove, tables: all },
+        { tables: all },
+        { tables: all },
+        { tables: all },
+        { days: 1, tables: gone },
+      ],
+    },
+    {
+      title: "needs three runs, however many days pass",
+      config: erasing(),
+      nights: [
+        { edit: people, sent: twenty },
+        { edit: remove, tables: all },
+        { days: 5, tables: all },
+        { days: 5, tables: gone },
+      ],
+    },
+    {
+      title: "begins to count anew when the input is defined otherwise",
+      config: erasing(),
+      nights: [
+        { edit: people, sent: twenty },
+        { edit: remove, tables: all },
+        { days: 1, tables: all },
+        { days: 1, config: erasing(", where: id < 100"), tables: all },
+        { days: 1, tables: all },
+        { days: 1, tables: gone },
+      ],
+    },
+    {
+      title: "begins to count anew when a row returns for a night",
+      config: erasing(),
+      nights: [
+        { edit: people, sent: twenty },
+        { edit: remove, tables: all },
+        { days: 1, tables: all },
+        { days: 1, edit: "INSERT INTO crm.customers (id, name) VALUES (20, 'Ann20')", tables: all },
+        { days: 1, edit: remove, tables: all },
+        { days: 1, tables: all },
+        { days: 1, tables: gone },
+      ],
+    },
+    {
+      title: "counts a night with several jobs once",
+      config: {
+        ...erasing(),
+        jobs: `{ one: { type: enrich, input: customers }, two: { type: enrich, input: customers, return_fields: [phones] },
+          three: { type: enrich, input: customers, return_fields: [gender] } }`,
+      },
+      nights: [
+        { edit: people, sent: "any" },
+        { edit: remove, tables: { [stored]: ["60"] } },
+        { days: 1, tables: { [stored]: ["60"] } },
+        { days: 1, tables: { [stored]: ["57"] } },
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,113 @@
+import { describe, expect, test } from "vitest";
+import { testNights } from "./cases.ts";
+import { names, openWorld, put } from "./night.ts";
+import type { Result, Script } from "./scripted-service.ts";
+
+const addresses = (list: readonly string[]) =>
+  list.map((email_address, i) => ({ email_rank: i + 1, email_address }));
+const numbers = (count: number) => Array.from({ length: count }, (_, i) => i + 1);
+
+/** Number of the person of a result, such as 7 of `p-ann7`. */
+function numberOf({ service_pid: pid }: Result): number {
+  return Number(typeof pid === "string" ? pid.replace(/\D+/u, "") : 0);
+}
+
+const colleagues: Script = {
+  result: (usual) => ({ ...usual, professional_emails: addresses(["info@firm.example"]) }),
+};
+
+/** Each person has an address of the next one. */
+const neighbors: Script = {
+  result: (usual) => {
+    const i = numberOf(usual);
+    return { ...usual, personal_emails: addresses([`house${i}@home.example`, `house${i + 1}@home.example`]) };
+  },
+};
+
+/** Bob's answer has a field that the interface doesn't name. */
+const mentioning = (text: string): Script => ({
+  result: (usual) =>
+    usual["service_pid"] === "p-bob" ? { ...usual, household: { members: [text, "p-bob"] } } : usual,
+});
+
+describe("an erasure of one of several people with a shared address", () => {
+  test("takes exactly one of sixty colleagues, through ten refreshes", async () => {
+    const world = await openWorld();
+    const edit = numbers(60)
+      .map((i) => put(i, `Ann${i}`, { email: `ann${i}@home.example`, work_email: "info@firm.example" }))
+      .join("");
+    await world.night({ edit, service: colleagues });
+    await world.command(["erase", "--source-key", "customers/17", "--yes"]);
+    for (let night = 1; night <= 10; night++) {
+      const { sent, report } = await world.night({ flags: { resend: true }, service: colleagues });
+      expect([sent.enrich?.length, report?.status]).toEqual([59, "succeeded"]);
+      expect(await world.lines("SELECT count(*) FROM person")).toEqual(["59"]);
+      expect(await world.lines("SELECT count(*) FROM enrichment WHERE is_present")).toEqual(["59"]);
+    }
+    expect(await world.lines("SELECT service_pid FROM person WHERE service_pid = 'p-ann17'")).toEqual([]);
+  });
+
+  test("takes exactly one of a chain of eight neighbors, through ten refreshes", async () => {
+    const world = await openWorld();
+    const edit = numbers(8)
+      .map((i) => put(i, `Ann${i}`, { email: `house${i}@home.example` }))
+      .join("");
+    await world.night({ edit, service: neighbors });
+    await world.command(["erase", "--source-key", "customers/1", "--yes"]);
+    for (let night = 1; night <= 10; night++) {
+      const { sent } = await world.night({ flags: { resend: true }, service: neighbors });
+      expect(sent.enrich).toHaveLength(7);
+      expect(await world.lines("SELECT count(*) FROM person")).toEqual(["7"]);
+    }
+  });
+});
+
+describe("a text about an erased person", () => {
+  const extras = "SELECT service_pid, _extra IS NULL FROM person";
+
+  testNights([
+    {
+      title: "in another person's _extra is removed with it, and stays away (a PID)",
+      nights: [
+        {
+          edit: names("Ann", "Bob"),
+          service: mentioning("p-ann"),
+          sent: ["Ann", "Bob"],
+          tables: { [extras]: ["p-ann|t", "p-bob|f"] },
+        },
+        {
+          commands: [["erase", "--pid", "p-ann", "--yes"]],
+          ends: "2 read, 1 unchanged, 1 suppressed",
+          tables: { [extras]: ["p-bob|t"] },
+        },
+        {
+          flags: { resend: true },
+          service: mentioning("p-ann"),
+          sent: ["Bob"],
+          tables: { [extras]: ["p-bob|t"] },
+        },
+      ],
+    },
+    {
+      title: "in another person's _extra is removed with it, and stays away (an address)",
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "ann@home.example" }) + put(2, "Bob"),
+          service: mentioning("call ann@home.example"),
+          sent: ["Ann ann@home.example", "Bob"],
+        },
+        {
+          commands: [["erase", "--email", "ann@home.example", "--yes"]],
+          ends: "2 read, 1 unchanged, 1 suppressed",
+          tables: { [extras]: ["p-bob|t"] },
+        },
+        {
+          flags: { resend: true },
+          service: mentioning("call ann@home.example"),
+          sent: ["Bob"],
+          tables: { [extras]: ["p-bob|t"] },
+        },
+      ],
+    },
+  ]);
+});
