@@ -1,0 +1,263 @@
+import { type Answer, type Call, contentOf, type Endpoint, kindOf } from "./service.ts";
+
+/** Row of an input table. */
+export interface InputRow {
+  readonly id: number | null;
+  readonly name: string | null;
+  readonly email: string | null;
+  readonly work_email: string | null;
+  readonly city: string | null;
+}
+
+/** Input of a job. */
+export interface ModelInput {
+  readonly name: string;
+  readonly table: "customers" | "leads";
+  /** True if `city` is mapped. */
+  readonly hasCity: boolean;
+}
+
+export interface ModelJob {
+  readonly name: string;
+  readonly type: Endpoint;
+  readonly input: ModelInput;
+  readonly pidFrom: string | null;
+  readonly validFrom: string | null;
+  readonly returnFields: readonly string[];
+}
+
+/** Newest answer to a content. */
+export interface Known extends Answer {
+  readonly requestId: string;
+  readonly serial: number;
+  /** Day on which it was answered. */
+  readonly day: number;
+  readonly isRejected: boolean;
+}
+
+/** Present row, or address of a validation, as a job has to see it. */
+export interface View {
+  readonly state: "usable" | "unusable" | "waiting" | "suppressed";
+  /** Contents that it may have: several if copies share its key, or an address became invalid since it was read. */
+  readonly contents: ReadonlySet<string>;
+  /** True if it has one content for certain. */
+  readonly isSure: boolean;
+}
+
+/** What is due for a job. */
+export interface Due {
+  readonly must: ReadonlySet<string>;
+  /** Includes `must`. */
+  readonly may: ReadonlySet<string>;
+}
+
+/** What a job accepted and read last. */
+interface JobState {
+  kind: string;
+  hasCity: boolean;
+  /** Answers of earlier calls aren't fresh. */
+  resendFrom: number;
+  /** Contents by key, and the values that they were made from. */
+  readonly read: Map<string, { readonly values: string; readonly contents: ReadonlySet<string> }>;
+}
+
+/** Days until an answer expires; null for never. */
+export interface Ages {
+  readonly matched: number | null;
+  readonly unmatched: number | null;
+}
+
+export type Views = ReadonlyMap<string, View>;
+
+/** The rules of lookups over all contents and rows in memory. */
+export interface Reference {
+  day: number;
+  readonly erased: Set<string>;
+  /** Contents, by kind, that were rejected or not: a run died. */
+  readonly uncertain: Map<string, Set<string>>;
+  known(kind: string, content: string): Known | undefined;
+  /** Takes the answers of a call, unless newer ones are known. */
+  apply(call: Call, day: number): void;
+  reject(kind: string, content: string, serial: number): void;
+  view(job: ModelJob, rows: readonly InputRow[]): Views;
+  /** Stores what a job read. */
+  settle(job: ModelJob, rows: readonly InputRow[], views: Views): void;
+  due(job: ModelJob, views: Views): Due;
+  stateOf(job: ModelJob): JobState | undefined;
+  /** Contents that the new parameters or mapping of a job would buy again, each with the one answered before. */
+  changed(job: ModelJob, views: Views): readonly (readonly [content: string, former: string])[];
+  /** `--accept-parameters keep`. */
+  keep(job: ModelJob, changed: readonly (readonly [string, string])[]): void;
+  accept(job: ModelJob): void;
+}
+
+export function kindOfJob({ type, returnFields }: ModelJob): string {
+  return kindOf(type, returnFields);
+}
+
+function nameOf({ name, input }: ModelJob): string {
+  return `${name}/${input.name}`;
+}
+
+/** True if the job's mapping has `city`. */
+function hasCity({ type, input }: ModelJob): boolean {
+  return type === "enrich" && input.hasCity;
+}
+
+function emailsOf({ email, work_email: work }: InputRow): readonly string[] {
+  return [email, work].flatMap((address) => address ?? []);
+}
+
+/** True if a content, address or row names one of the people. */
+export function names(people: ReadonlySet<string>, text: string): boolean {
+  return (text.match(/solo\d+/giu) ?? []).some((person) => people.has(person.toLowerCase()));
+}
+
+export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Reference {
+  const answers = new Map<string, Map<string, Known>>();
+  const states = new Map<string, JobState>();
+  const of = (kind: string) => answers.get(kind) ?? answers.set(kind, new Map()).get(kind) ?? new Map<string, Known>();
+
+  function record(job: ModelJob, row: InputRow, pid: string | null, isLeftOut: (address: string) => boolean): string {
+    const emails = emailsOf(row).filter((address) => !isLeftOut(address));
+    const city = hasCity(job) ? row.city : null;
+    return contentOf({ full_name: row.name, emails: emails.length > 0 ? emails : null, city, service_pid: pid });
+  }
+
+  /** PID of a row; undefined while it waits. */
+  function pidOf(job: ModelJob, row: InputRow): string | null | undefined {
+    const resolve = jobs().find(({ name }) => name === job.pidFrom);
+    if (!resolve) return null;
+    const content = record(resolve, row, null, () => false);
+    const known = of(kindOfJob(resolve)).get(content);
+    if (!isUsable(resolve, row, content)) return null;
+    return known && (known.isRejected ? null : known.pid);
+  }
+
+  function isUsable(job: ModelJob, row: InputRow, content: string): boolean {
+    return job.type === "resolve" ? row.name !== null && emailsOf(row).length > 0 : content !== "{}";
+  }
+
+  function viewCopy(job: ModelJob, row: InputRow): View {
+    const pid = pidOf(job, row);
+    const none = { contents: new Set<string>(), isSure: true };
+    if (names(reference.erased, JSON.stringify(row))) return { state: "suppressed", ...none };
+    if (pid === undefined) return { state: "waiting", ...none };
+    const isInvalid = (address: string) =>
+      job.validFrom !== null && of("validate_emails").get(address)?.status === "invalid";
+    const contents = new Set([record(job, row, pid, isInvalid)]);
+    const before = states.get(nameOf(job))?.read.get(String(row.id));
+    if (job.validFrom !== null && before?.values === JSON.stringify([row, pid]))
+      for (const content of before.contents) contents.add(content);
+    const usable = [...contents].filter((content) => isUsable(job, row, content));
+    const state = usable.length > 0 ? "usable" : "unusable";
+    return { state, contents: new Set(usable), isSure: contents.size === 1 };
+  }
+
+  function isFresh(job: ModelJob, content: string): boolean {
+    const known = of(kindOfJob(job)).get(content);
+    if (!known) return false;
+    if (known.isRejected) return true;
+    const age = known.isMatch ? ages.matched : ages.unmatched;
+    return known.serial >= (states.get(nameOf(job))?.resendFrom ?? 0) && (age === null || reference.day - known.day < age);
+  }
+
+  const reference: Reference = {
+    day: 0,
+    erased: new Set(),
+    uncertain: new Map(),
+    known: (kind, content) => of(kind).get(content),
+    apply({ kind, serial, requestId, answers: given }, day) {
+      if (requestId === null) return;
+      for (const [content, answer] of given) {
+        const known = of(kind).get(content);
+        if (names(reference.erased, content) || (known && known.serial > serial)) continue;
+        of(kind).set(content, { ...answer, requestId, serial, day, isRejected: false });
+      }
+    },
+    reject(kind, content, serial) {
+      const none = { isMatch: false, pid: null, status: null, requestId: "", day: reference.day };
+      of(kind).set(content, { ...none, serial, isRejected: true });
+    },
+    view(job, rows) {
+      const keyed = rows.filter(({ id }) => id !== null);
+      if (job.type === "validate_emails") {
+        const addresses = keyed.flatMap(emailsOf);
+        return new Map(
+          addresses.map((address) => [
+            address,
+            names(reference.erased, address)
+              ? { state: "suppressed", contents: new Set(), isSure: true }
+              : { state: "usable", contents: new Set([address]), isSure: true },
+          ]),
+        );
+      }
+      const copies = Map.groupBy(keyed, ({ id }) => String(id));
+      return new Map(
+        [...copies].map(([key, same]): [string, View] => {
+          const views = same.map((row) => viewCopy(job, row));
+          const [first] = views;
+          if (first && views.length === 1) return [key, first];
+          const contents = new Set(views.flatMap((view) => [...view.contents]));
+          const states = new Set(views.map(({ state }) => state));
+          const isSure = states.size === 1 && contents.size === 1;
+          return [key, { state: states.has("usable") ? "usable" : (first?.state ?? "unusable"), contents, isSure }];
+        }),
+      );
+    },
+    settle(job, rows, views) {
+      const state = states.get(nameOf(job));
+      if (!state) return;
+      state.read.clear();
+      for (const row of rows) {
+        const view = views.get(String(row.id));
+        if (!view || view.state !== "usable") continue;
+        state.read.set(String(row.id), { values: JSON.stringify([row, pidOf(job, row)]), contents: view.contents });
+      }
+    },
+    due(job, views) {
+      const kind = kindOfJob(job);
+      const must = new Set<string>();
+      const may = new Set<string>();
+      for (const { state, contents, isSure } of views.values()) {
+        if (state !== "usable") continue;
+        for (const content of contents) {
+          if (isFresh(job, content)) continue;
+          may.add(content);
+          if (isSure && !reference.uncertain.get(kind)?.has(content)) must.add(content);
+        }
+      }
+      return { must, may };
+    },
+    stateOf: (job) => states.get(nameOf(job)),
+    changed(job, views) {
+      const state = states.get(nameOf(job));
+      if (!state || (state.kind === kindOfJob(job) && state.hasCity === hasCity(job))) return [];
+      return [...views].flatMap(([key, view]): [string, string][] =>
+        [...view.contents].flatMap((content): [string, string][] => {
+          if (of(kindOfJob(job)).has(content)) return [];
+          const former = [...(state.read.get(key)?.contents ?? [])].filter(
+            (one) => of(state.kind).get(one)?.isRejected === false,
+          );
+          return former.map((one) => [content, one]);
+        }),
+      );
+    },
+    keep(job, changed) {
+      const former = states.get(nameOf(job))?.kind ?? "";
+      const own = of(kindOfJob(job));
+      const found = changed.map(([content, from]) => [content, of(former).get(from)] as const);
+      for (const [content, known] of found) {
+        const kept = own.get(content);
+        if (known && (!kept || kept.serial < known.serial)) own.set(content, known);
+      }
+    },
+    accept(job) {
+      const accepted = { kind: kindOfJob(job), hasCity: hasCity(job) };
+      const state = states.get(nameOf(job));
+      if (state) Object.assign(state, accepted);
+      else states.set(nameOf(job), { ...accepted, resendFrom: 0, read: new Map() });
+    },
+  };
+  return reference;
+}

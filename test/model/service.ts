@@ -1,0 +1,162 @@
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export type Endpoint = "resolve" | "validate_emails" | "enrich";
+
+/** Answer to one content. */
+export interface Answer {
+  readonly isMatch: boolean;
+  readonly pid: string | null;
+  /** Of an address. */
+  readonly status: "valid" | "invalid" | null;
+}
+
+/** Call in the service's ledger. */
+export interface Call {
+  /** 1-based, in the order received. */
+  readonly serial: number;
+  readonly run: string;
+  readonly job: string;
+  /** Endpoint and parameters besides the records. */
+  readonly kind: string;
+  readonly contents: readonly string[];
+  /** `api_request_id` of the answer; null for a refused call, which isn't billed. */
+  readonly requestId: string | null;
+  /** Answers by content. */
+  readonly answers: ReadonlyMap<string, Answer>;
+}
+
+/** Service that keeps a ledger and answers equal contents differently at times. */
+export interface ModelService {
+  readonly url: string;
+  readonly calls: readonly Call[];
+  close(): Promise<void>;
+}
+
+/** Records of a call; larger ones are refused, so that runs make several. */
+const MAX_RECORDS = 4;
+
+const ENDPOINTS: Readonly<Record<string, Endpoint>> = {
+  "/v1/resolve": "resolve",
+  "/v2/validate_emails": "validate_emails",
+  "/v2/enrich": "enrich",
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Content of a record: its fields in order, without `record_id`. */
+export function contentOf(record: unknown): string {
+  if (typeof record !== "object" || record === null) return String(record);
+  const fields = Object.entries(record).filter(([name, value]) => name !== "record_id" && value !== null);
+  return JSON.stringify(Object.fromEntries(fields.toSorted(([a], [b]) => (a < b ? -1 : 1))));
+}
+
+/** Kind of a job's requests. */
+export function kindOf(endpoint: Endpoint, returnFields: readonly string[]): string {
+  return [endpoint, ...returnFields].join(" ");
+}
+
+function hashOf(text: string): number {
+  let hash = 7;
+  for (const letter of text) hash = (Math.imul(hash, 31) + (letter.codePointAt(0) ?? 0)) >>> 0;
+  return hash >>> 5;
+}
+
+/** Answer to a content: people called Nobody are unknown, those called Solo always the same, others change at times. */
+function answerTo(endpoint: Endpoint, record: unknown, serial: number): Answer {
+  const luck = (hashOf(contentOf(record)) + serial) % 6;
+  if (endpoint === "validate_emails") {
+    const isInvalid = luck < 2 && !String(record).startsWith("solo");
+    return { isMatch: true, pid: null, status: isInvalid ? "invalid" : "valid" };
+  }
+  const fields: Fields = typeof record === "object" && record !== null ? { ...record } : {};
+  const own = fields["service_pid"];
+  if (typeof own === "string") return { isMatch: luck !== 5, pid: luck === 5 ? null : own, status: null };
+  const name = String(fields["full_name"] ?? "someone").toLowerCase();
+  if (name.startsWith("solo")) return { isMatch: true, pid: `p-${name}`, status: null };
+  const isMatch = luck > 0 && name !== "nobody";
+  return { isMatch, pid: isMatch ? `p-${name}${luck === 1 ? "-b" : ""}` : null, status: null };
+}
+
+function resultOf(endpoint: Endpoint, record: unknown, { isMatch, pid, status }: Answer): object {
+  if (endpoint === "validate_emails")
+    return { email_address: record, is_match: isMatch, email_validation_status: status, email_last_seen: null };
+  const fields: Fields = typeof record === "object" && record !== null ? { ...record } : {};
+  const found = { record_id: fields["record_id"], is_match: isMatch, service_pid: pid, match_score: isMatch ? 90 : null };
+  if (endpoint === "resolve") return { ...found, validation_errors: null, is_resolvable_record: true };
+  return { ...found, validation_errors: null, ...(isMatch ? { full_name: fields["full_name"] ?? "Someone" } : {}) };
+}
+
+/** True for a record that the service refuses with its whole call. */
+export function isPoison(content: string): boolean {
+  return content.includes("Poison");
+}
+
+async function readBody(request: IncomingMessage): Promise<Fields> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(Buffer.from(chunk));
+  const parsed: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8") || "{}");
+  return typeof parsed === "object" && parsed !== null ? { ...parsed } : {};
+}
+
+/** Starts the service on a free port. Paths name run and job: `/v2/enrich?run=r&job=enrich`. */
+export async function startModelService(): Promise<ModelService> {
+  const calls: Call[] = [];
+
+  /** Records a call; returns status and body of its response. */
+  function answer(at: URL, body: Fields): readonly [number, object] {
+    const endpoint = ENDPOINTS[at.pathname];
+    if (endpoint === undefined) return [404, {}];
+    const records: readonly unknown[] = Array.isArray(body["records"]) ? body["records"] : [];
+    const returnFields = Array.isArray(body["return_fields"]) ? body["return_fields"].map(String) : [];
+    const serial = calls.length + 1;
+    const contents = records.map(contentOf);
+    const call = {
+      serial,
+      run: at.searchParams.get("run") ?? "",
+      job: at.searchParams.get("job") ?? "",
+      kind: kindOf(endpoint, returnFields),
+      contents,
+    };
+    const refuse = (status: number, details: readonly object[]): readonly [number, object] => {
+      calls.push({ ...call, requestId: null, answers: new Map() });
+      return [status, { code: status === 422 ? "validation_error" : "too_large", message: "no", api_request_id: "r", details }];
+    };
+    if (records.length > MAX_RECORDS) return refuse(413, []);
+    const poison = contents.flatMap((content, i) => (isPoison(content) ? [i] : []));
+    if (poison.length > 0)
+      return refuse(422, poison.map((i) => ({ loc: ["body", "records", String(i), "emails"], type: "value_error" })));
+    const answers = records.map((record) => answerTo(endpoint, record, serial));
+    const results = records.flatMap((record, i) => {
+      const one = answers[i];
+      return one ? [resultOf(endpoint, record, one)] : [];
+    });
+    const requestId = `req-${serial}`;
+    const byContent = contents.flatMap((content, i): [string, Answer][] => {
+      const one = answers[i];
+      return one ? [[content, one]] : [];
+    });
+    calls.push({ ...call, requestId, answers: new Map(byContent) });
+    const completed = new Date().toISOString().replace("Z", "000Z");
+    return [200, { api_request_id: requestId, results, request_completed_at: completed }];
+  }
+
+  const server = createServer((request, response) => {
+    void readBody(request).then((body) => {
+      const [status, text] = answer(new URL(request.url ?? "", "http://service"), body);
+      response.writeHead(status, { "content-type": "application/json" });
+      response.end(JSON.stringify(text));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // Listening on TCP: the address is an object.
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    calls,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

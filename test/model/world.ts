@@ -1,0 +1,172 @@
+import { cp, mkdtemp, readdir, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Client } from "pg";
+import { inject } from "vitest";
+import type { Clock } from "../../src/clock.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { openHttpClient } from "../../src/extract/http-client.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
+import { jobTypes } from "../../src/jobs/registry.ts";
+import { type RunReport, runJobs } from "../../src/jobs/run.ts";
+import type { RunRequest } from "../../src/jobs/services.ts";
+import { wholeInput } from "../../src/jobs/shard.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import { runHereJson } from "../cli/support/in-process.ts";
+import { passDays } from "../nights/pass-days.ts";
+import { takeMigratedDatabase } from "../support/migrated-database.ts";
+import { createLife, type Death, live, mortalDb, mortalHttp } from "./life.ts";
+import { type ModelService, startModelService } from "./service.ts";
+
+/** Options of a run. */
+export interface RunOptions {
+  readonly flags?: Partial<RunRequest>;
+  readonly death?: Death;
+}
+
+/** A run that ended. */
+export interface EndedRun {
+  readonly runId: string;
+  /** Null if it died. */
+  readonly report: RunReport | null;
+  /** Events in the log, at least warnings. */
+  readonly warnings: readonly string[];
+}
+
+/** Database, service and configuration of a history. */
+export interface ModelWorld {
+  readonly service: ModelService;
+  /** Runs in this process; every run of one history has an ID of its own, unless given. */
+  run(options?: RunOptions): Promise<EndedRun>;
+  configure(text: string): Promise<void>;
+  sql(statements: string): Promise<void>;
+  rows<Row extends object>(query: string): Promise<readonly Row[]>;
+  passDays(days: number): Promise<void>;
+  /** Runs a command; returns its exit code and document. */
+  command(...args: readonly string[]): Promise<{ readonly code: number | null; readonly document: object }>;
+  /** Puts the received answers of dead runs aside, as if they were on another machine. Returns true if there were any. */
+  putSpoolAside(): Promise<boolean>;
+  /** Brings all of them back. */
+  bringSpoolsBack(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Waits of a run pass 50 times as fast. */
+function fastClock(): Clock {
+  return {
+    now: () => Date.now(),
+    async sleep(milliseconds, signal) {
+      await delay(milliseconds / 50, undefined, signal ? { signal } : {});
+    },
+  };
+}
+
+/** Milliseconds in which the writes of a dead run to its disk end. */
+const LAST_WRITES_MS = 20;
+
+/** Opens a world with empty tables. */
+export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> {
+  const database = await takeMigratedDatabase();
+  const folder = await mkdtemp(join(inject("runFolder"), "model-"));
+  const file = join(folder, "config.yaml");
+  const service = await startModelService();
+  const client = new Client({ connectionString: database.url });
+  await client.connect();
+  const key = isKeyUnique ? "id bigint PRIMARY KEY" : "id bigint";
+  await client.query(`SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public; CREATE SCHEMA crm`);
+  for (const table of ["customers", "leads"])
+    await client.query(`CREATE TABLE crm.${table} (${key}, name text, email text, work_email text, city text)`);
+  const openDb = () =>
+    openWarehouse({
+      url: database.url,
+      schema: "person_data",
+      opsSchema: "person_data_ops",
+      stateSchema: "person_data_state",
+    });
+  const shared = openDb();
+  const env = { SERVICE_URL: service.url, SERVICE_KEY: "key", WAREHOUSE_URL: database.url };
+  const spool = join(folder, "answers", "spool");
+  let runs = 0;
+  let asides = 0;
+
+  async function run({ flags = {}, death }: RunOptions = {}): Promise<EndedRun> {
+    const runId = flags.runId ?? `run-${(runs += 1)}`;
+    const life = createLife(death ?? null);
+    const config = await loadConfig({ jobTypes, file, env });
+    const { concurrency, requestsPerSecond } = config.service;
+    const http = openHttpClient({ baseUrl: service.url, readKey: async () => "key", concurrency });
+    const db = death ? mortalDb(life, openDb()) : shared;
+    const clock = fastClock();
+    const warnings: string[] = [];
+    const note = (fields: object, event: string) => void warnings.push(`${event} ${JSON.stringify(fields)}`);
+    let sending = "";
+    const named = {
+      ...http,
+      request: (call: Parameters<typeof http.request>[0]) =>
+        http.request({ ...call, path: `${call.path}?run=${runId}&job=${sending}` }),
+    };
+    const services = {
+      config,
+      db,
+      http: mortalHttp(life, named),
+      limiter: createLimiter({ concurrency, requestsPerSecond, clock }),
+      clock,
+      log: { debug() {}, info() {}, warn: note, error: note },
+      signal: new AbortController().signal,
+      random: () => 0,
+      progress: {
+        start(job: string) {
+          sending = job;
+        },
+        advance() {},
+        note() {},
+        end() {},
+      },
+    };
+    const request: RunRequest = {
+      jobs: [],
+      fullRefresh: false,
+      resend: false,
+      maxRecords: null,
+      shard: wholeInput,
+      waitMs: 0,
+      yes: true,
+      acceptParameters: null,
+      ...flags,
+      runId,
+    };
+    const report = await live(life, () => runJobs(services, request));
+    if (report === null) await delay(LAST_WRITES_MS);
+    else if (db !== shared) await db.close();
+    await http.close();
+    return { runId, report, warnings };
+  }
+
+  return {
+    service,
+    run,
+    configure: (text) => writeFile(file, text),
+    async sql(statements) {
+      await client.query(statements);
+    },
+    rows: async (query) => (await client.query(query)).rows,
+    passDays: (days) => passDays(client, days),
+    command: (...args) => runHereJson(args, { cwd: folder, env }),
+    async putSpoolAside() {
+      const files = await readdir(spool, { recursive: true }).catch(() => []);
+      if (!files.some((name) => name.includes("."))) return false;
+      await rename(spool, join(folder, `aside-${(asides += 1)}`));
+      return true;
+    },
+    async bringSpoolsBack() {
+      for (; asides > 0; asides -= 1)
+        await cp(join(folder, `aside-${asides}`), spool, { recursive: true, force: false });
+    },
+    async close() {
+      await client.end();
+      await shared.close();
+      await service.close();
+      await database.release();
+    },
+  };
+}
