@@ -1,6 +1,6 @@
 import { describe } from "vitest";
 import { testNights } from "./cases.ts";
-import { names } from "./night.ts";
+import { names, put } from "./night.ts";
 
 const rows = "SELECT job, source_key, service_pid FROM enrichment WHERE is_present";
 
@@ -30,6 +30,17 @@ describe("answers on disk after a kill", () => {
         { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
         { edit: names("Eve"), sent: ["Eve"] },
         { edit: names("Ann"), tables: { [rows]: ["enrich|1|p-ann"] } },
+      ],
+    },
+    {
+      title: "of a row that is erased meanwhile are stored for an equal row",
+      nights: [
+        { edit: put(1, "Ann") + put(2, "Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
+        {
+          commands: [["erase", "--source-key", "customers/1", "--yes"]],
+          exitCodes: [3],
+          tables: { "SELECT service_pid FROM person": ["p-ann"], [rows]: ["enrich|2|p-ann"] },
+        },
       ],
     },
     {

@@ -4,6 +4,7 @@ import {
   readOpenErasures,
   requestErasure,
 } from "../../src/load/erasure/requests.ts";
+import type { RunRef } from "../../src/load/runs/run-ref.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
 import {

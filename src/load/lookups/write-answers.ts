@@ -89,7 +89,8 @@ function rowsOf({ names }: LoadContext, kind: string, contents: readonly string[
   return sql`
     SELECT r.job, r.source, r.source_key, r.missing_since IS NOT NULL AS is_missing, a.*
     FROM (SELECT decode(c, 'hex') AS content FROM unnest(${contents}::text[]) AS u(c)) AS c
-    JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${kind} AND a.content = c.content
+    CROSS JOIN LATERAL (SELECT * FROM ${tableId(names, "lookup_answer")} AS a
+      WHERE a.kind = ${kind} AND a.content = c.content OFFSET 0) AS a
     CROSS JOIN LATERAL (SELECT job, source, source_key, missing_since FROM ${tableId(names, "lookup_row")} AS r
       WHERE r.content = c.content OFFSET 0) AS r
     JOIN ${tableId(names, "lookup_job")} AS j ON j.job = r.job AND j.source = r.source AND j.kind = ${kind}`;

@@ -60,20 +60,6 @@ export function describeAfterErasure(getContext: GetContext): void {
       expect(await warehouse.readErasedPids(["p-dee", "p-ann", "p-bob"])).toEqual(new Set(["p-ann"]));
     });
 
-    test("an answer to an equal record is stored for the rows of others", async () => {
-      const context = getContext();
-      await makePeople(context, rows);
-      await erase(context, { rows: [{ source: "people", sourceKey: "row-1" }] });
-      const spec = enrichSpec();
-      const run = await begin(context.warehouse, spec, randomUUID());
-      const record = looseRecord("row-1");
-      const both = { ...record, rows: [...record.rows, ...looseRecord("row-2").rows] };
-      const replies = [[both, { pid: "p-eve" }]] as const;
-      await context.warehouse.commitLookup(commitOf(context.warehouse, spec, run, replies));
-      expect(await columnOf(context, "SELECT source_key FROM person_data.enrichment")).toEqual(["row-2"]);
-      expect(await findTraces(context, ["row-1"])).toEqual([]);
-    });
-
     test("others are stored without what names the person, the same each time", async () => {
       const context = getContext();
       await makePeople(context, rows);

@@ -23,8 +23,8 @@ interface Neighbours {
 }
 
 function answerOf({ addressesOf }: Neighbours): Responder {
-  return ({ rows: [row] }) => {
-    const i = Number(row?.sourceKey.slice("key-".length));
+  return ({ keys: [key] }) => {
+    const i = Number(key?.slice("key-".length));
     const addresses = addressesOf(i).map((email_address, rank) => ({ email_rank: rank + 1, email_address }));
     return {
       pid: pidOf(i),
