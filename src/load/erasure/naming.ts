@@ -11,6 +11,8 @@ export interface SubjectSql {
   /** Ignores blanks around the address, and the case of A to Z. */
   email(expression: string): RawBuilder<unknown>;
   row(source: string, sourceKey: string): RawBuilder<unknown>;
+  /** Condition without which a text contains no PID or address of a subject; quick, where the subjects are known. */
+  within?(text: string): RawBuilder<unknown>;
 }
 
 /** Conditions for everyone who was erased. */
@@ -84,21 +86,25 @@ const RARELY_IN_ADDRESS = String.raw`!#$&'*/=?^\x60{|}~`;
 const DOMAIN_PART = `[^${NEVER_IN_ADDRESS}${RARELY_IN_ADDRESS}.%+]+`;
 const DOMAIN = `${DOMAIN_PART}(?:[.]${DOMAIN_PART})*`;
 
-/** Patterns of what may be an identifier within a text. Two of each, so that `?to=a@x` and `o'neil@x` are both found. */
-const EMAILS = [NEVER_IN_ADDRESS, NEVER_IN_ADDRESS + RARELY_IN_ADDRESS].map(
+/**
+ * Patterns of what may be an identifier within a text. The second of each finds a shorter one within the first, so that both
+ * `o'neil@x` and `?to=a@x` are found.
+ */
+const [WIDE_EMAIL = "", EMAIL = ""] = [NEVER_IN_ADDRESS, NEVER_IN_ADDRESS + RARELY_IN_ADDRESS].map(
   (ends) => `[^${ends}]+@${DOMAIN}`,
 );
-const PIDS = ["p-[0-9A-Za-z_-]+", "p-[0-9A-Za-z]+"];
-const ESCAPES = String.raw`\\(?:u[0-9a-f]{4}|.)`;
+const [WIDE_PID, PID] = ["p-[0-9A-Za-z_-]+", "p-[0-9A-Za-z]+"];
+const ESCAPE = String.raw`\\(?:u[0-9a-f]{4}|.)`;
 
 /** Query for what may be an identifier in the text `j`. */
 const FOUND = sql.join(
   [
-    ...PIDS.map((pattern) => [true, pattern] as const),
-    ...EMAILS.map((pattern) => [false, pattern] as const),
+    { isPid: true, wide: WIDE_PID, narrow: PID },
+    { isPid: false, wide: WIDE_EMAIL, narrow: EMAIL },
   ].map(
-    ([isPid, pattern]) =>
-      sql`SELECT ${sql.lit(isPid)}, m.m[1] FROM regexp_matches(j.text, ${pattern}, 'g') AS m(m)`,
+    ({ isPid, wide, narrow }) => sql`
+      SELECT ${sql.lit(isPid)}, v.v FROM regexp_matches(j.text, ${wide}, 'g') AS m(m)
+      CROSS JOIN LATERAL (VALUES (m.m[1]), (substring(m.m[1] FROM ${narrow}))) AS v(v)`,
   ),
   sql` UNION ALL `,
 );
@@ -109,11 +115,13 @@ const FOUND = sql.join(
  * addresses with quoted local parts or blanks, and what is encoded (other than `%40`) or interrupted.
  */
 export function mentionsSubject(is: SubjectSql, json: string): RawBuilder<unknown> {
-  const text = sql`replace(regexp_replace(${sql.raw(json)}::text, ${ESCAPES}, ' ', 'g'), '%40', '@')`;
+  const text = sql.raw(`${json}::text`);
+  const plain = sql`CASE WHEN strpos(${text}, ${"\\"}) = 0 THEN ${text} ELSE regexp_replace(${text}, ${ESCAPE}, ' ', 'g') END`;
   return sql`(${sql.raw(json)} IS NOT NULL AND EXISTS (
-    SELECT FROM (SELECT ${text} OFFSET 0) AS j(text)
+    SELECT FROM (SELECT replace(${plain}, '%40', '@') OFFSET 0) AS j(text)
     CROSS JOIN LATERAL (${FOUND}) AS i(is_pid, value)
-    WHERE CASE WHEN i.is_pid THEN ${is.pid("i.value")} ELSE ${is.email("i.value")} END))`;
+    WHERE ${is.within?.("j.text") ?? sql`true`}
+      AND CASE WHEN i.is_pid THEN ${is.pid("i.value")} ELSE ${is.email("i.value")} END))`;
 }
 
 /** Columns of a table that may name people. */
