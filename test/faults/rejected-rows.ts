@@ -1,13 +1,15 @@
 import type { TableContents } from "../support/comparable-tables.ts";
-import type { World } from "../jobs/world.ts";
+
+/** Reads rows of the warehouse. */
+type Read = (sql: string) => Promise<readonly Readonly<Record<string, unknown>>[]>;
 
 /** Keys of input rows with a reject, and the rejected addresses. */
-async function affectedKeys(world: World): Promise<ReadonlySet<string>> {
-  const rows = await world.rows(`
+async function affectedKeys(read: Read): Promise<ReadonlySet<string>> {
+  const rows = await read(`
     SELECT c.id::text AS key FROM crm.customers AS c JOIN person_data.reject AS r ON r.stage <> 'input'
       AND r.source_key IN (c.id::text, c.email, c.work_email)
     UNION SELECT source_key FROM person_data.reject WHERE stage <> 'input'`);
-  return new Set(rows.map((row) => row["key"] ?? ""));
+  return new Set(rows.map((row) => String(row["key"])));
 }
 
 /** PIDs in the given table's answers to rows without a reject. */
@@ -25,11 +27,11 @@ function untouchedPids(contents: TableContents, affected: ReadonlySet<string>): 
  * rejected. Keeps only people of unaffected rows.
  */
 export async function withoutRejected(
-  world: World,
+  read: Read,
   expected: TableContents,
   actual: TableContents,
 ): Promise<readonly [TableContents, TableContents]> {
-  const affected = await affectedKeys(world);
+  const affected = await affectedKeys(read);
   const people = untouchedPids(expected, affected);
   const keep = (contents: TableContents): TableContents =>
     new Map(
