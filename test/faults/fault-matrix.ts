@@ -174,7 +174,7 @@ export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
   if (aftermath.includes("values")) defects.push(...(await runOnce(world, disturbance, true)).defects);
   const actual = await contentsOf(world, aftermath);
   const [wanted, found] = aftermath.includes("rejects")
-    ? await withoutRejected(world.rows, expected, actual)
+    ? await withoutRejected((sql) => world.rows(sql), expected, actual)
     : [expected, actual];
   const differences = findDifferences(wanted, found);
   await world.close();
