@@ -16,7 +16,7 @@ import type { LoadContext, LookupAnswer, LookupReject } from "./answer.ts";
 import { takeClaims } from "./claims.ts";
 import { loadPersons } from "./load-persons.ts";
 import type { LoadSpec, LookupRecord } from "./lookup.ts";
-import { resolveAnswered, writeAnswers, writeRejects } from "./write-answers.ts";
+import { resolveAnswered, writeAnswers, writeLeftOut, writeRejects } from "./write-answers.ts";
 
 /** Results of a group of calls, committed atomically. */
 export interface LookupCommit {
@@ -100,13 +100,14 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
   let counters: CounterDelta = {};
   const also = async (writing: Writing): Promise<readonly string[]> => {
     const context: LoadContext = { ...writing, runId: run.runId };
-    const { answers, rejects } = await keepOthers(writing, spec, parts);
-    const contents = [...answers, ...rejects].map(({ record }) => record.content);
+    const { answers, rejects, left } = await keepOthers(writing, spec, parts);
+    const contents = [...[...answers, ...rejects].map(({ record }) => record.content), ...left];
     const taken = await takeClaims(writing.session, writing.names, spec.kind, run, contents);
     const invalid = answers.length === 0 ? [] : await write(context, spec, answers);
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(context, spec, [...rejects, ...invalid]);
+    await writeLeftOut(context, spec, left);
     if (taken.wereRejected) {
       await resolveAnswered(
         context,
@@ -130,24 +131,31 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
   return { rowsWritten: done.rowsWritten, notLoadable: done.also ?? [] };
 }
 
+/** Answers and rejects without erased people. */
+interface Others extends Pick<LookupCommit, "answers" | "rejects"> {
+  /** Contents that were answered with an erased person: they would be sent again every night. */
+  readonly left: readonly string[];
+}
+
 /** Removes erased people from answers and rejects. */
 async function keepOthers(
   { session, names, erasureKey }: Writing,
   spec: LoadSpec,
   { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
-): Promise<Pick<LookupCommit, "answers" | "rejects">> {
-  if (erasureKey === null) return { answers, rejects };
+): Promise<Others> {
+  if (erasureKey === null) return { answers, rejects, left: [] };
   const contents = [...answers, ...rejects].map(({ record }) => record.content);
   const erased = new Set(await findErasedContents(session, names, erasureKey, contents));
   const kept = await withoutErased(session, names, erasureKey, [
     ...answers.map((answer) => namingAnswer(spec, answer)),
     ...rejects.map(({ record }) => ({ ...ofRecord(spec, record), person: null, json: [] })),
   ]);
-  const left = (record: LookupRecord, found: KeptAnswer | undefined) =>
+  const remaining = (record: LookupRecord, found: KeptAnswer | undefined) =>
     erased.has(record.content) ? null : (found ?? null);
   return {
+    left: contents.filter((content, i) => kept[i] === null && !erased.has(content)),
     answers: answers.flatMap((answer, i) => {
-      const found = left(answer.record, kept[i]);
+      const found = remaining(answer.record, kept[i]);
       if (!found) return [];
       const [extra = null, ...json] = found.json;
       const cells = answer.cells.map((cell, at) => {
@@ -156,7 +164,7 @@ async function keepOthers(
       });
       return { ...answer, person: found.person, extra, cells };
     }),
-    rejects: rejects.filter(({ record }, i) => left(record, kept[answers.length + i])),
+    rejects: rejects.filter(({ record }, i) => remaining(record, kept[answers.length + i])),
   };
 }
 

@@ -183,6 +183,22 @@ export async function writeRejects(
   await rejectRows(context, type, rows);
 }
 
+/** Code of a content whose answer is an erased person; it is in no reject, which would say whose row it is. */
+const ERASED = "erased";
+
+/** Stores that contents were answered with an erased person, so that they aren't sent again. Nothing is published. */
+export async function writeLeftOut(
+  { session, names, runId }: LoadContext,
+  { kind }: LoadSpec,
+  contents: readonly string[],
+): Promise<void> {
+  if (contents.length === 0) return;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
+    SELECT ${kind}, decode(c, 'hex'), 'rejected', jsonb_build_object('code', ${ERASED}::text), now(), 0, true, now(), ${runId}
+    FROM unnest(${contents}::text[]) AS u(c) ORDER BY 2 ON CONFLICT (kind, content) DO NOTHING`);
+}
+
 /** Rejects rows whose content was rejected. @param rows {@link AnsweredRows}; others are left out */
 export async function rejectRows(
   context: LoadContext,
@@ -190,14 +206,15 @@ export async function rejectRows(
   rows: RawBuilder<unknown>,
 ): Promise<void> {
   const { session, names, runId, touch } = context;
-  const rejected = sql`SELECT r.job, r.source, r.source_key FROM (${rows}) AS r WHERE r.outcome = 'rejected'`;
+  const isRejected = sql`r.outcome = 'rejected' AND r.reject ->> 'code' <> ${ERASED}`;
+  const rejected = sql`SELECT r.job, r.source, r.source_key FROM (${rows}) AS r WHERE ${isRejected}`;
   await resolveRejects(context, rejected);
   const written = await session.change(sql`
     INSERT INTO ${tableId(names, "reject")} (reject_id, run_id, job, source, source_key, stage, code,
       message, details, api_request_id, created_at, _synced_at)
     SELECT gen_random_uuid(), ${runId}, r.job, r.source, r.source_key, r.reject ->> 'stage', r.reject ->> 'code',
       r.reject ->> 'message', nullif(r.reject -> 'details', 'null'), r.api_request_id, now(), now()
-    FROM (${rows}) AS r WHERE r.outcome = 'rejected'`);
+    FROM (${rows}) AS r WHERE ${isRejected}`);
   touch("reject", written);
   if (written === 0 || type === "validate_emails") return;
   const { table } = answerTables[type];
