@@ -232,9 +232,10 @@ export const adviceByCode = {
     means: "The database rejects the connection.",
     next: "Check user, password and database name.",
   },
-  work_table_lost: {
-    means: "The database crashed during the run.",
-    next: "Run again. Answers are kept.",
+  warehouse_refused: {
+    means:
+      "A table refuses every row of an answer: a column, constraint or trigger that isn't the program's.",
+    next: "Remove the cause and run again. Paid answers wait on disk; the next run loads them.",
   },
   not_loadable: {
     means: "The warehouse rejected a value of an answer.",

@@ -89,8 +89,8 @@ export const lookupDue = state(
   "lookup_due",
   "Contents that are due, and the run that claimed each. A claim is free once the lock of its owner isn't held any more.",
   ["kind", "content"],
-  // An erasure looks into the records (see remove-lookup-state.ts).
-  "nobody",
+  // An erasure also looks into the records (see remove-erased.ts).
+  { pids: ["sent_service_pid"] },
   [
     column("kind", "text", "none", "Endpoint and request parameters that shape the answer."),
     column("content", "bytes", "direct", "SHA-256 of the record; for validate_emails the address itself."),

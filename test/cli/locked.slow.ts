@@ -49,7 +49,8 @@ async function repeatsAt(serviceUrl: string): Promise<unknown> {
   return contents.received_more_than_once;
 }
 
-const answered = "SELECT count(DISTINCT source_key)::int AS rows FROM person_data_state.lookup_state";
+const answered =
+  "SELECT count(*)::int AS rows FROM person_data_state.lookup_row JOIN person_data_state.lookup_answer USING (content)";
 
 describe.each([
   ["straight", (url: string) => url],

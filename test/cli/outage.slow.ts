@@ -75,7 +75,7 @@ test("a warehouse that is stopped and started again in the middle of a run costs
 async function expectAllLoaded(url: string, records: number): Promise<void> {
   const [counted] = await runSql(
     url,
-    `SELECT (SELECT count(DISTINCT sent_hash)::int FROM person_data_state.lookup_state WHERE outcome <> 'rejected') AS records,
+    `SELECT (SELECT count(*)::int FROM person_data_state.lookup_answer WHERE outcome <> 'rejected') AS records,
        (SELECT sum(records_sent)::int FROM person_data_ops.api_call WHERE http_status = 200) AS sent`,
   );
   expect(counted).toEqual({ records, sent: records });

@@ -53,7 +53,7 @@ async function prepare(rows: number, more = "", concurrency = 1): Promise<Settin
 async function expectAllLoaded({ query, cwd }: Setting): Promise<void> {
   const { contents } = await seen();
   const [state] = await query(
-    "SELECT count(DISTINCT sent_hash)::int AS records FROM person_data_state.lookup_state WHERE outcome <> 'rejected'",
+    "SELECT count(*)::int AS records FROM person_data_state.lookup_answer WHERE outcome <> 'rejected'",
   );
   expect(state).toEqual({ records: contents.distinct_records });
   expect(await surveySpool(join(cwd, ".person-etl", "spool"))).toEqual({ contents: [], quarantined: [] });

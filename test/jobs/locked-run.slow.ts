@@ -139,7 +139,7 @@ describe("a run that loses its job in the middle", () => {
     const written = async () => [
       await world.rows("SELECT run_id, status, error, records_sent FROM person_data_ops.sync_run"),
       await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data.enrichment"),
-      await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data_state.lookup_state"),
+      await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data_state.lookup_answer"),
       await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data_ops.api_call"),
     ];
     const before = await written();
@@ -165,9 +165,11 @@ describe("a run that loses its job in the middle", () => {
     await running;
     await world.warehouse.releaseLock(theirs);
     expect((await world.run()).status).toBe("succeeded");
-    expect(await world.value("SELECT count(DISTINCT source_key) FROM person_data_state.lookup_state")).toBe(
-      "3000",
-    );
+    expect(
+      await world.value(
+        "SELECT count(*) FROM person_data_state.lookup_row JOIN person_data_state.lookup_answer USING (content)",
+      ),
+    ).toBe("3000");
   });
 });
 
@@ -193,7 +195,7 @@ describe("the lock of a job is released", () => {
   test("when it has failed", async () => {
     const world = await startWorld({ rows: 20, config: enrichOnly });
     await world.warehouse.migrate();
-    await world.rows("ALTER TABLE person_data_state.lookup_state RENAME TO elsewhere");
+    await world.rows("ALTER TABLE person_data_state.lookup_answer RENAME TO elsewhere");
     expect((await world.run()).status).toBe("failed");
     expect(await held(world)).toEqual(released);
   });

@@ -220,7 +220,7 @@ describe("a limit of the service", () => {
       const rest = jobOf(await world.run(), "enrich_customers");
       expect(rest.status).toBe("succeeded");
       expect(rest.records_sent + job.records_sent).toBe(
-        Number(await world.value("SELECT count(DISTINCT sent_hash) FROM person_data_state.lookup_state")),
+        Number(await world.value("SELECT count(*) FROM person_data_state.lookup_answer")),
       );
       expect((await ledgerOf(world)).contents.billed_more_than_once).toBe(0);
     },
@@ -301,7 +301,9 @@ describe("a warehouse that fails while answers come in", () => {
     await world.rows("ALTER TABLE person_data.elsewhere RENAME TO person_phone");
     expect(jobOf(await world.run(), "enrich_customers").status).toBe("succeeded");
     expect(await world.value("SELECT count(*) FROM person_data.enrichment")).toBe(
-      await world.value("SELECT count(*) FROM person_data_state.lookup_state WHERE outcome <> 'rejected'"),
+      await world.value(
+        "SELECT count(*) FROM person_data_state.lookup_row JOIN person_data_state.lookup_answer USING (content) WHERE outcome <> 'rejected'",
+      ),
     );
   });
 });
