@@ -137,6 +137,20 @@ describe("what is due", () => {
       ],
     },
     {
+      title: "--resend of several jobs sends an equal row of both once",
+      config: {
+        inputs: `{ customers: { table: crm.customers, key: id, fields: { full_name: name } },
+          others: { sql: "SELECT id, name FROM crm.customers WHERE id > 1", key: id, fields: { full_name: name } } }`,
+        jobs: "{ one: { type: enrich, input: customers }, two: { type: enrich, input: others } }",
+      },
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        { flags: { resend: true }, sent: ["Ann", "Bob"] },
+        { flags: { jobs: ["two"] } },
+        { flags: { jobs: ["two"], resend: true }, sent: ["Bob"] },
+      ],
+    },
+    {
       title: "--resend sends every answered row once more",
       nights: [
         { edit: names("Ann", "Bob", "Nobody"), sent: ["Ann", "Bob", "Nobody"] },

@@ -138,9 +138,12 @@ export async function resendBelow(
       WHERE d.kind = ${kind} AND a.call_number < ${before} LIMIT 1`);
     if (underWay) return { below: before, isNew: false };
   }
+  // What another job sends again in the same run isn't sent twice.
+  const ofRun = sql`(SELECT min(call_number) FROM ${tableId(names, "api_call")}
+    WHERE run_id = ${runId} AND job IN (SELECT job FROM ${jobs} WHERE kind = ${kind}))`;
   const [begun] = await session.rows<{ resend_below: number }>(sql`
-    UPDATE ${jobs} SET resend_below = ${nextCallNumber(names)}, _synced_at = now() WHERE job = ${job} AND source = ${source}
-    RETURNING resend_below`);
+    UPDATE ${jobs} SET resend_below = least(${nextCallNumber(names)}, ${ofRun}), _synced_at = now()
+    WHERE job = ${job} AND source = ${source} RETURNING resend_below`);
   return { below: begun?.resend_below ?? null, isNew: true };
 }
 
