@@ -25,17 +25,21 @@ export function keepAnswersByContent(names: SchemaNames): readonly string[] {
 /** Prefix of the kinds of taken over answers, until the first run of their job. */
 export const LEGACY_KIND = "v2:";
 
+/** Order in which the newest answer to a content comes first. */
+const newest = (content: string): string =>
+  `ORDER BY s.parameters_hash, ${content}, s.call_number DESC NULLS LAST`;
+
 function fromStates(names: SchemaNames): string {
   const at = (name: string) => tableText(names, name);
   const old = (name: string) => quoteQualified([names.state, name]);
   const answer = at("lookup_answer");
-  const columns = "kind, content, outcome, sent_service_pid, answered_at, call_number, call_id, is_first, _run_id";
+  const columns =
+    "kind, content, outcome, sent_service_pid, answered_at, call_number, call_id, is_first, _run_id";
   const state = (content: string) =>
     `'${LEGACY_KIND}' || s.parameters_hash, ${content}, s.outcome, s.sent_service_pid, coalesce(s.answered_at, s._synced_at),
         coalesce(s.call_number, 0), s.call_id, s.attempts = 1, s._run_id`;
   const isAddress = "s.job IN (SELECT job FROM v2_address_job)";
   const result = "service_pid, match_score, validation_errors, _extra, api_request_id, request_completed_at";
-  const newest = (content: string) => `ORDER BY s.parameters_hash, ${content}, s.call_number DESC NULLS LAST`;
   // A literal: names of schemas may contain any dollar quotes.
   return `DO ${quoteLiteral(`
     DECLARE work regclass;

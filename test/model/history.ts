@@ -86,9 +86,12 @@ export async function spendHistory(seed: number, nights: number, totals: Totals)
     }
   } catch (error) {
     const last = log.slice(-40).join("\n  ");
-    throw new Error(`seed ${seed}: ${error instanceof Error ? error.message : String(error)}\n  ${log[0]}\n  ${last}`, {
-      cause: error,
-    });
+    throw new Error(
+      `seed ${seed}: ${error instanceof Error ? error.message : String(error)}\n  ${log[0]}\n  ${last}`,
+      {
+        cause: error,
+      },
+    );
   } finally {
     await world.close();
   }
@@ -107,14 +110,28 @@ interface Shown {
 }
 
 function fail(law: string, facts: object = {}): never {
-  throw new Error(`${law} ${JSON.stringify(facts, (_, value: unknown) => (value instanceof Set ? [...value] : value))}`);
+  throw new Error(
+    `${law} ${JSON.stringify(facts, (_, value: unknown) => (value instanceof Set ? [...value] : value))}`,
+  );
 }
 
-function createHistory(world: ModelWorld, random: Random, shape: Shape, totals: Totals, log: (event: string) => void) {
+function createHistory(
+  world: ModelWorld,
+  random: Random,
+  shape: Shape,
+  totals: Totals,
+  log: (event: string) => void,
+) {
   const tables: Record<ModelInput["table"], InputRow[]> = { customers: [], leads: [] };
   let inputs: ModelInput[] = [];
   let jobs: ModelJob[] = [];
-  const naming = { customers: "customers", resolve: "resolve", enrich: "enrich", hasCity: true, returnFields: [] as string[] };
+  const naming = {
+    customers: "customers",
+    resolve: "resolve",
+    enrich: "enrich",
+    hasCity: true,
+    returnFields: [] as string[],
+  };
   const reference: Reference = createReference(
     shape.refreshes ? AGES : { matched: null, unmatched: null },
     () => jobs,
@@ -139,14 +156,31 @@ function createHistory(world: ModelWorld, random: Random, shape: Shape, totals: 
     const validFrom = shape.validates ? "validate" : null;
     const none = { pidFrom: null, validFrom: null, returnFields: [] };
     jobs = [
-      ...(shape.validates ? [{ ...none, name: "validate", type: "validate_emails" as const, input: customers }] : []),
-      ...(shape.resolves ? [{ ...none, name: naming.resolve, type: "resolve" as const, input: customers }] : []),
-      { name: naming.enrich, type: "enrich", input: customers, pidFrom, validFrom, returnFields: naming.returnFields },
+      ...(shape.validates
+        ? [{ ...none, name: "validate", type: "validate_emails" as const, input: customers }]
+        : []),
+      ...(shape.resolves
+        ? [{ ...none, name: naming.resolve, type: "resolve" as const, input: customers }]
+        : []),
+      {
+        name: naming.enrich,
+        type: "enrich",
+        input: customers,
+        pidFrom,
+        validFrom,
+        returnFields: naming.returnFields,
+      },
       { ...none, name: "enrich_leads", type: "enrich", input: leads, returnFields: naming.returnFields },
     ];
-    const age = shape.refreshes ? `, refresh_after: ${AGES.matched}d, refresh_unmatched_after: ${AGES.unmatched}d` : "";
+    const age = shape.refreshes
+      ? `, refresh_after: ${AGES.matched}d, refresh_unmatched_after: ${AGES.unmatched}d`
+      : "";
     const inputLines = inputs.map(
-      ({ name, table, hasCity }) => `${name}: { table: crm.${table}, key: id${shape.hasOrder ? ", order_by: id" : ""},
+      ({
+        name,
+        table,
+        hasCity,
+      }) => `${name}: { table: crm.${table}, key: id${shape.hasOrder ? ", order_by: id" : ""},
     fields: { full_name: name, emails: [email, work_email]${hasCity ? ", city: city" : ""} } }`,
     );
     const jobLines = jobs.map((job) => {
@@ -156,7 +190,8 @@ function createHistory(world: ModelWorld, random: Random, shape: Shape, totals: 
         ...(job.returnFields.length === 0 ? [] : [`return_fields: [${job.returnFields.join(", ")}]`]),
       ];
       // The service's own refreshing of addresses is that of the other jobs.
-      const refresh = job.type === "validate_emails" && shape.refreshes ? `, refresh_after: ${AGES.matched}d` : age;
+      const refresh =
+        job.type === "validate_emails" && shape.refreshes ? `, refresh_after: ${AGES.matched}d` : age;
       return `${job.name}: { type: ${job.type}, input: ${job.input.name}${refresh}${more.map((one) => `, ${one}`).join("")} }`;
     });
     await world.configure(`
@@ -188,7 +223,13 @@ jobs:
       else if (kind < 0.35 && !shape.isKeyUnique) rows.push(newRow(random.chance(0.2) ? null : id));
       else if (kind < 0.42 && table === "customers") {
         solos += 1;
-        rows.push({ id: 100 + solos, name: `Solo${solos}`, email: `solo${solos}@x`, work_email: null, city: random.pick(CITIES) });
+        rows.push({
+          id: 100 + solos,
+          name: `Solo${solos}`,
+          email: `solo${solos}@x`,
+          work_email: null,
+          city: random.pick(CITIES),
+        });
       } else if (kind < 0.5 && rows[at]) rows[at] = { ...rows[at], city: random.pick(CITIES) };
       else {
         const same = rows.findIndex((row) => row.id === id);
@@ -212,7 +253,9 @@ jobs:
 
   /** Takes over the answers that a run loaded. */
   async function learn(): Promise<readonly Call[]> {
-    const rows = await world.rows<{ id: string }>("SELECT api_request_id AS id FROM api_call WHERE api_request_id LIKE 'req-%'");
+    const rows = await world.rows<{ id: string }>(
+      "SELECT api_request_id AS id FROM api_call WHERE api_request_id LIKE 'req-%'",
+    );
     const fresh = new Set(rows.map(({ id }) => id).filter((id) => !loaded.has(id)));
     for (const id of fresh) loaded.add(id);
     return world.service.calls.filter(({ requestId }) => requestId !== null && fresh.has(requestId));
@@ -237,7 +280,11 @@ jobs:
     const paid = calls.flatMap(({ requestId, contents }) => (requestId === null ? [] : contents));
     if (new Set(paid).size < paid.length) fail("a content is paid once in a run", { job: job.name, paid });
     if (report.records_sent !== sent.size)
-      fail("records_sent is what the service received", { job: job.name, reported: report.records_sent, received: sent });
+      fail("records_sent is what the service received", {
+        job: job.name,
+        reported: report.records_sent,
+        received: sent,
+      });
     if (most !== null && sent.size > most) fail("a cap holds", { job: job.name, most, sent });
     for (const content of sent)
       if (names(reference.erased, content)) fail("nobody who was erased is sent", { job: job.name, content });
@@ -264,17 +311,21 @@ jobs:
           fail("an address shows its newest answer", { address, id, known: reference.known(kind, address) });
       const shown = new Set(rows.map((row) => row.email_address));
       for (const [address, { state }] of all.at(-1) ?? [])
-        if (isComplete && state === "usable" && !shown.has(address)) fail("every address is validated", { address });
+        if (isComplete && state === "usable" && !shown.has(address))
+          fail("every address is validated", { address });
       return;
     }
     const table = job.type === "resolve" ? "resolution" : "enrichment";
-    const rows = await world.rows<Shown>(`SELECT job, source, source_key, api_request_id, is_match, service_pid, is_present
+    const rows =
+      await world.rows<Shown>(`SELECT job, source, source_key, api_request_id, is_match, service_pid, is_present
       FROM ${table} WHERE job = '${job.name}' AND source = '${job.input.name}'`);
     const byKey = new Map(rows.map((row) => [row.source_key, row]));
     for (const row of rows) {
       if (!row.is_present) continue;
       const views = all.flatMap((one) => one.get(row.source_key) ?? []);
-      const answers = views.flatMap(({ contents }) => [...contents].map((content) => reference.known(kind, content)));
+      const answers = views.flatMap(({ contents }) =>
+        [...contents].map((content) => reference.known(kind, content)),
+      );
       const isRight = answers.some(
         (known) => known?.requestId === row.api_request_id && known.isMatch && known.pid === row.service_pid,
       );
@@ -297,7 +348,8 @@ jobs:
               row.is_present === known.isMatch),
       );
       const isDoubtful = !view.isSure && [...view.contents].some(isPoison);
-      if (!isRight && !isDoubtful) fail("a row shows the newest answer of its content", { job: job.name, key, row, view, answers });
+      if (!isRight && !isDoubtful)
+        fail("a row shows the newest answer of its content", { job: job.name, key, row, view, answers });
     }
   }
 
@@ -313,12 +365,22 @@ jobs:
 
   async function checkErased(): Promise<void> {
     if (reference.erased.size === 0) return;
-    const list = ["resolution", "enrichment", "match_history", "person", "person_email", "email_validation", "input_email", "reject"];
+    const list = [
+      "resolution",
+      "enrichment",
+      "match_history",
+      "person",
+      "person_email",
+      "email_validation",
+      "input_email",
+      "reject",
+    ];
     const [found] = await world.rows<{ texts: string | null }>(
       `SELECT string_agg(t, ' ') AS texts FROM (${list.map((table) => `SELECT t::text AS t FROM ${table} AS t`).join(" UNION ALL ")}) AS u`,
     );
     const text = found?.texts ?? "";
-    if (names(reference.erased, text)) fail("nobody who was erased is in a table", { text: /.{40}solo\d+.{10}/iu.exec(text)?.[0] ?? "" });
+    if (names(reference.erased, text))
+      fail("nobody who was erased is in a table", { text: /.{40}solo\d+.{10}/iu.exec(text)?.[0] ?? "" });
   }
 
   /** Spends a run of the whole chain and compares each job with the reference. */
@@ -330,9 +392,13 @@ jobs:
     for (const call of world.service.calls.slice(before)) days.set(call.serial, reference.day);
     const learned = await learn();
     const leftovers = learned.filter((call) => call.run !== run.runId);
-    log(`  ${run.runId}: ${run.report ? run.report.jobs.map((job) => `${job.job} ${job.status}`).join(", ") : "died"}; sent ${[...distinct(callsOf(run))].join(" ")}`);
+    log(
+      `  ${run.runId}: ${run.report ? run.report.jobs.map((job) => `${job.job} ${job.status}`).join(", ") : "died"}; sent ${[...distinct(callsOf(run))].join(" ")}`,
+    );
     if (leftovers.length > 0) log(`  loaded ${leftovers.map(({ requestId }) => requestId).join(" ")}`);
-    const late = new Set(leftovers.flatMap(({ kind, contents }) => contents.map((content) => `${kind} ${content}`)));
+    const late = new Set(
+      leftovers.flatMap(({ kind, contents }) => contents.map((content) => `${kind} ${content}`)),
+    );
     apply(leftovers);
     totals.sent += distinct(callsOf(run)).size;
     if (run.report === null) {
@@ -352,7 +418,8 @@ jobs:
       const isStopped = decided === null && reference.changed(job, views).length > 0;
       if (isStopped) {
         if (own.length > 0) fail("changed parameters buy nothing", { job: job.name, sent: distinct(own) });
-        if (report && report.limited_by !== "parameters_changed") fail("changed parameters are reported", { report });
+        if (report && report.limited_by !== "parameters_changed")
+          fail("changed parameters are reported", { report });
         continue;
       }
       if (report || own.length > 0) reference.accept(job);
@@ -360,32 +427,49 @@ jobs:
       const kind = kindOfJob(job);
       if (flags.resend === true && state && state.read.size > 0) {
         const isUnderWay = [...(open.get(kind) ?? [])].some(
-          (content) => (reference.known(kind, content)?.serial ?? Number.POSITIVE_INFINITY) < state.resendFrom,
+          (content) =>
+            (reference.known(kind, content)?.serial ?? Number.POSITIVE_INFINITY) < state.resendFrom,
         );
-        const earlier = world.service.calls.filter((call) => !(call.run === run.runId && later.has(call.job)));
+        const earlier = world.service.calls.filter(
+          (call) => !(call.run === run.runId && later.has(call.job)),
+        );
         if (!isUnderWay) state.resendFrom = 1 + (earlier.at(-1)?.serial ?? 0);
       }
       const due = reference.due(job, views);
       const sent = distinct(own);
       for (const content of sent)
-        if (!due.may.has(content) && !late.has(`${kind} ${content}`)) fail("only what is due is sent", { job: job.name, content, due, known: reference.known(kind, content), state });
+        if (!due.may.has(content) && !late.has(`${kind} ${content}`))
+          fail("only what is due is sent", {
+            job: job.name,
+            content,
+            due,
+            known: reference.known(kind, content),
+            state,
+          });
       const isBudgeted = shape.perDay !== null && job.type === "enrich";
       const most = flags.maxRecords ?? null;
       const isComplete = report?.status === "succeeded" && report.records_remaining === 0;
-      if (isComplete) for (const content of due.must) if (!sent.has(content)) fail("everything due is sent", { job: job.name, content, due, sent });
+      if (isComplete)
+        for (const content of due.must)
+          if (!sent.has(content)) fail("everything due is sent", { job: job.name, content, due, sent });
       if (report && !isBudgeted) {
         if (most !== null && due.must.size === due.may.size && sent.size !== Math.min(most, due.must.size))
           fail("a run sends as much as its cap allows", { job: job.name, due, sent, most });
-        if (most === null && !isComplete) fail("a run without limits is complete", { job: job.name, report, warnings: run.warnings });
+        if (most === null && !isComplete)
+          fail("a run without limits is complete", { job: job.name, report, warnings: run.warnings });
       }
       if (report) checkReport(run, report, job, most);
       apply(learned.filter((call) => call.run === run.runId && call.job === job.name));
-      if (isComplete) for (const { serial, contents } of own) {
-        for (const content of contents) if (isPoison(content)) reference.reject(kind, content, serial);
-      }
+      if (isComplete)
+        for (const { serial, contents } of own) {
+          for (const content of contents) if (isPoison(content)) reference.reject(kind, content, serial);
+        }
       else doubt(own);
       if (isComplete) for (const content of due.may) reference.uncertain.get(kind)?.delete(content);
-      open.set(kind, new Set([...(open.get(kind) ?? []), ...due.may].filter((content) => !sent.has(content))));
+      open.set(
+        kind,
+        new Set([...(open.get(kind) ?? []), ...due.may].filter((content) => !sent.has(content))),
+      );
       if (report) await checkRows(job, [views], isComplete);
       if (report) reference.settle(job, rowsOf(job), views);
       totals.checks += 1;

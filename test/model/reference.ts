@@ -116,12 +116,23 @@ export function names(people: ReadonlySet<string>, text: string): boolean {
 export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Reference {
   const answers = new Map<string, Map<string, Known>>();
   const states = new Map<string, JobState>();
-  const of = (kind: string) => answers.get(kind) ?? answers.set(kind, new Map()).get(kind) ?? new Map<string, Known>();
+  const of = (kind: string) =>
+    answers.get(kind) ?? answers.set(kind, new Map()).get(kind) ?? new Map<string, Known>();
 
-  function record(job: ModelJob, row: InputRow, pid: string | null, isLeftOut: (address: string) => boolean): string {
+  function record(
+    job: ModelJob,
+    row: InputRow,
+    pid: string | null,
+    isLeftOut: (address: string) => boolean,
+  ): string {
     const emails = emailsOf(row).filter((address) => !isLeftOut(address));
     const city = hasCity(job) ? row.city : null;
-    return contentOf({ full_name: row.name, emails: emails.length > 0 ? emails : null, city, service_pid: pid });
+    return contentOf({
+      full_name: row.name,
+      emails: emails.length > 0 ? emails : null,
+      city,
+      service_pid: pid,
+    });
   }
 
   /** PID of a row; undefined while it waits. */
@@ -159,7 +170,10 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
     if (!known) return false;
     if (known.isRejected) return true;
     const age = known.isMatch ? ages.matched : ages.unmatched;
-    return known.serial >= (states.get(nameOf(job))?.resendFrom ?? 0) && (age === null || reference.day - known.day < age);
+    return (
+      known.serial >= (states.get(nameOf(job))?.resendFrom ?? 0) &&
+      (age === null || reference.day - known.day < age)
+    );
   }
 
   const reference: Reference = {
@@ -201,7 +215,10 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
           const contents = new Set(views.flatMap((view) => [...view.contents]));
           const states = new Set(views.map(({ state }) => state));
           const isSure = states.size === 1 && contents.size === 1;
-          return [key, { state: states.has("usable") ? "usable" : (first?.state ?? "unusable"), contents, isSure }];
+          return [
+            key,
+            { state: states.has("usable") ? "usable" : (first?.state ?? "unusable"), contents, isSure },
+          ];
         }),
       );
     },
@@ -212,7 +229,10 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       for (const row of rows) {
         const view = views.get(String(row.id));
         if (!view || view.state !== "usable") continue;
-        state.read.set(String(row.id), { values: JSON.stringify([row, pidOf(job, row)]), contents: view.contents });
+        state.read.set(String(row.id), {
+          values: JSON.stringify([row, pidOf(job, row)]),
+          contents: view.contents,
+        });
       }
     },
     due(job, views) {

@@ -80,11 +80,25 @@ function answerTo(endpoint: Endpoint, record: unknown, serial: number): Answer {
 
 function resultOf(endpoint: Endpoint, record: unknown, { isMatch, pid, status }: Answer): object {
   if (endpoint === "validate_emails")
-    return { email_address: record, is_match: isMatch, email_validation_status: status, email_last_seen: null };
+    return {
+      email_address: record,
+      is_match: isMatch,
+      email_validation_status: status,
+      email_last_seen: null,
+    };
   const fields: Fields = typeof record === "object" && record !== null ? { ...record } : {};
-  const found = { record_id: fields["record_id"], is_match: isMatch, service_pid: pid, match_score: isMatch ? 90 : null };
+  const found = {
+    record_id: fields["record_id"],
+    is_match: isMatch,
+    service_pid: pid,
+    match_score: isMatch ? 90 : null,
+  };
   if (endpoint === "resolve") return { ...found, validation_errors: null, is_resolvable_record: true };
-  return { ...found, validation_errors: null, ...(isMatch ? { full_name: fields["full_name"] ?? "Someone" } : {}) };
+  return {
+    ...found,
+    validation_errors: null,
+    ...(isMatch ? { full_name: fields["full_name"] ?? "Someone" } : {}),
+  };
 }
 
 /** True for a record that the service refuses with its whole call. */
@@ -120,12 +134,23 @@ export async function startModelService(): Promise<ModelService> {
     };
     const refuse = (status: number, details: readonly object[]): readonly [number, object] => {
       calls.push({ ...call, requestId: null, answers: new Map() });
-      return [status, { code: status === 422 ? "validation_error" : "too_large", message: "no", api_request_id: "r", details }];
+      return [
+        status,
+        {
+          code: status === 422 ? "validation_error" : "too_large",
+          message: "no",
+          api_request_id: "r",
+          details,
+        },
+      ];
     };
     if (records.length > MAX_RECORDS) return refuse(413, []);
     const poison = contents.flatMap((content, i) => (isPoison(content) ? [i] : []));
     if (poison.length > 0)
-      return refuse(422, poison.map((i) => ({ loc: ["body", "records", String(i), "emails"], type: "value_error" })));
+      return refuse(
+        422,
+        poison.map((i) => ({ loc: ["body", "records", String(i), "emails"], type: "value_error" })),
+      );
     const answers = records.map((record) => answerTo(endpoint, record, serial));
     const results = records.flatMap((record, i) => {
       const one = answers[i];

@@ -73,9 +73,13 @@ export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> 
   const client = new Client({ connectionString: database.url });
   await client.connect();
   const key = isKeyUnique ? "id bigint PRIMARY KEY" : "id bigint";
-  await client.query(`SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public; CREATE SCHEMA crm`);
+  await client.query(
+    `SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public; CREATE SCHEMA crm`,
+  );
   for (const table of ["customers", "leads"])
-    await client.query(`CREATE TABLE crm.${table} (${key}, name text, email text, work_email text, city text)`);
+    await client.query(
+      `CREATE TABLE crm.${table} (${key}, name text, email text, work_email text, city text)`,
+    );
   const openDb = () =>
     openWarehouse({
       url: database.url,
