@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export type Endpoint = "resolve" | "validate_emails" | "enrich";
@@ -72,7 +72,8 @@ function answerTo(endpoint: Endpoint, record: unknown, serial: number): Answer {
   const fields: Fields = typeof record === "object" && record !== null ? { ...record } : {};
   const own = fields["service_pid"];
   if (typeof own === "string") return { isMatch: luck !== 5, pid: luck === 5 ? null : own, status: null };
-  const name = String(fields["full_name"] ?? "someone").toLowerCase();
+  const given = fields["full_name"];
+  const name = typeof given === "string" ? given.toLowerCase() : "someone";
   if (name.startsWith("solo")) return { isMatch: true, pid: `p-${name}`, status: null };
   const isMatch = luck > 0 && name !== "nobody";
   return { isMatch, pid: isMatch ? `p-${name}${luck === 1 ? "-b" : ""}` : null, status: null };
@@ -80,11 +81,25 @@ function answerTo(endpoint: Endpoint, record: unknown, serial: number): Answer {
 
 function resultOf(endpoint: Endpoint, record: unknown, { isMatch, pid, status }: Answer): object {
   if (endpoint === "validate_emails")
-    return { email_address: record, is_match: isMatch, email_validation_status: status, email_last_seen: null };
+    return {
+      email_address: record,
+      is_match: isMatch,
+      email_validation_status: status,
+      email_last_seen: null,
+    };
   const fields: Fields = typeof record === "object" && record !== null ? { ...record } : {};
-  const found = { record_id: fields["record_id"], is_match: isMatch, service_pid: pid, match_score: isMatch ? 90 : null };
+  const found = {
+    record_id: fields["record_id"],
+    is_match: isMatch,
+    service_pid: pid,
+    match_score: isMatch ? 90 : null,
+  };
   if (endpoint === "resolve") return { ...found, validation_errors: null, is_resolvable_record: true };
-  return { ...found, validation_errors: null, ...(isMatch ? { full_name: fields["full_name"] ?? "Someone" } : {}) };
+  return {
+    ...found,
+    validation_errors: null,
+    ...(isMatch ? { full_name: fields["full_name"] ?? "Someone" } : {}),
+  };
 }
 
 /** True for a record that the service refuses with its whole call. */
@@ -120,12 +135,23 @@ export async function startModelService(): Promise<ModelService> {
     };
     const refuse = (status: number, details: readonly object[]): readonly [number, object] => {
       calls.push({ ...call, requestId: null, answers: new Map() });
-      return [status, { code: status === 422 ? "validation_error" : "too_large", message: "no", api_request_id: "r", details }];
+      return [
+        status,
+        {
+          code: status === 422 ? "validation_error" : "too_large",
+          message: "no",
+          api_request_id: "r",
+          details,
+        },
+      ];
     };
     if (records.length > MAX_RECORDS) return refuse(413, []);
     const poison = contents.flatMap((content, i) => (isPoison(content) ? [i] : []));
     if (poison.length > 0)
-      return refuse(422, poison.map((i) => ({ loc: ["body", "records", String(i), "emails"], type: "value_error" })));
+      return refuse(
+        422,
+        poison.map((i) => ({ loc: ["body", "records", String(i), "emails"], type: "value_error" })),
+      );
     const answers = records.map((record) => answerTo(endpoint, record, serial));
     const results = records.flatMap((record, i) => {
       const one = answers[i];
@@ -141,12 +167,15 @@ export async function startModelService(): Promise<ModelService> {
     return [200, { api_request_id: requestId, results, request_completed_at: completed }];
   }
 
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await readBody(request);
+    const [status, text] = answer(new URL(request.url ?? "", "http://service"), body);
+    response.writeHead(status, { "content-type": "application/json" });
+    response.end(JSON.stringify(text));
+  }
+
   const server = createServer((request, response) => {
-    void readBody(request).then((body) => {
-      const [status, text] = answer(new URL(request.url ?? "", "http://service"), body);
-      response.writeHead(status, { "content-type": "application/json" });
-      response.end(JSON.stringify(text));
-    });
+    void handle(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   // Listening on TCP: the address is an object.
