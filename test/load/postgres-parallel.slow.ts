@@ -10,6 +10,7 @@ import { ANSWERED_AT, begin, commitOf, holdJobs, runOf, reserveAt } from "./suit
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, readRows, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/context.ts";
+import type { LookupCounts } from "../../src/load/lookups/counts.ts";
 import type { LookupCommit } from "../../src/load/lookups/commit.ts";
 import type { LookupRecord, LookupSpec } from "../../src/load/lookups/lookup.ts";
 
@@ -130,6 +131,12 @@ async function holdUp(lock: string, work: () => Promise<unknown>) {
   return { pid, done, release: () => holder.query("COMMIT") };
 }
 
+/** Reads the addresses with a job, as its next run. */
+async function select(warehouse: Warehouse, job: string): Promise<LookupCounts> {
+  const spec = validateSpec({ job });
+  return (await warehouse.selectLookup(spec, await begin(warehouse, spec, `${job} again`))).counts;
+}
+
 describe("loaders in parallel", () => {
   test.each([
     [2, 50],
@@ -238,11 +245,6 @@ describe("loaders in parallel", () => {
     const rows = Array.from({ length: 200 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
     await makePeople(context, rows);
     const other = openAnother();
-    const select = async (warehouse: Warehouse, job: string) => {
-      const ofJob = validateSpec({ job });
-      const selection = await warehouse.selectLookup(ofJob, await begin(warehouse, ofJob, `${job} again`));
-      return selection.counts;
-    };
     for (let round = 0; round < 5; round++) {
       await context.sql(`UPDATE crm.people SET email = '${round}' || email`);
       const counts = await Promise.all([select(context.warehouse, "one"), select(other, "two")]);

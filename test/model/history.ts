@@ -1,41 +1,33 @@
 import type { CrashPoint } from "../../src/crash-point.ts";
-import type { JobReport } from "../../src/jobs/run.ts";
 import type { RunRequest } from "../../src/jobs/services.ts";
-import { unaccounted } from "../nights/night.ts";
-import { type Random, seededRandom } from "../support/seeded-random.ts";
-import type { Death } from "./life.ts";
+import { seededRandom } from "../support/seeded-random.ts";
 import {
-  createReference,
-  type InputRow,
-  kindOfJob,
-  type ModelInput,
-  type ModelJob,
-  names,
-  type Reference,
-  type Views,
-} from "./reference.ts";
+  callsOf,
+  checkBudget,
+  checkCounters,
+  checkErased,
+  checkOrder,
+  checkReport,
+  checkRetired,
+  checkRows,
+  distinct,
+  fail,
+} from "./laws.ts";
+import type { Death } from "./life.ts";
+import { createReference, kindOfJob } from "./reference.ts";
 import { type Call, isPoison } from "./service.ts";
-import { type EndedRun, type ModelWorld, openModelWorld } from "./world.ts";
-
-/** Totals of histories. */
-export interface Totals {
-  seeds: number;
-  nights: number;
-  runs: number;
-  sent: number;
-  kills: number;
-  checks: number;
-}
-
-/** What stays the same in a history. */
-interface Shape {
-  readonly isKeyUnique: boolean;
-  readonly resolves: boolean;
-  readonly validates: boolean;
-  readonly refreshes: boolean;
-  readonly hasOrder: boolean;
-  readonly perDay: number | null;
-}
+import {
+  AGES,
+  configure,
+  drawShape,
+  edit,
+  type History,
+  PAUSE,
+  rowsOf,
+  type Totals,
+  write,
+} from "./setting.ts";
+import { openModelWorld } from "./world.ts";
 
 const POINTS: readonly CrashPoint[] = [
   "before_reserve",
@@ -54,471 +46,362 @@ const POINTS: readonly CrashPoint[] = [
   "after_end",
 ];
 
-const FIRST_NAMES = ["Ann", "Bob", "Cid", "Dan", "Eve", "Fay", "Nobody", "Poison"];
-const CITIES = ["Rome", "Oslo", null, null];
+/** Steps that loading the answers of dead runs passes, too. */
+const LOADING: readonly CrashPoint[] = ["before_commit", "after_commit", "after_spool_removal"];
 
-/** Days of a pause: with ages of 10 and 20 days, no answer's age is within the spread of its expiry. */
-const PAUSE = 12;
-const AGES = { matched: 10, unmatched: 20 };
+/** Nothing yet. */
+export function noTotals(): Totals {
+  return { seeds: 0, nights: 0, runs: 0, sent: 0, kills: 0, checks: 0 };
+}
 
 /** Spends a history; throws at the first law that doesn't hold. */
 export async function spendHistory(seed: number, nights: number, totals: Totals): Promise<void> {
   const random = seededRandom(seed);
-  const shape: Shape = {
-    isKeyUnique: random.chance(0.6),
-    resolves: random.chance(0.5),
-    validates: random.chance(0.35),
-    refreshes: random.chance(0.6),
-    hasOrder: random.chance(0.3),
-    perDay: random.chance(0.2) ? 20 + random.below(20) : null,
-  };
+  const shape = drawShape(random);
   const world = await openModelWorld(shape.isKeyUnique);
-  const log: string[] = [`shape ${JSON.stringify(shape)}`];
+  const events: string[] = [];
+  const h: History = {
+    world,
+    random,
+    shape,
+    totals,
+    log: (event) => void events.push(event),
+    reference: createReference(shape.refreshes ? AGES : { matched: null, unmatched: null }, () => h.jobs),
+    tables: { customers: [], leads: [] },
+    jobs: [],
+    naming: { customers: "customers", resolve: "resolve", enrich: "enrich", hasCity: true, returnFields: [] },
+    loaded: new Set(),
+    days: new Map(),
+    today: { from: 0, date: "" },
+    open: new Map(),
+    renames: 0,
+    solos: 0,
+  };
   try {
-    const history = createHistory(world, random, shape, totals, (event) => {
-      log.push(event);
-      if (process.env["PERSON_ETL_MODEL_LOG"] === "live") process.stderr.write(`${event}\n`);
-    });
     for (let night = 1; night <= nights; night += 1) {
-      log.push(`night ${night}`);
-      await history.spendNight();
+      h.log(`night ${night}`);
+      await spendNight(h);
       totals.nights += 1;
     }
   } catch (error) {
-    const last = log.slice(-40).join("\n  ");
-    throw new Error(
-      `seed ${seed}: ${error instanceof Error ? error.message : String(error)}\n  ${log[0]}\n  ${last}`,
-      {
-        cause: error,
-      },
-    );
+    const law = error instanceof Error ? error.message : String(error);
+    const last = [JSON.stringify(shape), ...events.slice(-40)].join("\n  ");
+    throw new Error(`seed ${seed}: ${law}\n  ${last}`, { cause: error });
   } finally {
     await world.close();
   }
   totals.seeds += 1;
 }
 
-/** Published row. */
-interface Shown {
-  readonly job: string;
-  readonly source: string;
-  readonly source_key: string;
-  readonly api_request_id: string | null;
-  readonly is_match: boolean;
-  readonly service_pid: string | null;
-  readonly is_present: boolean;
+/** Spends a night: changes, then runs. */
+async function spendNight(h: History): Promise<void> {
+  await prepare(h);
+  if (h.random.chance(0.12)) await erase(h);
+  if (h.random.chance(0.1)) return await changeParameters(h);
+  if (h.random.chance(0.3)) {
+    await spendAtOnce(h);
+    return await spendRun(h, {}, undefined);
+  }
+  const kind = h.random.next();
+  const flags = {
+    ...(h.random.chance(0.12) ? { resend: true } : {}),
+    ...(kind < 0.25 ? { maxRecords: h.random.below(8) } : {}),
+  };
+  const death = kind > 0.6 ? { point: h.random.pick(POINTS), count: 1 + h.random.below(5) } : undefined;
+  await spendRun(h, flags, death);
+  if (h.random.chance(0.3) && (await h.world.putSpoolAside())) h.log("the spool is put aside");
+  if (kind > 0.35 && kind < 0.5) await spendRun(h, {}, undefined);
 }
 
-function fail(law: string, facts: object = {}): never {
-  throw new Error(
-    `${law} ${JSON.stringify(facts, (_, value: unknown) => (value instanceof Set ? [...value] : value))}`,
-  );
+async function prepare(h: History): Promise<void> {
+  const date = new Date().toISOString().slice(0, 10);
+  if (h.random.chance(0.25)) {
+    await h.world.passDays(PAUSE);
+    h.reference.day += PAUSE;
+    h.today = { from: h.world.service.calls.length, date };
+    h.log(`${PAUSE} h.days pass`);
+  }
+  if (h.today.date === "") h.today = { from: 0, date };
+  edit(h, "customers");
+  edit(h, "leads");
+  await write(h);
+  if (h.random.chance(0.08)) h.naming.enrich = `enrich_${(h.renames += 1)}`;
+  if (h.random.chance(0.06)) h.naming.resolve = `resolve_${(h.renames += 1)}`;
+  if (h.random.chance(0.04)) h.naming.customers = `customers_${(h.renames += 1)}`;
+  await configure(h);
+  if (h.random.chance(0.2)) {
+    await h.world.bringSpoolsBack();
+    h.log("spools come back");
+  }
+  h.log(`${h.naming.customers} ${h.naming.resolve} ${h.naming.enrich}: ${JSON.stringify(h.tables)}`);
 }
 
-function createHistory(
-  world: ModelWorld,
-  random: Random,
-  shape: Shape,
-  totals: Totals,
-  log: (event: string) => void,
-) {
-  const tables: Record<ModelInput["table"], InputRow[]> = { customers: [], leads: [] };
-  let inputs: ModelInput[] = [];
-  let jobs: ModelJob[] = [];
-  const naming = {
-    customers: "customers",
-    resolve: "resolve",
-    enrich: "enrich",
-    hasCity: true,
-    returnFields: [] as string[],
-  };
-  const reference: Reference = createReference(
-    shape.refreshes ? AGES : { matched: null, unmatched: null },
-    () => jobs,
+async function erase(h: History): Promise<void> {
+  const row = h.random.pick([
+    { id: 0, name: null },
+    ...h.tables.customers.filter(
+      ({ id, name }) => (id ?? 0) > 100 && !h.reference.erased.has(String(name).toLowerCase()),
+    ),
+  ]);
+  if (row.name === null) return;
+  const person = row.name.toLowerCase();
+  const isRead = h.jobs.some(
+    (job) => job.type === "enrich" && h.reference.stateOf(job)?.read.has(String(row.id)) === true,
   );
-  /** Requests whose answers are loaded. */
-  const loaded = new Set<string>();
-  /** Days of the calls. */
-  const days = new Map<number, number>();
-  /** First call of the day, and its date. */
-  let today = { from: 0, date: "" };
-  /** Contents by kind that a resend left due. */
-  const open = new Map<string, Set<string>>();
-  let renames = 0;
-  let solos = 0;
-  const rowsOf = (job: ModelJob) => tables[job.input.table];
+  const what =
+    isRead && h.random.chance(0.7)
+      ? ["--source-key", `${h.naming.customers}/${row.id}`]
+      : ["--email", `${person}@x`];
+  h.log(`erase ${what.join(" ")}`);
+  const { code, document } = await h.world.command("erase", ...what, "--yes", "--even-if-unknown");
+  if (code !== 0 && code !== 3) fail("an erasure succeeds or waits", { code, document });
+  h.reference.erased.add(person);
+  await checkErased(h);
+}
 
-  async function configure(): Promise<void> {
-    const customers: ModelInput = { name: naming.customers, table: "customers", hasCity: naming.hasCity };
-    const leads: ModelInput = { name: "leads", table: "leads", hasCity: true };
-    inputs = [customers, leads];
-    const pidFrom = shape.resolves ? naming.resolve : null;
-    const validFrom = shape.validates ? "validate" : null;
-    const none = { pidFrom: null, validFrom: null, returnFields: [] };
-    jobs = [
-      ...(shape.validates
-        ? [{ ...none, name: "validate", type: "validate_emails" as const, input: customers }]
-        : []),
-      ...(shape.resolves
-        ? [{ ...none, name: naming.resolve, type: "resolve" as const, input: customers }]
-        : []),
-      {
-        name: naming.enrich,
-        type: "enrich",
-        input: customers,
-        pidFrom,
-        validFrom,
-        returnFields: naming.returnFields,
-      },
-      { ...none, name: "enrich_leads", type: "enrich", input: leads, returnFields: naming.returnFields },
-    ];
-    const age = shape.refreshes
-      ? `, refresh_after: ${AGES.matched}d, refresh_unmatched_after: ${AGES.unmatched}d`
-      : "";
-    const inputLines = inputs.map(
-      ({
-        name,
-        table,
-        hasCity,
-      }) => `${name}: { table: crm.${table}, key: id${shape.hasOrder ? ", order_by: id" : ""},
-    fields: { full_name: name, emails: [email, work_email]${hasCity ? ", city: city" : ""} } }`,
-    );
-    const jobLines = jobs.map((job) => {
-      const more = [
-        ...(job.pidFrom === null ? [] : [`pid_from: ${job.pidFrom}`]),
-        ...(job.validFrom === null ? [] : [`valid_emails_from: ${job.validFrom}`]),
-        ...(job.returnFields.length === 0 ? [] : [`return_fields: [${job.returnFields.join(", ")}]`]),
-      ];
-      // The service's own refreshing of addresses is that of the other jobs.
-      const refresh =
-        job.type === "validate_emails" && shape.refreshes ? `, refresh_after: ${AGES.matched}d` : age;
-      return `${job.name}: { type: ${job.type}, input: ${job.input.name}${refresh}${more.map((one) => `, ${one}`).join("")} }`;
-    });
-    await world.configure(`
-service: { base_url: "\${SERVICE_URL}", api_key: "\${SERVICE_KEY}", concurrency: 2 }
-warehouse: { url: "\${WAREHOUSE_URL}" }
-data_dir: answers
-${shape.perDay === null ? "" : `budgets: { enrich: { per_day: ${shape.perDay} } }`}
-inputs:
-  ${inputLines.join("\n  ")}
-jobs:
-  ${jobLines.join("\n  ")}
-`);
-  }
+async function changeParameters(h: History): Promise<void> {
+  if (h.random.chance(0.5)) h.naming.returnFields = h.naming.returnFields.length === 0 ? ["full_name"] : [];
+  else h.naming.hasCity = !h.naming.hasCity;
+  await configure(h);
+  h.log(`now ${JSON.stringify(h.naming)}`);
+  if (h.random.chance(0.4)) await spendRun(h, {}, undefined);
+  const mayKeep = h.shape.isKeyUnique && !h.shape.validates;
+  await spendRun(h, { acceptParameters: mayKeep && h.random.chance(0.5) ? "keep" : "resend" }, undefined);
+}
 
-  function newRow(id: number | null): InputRow {
-    const some = (share: number) => (random.chance(share) ? `e${random.below(6)}@x` : null);
-    const name = random.chance(0.95) ? random.pick(FIRST_NAMES) : null;
-    return { id, name, email: some(0.6), work_email: some(0.2), city: random.pick(CITIES) };
-  }
-
-  /** Edits an input table: few distinct people, so that many rows are equal and changes are undone. */
-  function edit(table: ModelInput["table"]): void {
-    const rows = tables[table];
-    for (let edits = random.below(7); edits > 0; edits -= 1) {
-      const kind = random.next();
-      const at = random.below(rows.length);
-      const id = 1 + random.below(16);
-      if (kind < 0.25) rows.splice(at, 1);
-      else if (kind < 0.35 && !shape.isKeyUnique) rows.push(newRow(random.chance(0.2) ? null : id));
-      else if (kind < 0.42 && table === "customers") {
-        solos += 1;
-        rows.push({
-          id: 100 + solos,
-          name: `Solo${solos}`,
-          email: `solo${solos}@x`,
-          work_email: null,
-          city: random.pick(CITIES),
-        });
-      } else if (kind < 0.5 && rows[at]) rows[at] = { ...rows[at], city: random.pick(CITIES) };
-      else {
-        const same = rows.findIndex((row) => row.id === id);
-        rows.splice(same < 0 ? rows.length : same, same < 0 ? 0 : 1, newRow(id));
-      }
+async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | undefined): Promise<void> {
+  const before = h.world.service.calls.length;
+  h.log(`day ${h.reference.day}: run ${JSON.stringify({ ...flags, ...death })}`);
+  const run = await h.world.run({ flags, ...(death ? { death } : {}) });
+  h.totals.runs += 1;
+  for (const call of h.world.service.calls.slice(before)) h.days.set(call.serial, h.reference.day);
+  const learned = await learn(h);
+  const leftovers = learned.filter((call) => call.run !== run.runId);
+  h.log(
+    `  ${run.runId}: ${run.report ? run.report.jobs.map((job) => `${job.job} ${job.status}`).join(", ") : "died"}; sent ${[...distinct(callsOf(h, run))].join(" ")}`,
+  );
+  if (leftovers.length > 0) h.log(`  h.loaded ${leftovers.map(({ requestId }) => requestId).join(" ")}`);
+  const late = new Set(
+    leftovers.flatMap(({ kind, contents }) => contents.map((content) => `${kind} ${content}`)),
+  );
+  apply(h, leftovers);
+  h.totals.sent += distinct(callsOf(h, run)).size;
+  if (run.report === null) await bury(h);
+  const recorded = await h.world.rows<{ job: string; status: string; records_remaining: string }>(
+    `SELECT job, status, records_remaining FROM sync_run WHERE run_id = '${run.runId}'`,
+  );
+  for (const [i, job] of h.jobs.entries()) {
+    const later = new Set(h.jobs.slice(i).map(({ name }) => name));
+    const own = callsOf(h, run, job);
+    const views = h.reference.view(job, rowsOf(h, job));
+    const report = run.report?.jobs.find((one) => one.job === job.name);
+    const decided = flags.acceptParameters ?? null;
+    const changed = h.reference.changed(job, views);
+    const isKept = decided === "keep" && changed.length > 0;
+    if (isKept) h.reference.keep(job, changed);
+    const isStopped = decided === null && h.reference.changed(job, views).length > 0;
+    if (isStopped) {
+      if (own.length > 0) fail("changed parameters buy nothing", { job: job.name, sent: distinct(own) });
+      if (report && report.limited_by !== "parameters_changed")
+        fail("changed parameters are reported", { report });
+      continue;
     }
-  }
-
-  async function write(): Promise<void> {
-    for (const [table, rows] of Object.entries(tables)) {
-      await world.sql(`DELETE FROM crm.${table};
-        INSERT INTO crm.${table} SELECT * FROM json_populate_recordset(NULL::crm.${table}, '${JSON.stringify(rows)}')`);
-    }
-  }
-
-  /** Calls of a run and job; a shard is a run of its own. */
-  const callsOf = ({ runId }: EndedRun, job?: ModelJob): readonly Call[] =>
-    world.service.calls.filter((call) => call.run === runId && (job === undefined || call.job === job.name));
-
-  const distinct = (calls: readonly Call[]) => new Set(calls.flatMap(({ contents }) => contents));
-
-  /** Takes over the answers that a run loaded. */
-  async function learn(): Promise<readonly Call[]> {
-    const rows = await world.rows<{ id: string }>(
-      "SELECT api_request_id AS id FROM api_call WHERE api_request_id LIKE 'req-%'",
-    );
-    const fresh = new Set(rows.map(({ id }) => id).filter((id) => !loaded.has(id)));
-    for (const id of fresh) loaded.add(id);
-    return world.service.calls.filter(({ requestId }) => requestId !== null && fresh.has(requestId));
-  }
-
-  const apply = (calls: readonly Call[]) => {
-    for (const call of calls) reference.apply(call, days.get(call.serial) ?? reference.day);
-  };
-
-  function doubt(calls: readonly Call[]): void {
-    for (const { kind, contents } of calls) {
-      const list = reference.uncertain.get(kind) ?? new Set();
-      reference.uncertain.set(kind, list);
-      for (const content of contents) if (isPoison(content)) list.add(content);
-    }
-  }
-
-  /** Law 3, and that nothing is paid twice in one job of a run. */
-  function checkReport(run: EndedRun, report: JobReport, job: ModelJob, most: number | null): void {
-    const calls = callsOf(run, job);
-    const sent = distinct(calls);
-    const paid = calls.flatMap(({ requestId, contents }) => (requestId === null ? [] : contents));
-    if (new Set(paid).size < paid.length) fail("a content is paid once in a run", { job: job.name, paid });
-    if (report.records_sent !== sent.size)
-      fail("records_sent is what the service received", {
-        job: job.name,
-        reported: report.records_sent,
-        received: sent,
-      });
-    if (most !== null && sent.size > most) fail("a cap holds", { job: job.name, most, sent });
-    for (const content of sent)
-      if (names(reference.erased, content)) fail("nobody who was erased is sent", { job: job.name, content });
-  }
-
-  function checkBudget(): void {
-    if (shape.perDay === null || today.date !== new Date().toISOString().slice(0, 10)) return;
-    const paid = world.service.calls
-      .slice(today.from)
-      .filter(({ kind, requestId }) => kind.startsWith("enrich") && requestId !== null)
-      .reduce((sum, { contents }) => sum + contents.length, 0);
-    if (paid > shape.perDay) fail("a budget is never exceeded", { paid });
-  }
-
-  /** Law 2 and 4 for the rows of a job. */
-  async function checkRows(job: ModelJob, all: readonly Views[], isComplete: boolean): Promise<void> {
+    const isKnown = h.reference.stateOf(job) !== undefined;
+    const ended = recorded.find((one) => one.job === job.name);
+    if (ended) h.reference.accept(job);
+    const state = h.reference.stateOf(job);
     const kind = kindOfJob(job);
-    if (job.type === "validate_emails") {
-      const rows = await world.rows<{ email_address: string; api_request_id: string }>(
-        "SELECT email_address, api_request_id FROM email_validation",
+    // A death while leftovers are h.loaded comes before the reading.
+    const isRead =
+      ended &&
+      (ended.status === "succeeded" || own.length > 0 || !LOADING.includes(death?.point ?? "before_send"));
+    if (flags.resend === true && state && isKnown && (report || isRead)) {
+      const isUnderWay = [...(h.open.get(kind) ?? [])].some(
+        (content) =>
+          (h.reference.known(kind, content)?.serial ?? Number.POSITIVE_INFINITY) < state.resendFrom,
       );
-      for (const { email_address: address, api_request_id: id } of rows)
-        if (reference.known(kind, address)?.requestId !== id)
-          fail("an address shows its newest answer", { address, id, known: reference.known(kind, address) });
-      const shown = new Set(rows.map((row) => row.email_address));
-      for (const [address, { state }] of all.at(-1) ?? [])
-        if (isComplete && state === "usable" && !shown.has(address))
-          fail("every address is validated", { address });
-      return;
+      const ofRun = callsOf(h, run);
+      const earlier = h.world.service.calls.filter((call) => call.run !== run.runId || !later.has(call.job));
+      const [first] = ofRun.filter((call) => call.kind === kind && !later.has(call.job));
+      // What another job of the run sent again counts for this one.
+      if (!isUnderWay) state.resendFrom = first?.serial ?? 1 + (earlier.at(-1)?.serial ?? 0);
     }
-    const table = job.type === "resolve" ? "resolution" : "enrichment";
-    const rows =
-      await world.rows<Shown>(`SELECT job, source, source_key, api_request_id, is_match, service_pid, is_present
-      FROM ${table} WHERE job = '${job.name}' AND source = '${job.input.name}'`);
-    const byKey = new Map(rows.map((row) => [row.source_key, row]));
-    for (const row of rows) {
-      if (!row.is_present) continue;
-      const views = all.flatMap((one) => one.get(row.source_key) ?? []);
-      const answers = views.flatMap(({ contents }) =>
-        [...contents].map((content) => reference.known(kind, content)),
-      );
-      const isRight = answers.some(
-        (known) => known?.requestId === row.api_request_id && known.isMatch && known.pid === row.service_pid,
-      );
-      if (!isRight) fail("a present row shows the newest answer of its content", { row, views, answers });
+    const due = h.reference.due(job, views);
+    const sent = distinct(own);
+    for (const content of sent)
+      if (!due.may.has(content) && !late.has(`${kind} ${content}`))
+        fail("only what is due is sent", {
+          job: job.name,
+          content,
+          due,
+          known: h.reference.known(kind, content),
+          state,
+        });
+    const isBudgeted = h.shape.perDay !== null && job.type === "enrich";
+    const most = flags.maxRecords ?? null;
+    const isComplete = ended?.status === "succeeded" && Number(ended.records_remaining) === 0;
+    if (isComplete)
+      for (const content of due.must)
+        if (!sent.has(content)) fail("everything due is sent", { job: job.name, content, due, sent });
+    if (report && !isBudgeted) {
+      if (most !== null && due.must.size === due.may.size && sent.size !== Math.min(most, due.must.size))
+        fail("a run sends as much as its cap allows", { job: job.name, due, sent, most });
+      if (most !== null && h.shape.hasOrder && h.shape.isKeyUnique && due.must.size === due.may.size)
+        checkOrder(job, views, due.must, sent);
+      if (most === null && !isComplete)
+        fail("a run without limits is complete", { job: job.name, report, warnings: run.warnings });
     }
-    const [views] = all;
-    if (!isComplete || !views || all.length > 1) return;
-    for (const [key, view] of views) {
-      const row = byKey.get(key);
-      if (view.state !== "usable") continue;
-      const answers = [...view.contents].map((content) => reference.known(kind, content));
-      const isRight = answers.some(
-        (known) =>
-          known &&
-          (known.isRejected
-            ? row?.is_present !== true
-            : row?.api_request_id === known.requestId &&
-              row.is_match === known.isMatch &&
-              row.service_pid === known.pid &&
-              row.is_present === known.isMatch),
-      );
-      const isDoubtful = !view.isSure && [...view.contents].some(isPoison);
-      if (!isRight && !isDoubtful)
-        fail("a row shows the newest answer of its content", { job: job.name, key, row, view, answers });
-    }
+    if (report) checkReport(h, run, report, job, most);
+    apply(
+      h,
+      learned.filter((call) => call.run === run.runId && call.job === job.name),
+    );
+    if (isComplete) {
+      for (const content of due.may) {
+        if (isPoison(content)) h.reference.reject(kind, content, own.at(-1)?.serial ?? 0);
+        h.reference.uncertain.get(kind)?.delete(content);
+      }
+    } else doubt(h, own);
+    h.open.set(
+      kind,
+      new Set([...(h.open.get(kind) ?? []), ...due.may].filter((content) => !sent.has(content))),
+    );
+    if (report) await checkRows(h, job, [views], isComplete);
+    if (report) h.reference.settle(job, rowsOf(h, job), views);
+    h.totals.checks += 1;
   }
-
-  /** Rows of jobs and inputs that are no longer configured. */
-  async function checkRetired(): Promise<void> {
-    const rows = await world.rows<Pick<Shown, "job" | "source">>(
-      "SELECT DISTINCT job, source FROM resolution WHERE is_present UNION SELECT DISTINCT job, source FROM enrichment WHERE is_present",
-    );
-    for (const { job, source } of rows)
-      if (!jobs.some((one) => one.name === job && one.input.name === source))
-        fail("rows of a job that is gone are not present", { job, source });
+  forgetUnwanted(h);
+  if (run.report) {
+    checkCounters(run.report);
+    await checkRetired(h);
   }
+  checkBudget(h);
+  await checkErased(h);
+}
 
-  async function checkErased(): Promise<void> {
-    if (reference.erased.size === 0) return;
-    const list = [
-      "resolution",
-      "enrichment",
-      "match_history",
-      "person",
-      "person_email",
-      "email_validation",
-      "input_email",
-      "reject",
-    ];
-    const [found] = await world.rows<{ texts: string | null }>(
-      `SELECT string_agg(t, ' ') AS texts FROM (${list.map((table) => `SELECT t::text AS t FROM ${table} AS t`).join(" UNION ALL ")}) AS u`,
+async function spendAtOnce(h: History): Promise<void> {
+  const before = h.world.service.calls.length;
+  const count = h.random.pick([2, 2, 3]);
+  const runId = `shards-${before}-${h.totals.runs}`;
+  const enriching = h.jobs.filter(({ type }) => type === "enrich");
+  const each: Partial<RunRequest>[] = h.random.chance(0.6)
+    ? Array.from({ length: count }, (_, index) => ({ shard: { index, count }, runId }))
+    : enriching.map(({ name }) => ({ jobs: [name] }));
+  const dies = h.random.chance(0.3) ? h.random.below(each.length) : null;
+  const death = { point: h.random.pick(POINTS), count: 1 + h.random.below(4) };
+  h.log(
+    `day ${h.reference.day}: at once ${JSON.stringify(each)} ${dies === null ? "" : JSON.stringify({ dies, ...death })}`,
+  );
+  const runs = await Promise.all(
+    each.map((flags, i) => h.world.run({ flags, ...(i === dies ? { death } : {}) })),
+  );
+  h.totals.runs += runs.length;
+  const calls = h.world.service.calls.slice(before);
+  for (const call of calls) h.days.set(call.serial, h.reference.day);
+  const learned = await learn(h);
+  const tags = new Set(runs.map(({ tag }) => tag));
+  const leftovers = learned.filter((call) => !tags.has(call.run));
+  const late = new Set(
+    leftovers.flatMap(({ kind, contents }) => contents.map((content) => `${kind} ${content}`)),
+  );
+  apply(h, leftovers);
+  for (const { report } of runs) if (report === null) await bury(h);
+  for (const { tag, report } of runs)
+    h.log(
+      `  ${tag}: ${report ? report.jobs.map((job) => `${job.job} ${job.status} ${job.records_sent}`).join(", ") : "died"}`,
     );
-    const text = found?.texts ?? "";
-    if (names(reference.erased, text))
-      fail("nobody who was erased is in a table", { text: /.{40}solo\d+.{10}/iu.exec(text)?.[0] ?? "" });
-  }
-
-  /** Spends a run of the whole chain and compares each job with the reference. */
-  async function spendRun(flags: Partial<RunRequest>, death: Death | undefined): Promise<void> {
-    const before = world.service.calls.length;
-    log(`run ${JSON.stringify({ ...flags, ...death })}`);
-    const run = await world.run({ flags, ...(death ? { death } : {}) });
-    totals.runs += 1;
-    for (const call of world.service.calls.slice(before)) days.set(call.serial, reference.day);
-    const learned = await learn();
-    const leftovers = learned.filter((call) => call.run !== run.runId);
-    log(
-      `  ${run.runId}: ${run.report ? run.report.jobs.map((job) => `${job.job} ${job.status}`).join(", ") : "died"}; sent ${[...distinct(callsOf(run))].join(" ")}`,
+  h.log(`  sent ${calls.map(({ run, job, contents }) => `${run} ${job} ${contents.join(" ")}`).join("; ")}`);
+  const looked = h.jobs.map((job) => ({
+    job,
+    views: h.reference.view(job, rowsOf(h, job)),
+    fresh: h.reference.freshFor(job),
+  }));
+  const due = looked.map(({ job, views }) => h.reference.due(job, views));
+  apply(
+    h,
+    learned.filter((call) => tags.has(call.run)),
+  );
+  for (const [i, { job, views, fresh }] of looked.entries()) {
+    const kind = kindOfJob(job);
+    const after = h.reference.view(job, rowsOf(h, job));
+    const wanted = new Set(
+      [...after.values()].flatMap(({ contents }) => [...contents]).filter((content) => !fresh.has(content)),
     );
-    if (leftovers.length > 0) log(`  loaded ${leftovers.map(({ requestId }) => requestId).join(" ")}`);
-    const late = new Set(
-      leftovers.flatMap(({ kind, contents }) => contents.map((content) => `${kind} ${content}`)),
-    );
-    apply(leftovers);
-    totals.sent += distinct(callsOf(run)).size;
-    if (run.report === null) {
-      totals.kills += 1;
-      await world.sql(`UPDATE person_data_state.job_lock SET heartbeat_at = heartbeat_at - interval '1 hour',
-        expires_at = expires_at - interval '1 hour' WHERE released_at IS NULL`);
+    const own = calls.filter((call) => call.job === job.name);
+    for (const content of distinct(own))
+      if (!due[i]?.may.has(content) && !wanted.has(content) && !late.has(`${kind} ${content}`))
+        fail("only what is due is sent", {
+          job: job.name,
+          content,
+          due: due[i],
+          known: h.reference.known(kind, content),
+        });
+    if (runs.some(({ report }) => report === null)) doubt(h, own);
+    else {
+      for (const content of distinct(own))
+        if (isPoison(content)) h.reference.reject(kind, content, own.at(-1)?.serial ?? 0);
+      const isRead = runs.every(({ report }) => report?.jobs.every(({ status }) => status === "succeeded"));
+      if (isRead && (each[0]?.shard !== undefined || job.type === "enrich"))
+        await checkRows(h, job, [views, after], false);
     }
-    for (const [i, job] of jobs.entries()) {
-      const later = new Set(jobs.slice(i).map(({ name }) => name));
-      const own = callsOf(run, job);
-      const views = reference.view(job, rowsOf(job));
+    for (const run of runs) {
       const report = run.report?.jobs.find((one) => one.job === job.name);
-      const decided = flags.acceptParameters ?? null;
-      const changed = reference.changed(job, views);
-      const isKept = decided === "keep" && changed.length > 0;
-      if (isKept) reference.keep(job, changed);
-      const isStopped = decided === null && reference.changed(job, views).length > 0;
-      if (isStopped) {
-        if (own.length > 0) fail("changed parameters buy nothing", { job: job.name, sent: distinct(own) });
-        if (report && report.limited_by !== "parameters_changed")
-          fail("changed parameters are reported", { report });
-        continue;
-      }
-      if (report || own.length > 0) reference.accept(job);
-      const state = reference.stateOf(job);
-      const kind = kindOfJob(job);
-      if (flags.resend === true && state && state.read.size > 0) {
-        const isUnderWay = [...(open.get(kind) ?? [])].some(
-          (content) =>
-            (reference.known(kind, content)?.serial ?? Number.POSITIVE_INFINITY) < state.resendFrom,
-        );
-        const earlier = world.service.calls.filter(
-          (call) => !(call.run === run.runId && later.has(call.job)),
-        );
-        if (!isUnderWay) state.resendFrom = 1 + (earlier.at(-1)?.serial ?? 0);
-      }
-      const due = reference.due(job, views);
-      const sent = distinct(own);
-      for (const content of sent)
-        if (!due.may.has(content) && !late.has(`${kind} ${content}`))
-          fail("only what is due is sent", {
-            job: job.name,
-            content,
-            due,
-            known: reference.known(kind, content),
-            state,
-          });
-      const isBudgeted = shape.perDay !== null && job.type === "enrich";
-      const most = flags.maxRecords ?? null;
-      const isComplete = report?.status === "succeeded" && report.records_remaining === 0;
-      if (isComplete)
-        for (const content of due.must)
-          if (!sent.has(content)) fail("everything due is sent", { job: job.name, content, due, sent });
-      if (report && !isBudgeted) {
-        if (most !== null && due.must.size === due.may.size && sent.size !== Math.min(most, due.must.size))
-          fail("a run sends as much as its cap allows", { job: job.name, due, sent, most });
-        if (most === null && !isComplete)
-          fail("a run without limits is complete", { job: job.name, report, warnings: run.warnings });
-      }
-      if (report) checkReport(run, report, job, most);
-      apply(learned.filter((call) => call.run === run.runId && call.job === job.name));
-      if (isComplete)
-        for (const { serial, contents } of own) {
-          for (const content of contents) if (isPoison(content)) reference.reject(kind, content, serial);
-        }
-      else doubt(own);
-      if (isComplete) for (const content of due.may) reference.uncertain.get(kind)?.delete(content);
-      open.set(
-        kind,
-        new Set([...(open.get(kind) ?? []), ...due.may].filter((content) => !sent.has(content))),
-      );
-      if (report) await checkRows(job, [views], isComplete);
-      if (report) reference.settle(job, rowsOf(job), views);
-      totals.checks += 1;
+      if (report) checkReport(h, run, report, job, null);
+      if (report) h.reference.accept(job);
     }
-    if (run.report) {
-      const gaps = unaccounted(run.report);
-      if (gaps.length > 0) fail("every row is accounted for", { gaps, report: run.report });
-      await checkRetired();
-    }
-    checkBudget();
-    await checkErased();
+    h.totals.checks += 1;
   }
-
-  /** Pauses, edits and changes before a night's runs. */
-  async function prepare(): Promise<void> {
-    const date = new Date().toISOString().slice(0, 10);
-    if (random.chance(0.25)) {
-      await world.passDays(PAUSE);
-      reference.day += PAUSE;
-      today = { from: world.service.calls.length, date };
-      log(`${PAUSE} days pass`);
-    }
-    if (today.date === "") today = { from: 0, date };
-    edit("customers");
-    edit("leads");
-    await write();
-    if (random.chance(0.08)) naming.enrich = `enrich_${(renames += 1)}`;
-    if (random.chance(0.06)) naming.resolve = `resolve_${(renames += 1)}`;
-    if (random.chance(0.04)) naming.customers = `customers_${(renames += 1)}`;
-    await configure();
-    if (random.chance(0.2)) {
-      await world.bringSpoolsBack();
-      log("spools come back");
-    }
-    log(`${naming.customers} ${naming.resolve} ${naming.enrich}: ${JSON.stringify(tables)}`);
+  for (const { report } of runs) {
+    if (report) checkCounters(report);
   }
+  const paid = calls.flatMap(({ kind, requestId, contents }) =>
+    requestId === null ? [] : contents.map((content) => `${kind} ${content}`),
+  );
+  const twice = paid.filter((one, i) => paid.indexOf(one) !== i && !late.has(one));
+  if (twice.length > 0) fail("runs at once pay a content once", { twice });
+  h.totals.sent += new Set(paid).size;
+  checkBudget(h);
+  await checkErased(h);
+}
 
-  return {
-    async spendNight(): Promise<void> {
-      await prepare();
-      const kind = random.next();
-      const flags = {
-        ...(random.chance(0.12) ? { resend: true } : {}),
-        ...(kind < 0.25 ? { maxRecords: random.below(8) } : {}),
-      };
-      const death = kind > 0.75 ? { point: random.pick(POINTS), count: 1 + random.below(5) } : undefined;
-      await spendRun(flags, death);
-      if (random.chance(0.3) && (await world.putSpoolAside())) log("the spool is put aside");
-      if (kind > 0.4 && kind < 0.55) await spendRun({}, undefined);
-    },
-  };
+async function learn(h: History): Promise<readonly Call[]> {
+  const rows = await h.world.rows<{ id: string }>(
+    "SELECT api_request_id AS id FROM api_call WHERE api_request_id LIKE 'req-%'",
+  );
+  const fresh = new Set(rows.map(({ id }) => id).filter((id) => !h.loaded.has(id)));
+  for (const id of fresh) h.loaded.add(id);
+  return h.world.service.calls.filter(({ requestId }) => requestId !== null && fresh.has(requestId));
+}
+
+/** Gives answers to the reference. */
+function apply(h: History, calls: readonly Call[]): void {
+  for (const call of calls) h.reference.apply(call, h.days.get(call.serial) ?? h.reference.day);
+}
+
+/** Leaves open whether the service's refusal of a content is recorded. */
+function doubt(h: History, calls: readonly Call[]): void {
+  for (const { kind, contents } of calls) {
+    const list = h.reference.uncertain.get(kind) ?? new Set();
+    h.reference.uncertain.set(kind, list);
+    for (const content of contents) if (isPoison(content)) list.add(content);
+  }
+}
+
+function forgetUnwanted(h: History): void {
+  for (const [kind, contents] of h.open) {
+    const wanted = new Set(
+      h.jobs
+        .filter((job) => kindOfJob(job) === kind)
+        .flatMap((job) =>
+          [...h.reference.view(job, rowsOf(h, job)).values()].flatMap((view) => [...view.contents]),
+        ),
+    );
+    for (const content of contents) if (!wanted.has(content)) contents.delete(content);
+  }
+}
+
+async function bury(h: History): Promise<void> {
+  h.totals.kills += 1;
+  await h.world.sql(`UPDATE person_data_state.job_lock SET heartbeat_at = heartbeat_at - interval '1 hour',
+    expires_at = expires_at - interval '1 hour' WHERE released_at IS NULL`);
 }

@@ -42,6 +42,8 @@ export interface View {
   readonly contents: ReadonlySet<string>;
   /** True if it has one content for certain. */
   readonly isSure: boolean;
+  /** True if it may have none. */
+  readonly isDoubtful?: boolean;
 }
 
 /** What is due for a job. */
@@ -83,6 +85,8 @@ export interface Reference {
   /** Stores what a job read. */
   settle(job: ModelJob, rows: readonly InputRow[], views: Views): void;
   due(job: ModelJob, views: Views): Due;
+  /** Contents that a job doesn't send again. */
+  freshFor(job: ModelJob): ReadonlySet<string>;
   stateOf(job: ModelJob): JobState | undefined;
   /** Contents that the new parameters or mapping of a job would buy again, each with the one answered before. */
   changed(job: ModelJob, views: Views): readonly (readonly [content: string, former: string])[];
@@ -113,27 +117,34 @@ export function names(people: ReadonlySet<string>, text: string): boolean {
   return (text.match(/solo\d+/giu) ?? []).some((person) => people.has(person.toLowerCase()));
 }
 
+/** Content of a row. */
+function record(
+  job: ModelJob,
+  row: InputRow,
+  pid: string | null,
+  isLeftOut: (address: string) => boolean,
+): string {
+  const emails = emailsOf(row).filter((address) => !isLeftOut(address));
+  const city = hasCity(job) ? row.city : null;
+  return contentOf({
+    full_name: row.name,
+    emails: emails.length > 0 ? emails : null,
+    city,
+    service_pid: pid,
+  });
+}
+
+/** True if the service takes such a row. */
+function isUsable(job: ModelJob, row: InputRow, content: string): boolean {
+  return job.type === "resolve" ? row.name !== null && emailsOf(row).length > 0 : content !== "{}";
+}
+
+/** Starts without answers. */
 export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Reference {
   const answers = new Map<string, Map<string, Known>>();
   const states = new Map<string, JobState>();
   const of = (kind: string) =>
     answers.get(kind) ?? answers.set(kind, new Map()).get(kind) ?? new Map<string, Known>();
-
-  function record(
-    job: ModelJob,
-    row: InputRow,
-    pid: string | null,
-    isLeftOut: (address: string) => boolean,
-  ): string {
-    const emails = emailsOf(row).filter((address) => !isLeftOut(address));
-    const city = hasCity(job) ? row.city : null;
-    return contentOf({
-      full_name: row.name,
-      emails: emails.length > 0 ? emails : null,
-      city,
-      service_pid: pid,
-    });
-  }
 
   /** PID of a row; undefined while it waits. */
   function pidOf(job: ModelJob, row: InputRow): string | null | undefined {
@@ -143,10 +154,6 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
     const known = of(kindOfJob(resolve)).get(content);
     if (!isUsable(resolve, row, content)) return null;
     return known && (known.isRejected ? null : known.pid);
-  }
-
-  function isUsable(job: ModelJob, row: InputRow, content: string): boolean {
-    return job.type === "resolve" ? row.name !== null && emailsOf(row).length > 0 : content !== "{}";
   }
 
   function viewCopy(job: ModelJob, row: InputRow): View {
@@ -162,7 +169,12 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       for (const content of before.contents) contents.add(content);
     const usable = [...contents].filter((content) => isUsable(job, row, content));
     const state = usable.length > 0 ? "usable" : "unusable";
-    return { state, contents: new Set(usable), isSure: contents.size === 1 };
+    return {
+      state,
+      contents: new Set(usable),
+      isSure: contents.size === 1,
+      isDoubtful: usable.length < contents.size,
+    };
   }
 
   function isFresh(job: ModelJob, content: string): boolean {
@@ -215,9 +227,15 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
           const contents = new Set(views.flatMap((view) => [...view.contents]));
           const states = new Set(views.map(({ state }) => state));
           const isSure = states.size === 1 && contents.size === 1;
+          const state = states.has("usable") ? "usable" : (first?.state ?? "unusable");
           return [
             key,
-            { state: states.has("usable") ? "usable" : (first?.state ?? "unusable"), contents, isSure },
+            {
+              state,
+              contents,
+              isSure,
+              isDoubtful: states.size > 1 || views.some((view) => view.isDoubtful === true),
+            },
           ];
         }),
       );
@@ -249,6 +267,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       }
       return { must, may };
     },
+    freshFor: (job) => new Set([...of(kindOfJob(job)).keys()].filter((content) => isFresh(job, content))),
     stateOf: (job) => states.get(nameOf(job)),
     changed(job, views) {
       const state = states.get(nameOf(job));

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export type Endpoint = "resolve" | "validate_emails" | "enrich";
@@ -72,7 +72,8 @@ function answerTo(endpoint: Endpoint, record: unknown, serial: number): Answer {
   const fields: Fields = typeof record === "object" && record !== null ? { ...record } : {};
   const own = fields["service_pid"];
   if (typeof own === "string") return { isMatch: luck !== 5, pid: luck === 5 ? null : own, status: null };
-  const name = String(fields["full_name"] ?? "someone").toLowerCase();
+  const given = fields["full_name"];
+  const name = typeof given === "string" ? given.toLowerCase() : "someone";
   if (name.startsWith("solo")) return { isMatch: true, pid: `p-${name}`, status: null };
   const isMatch = luck > 0 && name !== "nobody";
   return { isMatch, pid: isMatch ? `p-${name}${luck === 1 ? "-b" : ""}` : null, status: null };
@@ -166,12 +167,15 @@ export async function startModelService(): Promise<ModelService> {
     return [200, { api_request_id: requestId, results, request_completed_at: completed }];
   }
 
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await readBody(request);
+    const [status, text] = answer(new URL(request.url ?? "", "http://service"), body);
+    response.writeHead(status, { "content-type": "application/json" });
+    response.end(JSON.stringify(text));
+  }
+
   const server = createServer((request, response) => {
-    void readBody(request).then((body) => {
-      const [status, text] = answer(new URL(request.url ?? "", "http://service"), body);
-      response.writeHead(status, { "content-type": "application/json" });
-      response.end(JSON.stringify(text));
-    });
+    void handle(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   // Listening on TCP: the address is an object.

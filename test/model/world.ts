@@ -27,6 +27,8 @@ export interface RunOptions {
 /** A run that ended. */
 export interface EndedRun {
   readonly runId: string;
+  /** Name of the run in the service's ledger: each shard has its own. */
+  readonly tag: string;
   /** Null if it died. */
   readonly report: RunReport | null;
   /** Events in the log, at least warnings. */
@@ -95,6 +97,8 @@ export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> 
 
   async function run({ flags = {}, death }: RunOptions = {}): Promise<EndedRun> {
     const runId = flags.runId ?? `run-${(runs += 1)}`;
+    const { index, count } = flags.shard ?? wholeInput;
+    const tag = count === 1 ? runId : `${runId}.${index}`;
     const life = createLife(death ?? null);
     const config = await loadConfig({ jobTypes, file, env });
     const { concurrency, requestsPerSecond } = config.service;
@@ -107,7 +111,7 @@ export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> 
     const named = {
       ...http,
       request: (call: Parameters<typeof http.request>[0]) =>
-        http.request({ ...call, path: `${call.path}?run=${runId}&job=${sending}` }),
+        http.request({ ...call, path: `${call.path}?run=${tag}&job=${sending}` }),
     };
     const services = {
       config,
@@ -143,7 +147,7 @@ export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> 
     if (report === null) await delay(LAST_WRITES_MS);
     else if (db !== shared) await db.close();
     await http.close();
-    return { runId, report, warnings };
+    return { runId, tag, report, warnings };
   }
 
   return {

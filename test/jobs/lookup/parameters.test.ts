@@ -35,8 +35,9 @@ test("kind and mapping stay what they were", async () => {
   );
 });
 
+const legacyOf = async (job: LookupJobConfig) => (await lookupSpecOf(job, plainRequest)).legacyParameters;
+
 test("the hash of version 2 stays what it was", async () => {
-  const legacyOf = async (job: LookupJobConfig) => (await lookupSpecOf(job, plainRequest)).legacyParameters;
   expect(await legacyOf(resolveJob)).toBe("6f26e9e019b8f10c5396762672829ae9112f40331d6e76a18cd7f83cf75d21ef");
   expect(await legacyOf(validateJob)).toBe(
     "91b040c06686c65b65f6e9dfb708341c99039194e0c129e85c819d6168a7a336",

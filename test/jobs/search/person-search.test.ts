@@ -23,6 +23,17 @@ async function callsOf(world: World, endpoint: string): Promise<number> {
 }
 const searchesMade = (world: World) => callsOf(world, "POST /person-search/v0/search");
 
+/** Sets the daily limit so that `left` records are left; others have used some of it by now. Returns the limit. */
+async function leave(world: World, left: number): Promise<number> {
+  const response = await fetch(`${world.serviceUrl}/person-search/v0/usage`, {
+    headers: { "x-api-key": "test-key" },
+  });
+  const usage = (await response.json()) as Record<string, number>;
+  const records = Number(usage["current_day_records_delivered"]) + left;
+  await world.control("/daily_limit", { records });
+  return records;
+}
+
 describe("a person search", () => {
   test("is stored with its coverage and its people in the service's order", async () => {
     const world = await start();
@@ -120,7 +131,7 @@ describe("a person search", () => {
 
   test("whose size exceeds what the daily limit leaves isn't sent", async () => {
     const world = await start(`${NURSES}, teachers: { query: teachers, size: 5 }`);
-    await world.control("/daily_limit", { records: 11 });
+    const limit = await leave(world, 11);
     const { run_id: _, ...report } = await world.run();
     expect(report).toMatchObject({ status: "limited" });
     expect(report.jobs[0]).toMatchObject({
@@ -129,12 +140,12 @@ describe("a person search", () => {
       records_remaining: 1,
       error: {
         message:
-          "prospects: the organization's daily limit of person search has 4 of 11 records left until 00:00 UTC, and teachers " +
+          `prospects: the organization's daily limit of person search has 4 of ${limit} records left until 00:00 UTC, and teachers ` +
           "may return 5. Run again tomorrow, or lower its size.",
       },
     });
     expect(await searchesMade(world)).toBe(1);
-    await world.control("/daily_limit", { records: 1000 });
+    await leave(world, 1000);
     expect(await runOnce(world)).toMatchObject({
       status: "succeeded",
       records_unchanged: 1,
@@ -144,7 +155,7 @@ describe("a person search", () => {
 
   test("that fits the daily limit is made after a larger one that doesn't", async () => {
     const world = await start(`teachers: { query: teachers, size: 12 }, ${NURSES}`);
-    await world.control("/daily_limit", { records: 11 });
+    await leave(world, 11);
     expect(await runOnce(world)).toMatchObject({
       limited_by: "quota",
       records_sent: 1,

@@ -1,0 +1,177 @@
+import type { Random } from "../support/seeded-random.ts";
+import type { InputRow, ModelInput, ModelJob, Reference } from "./reference.ts";
+import type { ModelWorld } from "./world.ts";
+
+/** Totals of histories. */
+export interface Totals {
+  seeds: number;
+  nights: number;
+  runs: number;
+  /** Distinct contents of each run. */
+  sent: number;
+  kills: number;
+  /** Jobs of runs that were compared with the reference. */
+  checks: number;
+}
+
+/** What stays the same in a history. */
+export interface Shape {
+  readonly isKeyUnique: boolean;
+  readonly resolves: boolean;
+  readonly validates: boolean;
+  readonly refreshes: boolean;
+  readonly hasOrder: boolean;
+  readonly perDay: number | null;
+}
+
+/** A history under way. */
+export interface History {
+  readonly world: ModelWorld;
+  readonly random: Random;
+  readonly shape: Shape;
+  readonly totals: Totals;
+  readonly log: (event: string) => void;
+  readonly reference: Reference;
+  readonly tables: Record<ModelInput["table"], InputRow[]>;
+  /** In the order of the chain. */
+  jobs: readonly ModelJob[];
+  /** Names and parameters, which change. */
+  readonly naming: {
+    customers: string;
+    resolve: string;
+    enrich: string;
+    hasCity: boolean;
+    returnFields: readonly string[];
+  };
+  /** Requests whose answers are loaded. */
+  readonly loaded: Set<string>;
+  /** Days of the calls. */
+  readonly days: Map<number, number>;
+  /** First call of the day, and its date. */
+  today: { readonly from: number; readonly date: string };
+  /** Contents by kind that were left due. */
+  readonly open: Map<string, Set<string>>;
+  renames: number;
+  solos: number;
+}
+
+const FIRST_NAMES = ["Ann", "Bob", "Cid", "Dan", "Eve", "Fay", "Nobody", "Poison"];
+const CITIES = ["Rome", "Oslo", null, null];
+
+/** Days of a pause: with ages of 10 and 20 days, no answer's age is within the spread of its expiry. */
+export const PAUSE = 12;
+export const AGES = { matched: 10, unmatched: 20 };
+
+/** Shape of a history. */
+export function drawShape(random: Random): Shape {
+  return {
+    isKeyUnique: random.chance(0.6),
+    resolves: random.chance(0.5),
+    validates: random.chance(0.35),
+    refreshes: random.chance(0.6),
+    hasOrder: random.chance(0.3),
+    perDay: random.chance(0.2) ? 20 + random.below(20) : null,
+  };
+}
+
+/** Rows of a job's input. */
+export function rowsOf(h: History, job: ModelJob): readonly InputRow[] {
+  return h.tables[job.input.table];
+}
+
+/** Writes the configuration of the present names and parameters. */
+export async function configure(h: History): Promise<void> {
+  const customers: ModelInput = { name: h.naming.customers, table: "customers", hasCity: h.naming.hasCity };
+  const leads: ModelInput = { name: "leads", table: "leads", hasCity: true };
+  const pidFrom = h.shape.resolves ? h.naming.resolve : null;
+  const validFrom = h.shape.validates ? "validate" : null;
+  const none = { pidFrom: null, validFrom: null, returnFields: [] };
+  h.jobs = [
+    ...(h.shape.validates
+      ? [{ ...none, name: "validate", type: "validate_emails" as const, input: customers }]
+      : []),
+    ...(h.shape.resolves
+      ? [{ ...none, name: h.naming.resolve, type: "resolve" as const, input: customers }]
+      : []),
+    {
+      name: h.naming.enrich,
+      type: "enrich",
+      input: customers,
+      pidFrom,
+      validFrom,
+      returnFields: h.naming.returnFields,
+    },
+    { ...none, name: "enrich_leads", type: "enrich", input: leads, returnFields: h.naming.returnFields },
+  ];
+  const age = h.shape.refreshes
+    ? `, refresh_after: ${AGES.matched}d, refresh_unmatched_after: ${AGES.unmatched}d`
+    : "";
+  const inputLines = [customers, leads].map(
+    ({
+      name,
+      table,
+      hasCity,
+    }) => `${name}: { table: crm.${table}, key: id${h.shape.hasOrder ? ", order_by: id" : ""},
+    fields: { full_name: name, emails: [email, work_email]${hasCity ? ", city: city" : ""} } }`,
+  );
+  const jobLines = h.jobs.map((job) => {
+    const more = [
+      ...(job.pidFrom === null ? [] : [`pid_from: ${job.pidFrom}`]),
+      ...(job.validFrom === null ? [] : [`valid_emails_from: ${job.validFrom}`]),
+      ...(job.returnFields.length === 0 ? [] : [`return_fields: [${job.returnFields.join(", ")}]`]),
+    ];
+    // Addresses are refreshed by one age only.
+    const refresh =
+      job.type === "validate_emails" && h.shape.refreshes ? `, refresh_after: ${AGES.matched}d` : age;
+    return `${job.name}: { type: ${job.type}, input: ${job.input.name}${refresh}${more.map((one) => `, ${one}`).join("")} }`;
+  });
+  await h.world.configure(`
+service: { base_url: "\${SERVICE_URL}", api_key: "\${SERVICE_KEY}", concurrency: 2 }
+warehouse: { url: "\${WAREHOUSE_URL}" }
+data_dir: answers
+${h.shape.perDay === null ? "" : `budgets: { enrich: { per_day: ${h.shape.perDay} } }`}
+inputs:
+  ${inputLines.join("\n  ")}
+jobs:
+  ${jobLines.join("\n  ")}
+`);
+}
+
+function newRow(h: History, id: number | null): InputRow {
+  const some = (share: number) => (h.random.chance(share) ? `e${h.random.below(6)}@x` : null);
+  const name = h.random.chance(0.95) ? h.random.pick(FIRST_NAMES) : null;
+  return { id, name, email: some(0.6), work_email: some(0.2), city: h.random.pick(CITIES) };
+}
+
+export function edit(h: History, table: ModelInput["table"]): void {
+  const rows = h.tables[table];
+  for (let edits = h.random.below(7); edits > 0; edits -= 1) {
+    const kind = h.random.next();
+    const at = h.random.below(rows.length);
+    const id = 1 + h.random.below(16);
+    if (kind < 0.25) rows.splice(at, 1);
+    else if (kind < 0.35 && !h.shape.isKeyUnique) rows.push(newRow(h, h.random.chance(0.2) ? null : id));
+    else if (kind < 0.42 && table === "customers") {
+      h.solos += 1;
+      rows.push({
+        id: 100 + h.solos,
+        name: `Solo${h.solos}`,
+        email: `solo${h.solos}@x`,
+        work_email: null,
+        city: h.random.pick(CITIES),
+      });
+    } else if (kind < 0.5 && rows[at]) rows[at] = { ...rows[at], city: h.random.pick(CITIES) };
+    else {
+      const same = rows.findIndex((row) => row.id === id);
+      rows.splice(same < 0 ? rows.length : same, same < 0 ? 0 : 1, newRow(h, id));
+    }
+  }
+}
+
+/** Writes the input tables. */
+export async function write(h: History): Promise<void> {
+  for (const [table, rows] of Object.entries(h.tables)) {
+    await h.world.sql(`DELETE FROM crm.${table};
+      INSERT INTO crm.${table} SELECT * FROM json_populate_recordset(NULL::crm.${table}, '${JSON.stringify(rows)}')`);
+  }
+}
