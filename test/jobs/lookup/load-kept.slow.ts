@@ -78,11 +78,16 @@ describe("answers that an earlier run received and could not load", () => {
     expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
 
     // The ledger is that of the first run; the second counts its answers as unchanged rows.
-    const calls = await world.rows(`SELECT run_id, count(*)::int AS calls, sum(records_sent)::int AS sent,
-      sum(records_matched)::int AS matched FROM person_data_ops.api_call GROUP BY run_id ORDER BY run_id`);
+    const calls = await world.rows(`SELECT run_id, count(*) AS calls, sum(records_sent) AS sent,
+      sum(records_matched) AS matched FROM person_data_ops.api_call GROUP BY run_id ORDER BY run_id`);
     expect(calls).toMatchObject([
-      { run_id: "first", calls: kept.length },
-      { run_id: "second", calls: job.requests, sent: job.records_sent, matched: job.records_matched },
+      { run_id: "first", calls: String(kept.length) },
+      {
+        run_id: "second",
+        calls: String(job.requests),
+        sent: String(job.records_sent),
+        matched: String(job.records_matched),
+      },
     ]);
     expect(await entry()).toEqual(entryBefore);
     expect(job.records_unchanged + job.records_duplicate).toBeGreaterThanOrEqual(Number(calls[0]?.["sent"]));
@@ -114,7 +119,11 @@ describe("answers that an earlier run received and could not load", () => {
     world.configure(configOf(enrich(", refresh_after: 90d")));
     const report = await world.run({ runId: "second" });
     expect(await filesOf(world)).toEqual([]);
-    expect(await world.rows("SELECT DISTINCT kind FROM person_data_state.lookup_answer")).toEqual([{ kind }]);
+    expect(
+      await world.rows(
+        "SELECT DISTINCT kind FROM person_data_state.lookup_answer WHERE kind LIKE 'enrich:%'",
+      ),
+    ).toEqual([{ kind }]);
     // Fields that weren't requested are unknown, and not stored as empty.
     expect(await world.value("SELECT count(*) FROM person_data.person_phone")).not.toBe("0");
     expect(await world.value("SELECT count(*) FROM person_data.person_address")).toBe("0");
