@@ -95,20 +95,22 @@ async function shardsOf(job: LookupJobConfig, kind: KeyKind, count: number): Pro
   );
 }
 
-/** Figures that must be equal, summed over shards. Equal rows of two shards count as reused, those of one run as due. */
+/**
+ * Figures that must be equal, summed over shards. Rows with a record that another one sends are due in one run, and have an answer
+ * in the second of two shards.
+ */
 function sumOf(all: readonly LookupCounts[]): readonly number[] {
-  const figures = [
-    "read",
-    "unchanged",
-    "duplicate",
-    "waiting",
-    "suppressed",
-    "rejectedBeforeSending",
-    "unusableKeys",
-    "remaining",
-    "toSend",
-  ] as const;
-  return figures.map((name) => all.reduce((sum, counts) => sum + counts[name], 0));
+  const figures: readonly ((counts: LookupCounts) => number)[] = [
+    ({ read }) => read,
+    ({ unchanged, duplicate }) => unchanged + duplicate,
+    ({ waiting }) => waiting,
+    ({ suppressed }) => suppressed,
+    ({ rejectedBeforeSending }) => rejectedBeforeSending,
+    ({ unusableKeys }) => unusableKeys,
+    ({ remaining }) => remaining,
+    ({ toSend }) => toSend,
+  ];
+  return figures.map((figureOf) => all.reduce((sum, counts) => sum + figureOf(counts), 0));
 }
 
 /** Refuses some records, finds no match for others, and answers the rest by their content. */
