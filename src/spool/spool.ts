@@ -81,7 +81,7 @@ async function moveToTry(call: SpooledCall, tries: number): Promise<SpooledCall>
   return { ...call, path, tries };
 }
 
-/** Opens a shard's spool and removes half-written files. Only the holder of the job's lock may open it. */
+/** Opens a shard's spool and removes half-written files. Not while another process runs the job. */
 export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promise<Spool> {
   const folder = shardFolder(root, owner);
   const syncNames = createFolderSync(folder);

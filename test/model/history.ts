@@ -258,7 +258,8 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
     );
     if (isComplete) {
       for (const content of due.may) {
-        if (isPoison(content)) h.reference.reject(kind, content, own.at(-1)?.serial ?? 0);
+        const isTried = sent.has(content) || h.reference.uncertain.get(kind)?.has(content) === true;
+        if (isPoison(content) && isTried) h.reference.reject(kind, content, own.at(-1)?.serial ?? 0);
         h.reference.uncertain.get(kind)?.delete(content);
       }
     } else doubt(h, own);
@@ -349,6 +350,8 @@ async function spendAtOnce(h: History): Promise<void> {
       if (report) checkReport(h, run, report, job, null);
       if (report) h.reference.accept(job);
     }
+    h.reference.settle(job, rowsOf(h, job), views);
+    h.reference.settle(job, rowsOf(h, job), h.reference.view(job, rowsOf(h, job)));
     h.totals.checks += 1;
   }
   for (const { report } of runs) {

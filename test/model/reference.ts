@@ -56,6 +56,8 @@ export interface Due {
 /** What a job accepted and read last. */
 interface JobState {
   kind: string;
+  /** Kind before the last change. */
+  formerKind: string | null;
   hasCity: boolean;
   /** Answers of earlier calls aren't fresh. */
   resendFrom: number;
@@ -146,6 +148,15 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
   const of = (kind: string) =>
     answers.get(kind) ?? answers.set(kind, new Map()).get(kind) ?? new Map<string, Known>();
 
+  /** True if a run that died may have resolved a row without a PID. */
+  function mayBeRejected(job: ModelJob, row: InputRow): boolean {
+    const resolve = jobs().find(({ name }) => name === job.pidFrom);
+    if (!resolve) return false;
+    const content = record(resolve, row, null, () => false);
+    const kind = kindOfJob(resolve);
+    return reference.uncertain.get(kind)?.has(content) === true && !of(kind).has(content);
+  }
+
   /** PID of a row; undefined while it waits. */
   function pidOf(job: ModelJob, row: InputRow): string | null | undefined {
     const resolve = jobs().find(({ name }) => name === job.pidFrom);
@@ -157,7 +168,8 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
   }
 
   function viewCopy(job: ModelJob, row: InputRow): View {
-    const pid = pidOf(job, row);
+    const isUnknown = mayBeRejected(job, row);
+    const pid = isUnknown ? null : pidOf(job, row);
     const none = { contents: new Set<string>(), isSure: true };
     if (names(reference.erased, JSON.stringify(row))) return { state: "suppressed", ...none };
     if (pid === undefined) return { state: "waiting", ...none };
@@ -293,9 +305,14 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
     },
     accept(job) {
       const accepted = { kind: kindOfJob(job), hasCity: hasCity(job) };
-      const state = states.get(nameOf(job));
-      if (state) Object.assign(state, accepted);
-      else states.set(nameOf(job), { ...accepted, resendFrom: 0, read: new Map() });
+      const state = states.get(nameOf(job)) ?? {
+        ...accepted,
+        formerKind: null,
+        resendFrom: 0,
+        read: new Map(),
+      };
+      const formerKind = state.kind === accepted.kind ? state.formerKind : state.kind;
+      states.set(nameOf(job), Object.assign(state, accepted, { formerKind }));
     },
   };
   return reference;

@@ -1,4 +1,4 @@
-import { cp, mkdtemp, readdir, rename, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
@@ -167,8 +167,11 @@ export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> 
       return true;
     },
     async bringSpoolsBack() {
-      for (; asides > 0; asides -= 1)
-        await cp(join(folder, `aside-${asides}`), spool, { recursive: true, force: false });
+      for (; asides > 0; asides -= 1) {
+        const aside = join(folder, `aside-${asides}`);
+        await cp(aside, spool, { recursive: true, force: false });
+        await rm(aside, { recursive: true });
+      }
     },
     async close() {
       await client.end();

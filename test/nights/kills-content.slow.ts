@@ -3,6 +3,8 @@ import { testNights } from "./cases.ts";
 import { names, put } from "./night.ts";
 
 const rows = "SELECT job, source_key, service_pid FROM enrichment WHERE is_present";
+/** Lets the lock of the killed run expire. */
+const LATER = "UPDATE person_data_state.job_lock SET expires_at = now()";
 
 describe("answers on disk after a kill", () => {
   testNights([
@@ -20,8 +22,25 @@ describe("answers on disk after a kill", () => {
         { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
         {
           config: { jobs: "{ after: { type: enrich, input: customers } }" },
+          edit: LATER,
           tables: { [rows]: ["after|1|p-ann"] },
         },
+      ],
+    },
+    {
+      title: "of another job are loaded before anything is sent again",
+      config: { jobs: "{ first: { type: enrich, input: customers } }" },
+      nights: [
+        { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
+        {
+          config: {
+            jobs: "{ first: { type: enrich, input: customers }, second: { type: enrich, input: customers } }",
+          },
+          edit: LATER,
+          flags: { jobs: ["second"] },
+          tables: { [rows]: ["first|1|p-ann", "second|1|p-ann"] },
+        },
+        { ends: { first: "1 read, 1 unchanged", second: "1 read, 1 unchanged" } },
       ],
     },
     {
@@ -50,7 +69,7 @@ describe("answers on disk after a kill", () => {
         {
           commands: [["erase", "--source-key", "customers/2", "--yes"]],
           exitCodes: [3],
-          ends: "2 read, 1 unchanged, 1 suppressed",
+          ends: "2 read, 1 unchanged, 1 suppressed, 1 matched",
           tables: { "SELECT service_pid FROM person": ["p-ann"], [rows]: ["enrich|1|p-ann"] },
         },
       ],

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
+import { readRunning } from "../../load/runs/job-lock.ts";
 import { openSpool, type Spool } from "../../spool/spool.ts";
 import { surveySpool } from "../../spool/survey-spool.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
@@ -43,19 +44,22 @@ export async function openJobSpool(
   return { spool, warehouseName };
 }
 
-/** Opens the spools of jobs that are no longer configured, such as renamed ones: any lookup loads their answers. */
-export async function openFormerSpools(
-  config: Pick<Config, "dataDir" | "spool" | "jobs">,
-  warehouse: string,
+/**
+ * Opens the spools of other jobs and shards that aren't running, such as renamed ones, and ones whose last run was killed: any lookup
+ * loads their answers, which it could pay for again otherwise.
+ */
+export async function openOtherSpools(
+  config: Pick<Config, "dataDir" | "spool">,
+  db: Db,
+  { spool, warehouseName: warehouse }: JobSpool,
 ): Promise<readonly Spool[]> {
   const root = spoolRoot(config);
   const { contents } = await surveySpool(root);
-  const former = contents.filter(
-    (content) => content.warehouse === warehouse && !config.jobs.some(({ name }) => name === content.job),
+  const running = await readRunning(db);
+  const isRunning = (owner: Pick<RunRef, "job" | "shard">) =>
+    running.some(({ job, shard }) => job === owner.job && shard === owner.shard);
+  const others = contents.filter(
+    (content) => content.warehouse === warehouse && content.folder !== spool.folder && !isRunning(content),
   );
-  return Promise.all(
-    former.map(({ job, shard }) =>
-      openSpool({ root, owner: { warehouse, job, shard }, maxBytes: config.spool.maxBytes }),
-    ),
-  );
+  return Promise.all(others.map((owner) => openSpool({ root, owner, maxBytes: config.spool.maxBytes })));
 }

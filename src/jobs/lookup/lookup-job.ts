@@ -13,7 +13,7 @@ import { countText } from "../../figures.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import type { JobContext, Worked } from "../job.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
-import { type JobSpool, openFormerSpools, openJobSpool } from "./job-spool.ts";
+import { type JobSpool, openOtherSpools, openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup, isLookupJob } from "./lookup-types.ts";
@@ -48,7 +48,7 @@ async function sendSelected(task: Task): Promise<Worked> {
     jobSpool = await openJobSpool(task.config, task.db, run);
     doing = "loading answers of earlier runs";
     await loadLeftovers(task, { run, outage, spool: jobSpool.spool });
-    for (const spool of await openFormerSpools(task.config, jobSpool.warehouseName))
+    for (const spool of await openOtherSpools(task.config, task.db, jobSpool))
       await loadLeftovers(task, { run, outage, spool });
     doing = "reading the input";
     await retire(task);

@@ -129,6 +129,14 @@ export async function readHolders(
   return rows.filter((row) => !row.isReleased).map(holderOf);
 }
 
+/** Jobs and shards whose lock is held. */
+export function readRunning(db: Db): Promise<readonly Pick<RunRef, "job" | "shard">[]> {
+  return db.transaction((session) =>
+    session.rows(sql`
+      SELECT job, shard FROM ${tableId(db.names, "job_lock")} WHERE released_at IS NULL AND expires_at > clock_timestamp()`),
+  );
+}
+
 /** Expired locks: their processes ended, or lost the warehouse, without releasing them. */
 export function readExpiredLocks(db: Db): Promise<readonly Pick<RunRef, "job" | "shard" | "jobType">[]> {
   const { names } = db;
