@@ -31,7 +31,7 @@ resolve_customers (resolve)
   • Request, with this row alone:
     POST /v1/resolve
     {
-      "records": [{"record_id":"1","emails":["grace@example.org"],"first_name":"Grace","last_name":"Hopper"}]
+      "records": [{"record_id":"5612dd382fb85abad6b2d874ff211567","emails":["grace@example.org"],"first_name":"Grace","last_name":"Hopper"}]
     }
 
 validate_customers (validate_emails)

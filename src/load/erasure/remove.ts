@@ -11,11 +11,12 @@ import type { Identifiers, RowsByTable } from "./people.ts";
 import { markFinal, type OpenRequest, readRequests } from "./requests.ts";
 import { addIdentifiers, stagedSql, stageSubjects } from "./subjects.ts";
 
-/** Counts the rows that name these people, by table. */
+/** Counts the rows that name these people, by table, besides answers and claims by content, which go with the request. */
 export async function countPeople(db: Db, people: Identifiers): Promise<RowsByTable> {
   const { names } = db;
   return db.preview(async (session) => {
     await stageSubjects(session, people);
+    await removeLookupState(session, names);
     const counts: [string, number][] = [];
     for (const naming of namingTables) {
       const { name } = naming.table;

@@ -178,10 +178,10 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
     SELECT s.source_key, s.rank, s.fingerprint, s.is_shared, s.is_known, s.prior_content, s.content, s.pid AS sent_pid, s.record,
       a.outcome AS prior,
       CASE
+        WHEN s.is_erased THEN 'suppressed'
         WHEN s.source_key IS NULL THEN 'reject:missing_key'
         WHEN ${raw(IS_TOO_LONG.replace("source_key", "s.source_key"))} THEN 'reject:key_too_long'
         WHEN s.copy > 1 THEN 'reject:duplicate_key'
-        WHEN s.is_erased THEN 'suppressed'
         WHEN s.is_waiting THEN 'waiting'
         WHEN NOT s.is_usable THEN ${rejected("no_identifier")}
         WHEN NOT s.is_resolvable THEN ${rejected("not_resolvable")}

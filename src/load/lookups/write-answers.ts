@@ -116,8 +116,8 @@ export async function writeAnswers(
     SELECT ${kind}, s.content, s.outcome, s.sent_service_pid, ${isPublished ? sql`s._extra` : sql`NULL::jsonb`}, s.api_request_id,
       s.request_completed_at, coalesce(c.reserved_at, now()), coalesce(c.call_number, 0), s.call_id, true, now(), ${runId} ${from}
     FROM ${staged(type, answers)} ${callsOf(context, ids)} ORDER BY s.content
-    ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(set.join(", "))}, is_first = false, _synced_at = now(),
-      _run_id = excluded._run_id WHERE ${REPLACES}
+    ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(set.join(", "))}, is_first = t.is_first AND t.call_number = excluded.call_number,
+      _synced_at = now(), _run_id = excluded._run_id WHERE ${REPLACES}
     RETURNING encode(content, 'hex') AS content`);
   const contents = new Set(written.map((row) => row.content));
   if (type === "validate_emails")

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { tables } from "../../../src/schemas/registry.ts";
 import { erase, nobody } from "./erased-couple.ts";
-import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
+import { commitPersons, looseRecord, readRows, wholePerson } from "./person-updates.ts";
 import { answerOf, begin, callOf, commitOf, runOf } from "./nights.ts";
 import { makePeople, resolveSpec } from "./people.ts";
 import { columnOf, type Context, type GetContext, valueOf } from "./context.ts";
@@ -132,6 +132,7 @@ export function describeErasedInJson(getContext: GetContext): void {
       await erase(context, { pids: ["p-ann"] });
       const spec = resolveSpec();
       const run = await begin(warehouse, spec, randomUUID());
+      await readRows(context, spec, run, ["row-0", "row-1"]);
       const call = callOf({ callId: randomUUID() });
       const outcome = { call, answeredAt: "2026-11-21T04:00:00.000000+00:00" };
       const answers = ["p-ann", "p-annette"].map((pid, i) => ({

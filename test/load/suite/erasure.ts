@@ -145,6 +145,7 @@ export function describeErasure(getContext: GetContext): void {
         await context.sql(`SELECT kind, count(*) AS subjects, min(rows_removed) AS removed
           FROM person_data_ops.erasure_subject GROUP BY kind ORDER BY kind`),
       ).toEqual([
+        { kind: "content", subjects: "1", removed: "21" },
         { kind: "email", subjects: "3", removed: "21" },
         { kind: "pid", subjects: "2", removed: "21" },
         { kind: "source_key", subjects: "1", removed: "21" },
