@@ -153,7 +153,7 @@ describe("a run that is killed", () => {
         {
           commands: [["erase", "--source-key", "customers/2", "--yes"]],
           exitCodes: [3],
-          ends: "2 read, 1 unchanged, 1 suppressed",
+          ends: "2 read, 1 unchanged, 1 suppressed, 1 matched",
           tables: { "SELECT source_key FROM enrichment": ["1"] },
         },
       ],

@@ -115,9 +115,11 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
         valid.map(({ record }) => record.content),
       );
     }
-    // Claims that an erasure or another run took away are counted at the end of the run; the run that loads an answer counts its outcome.
+    // Claims that an erasure or another run took away are counted at the end of the run; a later run of the job counts the outcome of
+    // an answer that it loads.
+    const isLater = sentBy !== undefined && spec.job === run.job;
     const isCounted = ({ record }: { readonly record: LookupRecord }) =>
-      sentBy !== undefined || taken.own.has(record.content);
+      isLater || taken.own.has(record.content);
     counters = {
       ...(sentBy ? {} : countAttempts(ledger)),
       records_sent: taken.own.size,
