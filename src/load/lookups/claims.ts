@@ -63,7 +63,7 @@ export async function claimDue(
 ): Promise<void> {
   const { kind } = spec;
   const table = tableId(names, "lookup_due");
-  await session.change(sql`
+  const claimed = await session.change(sql`
     INSERT INTO ${table} AS d (kind, content, record, sent_service_pid, job, shard, epoch, rows, was_rejected, is_sent, _synced_at, _run_id)
     SELECT ${kind}, content, ${mine(sql`record`)}, ${mine(sql`sent_pid`)}, ${mine(sql`${run.job}`)}, ${mine(sql`${run.shard}`)},
       ${mine(sql`${run.epoch}::bigint`)}, rows, was_rejected, false, now(), ${run.runId}
@@ -72,6 +72,14 @@ export async function claimDue(
       job = excluded.job, shard = excluded.shard, epoch = excluded.epoch, rows = excluded.rows,
       was_rejected = d.was_rejected OR excluded.was_rejected, is_sent = false, _synced_at = now(), _run_id = excluded._run_id
     WHERE NOT ${isOthers(names, run)}`);
+  const [wanted] = await session.rows<{ records: number }>(
+    sql`SELECT count(*) AS records FROM pg_temp.due WHERE claim <> 'other'`,
+  );
+  if (claimed < (wanted?.records ?? 0)) {
+    // Another run claimed them after this reading had ranked them.
+    await session.change(sql`UPDATE pg_temp.due AS w SET claim = 'other' FROM ${table} AS d
+      WHERE d.kind = ${kind} AND d.content = w.content AND ${isOthers(names, run)}`);
+  }
   // Answered by a commit that ended after this reading had looked.
   await session.change(sql`
     WITH answered AS (
