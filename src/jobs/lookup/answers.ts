@@ -170,8 +170,8 @@ export async function readUnspooled(
   const lease = await takeMemory(loader.memory, Number.POSITIVE_INFINITY);
   const store = createRowStore();
   try {
-    const { rowBytes: _, ...rows } = await rowsOf(store, header, body, repeatedIn(loader));
-    return { ...rows, file: null, lease, store };
+    const { rowBytes: _, ...rows } = await rowsOf(store, header, body);
+    return { ...(await ifNew(loader, store, rows)), file: null, lease, store };
   } catch (error) {
     releaseLease(lease);
     throw error;
@@ -223,31 +223,47 @@ async function readAnswer(
     releaseLease(lease);
     throw error;
   }
+  let rows: AnswerRows;
   try {
-    const { rowBytes, ...rows } = await rowsOf(
+    const { rowBytes, ...read } = await rowsOf(
       store,
       header,
       body,
-      repeatedIn(loader),
       bytes < memory.maxBytes ? bytes : undefined,
     );
     // A decompression that failed may still be reading the body.
-    if (rows.summary.kind === "answer") freeBytes(body);
+    if (read.summary.kind === "answer") freeBytes(body);
     const kept = rowBytes + RECORD_BYTES * header.records.length;
     if (Number.isFinite(bytes)) resizeLease(lease, Math.min(kept, lease.bytes));
-    return { ...rows, file: tried, lease, store };
+    rows = read;
   } catch (error) {
     store.free();
     releaseLease(lease);
     logFailure(loader, tried, error);
     return await readSpooled(loader, tried);
   }
+  try {
+    return { ...(await ifNew(loader, store, rows)), file: tried, lease, store };
+  } catch (error) {
+    // The warehouse is away: not the fault of the answer, which the next run loads.
+    store.free();
+    releaseLease(lease);
+    await spool.takeTryBack(tried);
+    throw error;
+  }
 }
 
-/** Looks for a response in the ledger; that of an earlier run is in its files only once. */
-function repeatedIn({ db, run, outage, areLeftOver }: Loader): (attempt: Attempt) => Promise<boolean> {
-  return async (attempt) =>
-    !areLeftOver && (await outage.outlast(() => isRepeatedResponse(db, run, attempt)));
+/** Replaces a response that another call of an earlier run received by no results; that of an earlier run is in its files only once. */
+async function ifNew(
+  { db, run, outage, areLeftOver }: Loader,
+  store: Pick<RowStore, "add">,
+  rows: AnswerRows,
+): Promise<AnswerRows> {
+  if (areLeftOver || !(await outage.outlast(() => isRepeatedResponse(db, run, rows.attempt)))) return rows;
+  const { header } = rows;
+  const plain = { ...header, call: { ...header.call, contentEncoding: null } };
+  const { rowBytes: _, ...none } = await rowsOf(store, plain, Buffer.from('{"results":[]}'));
+  return { ...none, header };
 }
 
 function answeredCall({ call, records, doubts }: AnswerHeader, body: Buffer): AnsweredCall<LookupRecord> {
@@ -259,14 +275,12 @@ type AnswerRows = Omit<LoadableAnswer, "file" | "lease" | "store">;
 
 /**
  * Parses a spooled answer and makes the rows of each record's result.
- * @param isRepeated returns true for a response that another call received, which is no answer
  * @param maxBytes memory that was taken for it; throws if the answer takes more. Undefined if it is alone.
  */
 async function rowsOf(
   store: Pick<RowStore, "add">,
   header: AnswerHeader,
   body: Buffer,
-  isRepeated: (attempt: Attempt) => Promise<boolean>,
   maxBytes?: number,
 ): Promise<AnswerRows & { readonly rowBytes: number }> {
   const { call, records, spec, parameters } = header;
@@ -282,11 +296,7 @@ async function rowsOf(
     }
     return { ...part, person };
   };
-  let taken = await takeAnswer(endpoint, answeredCall(header, body), toRows, maxBytes);
-  if (await isRepeated(taken.attempt)) {
-    const nothing = { ...answeredCall(header, Buffer.from('{"results":[]}')), contentEncoding: null };
-    taken = await takeAnswer(endpoint, nothing, toRows);
-  }
+  const taken = await takeAnswer(endpoint, answeredCall(header, body), toRows, maxBytes);
   const { summary, attempt, results, apiRequestId, answeredAt, drift } = taken;
   const answers: LookupAnswer[] = [];
   const rejects: LookupReject[] = [];
