@@ -27,7 +27,7 @@ export interface SetAside<T> {
   readonly message: string;
 }
 
-/** What happens with the records of a call. Records not listed here have a result in the answer. */
+/** Decision on the records of a call. Records not listed here have a result in the answer. */
 export interface Outcome<T> {
   readonly kind:
     | "answer"

@@ -4,7 +4,7 @@ import type { Db } from "../../src/load/db/db.ts";
 import type { Session } from "../../src/load/db/session.ts";
 import { openLocalInput } from "../../src/load/inputs/foreign-input.ts";
 import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
-import { seeInput } from "../../src/load/lookups/reading.ts";
+import { seeInput } from "../../src/load/lookups/see-input.ts";
 import { comparison } from "../../src/load/lookups/row-sql.ts";
 import { contextOf } from "../../src/load/lookups/selection.ts";
 import { openDefaultDb, openPostgresContext, type PostgresContext } from "./postgres-context.ts";

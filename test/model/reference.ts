@@ -46,14 +46,14 @@ export interface View {
   readonly isDoubtful?: boolean;
 }
 
-/** What is due for a job. */
+/** Contents that are due for a job. */
 export interface Due {
   readonly must: ReadonlySet<string>;
   /** Includes `must`. */
   readonly may: ReadonlySet<string>;
 }
 
-/** What a job accepted and read last. */
+/** State of a job after its last run. */
 interface JobState {
   kind: string;
   /** Kind before the last change. */

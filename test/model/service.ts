@@ -7,7 +7,7 @@ export type Endpoint = "resolve" | "validate_emails" | "enrich";
 export interface Answer {
   readonly isMatch: boolean;
   readonly pid: string | null;
-  /** Of an address. */
+  /** Status of a validated address; null for a person. */
   readonly status: "valid" | "invalid" | null;
 }
 

@@ -14,7 +14,7 @@ export interface Totals {
   checks: number;
 }
 
-/** What stays the same in a history. */
+/** Parts of a history that stay the same. */
 export interface Shape {
   readonly isKeyUnique: boolean;
   readonly resolves: boolean;

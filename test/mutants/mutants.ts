@@ -211,7 +211,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a row shows the answer of its content only while it has it",
-    file: "src/load/lookups/reading.ts",
+    file: "src/load/lookups/store-input.ts",
     from: "AND prior_content IS DISTINCT FROM content AND coalesce(prior = 'rejected', true))`",
     to: "AND false)`",
     tests: ["test/nights/presence.test.ts"],
@@ -233,7 +233,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a row that waits stays due",
-    file: "src/load/lookups/reading.ts",
+    file: "src/load/lookups/store-input.ts",
     from: "CASE WHEN NOT (is_shared OR ${isNone} OR ${isResolving}) THEN fingerprint END",
     to: "CASE WHEN NOT (is_shared OR ${isResolving}) THEN fingerprint END",
     tests: ["test/nights/pid-from.test.ts"],

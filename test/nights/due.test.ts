@@ -127,7 +127,7 @@ describe("what is due", () => {
       ],
     },
     {
-      title: "a changed row starts its time anew",
+      title: "a changed row starts its time again",
       config: refreshed("refresh_after: 10d"),
       nights: [
         { edit: names("Ann"), sent: ["Ann"] },

@@ -34,7 +34,7 @@ describe("on_missing: erase", () => {
       ],
     },
     {
-      title: "begins to count anew when the input is defined otherwise",
+      title: "begins to count again when the input is defined otherwise",
       config: erasing(),
       nights: [
         { edit: people, sent: twenty },
@@ -46,7 +46,7 @@ describe("on_missing: erase", () => {
       ],
     },
     {
-      title: "begins to count anew when a row returns for a night",
+      title: "begins to count again when a row returns for a night",
       config: erasing(),
       nights: [
         { edit: people, sent: twenty },

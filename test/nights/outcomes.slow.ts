@@ -108,7 +108,7 @@ describe("a call that certainly wasn't billed", () => {
       ],
     })),
     {
-      title: "for want of the right ends the job and leaves its records due",
+      title: "without permission ends the job and leaves its records due",
       nights: [
         { edit: names("Ann"), service: always({ status: 403 }), sent: ["Ann"], ends: "failed" },
         { sent: ["Ann"] },

@@ -10,7 +10,7 @@ export interface BillableEstimate {
   readonly basis: string;
 }
 
-/** What is billed: each record or address sent, or each match. */
+/** Unit of billing: each record or address sent, or each match. */
 export type Billed = "record" | "address" | "match";
 
 /** Distinct records to send, by groups of about the same match rate. */

@@ -8,7 +8,7 @@ import {
   readRowFacts,
   type RowFacts,
 } from "../../load/lookups/explain-row.ts";
-import type { GivenKey } from "../../load/lookups/reading.ts";
+import type { GivenKey } from "../../load/lookups/see-input.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import { lastRuns } from "../../load/runs/job-status.ts";
 import { listRejects } from "../../load/runs/rejects.ts";

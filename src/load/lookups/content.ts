@@ -1,10 +1,7 @@
 import { listFields } from "../inputs/input-fields.ts";
 import type { Part } from "../inputs/input-source.ts";
 
-/**
- * Version of the hash rule, stored with every hash. A new version must keep the old expression: rows are compared by
- * the version of their stored hash, so that an upgrade makes no row due.
- */
+/** Version of the hash rule, part of every fingerprint. Another rule makes every content a new one, which is paid for again. */
 export const HASH_VERSION = 1;
 
 /** One mapped value as an SQL expression: a text, or an array of texts without nulls. */

@@ -10,7 +10,7 @@ import { raw } from "../inputs/input.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 import { expiresAt } from "./freshness.ts";
 import type { LookupSpec, Outcome } from "./lookup.ts";
-import { type GivenKey, seeInput } from "./reading.ts";
+import { type GivenKey, seeInput } from "./see-input.ts";
 import { contextOf } from "./selection.ts";
 
 /** One row of an input as a run would class it now; for validate_emails one address of the row. */

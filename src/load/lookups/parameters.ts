@@ -6,6 +6,7 @@ import type { Session } from "../db/session.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { LookupSpec } from "./lookup.ts";
+import { answerTables } from "./publish-answers.ts";
 
 /** Prefix of the kinds of answers taken over from version 2, until the first run of their job. */
 const LEGACY_KIND = "v2:";
@@ -183,7 +184,7 @@ async function retire(
     await session.change(sql`DELETE FROM ${tableId(names, "lookup_due")} AS d WHERE d.kind = ${kind} AND d.epoch IS NULL
       AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_job")} AS j WHERE j.kind = d.kind AND j.retired_at IS NULL)`);
     let rows = 0;
-    for (const table of ["resolution", "enrichment"]) {
+    for (const { table } of Object.values(answerTables)) {
       rows +=
         await session.change(sql`UPDATE ${tableId(names, table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
         WHERE ${isTheirs} AND is_present`);

@@ -9,8 +9,7 @@ import type { Part } from "../inputs/input-source.ts";
 import { sentValues } from "../inputs/sent-values.ts";
 import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
 import { type Freshness, isFresh } from "./freshness.ts";
-import type { LookupSpec } from "./lookup.ts";
-import { ownsKey } from "./shard-rows.ts";
+import type { InputShard, LookupSpec } from "./lookup.ts";
 
 /** Postgres can't index longer keys and addresses. */
 export const MAX_KEY_BYTES = 2000;
@@ -26,6 +25,16 @@ export interface RowContext {
   readonly erased: ErasedSql | null;
   readonly opened: OpenedInput;
   readonly hasRank: boolean;
+}
+
+/** Leading characters of a key that determine its shard. Rejects of longer keys keep only these. */
+export const KEPT_KEY_CHARACTERS = 500;
+
+/** SQL condition: a key belongs to the shard. Rows without a key belong to one shard. */
+export function ownsKey(shard: InputShard | null, key: string): string {
+  if (shard === null) return "true";
+  const text = `coalesce(left(${key}, ${KEPT_KEY_CHARACTERS}), '') COLLATE "C"`;
+  return `mod(hashtextextended(${text}, 0) & 9223372036854775807, ${shard.count}) = ${shard.index}`;
 }
 
 const IS_TOO_LONG = `octet_length(source_key) > ${MAX_KEY_BYTES}`;

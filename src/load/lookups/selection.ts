@@ -9,7 +9,8 @@ import type { RunRef } from "../runs/run-ref.ts";
 import { countOpen, markSent, type OpenClaims, readClaims, readFirstDue, releaseClaims } from "./claims.ts";
 import type { LookupCounts } from "./counts.ts";
 import type { LookupRecord, LookupSpec } from "./lookup.ts";
-import { analyzeStatement, MANY_ROWS, type ReadingContext, readInput } from "./reading.ts";
+import { analyzeStatement, MANY_ROWS, readInput } from "./reading.ts";
+import type { ReadingContext } from "./see-input.ts";
 
 /** Runs work, with retries. */
 export type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;

@@ -13,7 +13,7 @@ import type { RunRef } from "../runs/run-ref.ts";
 import { type CheckpointMove, moveCheckpoint } from "./checkpoints.ts";
 import { changedBy, NOTHING, type Upsert, type UpsertResult, upsertRows, type Writing } from "./upsert.ts";
 
-/** What one transaction of a run writes. The same object is given to each attempt. */
+/** Writes of one transaction of a run. The same object is given to each attempt. */
 export interface Commit<Result = null> {
   /** Outcomes of calls: the commit was carried out if and only if they are in the ledger. */
   readonly calls?: readonly Attempt[];

@@ -57,7 +57,7 @@ export interface NamingAnswer {
   readonly json: readonly Cell[];
 }
 
-/** What is left of an answer: null if it is of an erased person. */
+/** Rest of an answer without erased people: null if it is of an erased person. */
 export type KeptAnswer = Pick<NamingAnswer, "person" | "json"> | null;
 
 /**

@@ -1,0 +1,233 @@
+import { type RawBuilder, sql } from "kysely";
+import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
+import { type Session, withRolePath } from "../db/session.ts";
+import type { ErasedSql } from "../erasure/naming.ts";
+import { createFromInput } from "../inputs/create-from-input.ts";
+import type { ForeignDatabase, Reading } from "../inputs/foreign-database.ts";
+import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
+import { raw } from "../inputs/input.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+import { type Freshness, isFresh, mayBeExpired } from "./freshness.ts";
+import type { LookupSpec } from "./lookup.ts";
+import { readJob, resendBelow, type StoredJob } from "./parameters.ts";
+import {
+  comparison,
+  isRowOf,
+  ownsKey,
+  type RowContext,
+  seenAddresses,
+  seenAddressRows,
+  seenRows,
+} from "./row-sql.ts";
+
+/** Key of an input row: the given values of its columns, and its stored text. */
+export interface GivenKey {
+  readonly key: readonly string[];
+  readonly sourceKey: string;
+}
+
+/** Transaction, job and input of a reading. */
+export interface ReadingContext {
+  readonly session: Session;
+  readonly names: SchemaNames;
+  readonly spec: LookupSpec;
+  /** Database of the input; null for the warehouse. */
+  readonly foreign: ForeignDatabase | null;
+  /** Conditions for identifiers of erased people; null if no one was erased. */
+  readonly erased: ErasedSql | null;
+  /** Run that stores what it reads and claims what is due; null for a plan. */
+  readonly run: RunRef | null;
+  readonly touch: (table: string, rows: number) => void;
+  /** The only row to read; null for all. */
+  readonly only: GivenKey | null;
+}
+
+/** Bytes of keys that a query of another database takes: a request to BigQuery has at most 10 MB. */
+const MAX_KEYS_BYTES = 4 * 1024 * 1024;
+
+/** A read input: its rows are in `pg_temp.seen`, for validate_emails their addresses in `seen_address` and `seen_content`. */
+export interface SeenInput {
+  readonly job: StoredJob;
+  readonly freshness: Freshness;
+  /** Rows (addresses) that weren't read again. */
+  readonly quiet: number;
+  /** True if `pg_temp.seen` has every row of the input. */
+  readonly isWhole: boolean;
+}
+
+/**
+ * Reads the input: compares the fingerprints of all rows with the stored ones in one join, and reads the values of the rows that
+ * differ, or whose content is wanted. Leaves them in temporary tables.
+ */
+export async function seeInput(context: ReadingContext): Promise<SeenInput> {
+  const { session, names, spec, run, only } = context;
+  const job = await readJob(session, names, spec);
+  const resend = spec.resend
+    ? await resendBelow(session, names, spec, run?.runId ?? null)
+    : { below: job.resendBelow, isNew: false };
+  const freshness: Freshness = { ...spec, resendBelow: resend.below };
+  const isWhole = only !== null || resend.isNew || job.decision !== "accepted" || !(await isKnown(context));
+  const quiet = await withRolePath(session, async () => {
+    const { opened, total } = await openRows(context, freshness, isWhole);
+    const rows: RowContext = {
+      names,
+      spec,
+      freshness,
+      formerKind: job.formerKind,
+      erased: context.erased,
+      opened,
+      hasRank: spec.maxRecords !== null && spec.input.orderBy !== null,
+    };
+    if (spec.type !== "validate_emails") {
+      await createFromInput(session, "seen", seenRows(rows));
+      return total === null ? 0 : total - (await countSeen(session));
+    }
+    await createFromInput(session, "seen", seenAddressRows(rows));
+    const email = rows.erased ? sql`OR ${rows.erased.email("e")}` : sql``;
+    await session.change(sql`CREATE TEMP TABLE seen_address ON COMMIT DROP AS
+      SELECT source_key, copy, rank, (o - 1)::int AS position, e AS email_address, is_erased ${email} AS is_erased
+      FROM pg_temp.seen LEFT JOIN LATERAL unnest(addresses) WITH ORDINALITY AS u(e, o) ON true`);
+    await session.change(sql`CREATE TEMP TABLE seen_content ON COMMIT DROP AS ${seenAddresses(rows)}`);
+    await session.client.query("ANALYZE pg_temp.seen_address; ANALYZE pg_temp.seen_content");
+    return isWhole ? 0 : await countQuietAddresses(context);
+  });
+  return { job, freshness, quiet, isWhole };
+}
+
+/** True if the job has read rows of the input before. */
+async function isKnown({ session, names, spec: { job, source } }: ReadingContext): Promise<boolean> {
+  const found = await session.rows(sql`SELECT FROM ${tableId(names, "lookup_row")}
+    WHERE job = ${job} AND source = ${source} AND fingerprint IS NOT NULL LIMIT 1`);
+  return found.length > 0;
+}
+
+async function countSeen(session: Session): Promise<number> {
+  const [seen] = await session.rows<{ rows: number }>(sql`SELECT count(*) AS rows FROM pg_temp.seen`);
+  return seen?.rows ?? 0;
+}
+
+/** Opens the rows to read: all, or those among `pg_temp.touched`. `total` counts the rows of the input; null if all are read. */
+async function openRows(
+  context: ReadingContext,
+  freshness: Freshness,
+  isWhole: boolean,
+): Promise<{ readonly opened: OpenedInput; readonly total: number | null }> {
+  const { session, spec, foreign, only } = context;
+  const reading: Reading = {
+    type: spec.type,
+    ranked: spec.maxRecords !== null,
+    hasFingerprint: true,
+  };
+  const open = (more: Partial<Reading>) => {
+    const options = { ...reading, ...more };
+    return foreign
+      ? openForeignInput(session, foreign, spec.input, options)
+      : openLocalInput(session, spec.input, options);
+  };
+  if (only) {
+    const opened = await open({ only: only.key });
+    const isIt = `source_key = ${quoteLiteral(only.sourceKey)}`;
+    return {
+      opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS one WHERE ${isIt}` },
+      total: null,
+    };
+  }
+  if (isWhole) return { opened: await open({}), total: null };
+  const keys = await open({ ranked: false, isWithoutValues: true });
+  const total = await findTouched(context, freshness, keys);
+  if (!foreign) {
+    return { opened: await open({ among: { query: "SELECT source_key FROM pg_temp.touched" } }), total };
+  }
+  // Another database has to be sent the keys. With more of them, it is read whole.
+  const [size] = await session.rows<{ bytes: number }>(
+    sql`SELECT coalesce(sum(octet_length(source_key) + 3), 0)::bigint AS bytes FROM pg_temp.touched`,
+  );
+  if ((size?.bytes ?? 0) <= MAX_KEYS_BYTES) {
+    const touched = await session.rows<{ source_key: string }>(sql`SELECT source_key FROM pg_temp.touched`);
+    return { opened: await open({ among: { keys: touched.map((row) => row.source_key) } }), total };
+  }
+  const opened = await open({});
+  const isTouched = "coalesce(source_key, '') IN (SELECT source_key FROM pg_temp.touched)";
+  return {
+    opened: { ...opened, rawRows: `SELECT * FROM (${opened.rawRows}) AS every_row WHERE ${isTouched}` },
+    total,
+  };
+}
+
+/** Leaves the keys of the rows to read (again) in `pg_temp.touched`. Returns the number of rows in the input. */
+async function findTouched(
+  context: ReadingContext,
+  freshness: Freshness,
+  keys: OpenedInput,
+): Promise<number> {
+  const { session, names, spec } = context;
+  await session.client.query("SET LOCAL enable_nestloop = off");
+  await createFromInput(session, "touched", comparison(names, spec, keys));
+  await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
+  const [found] = await session.rows<{ total: number; quiet: number }>(sql`
+    SELECT coalesce(sum(rows), 0)::bigint AS total, coalesce(sum(rows) FILTER (WHERE source_key IS NULL), 0)::bigint AS quiet
+    FROM pg_temp.touched`);
+  const { total, quiet } = found ?? { total: 0, quiet: 0 };
+  await session.change(sql`DELETE FROM pg_temp.touched WHERE source_key IS NULL`);
+  if (!keys.keyIsUnique) await touchShared(context, keys, quiet);
+  await session.change(sql`
+    INSERT INTO pg_temp.touched SELECT DISTINCT w.source_key, 1 FROM (${wantedKeys(context, freshness)}) AS w
+    WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = w.source_key)`);
+  return total;
+}
+
+/** Adds the keys that several quiet rows share: one of the rows will be used, the others rejected. */
+async function touchShared(
+  { session, names, spec }: ReadingContext,
+  keys: OpenedInput,
+  quiet: number,
+): Promise<void> {
+  const row = tableId(names, "lookup_row");
+  const [settled] = await session.rows<{ rows: number }>(sql`
+    SELECT count(*) AS rows FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
+      AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = r.source_key)`);
+  if (quiet <= (settled?.rows ?? 0)) return;
+  await createFromInput(
+    session,
+    "shared",
+    sql`SELECT source_key, count(*) AS rows FROM (${raw(keys.rawRows)}) AS r
+      WHERE source_key IS NOT NULL AND ${raw(ownsKey(spec.shard, "source_key"))} GROUP BY source_key HAVING count(*) > 1`,
+  );
+  await session.change(sql`
+    INSERT INTO pg_temp.touched SELECT s.source_key, s.rows FROM pg_temp.shared AS s
+    WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = s.source_key)`);
+}
+
+/** Keys of settled rows whose content is wanted: left by an earlier run, or expired. */
+function wantedKeys({ names, spec }: ReadingContext, freshness: Freshness): RawBuilder<unknown> {
+  const { kind, type, source } = spec;
+  const oldest = mayBeExpired(freshness, "a");
+  const due = sql`SELECT content FROM ${tableId(names, "lookup_due")} WHERE kind = ${kind}`;
+  const wanted =
+    oldest === null
+      ? due
+      : sql`${due} UNION ALL SELECT a.content FROM ${tableId(names, "lookup_answer")} AS a
+          WHERE a.kind = ${kind} AND ${oldest} AND NOT ${isFresh(freshness, "a")}`;
+  const row = tableId(names, "lookup_row");
+  return type === "validate_emails"
+    ? sql`SELECT r.source_key FROM ${tableId(names, "input_email")} AS e JOIN ${row} AS r
+        ON ${raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
+        WHERE e.source = ${source} AND convert_to(e.email_address, 'UTF8') IN (${wanted})`
+    : sql`SELECT r.source_key FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL AND r.content IN (${wanted})`;
+}
+
+/** Counts the addresses of rows that were not read again. */
+async function countQuietAddresses({ session, names, spec }: ReadingContext): Promise<number> {
+  const [found] = await session.rows<{ addresses: number }>(sql`
+    SELECT count(*) AS addresses FROM ${tableId(names, "input_email")} AS e JOIN ${tableId(names, "lookup_row")} AS r
+      ON ${raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
+    WHERE e.source = ${spec.source} AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = e.source_key)`);
+  return found?.addresses ?? 0;
+}
+
+/** Drops what {@link seeInput} left, before it is called again. */
+export async function dropSeen(session: Session): Promise<void> {
+  await session.client.query(
+    "DROP TABLE IF EXISTS seen, seen_address, seen_content, touched, candidate_row, foreign_row, foreign_key, shared",
+  );
+}

@@ -1,0 +1,210 @@
+import { type RawBuilder, sql } from "kysely";
+import { rejectCodes } from "../../schemas/reject-codes.ts";
+import { tableId } from "../db/names.ts";
+import { raw } from "../inputs/input.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+import type { LoadContext } from "./answer.ts";
+import { claimDue, forgetUnused } from "./claims.ts";
+import { writeJob } from "./parameters.ts";
+import { publishAnswers, type RowLookupType, unmarkPresent } from "./publish-answers.ts";
+import { isRowOf, KEPT_KEY_CHARACTERS, MAX_KEY_BYTES, ownsKey } from "./row-sql.ts";
+import type { ReadingContext, SeenInput } from "./see-input.ts";
+import { rejectRows, resolveRejects } from "./write-answers.ts";
+
+/**
+ * Stores the rows that were read, claims what is due, rejects what can't be sent, and publishes the answers that exist already.
+ * Returns the number of rows that left the input.
+ */
+export async function storeInput(context: ReadingContext, seen: SeenInput, run: RunRef): Promise<number> {
+  const { session, names, spec, touch } = context;
+  const load: LoadContext = { session, names, runId: run.runId, touch };
+  const { type } = spec;
+  // Another shard may still find changed rows: without a decision, only a run of the whole input accepts new parameters.
+  if (seen.job.decision !== "undecided" || spec.shard === null)
+    await writeJob(session, names, spec, run.runId);
+  if (!seen.job.isSameInput) await restartMissing(context, run);
+  const gone = await storeGone(context, seen, run);
+  if (type === "validate_emails") {
+    await storeAddressRows(context, run);
+    touch("input_email", await syncInputEmails(context));
+  } else {
+    await storeRows(context, run);
+    await unmarkPresent(
+      load,
+      { ...spec, type },
+      sql`SELECT source_key FROM pg_temp.gone UNION ALL SELECT source_key FROM pg_temp.seen
+        WHERE is_known AND (class IN ('waiting', 'suppressed') OR class <> 'reject:duplicate_key'
+          AND prior_content IS DISTINCT FROM content AND coalesce(prior = 'rejected', true))`,
+    );
+  }
+  await claimDue(session, names, spec, run, seen.freshness);
+  await rejectUnusable(context, load);
+  if (type !== "validate_emails") await publishKnown(context, load, type);
+  await forgetUnused(session, names, spec);
+  return gone;
+}
+
+/** Fingerprint and content to store with a seen row: none for rows that have to be read again by the next run. */
+async function storeRows({ session, names, spec }: ReadingContext, run: RunRef): Promise<void> {
+  // A PID may change while it is read: rows stay unsettled if their resolve job runs at the same time.
+  const isResolving =
+    spec.pidFrom === null
+      ? sql`false`
+      : sql`EXISTS (SELECT FROM ${tableId(names, "job_lock")} WHERE job = ${spec.pidFrom} AND released_at IS NULL AND expires_at > now())`;
+  const isNone = sql`(class IN ('waiting', 'suppressed'))`;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_row")} AS r (job, source, source_key, fingerprint, content, _synced_at, _run_id)
+    SELECT ${spec.job}, ${spec.source}, source_key, CASE WHEN NOT (is_shared OR ${isNone} OR ${isResolving}) THEN fingerprint END,
+      CASE WHEN NOT ${isNone} THEN content END, now(), ${run.runId}
+    FROM pg_temp.seen
+    WHERE class NOT IN ('reject:missing_key', 'reject:key_too_long', 'reject:duplicate_key') AND (class <> 'suppressed' OR is_known)
+    ORDER BY source_key COLLATE "C"
+    ON CONFLICT (job, source, source_key) DO UPDATE SET fingerprint = excluded.fingerprint, content = excluded.content,
+      missing_since = NULL, missing_runs = NULL, missing_run_id = NULL, _synced_at = now(), _run_id = excluded._run_id
+    WHERE (r.fingerprint, r.content, r.missing_since) IS DISTINCT FROM (excluded.fingerprint, excluded.content, NULL::timestamptz)`);
+}
+
+async function storeAddressRows({ session, names, spec }: ReadingContext, run: RunRef): Promise<void> {
+  const tooLong = sql`EXISTS (SELECT FROM unnest(addresses) AS u(e) WHERE octet_length(e) > ${MAX_KEY_BYTES})`;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_row")} AS r (job, source, source_key, fingerprint, _synced_at, _run_id)
+    SELECT ${spec.job}, ${spec.source}, source_key, CASE WHEN NOT (is_shared OR ${tooLong}) THEN fingerprint END, now(), ${run.runId}
+    FROM pg_temp.seen WHERE copy = 1 AND source_key IS NOT NULL AND octet_length(source_key) <= ${MAX_KEY_BYTES} AND NOT is_erased
+    ORDER BY source_key COLLATE "C"
+    ON CONFLICT (job, source, source_key) DO UPDATE SET fingerprint = excluded.fingerprint, missing_since = NULL, missing_runs = NULL,
+      missing_run_id = NULL, _synced_at = now(), _run_id = excluded._run_id
+    WHERE (r.fingerprint, r.missing_since) IS DISTINCT FROM (excluded.fingerprint, NULL::timestamptz)`);
+}
+
+/** Marks the rows that left the input as missing, and counts this run for those that stay missing. Leaves the former in `pg_temp.gone`. */
+async function storeGone(
+  { session, names, spec }: ReadingContext,
+  seen: SeenInput,
+  run: RunRef,
+): Promise<number> {
+  const row = tableId(names, "lookup_row");
+  const isTouched = seen.isWhole ? sql`true` : sql`r.source_key IN (SELECT source_key FROM pg_temp.touched)`;
+  await session.change(sql`UPDATE ${row} AS r SET missing_runs = r.missing_runs + 1, missing_run_id = ${run.runId}, _synced_at = now()
+    WHERE ${raw(isRowOf(spec))} AND r.missing_since IS NOT NULL AND r.missing_run_id <> ${run.runId}
+      AND ${spec.erasesMissing} AND NOT EXISTS (SELECT FROM pg_temp.seen AS s WHERE s.source_key = r.source_key)`);
+  await session.client.query("CREATE TEMP TABLE gone (source_key text) ON COMMIT DROP");
+  return session.change(sql`
+    WITH missed AS (
+      UPDATE ${row} AS r SET fingerprint = NULL, missing_since = now(), missing_runs = 1, missing_run_id = ${run.runId}, _synced_at = now(),
+        _run_id = ${run.runId}
+      WHERE ${raw(isRowOf(spec))} AND r.missing_since IS NULL AND ${isTouched}
+        AND NOT EXISTS (SELECT FROM pg_temp.seen AS s WHERE s.source_key = r.source_key)
+      RETURNING r.source_key)
+    INSERT INTO pg_temp.gone SELECT source_key FROM missed`);
+}
+
+/** Begins counting missing rows again: the definition of the input changed. */
+async function restartMissing({ session, names, spec }: ReadingContext, run: RunRef): Promise<void> {
+  await session.change(sql`UPDATE ${tableId(names, "lookup_row")} SET missing_since = now(), missing_runs = 0, missing_run_id = ''
+    WHERE job = ${spec.job} AND source = ${spec.source} AND missing_since IS NOT NULL AND missing_run_id <> ${run.runId}`);
+}
+
+/** Updates `input_email` for the seen rows: writes only what differs. Keeps rows whose key left the input. */
+async function syncInputEmails({ session, names, spec: { source } }: ReadingContext): Promise<number> {
+  const table = tableId(names, "input_email");
+  const isCurrent = sql`a.copy = 1 AND NOT a.is_erased AND a.email_address IS NOT NULL`;
+  const removed = await session.change(sql`
+    DELETE FROM ${table} AS t WHERE t.source = ${source} AND t.source_key IN (SELECT source_key FROM pg_temp.seen)
+      AND NOT EXISTS (SELECT FROM pg_temp.seen_address AS a
+        WHERE a.source_key = t.source_key AND a.position = t.position AND ${isCurrent})`);
+  const written = await session.change(sql`
+    INSERT INTO ${table} AS t (source, source_key, position, email_address, _synced_at, _run_id)
+    SELECT ${source}, source_key, position, email_address, now(), current_setting('person_etl.run_id')
+    FROM pg_temp.seen_address AS a
+    WHERE ${isCurrent} AND source_key IS NOT NULL AND octet_length(source_key) <= ${MAX_KEY_BYTES}
+    ORDER BY source_key COLLATE "C", position
+    ON CONFLICT (source, source_key, position) DO UPDATE
+      SET email_address = excluded.email_address, _synced_at = excluded._synced_at, _run_id = excluded._run_id
+      WHERE t.email_address <> excluded.email_address`);
+  return removed + written;
+}
+
+/** Messages of rejects that are found before a call. */
+const REJECT_MESSAGES: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(rejectCodes).flatMap(([code, { stage, means }]) =>
+    stage === "input" ? [[code, means]] : [],
+  ),
+);
+
+/** Reject codes of rows without a stored content. Every run finds them again and keeps one open reject each. */
+const WITHOUT_CONTENT: readonly string[] = ["missing_key", "key_too_long", "duplicate_key"];
+
+/** Rejects the seen rows that can't be sent. An unusable content counts as answered: rejected. */
+async function rejectUnusable({ session, names, spec }: ReadingContext, load: LoadContext): Promise<void> {
+  const reject = tableId(names, "reject");
+  const { job, source, kind, type, shard } = spec;
+  await session.change(
+    type === "validate_emails"
+      ? sql`CREATE TEMP TABLE unusable ON COMMIT DROP AS SELECT substring(class FROM 8) AS code, NULL::bytea AS content,
+          left(address, ${KEPT_KEY_CHARACTERS}) AS source_key FROM pg_temp.seen_content WHERE class LIKE 'reject:%'`
+      : sql`CREATE TEMP TABLE unusable ON COMMIT DROP AS SELECT substring(class FROM 8) AS code, content,
+          CASE WHEN class = 'reject:key_too_long' THEN left(source_key, ${KEPT_KEY_CHARACTERS}) ELSE source_key END AS source_key
+          FROM pg_temp.seen WHERE class LIKE 'reject:%'`,
+  );
+  const codes = [...WITHOUT_CONTENT];
+  const open = sql`
+    SELECT reject_id, code, source_key,
+      row_number() OVER (PARTITION BY code, source_key ORDER BY created_at, reject_id) AS copy
+    FROM ${reject} WHERE job = ${job} AND source = ${source} AND resolved_at IS NULL AND code = ANY(${codes})
+      AND ${raw(ownsKey(shard, "source_key"))}`;
+  const resolved = await session.change(sql`
+    UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now()
+    FROM (${open}) AS o
+    LEFT JOIN (SELECT code, source_key, count(*) AS copies FROM pg_temp.unusable GROUP BY code, source_key) AS f
+      ON f.code = o.code AND coalesce(f.source_key, '') = coalesce(o.source_key, '')
+    WHERE t.reject_id = o.reject_id AND o.copy > coalesce(f.copies, 0)`);
+  load.touch("reject", resolved);
+  const messages = sql`json_each_text(${JSON.stringify(REJECT_MESSAGES)}::json) AS m(code, message)`;
+  await resolveRejects(
+    load,
+    sql`SELECT ${job} AS job, ${source} AS source, source_key FROM pg_temp.unusable WHERE code <> ALL(${codes})`,
+  );
+  const rejected = await session.change(sql`
+    INSERT INTO ${reject}
+      (reject_id, run_id, job, source, source_key, stage, code, message, details, created_at, _synced_at)
+    SELECT gen_random_uuid(), ${load.runId}, ${job}, ${source}, f.source_key, 'input', f.code, m.message, NULL, now(), now()
+    FROM (SELECT code, source_key, row_number() OVER (PARTITION BY code, source_key) AS copy FROM pg_temp.unusable) AS f
+    JOIN ${messages} ON m.code = f.code
+    LEFT JOIN (SELECT code, source_key, max(copy) AS copies FROM (${open}) AS o GROUP BY code, source_key) AS o
+      ON o.code = f.code AND coalesce(o.source_key, '') = coalesce(f.source_key, '')
+    WHERE f.copy > coalesce(o.copies, 0)`);
+  load.touch("reject", rejected);
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
+    SELECT DISTINCT ON (f.content) ${kind}, f.content, 'rejected',
+      jsonb_build_object('stage', 'input', 'code', f.code, 'message', m.message, 'details', NULL), now(), 0, true, now(), ${load.runId}
+    FROM pg_temp.unusable AS f JOIN ${messages} ON m.code = f.code WHERE f.code <> ALL(${codes}) ORDER BY f.content
+    ON CONFLICT (kind, content) DO NOTHING`);
+}
+
+/** Publishes the answers that the contents of seen rows have already. */
+async function publishKnown(
+  { session, names, spec }: ReadingContext,
+  load: LoadContext,
+  type: RowLookupType,
+): Promise<void> {
+  const [found] =
+    await session.rows(sql`SELECT FROM pg_temp.seen WHERE prior IS NOT NULL OR class = 'reused' UNION ALL
+    SELECT FROM pg_temp.due WHERE claim = 'other' LIMIT 1`);
+  if (!found) return;
+  const rows = (isMeant: RawBuilder<unknown>) => sql`
+    SELECT ${spec.job} AS job, ${spec.source} AS source, s.source_key, false AS is_missing, a.*
+    FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = s.content
+    WHERE ${isMeant}`;
+  const isReused = sql`s.class = 'reused'`;
+  await publishAnswers(
+    load,
+    type,
+    rows(sql`s.class NOT LIKE 'reject:%' AND s.class NOT IN ('waiting', 'suppressed')`),
+  );
+  await rejectRows(load, type, rows(isReused));
+  await resolveRejects(
+    load,
+    sql`SELECT r.job, r.source, r.source_key FROM (${rows(isReused)}) AS r WHERE r.outcome <> 'rejected'`,
+  );
+}
