@@ -89,7 +89,6 @@ const REPLIES = [
   ["Table or view", "1"],
   ["Key column", "customer_no"],
   ["repeat", ""],
-  ["Time column", ""],
   ["Change a field", ""],
   ["Trim values", "n"],
 ] as const;
