@@ -9,8 +9,8 @@ import { keepAnswers, type StoredJob, writeJob } from "./parameters.ts";
 import { dropSeen, type ReadingContext, type SeenInput, seeInput } from "./see-input.ts";
 import { storeInput } from "./store-input.ts";
 
-/** Rows from which on statistics are worth their time. */
-export const MANY_ROWS = 10_000;
+/** Rows from which on statistics are worth their time: without them, a join of a few thousand rows takes seconds. */
+export const MANY_ROWS = 500;
 
 /** Classes of rows whose content isn't due. */
 const NOT_DUE = sql`(class LIKE 'reject:%' OR class IN ('unchanged', 'reused', 'waiting', 'suppressed'))`;
@@ -137,5 +137,6 @@ async function readHistory(session: Session, names: SchemaNames, kind: string): 
 
 /** Refreshes the statistics that commits are planned by, outside of the reading: its lock would make other shards wait. */
 export function analyzeStatement(names: SchemaNames): string {
-  return `ANALYZE (SKIP_LOCKED) ${tableText(names, "lookup_row")}, ${tableText(names, "lookup_due")}`;
+  const tables = ["lookup_row", "lookup_due", "lookup_answer"].map((table) => tableText(names, table));
+  return `ANALYZE (SKIP_LOCKED) ${tables.join(", ")}`;
 }

@@ -173,6 +173,7 @@ async function findTouched(
   await session.change(sql`
     INSERT INTO pg_temp.touched SELECT DISTINCT w.source_key, 1 FROM (${wantedKeys(context, freshness)}) AS w
     WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = w.source_key)`);
+  await session.client.query("ANALYZE pg_temp.touched");
   return total;
 }
 

@@ -87,7 +87,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     );
     return { counts: read, inDoubt: found, rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0) };
   });
-  if (counts.due > MANY_ROWS)
+  if (Math.max(counts.due, rowsWritten) > MANY_ROWS)
     await db.transaction((session) => session.change(sql.raw(analyzeStatement(names))));
   async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
     let after = "";
