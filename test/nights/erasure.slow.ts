@@ -44,6 +44,25 @@ describe("an erased person", () => {
       ],
     },
     {
+      title: "named by an address is found under the former name of a renamed input",
+      nights: [
+        { edit: put(1, "Ann", { email: "a@x" }) + put(2, "Bob"), sent: ["Ann a@x", "Bob"] },
+        {
+          config: {
+            inputs: `{ clients: { table: crm.customers, key: id,
+              fields: { full_name: name, emails: [email, work_email], phones: [phone], city: city } } }`,
+            jobs: "{ enrich: { type: enrich, input: clients } }",
+          },
+          commands: [erase("--email", "a@x")],
+          ends: "2 read, 1 duplicate, 1 suppressed",
+          tables: {
+            "SELECT source, source_key FROM enrichment": ["clients|2", "customers|2"],
+            "SELECT service_pid FROM person": ["p-bob"],
+          },
+        },
+      ],
+    },
+    {
       title: "who is matched again by another row isn't stored",
       nights: [
         { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },

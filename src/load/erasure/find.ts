@@ -4,7 +4,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { NamingRow } from "../inputs/foreign-database.ts";
 import { raw } from "../inputs/input.ts";
-import type { InputSource } from "../inputs/input-source.ts";
+import { type InputSource, inputDefinition } from "../inputs/input-source.ts";
 import { findRows } from "../inputs/postgres-database.ts";
 import { normalizedAddress, normalizedEmail } from "./addresses.ts";
 import type { FoundPeople, Identifiers } from "./people.ts";
@@ -45,7 +45,7 @@ export async function findPeople(
   }));
   return db.preview(async (session) => {
     await stageSubjects(session, named);
-    const inputRows = sparesOthers ? 0 : await searchInputs(session, searched);
+    const inputRows = sparesOthers ? 0 : await searchInputs(session, names, searched);
     const seed = await stagedSubjects(session);
     const added = await followStaged(session, names, sparesOthers);
     if (!sparesOthers) await addAddressesOfRows(session, searched);
@@ -182,15 +182,22 @@ async function removeShared(
   return rows.map(({ email }) => email);
 }
 
-/** Adds input rows with a staged key, address or PID; returns how many. */
-async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<number> {
+/** Adds input rows with a staged key, address or PID, also under a former name of their input; returns how many. */
+async function searchInputs(
+  session: Session,
+  names: SchemaNames,
+  inputs: readonly SearchedInput[],
+): Promise<number> {
   const staged = await stagedSubjects(session);
   let count = 0;
   for (const { input, find } of inputs) {
     const found = await find(staged);
     count += found.length;
+    const read = await session.rows<{ source: string }>(sql`
+      SELECT DISTINCT source FROM ${tableId(names, "lookup_job")} WHERE input_definition = ${inputDefinition(input)}`);
+    const sources = new Set([input.name, ...read.map(({ source }) => source)]);
     const rows = found.flatMap(({ sourceKey }) =>
-      sourceKey === null ? [] : [{ source: input.name, sourceKey }],
+      sourceKey === null ? [] : [...sources].map((source) => ({ source, sourceKey })),
     );
     await addIdentifiers(session, { rows, pids: found.flatMap(({ pids }) => pids), emails: [] });
   }

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { PostgresTarget } from "../db/connect.ts";
 
 /** Another database that inputs are read from. */
@@ -45,6 +46,13 @@ export interface InputSource {
   readonly normalize: boolean;
   /** Columns by field of the input record; with a shard, including those that the job doesn't send. */
   readonly fields: Readonly<Record<string, readonly string[]>>;
+}
+
+/** Hash of what selects the rows of an input, whatever its name: rows that a changed definition leaves out were deleted by nobody. */
+export function inputDefinition({ connection, relation, where, key }: InputSource): string {
+  return createHash("sha256")
+    .update(JSON.stringify([connection, relation, where, key]))
+    .digest("hex");
 }
 
 /** A mapped column: column `index` of its field. */

@@ -1,9 +1,8 @@
-import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { InputSource } from "../inputs/input-source.ts";
+import { inputDefinition } from "../inputs/input-source.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { LookupSpec } from "./lookup.ts";
 import { answerTables } from "./publish-answers.ts";
@@ -27,13 +26,6 @@ export interface StoredJob {
   readonly resendBelow: number | null;
   /** True if the input was read under the same definition before. */
   readonly isSameInput: boolean;
-}
-
-/** Hash of what selects the rows of an input: rows that a changed definition leaves out were deleted by nobody. */
-export function inputDefinition({ connection, relation, where, key }: InputSource): string {
-  return createHash("sha256")
-    .update(JSON.stringify([connection, relation, where, key]))
-    .digest("hex");
 }
 
 /** Compares a job's parameters with those that were last accepted. Takes over the answers of version 2. */
