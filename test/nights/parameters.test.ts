@@ -56,6 +56,16 @@ describe("changed parameters", () => {
       ],
     },
     {
+      title: "with keep still send what an earlier run left, and what was refused",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { edit: put(2, "Poison"), sent: ["Poison"] },
+        { edit: put(3, "Bob"), flags: { maxRecords: 0 }, ends: "limited" },
+        { config: phones, flags: { acceptParameters: "keep" }, sent: ["Bob", "Bob", "Poison"] },
+        { ends: "3 read, 3 unchanged" },
+      ],
+    },
+    {
       title: "keep the time at which answers expire",
       config: enrich(", refresh_after: 10d"),
       nights: [

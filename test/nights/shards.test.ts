@@ -63,6 +63,20 @@ describe("shards", () => {
     expect([sumOf(nights, "enrich", "sent"), sumOf(nights, "enrich", "duplicate")]).toEqual([3, 3]);
   });
 
+  test.each(["resend", "keep"] as const)(
+    "accept changed parameters with %s for all rows",
+    async (decision) => {
+      const world = await openWorld();
+      await world.nightOfShards(2, { edit: people(40) });
+      await world.nightOfShards(2, {
+        edit: put(41, "Bob"),
+        config: { jobs: "{ enrich: { type: enrich, input: customers, return_fields: [phones] } }" },
+        flags: { acceptParameters: decision },
+      });
+      expect(world.service.received()).toEqual({ enrich: decision === "keep" ? ["Bob"] : [...all, "Bob"] });
+    },
+  );
+
   test("share the cap of a run", async () => {
     const world = await openWorld();
     const nights = await world.nightOfShards(3, { edit: people(40), flags: { maxRecords: 8 } });

@@ -61,13 +61,22 @@ async function takeOver(session: Session, names: SchemaNames, from: string, to: 
   await session.change(sql`UPDATE ${answer} SET kind = ${to} WHERE kind = ${from}`);
 }
 
-/** Stores a job's parameters as accepted. */
+/**
+ * Stores a job's parameters as accepted. Where they changed, rows without an answer under the new ones are read again, those of
+ * other shards by their next run.
+ */
 export async function writeJob(
   session: Session,
   names: SchemaNames,
   spec: LookupSpec,
+  formerKind: string | null,
   runId: string,
 ): Promise<void> {
+  if (formerKind !== null) {
+    await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS r SET fingerprint = NULL, _synced_at = now()
+      WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.fingerprint IS NOT NULL AND r.content IS NOT NULL
+        AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_answer")} AS a WHERE a.kind = ${spec.kind} AND a.content = r.content)`);
+  }
   const ages = [spec.refreshAfterMs, spec.refreshUnmatchedAfterMs];
   const longest = ages.some((age) => age === null) ? null : Math.max(...ages.map((age) => age ?? 0));
   await session.change(sql`

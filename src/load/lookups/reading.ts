@@ -83,7 +83,7 @@ async function keep(
   }
   await keepAnswers(session, names, spec, formerKind);
   await dropSeen(session);
-  await writeJob(session, names, spec, run.runId);
+  await writeJob(session, names, spec, formerKind, run.runId);
   const again = await seeInput(context);
   return { ...again, job: seen.job };
 }

@@ -21,7 +21,7 @@ export async function storeInput(context: ReadingContext, seen: SeenInput, run: 
   const { type } = spec;
   // Another shard may still find changed rows: without a decision, only a run of the whole input accepts new parameters.
   if (seen.job.decision !== "undecided" || spec.shard === null)
-    await writeJob(session, names, spec, run.runId);
+    await writeJob(session, names, spec, seen.job.formerKind, run.runId);
   if (!seen.job.isSameInput) await restartMissing(context, run);
   const gone = await storeGone(context, seen, run);
   if (type === "validate_emails") {
