@@ -216,10 +216,10 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
       ended &&
       (ended.status === "succeeded" || own.length > 0 || !LOADING.includes(death?.point ?? "before_send"));
     if (flags.resend === true && state && isKnown && (report || isRead)) {
-      const isUnderWay = [...(h.open.get(kind) ?? [])].some(
-        (content) =>
-          (h.reference.known(kind, content)?.serial ?? Number.POSITIVE_INFINITY) < state.resendFrom,
-      );
+      const isUnderWay = [...(h.open.get(kind) ?? [])].some((content) => {
+        const known = h.reference.known(kind, content);
+        return known?.isRejected === false && known.serial < state.resendFrom;
+      });
       const ofRun = callsOf(h, run);
       const earlier = h.world.service.calls.filter((call) => call.run !== run.runId || !later.has(call.job));
       const [first] = ofRun.filter((call) => call.kind === kind && !later.has(call.job));
@@ -391,7 +391,7 @@ function doubt(h: History, calls: readonly Call[]): void {
 }
 
 function forgetUnwanted(h: History): void {
-  for (const [kind, contents] of h.open) {
+  for (const kind of new Set(h.jobs.map(kindOfJob))) {
     const wanted = new Set(
       h.jobs
         .filter((job) => kindOfJob(job) === kind)
@@ -399,7 +399,9 @@ function forgetUnwanted(h: History): void {
           [...h.reference.view(job, rowsOf(h, job)).values()].flatMap((view) => [...view.contents]),
         ),
     );
-    for (const content of contents) if (!wanted.has(content)) contents.delete(content);
+    const open = h.open.get(kind);
+    for (const content of open ?? []) if (!wanted.has(content)) open?.delete(content);
+    h.reference.doubtUnwanted(kind, wanted);
   }
 }
 

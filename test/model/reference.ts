@@ -83,6 +83,8 @@ export interface Reference {
   /** Takes the answers of a call, unless newer ones are known. */
   apply(call: Call, day: number): void;
   reject(kind: string, content: string, serial: number): void;
+  /** A refused content that no row has may be forgotten. */
+  doubtUnwanted(kind: string, wanted: ReadonlySet<string>): void;
   view(job: ModelJob, rows: readonly InputRow[]): Views;
   /** Stores what a job read. */
   settle(job: ModelJob, rows: readonly InputRow[], views: Views): void;
@@ -217,6 +219,13 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       const none = { isMatch: false, pid: null, status: null, requestId: "", day: reference.day };
       of(kind).set(content, { ...none, serial, isRejected: true });
     },
+    doubtUnwanted(kind, wanted) {
+      for (const [content, { isRejected }] of of(kind)) {
+        if (!isRejected || wanted.has(content)) continue;
+        of(kind).delete(content);
+        reference.uncertain.set(kind, (reference.uncertain.get(kind) ?? new Set()).add(content));
+      }
+    },
     view(job, rows) {
       const keyed = rows.filter(({ id }) => id !== null);
       if (job.type === "validate_emails") {
@@ -288,7 +297,9 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         [...view.contents].flatMap((content): [string, string][] => {
           if (of(kindOfJob(job)).has(content)) return [];
           const former = [...(state.read.get(key)?.contents ?? [])].filter(
-            (one) => of(state.kind).get(one)?.isRejected === false,
+            (one) =>
+              of(state.kind).get(one)?.isRejected === false &&
+              (one === content || state.hasCity !== hasCity(job)),
           );
           return former.map((one) => [content, one]);
         }),

@@ -66,6 +66,19 @@ describe("changed parameters", () => {
       ],
     },
     {
+      title: "with keep give nobody's answer to a changed row, or to a key that left and came back",
+      nights: [
+        { edit: names("Ann", "Bob", "Cid"), sent: ["Ann", "Bob", "Cid"] },
+        { edit: "DELETE FROM crm.customers WHERE id = 2;", ends: "2 read, 2 unchanged" },
+        {
+          edit: put(2, "Eve") + put(3, "Dan"),
+          config: phones,
+          flags: { acceptParameters: "keep" },
+          sent: ["Dan", "Eve"],
+        },
+      ],
+    },
+    {
       title: "keep the time at which answers expire",
       config: enrich(", refresh_after: 10d"),
       nights: [

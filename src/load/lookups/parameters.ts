@@ -92,13 +92,14 @@ export async function writeJob(
 }
 
 /**
- * `--accept-parameters keep`: gives the answers of the seen rows to their present contents. Reads `pg_temp.seen`, which has to hold
+ * `--accept-parameters keep`: gives the answers of the seen rows to their present contents. Not of rows that were missing, whose key
+ * may be somebody else's by now, nor of rows whose values are known to have changed, because the mapping didn't. Reads `pg_temp.seen`, which has to hold
  * every row of the input.
  */
 export async function keepAnswers(
   session: Session,
   names: SchemaNames,
-  { job, source, kind }: LookupSpec,
+  { job, source, kind, mapping }: LookupSpec,
   formerKind: string,
 ): Promise<void> {
   const columns = `outcome, service_pid, sent_service_pid, match_score, is_resolvable_record, validation_errors, extra, reject,
@@ -107,7 +108,9 @@ export async function keepAnswers(
     INSERT INTO ${tableId(names, "lookup_answer")} (kind, content, ${sql.raw(columns)}, _synced_at, _run_id)
     SELECT DISTINCT ON (s.content) ${kind}, s.content, ${sql.raw(columns.replaceAll(/(\w+)/gu, "a.$1"))}, now(), a._run_id
     FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${formerKind} AND a.content = s.prior_content
-    WHERE s.class = 'parameters_changed' ORDER BY s.content, a.call_number DESC
+    WHERE s.class = 'parameters_changed' AND NOT s.was_missing
+      AND (s.content = s.prior_content OR ${mapping} <> (SELECT mapping FROM ${tableId(names, "lookup_job")} WHERE job = ${job} AND source = ${source}))
+    ORDER BY s.content, a.call_number DESC
     ON CONFLICT (kind, content) DO NOTHING`);
   await session.change(sql`
     UPDATE ${tableId(names, "lookup_row")} AS r SET content = s.content, _synced_at = now() FROM pg_temp.seen AS s
