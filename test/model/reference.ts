@@ -295,7 +295,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       if (!state || (state.kind === kindOfJob(job) && state.hasCity === hasCity(job))) return [];
       return [...views].flatMap(([key, view]): [string, string][] =>
         [...view.contents].flatMap((content): [string, string][] => {
-          if (of(kindOfJob(job)).has(content)) return [];
+          if (isFresh(job, content)) return [];
           const former = [...(state.read.get(key)?.contents ?? [])].filter(
             (one) =>
               of(state.kind).get(one)?.isRejected === false &&

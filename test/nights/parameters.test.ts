@@ -79,6 +79,21 @@ describe("changed parameters", () => {
       ],
     },
     {
+      title: "with keep replace an older answer to the same content",
+      config: enrich(", refresh_after: 10d"),
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        {
+          config: enrich(", refresh_after: 10d, return_fields: [phones]"),
+          days: 5,
+          flags: { acceptParameters: "resend" },
+          sent: ["Ann"],
+        },
+        { config: enrich(", refresh_after: 10d"), days: 7, ends: "limited" },
+        { flags: { acceptParameters: "keep" }, ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
       title: "keep the time at which answers expire",
       config: enrich(", refresh_after: 10d"),
       nights: [

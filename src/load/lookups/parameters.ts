@@ -105,13 +105,15 @@ export async function keepAnswers(
   const columns = `outcome, service_pid, sent_service_pid, match_score, is_resolvable_record, validation_errors, extra, reject,
     api_request_id, request_completed_at, answered_at, call_number, call_id, is_first`;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_answer")} (kind, content, ${sql.raw(columns)}, _synced_at, _run_id)
+    INSERT INTO ${tableId(names, "lookup_answer")} AS n (kind, content, ${sql.raw(columns)}, _synced_at, _run_id)
     SELECT DISTINCT ON (s.content) ${kind}, s.content, ${sql.raw(columns.replaceAll(/(\w+)/gu, "a.$1"))}, now(), a._run_id
     FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${formerKind} AND a.content = s.prior_content
     WHERE s.class = 'parameters_changed' AND NOT s.was_missing
       AND (s.content = s.prior_content OR ${mapping} <> (SELECT mapping FROM ${tableId(names, "lookup_job")} WHERE job = ${job} AND source = ${source}))
     ORDER BY s.content, a.call_number DESC
-    ON CONFLICT (kind, content) DO NOTHING`);
+    ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(columns.replaceAll(/(\w+)/gu, "$1 = excluded.$1"))},
+      _synced_at = now(), _run_id = excluded._run_id
+    WHERE n.call_number < excluded.call_number`);
   await session.change(sql`
     UPDATE ${tableId(names, "lookup_row")} AS r SET content = s.content, _synced_at = now() FROM pg_temp.seen AS s
     WHERE r.job = ${job} AND r.source = ${source} AND r.source_key = s.source_key AND s.class = 'parameters_changed'`);

@@ -195,14 +195,14 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
         WHEN NOT s.is_usable THEN ${rejected("no_identifier")}
         WHEN NOT s.is_resolvable THEN ${rejected("not_resolvable")}
         WHEN ${isFresh(freshness, "a")} THEN CASE WHEN ${raw(isSame)} THEN 'unchanged' ELSE 'reused' END
-        WHEN a.content IS NOT NULL AND a.call_number < ${freshness.resendBelow}::bigint THEN 'resend'
-        WHEN a.content IS NOT NULL THEN 'expired'
         ${
           formerKind === null
             ? raw("")
             : sql`WHEN EXISTS (SELECT FROM ${answer} AS f WHERE f.kind = ${formerKind} AND f.content = s.prior_content
                 AND f.outcome <> 'rejected') THEN 'parameters_changed'`
         }
+        WHEN a.content IS NOT NULL AND a.call_number < ${freshness.resendBelow}::bigint THEN 'resend'
+        WHEN a.content IS NOT NULL THEN 'expired'
         WHEN s.prior_content IS NULL THEN 'never_answered'
         WHEN ${raw(isSame)} THEN CASE WHEN s.is_unsettled AND NOT s.is_shared THEN 'retried' ELSE 'never_answered' END
         WHEN s.is_unsettled AND ${raw(String(spec.pidFrom !== null))} THEN 'pid_changed'
