@@ -171,6 +171,20 @@ describe("validate_emails", () => {
       ],
     },
     {
+      title: "--resend begins anew where only an address that left was not sent again",
+      config: validate(),
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "a@x" }) + put(2, "Bob", { email: "b@x" }),
+          sent: ["a@x", "b@x"],
+        },
+        { edit: "DELETE FROM crm.customers WHERE id = 1;", flags: { resend: true }, sent: ["b@x"] },
+        { edit: put(1, "Ann", { email: "a@x" }), flags: { maxRecords: 0 }, ends: "limited" },
+        { edit: "DELETE FROM crm.customers WHERE id = 1;", ends: "1 read, 1 unchanged" },
+        { flags: { resend: true }, sent: ["b@x"] },
+      ],
+    },
+    {
       title: "--resend sends every address of the input again",
       config: validate(),
       nights: [

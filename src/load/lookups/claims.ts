@@ -102,7 +102,9 @@ async function forgetUnwanted(
     AND NOT EXISTS (SELECT FROM pg_temp.due AS w WHERE w.content = d.content)`;
   const isWanted =
     type === "validate_emails"
-      ? sql`EXISTS (SELECT FROM ${tableId(names, "input_email")} AS e WHERE convert_to(e.email_address, 'UTF8') = d.content)`
+      ? sql`EXISTS (SELECT FROM ${tableId(names, "input_email")} AS e JOIN ${tableId(names, "lookup_job")} AS j ON j.kind = d.kind AND j.source = e.source
+          JOIN ${tableId(names, "lookup_row")} AS r ON r.job = j.job AND r.source = e.source AND r.source_key = e.source_key
+          WHERE convert_to(e.email_address, 'UTF8') = d.content AND r.missing_since IS NULL)`
       : sql`EXISTS (SELECT FROM ${tableId(names, "lookup_row")} AS r WHERE r.content = d.content AND r.missing_since IS NULL)`;
   await session.change(sql`DELETE FROM ${table} AS d WHERE ${isFree} AND NOT ${isWanted}`);
   await session.change(sql`UPDATE ${table} AS d SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL
