@@ -61,6 +61,8 @@ interface JobState {
   hasCity: boolean;
   /** Answers of earlier calls aren't fresh. */
   resendFrom: number;
+  /** The number of the last resend as the product has it. */
+  drawn: string | null;
   /** Contents by key, and the values that they were made from. */
   readonly read: Map<string, { readonly values: string; readonly contents: ReadonlySet<string> }>;
 }
@@ -320,6 +322,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         ...accepted,
         formerKind: null,
         resendFrom: 0,
+        drawn: null,
         read: new Map(),
       };
       const formerKind = state.kind === accepted.kind ? state.formerKind : state.kind;

@@ -5,11 +5,16 @@ import { fileURLToPath } from "node:url";
 import { PostgreSqlContainer } from "@testcontainers/postgresql";
 import { getContainerRuntimeClient } from "testcontainers";
 import type { TestProject } from "vitest/node";
+import { migrate } from "../../src/load/db/setup.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import { createDatabase } from "./fresh-database.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     /** URL of a role that can create databases. */
     readonly postgresUrl: string;
+    /** Name of a migrated database on it, to copy. */
+    readonly migratedTemplate: string;
     /** Folder for the tests' files. Every user can enter it; it is removed after the run. */
     readonly runFolder: string;
   }
@@ -35,12 +40,29 @@ export default async function provideDatabase(project: TestProject): Promise<() 
   const guard = await startGuard(given || container ? "folder" : "embedded");
   const url = given || (container?.url ?? guard.url);
   if (!url) throw new Error("no Postgres for the tests");
+  const template = await createTemplate(url);
   project.provide("postgresUrl", url);
+  project.provide("migratedTemplate", template.name);
   project.provide("runFolder", guard.folder);
   return async () => {
+    await template.release();
     await guard.stop();
     await container?.stop();
   };
+}
+
+/** Migrating takes longer than the average test. */
+async function createTemplate(url: string): Promise<{ readonly name: string; release(): Promise<void> }> {
+  const database = await createDatabase(url);
+  const warehouse = openWarehouse({
+    url: database.url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
+  });
+  await migrate(warehouse);
+  await warehouse.close();
+  return { name: new URL(database.url).pathname.slice(1), release: () => database.release() };
 }
 
 /** Asks the daemon, because many machines only have the client. */

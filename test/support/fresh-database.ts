@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { Client } from "pg";
 import { inject } from "vitest";
+import { runSql } from "./run-sql.ts";
 
 /** Database for one test at a time. */
 export interface TestDatabase {
@@ -9,21 +9,19 @@ export interface TestDatabase {
   release(): Promise<void>;
 }
 
-/** Creates an empty UTF-8 database on the Postgres of this test run. */
-export async function createDatabase(): Promise<TestDatabase> {
+/** Creates a UTF-8 database, empty or a copy, on the Postgres of this test run. */
+export async function createDatabase(
+  server: string = inject("postgresUrl"),
+  template = "template0",
+): Promise<TestDatabase> {
   const name = `test_${randomBytes(6).toString("hex")}`;
-  await runAsOwner(`CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8'`);
-  const url = new URL(inject("postgresUrl"));
+  await runSql(server, `CREATE DATABASE ${name} TEMPLATE ${template} ENCODING 'UTF8'`);
+  const url = new URL(server);
   url.pathname = `/${name}`;
-  return { url: url.href, release: () => runAsOwner(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`) };
-}
-
-async function runAsOwner(statement: string): Promise<void> {
-  const client = new Client({ connectionString: inject("postgresUrl") });
-  await client.connect();
-  try {
-    await client.query(statement);
-  } finally {
-    await client.end();
-  }
+  return {
+    url: url.href,
+    async release() {
+      await runSql(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    },
+  };
 }

@@ -1,8 +1,6 @@
 import { Client } from "pg";
-import { afterAll } from "vitest";
+import { afterAll, inject } from "vitest";
 import { createDatabase, type TestDatabase } from "./fresh-database.ts";
-import { migrate } from "../../src/load/db/setup.ts";
-import { openWarehouse } from "../../src/load/open.ts";
 
 /** Databases that no test is using. */
 const free: Known[] = [];
@@ -26,15 +24,7 @@ export async function takeMigratedDatabase(): Promise<TestDatabase> {
   const used = free.pop();
   if (used && (await restore(used))) return lend(used);
   await used?.database.release();
-  const database = await createDatabase();
-  const warehouse = openWarehouse({
-    url: database.url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
-  });
-  await migrate(warehouse);
-  await warehouse.close();
+  const database = await createDatabase(inject("postgresUrl"), inject("migratedTemplate"));
   return lend({ database, state: await withClient(database.url, readState) });
 }
 
