@@ -7,7 +7,7 @@ export function lookupIndexes(names: SchemaNames): readonly string[] {
   return [
     `CREATE INDEX IF NOT EXISTS lookup_row_by_content ON ${tableText(names, "lookup_row")} (content) WHERE content IS NOT NULL`,
     `CREATE INDEX IF NOT EXISTS api_call_by_request ON ${tableText(names, "api_call")} (api_request_id)`,
-    `CREATE INDEX IF NOT EXISTS lookup_answer_by_time ON ${tableText(names, "lookup_answer")} (kind, answered_at)`,
+    `CREATE INDEX IF NOT EXISTS lookup_answer_by_time ON ${tableText(names, "lookup_answer")} (answered_at)`,
   ];
 }
 
