@@ -1,6 +1,5 @@
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
-import { sql } from "kysely";
 import { readErasures } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/naming.ts";
 import { countInDoubt } from "../ledger/in-doubt.ts";
@@ -9,7 +8,7 @@ import type { RunRef } from "../runs/run-ref.ts";
 import { countOpen, markSent, type OpenClaims, readClaims, readFirstDue, releaseClaims } from "./claims.ts";
 import type { LookupCounts } from "./counts.ts";
 import type { LookupRecord, LookupSpec } from "./lookup.ts";
-import { analyzeStatement, MANY_ROWS, readInput } from "./reading.ts";
+import { analyzeLookups, MANY_ROWS, readInput } from "./reading.ts";
 import type { ReadingContext } from "./see-input.ts";
 
 /** Runs work, with retries. */
@@ -88,7 +87,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     return { counts: read, inDoubt: found, rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0) };
   });
   if (Math.max(counts.due, rowsWritten) > MANY_ROWS)
-    await db.transaction((session) => session.change(sql.raw(analyzeStatement(names))));
+    await db.transaction((session) => analyzeLookups(session, names));
   async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
     let after = "";
     let read = 0;
