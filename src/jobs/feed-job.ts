@@ -20,10 +20,11 @@ export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
     reads: feed.reads ?? (() => []),
     async plan(context, job) {
       const planned = planFeed(context, job, feed.plannedCalls(job));
-      if (!feed.plan) return planned;
       const { db, clock } = context;
-      const known = await feed.plan({ db, clock, job, checkpoints: await storedCheckpoints(db, job.name) });
-      const plan = { ...planned.plan, ...known };
+      const checkpoints = await storedCheckpoints(db, job.name);
+      const known = await feed.plan?.({ db, clock, job, checkpoints });
+      const remarks = feed.remarks?.(job, [...checkpoints.values()]) ?? [];
+      const plan = { ...planned.plan, remarks: [...planned.plan.remarks, ...remarks], ...known };
       return { ...planned, plan: { ...plan, records_expected: plan.records_to_send } };
     },
     run: (context) => runFeed(feed, context),

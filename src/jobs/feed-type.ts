@@ -48,7 +48,7 @@ export type FeedPlanContext<J extends JobConfig = JobConfig> = Pick<
 /** Type of a job whose calls are free, unless it reserves them itself. */
 export interface FeedJobType<J extends JobConfig = JobConfig>
   extends JobDeclaration,
-    Pick<JobType<J>, "endpoints" | "writes"> {
+    Pick<JobType<J>, "endpoints" | "writes" | "remarks"> {
   readonly checkpoints: JobCheckpoints<J>;
   /** Tables and queries that the job reads; none by default. */
   reads?: JobType<J>["reads"];

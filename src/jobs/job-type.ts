@@ -4,6 +4,7 @@ import type { JobDeclaration } from "../config/schema/jobs.ts";
 import type { JobContext, Worked } from "./job.ts";
 import type { PlanContext, Planned } from "./report/job-plan.ts";
 import type { JobServices } from "./services.ts";
+import type { StoredCheckpoint } from "../load/write/checkpoints.ts";
 import type { InputSource } from "../load/inputs/input-source.ts";
 
 /** Call that `check` can try. */
@@ -57,6 +58,8 @@ export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration
   /** Null: every run compares a fingerprint of each input row, so there is no position to resume from. */
   readonly checkpoints: JobCheckpoints<J> | null;
   reads(job: J, config: Config): readonly ReadSource[];
+  /** Consequences of the configuration that `plan` and `check` report before the next run; none by default. */
+  remarks?(job: J, checkpoints: readonly StoredCheckpoint[]): readonly string[];
   /** Predicts the effect of {@link run} without a call. */
   plan(services: PlanContext, job: J): Promise<Planned>;
   /** Does the work of one run; the shell in `job.ts` does the rest. */

@@ -65,6 +65,21 @@ jobs:
 
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
 
+test("check names the segment that a changed name leaves behind", async () => {
+  const setting = await makeSetting({
+    jobs: `jobs:\n  push: { type: segment_push, name: New, sql: "select '' as service_pid" }\n`,
+  });
+  await runHere(["migrate"], setting);
+  await setting.query(`INSERT INTO person_data_ops.checkpoint (job, stream, cursor, updated_at, run_id, _synced_at)
+    VALUES ('push', 'segment', '{"segment_id": "${SEGMENT}", "name": "Old"}', now(), 'r', now())`);
+  const { document } = await runHereJson(["check"], setting);
+  expect(document["checks"]).toContainEqual({
+    subject: "jobs.push",
+    status: "warning",
+    message: `another segment is created under the name "New"; ${SEGMENT} ("Old"), which it filled so far, stays as it is`,
+  });
+});
+
 test("plan and status describe segments in words", async () => {
   const setting = await makeSetting({
     jobs: `jobs:

@@ -419,4 +419,20 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/jobs/search/contact-jobs.test.ts"],
     named: "keeps what it has",
   },
+  {
+    breaks: "a changed name of a push is another segment",
+    file: "src/jobs/segments/push-checkpoint.ts",
+    from: "return last?.name === undefined || last.name === job.segmentName ? last : null;",
+    to: "return last;",
+    tests: ["test/jobs/segments/segment-push.test.ts"],
+    named: "a changed name",
+  },
+  {
+    breaks: "an unlocked contact job says so",
+    file: "src/jobs/search/contact.ts",
+    from: "cursor.billing === null ?",
+    to: "cursor.billing !== null ?",
+    tests: ["test/jobs/search/contact-jobs.test.ts"],
+    named: "is waited for, unlocked",
+  },
 ];

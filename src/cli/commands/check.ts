@@ -15,6 +15,7 @@ import { openService } from "../open-service.ts";
 import type { Outcome } from "../outcome.ts";
 import { openDestinations } from "../open-publisher.ts";
 import type { Db } from "../../load/db/db.ts";
+import { readCheckpoints } from "../../load/write/checkpoints.ts";
 import { reportWaiting } from "../../jobs/lookup/waiting-answers.ts";
 
 /** `check`: verifies everything possible without changes or billed calls. */
@@ -43,6 +44,7 @@ async function check(context: Context): Promise<Outcome> {
   for (const source of sourcesOf(config, orderJobs(config))) {
     findings.push(...(await checkSource(config, source, db)));
   }
+  if (db !== null && isSetUp) findings.push(...(await checkJobs(config, db)));
   findings.push(...(await checkDestinations(config)));
   findings.push(...(await attempt("service", () => checkConfiguredService(context, config))));
   return outcomeOf(findings);
@@ -65,6 +67,21 @@ function checkConfig(config: Config): Finding[] {
       }),
     ),
   ];
+}
+
+/** Reports what the jobs say about their next run. */
+async function checkJobs(config: Config, db: Db): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  for (const job of orderJobs(config)) {
+    const type = jobTypeOf(job);
+    const subject = `jobs.${job.name}`;
+    const ofJob = attempt(subject, async () => {
+      const texts = type.remarks?.(job, await readCheckpoints(db, job.name)) ?? [];
+      return texts.map((message): Finding => ({ subject, status: "warning", message }));
+    });
+    findings.push(...(await ofJob));
+  }
+  return findings;
 }
 
 async function checkConfiguredService(context: Context, config: Config): Promise<readonly Finding[]> {

@@ -59,16 +59,16 @@ export async function storeContact(
   const cursor = { ...contact.cursor, ...ofBody, ...change };
   const billable = cursor.billable_count === null ? null : String(cursor.billable_count);
   const charged = { billable_count: billable, unlocked_at: cursor.unlocked_at };
+  // A page was answered, so the results are unlocked, whatever the state said before.
+  const known = {
+    job_id: contact.id,
+    ...charged,
+    ...(cursor.billing === null ? {} : { results_unlocked: "true" }),
+  };
   const row =
     body && drift
       ? [flattenContactJob({ ...body, job_id: contact.id }, charged, drift)]
-      : [
-          {
-            table: "contact_job",
-            columns: ["job_id", ...Object.keys(charged)],
-            rows: [[contact.id, billable, cursor.unlocked_at]],
-          },
-        ];
+      : [{ table: "contact_job", columns: Object.keys(known), rows: [Object.values(known)] }];
   await context.commit({
     upserts: [...row, ...upserts],
     settled,

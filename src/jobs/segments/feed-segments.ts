@@ -104,11 +104,8 @@ export function segmentIdOf(
 ): string | null {
   if (segment.kind === "id") return segment.id;
   if (segment.kind === "search") return audienceOf(config, segment, checkpointsOf(segment.job)).id;
-  return (
-    pushOf(config, segment.job).segmentId ??
-    readPushCheckpoint(segment.job, checkpointsOf(segment.job))?.segment_id ??
-    null
-  );
+  const push = pushOf(config, segment.job);
+  return readPushCheckpoint(push, checkpointsOf(push.name))?.segment_id ?? null;
 }
 
 /** Segment of an audience; its ID is null until its members are stored, because it exists once it is unlocked. */

@@ -4,7 +4,7 @@ import type { Upsert } from "../../load/write/upsert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import type { FeedContext } from "../feed-type.ts";
-import { PUSH_STREAM, type PushCheckpoint, readPushCheckpoint } from "./push-checkpoint.ts";
+import { describeRename, PUSH_STREAM, type PushCheckpoint, readPushCheckpoint } from "./push-checkpoint.ts";
 import type { SegmentPushJobConfig } from "./settings.ts";
 
 const { create } = segmentEndpoints;
@@ -14,11 +14,9 @@ type Context = FeedContext<SegmentPushJobConfig>;
 /** Returns the checkpoint of the job's segment; creates the segment if there is none. */
 export async function findOrCreate(context: Context): Promise<PushCheckpoint> {
   const { job, checkpoints } = context;
-  const stored = readPushCheckpoint(job.name, [...checkpoints.values()]);
-  const known = job.segmentId ?? stored?.segment_id;
-  if (known !== undefined) {
-    return stored?.segment_id === known ? stored : { segment_id: known, read_at: null, size: null };
-  }
+  const known = readPushCheckpoint(job, [...checkpoints.values()]);
+  if (known !== null) return known;
+  for (const text of describeRename(job, [...checkpoints.values()])) context.progress.note(job.name, text);
   const { segmentName: name, description } = job;
   const drift = new DriftLog(create.name);
   const reply = await context.call({
@@ -56,7 +54,8 @@ export async function keepSegment(
     segment_id: checkpoint.segment_id,
     ...(checkpoint.size === null ? {} : { current_size: String(checkpoint.size) }),
     ...(job.segmentName === null ? {} : { name: job.segmentName }),
-    ...(job.description === null ? {} : { description: job.description }),
+    // The service has no call that changes it.
+    ...(job.description === null || !isNew ? {} : { description: job.description }),
     ...(job.segmentId === null ? { source: "api" } : {}),
   };
   await context.commit({
@@ -64,7 +63,7 @@ export async function keepSegment(
       { table: "segment", columns: Object.keys(row), rows: [Object.values(row)], isBookkeeping: !isNew },
       ...upserts,
     ],
-    checkpoints: [{ stream: PUSH_STREAM, cursor: checkpoint }],
+    checkpoints: [{ stream: PUSH_STREAM, cursor: { ...checkpoint, name: job.segmentName } }],
   });
 }
 

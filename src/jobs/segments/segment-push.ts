@@ -20,7 +20,7 @@ import type { FeedContext, FeedJobType } from "../feed-type.ts";
 import { isOver } from "./member-checkpoint.ts";
 import type { AnsweredPage } from "./proof.ts";
 import { changeListed, type Pushed } from "./push-calls.ts";
-import { PUSH_STREAM, type PushCheckpoint, pushCursor } from "./push-checkpoint.ts";
+import { describeRename, PUSH_STREAM, type PushCheckpoint, pushCursor } from "./push-checkpoint.ts";
 import { findOrCreate, gone, keepSegment } from "./push-target.ts";
 import {
   NO_SEGMENT,
@@ -198,8 +198,9 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
   writes: ["segment", "segment_push_member"],
   checkpoints: {
     meaning:
-      "segment_id: the segment; read_at: when it was last read completely; size: members after the last run",
+      "segment_id: the segment; name: its name when it was filled; read_at: when it was last read completely; size: members after the last run",
     cursor: pushCursor,
+    about: { key: "segment_id", keys: ["name", "read_at", "size"] },
     example: { segment_id: "123e4567-e89b-12d3-a456-426614174000" },
     streams: async () => [PUSH_STREAM],
     noStream: () => NO_SEGMENT,
@@ -209,5 +210,6 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
     least: 1,
     more: "one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove",
   }),
+  remarks: describeRename,
   run: pushAll,
 };

@@ -81,7 +81,7 @@ describe.each(["unlock", "page"])("a contact job, billed by %s,", (billing) => {
         job_type: "contact_prospect",
         status: "completed",
         result_count: all,
-        results_unlocked: "f",
+        results_unlocked: "t",
         has_time: "t",
       },
     ]);

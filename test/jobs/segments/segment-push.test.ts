@@ -69,6 +69,35 @@ test("a plan of a push counts the minimum and sends no request", async () => {
   expect(await world.control("/ledger")).toEqual(before);
 });
 
+test("a changed name is another segment; the old one stays as it is", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 50));
+  await push(world);
+  const old = await segmentOf(world);
+  world.configure(config().replace("VIP customers", "Opted out").replace("The best", "Nobody"));
+  await setVips(world, pids.slice(50, 80));
+  const said = `another segment is created under the name "Opted out"; ${old?.segment_id} ("VIP customers"), which it filled so far, stays as it is`;
+  const [plan] = (await planJobs(await world.services(), [])).jobs;
+  expect(plan?.remarks).toContain(said);
+
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 30, records_unchanged: 0 });
+  expect(world.notes).toContain(said);
+  expect(await membersOf(world)).toEqual(pids.slice(0, 50).toSorted());
+  expect(await membersOf(world, "Opted out")).toEqual(pids.slice(50, 80).toSorted());
+  expect(
+    await world.rows("SELECT name, description, current_size FROM person_data.segment ORDER BY name"),
+  ).toEqual([
+    { name: "Opted out", description: "Nobody", current_size: "30" },
+    { name: "VIP customers", description: "The best", current_size: "50" },
+  ]);
+  expect(await push(world)).toMatchObject({ records_sent: 0, records_unchanged: 30, requests: 1 });
+
+  world.configure(config());
+  const { error } = await push(world);
+  expect(error).toMatchObject({ code: "segment_exists" });
+  expect(error?.message).toContain("set `segment_id:`");
+});
+
 test("a plan of a shard leaves feeds to the first one, as a run does", async () => {
   const { world } = await startPush();
   const jobsOf = async (index: number) =>
