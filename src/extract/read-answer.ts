@@ -55,6 +55,7 @@ export interface ReadOptions<R> {
   readonly endpoint: string;
   /** Field of a result that identifies its record. */
   readonly keyField: string;
+  readonly isMatch: (result: JsonObject) => boolean;
   readonly read: ReadResult<R>;
   /** Time of receipt, if the service does not report a completion time. */
   readonly receivedAt: string;
@@ -207,7 +208,7 @@ function readOne<R>(
   const clean = hasControlText ? cleanText(result, "", context.drift) : result;
   return {
     key: keyText(result[options.keyField]),
-    isMatch: result["is_match"] === true,
+    isMatch: options.isMatch(result),
     value: options.read(isJsonObject(clean) ? clean : {}, context),
   };
 }

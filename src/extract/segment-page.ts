@@ -1,4 +1,4 @@
-import { type Cell, countOf, instantText, microsOf } from "../schemas/convert.ts";
+import { type Cell, booleanOf, countOf, instantText, microsOf, pidOf } from "../schemas/convert.ts";
 import { type DriftLog, fieldName } from "../schemas/drift.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { jsonText } from "../schemas/json-text.ts";
@@ -56,15 +56,16 @@ export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): Me
     if (!member || member.firstAddedAt === null) isWhole = false;
   }
   // Without `list_continues`, pages are read until one is empty.
-  const listContinues = typeof continues === "boolean" ? continues : list.length > 0;
+  const listContinues = booleanOf(continues) ?? list.length > 0;
   return { members, totalCount, listContinues, isSound: isWhole && isInOrder(members) };
 }
 
 function readMember(item: JsonObject, drift: DriftLog): PageMember | null {
   // `last_added_at` is omitted: every attempt to add a member changes it, even without effect.
-  const { service_pid: pid, first_added_at: addedAt, last_added_at: _lastAddedAt, ...rest } = item;
-  if (typeof pid !== "string" || pid === "") {
-    drift.note("unexpected_type", "service_pid", typeof pid);
+  const { service_pid: sentPid, first_added_at: addedAt, last_added_at: _lastAddedAt, ...rest } = item;
+  const pid = pidOf(sentPid);
+  if (pid === null) {
+    drift.note("unexpected_type", "service_pid", typeof sentPid);
     return null;
   }
   const firstAddedAt = instantText(addedAt);

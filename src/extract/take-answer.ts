@@ -118,7 +118,8 @@ export async function takeAnswer<R>(
   }
   const keyField = endpoint.pairing === "record_id" ? "record_id" : "email_address";
   const maxResults = 10 * items.length + 100;
-  const options = { endpoint: endpoint.name, keyField, read, receivedAt, maxResults };
+  const { name, isMatch } = endpoint;
+  const options = { endpoint: name, keyField, isMatch, read, receivedAt, maxResults };
   const answer = plain.kind === "plain" ? await readBounded(plain.bytes, options) : plain;
   if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
   if (answer.kind === "unreadable") {

@@ -1,4 +1,11 @@
+import { booleanOf, pidOf } from "./convert.ts";
+import type { JsonObject } from "./flatten.ts";
 import { type Column, column, type NamesPeople, type Table, table } from "./table.ts";
+
+/** True for a match: `is_match` decides if present, otherwise the presence of a PID. */
+export function isPersonMatch({ is_match: said, service_pid: pid }: JsonObject): boolean {
+  return booleanOf(said) ?? pidOf(pid) !== null;
+}
 
 /** Key of an input row; answers are stored under it. */
 export const inputRowKey: readonly Column[] = [

@@ -1,5 +1,5 @@
 import { rawNumber } from "../raw-json.ts";
-import { type ColumnType, type Field, isLoose } from "./field.ts";
+import type { ColumnType, Field } from "./field.ts";
 import { storableJson } from "./json-text.ts";
 
 /**
@@ -79,20 +79,20 @@ function convertNumeric(value: unknown): Cell | typeof UNEXPECTED {
   return decimalText(value) ?? UNEXPECTED;
 }
 
-function convertBoolean(value: unknown): Cell | typeof UNEXPECTED {
-  if (value === true) return "true";
-  return value === false ? "false" : UNEXPECTED;
-}
-
 const TRUE_WORDS = new Set(["true", "t", "y", "yes", "1"]);
 const FALSE_WORDS = new Set(["false", "f", "n", "no", "0"]);
 
-function convertLooseBoolean(value: unknown): Cell | typeof UNEXPECTED {
-  if (typeof value === "boolean") return value ? "true" : "false";
-  if (typeof value !== "string" && typeof value !== "number") return UNEXPECTED;
+/** Boolean of a value, also spelled "true", "Y" or 1; null if it is none. */
+export function booleanOf(value: unknown): boolean | null {
+  if (typeof value === "boolean") return value;
+  if (typeof value !== "string" && typeof value !== "number") return null;
   const word = String(value).trim().toLowerCase();
-  if (TRUE_WORDS.has(word)) return "true";
-  return FALSE_WORDS.has(word) ? "false" : UNEXPECTED;
+  if (TRUE_WORDS.has(word)) return true;
+  return FALSE_WORDS.has(word) ? false : null;
+}
+
+function convertBoolean(value: unknown): Cell | typeof UNEXPECTED {
+  return booleanOf(value)?.toString() ?? UNEXPECTED;
 }
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -210,9 +210,13 @@ const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
 
 /** Returns the converter of a declared field. */
 export function converterOf(field: Field): Convert {
-  if (isLoose(field)) return convertLooseBoolean;
   if (field.type === "bytes") throw new Error("The service interface has no binary fields.");
   return byType[field.type];
+}
+
+/** PID of a value; null unless it is a text that isn't blank. */
+export function pidOf(value: unknown): string | null {
+  return typeof value === "string" && value.trim() !== "" ? value : null;
 }
 
 /** JSON type of a value, as in `schema_drift.observed_type`. */

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { JsonObject } from "./flatten.ts";
 import type { RecordDeclaration } from "./record.ts";
 
 /** An endpoint that takes a batch of records and returns one result for each (section 4.7). */
@@ -17,6 +18,8 @@ export interface LookupEndpoint {
   readonly pairing: "record_id" | "position_and_address";
   /** Strict schema of a whole request body; the sandbox rejects anything else. */
   readonly request: z.ZodType;
+  /** True for the result of a match, whether or not it has a PID. */
+  readonly isMatch: (result: JsonObject) => boolean;
   /** One result. */
   readonly result: RecordDeclaration;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { answerColumns, answeredPeople, inputRowKey } from "./answer.ts";
+import { answerColumns, answeredPeople, inputRowKey, isPersonMatch } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import { personDerived, personFields, personLists } from "./person.ts";
@@ -78,6 +78,7 @@ export const enrichEndpoint: LookupEndpoint = {
     return_fields: z.array(z.string()).optional(),
     include_premium_fields: z.boolean().optional(),
   }),
+  isMatch: isPersonMatch,
   result,
 };
 

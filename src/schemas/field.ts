@@ -39,17 +39,9 @@ export const text = (pii: PiiClass, doc: string) => field("text", pii, doc, z.st
 export const integer = (pii: PiiClass, doc: string) => field("integer", pii, doc, z.int().nullable());
 /** Exact decimal: a JSON number or a decimal string. */
 export const numeric = (pii: PiiClass, doc: string) => field("numeric", pii, doc, decimal.nullable());
-/** True or false. */
-export const boolean = (pii: PiiClass, doc: string) => field("boolean", pii, doc, z.boolean().nullable());
-/** Boolean that may also be sent as "true"/"false", "Y"/"N" or 0/1 (see `convert.ts`, `looseBoolean`). */
-export const looseBoolean = (pii: PiiClass, doc: string) => ({
-  ...field("boolean", pii, doc, z.union([z.boolean(), z.string(), z.number()]).nullable()),
-  loose: true as const,
-});
-/** True if the field accepts loose spellings of a boolean. */
-export function isLoose(field: Field): boolean {
-  return "loose" in field;
-}
+/** Boolean, also sent as "true"/"false", "Y"/"N" or 0/1. */
+export const boolean = (pii: PiiClass, doc: string) =>
+  field("boolean", pii, doc, z.union([z.boolean(), z.string(), z.number()]).nullable());
 /** Calendar day, `YYYY-MM-DD`. */
 export const date = (pii: PiiClass, doc: string) => field("date", pii, doc, z.iso.date().nullable());
 /** Instant: ISO 8601 with `Z` or an offset; without a zone it counts as UTC. */

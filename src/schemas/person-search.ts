@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Cell } from "./convert.ts";
-import { jsonType } from "./convert.ts";
+import { jsonType, pidOf } from "./convert.ts";
 import { coverageReaderOf, type TableRows, withNested } from "./coverage.ts";
 import type { DriftLog } from "./drift.ts";
 import { type Fields, integer, numeric, text, timestamptz } from "./field.ts";
@@ -148,7 +148,7 @@ export function flattenPersonSearch(
   ];
 }
 
-/** Position and PID of each text of a list, and its other items by index; null if all items are texts. */
+/** Position and PID of each item of a list, and its other items by index; null if all items are PIDs. */
 export function readPids(
   value: unknown,
   drift: DriftLog,
@@ -162,7 +162,8 @@ export function readPids(
   const rows: (readonly [Cell, string])[] = [];
   const misplaced: [string, unknown][] = [];
   for (const [position, item] of (value as readonly unknown[]).entries()) {
-    if (typeof item === "string") rows.push([String(position), item]);
+    const pid = pidOf(item);
+    if (pid !== null) rows.push([String(position), pid]);
     else {
       drift.note("unexpected_type", `${path}[]`, jsonType(item));
       misplaced.push([String(position), item]);

@@ -1,4 +1,4 @@
-import { boolean, date, integer, looseBoolean, numeric, text, texts } from "./field.ts";
+import { boolean, date, integer, numeric, text, texts } from "./field.ts";
 import { type Derivation, derivedColumns, derivedNames } from "./derive.ts";
 import type { ListDeclaration } from "./record.ts";
 import { moneyRange } from "./money-range.ts";
@@ -90,7 +90,7 @@ const addressFields = {
     "indirect",
     "Owned or rented, as received; the service documents no list of values.",
   ),
-  is_current_owner: looseBoolean("indirect", "True if the person owns the address now."),
+  is_current_owner: boolean("indirect", "True if the person owns the address now."),
   purchase_date: text("indirect", "Date of purchase, as received; may be a year, a month or a day."),
   purchase_price: numeric("sensitive", "Price paid at purchase, in US dollars."),
   estimated_current_value: numeric("sensitive", "Estimated current value of the property, in US dollars."),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { answerColumns, answeredPeople, inputRowKey } from "./answer.ts";
+import { answerColumns, answeredPeople, inputRowKey, isPersonMatch } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import type { RecordDeclaration } from "./record.ts";
@@ -57,6 +57,7 @@ export const resolveEndpoint: LookupEndpoint = {
   billed: true,
   pairing: "record_id",
   request: z.strictObject({ records: z.array(resolveRequestRecord).max(1000) }),
+  isMatch: isPersonMatch,
   result,
 };
 

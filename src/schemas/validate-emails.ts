@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { booleanOf } from "./convert.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, text, timestamp } from "./field.ts";
 import type { RecordDeclaration } from "./record.ts";
@@ -26,6 +27,8 @@ export const validateEmailsEndpoint: LookupEndpoint = {
   billed: true,
   pairing: "position_and_address",
   request: z.strictObject({ records: z.array(z.string()).max(2000) }),
+  isMatch: ({ is_match: said, email_validation_status: status }) =>
+    booleanOf(said) ?? typeof status === "string",
   result,
 };
 

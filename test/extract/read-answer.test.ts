@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { cutAnswer } from "../../src/extract/cut-answer.ts";
 import { readAnswer } from "../../src/extract/read-answer.ts";
+import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
 import * as fc from "../support/fast-check.ts";
 
@@ -11,6 +12,7 @@ async function readPlainly(body: Buffer, pieceBytes?: number) {
   return await readAnswer<JsonObject>(body, {
     endpoint: "POST /v2/enrich",
     keyField: "record_id",
+    isMatch: enrichEndpoint.isMatch,
     read: (result) => result,
     receivedAt: "2026-11-21T01:00:01.500+00:00",
     ...(pieceBytes === undefined ? {} : { pieceBytes }),
@@ -26,13 +28,13 @@ async function resultsOf(body: string, pieceBytes?: number) {
 describe("an answer", () => {
   it("gives its results, id and time, whatever else it holds", async () => {
     const body =
-      '{"api_request_id":"r1","results":[{"record_id":"a","is_match":true},{"is_match":"yes"},7],' +
+      '{"api_request_id":"r1","results":[{"record_id":"a","is_match":"yes"},{"is_match":"no"},7],' +
       '"request_completed_at":"2026-11-20T01:02:03.123456Z","new":2}';
     expect(await readPlainly(bytes(body))).toEqual({
       kind: "answer",
       results: [
-        { key: "a", isMatch: true, value: { record_id: "a", is_match: true } },
-        { key: null, isMatch: false, value: { is_match: "yes" } },
+        { key: "a", isMatch: true, value: { record_id: "a", is_match: "yes" } },
+        { key: null, isMatch: false, value: { is_match: "no" } },
         undefined,
       ],
       apiRequestId: "r1",

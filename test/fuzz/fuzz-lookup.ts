@@ -187,6 +187,7 @@ async function readIn(
   const read = await readAnswer<unknown>(body, {
     endpoint: answer.bound.endpoint.name,
     keyField: keyFieldOf(answer),
+    isMatch: answer.bound.endpoint.isMatch,
     read: (result) => result,
     receivedAt: "2026-11-21T01:00:01.500+00:00",
     pieceBytes,

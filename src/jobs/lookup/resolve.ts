@@ -2,6 +2,8 @@ import type { JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { jobName } from "../../config/schema/values.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../schemas/flatten.ts";
+import { isPersonMatch } from "../../schemas/answer.ts";
+import { pidOf } from "../../schemas/convert.ts";
 import {
   resolveEndpoint,
   resolveFields,
@@ -23,12 +25,10 @@ export type ResolveJobConfig = JobOf<typeof settings>;
 const flattener = flattenerOf(resolveEndpoint.result);
 const cellAt = Object.keys(resolveFields).map((name) => flattener.fieldNames.indexOf(name));
 
-/** Outcome and PID of a result. `is_match` decides if present, otherwise the presence of a PID. */
+/** Outcome and PID of a result. */
 export function readMatch(result: JsonObject): Pick<AnsweredPart, "outcome" | "servicePid"> {
-  const { is_match: said, service_pid: pid } = result;
-  const servicePid = typeof pid === "string" && pid.trim() !== "" ? pid : null;
-  const isMatch = typeof said === "boolean" ? said : servicePid !== null;
-  if (!isMatch) return { outcome: "unmatched", servicePid: null };
+  if (!isPersonMatch(result)) return { outcome: "unmatched", servicePid: null };
+  const servicePid = pidOf(result["service_pid"]);
   return { outcome: servicePid === null ? "no_pid" : "matched", servicePid };
 }
 

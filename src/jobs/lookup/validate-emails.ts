@@ -36,11 +36,9 @@ export const validateEmailsJob: LookupJobType<ValidateEmailsJobConfig> = {
   pidFrom: () => null,
   validEmailsFrom: () => null,
   readerOf: () => (result, drift) => {
-    const { is_match: said, email_validation_status: status } = result;
-    const isMatch = typeof said === "boolean" ? said : typeof status === "string";
     const { object } = flattener.flatten(result, null, drift);
     return {
-      outcome: isMatch ? "matched" : "unmatched",
+      outcome: validateEmailsEndpoint.isMatch(result) ? "matched" : "unmatched",
       servicePid: null,
       cells: cellAt.map((i) => object.cells[i] ?? null),
       // The stored address is the one sent, not the one returned.

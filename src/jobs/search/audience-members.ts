@@ -3,7 +3,7 @@ import { readPages, type ResultPage, resultsCall } from "../../extract/result-pa
 import type { Upsert } from "../../load/write/upsert.ts";
 import { countListed } from "../../load/feeds/searches.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
-import { countOf, instantAt } from "../../schemas/convert.ts";
+import { booleanOf, countOf, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { readPids } from "../../schemas/person-search.ts";
@@ -29,7 +29,7 @@ export async function unlockMembers(
 ): Promise<ResultPage | null | "locked" | "busy"> {
   const { cursor, unlock: wanted } = audience;
   const total = countOf(body["total_count"]);
-  if (body["results_unlocked"] === true) {
+  if (booleanOf(body["results_unlocked"])) {
     await settle(context, audience, countOf(body["billable_count"]) ?? cursor.unlock?.records ?? 0);
     return null;
   }

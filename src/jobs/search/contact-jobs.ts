@@ -10,7 +10,7 @@ import type { Db } from "../../load/db/db.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { readKeys } from "../../load/inputs/stage-keys.ts";
 import { contactJobEndpoints, finishedContactStates } from "../../schemas/contact-jobs.ts";
-import { countOf } from "../../schemas/convert.ts";
+import { booleanOf, countOf } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
 import type { JobPlan } from "../report/job-plan.ts";
@@ -173,7 +173,7 @@ async function advance(context: Context, contact: Contact): Promise<boolean> {
     await settle(
       context,
       contact,
-      intent && reply.value["results_unlocked"] === true ? intent.records : null,
+      intent && booleanOf(reply.value["results_unlocked"]) ? intent.records : null,
     );
   }
   if (job.unlock === null || contact.cursor.is_stored) return true;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type DeathSignalsJobConfig, deathSignalsSettings, NO_SEGMENT } from "./settings.ts";
 import { openResults, type RepeatableResults } from "../../extract/read-answer.ts";
 import { cursorInstant } from "../../load/inputs/cursor-values.ts";
-import { type Cell, jsonType } from "../../schemas/convert.ts";
+import { type Cell, jsonType, pidOf } from "../../schemas/convert.ts";
 import {
   deathSignalFields,
   deathSignalsEndpoint,
@@ -41,7 +41,7 @@ function idOf(value: unknown): string | null {
 /** Reads the row of a signal, or its IDs if one is missing. */
 function readSignal(result: JsonObject, drift: DriftLog): Signal {
   const { signal_metadata: sent, ...rest } = result;
-  const ids = keys.map((key) => idOf(result[key]));
+  const ids = [idOf(result["obituary_id"]), pidOf(result["service_pid"])];
   if (ids.includes(null)) {
     for (const [i, id] of ids.entries()) {
       if (id === null) drift.note("unexpected_type", keys[i] ?? "", typeof result[keys[i] ?? ""]);

@@ -81,16 +81,19 @@ describe("a match", () => {
   test("is what the service calls one", () => {
     expect(matchOf({ is_match: true, service_pid: "p-1" })).toEqual(["matched", "p-1"]);
     expect(matchOf({ is_match: false, service_pid: "p-1" })).toEqual(["unmatched", null]);
+    expect(matchOf({ is_match: "Y", service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(matchOf({ is_match: 0, service_pid: "p-1" })).toEqual(["unmatched", null]);
   });
   test("is recognized by the PID if the service doesn't state it", () => {
-    expect(matchOf({ is_match: "yes", service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(matchOf({ is_match: {}, service_pid: "p-1" })).toEqual(["matched", "p-1"]);
     expect(matchOf({ service_pid: "p-1" })).toEqual(["matched", "p-1"]);
-    expect(matchOf({ is_match: 1, service_pid: null })).toEqual(["unmatched", null]);
+    expect(matchOf({ is_match: null, service_pid: " " })).toEqual(["unmatched", null]);
     expect(matchOf({})).toEqual(["unmatched", null]);
   });
   test("without a usable PID is none, and rejects its record", () => {
     for (const service_pid of [null, "", " ", 17, undefined]) {
       expect(matchOf({ is_match: true, service_pid })).toEqual(["no_pid", null]);
+      expect(matchOf({ is_match: 1, service_pid })).toEqual(["no_pid", null]);
       const { outcome, servicePid, person } = read(enrichJob, { is_match: true, service_pid });
       expect([outcome, servicePid, person]).toEqual(["no_pid", null, null]);
     }

@@ -100,7 +100,7 @@ test("signals without an id are rejected once, with a reason and without values;
   const pid = await pidOf(world, 60);
   const more = [
     { ...signal(pid), obituary_id: null },
-    { ...signal(""), obituary_id: "stated-2" },
+    { ...signal(" "), obituary_id: "stated-2" },
     { ...signal(pid), obituary_id: 77 },
     "no signal",
   ];
