@@ -51,6 +51,12 @@ export interface BatchSize {
   readonly bodyBytesPerRecord: number | null;
 }
 
+/** Largest answer that came through so far, by its records and by its bytes as received. */
+export interface Passed {
+  readonly records: number;
+  readonly bytes: number;
+}
+
 /** Remaining credits of the plan. */
 export interface Capacity {
   /** True after the first 402: only one call at a time. */
@@ -90,11 +96,14 @@ export function sizeAfterAnswer(
   return { cap, limit: isChanged ? fitting : limit, plainBytesPerRecord, bodyBytesPerRecord };
 }
 
+/** Least records of a call after answers that were cut: no link cuts answers that are smaller. */
+export const LEAST_AFTER_CUT = 4;
+
 /** Size after a call with this many records that was too large, or whose answer was. */
-export function sizeAfterTooLarge(size: BatchSize, records: number): BatchSize {
+export function sizeAfterTooLarge(size: BatchSize, records: number, least = 1): BatchSize {
   // Smaller batches don't help a record that is too large on its own.
-  if (records === 1) return size;
-  const cap = Math.max(1, Math.min(size.cap, Math.floor(records / 2)));
+  if (records <= least) return size;
+  const cap = Math.min(size.cap, Math.max(least, Math.floor(records / 2)));
   return { ...size, cap, limit: Math.min(size.limit, cap) };
 }
 

@@ -1,6 +1,13 @@
 import type { LimitReachedError, StopJobError, StopRunError } from "../errors.ts";
-import { type Batch, type Capacity, capacityAfterRefusal, type Entry, itemsOf } from "./batches.ts";
-import { BODY_TOO_LARGE } from "./http-client.ts";
+import {
+  type Batch,
+  type Capacity,
+  capacityAfterRefusal,
+  type Entry,
+  itemsOf,
+  type Passed,
+} from "./batches.ts";
+import { ABANDONED, BODY_TOO_LARGE } from "./http-client.ts";
 import { type Fault, isolate, MAX_ISOLATION_CALLS, refusalSignature } from "./isolate.ts";
 import type { CallReport } from "./limits.ts";
 import { type Decision, decideRetry, isPossiblyBilled } from "./retry.ts";
@@ -58,6 +65,8 @@ export interface Outcome<T> {
   readonly signature: string | null;
   /** True if the request or its answer was too large. */
   readonly isTooLarge: boolean;
+  /** True if the answer broke off, probably because of its size. */
+  readonly isCut: boolean;
   /** Capacity from now on; null for no change. */
   readonly capacity: Capacity | null;
   /** Error that ends the job or the run; null for none. */
@@ -82,6 +91,7 @@ export interface Circumstances {
   /** True if the last batch that ended was answered. */
   readonly isAnswering: boolean;
   readonly capacity: Capacity;
+  readonly passed: Passed;
   /** Address of the service, for messages. */
   readonly origin: string;
 }
@@ -104,6 +114,7 @@ const nothing = {
   answer: null,
   signature: null,
   isTooLarge: false,
+  isCut: false,
   capacity: null,
   stop: null,
 };
@@ -135,6 +146,7 @@ export function decide<T>(
     report: reportOf(reply.outcome, call, decision),
     unanswered: mayBeBilled ? call.items : [],
     isTooLarge: isTooLarge || decision.action === "halve",
+    isCut: isBroken(call, read) && isLarger(call, circumstances.passed),
   };
   const batch = mayBeBilled ? { ...call.batch, entries: entries.map(withUnansweredCall) } : call.batch;
   return follow(decision, { ...circumstances, call: { ...call, batch }, reply, outcome, mayBeBilled }, read);
@@ -205,6 +217,17 @@ function judgeAnswer<T>(
 /** True if the body was larger than any answer may be. */
 function isOversized({ reply }: EndedCall<unknown>): boolean {
   return reply.kind === "failure" && reply.code === BODY_TOO_LARGE;
+}
+
+/** True if the body of an answer ended early; our own ends say nothing about the link. */
+function isBroken({ reply }: EndedCall<unknown>, read: ReadSummary | null): boolean {
+  if (reply.kind === "response") return read?.kind === "unreadable" && !read.isTooLarge;
+  return reply.status === 200 && reply.code !== BODY_TOO_LARGE && reply.code !== ABANDONED;
+}
+
+/** True if nothing as large came through: otherwise, its size is not what cut an answer. */
+function isLarger({ items, bodyBytes }: EndedCall<unknown>, { records, bytes }: Passed): boolean {
+  return items.length > records || bodyBytes > bytes;
 }
 
 function withUnansweredCall<T>(entry: Entry<T>): Entry<T> {

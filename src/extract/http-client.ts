@@ -76,6 +76,8 @@ export interface HttpFailure {
   readonly sent: boolean;
   /** Status of a response with an incomplete body; null if no headers were received. */
   readonly status: number | null;
+  /** Bytes of the body before it broke off. */
+  readonly receivedBytes: number;
   readonly code: string;
   readonly message: string;
 }
@@ -106,13 +108,15 @@ class ConnectError extends Error {
 
 /** Code of a failure: the body is larger than any answer may be. */
 export const BODY_TOO_LARGE = "BODY_TOO_LARGE";
+/** Code of a failure: the answer was not waited for after a signal. */
+export const ABANDONED = "ABANDONED";
 
 /** A call ended by us, not by the service or the network. */
 class EndedCallError extends Error {
   override readonly name = "EndedCallError";
   readonly code: string;
 
-  constructor(code: "CALL_TIMEOUT" | "ABANDONED" | typeof BODY_TOO_LARGE, message: string) {
+  constructor(code: "CALL_TIMEOUT" | typeof ABANDONED | typeof BODY_TOO_LARGE, message: string) {
     super(message);
     this.code = code;
   }
@@ -124,9 +128,7 @@ function abandonment(stop: AbortSignal | undefined, afterMs: number) {
   let timer: NodeJS.Timeout | undefined;
   const onStop = () => {
     timer = setTimeout(() => {
-      controller.abort(
-        new EndedCallError("ABANDONED", `No answer came within ${afterMs} ms after the stop.`),
-      );
+      controller.abort(new EndedCallError(ABANDONED, `No answer came within ${afterMs} ms after the stop.`));
     }, afterMs);
   };
   if (stop?.aborted) onStop();
@@ -195,10 +197,11 @@ function enlarge(bytes: Buffer, length: number): Buffer {
   return larger;
 }
 
-function failureOf(error: unknown, status: number | null): HttpFailure {
+function failureOf(error: unknown, status: number | null, receivedBytes: number): HttpFailure {
   const cause = error instanceof ConnectError ? error.cause : error;
   const code = codeOf(cause) ?? (cause instanceof Error ? cause.name : "UNKNOWN");
-  return { kind: "failure", sent: !(error instanceof ConnectError), status, code, message: messageOf(cause) };
+  const sent = !(error instanceof ConnectError);
+  return { kind: "failure", sent, status, receivedBytes, code, message: messageOf(cause) };
 }
 
 /** Reads the key, once for concurrent callers. */
@@ -323,7 +326,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       };
     } catch (error) {
       releaseLease(lease);
-      return failureOf(error, status);
+      return failureOf(error, status, lease.receivedBytes);
     } finally {
       ending.close();
     }

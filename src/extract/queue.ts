@@ -9,7 +9,9 @@ import {
   cutBatch,
   type Entry,
   firstSize,
+  LEAST_AFTER_CUT,
   type Origin,
+  type Passed,
   sizeAfterAnswer,
   sizeAfterTooLarge,
 } from "./batches.ts";
@@ -39,6 +41,9 @@ export interface Queue<T> {
   capacity: Capacity;
   /** True if a budget granted nothing. Then only one call is made at a time, because calls in flight may release records. */
   isBudgetTight: boolean;
+  /** True after an answer was cut, until one comes through. Then only one call is made at a time, to lose no more. */
+  isCutting: boolean;
+  passed: Passed;
   /** True if the last batch that ended was answered. */
   isAnswering: boolean;
   /** Consecutive batches mostly rejected for the same reason, with that reason. */
@@ -61,8 +66,10 @@ export function openQueue<T>(options: {
   readonly pages: AsyncIterable<readonly T[]>;
   readonly concurrency: number;
   readonly clock: Clock;
+  /** Records of the smallest recent call whose answer was cut; null for none. */
+  readonly cutAt?: number | null;
 }): Queue<T> {
-  const { endpoint, pages, concurrency, clock } = options;
+  const { endpoint, pages, concurrency, clock, cutAt } = options;
   return {
     endpoint,
     clock,
@@ -77,9 +84,11 @@ export function openQueue<T>(options: {
     leftOut: [],
     out: 0,
     nextNumber: 0,
-    size: firstSize(endpoint.maxRecords),
+    size: sizeAfterTooLarge(firstSize(endpoint.maxRecords), cutAt ?? 0, LEAST_AFTER_CUT),
     capacity: { isTight: false, refusals: 0, available: 0 },
     isBudgetTight: false,
+    isCutting: false,
+    passed: { records: 0, bytes: 0 },
     isAnswering: false,
     rejectedBatches: 0,
     lastSignature: null,
@@ -116,8 +125,8 @@ function isDone({ hasEnded, out, items, waiting, leftOut }: Queue<unknown>): boo
   return hasEnded && out + items.length + waiting.length + leftOut.length === 0;
 }
 
-function isTight({ isBudgetTight, capacity }: Queue<unknown>): boolean {
-  return isBudgetTight || capacity.isTight;
+function isTight({ isBudgetTight, capacity, isCutting }: Queue<unknown>): boolean {
+  return isBudgetTight || capacity.isTight || isCutting;
 }
 
 function mostCalls(queue: Queue<unknown>): number {
@@ -269,7 +278,14 @@ export function applyOutcome<T>(
 ): LimitReachedError | StopJobError | StopRunError | null {
   const { answer, rejected, signature } = outcome;
   const origin: Origin = batch.origin;
+  const { cap } = queue.size;
   if (answer) {
+    queue.isCutting = false;
+    const { records, bytes } = queue.passed;
+    queue.passed = {
+      records: Math.max(records, batch.entries.length),
+      bytes: Math.max(bytes, answer.bodyBytes),
+    };
     queue.size = sizeAfterAnswer(queue.size, answer, batch.entries.length - answer.missing);
     const { capacity } = queue;
     const available = Math.max(0, capacity.available - batch.entries.length);
@@ -281,13 +297,20 @@ export function applyOutcome<T>(
     origin.leftOutRecords += answer.newlyMissing;
   }
   if (outcome.isTooLarge) queue.size = sizeAfterTooLarge(queue.size, batch.entries.length);
+  if (outcome.isCut) {
+    queue.isCutting = true;
+    queue.size = sizeAfterTooLarge(queue.size, batch.entries.length, LEAST_AFTER_CUT);
+  }
   if (outcome.capacity) queue.capacity = outcome.capacity;
   if (outcome.kind === "isolate") origin.isolationCalls ??= 1;
   origin.failedRecords += rejected.reduce((sum, { items }) => sum + items.length, 0);
   if (signature !== null) {
     origin.signature = answer && rejected.length === 0 ? (origin.signature ?? signature) : signature;
   }
-  if (outcome.kind === "give_up") return outcome.stop ?? countUnanswered(queue, outcome.cause);
+  if (outcome.kind === "give_up") {
+    // With smaller batches, the next one may be answered.
+    return outcome.stop ?? (queue.size.cap < cap ? null : countUnanswered(queue, outcome.cause));
+  }
   if (outcome.kind === "isolation_limit") origin.failedRecords += batch.entries.length;
   if (outcome.kind === "stop") return outcome.stop;
   return outcome.stop ?? closePieces(queue, origin, outcome.again.length);

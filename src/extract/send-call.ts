@@ -67,7 +67,7 @@ export async function sendCall<T extends LookupItem>(
     } catch (error) {
       keyError = error;
       const code = codeOf(error) ?? "NOT_SENT";
-      return { kind: "failure", sent: false, status: null, code, message: "Not sent." };
+      return { kind: "failure", sent: false, status: null, receivedBytes: 0, code, message: "Not sent." };
     }
   });
   crashPoint("after_receive");
@@ -81,7 +81,7 @@ export async function sendCall<T extends LookupItem>(
     items,
     possiblyBilledBefore: batch.entries.map(possiblyBilledCalls),
     reply,
-    bodyBytes: reply.kind === "response" ? reply.body.length : 0,
+    bodyBytes: reply.kind === "response" ? reply.body.length : reply.receivedBytes,
     keyError,
   };
 }

@@ -55,6 +55,7 @@ async function decideOn(given: Given): Promise<Outcome<LookupItem>> {
     nowMs: 1000,
     random: 0.5,
     isAnswering,
+    passed: { records: 4, bytes: 1000 },
     capacity: { isTight: false, refusals: 0, available: 0 },
     origin: "http://service",
   });
@@ -231,6 +232,14 @@ describe("a call", () => {
     const [refused] = (await decideOn({ reply: response(429) })).again;
     expect([refused?.entries[0]?.unansweredCalls, refused?.refusals]).toEqual([0, 1]);
   });
+});
+
+it.each<[string, HttpReply, boolean]>([
+  ["after more bytes than ever came through is too large for the link", failure(true, "RESET", 1001), true],
+  ["earlier than others came through is an accident", failure(true, "RESET", 999), false],
+  ["because of a signal says nothing about the link", failure(true, "ABANDONED", 1001), false],
+])("an answer that broke off %s", async (_name, reply, isCut) => {
+  expect((await decideOn({ reply })).isCut).toBe(isCut);
 });
 
 it("a batch whose 64 calls did not find its rejected records is set aside", () => {

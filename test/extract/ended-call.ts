@@ -20,8 +20,9 @@ export function response(status: number, body: object = {}): HttpReply {
 }
 
 /** Failure to receive a response. */
-export function failure(sent: boolean, code: string): HttpReply {
-  return { kind: "failure", sent, status: null, code, message: code };
+export function failure(sent: boolean, code: string, receivedBytes = 0): HttpReply {
+  const status = receivedBytes > 0 ? 200 : null;
+  return { kind: "failure", sent, status, receivedBytes, code, message: code };
 }
 
 /** Finished call of a batch whose records count it. */
@@ -36,7 +37,7 @@ export function endedCall(batch: Batch<LookupItem>, reply: HttpReply): EndedCall
     items: itemsOf(batch.entries),
     possiblyBilledBefore: batch.entries.map(possiblyBilledCalls),
     reply,
-    bodyBytes: reply.kind === "response" ? reply.body.length : 0,
+    bodyBytes: reply.kind === "response" ? reply.body.length : reply.receivedBytes,
     keyError: null,
   };
 }

@@ -228,6 +228,7 @@ it("whatever the service does, every record has one outcome, and few calls leave
             nowMs,
             random: 0.5,
             isAnswering: queue.isAnswering,
+            passed: queue.passed,
             capacity: queue.capacity,
             origin: "http://service",
           });

@@ -213,8 +213,9 @@ export async function runLookup(
     if (call === null) return;
     const read = await readBody(call);
     const reply = await understandReply(call.reply, clock);
-    const { isAnswering, capacity } = queue;
-    const present = { nowMs: clock.now(), random: 0.5, isAnswering, capacity, origin: http.origin };
+    const { isAnswering, capacity, passed } = queue;
+    const service = { isAnswering, capacity, passed, origin: http.origin };
+    const present = { nowMs: clock.now(), random: 0.5, ...service };
     const outcome = decide(call, reply, read, present);
     const error = limiter.report(endpoint.name, outcome.report);
     if (error) stop(error);

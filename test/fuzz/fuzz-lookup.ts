@@ -153,6 +153,7 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
       nowMs: clock.now(),
       random: 0.5,
       isAnswering: queue.isAnswering,
+      passed: queue.passed,
       capacity: queue.capacity,
       origin: http.origin,
     });

@@ -451,4 +451,20 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/jobs/lookup/read-results.test.ts"],
     named: "a match",
   },
+  {
+    breaks: "an answer that was cut halves the batches",
+    file: "src/extract/queue.ts",
+    from: "queue.size = sizeAfterTooLarge(queue.size, batch.entries.length, LEAST_AFTER_CUT);",
+    to: "",
+    tests: ["test/nights/cut-answers.test.ts"],
+    named: "a link that cuts",
+  },
+  {
+    breaks: "the size that came through is remembered",
+    file: "src/extract/queue.ts",
+    from: "cutAt ?? 0, LEAST_AFTER_CUT",
+    to: "0, LEAST_AFTER_CUT",
+    tests: ["test/nights/cut-answers.test.ts"],
+    named: "a link that cuts",
+  },
 ];

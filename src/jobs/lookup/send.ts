@@ -32,6 +32,7 @@ import type { LookupRecord } from "../../load/lookups/lookup.ts";
 import type { LookupSelection } from "../../load/lookups/selection.ts";
 import type { LookupSpec } from "../../load/lookups/lookup.ts";
 import { countAttempts } from "../../load/ledger/counters.ts";
+import { readCutAt } from "../../load/ledger/ledger.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
@@ -112,7 +113,8 @@ export function createTally(): Tally {
  */
 export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
   const { limiter, signal } = services;
-  const s = openSending(services, task);
+  const cutAt = await task.outage.outlast(() => readCutAt(services.db, task.bound.endpoint.name));
+  const s = openSending(services, task, cutAt);
   const onAbort = () => {
     stop(s);
   };
@@ -128,7 +130,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   if (s.stopped) throw s.stopped.reason;
 }
 
-function openSending(services: JobServices, task: SendTask): Sending {
+function openSending(services: JobServices, task: SendTask, cutAt: number | null): Sending {
   const { run, spec, bound, selection, spool, outage, warehouseName } = task;
   const { endpoint, requestParameters: parameters } = bound;
   const pages = selection.records((page) => outage.outlast(page));
@@ -136,7 +138,7 @@ function openSending(services: JobServices, task: SendTask): Sending {
   return {
     ...task,
     services,
-    queue: openQueue({ endpoint, pages, clock, concurrency: limiter.concurrency }),
+    queue: openQueue({ endpoint, pages, clock, concurrency: limiter.concurrency, cutAt }),
     loader: createLoader(services, { run, spool, outage, areLeftOver: false }),
     header: { warehouse: warehouseName, run, spec, parameters },
     commits: new Set(),
@@ -318,8 +320,9 @@ function decideNow(
 ): Outcome<LookupRecord> {
   const { queue, services } = s;
   const { clock, random, http, limiter, log } = services;
-  const { isAnswering, capacity } = queue;
-  const present = { nowMs: clock.now(), random: random(), isAnswering, capacity, origin: http.origin };
+  const { isAnswering, capacity, passed } = queue;
+  const service = { isAnswering, capacity, passed, origin: http.origin };
+  const present = { nowMs: clock.now(), random: random(), ...service };
   const outcome = decide(call, reply, answer?.summary ?? null, present);
   stopIf(s, limiter.report(call.endpoint, outcome.report));
   stopIf(s, applyOutcome(queue, call.batch, outcome));

@@ -113,3 +113,25 @@ export function isRepeatedResponse(
     return found.length > 0;
   });
 }
+
+/** Days after which a link that cut answers is tried with full batches again. */
+const CUT_DAYS = 7;
+
+/**
+ * Returns the records of the smallest recent call whose answer broke off; null for none. Leaves out those as large as
+ * one that came through later: accidents of the network.
+ */
+export function readCutAt(db: Db, endpoint: string): Promise<number | null> {
+  return db.transaction(async (session) => {
+    const [found] = await session.rows<{ records: number | null }>(sql`
+      SELECT min(records_sent) FILTER (WHERE is_cut AND (response_bytes > passed_bytes OR records_sent > passed_records)) AS records
+      FROM (
+        SELECT records_sent, response_bytes, http_status = 200 AND possibly_billed AS is_cut,
+          coalesce(max(response_bytes) FILTER (WHERE records_matched IS NOT NULL) OVER later, 0) AS passed_bytes,
+          coalesce(max(records_sent) FILTER (WHERE records_matched IS NOT NULL) OVER later, 0) AS passed_records
+        FROM ${tableId(db.names, "api_call")}
+        WHERE endpoint = ${endpoint} AND reserved_at > now() - make_interval(days => ${CUT_DAYS})
+        WINDOW later AS (ORDER BY started_at DESC)) AS c`);
+    return found?.records ?? null;
+  });
+}
