@@ -112,7 +112,7 @@ export const adviceByCode = {
   },
   redirected: {
     means: "The service redirects to another address. Redirects are not followed.",
-    next: "Set `service.base_url` to the new address.",
+    next: "Ask the service whether it has moved; only it can say so. A login page or a proxy in between may answer instead.",
   },
   not_found: { means: "The service doesn't have the endpoint.", next: "Check `service.base_url`." },
   method_not_allowed: { means: "The service doesn't accept this method.", next: "Check `service.base_url`." },
