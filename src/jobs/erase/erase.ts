@@ -1,6 +1,6 @@
 import { crashPoint } from "../../crash-point.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
-import { findSourceKey } from "../../load/lookups/explain-row.ts";
+import { castSourceKey, findSourceKey } from "../../load/lookups/explain-row.ts";
 import { countPeople, removeErased } from "../../load/erasure/remove.ts";
 import { findPeople } from "../../load/erasure/find.ts";
 import type { FoundPeople, Identifiers, RowKey, RowsByTable } from "../../load/erasure/people.ts";
@@ -59,7 +59,7 @@ export async function planErasure(
   return { found, rows: counts, isKnown: found.isKnown || sumOf(counts) > 0 };
 }
 
-/** Returns a row with its key as stored: `007` is 7 in a column of integers. A row that left its input keeps the typed key. */
+/** Returns a row with its key as stored, whether it is still in its input or not: `007` is 7 in a column of integers. */
 async function storedRow(
   { config, db }: Pick<EraseServices, "config" | "db">,
   { source, sourceKey }: RowKey,
@@ -70,8 +70,10 @@ async function storedRow(
   const key = input.key.length > 1 ? (JSON.parse(sourceKey) as readonly string[]) : [sourceKey];
   const unfiltered = { ...(await inputSourceOf(input, [])), where: null };
   try {
-    const found = await findSourceKey(db, unfiltered, { key, sourceKey });
-    return { source, sourceKey: found ?? sourceKey };
+    const given = { key, sourceKey };
+    // The row's own text comes first: a type may take several texts as equal, and keep each as it is.
+    const found = await findSourceKey(db, unfiltered, given);
+    return { source, sourceKey: found ?? (await castSourceKey(db, unfiltered, given)) };
   } catch (error) {
     // The text is no value of the column's type; rows stored before the type changed may have it.
     if (error instanceof FixConfigurationError) return { source, sourceKey };
