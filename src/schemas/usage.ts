@@ -17,7 +17,9 @@ export const SEARCH_USAGE_DAYS = 90;
 
 /** Organization of an answer; null if it isn't a UUID: the ops schema holds no free text of the service. */
 export function readOrganization(value: unknown): string | null {
-  return typeof value === "string" && /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/iu.test(value) ? value : null;
+  return typeof value === "string" && /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/iu.test(value)
+    ? value
+    : null;
 }
 
 /** Version and path of an endpoint, without a leading slash; null if it isn't one. */

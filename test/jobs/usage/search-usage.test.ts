@@ -188,7 +188,9 @@ describe("the history of person search", () => {
     }
     says = { org_id: "alan.turing@example.com" };
     expect(await runSearches(world)).toMatchObject({ status: "failed" });
-    expect(await world.value("SELECT count(DISTINCT org_id) FROM person_data_ops.person_search_quota")).toBe("1");
+    expect(await world.value("SELECT count(DISTINCT org_id) FROM person_data_ops.person_search_quota")).toBe(
+      "1",
+    );
   });
 
   test("fails with the service's error, and keeps its checkpoint", async () => {
