@@ -213,7 +213,11 @@ export const adviceByCode = {
   },
   migration_locked: {
     means: "Another process is migrating, or a session still holds the migration lock.",
-    next: "Wait, or end the session; the message shows how to find it.",
+    next: "Wait, or end the session; the message names it.",
+  },
+  lock_held: {
+    means: "A session has held a lock of the program for 30 seconds.",
+    next: "Run again, or end the session; the message names it.",
   },
   takeover_blocked: {
     means: "A commit of the job's former owner is still in progress.",

@@ -45,12 +45,7 @@ export async function castSourceKey(db: Db, input: InputSource, given: GivenKey)
   return (await readSourceKey(db, input, given, true)) ?? given.sourceKey;
 }
 
-function readSourceKey(
-  db: Db,
-  input: InputSource,
-  given: GivenKey,
-  isCast: boolean,
-): Promise<string | null> {
+function readSourceKey(db: Db, input: InputSource, given: GivenKey, isCast: boolean): Promise<string | null> {
   const keys = { ...input, fields: {} };
   const reading = { type: "enrich", ranked: false, only: given.key, isCast } as const;
   const foreign = db.foreignOf(input);
