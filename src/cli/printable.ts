@@ -1,5 +1,8 @@
 /** Control characters except tab and line end, and characters that change the direction of text. */
-const UNPRINTABLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+const UNPRINTABLE = new RegExp(
+  String.raw`[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]`,
+  "gu",
+);
 
 /** Replaces terminal control characters from tables, the service or files by U+FFFD. Our own colors come after it. */
 export function printable(text: string): string {

@@ -65,10 +65,8 @@ describe("a table in BigQuery", () => {
     expect(await find({ rows: [{ source: "others", sourceKey: row.sourceKey }] })).toEqual([]);
     expect(await find({ emails: ["nobody@example.com"], pids: ["p"] })).toEqual([]);
     const keyOf = (isCast: boolean, ...only: readonly string[]) =>
-      database.read(
-        { ...input(), fields: {} },
-        { type: "enrich", ranked: false, only, isCast },
-        ({ copyText }) => text(copyText()),
+      database.read({ ...input(), fields: {} }, { type: "enrich", ranked: false, only, isCast }, (rows) =>
+        text(rows.copyText()),
       );
     const stored = '["7", "\\\\\\\\x00ff"]\n';
     expect(await keyOf(false, "007", "\\x00ff")).toBe(stored);

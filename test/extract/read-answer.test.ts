@@ -55,7 +55,9 @@ describe("an answer", () => {
   });
 
   it("has no ID if that is free text, which could be personal data", async () => {
-    expect(await readPlainly(bytes('{"results":[],"api_request_id":"Ann Lee, ann@example.com"}'))).toMatchObject({
+    expect(
+      await readPlainly(bytes('{"results":[],"api_request_id":"Ann Lee, ann@example.com"}')),
+    ).toMatchObject({
       apiRequestId: null,
     });
   });
