@@ -5,7 +5,7 @@ import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Binaries } from "./binaries.ts";
 import type { ServerFolders } from "./folders.ts";
 import { runProgram } from "./run-program.ts";
-import { giveAllTo, giveTo } from "./server-user.ts";
+import { giveTo, type ServerUser } from "./server-user.ts";
 import { INCLUDE_LINE, SUPERUSER } from "./settings.ts";
 import { openPlainFile, readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
@@ -108,4 +108,13 @@ function explainMissingAccount(output: string): string {
   return output.includes("could not look up effective user ID")
     ? `${output}\nThis user is missing from /etc/passwd: run person-etl as a user with an account, or set warehouse.url to your own Postgres.`
     : output;
+}
+
+/** Changes the owner of a folder and of everything in it, without following links. */
+async function giveAllTo({ uid, gid }: ServerUser, folder: string): Promise<void> {
+  const command = 'PATH="$PATH:/usr/sbin" exec chown -Rh "$1" "$2"';
+  const { code, output } = await runProgram("/bin/sh", ["-c", command, "sh", `${uid}:${gid}`, folder], {
+    user: null,
+  });
+  if (code !== 0) throw new Error(output);
 }

@@ -1,6 +1,5 @@
 import { lchown, readFile, stat } from "node:fs/promises";
 import { FixConfigurationError } from "../../errors.ts";
-import { runProgram } from "./run-program.ts";
 
 /** Account of the server if we are root: Postgres refuses to run as root. */
 export interface ServerUser {
@@ -66,13 +65,4 @@ export function parseAccounts(passwd: string): ServerUser[] {
 /** Changes the owner of a file or folder to the server's user, if different. */
 export async function giveTo(user: ServerUser | null, path: string): Promise<void> {
   if (user) await lchown(path, user.uid, user.gid);
-}
-
-/** Changes the owner of a folder and of everything in it, without following links. */
-export async function giveAllTo({ uid, gid }: ServerUser, folder: string): Promise<void> {
-  const command = 'PATH="$PATH:/usr/sbin" exec chown -Rh "$1" "$2"';
-  const { code, output } = await runProgram("/bin/sh", ["-c", command, "sh", `${uid}:${gid}`, folder], {
-    user: null,
-  });
-  if (code !== 0) throw new Error(output);
 }

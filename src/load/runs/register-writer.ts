@@ -35,9 +35,12 @@ export async function asWriter<Result>(
   try {
     return await db.transaction(async (session) => {
       // Whoever closes abandoned entries skips locked ones.
-      await session.rows(sql`SELECT FROM ${syncRun} WHERE run_id = ${runId} FOR UPDATE`);
+      const held = await session.rows(
+        sql`SELECT FROM ${syncRun} WHERE run_id = ${runId} AND status <> 'failed' FOR UPDATE`,
+      );
+      if (held.length === 0) throw suspended(writer);
       const result = await work(session);
-      if ((await end(session, "succeeded")) === 0) throw suspended(writer);
+      await end(session, "succeeded");
       return result;
     });
   } catch (error) {
