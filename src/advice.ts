@@ -112,7 +112,7 @@ export const adviceByCode = {
   },
   redirected: {
     means: "The service redirects to another address. Redirects are not followed.",
-    next: "Set `service.base_url` to the new address.",
+    next: "Ask the service whether it has moved; only it can say so. A login page or a proxy in between may answer instead.",
   },
   not_found: { means: "The service doesn't have the endpoint.", next: "Check `service.base_url`." },
   method_not_allowed: { means: "The service doesn't accept this method.", next: "Check `service.base_url`." },
@@ -213,7 +213,11 @@ export const adviceByCode = {
   },
   migration_locked: {
     means: "Another process is migrating, or a session still holds the migration lock.",
-    next: "Wait, or end the session; the message shows how to find it.",
+    next: "Wait, or end the session; the message names it.",
+  },
+  lock_held: {
+    means: "A session has held a lock of the program for 30 seconds.",
+    next: "Run again, or end the session; the message names it.",
   },
   takeover_blocked: {
     means: "A commit of the job's former owner is still in progress.",

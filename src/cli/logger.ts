@@ -2,6 +2,7 @@ import pino from "pino";
 import type { Log } from "../log.ts";
 import { errorFields } from "./error-fields.ts";
 import type { LogLevel } from "./global-options.ts";
+import { printable, printableJson } from "./printable.ts";
 import type { Scrubber } from "./scrub.ts";
 import { styleText } from "node:util";
 
@@ -56,7 +57,7 @@ export function createLogger(options: {
     {
       write(line: string) {
         const width = logger.isLevelEnabled("debug") ? Number.POSITIVE_INFINITY : WIDTH;
-        const text = options.isForPeople ? renderLogLine(line, width) : line.trimEnd();
+        const text = options.isForPeople ? renderLogLine(line, width) : printableJson(line.trimEnd());
         options.sink(options.scrubber.scrub(text));
       },
     },
@@ -92,7 +93,8 @@ function renderLogLine(json: string, width: number): string {
   const details = Object.entries(fields)
     .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join(" ");
-  const sentence = `${String(event).replaceAll("_", " ")}${details === "" ? "" : ` ${dim(details.slice(0, width))}`}`;
+  const shown = dim(printable(details.slice(0, width)));
+  const sentence = `${printable(String(event)).replaceAll("_", " ")}${details === "" ? "" : ` ${shown}`}`;
   if (level === "error" || level === "fatal") return `${dim(clock)} ${paint("red", "error")} ${sentence}`;
   if (level === "warn") return `${dim(clock)} ${paint("yellow", "warning")} ${sentence}`;
   return `${dim(clock)} ${sentence}`;

@@ -5,23 +5,23 @@ import type { WriteStream } from "node:tty";
 const MARKS = { "✓": "green", "✗": "red", "!": "yellow", "•": "cyan" } as const;
 
 const MARK = /^( *)([✓✗!•])(?= )/u;
-/** Header of a table with the rule below it. */
-const HEADER = /^(.*\S.*)\n(─+)$/gmu;
+/** Rule below the header of a table. */
+const RULE = /^─+$/u;
 
 /**
  * Colors the marks of lines and the headers of tables, if the stream is a terminal that shows colors and NO_COLOR
  * isn't set.
  */
 export function paint(text: string, stream: WriteStream): string {
-  return text
-    .replace(HEADER, (_all, head: string, rule: string) => {
-      return `${styleText("bold", head, { stream })}\n${styleText("dim", rule, { stream })}`;
-    })
-    .split("\n")
-    .map((line) =>
-      line.replace(MARK, (_all, indent: string, mark: keyof typeof MARKS) => {
+  const lines = text.split("\n");
+  const isHeader = (at: number) => lines[at]?.trim() !== "" && RULE.test(lines[at + 1] ?? "");
+  return lines
+    .map((line, at) => {
+      if (isHeader(at)) return styleText("bold", line, { stream });
+      if (at > 0 && isHeader(at - 1)) return styleText("dim", line, { stream });
+      return line.replace(MARK, (_all, indent: string, mark: keyof typeof MARKS) => {
         return `${indent}${styleText(MARKS[mark], mark, { stream })}`;
-      }),
-    )
+      });
+    })
     .join("\n");
 }

@@ -6,7 +6,7 @@ import { wrapLines } from "./wrap.ts";
 
 /** Progress on a terminal. */
 export interface ProgressBars extends Progress {
-  /** Writes a line above the bars, without a line end. */
+  /** Writes a printable line above the bars, without a line end. */
   print(line: string): void;
   /** True while bars are visible. */
   readonly isShowing: boolean;
@@ -56,7 +56,7 @@ export function createProgressBars(stream: NodeJS.WriteStream): ProgressBars {
   }
 
   function print(line: string): void {
-    const clean = wrapLines(printable(line), widthOf());
+    const clean = wrapLines(line, widthOf());
     if (screen) screen.log(`${clean}\n`);
     else stream.write(`${clean}\n`);
   }
@@ -79,7 +79,7 @@ export function createProgressBars(stream: NodeJS.WriteStream): ProgressBars {
       entry.bar.update(entry.value, entry.payload);
     },
     note(_job, text) {
-      print(text);
+      print(printable(text));
     },
     end(job) {
       const entry = bars.get(job);

@@ -9,7 +9,7 @@ import { createLogger, type Logger } from "./logger.ts";
 import { createProgressBars } from "./progress-bars.ts";
 import { createProgressLog } from "./progress-log.ts";
 import { paint } from "./paint.ts";
-import { printable } from "./printable.ts";
+import { printable, printableJson } from "./printable.ts";
 import type { Scrubber } from "./scrub.ts";
 import { wrapLines } from "./wrap.ts";
 
@@ -63,7 +63,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
         : null,
     async print(text) {
       bars?.pause();
-      const clean = scrubber.strike(options.json ? text : printable(text));
+      const clean = scrubber.strike(options.json ? printableJson(text) : printable(text));
       const shown = options.json ? clean : paint(wrapLines(clean, widthOf(process.stdout)), process.stdout);
       const { promise, resolve } = Promise.withResolvers<void>();
       process.stdout.write(`${shown}\n`, () => resolve());

@@ -10,6 +10,9 @@ export interface Column {
   readonly drop?: number;
 }
 
+/** Characters of a cell that are shown. */
+const MAX_CELL = 1000;
+
 /** Draws only a line below the header. */
 const STROKES = {
   top: "",
@@ -34,6 +37,22 @@ const STROKES = {
  * it formats one block of lines per row.
  */
 export function renderTable(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  widthColumns: number | null,
+): string {
+  return renderCut(
+    columns,
+    rows.map((row) => row.map(cut)),
+    widthColumns,
+  );
+}
+
+function cut(cell: string): string {
+  return cell.length <= MAX_CELL ? cell : `${cell.slice(0, MAX_CELL).toWellFormed()}…`;
+}
+
+function renderCut(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
   widthColumns: number | null,

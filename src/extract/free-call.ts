@@ -6,13 +6,17 @@ import type { Log } from "../log.ts";
 import { cleanText } from "../schemas/clean-text.ts";
 import { instantAt, instantText } from "../schemas/convert.ts";
 import type { DriftLog } from "../schemas/drift.ts";
-import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
+import { type ErrorBody, readErrorBody, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { decompress, MAX_ANSWER_BYTES, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt } from "../schemas/attempt.ts";
+<<<<<<< HEAD
 import { ageOf, parsePart, readId } from "./read-answer.ts";
+=======
+import { ageOf, CONTROL_ESCAPE, fitsHeap } from "./read-answer.ts";
+>>>>>>> reach
 import { type CallOutcome, decideFreeRetry, parseRetryAfter } from "./retry.ts";
 import { reportOf } from "./send-call.ts";
 import {

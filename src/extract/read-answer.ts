@@ -2,7 +2,7 @@ import { setImmediate as letOthersRun } from "node:timers/promises";
 import { cleanText } from "../schemas/clean-text.ts";
 import { instantText } from "../schemas/convert.ts";
 import { type Drift, DriftLog } from "../schemas/drift.ts";
-import { hasError } from "../schemas/error-body.ts";
+import { hasError, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
 import { isTooDeep, parseExact } from "./exact-json.ts";
@@ -109,12 +109,6 @@ export function parsePart(bytes: Buffer, { start, end, before, after }: AnswerPi
     if (text === null) throw error;
     return parse(text);
   }
-}
-
-/** Reads an ID, which may be a number or text; null if it is neither or too long. */
-export function readId(value: unknown): string | null {
-  if (typeof value === "number") return String(value);
-  return typeof value === "string" && value.length <= 200 && /^[\x20-\x7e]+$/u.test(value) ? value : null;
 }
 
 function keyText(value: unknown): string | null {

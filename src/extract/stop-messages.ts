@@ -70,10 +70,11 @@ export function capacityUsedUp(endpoint: string, error: ErrorBody): LimitReached
   );
 }
 
+/** Origin alone: the path may quote the request, even its key. */
 function placeOf(location: string | null, origin: string): string {
-  if (location === null || !URL.canParse(location, origin)) return "an unknown address";
-  const url = new URL(location, origin);
-  return url.origin + url.pathname;
+  const url = URL.parse(location ?? "", origin);
+  const isPlain = url !== null && /^https?:$/u.test(url.protocol) && /^[\w.-]{1,253}$/u.test(url.hostname);
+  return location !== null && isPlain ? url.origin : "an unknown address";
 }
 
 /** Error for a redirect, which is not followed, so that the key is not sent elsewhere. */
@@ -82,6 +83,6 @@ export function redirected(endpoint: string, origin: string, reply: HttpReply): 
   return new StopRunError(
     "redirected",
     `${endpoint}: ${origin} answered ${reply.status} and points to ${placeOf(location, origin)}. Redirects are not ` +
-      "followed, because they would receive the API key. Correct service.base_url.",
+      "followed, because they would receive the API key. Ask the service whether it has moved.",
   );
 }

@@ -4,7 +4,7 @@ import { decompress } from "../extract/answer-body.ts";
 import { readEnvelope } from "../extract/free-call.ts";
 import { recordOrganization } from "../load/db/identity.ts";
 import { DriftLog } from "../schemas/drift.ts";
-import { searchUsageEndpoint } from "../schemas/usage.ts";
+import { readOrganization, searchUsageEndpoint } from "../schemas/usage.ts";
 import { jobTypeOf } from "./registry.ts";
 import { serviceHostOf } from "./service-host.ts";
 import type { JobServices } from "./services.ts";
@@ -66,6 +66,5 @@ async function askOrganization({
   if (reply.status !== 200) return null;
   const plain = await decompress(reply.body, reply.contentEncoding);
   if (plain.kind !== "plain") return null;
-  const organization = readEnvelope(plain.bytes, new DriftLog(searchUsageEndpoint.name))?.["org_id"];
-  return typeof organization === "string" && organization !== "" ? organization : null;
+  return readOrganization(readEnvelope(plain.bytes, new DriftLog(searchUsageEndpoint.name))?.["org_id"]);
 }

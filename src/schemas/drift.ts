@@ -1,10 +1,13 @@
 /** Kind of difference between a field and its declaration. */
 export type DriftKind = "unknown_field" | "unexpected_type";
 
-/** Returns the name of an unknown field for a path; `?` if it doesn't look like one: maps can have addresses or PIDs as keys. */
+/**
+ * Returns the name of an unknown field for a path; `?` if it doesn't look like one of the service's, which start in lower case: maps
+ * can have addresses, PIDs or names of people as keys.
+ */
 export function fieldName(name: string): string {
   const digits = name.replaceAll(/\D/gu, "").length;
-  return /^[A-Za-z_]\w{0,62}$/u.test(name) && digits <= 4 ? name : "?";
+  return /^[a-z_]\w{0,62}$/u.test(name) && digits <= 4 ? name : "?";
 }
 
 /** One difference between an endpoint's answers and the declaration. */

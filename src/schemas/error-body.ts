@@ -53,7 +53,8 @@ function readWord(value: unknown): string | null {
   return typeof value === "string" && WORD.test(value) && !/^[\d.-]+$/u.test(value) ? value : null;
 }
 
-function readId(value: unknown): string | null {
+/** Reads an ID of the service; null for free text, which could be personal data. */
+export function readId(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && /^[\w.:-]{1,200}$/u.test(value) ? value : null;
 }

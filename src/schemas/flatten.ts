@@ -128,6 +128,16 @@ function readFields(
   return extra;
 }
 
+/** Keeps numbers and booleans with plain names. */
+function figuresOf(extra: Extra): Extra {
+  const figures = Object.entries(extra ?? {}).filter(
+    ([name, value]) =>
+      fieldName(name) === name &&
+      (typeof value === "number" || typeof value === "boolean" || rawNumber(value) !== null),
+  );
+  return figures.length === 0 ? null : Object.fromEntries(figures);
+}
+
 /** `_extra` as a cell. */
 export function extraCell(extra: Extra): Cell {
   return extra === null ? null : jsonText(extra);
@@ -136,7 +146,12 @@ export function extraCell(extra: Extra): Cell {
 /** Flattens one nested list; undefined if the record omits it, null and [] are an empty list. */
 type ListReader = (value: unknown, pid: string, parent: FlatObject, drift: DriftLog) => FlatList | undefined;
 
-function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): ListReader {
+function listReaderOf(
+  name: string,
+  list: ListDeclaration,
+  pathPrefix: string,
+  kept: (extra: Extra) => Extra,
+): ListReader {
   const path = `${pathPrefix}${name}[]`;
   const reader = readerOf(list.fields, [], `${path}.`);
   const keyWidth = list.discriminator === undefined ? 2 : 3;
@@ -168,7 +183,7 @@ function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): 
       const row = blank.slice();
       row[0] = pid;
       row[keyWidth - 1] = String(position);
-      row[width - 1] = extraCell(readFields(reader, element, row, keyWidth, drift));
+      row[width - 1] = extraCell(kept(readFields(reader, element, row, keyWidth, drift)));
       derive(row, derivedAt);
       flat.rows.push(row);
     }
@@ -201,10 +216,11 @@ export interface Flattener {
  */
 export function flattenerOf(declaration: RecordDeclaration, pathPrefix = ""): Flattener {
   const listNames = Object.keys(declaration.lists);
+  const kept = declaration.extra === "figures" ? figuresOf : (extra: Extra) => extra;
   const reader = readerOf(declaration.fields, listNames, pathPrefix);
   const lists = Object.entries(declaration.lists).map(([name, list]) => ({
     name,
-    read: listReaderOf(name, list, pathPrefix),
+    read: listReaderOf(name, list, pathPrefix, kept),
   }));
   const derivations = declaration.derived ?? [];
   const cellNames = [...reader.names, ...derivedNames(derivations)];
@@ -227,7 +243,9 @@ export function flattenerOf(declaration: RecordDeclaration, pathPrefix = ""): Fl
         }
         return { object, lists: [] };
       }
-      return { object, lists: lists.map(({ name, read }) => read(result[name], pid, object, drift)) };
+      const flat = lists.map(({ name, read }) => read(result[name], pid, object, drift));
+      object.extra = kept(object.extra);
+      return { object, lists: flat };
     },
   };
 }

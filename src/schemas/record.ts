@@ -19,6 +19,8 @@ export interface RecordDeclaration {
   readonly lists: Readonly<Record<string, ListDeclaration>>;
   /** Columns computed from the fields. */
   readonly derived?: readonly Derivation[];
+  /** `figures` to keep only numbers and booleans of undeclared fields. */
+  readonly extra?: "figures";
 }
 
 /** Returns the zod schema of a declared record: checks declared fields, allows unknown ones. Lists may be null. */

@@ -22,11 +22,13 @@ import {
 import {
   budgetUse,
   jobLock,
+  jobRequest,
   lookupAnswer,
   lookupDue,
   lookupJob,
   lookupRow,
   personState,
+  spoolPlace,
   tableLoad,
 } from "./state.ts";
 import type { Schema, Table } from "./table.ts";
@@ -81,11 +83,13 @@ export const tables: readonly Table[] = [
   ops.warehouseIdentity,
   ops.syncRun,
   jobLock,
+  jobRequest,
   ops.checkpoint,
   ops.apiCall,
   ops.schemaDrift,
   ops.inputCoverage,
   tableLoad,
+  spoolPlace,
   lookupJob,
   budgetUse,
   ops.syncGap,

@@ -166,6 +166,15 @@ export const jobLock = state(
   ],
 );
 
+/** Requests for locks of jobs. */
+export const jobRequest = state(
+  "job_request",
+  "One row per job, by which requests for its lock exclude each other.",
+  ["job"],
+  "nobody",
+  [column("job", "text", "none", "The job.")],
+);
+
 /** Records reserved per budget and cap. */
 export const budgetUse = state(
   "budget_use",
@@ -177,6 +186,29 @@ export const budgetUse = state(
     column("period", "text", "none", "`day`, `month` (UTC, by the warehouse's clock), `run` or `shard`."),
     column("period_key", "text", "none", "`2026-11-21`, `2026-11`, the run ID, or the run ID and shard."),
     column("records_reserved", "integer", "none", "Records reserved.", true),
+  ],
+);
+
+/** Disks with answers that may not be loaded. */
+export const spoolPlace = state(
+  "spool_place",
+  "Disks that may hold answers of a job, or of a shard of it: until a run there ends with an empty spool, or an erasure finds it empty.",
+  ["disk_id", "job", "shard"],
+  "nobody",
+  [
+    column("disk_id", "text", "none", "Random ID, kept in its `data_dir`."),
+    column("job", "text", "none", "The job."),
+    column("shard", "text", "none", "`I/N`; `0/1` without shards."),
+    column("host", "text", "none", "Host of the first such run.", true),
+    column("folder", "text", "none", "Folder of the spool on it.", true),
+    column("epoch", "integer", "none", "Epoch of that run's lock.", true),
+    column(
+      "since",
+      "timestamptz",
+      "none",
+      "Start of that run: no call of an earlier one can be there.",
+      true,
+    ),
   ],
 );
 

@@ -15,6 +15,18 @@ export const endpointUsageEndpoint = { name: "GET /usage", method: "GET", path: 
 /** Maximum number of days of person search in one answer (section 4.3). */
 export const SEARCH_USAGE_DAYS = 90;
 
+/** Organization of an answer; null if it isn't a UUID: the ops schema holds no free text of the service. */
+export function readOrganization(value: unknown): string | null {
+  return typeof value === "string" && /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/iu.test(value)
+    ? value
+    : null;
+}
+
+/** Version and path of an endpoint, without a leading slash; null if it isn't one. */
+export function readEndpoint(value: unknown): string | null {
+  return typeof value === "string" && /^\/*[\w./-]{1,100}$/u.test(value) ? value.replace(/^\/+/u, "") : null;
+}
+
 /** Days from the end of a day or bucket until its counts are final. */
 export const DAYS_UNTIL_FINAL = 3;
 
@@ -32,6 +44,7 @@ const searchDayFields: Fields = {
 
 /** Usage of person search (section 2.9): today's quota, and one row per day. */
 export const searchUsageRecord = {
+  extra: "figures",
   fields: { org_id: text("none", "The organization."), ...searchQuotaFields },
   lists: {
     history: { table: "person_search_usage_daily", fields: { ...searchDayKey, ...searchDayFields } },
@@ -53,6 +66,7 @@ const endpointFields: Fields = {
 
 /** Usage of one endpoint (section 2.10): totals, and one row per bucket. */
 export const endpointUsageRecord = {
+  extra: "figures",
   fields: { endpoint: text("none", "Version and path."), ...endpointFields },
   lists: {
     buckets: {
@@ -70,8 +84,7 @@ const isFinal: Column = column(
   "True if it was read three days or more after its end; later corrections are rare.",
   true,
 );
-/** Usage responses contain no personal data. */
-const extra: Column = column("_extra", "json", "none", "Fields without a declared column.");
+const extra: Column = column("_extra", "json", "none", "Numbers and booleans without a declared column.");
 const orgId: Column = column("org_id", "text", "none", "The service's ID of the organization.");
 const endpoint: Column = column(
   "endpoint",

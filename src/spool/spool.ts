@@ -190,7 +190,7 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
 const DISK_FULL = ["ENOSPC", "EDQUOT", "EFBIG"];
 
 /** Converts a failure of the spool's folder into an error that ends the run. */
-function explainSpoolFailure(error: unknown, folder: string): StopRunError {
+export function explainSpoolFailure(error: unknown, folder: string): StopRunError {
   if (DISK_FULL.includes(codeOf(error) ?? "")) {
     return new StopRunError(
       "spool_full",

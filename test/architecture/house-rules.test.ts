@@ -51,6 +51,11 @@ async function lint(source: string): Promise<readonly string[]> {
 /** Split, so that this file passes its own search. */
 const ignoreComment = ["// @ts", "ignore"].join("-");
 
+test("every lock needs rights: advisory locks, which any role can take, are taken in the embedded server's own database alone", async () => {
+  const places = await search(listSources(root, "src"), /pg_(?:try_)?advisory/u);
+  expect(new Set(places.map(({ file }) => file))).toEqual(new Set(["src/load/embedded/open-embedded.ts"]));
+});
+
 describe("the environment", () => {
   test("is read only in src/config and where a comment gives the reason", async () => {
     const files = listSources(root, "src").filter(

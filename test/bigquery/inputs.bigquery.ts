@@ -1,3 +1,4 @@
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { openForeignDatabase } from "../../src/load/open.ts";
@@ -63,6 +64,14 @@ describe("a table in BigQuery", () => {
     expect(await find({ rows: [{ source: "people", sourceKey: row.sourceKey }] })).toEqual([row]);
     expect(await find({ rows: [{ source: "others", sourceKey: row.sourceKey }] })).toEqual([]);
     expect(await find({ emails: ["nobody@example.com"], pids: ["p"] })).toEqual([]);
+    const keyOf = (isCast: boolean, ...only: readonly string[]) =>
+      database.read({ ...input(), fields: {} }, { type: "enrich", ranked: false, only, isCast }, (rows) =>
+        text(rows.copyText()),
+      );
+    const stored = '["7", "\\\\\\\\x00ff"]\n';
+    expect(await keyOf(false, "007", "\\x00ff")).toBe(stored);
+    expect(await keyOf(false, "008", "\\x00ff")).toBe("");
+    expect(await keyOf(true, "008", "\\x0A")).toBe(stored.replace("7", "8").replace("00ff", "0a"));
     await database.close();
   });
 

@@ -1,4 +1,5 @@
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { makeFolder, runCli, runJson } from "./support/cli.ts";
@@ -141,6 +142,47 @@ test.concurrent("the next run completes a killed erasure, and loads answers on d
   expect(await findTraces(setting, another)).toEqual([]);
 });
 
+test.concurrent("an erasure waits for answers on the disk of another machine until they are loaded or the disk is given up", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const setting = await makeFilled();
+  const folder = join(setting.cwd, ".person-etl");
+  const crash = { ...setting, env: { ...setting.env, PERSON_ETL_CRASH_AT: "after_spool_fsync" } };
+  const erase = async () => {
+    // As if thirty seconds had passed since the kill.
+    await setting.query("UPDATE person_data_state.job_lock SET expires_at = now()");
+    const { pid } = await pickSubject(setting);
+    const { code, document } = await runJson(["erase", "--pid", pid, "--yes"], setting);
+    return [code, document["waiting_for"]];
+  };
+  const place = { host: hostname(), folder: join(folder, "spool") };
+  const waiting = [3, [{ kind: "received_answers", name: "enrich_customers", ...place }]];
+  await runCli(["run", "enrich_customers", "--resend", "--yes"], crash);
+  // This machine is another one now.
+  await rename(folder, `${folder}-elsewhere`);
+  expect(await erase()).toEqual(waiting);
+  await rm(folder, { recursive: true, force: true });
+  await rename(`${folder}-elsewhere`, folder);
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  expect(await setting.query("SELECT count(*)::int AS open FROM person_data_state.erasure_request")).toEqual([
+    { open: 0 },
+  ]);
+  expect(await erase()).toEqual([0, []]);
+
+  await runCli(["run", "enrich_customers", "--resend", "--yes"], crash);
+  await rm(folder, { recursive: true });
+  expect(await erase()).toEqual(waiting);
+  const gone = `${place.host}:${place.folder}`;
+  expect(await runJson(["erase", "--disk-gone", gone], setting)).toMatchObject({
+    code: 0,
+    document: { disk_gone: gone },
+  });
+  expect(await setting.query("SELECT count(*)::int AS open FROM person_data_state.erasure_request")).toEqual([
+    { open: 0 },
+  ]);
+  expect((await runJson(["erase", "--disk-gone", gone], setting)).code).toBe(2);
+});
+
 test.concurrent("a key of several columns is found in any spelling, and a person not found is not confirmed", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
@@ -152,6 +194,9 @@ test.concurrent("a key of several columns is found in any spelling, and a person
   const spelled = `customers/00${String(plain?.["key"])}`;
   const one = await runJson(["erase", "--source-key", spelled, "--dry-run"], setting);
   expect([one.code, one.document]).toMatchObject([0, { input_rows: 1, rows: { enrichment: 1 } }]);
+  await setting.query(`DELETE FROM crm.customers WHERE id = ${String(plain?.["key"])}`);
+  const left = await runJson(["erase", "--source-key", spelled, "--dry-run"], setting);
+  expect([left.code, left.document]).toMatchObject([0, { input_rows: 1, rows: { enrichment: 1 } }]);
   await setting.query("ALTER TABLE crm.customers ADD COLUMN tenant text NOT NULL DEFAULT 'eu'");
   await writeFile(join(setting.cwd, "config.yaml"), config.replace("key: id", "key: [tenant, id]"));
   expect((await runJson(["run", "--yes"], setting)).code).toBe(0);

@@ -46,6 +46,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0004-fingerprint",
     "0005-index-of-sent-content",
     "0006-answers-by-content",
+    "0007-places-and-requests",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

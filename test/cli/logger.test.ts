@@ -16,3 +16,19 @@ test("a line on a terminal is cut, but at level debug has the places of an unexp
   expect(lineAt("debug")).toMatch(/"places":\["at .*logger\.test\.ts/);
   expect(lineAt("debug")).not.toContain("a value");
 });
+
+test("no control sequence in a value reaches the terminal, and none a file", () => {
+  const lines: string[] = [];
+  const scrubber = createScrubber();
+  for (const isForPeople of [true, false]) {
+    const sink = (line: string) => void lines.push(line);
+    createLogger({ level: "info", isForPeople, scrubber, sink }).info(
+      { key: "\u001b[8m\u009b8mhidden" },
+      "done",
+    );
+  }
+  expect(lines).toEqual([
+    expect.stringContaining("key=\uFFFD[8m\uFFFD8mhidden"),
+    expect.stringContaining(String.raw`"key":"\u001b[8m\u009b8mhidden"`),
+  ]);
+});

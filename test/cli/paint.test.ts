@@ -1,6 +1,8 @@
 import { WriteStream } from "node:tty";
 import { expect, test } from "vitest";
 import { paint } from "../../src/cli/paint.ts";
+import { printable } from "../../src/cli/printable.ts";
+import { wrapLines } from "../../src/cli/wrap.ts";
 
 /** A terminal that shows colors or doesn't; nothing is written to it. */
 function terminal(isTTY: boolean): WriteStream {
@@ -17,3 +19,14 @@ test("marks and table headers are colored on a terminal, and nothing elsewhere",
   );
   expect(paint(text, terminal(false))).toBe(text);
 });
+
+test.each(["x", " ", "✓ ", "!  ", "a ", "\u001b"])(
+  "a line of %j repeated is shown in linear time",
+  (piece) => {
+    const startedMs = performance.now();
+    const text = piece.repeat(100_000);
+    expect(paint(wrapLines(printable(text), 80), terminal(true)).length).toBeGreaterThanOrEqual(text.length);
+    // In quadratic time, it took half a minute.
+    expect(performance.now() - startedMs).toBeLessThan(3000);
+  },
+);

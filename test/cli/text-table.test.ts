@@ -41,3 +41,12 @@ test("a table that fits nowhere becomes blocks of lines with every column", () =
     ["job: resolve", "  read     15,000", "  waiting  0", "  seconds  4.6", "  sent/s   3,092"].join("\n"),
   );
 });
+
+test("a cell is cut at a thousand characters, never inside one", () => {
+  const [, , row] = renderTable(
+    [{ name: "key" }, { name: "value" }],
+    [["a", `${"x".repeat(999)}😀${"x".repeat(100_000)}`]],
+    null,
+  ).split("\n");
+  expect(row).toBe(`a    ${"x".repeat(999)}\uFFFD…`);
+});

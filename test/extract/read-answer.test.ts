@@ -56,6 +56,14 @@ describe("an answer", () => {
     });
   });
 
+  it("has no ID if that is free text, which could be personal data", async () => {
+    expect(
+      await readPlainly(bytes('{"results":[],"api_request_id":"Ann Lee, ann@example.com"}')),
+    ).toMatchObject({
+      apiRequestId: null,
+    });
+  });
+
   it.each([
     ["9999-12-31T23:59:59.999999Z", "2026-11-21T01:00:01.500+00:00"],
     ["0001-01-01T00:00:00Z", "2026-11-21T01:00:01.500+00:00"],

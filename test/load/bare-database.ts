@@ -16,6 +16,7 @@ export const MIGRATIONS = [
   "0004-fingerprint",
   "0005-index-of-sent-content",
   "0006-answers-by-content",
+  "0007-places-and-requests",
 ];
 
 /** Creates an empty database for the rest of the test. */

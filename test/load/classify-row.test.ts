@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { classifyRow, findSourceKey } from "../../src/load/lookups/explain-row.ts";
+import { castSourceKey, classifyRow, findSourceKey } from "../../src/load/lookups/explain-row.ts";
 import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
@@ -71,6 +71,9 @@ test("a composite key of another database is found by equal values, however they
     findSourceKey(db, input, { key, sourceKey: JSON.stringify(key) });
   expect(await find("3.0", "it's")).toBe('["3", "it\'s"]');
   expect(await find("3", "other")).toBe(null);
+  const cast = (...key: readonly string[]) =>
+    castSourceKey(db, input, { key, sourceKey: JSON.stringify(key) });
+  expect(await cast("03.50", "other")).toBe('["3.5", "other"]');
   await expect(find("three", "other")).rejects.toMatchObject({ code: "bad_key" });
   expect(await classesOf(enrichSpec({ input }), "3", "it's")).toEqual([
     ["never_answered", '{"emails":["ann@example.com"],"first_name":"Ann","last_name":"Lee"}'],

@@ -109,10 +109,31 @@ test("the program's role is no superuser, and the reader only reads the schemas 
     ["SELECT * FROM state.secret", "42501"],
     ["BEGIN READ WRITE; INSERT INTO people.person VALUES (4)", "42501"],
     ["COPY people.person TO PROGRAM 'true'", "42501"],
+    ["BEGIN READ WRITE; CREATE TEMP TABLE t AS SELECT 1", "42501"],
+    ["BEGIN READ WRITE; SELECT lo_from_bytea(0, 'x')", "42501"],
+    ["BEGIN READ WRITE; SELECT lo_create(0)", "42501"],
+    ["SET temp_file_limit = -1", "42501"],
   ] as const) {
     await expect(runSql(reader.href, statement)).rejects.toMatchObject({ code });
   }
+  // The hold that keeps the server running is taken there.
+  const maintenance = new URL(reader);
+  maintenance.pathname = "/postgres";
+  await expect(runSql(maintenance.href, "SELECT pg_advisory_lock(1)")).rejects.toMatchObject({
+    code: "42501",
+  });
+  // A role may change itself: the next opening takes that back.
+  await runSql(
+    reader.href,
+    "BEGIN READ WRITE; ALTER ROLE reader SET default_transaction_read_only = off; ALTER ROLE reader PASSWORD 'x'; COMMIT",
+  );
   await second.close();
+  const third = await openEmbedded({ dataDir, log, readableSchemas });
+  reader.port = String(third.port);
+  expect(await runSql(reader.href, "SHOW default_transaction_read_only")).toEqual([
+    { default_transaction_read_only: "on" },
+  ]);
+  await third.close();
 });
 
 test("failed statements leave no values in the server's log", async () => {

@@ -8,13 +8,16 @@ import type { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
+import { runSql } from "../support/run-sql.ts";
 import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
 import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { commitOf, runOf, tester } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/context.ts";
-import type { LockHolder, LockRequest } from "../../src/load/runs/job-lock.ts";
+import { inTransaction } from "../../src/load/db/session.ts";
+import { tableLock, waitForLock } from "../../src/load/db/wait-for-lock.ts";
+import { type LockHolder, type LockRequest, requestLock } from "../../src/load/runs/job-lock.ts";
 import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
@@ -269,6 +272,47 @@ describe.each([
       AND application_name LIKE 'person-etl%'`;
     expect(await columnOf(context, names)).toEqual(["person-etl"]);
   });
+});
+
+test("a role that may read everything has no right to a lock of ours, and a wait for one is limited and names its holder", async () => {
+  const context = await openPostgresContext();
+  onTestFinished(() => context.close());
+  const role = `reader_${new URL(context.url).pathname.slice(1)}`;
+  await context.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
+    GRANT USAGE ON SCHEMA person_data, person_data_ops, person_data_state TO ${role};
+    GRANT SELECT ON ALL TABLES IN SCHEMA person_data, person_data_ops, person_data_state TO ${role}`);
+  onTestFinished(async () => void (await context.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`)));
+  const url = new URL(context.url);
+  url.username = role;
+  url.password = "secret";
+  for (const statement of [
+    "BEGIN; LOCK TABLE person_data_state.schema_migration IN SHARE ROW EXCLUSIVE MODE",
+    "BEGIN; LOCK TABLE person_data_state.schedule_slot IN SHARE ROW EXCLUSIVE MODE",
+    "SELECT FROM person_data_state.job_request FOR UPDATE",
+    "SELECT FROM person_data_ops.sync_run FOR UPDATE",
+  ]) {
+    await expect(runSql(url.href, statement)).rejects.toMatchObject({ code: "42501" });
+  }
+  const holder = await connectAsText(context.url);
+  onTestFinished(() => holder.end());
+  await holder.query(`SET application_name = 'psql of Ann'; BEGIN`);
+  const { names, pool } = context.warehouse.db;
+  const slots = { ...tableLock(names.state, "schedule_slot"), purpose: "a test", timeout: "100ms" };
+  const requests = { ...requestLock(names, "a_job"), timeout: "100ms" };
+  await inTransaction(pool, (session) => waitForLock(session, requests));
+  for (const [lock, take] of [
+    [slots, "LOCK TABLE person_data_state.schedule_slot IN SHARE ROW EXCLUSIVE MODE"],
+    [requests, "UPDATE person_data_state.job_request SET _synced_at = now() WHERE job = 'a_job'"],
+  ] as const) {
+    await holder.query("SAVEPOINT held");
+    await holder.query(take);
+    await expect(inTransaction(pool, (session) => waitForLock(session, lock))).rejects.toMatchObject({
+      code: "lock_held",
+      message: expect.stringMatching(/held for 100ms by session \d+ \(role \w+, application psql of Ann\)/u),
+    });
+    await holder.query("ROLLBACK TO SAVEPOINT held");
+  }
+  await inTransaction(pool, (session) => waitForLock(session, slots));
 });
 
 test("sessions that this role may not end don't block a takeover once they can't commit", async () => {

@@ -51,6 +51,7 @@ test.each([
   ["p12345", "?"],
   ["5551234", "?"],
   ["Alan Turing", "?"],
+  ["Alan_Turing_lives_here", "?"],
   ["", "?"],
   ["x".repeat(64), "?"],
 ])("an unknown field %j is written in a path as %j", (name, shown) => {

@@ -11,13 +11,13 @@ import {
   settleErasure,
   sumOf,
   verifySearch,
-  type WaitingFor,
 } from "../../jobs/erase/erase.ts";
 import { leaveSegments, type LeftSegments } from "../../jobs/erase/leave-segments.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
 import { migrate } from "../../load/db/setup.ts";
 import { dropTombstones, membershipsOf } from "../../load/erasure/remove.ts";
-import { checkErasureKey } from "../../load/erasure/requests.ts";
+import { checkErasureKey, type Waiting } from "../../load/erasure/requests.ts";
+import { removeLostDisk } from "../../load/erasure/spool-places.ts";
 import type { Identifiers, RowsByTable } from "../../load/erasure/people.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
@@ -40,6 +40,7 @@ interface EraseFlags {
   readonly evenIfUnknown?: boolean;
   readonly removeFromSegments?: boolean;
   readonly yes?: boolean;
+  readonly diskGone?: string;
 }
 
 const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
@@ -59,6 +60,7 @@ export const addErase: AddCommand = (program, act) => {
     .option("--dry-run", "show what would be removed; remove nothing")
     .option("--even-if-unknown", "exit with 0 even if no one is found")
     .option("--remove-from-segments", "also remove them from the service's segments")
+    .option("--disk-gone <host:folder>", "stop waiting for answers on a disk that is gone for good")
     .option("--yes", "skip the confirmation")
     .action((flags: EraseFlags, command: Command) =>
       act(command, (context) => erase(context, flags), { status: "failed" }),
@@ -67,7 +69,7 @@ export const addErase: AddCommand = (program, act) => {
 
 async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   const config = await openConfig(context);
-  const named = await namedBy(flags, config.inputs);
+  const named = flags.diskGone === undefined ? await namedBy(flags, config.inputs) : null;
   const { db } = await openConfiguredWarehouse(context, config);
   await checkServiceHost(config, db);
   await verifySearch({ config, db });
@@ -75,6 +77,7 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   await checkErasureKey(db);
   const { log, progress, stop } = context;
   const services: EraseServices = { config, db, clock: systemClock, log, signal: stop.signal, progress };
+  if (named === null) return forgetDisk(services, flags.diskGone ?? "");
   if (flags.dryRun !== true) await finishErasures(services);
   const plan = await planErasure(services, named);
   if (flags.dryRun === true) return planned(plan);
@@ -91,6 +94,17 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   await dropTombstones(db, config.privacy.erasureNoticeMs);
   const left = leftBefore && leftAfter && addLeft(leftBefore, leftAfter);
   return outcomeOf(plan, { erasureId, rows, waiting, left }, flags.evenIfUnknown === true);
+}
+
+async function forgetDisk(services: EraseServices, place: string): Promise<Outcome> {
+  const [host = "", ...folder] = place.split(":");
+  if ((await removeLostDisk(services.db, { host, folder: folder.join(":") })) === 0) {
+    throw new UsageError(
+      `No erasure waits for ${place}. Copy host and folder from the message of \`erase\`.`,
+    );
+  }
+  await finishErasures(services);
+  return { document: { disk_gone: place }, text: `✓ Erasures no longer wait for ${place}.`, exitCode: 0 };
 }
 
 async function openLeave(
@@ -157,7 +171,7 @@ function peopleText({ pids, emails, rows }: Identifiers): string {
 interface Erased {
   readonly erasureId: string;
   readonly rows: RowsByTable;
-  readonly waiting: readonly WaitingFor[];
+  readonly waiting: readonly Waiting[];
   readonly left: LeftSegments | null;
 }
 
@@ -231,10 +245,14 @@ function outcomeOf(
   return { document, text: text.join("\n\n"), exitCode };
 }
 
-function waitingText({ kind, name }: WaitingFor): string {
+function waitingText({ kind, name, host, folder }: Waiting): string {
   if (kind === "run") return `the run of ${name} to finish`;
   if (kind === "destination") return `destination ${name} to be published`;
-  return `a run of ${name} to load the answers it received`;
+  if (host === undefined) return `a run of ${name} to load the answers it received`;
+  return (
+    `a run of ${name} on ${host} to load the answers that it may have received in ${folder}. If that disk is gone: ` +
+    `person-etl erase --disk-gone ${host}:${folder}`
+  );
 }
 
 function tableOf(rows: RowsByTable, heading: string): string {

@@ -1,13 +1,21 @@
 import { crashPoint } from "../../crash-point.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
-import { findSourceKey } from "../../load/lookups/explain-row.ts";
+import { castSourceKey, findSourceKey } from "../../load/lookups/explain-row.ts";
 import { countPeople, removeErased } from "../../load/erasure/remove.ts";
 import { findPeople } from "../../load/erasure/find.ts";
 import type { FoundPeople, Identifiers, RowKey, RowsByTable } from "../../load/erasure/people.ts";
-import { completeErasure, readOpenErasures, requestErasure } from "../../load/erasure/requests.ts";
+import {
+  completeErasure,
+  readOpenErasures,
+  requestErasure,
+  type Waiting,
+} from "../../load/erasure/requests.ts";
+import { readUnusedPlaces, removeEmptyPlaces } from "../../load/erasure/spool-places.ts";
 import { checkInput } from "../../load/inputs/check-input.ts";
 import type { InputSource } from "../../load/inputs/input-source.ts";
 import { emptyFolder } from "../../spool/folder-content.ts";
+import { readDiskId } from "../../spool/disk-id.ts";
+import type { SpoolOwner } from "../../spool/spool.ts";
 import { surveySpool } from "../../spool/survey-spool.ts";
 import { takeOverExpired } from "../hold-job.ts";
 import { spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
@@ -25,14 +33,6 @@ export interface ErasurePlan {
   readonly rows: RowsByTable;
   /** True if a table or an input has a row of these people. */
   readonly isKnown: boolean;
-}
-
-/** Reason why an erasure is pending. */
-export interface WaitingFor {
-  /** `run`, `destination` or `received_answers`. */
-  readonly kind: string;
-  /** Job, or name of the destination. */
-  readonly name: string;
 }
 
 /** Checks that every input can be searched for people; throws all problems at once. */
@@ -59,7 +59,7 @@ export async function planErasure(
   return { found, rows: counts, isKnown: found.isKnown || sumOf(counts) > 0 };
 }
 
-/** Returns a row with its key as stored: `007` is 7 in a column of integers. A row that left its input keeps the typed key. */
+/** Returns a row with its key as stored, whether it is still in its input or not: `007` is 7 in a column of integers. */
 async function storedRow(
   { config, db }: Pick<EraseServices, "config" | "db">,
   { source, sourceKey }: RowKey,
@@ -70,8 +70,10 @@ async function storedRow(
   const key = input.key.length > 1 ? (JSON.parse(sourceKey) as readonly string[]) : [sourceKey];
   const unfiltered = { ...(await inputSourceOf(input, [])), where: null };
   try {
-    const found = await findSourceKey(db, unfiltered, { key, sourceKey });
-    return { source, sourceKey: found ?? sourceKey };
+    const given = { key, sourceKey };
+    // The row's own text comes first: a type may take several texts as equal, and keep each as it is.
+    const found = await findSourceKey(db, unfiltered, given);
+    return { source, sourceKey: found ?? (await castSourceKey(db, unfiltered, given)) };
   } catch (error) {
     // The text is no value of the column's type; rows stored before the type changed may have it.
     if (error instanceof FixConfigurationError) return { source, sourceKey };
@@ -120,27 +122,36 @@ export async function finishErasuresQuietly(services: EraseServices): Promise<vo
  * Completes an erasure unless it is pending; returns the reasons. Takes over runs whose lock has expired, so that an
  * erasure doesn't wait for them forever.
  */
-export async function settleErasure(services: EraseServices, id: string): Promise<readonly WaitingFor[]> {
+export async function settleErasure(services: EraseServices, id: string): Promise<readonly Waiting[]> {
   const { db } = services;
   if (await takeOverExpired(services)) await removeErased(db, id);
-  const answers = await receivedAnswers(services);
+  const here = await readDiskId(services.config.dataDir);
+  const answers = await receivedAnswers(services, here);
   if (answers.length > 0) return answers;
   for (;;) {
-    const waiting = await completeErasure(db, id);
+    const waiting = await completeErasure(db, id, here);
     if (waiting !== null) return waiting;
     await removeErased(db, id);
   }
 }
 
 /** Received answers on this disk that are not loaded yet. Empties the quarantine, whose files are never loaded. */
-async function receivedAnswers({ config, db }: EraseServices): Promise<readonly WaitingFor[]> {
+async function receivedAnswers(
+  { config, db }: EraseServices,
+  disk: string | null,
+): Promise<readonly Waiting[]> {
   const warehouse = await spoolNameOf(db);
+  // Read before the files: a run that ends now may leave some.
+  const places = disk === null ? [] : await readUnusedPlaces(db, disk);
   const { contents, quarantined } = await surveySpool(spoolRoot(config));
   for (const one of quarantined) {
     if (one.warehouse === warehouse) await emptyFolder(one.folder);
   }
-  const jobs = contents.filter((one) => one.warehouse === warehouse).map(({ job }) => job);
-  return [...new Set(jobs)].map((name) => ({ kind: "received_answers", name }));
+  const ours = contents.filter((one) => one.warehouse === warehouse);
+  const isEmpty = (place: Pick<SpoolOwner, "job" | "shard">) =>
+    !ours.some(({ job, shard }) => job === place.job && shard === place.shard);
+  if (disk !== null) await removeEmptyPlaces(db, disk, places.filter(isEmpty));
+  return [...new Set(ours.map(({ job }) => job))].map((name) => ({ kind: "received_answers", name }));
 }
 
 /** Total number of rows of all tables. */

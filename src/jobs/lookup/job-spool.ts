@@ -1,10 +1,13 @@
 import { createHash } from "node:crypto";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
+import { leaveSpoolPlace, useSpoolPlace } from "../../load/erasure/spool-places.ts";
 import { readRunning } from "../../load/runs/job-lock.ts";
-import { openSpool, type Spool } from "../../spool/spool.ts";
+import { makeDiskId } from "../../spool/disk-id.ts";
+import { explainSpoolFailure, openSpool, type Spool } from "../../spool/spool.ts";
 import { surveySpool } from "../../spool/survey-spool.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 
@@ -26,14 +29,17 @@ export interface JobSpool {
   readonly spool: Spool;
   /** Short hash of the warehouse's identity: configurations for several warehouses may share a data_dir. */
   readonly warehouseName: string;
+  /** ID of the disk. */
+  readonly disk: string;
 }
 
-/** Opens the spool of a job's run. Call it while the run holds its lock. */
+/** Opens the spool of a job's run, which holds its lock, and records that answers may be there. */
 export async function openJobSpool(
   config: Pick<Config, "dataDir" | "spool">,
   db: Db,
-  { job, shard }: Pick<RunRef, "job" | "shard">,
+  run: RunRef,
 ): Promise<JobSpool> {
+  const { job, shard } = run;
   const warehouseName = await spoolNameOf(db);
   if (warehouseName === null) throw new Error("The warehouse has no tables yet.");
   const spool = await openSpool({
@@ -41,7 +47,16 @@ export async function openJobSpool(
     owner: { warehouse: warehouseName, job, shard },
     maxBytes: config.spool.maxBytes,
   });
-  return { spool, warehouseName };
+  const disk = await makeDiskId(config.dataDir).catch((error: unknown) => {
+    throw explainSpoolFailure(error, config.dataDir);
+  });
+  await useSpoolPlace(db, run, { disk, host: hostname(), folder: spoolRoot(config) });
+  return { spool, warehouseName, disk };
+}
+
+/** Records that no answer is left, if so. */
+export async function closeJobSpool(db: Db, run: RunRef, { spool, disk }: JobSpool): Promise<void> {
+  if (spool.calls === 0) await leaveSpoolPlace(db, run, disk);
 }
 
 /**

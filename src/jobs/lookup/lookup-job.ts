@@ -13,7 +13,7 @@ import { countText } from "../../figures.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import type { JobContext, Worked } from "../job.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
-import { type JobSpool, openOtherSpools, openJobSpool } from "./job-spool.ts";
+import { closeJobSpool, type JobSpool, openOtherSpools, openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup, isLookupJob } from "./lookup-types.ts";
@@ -58,7 +58,7 @@ async function sendSelected(task: Task): Promise<Worked> {
     if (spec.resend) await confirm(task, (await previewLookup(task.db, spec, 0)).counts, cap);
     selection = await selectLookup(task.db, spec, run);
   } catch (error) {
-    return { end: mentionSpooled(task, endOfError(error, doing), jobSpool) };
+    return { end: await closeSpool(task, endOfError(error, doing), jobSpool) };
   }
   const isStored = selection.counts.parametersChanged === 0;
   const counts = isStored ? selection.counts : untouched(selection.counts);
@@ -103,7 +103,7 @@ async function sendSelected(task: Task): Promise<Worked> {
     maxRejectRatio: job.maxRejectRatio,
   });
   return {
-    end: mentionSpooled(task, judged, jobSpool),
+    end: await closeSpool(task, judged, jobSpool),
     coverage: isStored ? await outage.outlast(() => coverageOf(task, counts)).catch(() => null) : null,
   };
 }
@@ -135,8 +135,14 @@ function untouched(counts: LookupCounts): LookupCounts {
   return { ...counts, rejectedBeforeSending: 0, reused: 0, toSend: 0, rowsToSend: 0, remaining };
 }
 
-/** Adds the location of received answers that are not loaded yet. */
-function mentionSpooled({ log, progress, job }: Task, end: JobEnd, jobSpool: JobSpool | null): JobEnd {
+/** Adds the location of received answers that are not loaded yet; without any, no erasure needs to wait for them. */
+async function closeSpool(
+  { db, run, log, progress, job }: Task,
+  end: JobEnd,
+  jobSpool: JobSpool | null,
+): Promise<JobEnd> {
+  // If that fails, the next run does it.
+  if (jobSpool) await closeJobSpool(db, run, jobSpool).catch(() => {});
   const text = jobSpool && spooledText(job.name, jobSpool.spool);
   if (jobSpool === null || text === null) return end;
   log.info({ job: job.name, calls: jobSpool.spool.calls }, "answers_spooled");

@@ -10,6 +10,7 @@ import { type FreeCall, mayBeDone, readEnvelope } from "../../extract/free-call.
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
 import { countOf, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
+import { readId } from "../../schemas/error-body.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
 import { readCursor } from "../read-cursor.ts";
@@ -176,7 +177,7 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
     asUser: true,
     read(bytes) {
       const body = readEnvelope(bytes, drift);
-      return typeof body?.["segment_id"] === "string" && body["segment_id"] !== "" ? body : null;
+      return body && readId(body["segment_id"]) !== null ? body : null;
     },
   };
   const reply = await context.call(call).catch(async (error: unknown) => {

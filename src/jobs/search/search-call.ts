@@ -2,6 +2,7 @@ import { StopJobError } from "../../errors.ts";
 import { type FreeCall, type FreeReply, readEnvelope } from "../../extract/free-call.ts";
 import { countOf } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
+import { readId } from "../../schemas/error-body.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { personSearchEndpoints } from "../../schemas/person-search.ts";
 import { searchUsageEndpoint } from "../../schemas/usage.ts";
@@ -16,7 +17,7 @@ type Refused = Extract<FreeReply<unknown>, { readonly kind: "refused" }>;
 /** Parses an answer; null if it is no search. */
 export function readSearch(bytes: Buffer, drift: DriftLog): JsonObject | null {
   const body = readEnvelope(bytes, drift);
-  return typeof body?.["search_id"] === "string" ? body : null;
+  return body && readId(body["search_id"]) !== null ? body : null;
 }
 
 /** Builds the call that makes a search. */

@@ -8,7 +8,12 @@ import { type Cell, instantAt, jsonType } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
-import { DAYS_UNTIL_FINAL, endpointUsageEndpoint, endpointUsageRecord } from "../../schemas/usage.ts";
+import {
+  DAYS_UNTIL_FINAL,
+  endpointUsageEndpoint,
+  endpointUsageRecord,
+  readEndpoint,
+} from "../../schemas/usage.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
 import { countText } from "../../figures.ts";
 import { readCursor } from "../read-cursor.ts";
@@ -54,10 +59,14 @@ function readResult(sent: unknown, drift: DriftLog): Result | null {
     return null;
   }
   const { object, lists } = record.flatten(sent, "", drift);
-  const [name, ...totals] = object.cells.map((cell) => cell ?? null);
-  if (name === undefined || name === null) return null;
+  const [sentName, ...totals] = object.cells.map((cell) => cell ?? null);
+  const name = readEndpoint(sentName);
+  if (name === null) {
+    drift.note("unexpected_type", "results[].endpoint", jsonType(sent["endpoint"]));
+    return null;
+  }
   const buckets = (lists[0]?.rows ?? []).map(([, , start = null, ...counts]) => ({ start, counts }));
-  return { endpoint: name.replace(/^\/+/, ""), totals: [...totals, extraCell(object.extra)], buckets };
+  return { endpoint: name, totals: [...totals, extraCell(object.extra)], buckets };
 }
 
 /** Null for a body without a list of results, or with an empty list and an error. */

@@ -10,6 +10,7 @@ import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../schemas/flatten.ts";
 import {
   DAYS_UNTIL_FINAL,
+  readOrganization,
   SEARCH_USAGE_DAYS,
   searchUsageEndpoint,
   searchUsageRecord,
@@ -51,8 +52,9 @@ interface Answer {
 function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
   const { api_request_id: _id, request_completed_at: _at, ...result } = body;
   const { object, lists } = record.flatten(result, "", drift);
-  const [orgId, ...quota] = object.cells.map((cell) => cell ?? null);
-  if (orgId === undefined || orgId === null || orgId === "") return null;
+  const [organization, ...quota] = object.cells.map((cell) => cell ?? null);
+  const orgId = readOrganization(organization);
+  if (orgId === null) return null;
   const [history] = lists;
   if (!history || (history.rows.length === 0 && hasError(body))) return null;
   const days = history.rows.flatMap(([, , day = null, ...cells]) => {

@@ -4,13 +4,13 @@ import { inputOfLinkView, linkView, type KeyColumn, type KeyType } from "../../s
 import type { View } from "../../schemas/views/view.ts";
 import type { Db } from "./db.ts";
 import { commentsOf, createView, postgresTypes } from "./ddl.ts";
+import { migrationLock } from "./migrate.ts";
 import { quoteQualified } from "./names.ts";
 import type { Session } from "./session.ts";
+import { waitForLock } from "./wait-for-lock.ts";
 
 /** SQLSTATE of a view that other objects depend on. */
 const IN_USE = "2BP01";
-/** Advisory lock, held while a view is replaced. */
-const LOCK_ID = 3_853_314_791_062_309_108n;
 
 const typeNames: ReadonlyMap<string, KeyType> = new Map(
   (["integer", "text", "uuid", "date", "timestamp", "timestamptz"] as const).map((type) => [
@@ -51,7 +51,10 @@ export async function renewLinkView(
   if (await db.transaction(isCurrent)) return;
   try {
     await db.transaction(async (session) => {
-      await session.change(sql`SELECT pg_advisory_xact_lock(${sql.lit(LOCK_ID)})`);
+      await waitForLock(session, {
+        ...migrationLock(db.names),
+        purpose: `creating the view ${wanted.name}`,
+      });
       if (await isCurrent(session)) return;
       await session.change(sql.raw(`DROP VIEW IF EXISTS ${quoteQualified([db.names.data, wanted.name])}`));
       for (const statement of [createView(wanted, db.names), ...commentsOf(wanted, "VIEW", db.names)]) {

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type pg from "pg";
 import { migrations } from "../../../migrations/all-migrations.ts";
-import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
+import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
 import { views } from "../../schemas/views/all-views.ts";
 import { checkWarehouse } from "./check.ts";
@@ -9,18 +9,15 @@ import { commentsOf, createView } from "./ddl.ts";
 import { fillDerived } from "./fill-derived.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
+import { tableLock, waitForLock } from "./wait-for-lock.ts";
 
 /** Table of the migrations that ran, in the state schema. */
 const MIGRATION_TABLE = "schema_migration";
 
-/** Advisory lock, held while migrating. */
-const LOCK_ID = 3_853_314_791_062_309_107n;
 const LOCK_TIMEOUT = "10min";
 
-/** SQLSTATE of a lock wait that timed out. */
-const LOCK_NOT_AVAILABLE = "55P03";
-/** SQLSTATEs of two processes that create the same schema. */
-const ALREADY_EXISTS: ReadonlySet<string> = new Set(["42P06", "23505"]);
+/** SQLSTATEs of two processes that create the same schema or table. */
+const ALREADY_EXISTS: ReadonlySet<string> = new Set(["42P06", "42P07", "23505"]);
 
 const schemaNamesOf = (names: SchemaNames) => [names.data, names.ops, names.state];
 
@@ -29,7 +26,12 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
   try {
     if (await isUpToDate(pool, names)) return [];
     for (const schema of schemaNamesOf(names)) await ensureSchema(pool, schema);
-    return await inTransaction(pool, (session) => runMissing(session, names));
+    const run = () => inTransaction(pool, (session) => runMissing(session, names));
+    return await run().catch((error: unknown) => {
+      // Another process has created the table of migrations, and by now run them.
+      if (ALREADY_EXISTS.has(codeOf(error) ?? "")) return run();
+      throw error;
+    });
   } catch (error) {
     throw await explainMissingRight(pool, error, names);
   }
@@ -37,9 +39,12 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
 
 /** Runs missing migrations, then refreshes views and comments. */
 async function runMissing(session: Session, names: SchemaNames): Promise<readonly string[]> {
-  await takeLock(session);
   const table = sql.id(names.state, MIGRATION_TABLE);
-  await session.change(sql.raw(createMigrationTable(names)));
+  const wait = { code: "migration_locked", timeout: LOCK_TIMEOUT, purpose: "migrating the warehouse" };
+  const lock = migrationLock(names);
+  // Creating it waits for another process that does.
+  await waitForLock(session, { ...wait, ...lock, take: sql.raw(createMigrationTable(names)) });
+  await waitForLock(session, { ...wait, ...lock });
   const ran = new Set(
     (await session.rows<{ name: string }>(sql`SELECT name FROM ${table}`)).map(({ name }) => name),
   );
@@ -77,21 +82,8 @@ function renewals(names: SchemaNames): readonly string[] {
   ];
 }
 
-async function takeLock(session: Session): Promise<void> {
-  await session.change(sql`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`);
-  try {
-    await session.change(sql`SELECT pg_advisory_xact_lock(${sql.lit(LOCK_ID)})`);
-  } catch (error) {
-    if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error;
-    throw new StopRunError(
-      "migration_locked",
-      `Another process has held the migration lock for ${LOCK_TIMEOUT}. If it is not migrating, end its session: ` +
-        "`SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted` finds it.",
-      { cause: error },
-    );
-  }
-  await session.change(sql`SET LOCAL lock_timeout = DEFAULT`);
-}
+/** Lock of every change of tables and views. */
+export const migrationLock = (names: SchemaNames) => tableLock(names.state, MIGRATION_TABLE);
 
 /** True if every migration of this version has run; later ones may exist. */
 async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {

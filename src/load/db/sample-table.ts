@@ -25,8 +25,6 @@ async function create(
 ): Promise<boolean> {
   if (!("table" in input.relation)) return false;
   const name = quoteQualified(input.relation.table);
-  // Processes that start at the same time, such as shards, create it only once.
-  await session.client.query("SELECT pg_advisory_xact_lock(hashtextextended('person-etl sample table', 0))");
   const { rows: found } = await session.client.query<{ oid: string | null }>(
     "SELECT to_regclass($1)::text AS oid",
     [name],
@@ -37,7 +35,9 @@ async function create(
     await session.client.query(`CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(schema)}`);
   const key = input.key.map(quoteIdentifier).join(", ");
   const list = columns.map((c) => `${quoteIdentifier(c.name)} ${c.type}`).join(", ");
-  await session.client.query(`CREATE TABLE ${name} (${list}, PRIMARY KEY (${key}))`);
+  // Of processes that start at the same time, such as shards, the first one fills it: the others wait here, conflict with its rows,
+  // and find it when the transaction is tried again.
+  await session.client.query(`CREATE TABLE IF NOT EXISTS ${name} (${list}, PRIMARY KEY (${key}))`);
   let page: (readonly Cell[])[] = [];
   const names = columns.map((c) => c.name);
   for (const row of rows) {

@@ -5,7 +5,7 @@ import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Binaries } from "./binaries.ts";
 import type { ServerFolders } from "./folders.ts";
 import { runProgram } from "./run-program.ts";
-import { giveTo } from "./server-user.ts";
+import { giveTo, type ServerUser } from "./server-user.ts";
 import { INCLUDE_LINE, SUPERUSER } from "./settings.ts";
 import { openPlainFile, readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
@@ -57,6 +57,7 @@ async function makeCluster(
   const tried = `creating the embedded database in ${folders.data}`;
   const passwordFile = join(folders.home, "password.initdb");
   const fresh = join(folders.home, `data.new-${randomBytes(4).toString("hex")}`);
+  const maker = folders.user?.maker ?? folders.user;
   try {
     for (const left of await readdir(folders.home)) {
       // A killed initdb may still write for a moment; the next start then removes its folder.
@@ -65,9 +66,9 @@ async function makeCluster(
     }
     await rm(passwordFile, { force: true });
     await writeFile(passwordFile, password, { mode: 0o600, flag: "wx" });
-    await giveTo(folders.user, passwordFile);
+    await giveTo(maker, passwordFile);
     await mkdir(fresh, { mode: 0o700 });
-    await giveTo(folders.user, fresh);
+    await giveTo(maker, fresh);
     const { code, output } = await runProgram(
       binaries.initdb,
       [
@@ -82,9 +83,10 @@ async function makeCluster(
         "--locale=C",
         "--no-instructions",
       ],
-      { user: folders.user, signal },
+      { user: maker, signal },
     );
     if (code !== 0) throw describeFailure(tried, explainMissingAccount(output));
+    if (folders.user?.maker) await giveAllTo(folders.user, fresh);
     await using conf = await openPlainFile(
       join(fresh, "postgresql.conf"),
       constants.O_APPEND | constants.O_WRONLY,
@@ -106,4 +108,13 @@ function explainMissingAccount(output: string): string {
   return output.includes("could not look up effective user ID")
     ? `${output}\nThis user is missing from /etc/passwd: run person-etl as a user with an account, or set warehouse.url to your own Postgres.`
     : output;
+}
+
+/** Changes the owner of a folder and of everything in it, without following links. */
+async function giveAllTo({ uid, gid }: ServerUser, folder: string): Promise<void> {
+  const command = 'PATH="$PATH:/usr/sbin" exec chown -Rh "$1" "$2"';
+  const { code, output } = await runProgram("/bin/sh", ["-c", command, "sh", `${uid}:${gid}`, folder], {
+    user: null,
+  });
+  if (code !== 0) throw new Error(output);
 }

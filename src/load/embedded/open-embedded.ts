@@ -14,6 +14,10 @@ import { DATABASE, HOLD_KEY, OWNER, READER, SUPERUSER, SUPERVISED } from "./sett
 import { describeFailure } from "./startup-failure.ts";
 import { takeStartLock } from "./start-lock.ts";
 
+const HOLD_TIMEOUT = "60s";
+/** SQLSTATE of a lock wait that timed out. */
+const LOCK_NOT_AVAILABLE = "55P03";
+
 /** Running embedded database, held open by this process. */
 export interface EmbeddedServer {
   /** Address of the role that owns the database. Contains the password: never log it. */
@@ -59,8 +63,8 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
       const server: Server = { folders, binaries, password, log };
       const session = await connectOrStart(server, signal);
       try {
-        await session.client.query(`SELECT pg_advisory_lock_shared(${HOLD_KEY})`);
-        await ensureDatabase(server, session.client);
+        await takeHold(session.client);
+        await ensureDatabase({ server, admin: session.client, port: session.port });
         await grantReading(session.port, password, readableSchemas);
       } catch (error) {
         await releaseHold(server, session.client).catch(() => {});
@@ -133,6 +137,26 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     signal.throwIfAborted();
   }
   return embedded;
+}
+
+/** Takes the hold. Only the superuser can enter its database, and closing processes hold it for a moment. */
+async function takeHold(client: Client): Promise<void> {
+  await client.query(`SET lock_timeout = '${HOLD_TIMEOUT}'`);
+  try {
+    await client.query(`SELECT pg_advisory_lock_shared(${HOLD_KEY})`);
+  } catch (error) {
+    if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error;
+    const { rows } = await client.query<{ pid: number; role: string }>(
+      `SELECT pid, usename AS role FROM pg_locks JOIN pg_stat_activity USING (pid)
+       WHERE locktype = 'advisory' AND granted AND mode = 'ExclusiveLock'`,
+    );
+    const holders = rows.map(({ pid, role }) => `session ${pid} of role ${role}`).join(", ");
+    throw new Error(
+      `${holders} has held its advisory lock for ${HOLD_TIMEOUT}. End it: SELECT pg_terminate_backend(PID)`,
+      { cause: error },
+    );
+  }
+  await client.query("RESET lock_timeout");
 }
 
 function describeConnection({ folders }: Server, port: number): readonly string[] {

@@ -7,17 +7,23 @@ export interface ServerUser {
   readonly name: string;
   readonly uid: number;
   readonly gid: number;
+  /** Account that makes a new cluster for a user without one: initdb requires one. */
+  readonly maker?: ServerUser;
 }
 
 /** Accounts to run as, best first. */
-const PREFERRED = ["person-etl", "postgres", "_postgres", "nobody", "daemon"];
+const OWN = ["person-etl", "postgres", "_postgres"];
+/** Accounts of other services too, which would have access to the data: they only make the cluster. */
+const SHARED = ["nobody", "daemon"];
+/** User IDs that no system assigns (systemd's list of user IDs). */
+const UNASSIGNED = Array.from({ length: 478 }, (_, i) => 60_706 + i);
 
 /** True if this process can change to another user. */
 export function isRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
-/** Returns null unless root; as root the owner of existing data, else an account of this system (initdb requires one). */
+/** Returns null unless root; as root the owner of existing data, else an account for servers, else a user of its own. */
 export async function chooseServerUser(
   owner: { uid: number; gid: number } | null,
 ): Promise<ServerUser | null> {
@@ -32,12 +38,17 @@ export async function chooseServerUser(
   const accounts = parseAccounts(await readFile("/etc/passwd", "utf8").catch(() => ""));
   const hasPostgres = (await stat("/var/lib/postgresql").catch(() => null)) !== null;
   // The server's user must not own another cluster.
-  const preferred = PREFERRED.filter((name) => !hasPostgres || name !== "postgres");
-  const chosen = preferred.flatMap((name) => accounts.filter((account) => account.name === name))[0];
-  if (chosen) return chosen;
+  const preferred = OWN.filter((name) => !hasPostgres || name !== "postgres");
+  const find = (names: readonly string[]) =>
+    names.flatMap((name) => accounts.filter((account) => account.name === name))[0];
+  const own = find(preferred);
+  if (own) return own;
+  const maker = find(SHARED);
+  const id = UNASSIGNED.find((one) => !accounts.some(({ uid, gid }) => uid === one || gid === one));
+  if (maker && id !== undefined) return { name: `uid ${id}`, uid: id, gid: id, maker };
   throw new FixConfigurationError(
     "embedded_user",
-    `Postgres refuses to run as root, and /etc/passwd has none of the accounts ${preferred.join(", ")}. ` +
+    `Postgres refuses to run as root, and /etc/passwd has none of the accounts ${[...preferred, ...SHARED].join(", ")}. ` +
       "Run person-etl as another user, or set warehouse.url to your own Postgres.",
   );
 }

@@ -8,13 +8,17 @@ import { stageFound } from "./find.ts";
 import { raiseEpoch, readErasures } from "./key.ts";
 import { removeLookupState } from "./lookup-state.ts";
 import type { FoundPeople, Identifiers } from "./people.ts";
+import { answersElsewhere } from "./spool-places.ts";
 import { stagedSubjects, storeSubjects } from "./subjects.ts";
 
 /** One reason why an erasure is pending. */
 export interface Waiting {
-  readonly kind: "run" | "destination";
+  readonly kind: "run" | "destination" | "received_answers";
   /** Name of the job or destination. */
   readonly name: string;
+  /** Machine and folder of received answers; absent if they are here. */
+  readonly host?: string;
+  readonly folder?: string;
 }
 
 /**
@@ -103,19 +107,24 @@ export async function markFinal(
 /**
  * Completes an erasure unless it is still pending; returns the reasons. Null if nothing is left to wait for, but a run has
  * ended since the last removal: the rows must be removed again first.
+ * @param here ID of this disk, whose answers the caller has looked for; null without one
  */
-export function completeErasure(db: Db, id: string): Promise<readonly Waiting[] | null> {
+export function completeErasure(db: Db, id: string, here: string | null): Promise<readonly Waiting[] | null> {
   const { names } = db;
   return db.transaction(async (session) => {
     const requests = tableId(names, "erasure_request");
     const runs = await session.rows<{ name: string }>(sql`
       SELECT DISTINCT h.job AS name FROM ${requests} AS q CROSS JOIN LATERAL (${heldLocks(names)}) AS h
       WHERE q.erasure_id = ${id}::uuid AND NOT q.is_final ORDER BY 1`);
+    const answers = await answersElsewhere(session, names, here);
     const destinations = await laggingDestinations(session, names);
     const [open] = await session.rows<{ open: number }>(sql`
       SELECT count(*) AS open FROM ${requests} WHERE erasure_id = ${id}::uuid AND NOT is_final`);
     const waiting: readonly Waiting[] = [
       ...runs.map(({ name }): Waiting => ({ kind: "run", name })),
+      ...answers.map(
+        ({ job, host, folder }): Waiting => ({ kind: "received_answers", name: job, host, folder }),
+      ),
       ...destinations.map((name): Waiting => ({ kind: "destination", name })),
     ];
     if (waiting.length > 0) return waiting;

@@ -12,6 +12,8 @@ export interface Reading {
   readonly ranked: boolean;
   /** Values of the key columns of the only row to read; absent to read all rows. */
   readonly only?: readonly string[];
+  /** True to read these values themselves, in the columns' types, instead of the row. */
+  readonly isCast?: boolean;
   /** True to read the fingerprint of each row. */
   readonly hasFingerprint?: boolean;
   /** True to read no values. */

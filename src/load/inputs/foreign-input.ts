@@ -46,8 +46,8 @@ async function inspectInput(session: Session, input: InputSource, reading: Readi
   const columns = await describeColumns(session, input);
   const parts = partsRead(input, reading, finderOf(columns));
   const isUnique = await keyIsUnique(session, input);
-  const { ranked, only, hasFingerprint, among } = reading;
-  const rows = only ? await narrowToKey(session, input, columns, only) : input;
+  const { ranked, hasFingerprint, among } = reading;
+  const rows = await narrowToKey(session, input, columns, reading);
   const rawRows = rawSelect(rows, parts, columns, {
     ranked,
     hasFingerprint,

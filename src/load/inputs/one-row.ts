@@ -3,22 +3,24 @@ import { sql } from "kysely";
 import type { Session } from "../db/session.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import { isInvalidText } from "./input.ts";
-import type { InputColumn, InputSource } from "./input-source.ts";
+import type { Reading } from "./foreign-database.ts";
+import { type InputColumn, type InputSource, narrowed } from "./input-source.ts";
 
 /** Without its length, `character` means a single one. */
 const UNBOUNDED: Readonly<Record<string, string>> = { character: "bpchar", bit: "varbit" };
 
 /**
- * Narrows an input to the rows with a key. Compares the columns themselves, so that an index is used. The values are
- * settings of the transaction, because a COPY takes no parameters.
+ * Narrows an input to the rows with a key, or replaces it by the key in the columns' types. Compares the columns themselves, so
+ * that an index is used. The values are settings of the transaction, because a COPY takes no parameters.
  */
 export async function narrowToKey(
   session: Session,
   input: InputSource,
   columns: readonly InputColumn[],
-  key: readonly string[],
+  { only: key, isCast }: Pick<Reading, "only" | "isCast">,
 ): Promise<InputSource> {
-  const conditions: string[] = [];
+  if (!key) return input;
+  const values: { readonly column: string; readonly value: string }[] = [];
   for (const [i, name] of input.key.entries()) {
     const setting = `person_etl.key_${i}`;
     const typeName = columns.find((column) => column.name === name)?.typeName ?? "text";
@@ -30,10 +32,13 @@ export async function narrowToKey(
       if (!isInvalidText(error)) throw error;
       throw notAKey(input, name, typeName);
     }
-    conditions.push(`input_row.${quoteIdentifier(name)} = ${value}`);
+    values.push({ column: quoteIdentifier(name), value });
   }
-  const where = input.where === null ? [] : [`(\n${input.where}\n)`];
-  return { ...input, where: [...where, ...conditions].join(" AND ") };
+  if (isCast) {
+    const cast = values.map(({ column, value }) => `${value} AS ${column}`);
+    return { ...input, relation: { sql: `SELECT ${cast.join(", ")}` }, where: null };
+  }
+  return narrowed(input, values.map(({ column, value }) => `input_row.${column} = ${value}`).join(" AND "));
 }
 
 function notAKey({ name }: InputSource, column: string, typeName: string): FixConfigurationError {

@@ -36,9 +36,18 @@ export interface RowClasses {
  * Finds the stored text of a key; null if the input has no such row. Equal keys can be written differently: `007` for an integer.
  * A text that isn't a value of the column's type throws a FixConfigurationError.
  */
-export async function findSourceKey(db: Db, input: InputSource, given: GivenKey): Promise<string | null> {
+export function findSourceKey(db: Db, input: InputSource, given: GivenKey): Promise<string | null> {
+  return readSourceKey(db, input, given, false);
+}
+
+/** Like {@link findSourceKey}, but without a row: the text that a row with this key would have. */
+export async function castSourceKey(db: Db, input: InputSource, given: GivenKey): Promise<string> {
+  return (await readSourceKey(db, input, given, true)) ?? given.sourceKey;
+}
+
+function readSourceKey(db: Db, input: InputSource, given: GivenKey, isCast: boolean): Promise<string | null> {
   const keys = { ...input, fields: {} };
-  const reading = { type: "enrich", ranked: false, only: given.key } as const;
+  const reading = { type: "enrich", ranked: false, only: given.key, isCast } as const;
   const foreign = db.foreignOf(input);
   return db.preview((session) =>
     withRolePath(session, async () => {

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { codeOf, StopJobError } from "../../errors.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import { type LockWait, waitForLock } from "../db/wait-for-lock.ts";
 import { isHeldBy, ownerToken } from "./fence.ts";
 import { isAbandonedWriter, isWriter } from "./register-writer.ts";
 import type { RunRef } from "./run-ref.ts";
@@ -68,9 +69,7 @@ export async function acquireLock(db: Db, request: LockRequest): Promise<LockRep
   const { names } = db;
   return db.transaction(async (session) => {
     const { job, shard } = request;
-    await session.rows(
-      sql`SELECT pg_advisory_xact_lock(hashtextextended(${JSON.stringify(["person-etl", names.ops, job])}, 0))`,
-    );
+    await waitForLock(session, requestLock(names, job));
     const known = await readRows(session, names, job);
     const inTheWay = known.filter((row) => isInTheWay(row, shard));
     const refusal = refusalBy(inTheWay, request);
@@ -93,6 +92,18 @@ export async function acquireLock(db: Db, request: LockRequest): Promise<LockRep
     const { runId, jobType } = request;
     return { kind: "held", run: { runId, job, jobType, shard, epoch }, tookOver: takenOver.map(holderOf) };
   });
+}
+
+/** Lock of the requests for a job. A row apart from the job's lock, so that it blocks neither heartbeats nor commits. */
+export function requestLock(names: SchemaNames, job: string): LockWait {
+  const table = tableId(names, "job_request");
+  return {
+    purpose: `requests for the job ${job}`,
+    take: sql`INSERT INTO ${table} (job, _synced_at, _run_id) VALUES (${job}, now(), '')
+      ON CONFLICT (job) DO UPDATE SET _synced_at = now()`,
+    holders: sql`SELECT l.pid FROM pg_catalog.pg_locks AS l JOIN ${table} AS r ON r.xmax = l.transactionid
+      WHERE l.granted AND l.locktype = 'transactionid' AND r.job = ${job}`,
+  };
 }
 
 /** Heartbeat; false if the lock is lost. */

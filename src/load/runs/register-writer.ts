@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type RawBuilder, sql } from "kysely";
+import { sql } from "kysely";
 import { StopRunError } from "../../errors.ts";
 import { runCounters, type Writer, writers } from "../../schemas/ops.ts";
 import type { Db } from "../db/db.ts";
@@ -10,9 +10,6 @@ const counterNames = Object.keys(runCounters);
 
 /** Time between the registration of a writer and its transaction; longer only if the process was suspended. */
 const REGISTRATION_LIFE = "30 seconds";
-
-/** Advisory lock that the transaction of a writer holds. */
-const lockOf = (runId: RawBuilder<unknown>) => sql`hashtextextended('person-etl writer ' || ${runId}, 0)`;
 
 /**
  * Runs a command's transaction, registered in `sync_run` in a transaction of its own before: until it has committed,
@@ -37,9 +34,13 @@ export async function asWriter<Result>(
   );
   try {
     return await db.transaction(async (session) => {
-      await session.rows(sql`SELECT pg_advisory_xact_lock_shared(${lockOf(sql`${runId}::text`)})`);
+      // Whoever closes abandoned entries skips locked ones.
+      const held = await session.rows(
+        sql`SELECT FROM ${syncRun} WHERE run_id = ${runId} AND status <> 'failed' FOR UPDATE`,
+      );
+      if (held.length === 0) throw suspended(writer);
       const result = await work(session);
-      if ((await end(session, "succeeded")) === 0) throw suspended(writer);
+      await end(session, "succeeded");
       return result;
     });
   } catch (error) {
@@ -60,6 +61,5 @@ function suspended(writer: Writer): StopRunError {
 /** Condition for the entry `r` of a command. */
 export const isWriter = sql`r.job IN (${sql.join(writers.map((name) => sql.lit(name)))})`;
 
-/** Condition for the entry `r` of a command whose process ended without closing it: no transaction holds its lock. */
-export const isAbandonedWriter = sql`r.started_at < clock_timestamp() - interval ${sql.lit(REGISTRATION_LIFE)}
-  AND pg_try_advisory_xact_lock(${lockOf(sql`r.run_id`)})`;
+/** Condition for the entry `r` of a command whose process ended without closing it, unless its transaction has locked the row. */
+export const isAbandonedWriter = sql`r.started_at < clock_timestamp() - interval ${sql.lit(REGISTRATION_LIFE)}`;

@@ -2,6 +2,7 @@ import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import type { GrantedSlot, KnownSlot, SchedulerProcess, SlotClaim, SlotEnd } from "./slots.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
+import { tableLock, waitForLock } from "../db/wait-for-lock.ts";
 
 /** Ends of slots; a null status releases the slot. */
 type SlotEnds = readonly { readonly job: string; readonly slot: string; readonly status: SlotEnd | null }[];
@@ -48,9 +49,10 @@ export async function claimSlots(
   const column = (name: keyof SlotClaim) => claims.map((claim) => claim[name]);
   return db.transaction(async (session) => {
     const table = slotTable(names);
-    await session.rows(
-      sql`SELECT pg_advisory_xact_lock(hashtextextended(${JSON.stringify(["person-etl schedule", names.ops])}, 0))`,
-    );
+    await waitForLock(session, {
+      ...tableLock(names.state, "schedule_slot"),
+      purpose: "the slots of the schedule",
+    });
     const granted = await session.rows<GrantedSlot>(sql`
     INSERT INTO ${table} AS s (job, slot, due_at, run_id, status, owner, host, pid, attempts, claimed_at, expires_at, _synced_at)
     SELECT c.job, c.slot, c.due_at, c.run_id, 'claimed', ${by.owner}, ${by.host}, ${by.pid}, 1, at,

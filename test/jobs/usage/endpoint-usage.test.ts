@@ -76,6 +76,20 @@ describe("buckets of usage", () => {
   });
 });
 
+test("a result whose endpoint is free text isn't stored", async () => {
+  const world = await startUsage(jobs("2026-06-01"), "2026-06-10");
+  const { url } = await startRecordingProxy(world.sandbox.url, (_path, body) =>
+    body.replaceAll(/"endpoint":"[^"]*enrich"/gu, '"endpoint":"alan.turing@example.com"'),
+  );
+  world.serviceUrl = url;
+  expect(await runUsage(world)).toMatchObject({ status: "succeeded" });
+  for (const table of ["endpoint_usage", "endpoint_usage_bucket"]) {
+    expect(
+      await world.value(`SELECT count(*) > 0 AND bool_and(endpoint ~ '^v') FROM person_data_ops.${table}`),
+    ).toBe("t");
+  }
+});
+
 /** Answers with the current state of one endpoint. */
 async function answerWith(world: World, buckets: readonly object[]): Promise<{ total_requests: number }> {
   const result = { endpoint: "v2/enrich", total_requests: 0, buckets };

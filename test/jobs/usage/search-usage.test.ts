@@ -171,6 +171,28 @@ describe("the history of person search", () => {
     }
   });
 
+  test("stores no text of the service: figures only, and no organization but a UUID", async () => {
+    const world = await startSearches("2026-06-10");
+    const person = { name: "Alan Turing" };
+    let says: object = { last_person: person, note: "Alan Turing", credits: 12.5, "Alan Turing": 1 };
+    const { url } = await startRecordingProxy(world.sandbox.url, (_path, body) => {
+      const { history, ...rest } = JSON.parse(body) as { readonly history: readonly object[] };
+      return JSON.stringify({ ...rest, history: history.map((day) => ({ ...day, ...says })), ...says });
+    });
+    world.serviceUrl = url;
+    await runSearches(world);
+    for (const table of ["person_search_quota", "person_search_usage_daily"]) {
+      expect(await world.value(`SELECT DISTINCT _extra::text FROM person_data_ops.${table}`)).toBe(
+        '{"credits": 12.5}',
+      );
+    }
+    says = { org_id: "alan.turing@example.com" };
+    expect(await runSearches(world)).toMatchObject({ status: "failed" });
+    expect(await world.value("SELECT count(DISTINCT org_id) FROM person_data_ops.person_search_quota")).toBe(
+      "1",
+    );
+  });
+
   test("fails with the service's error, and keeps its checkpoint", async () => {
     const world = await startSearches("2026-06-10");
     await world.control("/faults", { faults: "forbidden" });

@@ -1,13 +1,21 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { asWriter } from "../../../src/load/runs/register-writer.ts";
 import { randomUUID } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { begin, countersOf, endOf, matchAll, runNight, runOf, tester } from "./nights.ts";
-import { columnOf, type GetContext, valueOf } from "./context.ts";
+import { columnOf, type Context, type GetContext, valueOf } from "./context.ts";
 import { commitPeople } from "./commits.ts";
 
 const spec = enrichSpec();
+
+/** Changes entries of `sync_run` as they are made, until the end of the test: later they are locked. */
+async function changeEntries(context: Context, statement: string): Promise<void> {
+  const change = "person_data_state.change_entry";
+  await context.sql(`CREATE FUNCTION ${change}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN ${statement.replaceAll("'", "''")} RETURN NEW; END';
+    CREATE TRIGGER change_entry BEFORE INSERT ON person_data_ops.sync_run FOR EACH ROW EXECUTE FUNCTION ${change}()`);
+  onTestFinished(async () => void (await context.sql(`DROP FUNCTION ${change} CASCADE`)));
+}
 
 /** Tests of runs and table freshness. */
 export function describeRuns(getContext: GetContext): void {
@@ -150,8 +158,8 @@ export function describeRuns(getContext: GetContext): void {
       await context.sql(`INSERT INTO person_data_ops.sync_run SELECT (jsonb_populate_record(r, '{"run_id": "killed",
         "job": "erase", "job_type": "erase", "status": "running"}')).* FROM person_data_ops.sync_run AS r`);
       await context.sql(backdate);
+      await changeEntries(context, "NEW.started_at := NEW.started_at - interval '1 minute';");
       const during = await asWriter(context.warehouse.db, "erase", async () => {
-        await context.sql(backdate);
         const job = { job: "another_job", jobType: "enrich", shard: "0/1", runId: "next" };
         await context.warehouse.acquireLock({ ...job, process: tester, lifeMs: 3_600_000, dead: [] });
         return statuses();
@@ -165,9 +173,9 @@ export function describeRuns(getContext: GetContext): void {
 
     test("a command that was taken for killed writes nothing", async () => {
       const context = getContext();
+      await changeEntries(context, "NEW.status := 'failed';");
       const command = asWriter(context.warehouse.db, "rejects", async (session) => {
         await session.client.query("CREATE TABLE person_data_state.written_late ()");
-        await context.sql("UPDATE person_data_ops.sync_run SET status = 'failed'");
       });
       await expect(command).rejects.toMatchObject({ code: "writer_suspended" });
       expect(await valueOf(context, "SELECT to_regclass('person_data_state.written_late')")).toBe(null);

@@ -32,7 +32,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
       const columns = await describeColumns(session, input);
       const parts = partsRead(input, reading, finderOf(columns));
       const { only, among } = reading;
-      const text = rawSelect(only ? narrowToKey(input, columns) : input, parts, columns, reading);
+      const text = rawSelect(narrowToKey(input, columns, reading), parts, columns, reading);
       const parameters = {
         ...Object.fromEntries((only ?? []).map((value, i) => [`key_${i}`, value])),
         ...(among && "keys" in among ? { among: among.keys } : {}),

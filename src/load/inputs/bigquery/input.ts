@@ -1,4 +1,5 @@
 import type { Problem } from "../../../errors.ts";
+import type { Reading } from "../foreign-database.ts";
 import { BLANKS } from "../input-fields.ts";
 import { partsOf } from "../mapped-columns.ts";
 import { columnProblems, listColumns, settingOf, unreadable, unselectable } from "../input-problems.ts";
@@ -116,14 +117,34 @@ export function rawSelect(
   return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
 }
 
-/** Narrows an input to the rows whose key columns have the texts of the parameters `key_0`, `key_1`, …. */
-export function narrowToKey(input: InputSource, columns: readonly InputColumn[]): InputSource {
-  const conditions = input.key.map((name, i) => {
+/** Reads a text as a value of a type; null if it is none. */
+function textValue(text: string, typeName: string): string {
+  if (typeName === "STRING") return text;
+  return typeName === "BYTES" ? `SAFE.FROM_HEX(SUBSTR(${text}, 3))` : `SAFE_CAST(${text} AS ${typeName})`;
+}
+
+/**
+ * Narrows an input to the rows with the key of the parameters `key_0`, `key_1`, …, or replaces it by that key in the columns' types:
+ * null for a text that is no such value.
+ */
+export function narrowToKey(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  { only, isCast }: Pick<Reading, "only" | "isCast">,
+): InputSource {
+  if (!only) return input;
+  const values = input.key.map((name, i) => {
     const typeName = findColumn(name, columns)?.typeName ?? "STRING";
-    return `${valueText(rowColumn(name), typeName)} = @key_${i}`;
+    return { name, typeName, value: textValue(`@key_${i}`, typeName) };
   });
-  const where = input.where === null ? [] : [`(\n${input.where}\n)`];
-  return { ...input, where: [...where, ...conditions].join(" AND ") };
+  if (isCast) {
+    const cast = values.map(({ name, value }) => `${value} AS ${quoteIdentifier(name)}`);
+    return { ...input, relation: { sql: `SELECT ${cast.join(", ")}` }, where: null };
+  }
+  const conditions = values.map(
+    ({ name, typeName, value }) => `${valueText(rowColumn(name), typeName)} = ${valueText(value, typeName)}`,
+  );
+  return narrowed(input, conditions.join(" AND "));
 }
 
 const suggest = (_: string, columns: readonly InputColumn[]) => listColumns(columns);
