@@ -12,11 +12,7 @@ import { decompress, MAX_ANSWER_BYTES, MAX_ERROR_BYTES, readJson } from "./answe
 import type { HttpClient, HttpReply } from "./http-client.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt } from "../schemas/attempt.ts";
-<<<<<<< HEAD
-import { ageOf, parsePart, readId } from "./read-answer.ts";
-=======
-import { ageOf, CONTROL_ESCAPE, fitsHeap } from "./read-answer.ts";
->>>>>>> reach
+import { ageOf, parsePart } from "./read-answer.ts";
 import { type CallOutcome, decideFreeRetry, parseRetryAfter } from "./retry.ts";
 import { reportOf } from "./send-call.ts";
 import {
