@@ -419,4 +419,27 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/jobs/search/contact-jobs.test.ts"],
     named: "keeps what it has",
   },
+  {
+    breaks: "a later process with the same PID keeps no files of a killed publication",
+    file: "src/process-state.ts",
+    from: "other.processStart !== null && stat.start !== other.processStart",
+    to: "false",
+    tests: ["test/publish/working-files.test.ts"],
+  },
+  {
+    breaks: "files of a publication in another container are removed",
+    file: "src/jobs/publish/publish-destination.ts",
+    from: 'if (state !== "running") await rm',
+    to: 'if (state === "ended") await rm',
+    tests: ["test/publish/working-files.test.ts"],
+  },
+  {
+    breaks: "answers of a killed process don't wait for its lock to expire",
+    file: "src/jobs/lookup/job-spool.ts",
+    from: "await withoutEnded(await readUnexpiredHolders(db))",
+    to: "await readUnexpiredHolders(db)",
+    tests: ["test/nights/kills-content.slow.ts"],
+    named: "of another job",
+    config: slow,
+  },
 ];

@@ -3,10 +3,11 @@ import { join } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
-import { readRunning } from "../../load/runs/job-lock.ts";
+import { readUnexpiredHolders } from "../../load/runs/job-lock.ts";
 import { openSpool, type Spool } from "../../spool/spool.ts";
 import { surveySpool } from "../../spool/survey-spool.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
+import { withoutEnded } from "../hold-job.ts";
 
 /** Returns the folder of all received answers that are not loaded yet. */
 export function spoolRoot({ dataDir }: Pick<Config, "dataDir">): string {
@@ -55,7 +56,7 @@ export async function openOtherSpools(
 ): Promise<readonly Spool[]> {
   const root = spoolRoot(config);
   const { contents } = await surveySpool(root);
-  const running = await readRunning(db);
+  const running = await withoutEnded(await readUnexpiredHolders(db));
   const isRunning = (owner: Pick<RunRef, "job" | "shard">) =>
     running.some(({ job, shard }) => job === owner.job && shard === owner.shard);
   const others = contents.filter(
