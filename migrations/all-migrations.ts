@@ -5,6 +5,7 @@ import { createTables } from "./0001-tables.ts";
 import { addDerivedColumns } from "./0002-derived-columns.ts";
 import { createReaderIndexes } from "./0003-reader-indexes.ts";
 import { keepAnswersByContent } from "./0006-answers-by-content.ts";
+import { recordDatabase } from "./0007-database-of-destination.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -26,4 +27,5 @@ export const migrations: readonly Migration[] = [
   { name: "0004-fingerprint", statements: () => [] },
   { name: "0005-index-of-sent-content", statements: () => [] },
   { name: "0006-answers-by-content", statements: keepAnswersByContent },
+  { name: "0007-database-of-destination", statements: recordDatabase },
 ];

@@ -264,7 +264,7 @@ export const adviceByCode = {
   // Destinations.
   publication_refused: {
     means: "The destination's batch number isn't the one last published from this warehouse.",
-    next: "Find out whether one of them was restored from a backup. `publish NAME --full` publishes everything again.",
+    next: "Find out whether one of them was restored from a backup or copied; after a move, run `person-etl migrate --accept-database`. `publish NAME --full` publishes everything again.",
   },
   tables_busy: {
     means: "A publication can't create its triggers while a long transaction writes to a table.",

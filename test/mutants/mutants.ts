@@ -442,4 +442,20 @@ export const mutants: readonly Mutant[] = [
     named: "of another job",
     config: slow,
   },
+  {
+    breaks: "a copy of the database leaves the answers of the original on disk",
+    file: "src/jobs/lookup/job-spool.ts",
+    from: "shortHash(identity.database, 8)",
+    to: 'shortHash("", 8)',
+    tests: ["test/cli/spool.slow.ts"],
+    named: "copy of the database",
+    config: slow,
+  },
+  {
+    breaks: "a copy of the database publishes nothing to the original's destination",
+    file: "src/jobs/publish/register.ts",
+    from: "if (before && !before.isOfThisDatabase && !full)",
+    to: "if (false)",
+    tests: ["test/publish/copied-database.test.ts"],
+  },
 ];

@@ -10,7 +10,7 @@ import type { InputSource } from "../../load/inputs/input-source.ts";
 import { emptyFolder } from "../../spool/folder-content.ts";
 import { surveySpool } from "../../spool/survey-spool.ts";
 import { takeOverExpired } from "../hold-job.ts";
-import { spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
+import { spoolKind, spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
 import { inputSourceOf } from "../lookup/lookup-spec.ts";
 import { throwProblems } from "../read-source.ts";
 import type { JobServices } from "../services.ts";
@@ -137,9 +137,9 @@ async function receivedAnswers({ config, db }: EraseServices): Promise<readonly 
   const warehouse = await spoolNameOf(db);
   const { contents, quarantined } = await surveySpool(spoolRoot(config));
   for (const one of quarantined) {
-    if (one.warehouse === warehouse) await emptyFolder(one.folder);
+    if (spoolKind(one.warehouse, warehouse) === "own") await emptyFolder(one.folder);
   }
-  const jobs = contents.filter((one) => one.warehouse === warehouse).map(({ job }) => job);
+  const jobs = contents.filter((one) => spoolKind(one.warehouse, warehouse) === "own").map(({ job }) => job);
   return [...new Set(jobs)].map((name) => ({ kind: "received_answers", name }));
 }
 
