@@ -57,8 +57,8 @@ export const adviceByCode = {
     next: "Use the key that belongs to this warehouse. If the organization only got another id, run `person-etl migrate --accept-service HOST`.",
   },
   data_dir_owner: {
-    means: "As root, person-etl was given a `data_dir` of another user.",
-    next: "Run as that user, or choose another `data_dir`.",
+    means: "As root, person-etl was given a `data_dir` that another user owns or can write to.",
+    next: "Run as that user, correct owner and mode, or choose another `data_dir`.",
   },
   unreadable_certificate: {
     means: "A certificate file in the address of a Postgres database can't be read.",

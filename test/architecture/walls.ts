@@ -23,6 +23,7 @@ const layers: readonly Layer[] = [
       "src/crash-point.ts",
       "src/free-bytes.ts",
       "src/process-state.ts",
+      "src/other-writer.ts",
       "src/postgres-address.ts",
     ],
     mayImport: [],
