@@ -6,6 +6,7 @@ import { addDerivedColumns } from "./0002-derived-columns.ts";
 import { createReaderIndexes } from "./0003-reader-indexes.ts";
 import { keepAnswersByContent } from "./0006-answers-by-content.ts";
 import { addPlacesAndRequests } from "./0007-places-and-requests.ts";
+import { recordDatabase } from "./0008-database-of-destination.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -28,4 +29,5 @@ export const migrations: readonly Migration[] = [
   { name: "0005-index-of-sent-content", statements: () => [] },
   { name: "0006-answers-by-content", statements: keepAnswersByContent },
   { name: "0007-places-and-requests", statements: addPlacesAndRequests },
+  { name: "0008-database-of-destination", statements: recordDatabase },
 ];

@@ -4,6 +4,7 @@ export function createPublication(state: string, ops: string): readonly string[]
     // `claimed` exceeds `confirmed` by at most one; then the batch may or may not be in the destination.
     `CREATE TABLE ${state}.destination (
       name text PRIMARY KEY,
+      database text,
       claimed bigint NOT NULL DEFAULT 0,
       claimed_id uuid,
       confirmed bigint NOT NULL DEFAULT 0,

@@ -57,8 +57,8 @@ export const adviceByCode = {
     next: "Use the key that belongs to this warehouse. If the organization only got another id, run `person-etl migrate --accept-service HOST`.",
   },
   data_dir_owner: {
-    means: "As root, person-etl was given a `data_dir` of another user.",
-    next: "Run as that user, or choose another `data_dir`.",
+    means: "As root, person-etl was given a `data_dir` that another user owns or can write to.",
+    next: "Run as that user, correct owner and mode, or choose another `data_dir`.",
   },
   unreadable_certificate: {
     means: "A certificate file in the address of a Postgres database can't be read.",
@@ -268,7 +268,7 @@ export const adviceByCode = {
   // Destinations.
   publication_refused: {
     means: "The destination's batch number isn't the one last published from this warehouse.",
-    next: "Find out whether one of them was restored from a backup. `publish NAME --full` publishes everything again.",
+    next: "Find out whether one of them was restored from a backup or copied; after a move, run `person-etl migrate --accept-database`. `publish NAME --full` publishes everything again.",
   },
   tables_busy: {
     means: "A publication can't create its triggers while a long transaction writes to a table.",

@@ -4,8 +4,8 @@ import { locateConfig } from "../config/settings.ts";
 import { jobTypes } from "../jobs/registry.ts";
 import { readPostgresAddress } from "../postgres-address.ts";
 import type { Context } from "./context.ts";
-import { lstat, stat } from "node:fs/promises";
 import { FixConfigurationError } from "../errors.ts";
+import { otherWriterOf } from "../other-writer.ts";
 
 /** Loads the configuration and hides its secrets from all output. */
 export async function openConfig(context: Context): Promise<Config> {
@@ -31,22 +31,19 @@ export async function openConfig(context: Context): Promise<Config> {
   return config;
 }
 
-/** Refuses, as root, a data_dir of another user, whose links could lead writes to any file of the system. */
+/** Refuses, as root, a data_dir that other users can change. */
 export async function refuseForeignFolder(dataDir: string): Promise<void> {
-  if (process.getuid?.() !== 0) return;
-  for (const look of [lstat, stat]) {
-    const found = await look(dataDir).catch(() => null);
-    if (found === null || found.uid === 0) continue;
-    throw new FixConfigurationError(
-      "data_dir_owner",
-      `data_dir ${dataDir} belongs to another user (uid ${found.uid}), and root uses only folders owned by root.`,
-      [
-        {
-          path: "data_dir",
-          message: `belongs to uid ${found.uid}`,
-          hint: "run person-etl as that user, or choose another data_dir",
-        },
-      ],
-    );
-  }
+  const why = await otherWriterOf(dataDir);
+  if (why === null) return;
+  throw new FixConfigurationError(
+    "data_dir_owner",
+    `data_dir ${dataDir} ${why}, and root uses only folders of its own that nobody else can write to.`,
+    [
+      {
+        path: "data_dir",
+        message: why,
+        hint: "run person-etl as another user, correct owner and mode (chown root, chmod go-w), or choose another data_dir",
+      },
+    ],
+  );
 }

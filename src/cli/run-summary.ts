@@ -52,7 +52,7 @@ export function renderRunSummary(report: RunReport, surroundings: Surroundings):
 const some = (value: number, text: string): readonly string[] => (value === 0 ? [] : [text]);
 
 /** Outcome of the run in one line. */
-function headline(report: RunReport, { billed, seconds }: Surroundings): string {
+function headline(report: RunReport, { billed, seconds, publications }: Surroundings): string {
   const { status, jobs } = report;
   const time = durationText(seconds);
   const sum = (value: (job: JobReport) => number) => jobs.reduce((total, job) => total + value(job), 0);
@@ -71,13 +71,15 @@ function headline(report: RunReport, { billed, seconds }: Surroundings): string 
     ...some(enriched, `${countText(enriched, "person", "people")} enriched`),
     ...(sent + paid > 0 ? [] : free),
   ].join(", ");
+  const behind = publications.filter((result) => result.status !== "published");
+  const notPublished =
+    behind.length === 0 ? "" : ` Not published: ${behind.map(({ destination }) => destination).join(", ")}.`;
   if (status === "succeeded") {
     const isIdle = sent + paid + written + sum((job) => job.records_rejected) === 0;
-    return isIdle
-      ? `✓ Done in ${time}: nothing has changed since the last run, no records sent.`
-      : `✓ Done in ${time}: ${outcome}.`;
+    const done = isIdle ? "nothing has changed since the last run, no records sent" : outcome;
+    return `${behind.length === 0 ? "✓" : "•"} Done in ${time}: ${done}.${notPublished}`;
   }
-  return `${REASONS[status](jobs)} (${time}): ${outcome}. Completed work is kept.`;
+  return `${REASONS[status](jobs)} (${time}): ${outcome}. Completed work is kept.${notPublished}`;
 }
 
 const numberOf = (jobs: readonly JobReport[], ...statuses: readonly Status[]): string =>

@@ -9,8 +9,8 @@ import {
   type LockRequest,
 } from "../load/runs/job-lock.ts";
 import { codeOf, LockLostError } from "../errors.ts";
+import { describeThisProcess, stateOfProcess } from "../process-state.ts";
 import { lockedText, waitingText } from "./lock-text.ts";
-import { describeThisProcess, hasEnded } from "./runner-process.ts";
 import type { JobServices } from "./services.ts";
 import type { RunRef } from "../load/runs/run-ref.ts";
 
@@ -82,10 +82,8 @@ export async function takeOverExpired(services: Services): Promise<boolean> {
 async function acquire({ db }: Services, request: Omit<LockRequest, "dead">): Promise<LockReply> {
   const reply = await acquireLock(db, { ...request, dead: [] });
   if (reply.kind === "held") return reply;
-  const ended = await Promise.all(
-    reply.holders.map(async (holder) => ((await hasEnded(holder, request.process)) ? [holder] : [])),
-  );
-  const dead = ended.flat();
+  const alive = await withoutEnded(reply.holders);
+  const dead = reply.holders.filter((holder) => !alive.includes(holder));
   return dead.length < reply.holders.length ? reply : acquireLock(db, { ...request, dead });
 }
 
@@ -131,14 +129,19 @@ async function findHeldJob(
   { db }: Services,
   jobs: readonly Pick<RunRef, "job" | "shard">[],
 ): Promise<{ readonly job: string; readonly holders: readonly LockHolder[] } | null> {
-  const process = await describeThisProcess();
   for (const { job, shard } of jobs) {
     const holders = await readHoldersInTheWay(db, job, shard);
-    const ended = await Promise.all(holders.map((holder) => hasEnded(holder, process)));
-    const alive = holders.filter((holder, i) => !holder.isExpired && ended[i] === false);
+    const alive = await withoutEnded(holders.filter(({ isExpired }) => !isExpired));
     if (alive.length > 0) return { job, holders: alive };
   }
   return null;
+}
+
+/** Leaves out holders whose process has ended for certain. */
+export async function withoutEnded(holders: readonly LockHolder[]): Promise<readonly LockHolder[]> {
+  const ourselves = await describeThisProcess();
+  const states = await Promise.all(holders.map((holder) => stateOfProcess(holder, ourselves)));
+  return holders.filter((_, i) => states[i] !== "ended");
 }
 
 function reportWaiting({ log, progress }: Services, job: string, holders: readonly LockHolder[]): void {

@@ -2,7 +2,7 @@ import { basename, dirname, join } from "node:path";
 
 /** Owner of a folder; no two processes write to the same folder. */
 export interface SpoolOwner {
-  /** Short hash of the warehouse's identity: configurations for several warehouses may share a data_dir. */
+  /** Name of the warehouse's folder: configurations for several warehouses may share a data_dir. */
   readonly warehouse: string;
   readonly job: string;
   /** `I/N`; `0/1` without shards. */

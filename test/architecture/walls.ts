@@ -22,6 +22,8 @@ const layers: readonly Layer[] = [
       "src/raw-json.ts",
       "src/crash-point.ts",
       "src/free-bytes.ts",
+      "src/process-state.ts",
+      "src/other-writer.ts",
       "src/postgres-address.ts",
     ],
     mayImport: [],

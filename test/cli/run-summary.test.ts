@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { renderRunSummary } from "../../src/cli/run-summary.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { jobTypes } from "../../src/jobs/registry.ts";
+import type { PublishResult } from "../../src/jobs/publish/publisher.ts";
 import { type JobReport, type RunReport, type Status, zeroCounters } from "../../src/jobs/run-report.ts";
 import { makeFolder } from "./support/cli.ts";
 import { configText } from "./support/setting.ts";
@@ -15,6 +16,7 @@ async function summaryOf(options: {
   readonly status?: Status;
   readonly billed?: Readonly<Record<string, number>>;
   readonly widthColumns?: number;
+  readonly publications?: readonly PublishResult[];
   /** Service and warehouse of the user. */
   readonly isProduction?: boolean;
 }): Promise<string> {
@@ -34,7 +36,7 @@ async function summaryOf(options: {
   };
   const text = renderRunSummary(report, {
     config,
-    publications: [],
+    publications: options.publications ?? [],
     billed: new Map(Object.entries(options.billed ?? {})),
     seconds: 14,
     warehouse: "Postgres at db.example/warehouse",
@@ -293,5 +295,24 @@ Data: Postgres at db.example/warehouse
   );
   expect(await one("interrupted")).toBe(
     "• Stopped by a signal, the next run resumes (14 s): 1 record sent. Completed work is kept.",
+  );
+});
+
+test("a publication that failed is in the summary and in its outcome, whatever became of the jobs", async () => {
+  const failed: PublishResult = {
+    destination: "local",
+    status: "failed",
+    batches: 0,
+    rows: 0,
+    tables_differing: null,
+    seconds: 1,
+    error: { code: "destination_refused", message: "Destination local can't be used: no." },
+  };
+  const jobs = [{ job: "enrich", type: "enrich", records_read: 2, records_sent: 2 }];
+  const text = await summaryOf({ jobs, publications: [failed] });
+  expect(text).toContain("\n✗ local: Destination local can't be used: no.\n");
+  expect(text.split("\n").at(-1)).toBe("• Done in 14 s: 2 records sent. Not published: local.");
+  expect(await headlineOf({ jobs, status: "failed", publications: [failed] })).toMatch(
+    /kept\. Not published: local\.$/,
   );
 });

@@ -2,11 +2,13 @@ import { execFile } from "node:child_process";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, inject, test } from "vitest";
 import { surveySpool } from "../../src/spool/survey-spool.ts";
 import { atEnd } from "./support/at-end.ts";
-import { makeFolder, runJson, startCli } from "./support/cli.ts";
+import { runHereJson } from "./support/in-process.ts";
+import { makeFolder, runCli, runJson, startCli } from "./support/cli.ts";
 import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const run = promisify(execFile);
 const TIME_LIMIT_MS = 120_000;
@@ -96,6 +98,49 @@ describe("a run that is killed", () => {
       expect(answered?.["calls"]).toBeGreaterThanOrEqual(safe);
     },
   );
+});
+
+/** Copies the database, as for staging, and returns the environment of a configuration that differs in nothing else. */
+async function copyDatabase({ url, env, query }: Setting) {
+  const copy = new URL(url);
+  copy.pathname += "_copy";
+  const name = copy.pathname.slice(1);
+  const server = inject("postgresUrl");
+  // Sessions of the killed run.
+  await query(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+  );
+  await runSql(server, `CREATE DATABASE ${name} TEMPLATE ${new URL(url).pathname.slice(1)}`);
+  atEnd(async () => void (await runSql(server, `DROP DATABASE ${name} WITH (FORCE)`)));
+  return { ...env, WAREHOUSE_URL: copy.href };
+}
+
+test("a copy of the database leaves received answers to the original until it is accepted as moved", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const setting = await prepare(900);
+  const killed = { ...setting, env: { ...setting.env, PERSON_ETL_CRASH_AT: "after_spool_fsync:1" } };
+  expect((await runCli(["run"], killed)).code).toBe(null);
+  const spool = join(setting.cwd, ".person-etl", "spool");
+  const received = await surveySpool(spool);
+  expect(received.contents.length).toBe(1);
+  const copy = { ...setting, env: await copyDatabase(setting) };
+
+  expect((await runHereJson(["run", "--max-records", "1", "--yes"], copy)).code).toBe(0);
+  expect(await surveySpool(spool)).toEqual(received);
+  const message = expect.stringContaining("to another copy of this database");
+  expect((await runHereJson(["check"], copy)).document["checks"]).toContainEqual(
+    expect.objectContaining({ subject: "spool", status: "warning", message }),
+  );
+  expect((await runHereJson(["status"], copy)).document["answers_left_behind"]).toMatchObject([{ message }]);
+
+  const moved = await runHereJson(["migrate", "--accept-database"], copy);
+  const answers = received.contents[0]?.calls;
+  expect([moved.code, moved.document["taken_over"]]).toEqual([0, { answers, destinations: [] }]);
+  const before = (await seen()).contents.received_more_than_once;
+  expect((await runHereJson(["run", "--yes"], copy)).code).toBe(0);
+  expect((await seen()).contents.received_more_than_once).toBe(before);
+  expect((await surveySpool(spool)).contents).toEqual([]);
 });
 
 test("a full spool disk ends the run and names the folder; calls in flight are still loaded", {

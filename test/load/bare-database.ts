@@ -17,6 +17,7 @@ export const MIGRATIONS = [
   "0005-index-of-sent-content",
   "0006-answers-by-content",
   "0007-places-and-requests",
+  "0008-database-of-destination",
 ];
 
 /** Creates an empty database for the rest of the test. */

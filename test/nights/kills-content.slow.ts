@@ -3,8 +3,6 @@ import { testNights } from "./cases.ts";
 import { names, put } from "./night.ts";
 
 const rows = "SELECT job, source_key, service_pid FROM enrichment WHERE is_present";
-/** Lets the lock of the killed run expire. */
-const LATER = "UPDATE person_data_state.job_lock SET expires_at = now()";
 
 describe("answers on disk after a kill", () => {
   testNights([
@@ -22,7 +20,6 @@ describe("answers on disk after a kill", () => {
         { edit: names("Ann"), kill: "after_spool_fsync", sent: ["Ann"] },
         {
           config: { jobs: "{ after: { type: enrich, input: customers } }" },
-          edit: LATER,
           tables: { [rows]: ["after|1|p-ann"] },
         },
       ],
@@ -36,7 +33,6 @@ describe("answers on disk after a kill", () => {
           config: {
             jobs: "{ first: { type: enrich, input: customers }, second: { type: enrich, input: customers } }",
           },
-          edit: LATER,
           flags: { jobs: ["second"] },
           tables: { [rows]: ["first|1|p-ann", "second|1|p-ann"] },
         },

@@ -17,6 +17,8 @@ import { openDestinations } from "../open-publisher.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readCheckpoints } from "../../load/write/checkpoints.ts";
 import { reportWaiting } from "../../jobs/lookup/waiting-answers.ts";
+import { copiedText } from "../../jobs/publish/publication.ts";
+import { readCopiedDestinations } from "../../load/publication/registration.ts";
 
 /** `check`: verifies everything possible without changes or billed calls. */
 export const addCheck: AddCommand = (program, act) => {
@@ -46,6 +48,7 @@ async function check(context: Context): Promise<Outcome> {
   }
   if (db !== null && isSetUp) findings.push(...(await checkJobs(config, db)));
   findings.push(...(await checkDestinations(config)));
+  if (db !== null && isSetUp) findings.push(...(await copiedDestinations(db)));
   findings.push(...(await attempt("service", () => checkConfiguredService(context, config))));
   return outcomeOf(findings);
 }
@@ -133,6 +136,16 @@ async function checkDestinations(config: Config): Promise<readonly Finding[]> {
     );
   }
   return findings;
+}
+
+/** Warns of destinations that another copy of this database publishes to. */
+function copiedDestinations(db: Db): Promise<readonly Finding[]> {
+  return attempt("publish", async () => {
+    const copied = await readCopiedDestinations(db);
+    return copied.map((name): Finding => {
+      return { subject: `publish.${name}`, status: "warning", message: copiedText(name) };
+    });
+  });
 }
 
 /** Checks received answers on disk: those to be loaded by the next run, and those that no run will load. */

@@ -1,8 +1,12 @@
 import { readIdentity, writeServiceHost } from "../../load/db/identity.ts";
+import type { Db } from "../../load/db/db.ts";
 import * as setup from "../../load/db/setup.ts";
+import { takeOverDestinations } from "../../load/publication/registration.ts";
 import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
+import { countText } from "../../figures.ts";
+import { takeOverAnswers } from "../../jobs/lookup/job-spool.ts";
 import { serviceHostOf } from "../../jobs/service-host.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -15,6 +19,7 @@ interface MigrateFlags {
   readonly print?: boolean;
   readonly grants?: boolean;
   readonly acceptService?: string;
+  readonly acceptDatabase?: boolean;
 }
 
 /** `migrate`: creates or upgrades the warehouse's tables. */
@@ -25,6 +30,10 @@ export const addMigrate: AddCommand = (program, act) => {
     .option("--print", "print the DDL without changing anything")
     .option("--grants", "with --print: print roles and grants instead")
     .option("--accept-service <host>", "accept a new address (host and port) of the same service")
+    .option(
+      "--accept-database",
+      "after a move of the database: take over the received answers and destinations of the former one",
+    )
     .action((flags: MigrateFlags, command: Command) => act(command, (context) => migrate(context, flags)));
 };
 
@@ -38,6 +47,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
   const before = (await readIdentity(db))?.serviceHost;
   const accepted = flags.acceptService ?? null;
   if (accepted !== null) await writeServiceHost(db, accepted, { replace: true });
+  const takenOver = flags.acceptDatabase === true ? await takeOver(config, db) : null;
   const lines = [
     migrations.length === 0
       ? `✓ The tables of ${db.description} are up to date.`
@@ -45,16 +55,41 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
     ...(accepted === null
       ? []
       : [`✓ The warehouse now belongs to ${accepted} (previously: ${before ?? "none"}).`]),
+    ...(takenOver === null ? [] : takeOverLines(takenOver)),
   ];
   return {
     document: {
       warehouse: db.description,
       migrations,
       service_host: accepted ?? before,
+      ...(takenOver === null ? {} : { taken_over: takenOver }),
     },
     text: lines.join("\n"),
     exitCode: 0,
   };
+}
+
+/** What a moved database takes over from the former one. */
+interface TakenOver {
+  /** Received answers on this disk, which the next run loads. */
+  readonly answers: number;
+  /** Destinations that the next publication continues. */
+  readonly destinations: readonly string[];
+}
+
+async function takeOver(config: Config, db: Db): Promise<TakenOver> {
+  const answers = await takeOverAnswers(config, db);
+  const destinations = await db.transaction((session) => takeOverDestinations(session, db.names));
+  return { answers, destinations };
+}
+
+function takeOverLines({ answers, destinations }: TakenOver): readonly string[] {
+  if (answers + destinations.length === 0)
+    return ["✓ No received answer or destination belongs to another copy of this database."];
+  return [
+    `✓ ${countText(answers, "received answer")} taken over; the next run loads them.`,
+    ...destinations.map((name) => `✓ Destination ${name} taken over; the next publication continues it.`),
+  ];
 }
 
 /** Prints statements for an administrator: DDL, or roles and grants. Needs no database. */

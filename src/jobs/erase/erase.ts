@@ -18,7 +18,7 @@ import { readDiskId } from "../../spool/disk-id.ts";
 import type { SpoolOwner } from "../../spool/spool.ts";
 import { surveySpool } from "../../spool/survey-spool.ts";
 import { takeOverExpired } from "../hold-job.ts";
-import { spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
+import { spoolKind, spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
 import { inputSourceOf } from "../lookup/lookup-spec.ts";
 import { throwProblems } from "../read-source.ts";
 import type { JobServices } from "../services.ts";
@@ -145,9 +145,9 @@ async function receivedAnswers(
   const places = disk === null ? [] : await readUnusedPlaces(db, disk);
   const { contents, quarantined } = await surveySpool(spoolRoot(config));
   for (const one of quarantined) {
-    if (one.warehouse === warehouse) await emptyFolder(one.folder);
+    if (spoolKind(one.warehouse, warehouse) === "own") await emptyFolder(one.folder);
   }
-  const ours = contents.filter((one) => one.warehouse === warehouse);
+  const ours = contents.filter((one) => spoolKind(one.warehouse, warehouse) === "own");
   const isEmpty = (place: Pick<SpoolOwner, "job" | "shard">) =>
     !ours.some(({ job, shard }) => job === place.job && shard === place.shard);
   if (disk !== null) await removeEmptyPlaces(db, disk, places.filter(isEmpty));

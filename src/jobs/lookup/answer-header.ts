@@ -10,7 +10,7 @@ const FORM = 3;
 /** Description of a spooled answer with everything needed to load it, independent of the current configuration. */
 export interface AnswerHeader {
   readonly form: typeof FORM;
-  /** Short hash of the warehouse's identity. */
+  /** Warehouse for which it was received, as in the name of the folder. */
   readonly warehouse: string;
   /** Run that sent the call. */
   readonly run: Omit<RunRef, "epoch">;

@@ -63,7 +63,7 @@ interface SendTask {
   readonly selection: LookupSelection;
   readonly tally: Tally;
   readonly spool: Spool;
-  /** Short hash of the warehouse's identity. */
+  /** Name of the warehouse's folder in the spool. */
   readonly warehouseName: string;
   readonly outage: Outage;
   readonly limits: JobLimits;

@@ -3,7 +3,8 @@ import type { Problem } from "../../errors.ts";
 import type { Db } from "../../load/db/db.ts";
 import { type SpoolContent, surveySpool } from "../../spool/survey-spool.ts";
 import { countText } from "../../figures.ts";
-import { spoolNameOf, spoolRoot } from "./job-spool.ts";
+import { AFTER_A_MOVE } from "../publish/publication.ts";
+import { spoolKind, spoolNameOf, spoolRoot } from "./job-spool.ts";
 
 /** Received answers of one job that are not loaded yet. */
 export interface WaitingAnswers {
@@ -55,11 +56,15 @@ function remarkOn(
 ): Problem | null {
   const answers = `${countText(calls, "received answer")} of ${job}`;
   const giveUp = "or remove the folder to give up the paid answers";
-  if (present.isKnown && warehouse !== present.name) {
+  const kind = present.isKnown ? spoolKind(warehouse, present.name) : "own";
+  if (kind !== "own") {
+    const owner =
+      kind === "copy" ? "another copy of this database" : "a warehouse other than the configured one";
+    const load = `run with that ${kind === "copy" ? "database" : "warehouse"}'s configuration to load ${calls === 1 ? "it" : "them"}, ${giveUp}`;
     return {
       path: folder,
-      message: `${answers} ${calls === 1 ? "belongs" : "belong"} to a warehouse other than the configured one`,
-      hint: `run with that warehouse's configuration to load ${calls === 1 ? "it" : "them"}, ${giveUp}`,
+      message: `${answers} ${calls === 1 ? "belongs" : "belong"} to ${owner}`,
+      hint: kind === "copy" ? `${load}. ${AFTER_A_MOVE}` : load,
     };
   }
   const known = config.jobs.find(({ name }) => name === job);

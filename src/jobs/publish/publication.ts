@@ -14,6 +14,23 @@ export interface Publication {
   readonly signal?: AbortSignal;
 }
 
+/** Next step if another database with the same data no longer exists. */
+export const AFTER_A_MOVE =
+  "If that database was moved here (dump and restore, another server), run `person-etl migrate --accept-database`";
+
+/** Message about a destination of another database with the same data. */
+export function copiedText(name: string): string {
+  return (
+    `Destination ${name} belongs to another copy of this database. Nothing was changed there. ${AFTER_A_MOVE}. ` +
+    `Otherwise configure another destination; \`publish ${name} --full\` would replace what that database published.`
+  );
+}
+
+/** Error for a destination of another database with the same data. */
+export function copied(name: string): LimitReachedError {
+  return new LimitReachedError("publication_refused", copiedText(name));
+}
+
 /** Error for a destination with a different history than Postgres. */
 export function refused(name: string): LimitReachedError {
   return new LimitReachedError(

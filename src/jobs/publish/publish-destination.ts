@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf, JobLockedError, StopRunError } from "../../errors.ts";
+import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
 import {
   type ClaimedBatch,
   confirmBatch,
@@ -84,23 +85,18 @@ export async function publishDestination(
 }
 
 /**
- * Makes a folder of this publication's own, and removes those of processes that died. Another process that repeats the same batch
+ * Makes a folder of this publication's own, and removes those of all processes but running ones. Another process that repeats the same batch
  * writes files of the same names, read at another snapshot.
  */
 async function makeFolder(parent: string): Promise<string> {
   await mkdir(parent, { recursive: true, mode: 0o700 });
+  const ourselves = await describeThisProcess();
   for (const name of await readdir(parent)) {
-    if (!isAlive(Number.parseInt(name, 10))) await rm(join(parent, name), { recursive: true, force: true });
+    // In another container, it may still be running: it then fails, and publishes the batch again.
+    const state = await stateOfProcess(ownerOfFile(name), ourselves);
+    if (state !== "running") await rm(join(parent, name), { recursive: true, force: true });
   }
-  return mkdtemp(join(parent, `${process.pid}-`));
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return pid > 0 && process.kill(pid, 0);
-  } catch (error) {
-    return codeOf(error) === "EPERM";
-  }
+  return mkdtemp(join(parent, ownerPrefix(ourselves)));
 }
 
 /** SQLSTATE of a row that another transaction changed after the snapshot. */

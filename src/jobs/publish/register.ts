@@ -10,13 +10,14 @@ import { ERASURE_TABLES } from "../../load/publication/batch.ts";
 import type { Catalog, Position, PublishedTable } from "../../publish/destination.ts";
 import { buildCatalog, freshnessTable } from "../../publish/catalog.ts";
 import { tableNamed } from "../../schemas/registry.ts";
-import { type Publication, refused } from "./publication.ts";
+import { copied, type Publication, refused } from "./publication.ts";
 
 /** Adds a new destination. Refuses one whose batch differs from the recorded one. Returns its last batch. */
 export async function register({ db, destination }: Publication, full: boolean): Promise<Position | null> {
   const { name } = destination;
   const read = () => db.transaction((session) => readDestination(session, db.names, name));
   const before = await read();
+  if (before && !before.isOfThisDatabase && !full) throw copied(name);
   const position = await destination.position();
   if (!before) {
     if (position !== null && !full) throw refused(name);

@@ -80,6 +80,7 @@ function jobAttention(report: JobFare): readonly AttentionReport[] {
   return found;
 }
 
-function note(subject: string, code: string, message: string): AttentionReport {
+/** Makes an entry with the advice for its code. */
+export function note(subject: string, code: string, message: string): AttentionReport {
   return { subject, code, message, what_to_do: adviceFor(code).next };
 }

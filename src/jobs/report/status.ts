@@ -4,6 +4,7 @@ import { readSegments } from "../../load/feeds/members.ts";
 import { readPushedMembers } from "../../load/feeds/push.ts";
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
 import { type PublicationStatus, readPublicationStatus } from "../../load/publication/publication-status.ts";
+import { readCopiedDestinations } from "../../load/publication/registration.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import type { Db } from "../../load/db/db.ts";
 import { type BilledDay, readBilledSince } from "../../load/ledger/costs.ts";
@@ -11,13 +12,14 @@ import { type Cost, costOfBilled } from "../cost.ts";
 import { readLedgerDays, type LedgerDay } from "../../load/ledger/ledger-days.ts";
 import type { JobConfig } from "../../config/config.ts";
 import { nextSlot } from "../../schedule/slots.ts";
-import { type AttentionReport, attentionOf } from "./attention.ts";
+import { type AttentionReport, attentionOf, note } from "./attention.ts";
 import { type BudgetOutlook, budgetOutlooks } from "./budget-outlook.ts";
 import { budgetReports } from "./budget-report.ts";
 import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
 import { type Freshness, freshnessOf, schedulesByJob } from "./freshness.ts";
 import type { Counters } from "../run-report.ts";
 import { reportWaiting } from "../lookup/waiting-answers.ts";
+import { copiedText } from "../publish/publication.ts";
 import { unusualRejects } from "../lookup/reject-ratio.ts";
 import { type SegmentReport, segmentReports } from "./segment-report.ts";
 import type { JobServices } from "../services.ts";
@@ -229,7 +231,12 @@ export async function readStatus(
     warehouse: db.description,
     service_host: (await readIdentity(db))?.serviceHost ?? null,
     jobs,
-    attention: attentionOf(jobs, rejects, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
+    attention: [
+      ...attentionOf(jobs, rejects, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
+      ...(await readCopiedDestinations(db)).map((name) =>
+        note(`destination ${name}`, "publication_refused", copiedText(name)),
+      ),
+    ],
     quotas: (await readQuotas(db)).map(({ orgId, observedAt, limit, left }) => ({
       org_id: orgId,
       observed_at: observedAt,

@@ -1,6 +1,6 @@
 import type { Db } from "./db.ts";
 import { sql } from "kysely";
-import { tableId } from "./names.ts";
+import { tableId, THIS_DATABASE } from "./names.ts";
 
 /** Origin of a warehouse's data. */
 export interface WarehouseIdentity {
@@ -8,8 +8,10 @@ export interface WarehouseIdentity {
   readonly serviceHost: string;
   /** Organization that the data belongs to; null until it is known. */
   readonly organization: string | null;
-  /** Setup time in microseconds, which identifies this warehouse. */
+  /** Setup time in microseconds, which identifies this warehouse and its copies. */
   readonly createdAt: string;
+  /** {@link THIS_DATABASE}, which distinguishes them. */
+  readonly database: string;
 }
 
 /** Reads the identity; null in a new warehouse. */
@@ -17,7 +19,8 @@ export async function readIdentity(db: Db): Promise<WarehouseIdentity | null> {
   const { names } = db;
   return db.transaction(async (session) => {
     const [identity] = await session.rows<WarehouseIdentity>(sql`
-      SELECT service_host AS "serviceHost", org_id AS organization, created_at AS "createdAt"
+      SELECT service_host AS "serviceHost", org_id AS organization, created_at AS "createdAt",
+        ${sql.raw(THIS_DATABASE)} AS database
       FROM ${tableId(names, "warehouse_identity")}`);
     return identity ?? null;
   });

@@ -28,6 +28,13 @@ export function nextCallNumber(names: SchemaNames): RawBuilder<number> {
   return sql`nextval(${quoteQualified([names.state, CALL_NUMBERS])}::text::regclass)`;
 }
 
+/**
+ * Identity of the connected database, by its cluster and OID. A copy made by dump and restore or from a template has another one; rows
+ * and names are equal there.
+ */
+export const THIS_DATABASE = `(SELECT c.system_identifier || '/' || d.oid FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d
+  WHERE d.datname = pg_catalog.current_database())`;
+
 /** Quotes an identifier, for statements built as plain text. */
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;

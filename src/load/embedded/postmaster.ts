@@ -1,16 +1,14 @@
 import { constants, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { codeOf } from "../../errors.ts";
+import { describeThisProcess, stateOfProcess } from "../../process-state.ts";
 import type { ServerFolders } from "./folders.ts";
 import { runProgram } from "./run-program.ts";
 import { openPlainFile, readSmallFile } from "./small-file.ts";
 
 /** State of the server, by `postmaster.pid` and the running processes. */
 export type PostmasterState =
-  /** No server runs; Postgres cleans up after a killed one. */
+  /** No server runs, whatever process has the PID in the file. */
   | { readonly kind: "absent" }
-  /** The PID in the file belongs to another program. */
-  | { readonly kind: "reused_pid" }
   /** Running, starting or stopping. */
   | { readonly kind: "alive"; readonly pid: number; readonly port: number };
 
@@ -23,13 +21,15 @@ export async function readPostmaster(folders: ServerFolders): Promise<Postmaster
   const lines = (await readSmallFile(join(folders.data, "postmaster.pid")))?.split("\n") ?? [];
   const pid = Number(lines[0]);
   const port = Number(lines[3]);
-  if (!Number.isInteger(pid) || pid <= 1 || !isAlive(pid)) return { kind: "absent" };
-  if (!(await servesData(pid, folders.data))) return { kind: "reused_pid" };
+  if (!Number.isInteger(pid) || pid <= 1) return { kind: "absent" };
+  const here = await describeThisProcess();
+  const state = await stateOfProcess({ ...here, pid, processStart: null }, here);
+  if (state !== "running" || !(await servesData(pid, folders.data))) return { kind: "absent" };
   return { kind: "alive", pid, port };
 }
 
 /**
- * Replaces the PID in `postmaster.pid`, so that Postgres doesn't mistake the other process for a server. The shared-memory
+ * Replaces the PID of an absent server, so that Postgres doesn't mistake another process for it. The shared-memory
  * line stays: it blocks a new server while children of the killed one still write.
  */
 export async function disownPid(folders: ServerFolders): Promise<void> {
@@ -40,16 +40,6 @@ export async function disownPid(folders: ServerFolders): Promise<void> {
   await using file = await openPlainFile(path, constants.O_WRONLY);
   await file.truncate(0);
   await file.writeFile(`${[NO_PROCESS, ...rest].join("\n")}\n`);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // Process of another user.
-    return codeOf(error) === "EPERM";
-  }
 }
 
 /** True if a process serves this data, by its working directory on Linux, by its program name elsewhere. */

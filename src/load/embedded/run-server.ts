@@ -47,7 +47,7 @@ async function connectOrTryToStart(
       const session = await tryConnect(server, state.port, performance.now() - begun);
       if (session) return session;
     } else {
-      if (state.kind === "reused_pid") await disownPid(server.folders);
+      await disownPid(server.folders);
       progress.started = true;
       const failure = await startServer(server, signal);
       if (failure === null) continue;

@@ -1,7 +1,8 @@
 import { sql } from "kysely";
-import type { SchemaNames } from "../db/names.ts";
+import { type SchemaNames, THIS_DATABASE } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { columnsText, type PublishableTable, stateText } from "./names.ts";
+import type { PublicationDb } from "./publication-db.ts";
 import { createTriggers, dropTriggers } from "./triggers.ts";
 
 /** Number and ID of a destination's last batch. */
@@ -20,19 +21,24 @@ export interface DestinationState {
   readonly confirmedId: string | null;
   /** False if the destination may still have to publish a batch to readers or purge erased values. */
   readonly isReleased: boolean;
+  /** False in a copy of the database that publishes to it. */
+  readonly isOfThisDatabase: boolean;
   /** Null if it was never verified. */
   readonly lastVerifiedAt: string | null;
 }
+
+const thisDatabase = sql.raw(THIS_DATABASE);
 
 /** Reads every destination that was published to and not dropped since. */
 export async function readDestinations(
   session: Session,
   names: SchemaNames,
 ): Promise<readonly DestinationState[]> {
+  // `check` reads tables that aren't upgraded yet, without the column.
   return session.rows<DestinationState>(
     sql`SELECT name, claimed, claimed_id AS "claimedId", confirmed, confirmed_id AS "confirmedId",
-        is_released AS "isReleased", last_verified_at AS "lastVerifiedAt"
-      FROM ${sql.raw(stateText(names, "destination"))} ORDER BY name`,
+        is_released AS "isReleased", coalesce(to_jsonb(d) ->> 'database' = ${thisDatabase}, true) AS "isOfThisDatabase", last_verified_at AS "lastVerifiedAt"
+      FROM ${sql.raw(stateText(names, "destination"))} AS d ORDER BY name`,
   );
 }
 
@@ -46,11 +52,30 @@ export async function readDestination(
   return all.find((destination) => destination.name === name) ?? null;
 }
 
+/** Names of the destinations that belong to another database with the same data. */
+export async function readCopiedDestinations({
+  names,
+  transaction,
+}: PublicationDb): Promise<readonly string[]> {
+  const all = await transaction((session) => readDestinations(session, names));
+  return all.filter(({ isOfThisDatabase }) => !isOfThisDatabase).map(({ name }) => name);
+}
+
 /** Records a new destination. */
 export async function addDestination(session: Session, names: SchemaNames, name: string): Promise<void> {
   await session.change(
-    sql`INSERT INTO ${sql.raw(stateText(names, "destination"))} (name) VALUES (${name}) ON CONFLICT DO NOTHING`,
+    sql`INSERT INTO ${sql.raw(stateText(names, "destination"))} (name, database)
+      VALUES (${name}, ${thisDatabase}) ON CONFLICT DO NOTHING`,
   );
+}
+
+/** Continues the destinations of the database that this one was copied from; returns their names. */
+export async function takeOverDestinations(session: Session, names: SchemaNames): Promise<readonly string[]> {
+  const rows = await session.rows<{ name: string }>(
+    sql`UPDATE ${sql.raw(stateText(names, "destination"))} SET database = ${thisDatabase}
+      WHERE database <> ${thisDatabase} RETURNING name`,
+  );
+  return rows.map(({ name }) => name);
 }
 
 /**
@@ -68,7 +93,7 @@ export async function restartDestination(
     sql`UPDATE ${destination} SET claimed = greatest(claimed, ${at?.number ?? 0}::bigint),
         confirmed = greatest(claimed, ${at?.number ?? 0}::bigint),
         claimed_id = ${at?.id ?? null}::uuid, confirmed_id = ${at?.id ?? null}::uuid,
-        needs_freshness = true, is_released = false
+        needs_freshness = true, is_released = false, database = ${thisDatabase}
       WHERE name = ${name}`,
   );
   for (const table of ["publication_batch", "dirty_key"] as const) {

@@ -1,23 +1,13 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import { codeOf, StopJobError } from "../../errors.ts";
+import type { RunnerProcess } from "../../process-state.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { type LockWait, waitForLock } from "../db/wait-for-lock.ts";
 import { isHeldBy, ownerToken } from "./fence.ts";
 import { isAbandonedWriter, isWriter } from "./register-writer.ts";
 import type { RunRef } from "./run-ref.ts";
-
-/** Identity of a process that runs jobs. */
-export interface RunnerProcess {
-  /** Host name, for messages. */
-  readonly host: string;
-  readonly pid: number;
-  /** Equal for processes that share a PID namespace; null if unknown. */
-  readonly machine: string | null;
-  /** Distinguishes the process from a later one with the same PID; null if unknown. */
-  readonly processStart: string | null;
-}
 
 /** Holder of a job, or of a shard of it. */
 export interface LockHolder extends RunnerProcess {
@@ -140,11 +130,11 @@ export async function readHolders(
   return rows.filter((row) => !row.isReleased).map(holderOf);
 }
 
-/** Jobs and shards whose lock is held. */
-export function readRunning(db: Db): Promise<readonly Pick<RunRef, "job" | "shard">[]> {
+/** Holders of all jobs and shards whose lock hasn't expired. */
+export function readUnexpiredHolders(db: Db): Promise<readonly LockHolder[]> {
   return db.transaction((session) =>
     session.rows(sql`
-      SELECT job, shard FROM ${tableId(db.names, "job_lock")} WHERE released_at IS NULL AND expires_at > clock_timestamp()`),
+      SELECT ${lockRow} FROM ${tableId(db.names, "job_lock")} WHERE released_at IS NULL AND expires_at > clock_timestamp()`),
   );
 }
 

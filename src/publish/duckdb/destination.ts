@@ -1,7 +1,20 @@
 import { createHash } from "node:crypto";
-import { access, constants, copyFile, link, mkdir, open, rename, rm, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import {
+  access,
+  constants,
+  copyFile,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readlink,
+  rename,
+  rm,
+  stat,
+} from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { FixConfigurationError } from "../../errors.ts";
+import { otherWriterOf } from "../../other-writer.ts";
 import type {
   BatchRef,
   Catalog,
@@ -14,7 +27,7 @@ import type {
 } from "../destination.ts";
 import { explainDuckDb } from "./explain.ts";
 import { quoteText } from "./quote.ts";
-import { releaseFile, replaceFile } from "./release-file.ts";
+import { readIdentity, releaseFile, replaceFile } from "./release-file.ts";
 import { copyDatabase, type DuckSession, openDuckDb, type TextRow } from "./session.ts";
 import * as statements from "./statements.ts";
 
@@ -46,15 +59,18 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   async function openOwn(): Promise<DuckSession> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const isOld = await exists(own);
-    const isRestored = !isOld && (await exists(path));
+    const file = isOld ? null : await findFile(name, path);
+    const isRestored = file !== null && (await exists(file));
     if (isRestored) {
+      await refuseForeign(name, file);
       // A crash must leave no half of a file behind.
-      await copyFile(path, `${own}.new`);
+      await rm(`${own}.new`, { force: true });
+      await copyFile(file, `${own}.new`, constants.COPYFILE_EXCL);
       await rename(`${own}.new`, own);
     }
     const session = await openDuckDb(own, join(folder, `${name}.tmp`));
     try {
-      if (isRestored && !(await statements.hasState(session))) throw foreignFile(name);
+      if (isRestored && !(await statements.hasState(session))) throw refusedFile(name, NOT_OURS);
       await session.transaction(() => statements.prepare(session));
       if (isOld && positionOf(await statements.readState(session)) === null) {
         // Freed blocks of a first attempt may hold people who were erased since.
@@ -181,12 +197,17 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
 
     async finish() {
       const state = await statements.readState(await session());
-      if (state["id"] === null || (state["released_id"] === state["id"] && (await exists(path)))) return;
+      const file = await findFile(name, path);
+      // A file that was restored, replaced or edited may contain people who were erased since.
+      if (state["id"] === null || state["released_id"] === `${state["id"]} ${await readIdentity(file)}`)
+        return;
       if (state["must_purge"] === "true") await purge();
       const db = await session();
       await db.checkpoint();
-      await releaseFile(own, path);
-      await db.run("UPDATE person_etl.state SET released_id = id, must_purge = false");
+      const released = await releaseFile(own, file);
+      await db.run(
+        `UPDATE person_etl.state SET released_id = id || ${quoteText(` ${released}`)}, must_purge = false`,
+      );
     },
 
     async measure(tables: readonly PublishedTable[]) {
@@ -227,8 +248,9 @@ function describe({ tables, views, dropped }: Catalog): string {
 
 async function checkFiles(name: string, path: string): Promise<readonly DestinationFinding[]> {
   try {
-    await access(dirname(path), constants.W_OK | constants.X_OK);
-    if (await isForeign(path)) throw foreignFile(name);
+    const file = await findFile(name, path);
+    await access(dirname(file), constants.W_OK | constants.X_OK);
+    await refuseForeign(name, file);
     return [{ ok: true, message: `${path} can be written.` }];
   } catch (error) {
     const explained = explainDuckDb(error, name, path);
@@ -243,25 +265,45 @@ async function checkFiles(name: string, path: string): Promise<readonly Destinat
   }
 }
 
-/** True if the file exists but is not a DuckDB database. */
-async function isForeign(path: string): Promise<boolean> {
-  if (!(await exists(path))) return false;
-  const file = await open(path, "r");
-  try {
-    const head = Buffer.alloc(12);
-    await file.read(head, 0, 12, 0);
-    return head.subarray(8).toString("latin1") !== "DUCK";
-  } finally {
-    await file.close();
+/** Links that may lead from one to the next. */
+const MOST_LINKS = 8;
+
+/** Follows links at `path` to the file that readers open. Refuses what other users could redirect. */
+async function findFile(name: string, path: string, links = 0): Promise<string> {
+  const found = await lstat(path).catch(() => null);
+  if (found?.isSymbolicLink()) {
+    const isTrusted = [0, process.getuid?.() ?? found.uid].includes(found.uid);
+    const hint = "Use the path of the real file.";
+    if (!isTrusted) throw refusedFile(name, `${path} is a link of another user (uid ${found.uid})`, hint);
+    if (links === MOST_LINKS) throw refusedFile(name, `${path} leads through too many links`, hint);
+    return findFile(name, resolve(dirname(path), await readlink(path)), links + 1);
   }
+  const why = await otherWriterOf(dirname(path));
+  if (why === null) return path;
+  const hint = "Run person-etl as another user, or choose a folder of root that nobody else can write to.";
+  throw refusedFile(name, `as root, the folder ${dirname(path)} is not used: it ${why}`, hint);
 }
 
-function foreignFile(name: string): FixConfigurationError {
-  const problem = {
-    path: `publish.${name}.path`,
-    message: "the file exists and was not written by person-etl",
-    hint: "Choose another path, or move the file: it would be overwritten.",
-  };
+const NOT_OURS = "the file exists and was not written by person-etl";
+
+/** Refuses a file that exists but is not a DuckDB database of this user. */
+async function refuseForeign(name: string, path: string): Promise<void> {
+  if (!(await exists(path))) return;
+  await using file = await open(path, "r");
+  const { uid } = await file.stat();
+  if (uid !== (process.getuid?.() ?? uid))
+    throw refusedFile(name, `the file belongs to another user (uid ${uid})`);
+  const head = Buffer.alloc(12);
+  await file.read(head, 0, 12, 0);
+  if (head.subarray(8).toString("latin1") !== "DUCK") throw refusedFile(name, NOT_OURS);
+}
+
+function refusedFile(
+  name: string,
+  message: string,
+  hint = "Choose another path, or move the file: it would be overwritten.",
+): FixConfigurationError {
+  const problem = { path: `publish.${name}.path`, message, hint };
   return new FixConfigurationError(
     "destination_refused",
     `Destination ${name} can't be used: ${problem.message}.`,

@@ -4,8 +4,13 @@ import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { describeThisProcess, hasEnded } from "../../src/jobs/runner-process.ts";
-import type { RunnerProcess } from "../../src/load/runs/job-lock.ts";
+import {
+  describeThisProcess,
+  ownerOfFile,
+  ownerPrefix,
+  type RunnerProcess,
+  stateOfProcess,
+} from "../src/process-state.ts";
 
 /** A sleeping process, as it would describe itself. */
 async function startSleeper() {
@@ -26,26 +31,29 @@ test("a process describes itself by machine, number and start, the same every ti
   expect(ourselves).toEqual({
     host: hostname(),
     pid: process.pid,
-    machine: expect.stringMatching(/^[0-9a-f-]{36} pid:\[\d+\]$/),
+    machine: expect.stringMatching(/^[0-9a-f-]{36}-\d+$/),
     processStart: expect.stringMatching(/^\d+$/),
   });
   expect(await describeThisProcess()).toEqual(ourselves);
-  expect(await hasEnded(ourselves, ourselves)).toBe(false);
+  expect(await stateOfProcess(ourselves, ourselves)).toBe("running");
+  const { host: _, ...owner } = ourselves;
+  expect(ownerOfFile(`${ownerPrefix(ourselves)}aB3xYz`)).toEqual(owner);
+  expect(ownerOfFile("anything")).toEqual({ pid: 0, processStart: null, machine: null });
 });
 
 test("a process that runs hasn't ended, also while it is stopped; one that was killed has", async () => {
   const { child, ourselves, described } = await startSleeper();
-  expect(await hasEnded(described, ourselves)).toBe(false);
+  expect(await stateOfProcess(described, ourselves)).toBe("running");
   child.kill("SIGSTOP");
-  expect(await hasEnded(described, ourselves)).toBe(false);
+  expect(await stateOfProcess(described, ourselves)).toBe("running");
   child.kill("SIGKILL");
   await once(child, "exit");
-  expect(await hasEnded(described, ourselves)).toBe(true);
+  expect(await stateOfProcess(described, ourselves)).toBe("ended");
 });
 
 test("a process whose number a later one has got has ended", async () => {
   const { ourselves, described } = await startSleeper();
-  expect(await hasEnded({ ...described, processStart: "1" }, ourselves)).toBe(true);
+  expect(await stateOfProcess({ ...described, processStart: "1" }, ourselves)).toBe("ended");
 });
 
 test("a process of which only the exit code is left has ended", async () => {
@@ -55,19 +63,25 @@ test("a process of which only the exit code is left has ended", async () => {
   const [line] = await once(parent.stdout.setEncoding("utf8"), "data");
   const ourselves = await describeThisProcess();
   const zombie = await describe(Number(line), ourselves);
-  for (let waitedMs = 0; waitedMs < 5000 && !(await hasEnded(zombie, ourselves)); waitedMs += 20)
+  for (
+    let waitedMs = 0;
+    waitedMs < 5000 && (await stateOfProcess(zombie, ourselves)) !== "ended";
+    waitedMs += 20
+  )
     await delay(20);
-  expect(await hasEnded(zombie, ourselves)).toBe(true);
+  expect(await stateOfProcess(zombie, ourselves)).toBe("ended");
   expect(await readFile(`/proc/${zombie.pid}/stat`, "utf8")).toContain(") Z ");
 });
 
 test.each([
-  ["on another machine", { machine: "another boot pid:[4026531836]" }],
+  ["on another machine", { machine: "another-boot-4026531836" }],
   ["if the machine is unknown", { machine: null }],
 ])("the state of a process %s is unknown, regardless of its number and host name", async (_, change) => {
   const { child, ourselves, described } = await startSleeper();
   child.kill("SIGKILL");
   await once(child, "exit");
-  expect(await hasEnded({ ...described, ...change }, ourselves)).toBe(false);
-  expect(await hasEnded({ ...described, ...change }, { ...ourselves, ...change, machine: null })).toBe(false);
+  expect(await stateOfProcess({ ...described, ...change }, ourselves)).toBe("elsewhere");
+  expect(await stateOfProcess({ ...described, ...change }, { ...ourselves, ...change, machine: null })).toBe(
+    "elsewhere",
+  );
 });
