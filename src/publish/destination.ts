@@ -118,6 +118,8 @@ export interface Destination {
   check(catalog: Catalog): Promise<readonly DestinationFinding[]>;
   /** Creates missing schemas, tables, columns and views, and updates comments. Drops `dropped`, which may contain personal data. */
   migrate(catalog: Catalog): Promise<void>;
+  /** Discards what the destination keeps for itself, before everything is published again. Readers keep what they have. */
+  restart(): Promise<void>;
   /** Reads the last committed batch; null if nothing was published yet or `migrate` hasn't run. */
   position(): Promise<Position | null>;
   /** Loads files into the staging table of the attempt, after those of earlier calls. Idempotent. */

@@ -60,6 +60,7 @@ export function createMemoryDestination(name = "memory", keysPerBatch = 1000): M
     onStep: () => {},
     check: () => Promise.resolve([]),
     migrate: () => Promise.resolve(),
+    restart: () => Promise.resolve(),
     position: () => Promise.resolve(position),
     async stage(batch, files) {
       const key = stagingKey(batch, files.table.name, files.content);

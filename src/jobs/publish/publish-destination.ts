@@ -13,7 +13,7 @@ import {
   takeBatch,
 } from "../../load/publication/batch.ts";
 import { recordVerification, requestSnapshot, type SourceMeasure } from "../../load/publication/measures.ts";
-import { markTables, readDestination, restartDestination } from "../../load/publication/registration.ts";
+import { markTables, readDestination } from "../../load/publication/registration.ts";
 import type { BatchRef, Destination, PublishedTable, TableChange } from "../../publish/destination.ts";
 import { readLinkViews } from "../../load/db/link-views.ts";
 import { withViews } from "../../publish/catalog.ts";
@@ -56,15 +56,12 @@ export async function publishDestination(
   const { db, destination } = shared;
   try {
     // Must be first: a destination of another warehouse must not be changed.
-    const position = await register({ ...shared, folder }, full);
+    await register({ ...shared, folder }, full);
     const links = await db.transaction((session) => readLinkViews(session, db.names.data));
     const catalog = withViews(shared.catalog, links);
     const publication: Publication = { ...shared, folder, catalog };
     await destination.migrate(catalog);
     await followTables(publication);
-    if (full) {
-      await db.transaction((session) => restartDestination(session, db.names, destination.name, position));
-    }
     let drained = await drain(publication, false);
     const tablesDiffering = verify ? await findDiffering(publication) : null;
     if (tablesDiffering && tablesDiffering.length > 0) {

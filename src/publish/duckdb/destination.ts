@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { access, constants, copyFile, link, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { FixConfigurationError } from "../../errors.ts";
+import { FixConfigurationError, JobLockedError } from "../../errors.ts";
 import type {
   BatchRef,
   Catalog,
@@ -37,31 +37,33 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   const { name, path, folder, schemas } = target;
   const own = join(folder, `${name}.duckdb`);
   const staging = join(folder, `${name}.staged`);
+  const temporary = join(folder, `${name}.tmp`);
   /** Attempt under way. */
   let stagedAttempt = "";
   /** Its files, by table, content and part. Those of whole tables are loaded already. */
   const staged = new Map<string, statements.StagedTable>();
   let opened: Promise<DuckSession> | null = null;
 
-  async function openOwn(): Promise<DuckSession> {
+  /** Opens the working file; where there is none, one that equals the file for readers unless it shall be empty. */
+  async function openOwn(isEmpty = false): Promise<DuckSession> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const isOld = await exists(own);
-    const isRestored = !isOld && (await exists(path));
+    const isRestored = !isOld && !isEmpty && (await exists(path));
     if (isRestored) {
+      if (await isForeign(path)) throw foreignFile(name);
       // A crash must leave no half of a file behind.
       await copyFile(path, `${own}.new`);
       await rename(`${own}.new`, own);
     }
-    const session = await openDuckDb(own, join(folder, `${name}.tmp`));
+    const session = await openDuckDb(own, temporary);
     try {
       if (isRestored && !(await statements.hasState(session))) throw foreignFile(name);
       await session.transaction(() => statements.prepare(session));
       if (isOld && positionOf(await statements.readState(session)) === null) {
         // Freed blocks of a first attempt may hold people who were erased since.
         session.close();
-        await rm(own);
-        await rm(`${own}.wal`, { force: true });
-        return await openOwn();
+        await removeOwn();
+        return await openOwn(true);
       }
       // Only the process with the file open may remove the remains of an attempt.
       await unstage(session);
@@ -71,6 +73,10 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       if (isRestored) await rm(own, { force: true });
       throw error;
     }
+  }
+
+  async function removeOwn(): Promise<void> {
+    for (const file of [own, `${own}.wal`]) await rm(file, { force: true });
   }
 
   /** Session on the working file, opened at the first use. */
@@ -123,6 +129,9 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     globalThis.gc?.();
     await copyDatabase(await session(), rewritten);
     await close();
+    // DETACH hides the failure of its checkpoint, and the log isn't renamed with the file.
+    const copy = await openDuckDb(rewritten, temporary);
+    await copy.checkpoint().finally(() => copy.close());
     await replaceFile(rewritten, own);
   }
 
@@ -142,6 +151,18 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
         ...statements.catalogStatements(catalog, schemas),
         `UPDATE person_etl.state SET catalog = ${quoteText(fingerprint)}, released_id = NULL`,
       ]);
+    },
+
+    async restart() {
+      await session().catch((error: unknown) => {
+        // A damaged working file is replaced; neither one that another process has open, nor a file of somebody else.
+        if (error instanceof FixConfigurationError) throw error;
+        if (explainDuckDb(error, name, path) instanceof JobLockedError) throw error;
+      });
+      await close();
+      await removeOwn();
+      opened = openOwn(true);
+      await opened;
     },
 
     async position() {
