@@ -50,8 +50,8 @@ export type FileFormat = "json" | "text";
  * and json (its text) are strings, bytes base64 strings; integers and booleans are plain, lists are arrays of strings. Instants are
  * ISO 8601 in UTC with at most six fractional digits.
  *
- * `text`: uncompressed; the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON; the
- * last column is empty, so that no line is.
+ * `text`: uncompressed; the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON, after
+ * an empty column: so no line is empty, and no file begins with a byte order mark that is part of a value.
  */
 export interface StagedFiles {
   readonly table: PublishedTable;

@@ -37,6 +37,27 @@ const emailRow = (pid: string, position: number, address: string): FileRow => ({
   _run_id: "r1",
 });
 
+/**
+ * Texts that engines and their file formats are known to change: byte order mark, zero-width space, what NUL and lone surrogates are
+ * replaced by, four bytes, line ends, separators, quotes, escapes, blanks at both ends.
+ */
+const hardTexts = [
+  "\uFEFFbom",
+  "bom \uFEFF inside\uFEFF",
+  "\u200Bzero\u200B",
+  "\uFFFDreplaced\uFFFD",
+  "𝒜🎉\u{10FFFF}",
+  "cr\rlf\ncrlf\r\n",
+  "\ttab\t",
+  "\"double\" 'single' `back`",
+  "\\N",
+  "\\.",
+  "\\",
+  "  blanks  ",
+  "\u00A0no-break\u3000",
+  "",
+];
+
 /** Tests of the behavior of every destination. */
 export function describeDestination(name: string, open: () => Promise<DestinationContext>): void {
   describe(`the ${name} destination`, () => {
@@ -236,6 +257,39 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       }
       expect(await names("person_address", "purchase_price")).toEqual(prices);
       expect((await context.rows(destination, "erasure_subject"))[0]).toMatchObject(subject);
+    });
+
+    test("keeps every text in keys and values, and finds the rows of such keys", async () => {
+      const keys = hardTexts.map((service_pid) => ({ service_pid }));
+      const rows = hardTexts.map((text) => ({ ...personRow(text, text), _extra: JSON.stringify({ text }) }));
+      const children = hardTexts.map((text) => emailRow(text, 0, text));
+      const published = async () => {
+        const [people, emails] = [
+          await context.rows(destination, "person"),
+          await names("person_email", "email_address"),
+        ];
+        const values = people.map((row) => [
+          row["service_pid"],
+          row["full_name"],
+          JSON.parse(String(row["_extra"])).text,
+        ]);
+        return [new Set(values), new Set(emails)];
+      };
+      const expected = [new Set(hardTexts.map((text) => [text, text, text])), new Set(hardTexts)];
+      // As the first row of a file, too: some readers take a byte order mark there for their own.
+      await publish(
+        { table: "person", rows: [], replaces: "all" },
+        { table: "person_email", rows: [], replaces: "all" },
+      );
+      await publish({ table: "person", keys, rows }, { table: "person_email", rows: children });
+      expect(await published()).toEqual(expected);
+      await publish(
+        { table: "person", rows, replaces: "all" },
+        { table: "person_email", rows: children, replaces: "all" },
+      );
+      expect(await published()).toEqual(expected);
+      await publish({ table: "person", keys }, { table: "person_email" });
+      expect(await published()).toEqual([new Set(), new Set()]);
     });
 
     test("counts rows and sums the microseconds of _synced_at exactly", async () => {

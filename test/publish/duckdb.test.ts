@@ -331,6 +331,7 @@ test("--full begins with a new working file, whatever the old one is like, and i
 
 test("a DuckDB file gets every text of Postgres unchanged", async () => {
   const texts = [
+    "\uFEFFbom",
     "",
     "\\N",
     "\\\\n",
@@ -345,15 +346,15 @@ test("a DuckDB file gets every text of Postgres unchanged", async () => {
   const source = await openSourceContext();
   const context = await openDuckDbContext();
   try {
-    for (const [n, text] of texts.entries()) {
+    for (const text of texts) {
       await source.sql(
         `INSERT INTO person_data.person (service_pid, full_name, _extra) VALUES ($1, $2, jsonb_build_object('a', $2::text))`,
-        [`t${n}${text}`, text],
+        [text, text],
       );
       await source.sql(
         `INSERT INTO person_data.person_education_experience (service_pid, position, education_majors, education_minors)
          VALUES ($1, 0, ARRAY[$2, 'b'], '{}')`,
-        [`t${n}${text}`, text],
+        [text, text],
       );
     }
     const publication = await source.publicationTo(context.destination);
@@ -364,7 +365,7 @@ test("a DuckDB file gets every text of Postgres unchanged", async () => {
       row["full_name"],
       JSON.parse(String(row["_extra"])),
     ]);
-    expect(new Set(found)).toEqual(new Set(texts.map((text, n) => [`t${n}${text}`, text, { a: text }])));
+    expect(new Set(found)).toEqual(new Set(texts.map((text) => [text, text, { a: text }])));
     const lists = await rowsOfFile(context.path, "person_education_experience");
     expect(new Set(lists.map((row) => row["education_majors"]))).toEqual(
       new Set(texts.map((text) => [text, "b"])),

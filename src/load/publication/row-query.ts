@@ -27,7 +27,7 @@ function lineQuery(columns: PublishableTable["columns"], from: string, format: F
     if (type === "text[]" && format === "text") return `to_json(${column})::text`;
     return `${written[type]?.(column) ?? column} AS ${quoteIdentifier(name)}`;
   });
-  if (format === "text") return `SELECT ${list.join(", ")}, '' FROM ${from}`;
+  if (format === "text") return `SELECT '', ${list.join(", ")} FROM ${from}`;
   return `SELECT row_to_json(r) FROM (SELECT ${list.join(", ")} FROM ${from}) AS r`;
 }
 

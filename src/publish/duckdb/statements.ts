@@ -123,7 +123,7 @@ function stagedRows(
 ) {
   const own = staged.filter((entry) => entry.table.name === name && entry.content === content);
   const values = columns.map((c) => `${convertStaged(c.type, quoteName(c.name))} AS ${quoteName(c.name)}`);
-  const read = [...columns.map((c) => c.name), "end of line"].map((c) => `${quoteText(c)}: 'VARCHAR'`);
+  const read = ["start of line", ...columns.map((c) => c.name)].map((c) => `${quoteText(c)}: 'VARCHAR'`);
   const files = own.flatMap((entry) => entry.files).map(quoteText);
   const longest = Math.max(LINE_BUFFER_BYTES, ...own.map((entry) => entry.longestLineBytes + 1024));
   return `SELECT ${values.join(", ")} FROM read_csv([${files.join(", ")}], auto_detect = false, header = false, columns = {${read.join(", ")}},
