@@ -329,6 +329,35 @@ test("--full begins with a new working file, whatever the old one is like, and i
   }
 });
 
+test("--verify finds a value that differs under an equal count and time, and publishes its table again", async () => {
+  const source = await openSourceContext();
+  const context = await openDuckDbContext();
+  try {
+    await source.sql(
+      `INSERT INTO person_data.person (service_pid, full_name, dob, estimated_income_min, is_retired, _extra)
+       VALUES ('p1', 'Ada', '1815-12-10', 100, true, '{"b": [1, "é"], "a": 1.50}'), ('p2', NULL, NULL, 0.5, false, NULL)`,
+    );
+    await source.sql(
+      `INSERT INTO person_data.person_education_experience (service_pid, position, education_majors, education_minors)
+       VALUES ('p1', 0, ARRAY['a', 'b'], '{}')`,
+    );
+    const publication = await source.publicationTo(context.destination);
+    await publishDestination(publication);
+    expect(await publishDestination(publication, { verify: true })).toMatchObject({ tablesDiffering: [] });
+    await context.destination.close();
+    const session = await openDuckDb(join(context.folder, "own", "local.duckdb"), context.folder);
+    await session.run("UPDATE person_data.person SET full_name = 'ada' WHERE service_pid = 'p1'");
+    session.close();
+    expect(await publishDestination(publication, { verify: true })).toMatchObject({
+      tablesDiffering: ["person"],
+    });
+    expect((await rowsOfFile(context.path, "person"))[0]).toMatchObject({ full_name: "Ada" });
+  } finally {
+    await context.close();
+    await source.close();
+  }
+});
+
 test("a DuckDB file gets every text of Postgres unchanged", async () => {
   const texts = [
     "\uFEFFbom",

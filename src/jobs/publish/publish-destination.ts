@@ -252,9 +252,9 @@ async function findDiffering(publication: Publication): Promise<readonly string[
   const measured = catalog.tables.filter((table) => expected.some((measure) => measure.table === table.name));
   const found = new Map((await destination.measure(measured)).map((measure) => [measure.table, measure]));
   const differing = expected
-    .filter(({ table, rows, syncedAtMicros }) => {
+    .filter(({ table, rows, hash }) => {
       const there = found.get(table);
-      return there?.rows !== rows || there.syncedAtMicros !== syncedAtMicros;
+      return there?.rows !== rows || there.hash !== hash;
     })
     .map(({ table }) => table);
   await db.transaction((session) => recordVerification(session, db.names, name, differing));

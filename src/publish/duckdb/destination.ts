@@ -215,13 +215,14 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       const known = await statements.tableNames(db, schemas);
       const measures: Measure[] = [];
       for (const table of tables) {
+        // In a transaction, which gets more memory for long rows.
         const [row] = known.has(`${schemas[table.schema]}.${table.name}`)
-          ? await db.rows(statements.measureQuery(table, schemas))
+          ? await db.transaction(() => db.rows(statements.measureQuery(table, schemas)))
           : [];
         measures.push({
           table: table.name,
           rows: BigInt(row?.["rows"] ?? "0"),
-          syncedAtMicros: row?.["micros"] ?? "0",
+          hash: row?.["hash"] ?? "0",
         });
       }
       return measures;
