@@ -381,6 +381,14 @@ export const mutants: readonly Mutant[] = [
     named: "a log of many transactions",
   },
   {
+    breaks: "--verify compares contents",
+    file: "src/jobs/publish/publish-destination.ts",
+    from: "return there?.rows !== rows || there.hash !== hash;",
+    to: "return there?.rows !== rows;",
+    tests: ofDuckDb,
+    named: "finds a value that differs",
+  },
+  {
     breaks: "--full replaces a damaged working file",
     file: "src/jobs/publish/register.ts",
     from: "if (full) await destination.restart();",

@@ -15,7 +15,7 @@ import type {
 import { explainDuckDb } from "./explain.ts";
 import { quoteText } from "./quote.ts";
 import { releaseFile, replaceFile } from "./release-file.ts";
-import { copyDatabase, type DuckSession, openDuckDb, type TextRow } from "./session.ts";
+import { copyDatabase, type DuckSession, loadDuckDb, openDuckDb, type TextRow } from "./session.ts";
 import * as statements from "./statements.ts";
 
 /** A DuckDB file that analysts open. */
@@ -251,6 +251,7 @@ async function checkFiles(name: string, path: string): Promise<readonly Destinat
   try {
     await access(dirname(path), constants.W_OK | constants.X_OK);
     if (await isForeign(path)) throw foreignFile(name);
+    await loadDuckDb();
     return [{ ok: true, message: `${path} can be written.` }];
   } catch (error) {
     const explained = explainDuckDb(error, name, path);
