@@ -25,8 +25,9 @@ export function hashOf({ columns }: PublishedTable, rows: readonly FileRow[], fo
       const value = row[name] ?? null;
       if (type === "text[]") return Array.isArray(value) ? value.join("\u0001") : "";
       if (value === null) return "\u0002";
-      if (type === "json") return format === "json" ? "" : String(value);
-      return texts[type]?.(String(value)) ?? String(value);
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      if (type === "json") return format === "json" ? "" : text;
+      return texts[type]?.(text) ?? text;
     });
     return BigInt(`0x${createHash("md5").update(cells.join("\u0001")).digest("hex").slice(0, 15)}`);
   });
