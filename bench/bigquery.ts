@@ -115,6 +115,7 @@ async function filesOf(people: number): Promise<number> {
     keysPerBatch: 1_000_000,
     check: async () => [],
     migrate: async () => {},
+    restart: () => Promise.resolve(),
     position: async () => null,
     async stage(_, { files }: StagedFiles) {
       for (const file of files) bytes += (await stat(file)).size;

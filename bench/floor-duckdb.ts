@@ -12,11 +12,11 @@ const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
 const instance = await DuckDBInstance.create(file);
 const connection = await instance.connect();
 for (const [name, types, files] of tables) {
-  const columns = [...Object.entries(types), ["end of line", "VARCHAR"] as const].map(
+  const columns = [["start of line", "VARCHAR"] as const, ...Object.entries(types)].map(
     ([column, type]) => `${text(column)}: ${text(type)}`,
   );
   await connection.run(
-    `CREATE TABLE "${name}" AS SELECT * EXCLUDE "end of line" FROM read_csv([${files.map(text).join(", ")}], auto_detect = false, header = false,
+    `CREATE TABLE "${name}" AS SELECT * EXCLUDE "start of line" FROM read_csv([${files.map(text).join(", ")}], auto_detect = false, header = false,
       delim = '\t', quote = '', escape = '', nullstr = '\\N', columns = {${columns.join(", ")}})`,
   );
 }

@@ -90,6 +90,7 @@ async function keepFiles(): Promise<{ list: string; rows: number; bytes: number 
     keysPerBatch: 1_000_000,
     check: async () => [],
     migrate: async () => {},
+    restart: () => Promise.resolve(),
     position: async () => null,
     async stage(_, { table, content, part, files, lines }: StagedFiles) {
       if (content === "keys") return;

@@ -50,8 +50,8 @@ export type FileFormat = "json" | "text";
  * and json (its text) are strings, bytes base64 strings; integers and booleans are plain, lists are arrays of strings. Instants are
  * ISO 8601 in UTC with at most six fractional digits.
  *
- * `text`: uncompressed; the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON; the
- * last column is empty, so that no line is.
+ * `text`: uncompressed; the same values, separated by tabs and escaped by backslashes as COPY does, null as `\N`, lists as JSON, after
+ * an empty column: so no line is empty, and no file begins with a byte order mark that is part of a value.
  */
 export interface StagedFiles {
   readonly table: PublishedTable;
@@ -89,12 +89,16 @@ export interface StagedBatch extends BatchRef {
 /** `committed`; `present` if it was already committed; `refused` if the destination's last batch is neither this one nor its predecessor. */
 export type CommitOutcome = "committed" | "present" | "refused";
 
-/** Counts and sums of a table, for comparison with Postgres. */
+/** Count and contents of a table, for comparison with Postgres. */
 export interface Measure {
   readonly table: string;
   readonly rows: bigint;
-  /** Sum of `_synced_at` in microseconds since the epoch, as exact decimal text; `0` without rows. */
-  readonly syncedAtMicros: string;
+  /**
+   * Sum over the rows of the first 15 hexadecimal digits of the MD5 of their columns, in exact decimals; `0` without rows. The columns are
+   * joined by U+0001, null as U+0002: days or microseconds since 1970 in UTC, plain decimals without trailing zeros, `true` and `false`,
+   * bytes as hexadecimal digits, lists joined by U+0001. The text of json counts where files are `text`, otherwise only that it is there.
+   */
+  readonly hash: string;
 }
 
 /** One finding of `check`. */
@@ -118,6 +122,8 @@ export interface Destination {
   check(catalog: Catalog): Promise<readonly DestinationFinding[]>;
   /** Creates missing schemas, tables, columns and views, and updates comments. Drops `dropped`, which may contain personal data. */
   migrate(catalog: Catalog): Promise<void>;
+  /** Discards what the destination keeps for itself, before everything is published again. Readers keep what they have. */
+  restart(): Promise<void>;
   /** Reads the last committed batch; null if nothing was published yet or `migrate` hasn't run. */
   position(): Promise<Position | null>;
   /** Loads files into the staging table of the attempt, after those of earlier calls. Idempotent. */
@@ -126,7 +132,7 @@ export interface Destination {
   commit(batch: StagedBatch): Promise<CommitOutcome>;
   /** Makes commits visible to readers and purges erased values. Called when the queue is empty; cheap if nothing changed. */
   finish(): Promise<void>;
-  /** Counts and sums of tables. A missing table counts as empty. */
+  /** Counts and hashes of tables. A missing table counts as empty. */
   measure(tables: readonly PublishedTable[]): Promise<readonly Measure[]>;
   /** Converts a failure into an error of `errors.ts` with a remedy; returns other errors unchanged. */
   explain(error: unknown): unknown;

@@ -30,7 +30,7 @@ describe("the image", () => {
     expect(text.match(/^FROM /gm)).toHaveLength(3);
     expect(last).toMatch(/^USER node$/m);
     expect(last).toMatch(/COPY --from=dependencies .*node_modules/);
-    expect(text).toContain("npm ci --omit=dev --omit=optional");
+    expect(text).toContain("npm ci --omit=dev");
     expect(last).not.toContain("npm");
   });
 

@@ -22,6 +22,7 @@ const ofLookup = ["test/extract/lookup.test.ts"];
 const ofRetry = ["test/extract/retry.test.ts"];
 const ofUnlocks = ["test/jobs/search/audience-search.test.ts"];
 const ofPublication = ["test/publish/publication.test.ts"];
+const ofDuckDb = ["test/publish/duckdb.test.ts"];
 const slow = "vitest.slow.config.ts";
 
 /** Changes that would cost money or data, one per promise. Similar ones are neighbors, so that each part has some of each kind. */
@@ -361,7 +362,39 @@ export const mutants: readonly Mutant[] = [
     file: "src/publish/duckdb/destination.ts",
     from: "if (at !== batch.follows) {",
     to: "if (at === batch.id) {",
-    tests: ["test/publish/duckdb.test.ts"],
+    tests: ofDuckDb,
+  },
+  {
+    breaks: "a checkpoint of DuckDB that runs out of memory is repeated",
+    file: "src/publish/duckdb/session.ts",
+    from: 'await withMemory(() => run("CHECKPOINT"));',
+    to: 'await run("CHECKPOINT");',
+    tests: ofDuckDb,
+    named: "runs out of memory",
+  },
+  {
+    breaks: "DuckDB's log doesn't grow without end",
+    file: "src/publish/duckdb/session.ts",
+    from: "if ((await logBytes(file)) > MOST_LOG_BYTES) await checkpoint();",
+    to: "",
+    tests: ofDuckDb,
+    named: "a log of many transactions",
+  },
+  {
+    breaks: "--verify compares contents",
+    file: "src/jobs/publish/publish-destination.ts",
+    from: "return there?.rows !== rows || there.hash !== hash;",
+    to: "return there?.rows !== rows;",
+    tests: ofDuckDb,
+    named: "finds a value that differs",
+  },
+  {
+    breaks: "--full replaces a damaged working file",
+    file: "src/jobs/publish/register.ts",
+    from: "if (full) await destination.restart();",
+    to: "",
+    tests: ofDuckDb,
+    named: "begins with a new working file",
   },
   {
     breaks: "nothing above the ceiling is unlocked",

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { gunzipSync } from "node:zlib";
 import type { BatchRef, Destination, PublishedTable, StagedFiles } from "../../src/publish/destination.ts";
+import { hashOf } from "./row-hash.ts";
 import type { FileRow } from "./staged-files.ts";
 
 /** A destination in memory that reads the real files, with controls for tests. */
@@ -31,12 +32,6 @@ async function readRows({ files }: StagedFiles): Promise<readonly FileRow[]> {
   );
 }
 
-/** Microseconds of an instant in a file. */
-function microsOf(instant: unknown): bigint {
-  const [, seconds = "", fraction = ""] = /^(.{19})(?:\.(\d+))?/.exec(String(instant)) ?? [];
-  return BigInt(Date.parse(`${seconds}Z`)) * 1000n + BigInt(fraction.padEnd(6, "0") || "0");
-}
-
 const stagingKey = (batch: BatchRef, table: string, content: string) =>
   `${batch.attempt} ${table} ${content}`;
 
@@ -60,6 +55,7 @@ export function createMemoryDestination(name = "memory", keysPerBatch = 1000): M
     onStep: () => {},
     check: () => Promise.resolve([]),
     migrate: () => Promise.resolve(),
+    restart: () => Promise.resolve(),
     position: () => Promise.resolve(position),
     async stage(batch, files) {
       const key = stagingKey(batch, files.table.name, files.content);
@@ -101,11 +97,7 @@ export function createMemoryDestination(name = "memory", keysPerBatch = 1000): M
       Promise.resolve(
         asked.map((table) => {
           const rows = [...tableOf(table).values()];
-          const sum = rows.reduce(
-            (total, row) => total + ("_synced_at" in row ? microsOf(row["_synced_at"]) : 0n),
-            0n,
-          );
-          return { table: table.name, rows: BigInt(rows.length), syncedAtMicros: String(sum) };
+          return { table: table.name, rows: BigInt(rows.length), hash: hashOf(table, rows, "json") };
         }),
       ),
     explain: (error) => error,

@@ -64,7 +64,7 @@ function escapedText(value: unknown): string {
 
 function lineOf(format: FileFormat, columns: readonly string[], row: FileRow): string {
   const cells = columns.map((column) => row[column] ?? null);
-  if (format === "text") return `${[...cells.map(escapedText), ""].join("\t")}\n`;
+  if (format === "text") return `${["", ...cells.map(escapedText)].join("\t")}\n`;
   return `${JSON.stringify(Object.fromEntries(columns.map((column, index) => [column, cells[index]])))}\n`;
 }
 

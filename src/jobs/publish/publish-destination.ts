@@ -14,7 +14,7 @@ import {
   takeBatch,
 } from "../../load/publication/batch.ts";
 import { recordVerification, requestSnapshot, type SourceMeasure } from "../../load/publication/measures.ts";
-import { markTables, readDestination, restartDestination } from "../../load/publication/registration.ts";
+import { markTables, readDestination } from "../../load/publication/registration.ts";
 import type { BatchRef, Destination, PublishedTable, TableChange } from "../../publish/destination.ts";
 import { readLinkViews } from "../../load/db/link-views.ts";
 import { withViews } from "../../publish/catalog.ts";
@@ -57,15 +57,12 @@ export async function publishDestination(
   const { db, destination } = shared;
   try {
     // Must be first: a destination of another warehouse must not be changed.
-    const position = await register({ ...shared, folder }, full);
+    await register({ ...shared, folder }, full);
     const links = await db.transaction((session) => readLinkViews(session, db.names.data));
     const catalog = withViews(shared.catalog, links);
     const publication: Publication = { ...shared, folder, catalog };
     await destination.migrate(catalog);
     await followTables(publication);
-    if (full) {
-      await db.transaction((session) => restartDestination(session, db.names, destination.name, position));
-    }
     let drained = await drain(publication, false);
     const tablesDiffering = verify ? await findDiffering(publication) : null;
     if (tablesDiffering && tablesDiffering.length > 0) {
@@ -251,9 +248,9 @@ async function findDiffering(publication: Publication): Promise<readonly string[
   const measured = catalog.tables.filter((table) => expected.some((measure) => measure.table === table.name));
   const found = new Map((await destination.measure(measured)).map((measure) => [measure.table, measure]));
   const differing = expected
-    .filter(({ table, rows, syncedAtMicros }) => {
+    .filter(({ table, rows, hash }) => {
       const there = found.get(table);
-      return there?.rows !== rows || there.syncedAtMicros !== syncedAtMicros;
+      return there?.rows !== rows || there.hash !== hash;
     })
     .map(({ table }) => table);
   await db.transaction((session) => recordVerification(session, db.names, name, differing));

@@ -31,7 +31,7 @@ export interface KeyBatch extends ClaimedBatch {
   readonly erases: boolean;
   /** True if no other change is pending, so that the destination will equal this snapshot. */
   readonly isLast: boolean;
-  /** Counts and sums in the snapshot, if requested and the batch is the last one. */
+  /** Counts and hashes in the snapshot, if requested and the batch is the last one. */
   readonly measures: readonly SourceMeasure[] | null;
 }
 
@@ -161,6 +161,7 @@ async function readBatch(
             session,
             names,
             tables.filter(({ name }) => name !== FRESHNESS),
+            format,
           )
         : null,
   };

@@ -14,7 +14,7 @@ export interface CopiedFiles {
   readonly longestLineBytes: number;
 }
 
-/** Form of the lines: JSON objects, or COPY's text with an empty last column. */
+/** Form of the lines: JSON objects, or COPY's text after an empty column. */
 export type FileFormat = "json" | "text";
 
 /**

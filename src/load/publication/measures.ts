@@ -1,35 +1,55 @@
 import { sql } from "kysely";
-import { quoteLiteral, type SchemaNames } from "../db/names.ts";
+import type { ColumnType } from "../../schemas/field.ts";
+import { quoteIdentifier, quoteLiteral, type SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { FileFormat } from "./copy-files.ts";
 import { type PublishableTable, sourceText, stateText } from "./names.ts";
+import { writtenValue } from "./row-query.ts";
 
-/** Count and sum of a table. */
+/** Count and contents of a table; see `Measure` of `src/publish`. */
 export interface SourceMeasure {
   readonly table: string;
   readonly rows: bigint;
-  /** Sum of `_synced_at` in microseconds since the epoch; `0` without rows or without that column. */
-  readonly syncedAtMicros: string;
+  readonly hash: string;
 }
 
-const MICROS = `coalesce(sum(CASE WHEN t._synced_at BETWEEN TIMESTAMPTZ '0001-01-01 00:00:00+00' AND TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'
-  THEN extract(epoch FROM date_trunc('second', t._synced_at))::numeric * 1000000
-    + extract(microseconds FROM t._synced_at)::bigint % 1000000 END), 0)`;
+const micros = (value: string) =>
+  `(extract(epoch FROM date_trunc('second', ${value}))::bigint * 1000000 + extract(microseconds FROM ${value})::bigint % 1000000)`;
 
-/** Counts the rows of tables and sums their `_synced_at`. */
+/** Texts of values for the hash of a row; by default the value's own. */
+const hashed: Partial<Readonly<Record<ColumnType, (value: string) => string>>> = {
+  date: (value) => `(${value} - DATE '1970-01-01')`,
+  timestamp: micros,
+  timestamptz: micros,
+  "text[]": (value) => `coalesce(array_to_string(${value}, E'\\x01'), '')`,
+};
+
+function hashText({ columns }: PublishableTable, format: FileFormat): string {
+  const texts = columns.map(({ name, type }) => {
+    const column = `t.${quoteIdentifier(name)}`;
+    if (type === "json" && format === "json") return `CASE WHEN ${column} IS NOT NULL THEN '' END`;
+    const value = type === "bytes" ? `encode(${column}, 'hex')` : writtenValue(type, column);
+    return `${hashed[type]?.(value) ?? value}::text`;
+  });
+  const md5 = `md5(array_to_string(ARRAY[${texts.join(", ")}], E'\\x01', E'\\x02'))`;
+  return `coalesce(sum(('x0' || left(${md5}, 15))::bit(64)::bigint), 0)::text`;
+}
+
+/** Counts the rows of tables and hashes their contents. */
 export async function readMeasures(
   session: Session,
   names: SchemaNames,
   tables: readonly PublishableTable[],
+  format: FileFormat,
 ): Promise<readonly SourceMeasure[]> {
   const measures: SourceMeasure[] = [];
   for (const table of tables) {
-    const sum = table.columns.some(({ name }) => name === "_synced_at") ? MICROS : "0";
-    const [row] = await session.rows<{ rows: number; micros: string }>(
+    const [row] = await session.rows<{ rows: number; hash: string }>(
       sql.raw(
-        `SELECT count(*) AS rows, trim_scale((${sum})::numeric)::text AS micros FROM ${sourceText(names, table)} AS t`,
+        `SELECT count(*) AS rows, ${hashText(table, format)} AS hash FROM ${sourceText(names, table)} AS t`,
       ),
     );
-    measures.push({ table: table.name, rows: BigInt(row?.rows ?? 0), syncedAtMicros: row?.micros ?? "0" });
+    measures.push({ table: table.name, rows: BigInt(row?.rows ?? 0), hash: row?.hash ?? "0" });
   }
   return measures;
 }

@@ -20,14 +20,19 @@ const written: Partial<Readonly<Record<ColumnType, (value: string) => string>>> 
   timestamptz: within("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
 };
 
+/** Expression of a column as destinations read it. */
+export function writtenValue(type: ColumnType, column: string): string {
+  return written[type]?.(column) ?? column;
+}
+
 /** Query of columns as destinations read them, in the form of the files. `from` names a table `t`. */
 function lineQuery(columns: PublishableTable["columns"], from: string, format: FileFormat): string {
   const list = columns.map(({ name, type }) => {
     const column = `t.${quoteIdentifier(name)}`;
     if (type === "text[]" && format === "text") return `to_json(${column})::text`;
-    return `${written[type]?.(column) ?? column} AS ${quoteIdentifier(name)}`;
+    return `${writtenValue(type, column)} AS ${quoteIdentifier(name)}`;
   });
-  if (format === "text") return `SELECT ${list.join(", ")}, '' FROM ${from}`;
+  if (format === "text") return `SELECT '', ${list.join(", ")} FROM ${from}`;
   return `SELECT row_to_json(r) FROM (SELECT ${list.join(", ")} FROM ${from}) AS r`;
 }
 

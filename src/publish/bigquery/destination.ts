@@ -63,6 +63,7 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     keysPerBatch: KEYS_PER_BATCH,
     check: (catalog) => checkDestination({ client, names, where }, catalog),
     migrate: async (catalog) => migrateDatasets(await context(), catalog),
+    restart: () => Promise.resolve(),
     async position() {
       try {
         const reader = await session();

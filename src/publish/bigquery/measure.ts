@@ -1,10 +1,11 @@
 import type { Session } from "../../bigquery/session.ts";
-import { quoteLiteral } from "../../bigquery/names.ts";
+import { quoteIdentifier, quoteLiteral } from "../../bigquery/names.ts";
+import type { ColumnType } from "../../schemas/field.ts";
 import type { Measure, PublishedTable } from "../destination.ts";
 import { type DatasetNames, tableName } from "./ddl.ts";
 import { listTables } from "./stage.ts";
 
-/** Counts and sums of the tables, in one query; a table that doesn't exist is empty. */
+/** Counts and hashes of the tables, in one query; a table that doesn't exist is empty. */
 export async function measureTables(
   session: Session,
   names: DatasetNames,
@@ -22,7 +23,7 @@ export async function measureTables(
     return {
       table: name,
       rows: BigInt(row?.row_count ?? 0),
-      syncedAtMicros: row?.synced_at_micros.replace(/\.0*$/, "") ?? "0",
+      hash: row?.row_hash.replace(/\.0*$/, "") ?? "0",
     };
   });
 }
@@ -30,17 +31,33 @@ export async function measureTables(
 interface MeasuredRow {
   readonly table_name: string;
   readonly row_count: string | number;
-  readonly synced_at_micros: string;
+  readonly row_hash: string;
 }
 
 /** Query over tables that exist. */
 export function measureQuery(names: DatasetNames, tables: readonly PublishedTable[]) {
   const parts = tables.map(({ schema, name, columns }) => {
-    const isTimed = columns.some((c) => c.name === "_synced_at");
-    // The sum of a billion instants is beyond INT64.
-    const sum = isTimed ? "CAST(IFNULL(SUM(CAST(UNIX_MICROS(_synced_at) AS NUMERIC)), 0) AS STRING)" : "'0'";
-    return `SELECT ${quoteLiteral(name)} AS table_name, COUNT(*) AS row_count, ${sum} AS synced_at_micros
+    const texts = columns.map((c) => hashedText(c.type, quoteIdentifier(c.name))).join(", ");
+    const digits = `SUBSTR(TO_HEX(MD5(ARRAY_TO_STRING([${texts}], '\\x01', '\\x02'))), 1, 15)`;
+    // The sum of many hashes is beyond INT64.
+    const sum = `CAST(IFNULL(SUM(CAST(CAST(CONCAT('0x', ${digits}) AS INT64) AS NUMERIC)), 0) AS STRING)`;
+    return `SELECT ${quoteLiteral(name)} AS table_name, COUNT(*) AS row_count, ${sum} AS row_hash
 FROM ${tableName(names, schema, name)}`;
   });
   return { text: parts.join("\nUNION ALL\n") };
+}
+
+/** Texts of values for the hash of a row; by default a cast. */
+const HASHED: Partial<Readonly<Record<ColumnType, (column: string) => string>>> = {
+  date: (column) => `CAST(UNIX_DATE(${column}) AS STRING)`,
+  timestamp: (column) => `CAST(UNIX_MICROS(TIMESTAMP(${column})) AS STRING)`,
+  timestamptz: (column) => `CAST(UNIX_MICROS(${column}) AS STRING)`,
+  bytes: (column) => `TO_HEX(${column})`,
+  // Its text isn't the one of Postgres.
+  json: (column) => `IF(${column} IS NULL, NULL, '')`,
+  "text[]": (column) => `ARRAY_TO_STRING(${column}, '\\x01')`,
+};
+
+function hashedText(type: ColumnType, column: string): string {
+  return HASHED[type]?.(column) ?? `CAST(${column} AS STRING)`;
 }

@@ -6,6 +6,8 @@ interface DuckType {
   readonly type: string;
   /** Expression that converts the text read to the column's type; a cast if absent. */
   readonly convert?: (value: string) => string;
+  /** Expression of a value's text for the hash of a row; a cast if absent. */
+  readonly hashed?: (value: string) => string;
 }
 
 /** DuckDB types by declared type. */
@@ -13,21 +15,38 @@ export const duckTypes: Readonly<Record<ColumnType, DuckType>> = {
   text: { type: "VARCHAR", convert: unescape },
   integer: { type: "BIGINT" },
   position: { type: "INTEGER" },
-  numeric: { type: "DECIMAL(38,20)", convert: toDecimal },
+  numeric: {
+    type: "DECIMAL(38,20)",
+    convert: toDecimal,
+    hashed: (value) => `rtrim(rtrim(${value}::VARCHAR, '0'), '.')`,
+  },
   boolean: { type: "BOOLEAN" },
-  date: { type: "DATE" },
-  timestamptz: { type: "TIMESTAMPTZ" },
-  timestamp: { type: "TIMESTAMP" },
+  date: { type: "DATE", hashed: (value) => `date_diff('day', DATE '1970-01-01', ${value})::VARCHAR` },
+  timestamptz: { type: "TIMESTAMPTZ", hashed: (value) => `epoch_us(${value})::VARCHAR` },
+  timestamp: { type: "TIMESTAMP", hashed: (value) => `epoch_us(${value})::VARCHAR` },
   json: { type: "JSON", convert: (value) => `CAST(${unescape(value)} AS JSON)` },
   uuid: { type: "UUID" },
-  "text[]": { type: "VARCHAR[]", convert: (value) => `from_json_strict(${unescape(value)}, '["VARCHAR"]')` },
-  bytes: { type: "BLOB", convert: (value) => `from_base64(${value})` },
+  "text[]": {
+    type: "VARCHAR[]",
+    convert: (value) => `from_json_strict(${unescape(value)}, '["VARCHAR"]')`,
+    hashed: (value) => `coalesce(array_to_string(${value}, chr(1)), '')`,
+  },
+  bytes: {
+    type: "BLOB",
+    convert: (value) => `from_base64(${value})`,
+    hashed: (value) => `lower(hex(${value}))`,
+  },
 };
 
 /** Expression that converts a staged column, a text, to its declared type. */
 export function convertStaged(type: ColumnType, value: string): string {
   const { type: target, convert } = duckTypes[type];
   return convert ? convert(value) : `CAST(${value} AS ${target})`;
+}
+
+/** Text of a column's value for the hash of a row. */
+export function hashedText(type: ColumnType, column: string): string {
+  return duckTypes[type].hashed?.(column) ?? `${column}::VARCHAR`;
 }
 
 /** Characters that COPY escapes, by the letter after the backslash. */

@@ -13,7 +13,7 @@ import {
   stat,
 } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { FixConfigurationError } from "../../errors.ts";
+import { FixConfigurationError, JobLockedError } from "../../errors.ts";
 import { otherWriterOf } from "../../other-writer.ts";
 import type {
   BatchRef,
@@ -28,7 +28,7 @@ import type {
 import { explainDuckDb } from "./explain.ts";
 import { quoteText } from "./quote.ts";
 import { readIdentity, releaseFile, replaceFile } from "./release-file.ts";
-import { copyDatabase, type DuckSession, openDuckDb, type TextRow } from "./session.ts";
+import { copyDatabase, type DuckSession, loadDuckDb, openDuckDb, type TextRow } from "./session.ts";
 import * as statements from "./statements.ts";
 
 /** A DuckDB file that analysts open. */
@@ -50,16 +50,18 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   const { name, path, folder, schemas } = target;
   const own = join(folder, `${name}.duckdb`);
   const staging = join(folder, `${name}.staged`);
+  const temporary = join(folder, `${name}.tmp`);
   /** Attempt under way. */
   let stagedAttempt = "";
   /** Its files, by table, content and part. Those of whole tables are loaded already. */
   const staged = new Map<string, statements.StagedTable>();
   let opened: Promise<DuckSession> | null = null;
 
-  async function openOwn(): Promise<DuckSession> {
+  /** Opens the working file; where there is none, one that equals the file for readers unless it shall be empty. */
+  async function openOwn(isEmpty = false): Promise<DuckSession> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const isOld = await exists(own);
-    const file = isOld ? null : await findFile(name, path);
+    const file = isOld || isEmpty ? null : await findFile(name, path);
     const isRestored = file !== null && (await exists(file));
     if (isRestored) {
       await refuseForeign(name, file);
@@ -68,16 +70,15 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       await copyFile(file, `${own}.new`, constants.COPYFILE_EXCL);
       await rename(`${own}.new`, own);
     }
-    const session = await openDuckDb(own, join(folder, `${name}.tmp`));
+    const session = await openDuckDb(own, temporary);
     try {
       if (isRestored && !(await statements.hasState(session))) throw refusedFile(name, NOT_OURS);
       await session.transaction(() => statements.prepare(session));
       if (isOld && positionOf(await statements.readState(session)) === null) {
         // Freed blocks of a first attempt may hold people who were erased since.
         session.close();
-        await rm(own);
-        await rm(`${own}.wal`, { force: true });
-        return await openOwn();
+        await removeOwn();
+        return await openOwn(true);
       }
       // Only the process with the file open may remove the remains of an attempt.
       await unstage(session);
@@ -87,6 +88,10 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       if (isRestored) await rm(own, { force: true });
       throw error;
     }
+  }
+
+  async function removeOwn(): Promise<void> {
+    for (const file of [own, `${own}.wal`]) await rm(file, { force: true });
   }
 
   /** Session on the working file, opened at the first use. */
@@ -139,6 +144,9 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     globalThis.gc?.();
     await copyDatabase(await session(), rewritten);
     await close();
+    // DETACH hides the failure of its checkpoint, and the log isn't renamed with the file.
+    const copy = await openDuckDb(rewritten, temporary);
+    await copy.checkpoint().finally(() => copy.close());
     await replaceFile(rewritten, own);
   }
 
@@ -158,6 +166,18 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
         ...statements.catalogStatements(catalog, schemas),
         `UPDATE person_etl.state SET catalog = ${quoteText(fingerprint)}, released_id = NULL`,
       ]);
+    },
+
+    async restart() {
+      await session().catch((error: unknown) => {
+        // A damaged working file is replaced; neither one that another process has open, nor a file of somebody else.
+        if (error instanceof FixConfigurationError) throw error;
+        if (explainDuckDb(error, name, path) instanceof JobLockedError) throw error;
+      });
+      await close();
+      await removeOwn();
+      opened = openOwn(true);
+      await opened;
     },
 
     async position() {
@@ -215,13 +235,14 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       const known = await statements.tableNames(db, schemas);
       const measures: Measure[] = [];
       for (const table of tables) {
+        // In a transaction, which gets more memory for long rows.
         const [row] = known.has(`${schemas[table.schema]}.${table.name}`)
-          ? await db.rows(statements.measureQuery(table, schemas))
+          ? await db.transaction(() => db.rows(statements.measureQuery(table, schemas)))
           : [];
         measures.push({
           table: table.name,
           rows: BigInt(row?.["rows"] ?? "0"),
-          syncedAtMicros: row?.["micros"] ?? "0",
+          hash: row?.["hash"] ?? "0",
         });
       }
       return measures;
@@ -251,6 +272,7 @@ async function checkFiles(name: string, path: string): Promise<readonly Destinat
     const file = await findFile(name, path);
     await access(dirname(file), constants.W_OK | constants.X_OK);
     await refuseForeign(name, file);
+    await loadDuckDb();
     return [{ ok: true, message: `${path} can be written.` }];
   } catch (error) {
     const explained = explainDuckDb(error, name, path);

@@ -14,6 +14,10 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
       { cause: error },
     );
   }
+  if (["MODULE_NOT_FOUND", "ERR_DLOPEN_FAILED"].includes(codeOf(error) ?? "")) {
+    const hint = "Install person-etl without --omit=optional, on the system and architecture that runs it.";
+    return refused(name, "DuckDB's package for this system is missing or can't be loaded", error, hint);
+  }
   if (/not a valid DuckDB database|different version/i.test(message)) {
     return refused(name, "the file can't be opened as a DuckDB database", error);
   }
@@ -29,8 +33,13 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
   );
 }
 
-function refused(name: string, message: string, cause: unknown): FixConfigurationError {
-  const problem = { path: `publish.${name}.path`, message, hint: "Correct the path or its permissions." };
+function refused(
+  name: string,
+  message: string,
+  cause: unknown,
+  hint = "Correct the path or its permissions.",
+): FixConfigurationError {
+  const problem = { path: `publish.${name}.path`, message, hint };
   return new FixConfigurationError(
     "destination_refused",
     `Destination ${name} can't be used: ${message}.`,

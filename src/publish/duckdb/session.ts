@@ -1,4 +1,4 @@
-import { chmod } from "node:fs/promises";
+import { chmod, stat } from "node:fs/promises";
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { messageOf } from "../../errors.ts";
 import { quoteText } from "./quote.ts";
@@ -13,9 +13,9 @@ export interface DuckSession {
   rows(query: string): Promise<readonly TextRow[]>;
   /** Raises the memory to what rows of this size need. */
   makeRoom(rowBytes: number): Promise<void>;
-  /** Runs `work` in a transaction that is rolled back if it throws. If DuckDB runs out of memory, opens the file again and repeats it. */
+  /** Runs `work` in a transaction that is rolled back if it throws. If DuckDB runs out of memory, opens the file again and repeats `work`. */
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Opens the file again, which frees the marks of deleted rows, and writes its log into it. */
+  /** Opens the file again, which frees the marks of deleted rows, and writes its log into it; with more memory if DuckDB runs out of it. */
   checkpoint(): Promise<void>;
   close(): void;
 }
@@ -31,6 +31,8 @@ const MOST_MEMORY_MB = 2048;
 const MEMORY_PER_ROW = 16;
 /** Memory that is free but not returned to the system. */
 const MOST_UNRETURNED = "1MB";
+/** Bytes of the log that a transaction may leave without a checkpoint; reading the log takes time and memory at the next opening. */
+const MOST_LOG_BYTES = 16 * 1024 * 1024;
 
 interface OpenFile {
   readonly instance: DuckDBInstance;
@@ -48,13 +50,19 @@ async function openFile(file: string, folder: string, memoryMb: number): Promise
   }
 }
 
+/** Loads DuckDB with its native part. Takes 20 MB and 0.1 s, which a process without a DuckDB destination saves. */
+export function loadDuckDb() {
+  return import("@duckdb/node-api");
+}
+
 async function openWith(file: string, folder: string, memoryMb: number): Promise<OpenFile> {
-  // Takes 20 MB and 0.1 s, which a process without a DuckDB destination saves.
-  const duckdb = await import("@duckdb/node-api");
+  const duckdb = await loadDuckDb();
   const instance = await duckdb.DuckDBInstance.create(file, {
     memory_limit: `${memoryMb}MB`,
     allocator_flush_threshold: MOST_UNRETURNED,
     allocator_bulk_deallocation_flush_threshold: MOST_UNRETURNED,
+    // A COMMIT whose own checkpoint runs out of memory may have committed or not.
+    checkpoint_threshold: "1TB",
     // Each thread has its own buffers.
     threads: "1",
     preserve_insertion_order: "false",
@@ -80,15 +88,6 @@ function closeFile({ instance, connection }: OpenFile): void {
 /** Part of any message about a lack of memory. */
 const MEMORY_HINT = /^Out of Memory Error|Increasing the memory limit/u;
 
-/**
- * True for a statement or COMMIT that failed for lack of memory, and did nothing. A COMMIT whose checkpoint failed may have done its work,
- * so it must not be repeated.
- */
-export function isOutOfMemory(error: unknown): boolean {
-  const message = messageOf(error);
-  return MEMORY_HINT.test(message) && !/Failed to create checkpoint/u.test(message);
-}
-
 /** Opens a file, creating it if it is missing. `folder` is for temporary files. */
 export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
   let open = await openFile(file, folder, MEMORY_MB);
@@ -109,6 +108,25 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
     ({ memoryMb } = open);
     isNew = true;
   };
+  /**
+   * Runs work that does nothing if it fails. If DuckDB runs out of memory, opens the file again, with more memory if nothing was committed
+   * since the last opening, and repeats it: after the incomplete rollback, a DELETE would conflict with itself.
+   */
+  const withMemory = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!MEMORY_HINT.test(messageOf(error)) || (isNew && memoryMb >= MOST_MEMORY_MB)) throw error;
+        if (isNew) memoryMb = Math.min(2 * memoryMb, MOST_MEMORY_MB);
+        await reopen();
+      }
+    }
+  };
+  const checkpoint = async () => {
+    await reopen();
+    await withMemory(() => run("CHECKPOINT"));
+  };
   return {
     run,
     makeRoom: (rowBytes) => raiseMemory(MEMORY_MB + MEMORY_PER_ROW * Math.floor(rowBytes / 1024 ** 2)),
@@ -125,32 +143,32 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
       );
     },
     async transaction(work) {
-      for (;;) {
+      const result = await withMemory(async () => {
         await run("BEGIN TRANSACTION");
         try {
-          const result = await work();
+          const done = await work();
           await run("COMMIT");
           isNew = false;
-          return result;
+          return done;
         } catch (error) {
           // A failed COMMIT has rolled back already.
           await run("ROLLBACK").catch(() => {});
-          if (!isOutOfMemory(error) || (isNew && memoryMb >= MOST_MEMORY_MB)) throw error;
-          if (isNew) memoryMb = Math.min(2 * memoryMb, MOST_MEMORY_MB);
-          // The rollback for lack of memory is incomplete: repeated in the same session, a DELETE conflicts with itself.
-          await reopen();
+          throw error;
         }
-      }
+      });
+      if ((await logBytes(file)) > MOST_LOG_BYTES) await checkpoint();
+      return result;
     },
-    async checkpoint() {
-      await reopen();
-      await run("CHECKPOINT");
-    },
+    checkpoint,
     close: () => closeFile(open),
   };
 }
 
-/** Copies a whole database into a new file without freed blocks, checkpointed. */
+async function logBytes(file: string): Promise<number> {
+  return (await stat(`${file}.wal`).catch(() => null))?.size ?? 0;
+}
+
+/** Copies a whole database into a new file without freed blocks. */
 export async function copyDatabase(session: DuckSession, file: string): Promise<void> {
   const [own] = await session.rows("SELECT current_database() AS name");
   try {

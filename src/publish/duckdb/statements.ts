@@ -1,6 +1,6 @@
 import type { Column, PublishedSchema } from "../../schemas/table.ts";
 import type { Catalog, PublishedTable, StagedBatch, StagedFiles, TableChange } from "../destination.ts";
-import { convertStaged, duckTypes } from "./column-types.ts";
+import { convertStaged, duckTypes, hashedText } from "./column-types.ts";
 import { quoteName, quoteText } from "./quote.ts";
 import type { DuckSession, TextRow } from "./session.ts";
 
@@ -123,7 +123,7 @@ function stagedRows(
 ) {
   const own = staged.filter((entry) => entry.table.name === name && entry.content === content);
   const values = columns.map((c) => `${convertStaged(c.type, quoteName(c.name))} AS ${quoteName(c.name)}`);
-  const read = [...columns.map((c) => c.name), "end of line"].map((c) => `${quoteText(c)}: 'VARCHAR'`);
+  const read = ["start of line", ...columns.map((c) => c.name)].map((c) => `${quoteText(c)}: 'VARCHAR'`);
   const files = own.flatMap((entry) => entry.files).map(quoteText);
   const longest = Math.max(LINE_BUFFER_BYTES, ...own.map((entry) => entry.longestLineBytes + 1024));
   return `SELECT ${values.join(", ")} FROM read_csv([${files.join(", ")}], auto_detect = false, header = false, columns = {${read.join(", ")}},
@@ -174,10 +174,9 @@ function changeStatements(
   return [deleted, ...(hasRows ? [insertStatement(staged, table, name)] : [])];
 }
 
-/** Counts rows and sums `_synced_at` of a table. */
+/** Counts the rows of a table and hashes its contents. */
 export function measureQuery(table: PublishedTable, schemas: SchemaNames): string {
-  const sum = table.columns.some((c) => c.name === "_synced_at")
-    ? "coalesce(sum(epoch_us(_synced_at)), 0)"
-    : "0";
-  return `SELECT count(*)::VARCHAR AS rows, (${sum})::VARCHAR AS micros FROM ${nameOf(schemas, table)}`;
+  const texts = table.columns.map((c) => `coalesce(${hashedText(c.type, quoteName(c.name))}, chr(2))`);
+  return `SELECT count(*)::VARCHAR AS rows, coalesce(sum(('0x' || substr(md5(concat_ws(chr(1), ${texts.join(", ")})), 1, 15))::BIGINT), 0)::VARCHAR AS hash
+     FROM ${nameOf(schemas, table)}`;
 }

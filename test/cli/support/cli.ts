@@ -32,13 +32,16 @@ export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** A shell command that limits the program's resources. */
   readonly limit?: string;
+  /** Starts the program; by default the checkout's launcher. */
+  readonly command?: readonly [string, ...string[]];
 }
 
 /** Starts the real program with a minimal environment. */
 export function startCli(args: readonly string[], options: CliOptions): RunningCli {
-  const [program, first] = options.limit
-    ? ["sh", ["-c", `${options.limit}; exec "$0" "$@"`, launcher]]
-    : [launcher, []];
+  const command = options.command ?? [launcher];
+  const [program, ...first] = options.limit
+    ? ["sh", "-c", `${options.limit}; exec "$0" "$@"`, ...command]
+    : command;
   const child = spawn(program, [...first, ...args], {
     cwd: options.cwd,
     env: { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "/", ...options.env },

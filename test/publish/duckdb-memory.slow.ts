@@ -1,0 +1,66 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { buildCatalog } from "../../src/publish/catalog.ts";
+import type { Catalog } from "../../src/publish/destination.ts";
+import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
+import { batchAfter, publishRows, stageAll } from "./staged-files.ts";
+
+const SECRET = "Xylophonia Quintessence-Vanderbilt";
+const extra = Array.from({ length: 100 }, (_, n) => `extra_${n}`);
+const declared = buildCatalog([], ["person"]);
+/** A table so wide that the checkpoint of its second change takes more memory than the session has. */
+const catalog: Catalog = {
+  ...declared,
+  dropped: [],
+  tables: declared.tables.map((table) => ({
+    ...table,
+    columns: [
+      ...table.columns,
+      ...extra.map((name) => ({ name, type: "text" as const, pii: "indirect" as const, doc: "More." })),
+    ],
+  })),
+};
+
+const rowsOf = (pids: readonly number[], name: string) =>
+  pids.map((pid) => ({
+    service_pid: `p${pid}`,
+    full_name: name,
+    _record_synced_at: "2026-01-01T00:00:00+00:00",
+    _synced_at: "2026-01-01T00:00:00+00:00",
+    _run_id: "r",
+    ...Object.fromEntries(extra.map((column, index) => [column, `${name} ${pid * index}`])),
+  }));
+
+test("changes and erasures reach readers where a checkpoint needs more memory than usual", async () => {
+  const context = await openDuckDbContext();
+  const { destination, path } = context;
+  const own = join(context.folder, "own", "local.duckdb");
+  const people = Array.from({ length: 1000 }, (_, pid) => pid);
+  await destination.migrate(catalog);
+  await publishRows(destination, catalog, batchAfter(null), [
+    { table: "person", replaces: "all", rows: rowsOf(people, "Ada") },
+  ]);
+  await destination.finish();
+  for (const name of ["Bob", SECRET]) {
+    const rows = rowsOf(
+      people.filter((pid) => pid % 10 === 7),
+      name,
+    );
+    const keys = rows.map(({ service_pid }) => ({ service_pid }));
+    const batch = batchAfter(await destination.position());
+    await publishRows(destination, catalog, batch, [{ table: "person", keys, rows }]);
+    await destination.finish();
+  }
+  const named = async (name: string) =>
+    (await rowsOfFile(path, "person")).filter((row) => row["full_name"] === name).length;
+  expect([await named("Ada"), await named(SECRET)]).toEqual([900, 100]);
+  const keys = people.filter((pid) => pid % 10 === 7).map((pid) => ({ service_pid: `p${pid}` }));
+  const erasure = batchAfter(await destination.position());
+  const changes = await stageAll(destination, catalog, erasure, [{ table: "person", keys }]);
+  await destination.commit({ ...erasure, changes, erases: true });
+  await destination.finish();
+  expect([await named("Ada"), await named(SECRET)]).toEqual([900, 0]);
+  for (const file of [path, own]) expect((await readFile(file)).includes("Quintessence")).toBe(false);
+  await context.close();
+});
