@@ -1,6 +1,6 @@
 import { crashPoint } from "../crash-point.ts";
-import { buildConnector, Pool } from "undici";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
+import { ConnectError, openAgent } from "../http-agent.ts";
 import { freeBytes } from "../free-bytes.ts";
 import {
   beginReceiving,
@@ -23,6 +23,8 @@ export interface HttpClientOptions {
   readonly readUserKey?: () => Promise<string>;
   /** Maximum connections, and so concurrent calls. */
   readonly concurrency: number;
+  /** PEM file of the only trusted authorities; null for the usual ones. */
+  readonly caFile?: string | null;
   /** Maximum time to connect, including TLS. */
   readonly connectTimeoutMs?: number;
   /** Maximum time to the response headers, and between two chunks of the body. Billed calls need at least 120 s. */
@@ -99,11 +101,6 @@ export interface HttpClient {
   close(): Promise<void>;
 }
 
-/** Failure to connect: the request was not sent. */
-class ConnectError extends Error {
-  override readonly name = "ConnectError";
-}
-
 /** Code of a failure: the body is larger than any answer may be. */
 export const BODY_TOO_LARGE = "BODY_TOO_LARGE";
 
@@ -169,18 +166,6 @@ const MAX_MEMORY_BYTES = 20 * 1024 * 1024;
 
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
-/** Marks connection errors, because undici reports them like errors after sending. */
-function markingConnector(timeoutMs: number): buildConnector.connector {
-  // Explicit, so that no environment variable can disable verification.
-  const connect = buildConnector({ timeout: timeoutMs, rejectUnauthorized: true, allowH2: false });
-  return (options, callback) => {
-    connect(options, (error, socket) => {
-      if (error) callback(new ConnectError(error.message, { cause: error }), null);
-      else callback(null, socket);
-    });
-  };
-}
-
 /** Returns the first value of a header; null if absent. */
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
   const value = headers[name];
@@ -196,9 +181,8 @@ function enlarge(bytes: Buffer, length: number): Buffer {
 }
 
 function failureOf(error: unknown, status: number | null): HttpFailure {
-  const cause = error instanceof ConnectError ? error.cause : error;
-  const code = codeOf(cause) ?? (cause instanceof Error ? cause.name : "UNKNOWN");
-  return { kind: "failure", sent: !(error instanceof ConnectError), status, code, message: messageOf(cause) };
+  const code = codeOf(error) ?? (error instanceof Error ? error.name : "UNKNOWN");
+  return { kind: "failure", sent: !(error instanceof ConnectError), status, code, message: messageOf(error) };
 }
 
 /** Reads the key, once for concurrent callers. */
@@ -246,11 +230,11 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const organizationKey = keyHolder(options.readKey);
   const userKey = options.readUserKey ? keyHolder(options.readUserKey) : organizationKey;
   const keysOf = (asUser = false) => (asUser ? userKey : organizationKey);
-  const pool = new Pool(base.origin, {
-    connections: options.concurrency,
-    pipelining: 1,
-    allowH2: false,
-    connect: markingConnector(options.connectTimeoutMs ?? 10_000),
+  const { concurrency, caFile = null } = options;
+  const agent = openAgent({
+    connections: concurrency,
+    connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
+    caFile,
   });
 
   /**
@@ -283,7 +267,8 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     let status: number | null = null;
     const lease = call.lease ?? openLease(memory);
     try {
-      const response = await pool.request({
+      const response = await agent.request({
+        origin: base.origin,
         method: call.method,
         path: pathPrefix + call.path,
         headers: {
@@ -336,7 +321,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     renewKey: async (rejectedVersion, asUser) => await keysOf(asUser).renew(rejectedVersion),
     close: async () => {
       abandoning.close();
-      await pool.close();
+      await agent.close();
     },
   };
 }

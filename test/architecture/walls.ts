@@ -22,6 +22,7 @@ const layers: readonly Layer[] = [
       "src/raw-json.ts",
       "src/crash-point.ts",
       "src/free-bytes.ts",
+      "src/http-agent.ts",
       "src/postgres-address.ts",
     ],
     mayImport: [],

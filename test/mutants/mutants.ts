@@ -419,4 +419,26 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/jobs/search/contact-jobs.test.ts"],
     named: "keeps what it has",
   },
+  {
+    breaks: "a call that no proxy and no service received was not sent",
+    file: "src/http-agent.ts",
+    from: "if (error) callback(new ConnectError(error), null);",
+    to: "if (error) callback(error, null);",
+    tests: ["test/extract/proxy.test.ts"],
+  },
+  {
+    breaks: "a token for BigQuery is sent to its host alone",
+    file: "src/bigquery/client.ts",
+    from: "!== new URL(host).origin",
+    to: '=== "null"',
+    tests: ["test/extract/proxy.test.ts"],
+  },
+  {
+    breaks: "no command starts without the verification of certificates",
+    file: "src/cli/command-line.ts",
+    from: "    refuseUnverified();",
+    to: "",
+    tests: ["test/cli/mistakes.test.ts"],
+    named: "no command starts",
+  },
 ];
