@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { startSecureServer } from "../extract/company-network.ts";
 import { makeAuthority } from "../extract/self-signed.ts";
+import { failureOf } from "../../src/cli/failure.ts";
 import { makeFolder } from "./support/cli.ts";
 import { runHere } from "./support/in-process.ts";
 
@@ -402,4 +403,16 @@ test("no command starts while a variable turns off the verification of certifica
     2,
     { code: "verification_off", message: expect.stringContaining("set NODE_EXTRA_CA_CERTS to its PEM file") },
   ]);
+});
+
+test("a limit of open files that is too low", () => {
+  const error = Object.assign(new Error("EMFILE: too many open files, open 'x'"), {
+    code: "EMFILE",
+    syscall: "open",
+    errno: -24,
+  });
+  expect(failureOf(error)).toMatchObject({
+    code: "EMFILE",
+    message: expect.stringContaining("(`ulimit -n 64`"),
+  });
 });
