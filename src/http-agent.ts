@@ -70,7 +70,8 @@ function marking(connect: buildConnector.connector): buildConnector.connector {
 function readCertificates(path: string): string {
   try {
     const text = readFileSync(path, "utf8");
-    return new X509Certificate(text) && text;
+    new X509Certificate(text).toJSON();
+    return text;
   } catch (error) {
     throw new FixConfigurationError(
       "unreadable_certificate",

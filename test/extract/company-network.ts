@@ -30,7 +30,10 @@ export async function startProxy(port: number, status = 200): Promise<TunnelProx
   server.on("connect", (request: IncomingMessage, client) => {
     client.on("error", () => {});
     asked.push({ target: request.url ?? "", credentials: request.headers["proxy-authorization"] });
-    if (status !== 200) return void client.end(`HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`);
+    if (status !== 200) {
+      client.end(`HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`);
+      return;
+    }
     const target = connect(port, "127.0.0.1", () => {
       client.write("HTTP/1.1 200 OK\r\n\r\n");
       target.pipe(client).pipe(target);

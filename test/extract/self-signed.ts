@@ -44,7 +44,7 @@ export function makeAuthority(authority: string) {
   };
 }
 
-const pem = (key: KeyObject) => String(key.export({ type: "pkcs8", format: "pem" }));
+const pem = (key: KeyObject) => key.export({ type: "pkcs8", format: "pem" });
 
 function certificateOf(
   host: Buffer,

@@ -61,5 +61,6 @@ function suspended(writer: Writer): StopRunError {
 export const isWriter = sql`r.job IN (${sql.join(writers.map((name) => sql.lit(name)))})`;
 
 /** Condition for the entry `r` of a command whose process ended without closing it: no transaction holds its lock. */
-export const isAbandonedWriter = sql`r.started_at < clock_timestamp() - interval ${sql.lit(REGISTRATION_LIFE)}
+export const isAbandonedWriter = sql`r.started_at NOT BETWEEN clock_timestamp() - interval ${sql.lit(REGISTRATION_LIFE)}
+    AND clock_timestamp() + interval ${sql.lit(REGISTRATION_LIFE)}
   AND pg_try_advisory_xact_lock(${lockOf(sql`r.run_id`)})`;
