@@ -61,12 +61,24 @@ export const adviceByCode = {
     next: "Run as that user, correct owner and mode, or choose another `data_dir`.",
   },
   unreadable_certificate: {
-    means: "A certificate file in the address of a Postgres database can't be read.",
-    next: "Correct `sslrootcert`, `sslcert` or `sslkey`, or grant this user the right to read the file.",
+    means: "A certificate file, in the address of a Postgres database or in `service.ca`, can't be read.",
+    next: "Correct `sslrootcert`, `sslcert`, `sslkey` or `service.ca`, or grant this user the right to read the file.",
+  },
+  verification_off: {
+    means: "NODE_TLS_REJECT_UNAUTHORIZED=0 turns off the verification of certificates.",
+    next: "Unset it. For an authority of your own, set NODE_EXTRA_CA_CERTS to its PEM file.",
+  },
+  unusable_proxy: {
+    means: "HTTPS_PROXY or HTTP_PROXY isn't the address of an HTTP proxy.",
+    next: "Write http://HOST:PORT, or unset it. Proxies of other kinds are not supported.",
   },
   warehouse_too_old: {
     means: "Version 1 created the warehouse's tables; they cannot be upgraded.",
     next: "Choose new names for warehouse.schema, ops_schema and state_schema, or drop the old schemas.",
+  },
+  warehouse_unsupported: {
+    means: "The warehouse is older than Postgres 13, or its encoding isn't UTF8.",
+    next: "Use a newer server, or create a database with ENCODING 'UTF8'.",
   },
   view_in_use: {
     means:
@@ -104,7 +116,7 @@ export const adviceByCode = {
   },
   service_unreachable: {
     means: "The service can't be reached.",
-    next: "Check `service.base_url`, proxy and firewall. The next run resumes.",
+    next: "Check `service.base_url`, HTTPS_PROXY and firewall. The next run resumes.",
   },
   service_failing: {
     means: "The service keeps failing.",
@@ -248,6 +260,14 @@ export const adviceByCode = {
   disk_full: {
     means: "The disk is full.",
     next: "Free some space and run again. Committed rows are kept.",
+  },
+  EMFILE: {
+    means: "This process may not open more files.",
+    next: "Raise its limit (`ulimit -n 64`, `LimitNOFILE=` of systemd) and run again. Completed work is kept.",
+  },
+  ENFILE: {
+    means: "This machine can't open more files.",
+    next: "Raise `fs.file-max`, and run again. Completed work is kept.",
   },
   spool_full: {
     means: "More answers wait to be loaded than `spool.max_megabytes` allows.",

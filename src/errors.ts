@@ -4,6 +4,8 @@
  * No message contains a record's values, a name, an address or a key.
  */
 
+import { adviceByCode } from "./advice.ts";
+
 /** One problem in the user's configuration or data, with the place to fix. */
 export interface Problem {
   /** Configuration path (`jobs.enrich_customers.refresh_after`), flag, table or column. */
@@ -135,11 +137,62 @@ export function languageOwnMessage(error: Error): string | null {
   return isOwn ? error.message : null;
 }
 
+/** Names of SQLSTATEs that no rule expects, and of the classes of all others. */
+const SQLSTATES: Readonly<Record<string, string>> = {
+  "0A": "feature not supported",
+  "21": "cardinality violation",
+  "22": "data exception",
+  "22021": "character not in the encoding",
+  "22P05": "character not in the encoding",
+  "23": "integrity constraint violation",
+  "25": "invalid transaction state",
+  "2BP01": "dependent objects exist",
+  "40001": "serialization failure",
+  "40P01": "deadlock",
+  "42": "syntax error or access rule violation",
+  "42501": "insufficient privilege",
+  "42703": "undefined column",
+  "42883": "undefined function",
+  "42P01": "undefined table",
+  "42P07": "duplicate table",
+  "53": "insufficient resources",
+  "53200": "out of memory",
+  "54": "program limit exceeded",
+  "55": "object not in the required state",
+  "55P03": "lock not available",
+  "57": "operator intervention",
+  "57014": "query canceled",
+  "58": "system error",
+  "58030": "I/O error",
+  P0: "PL/pgSQL error",
+  P0001: "raised by a function or trigger",
+  XX: "internal error",
+  XX001: "data corrupted",
+  XX002: "index corrupted",
+};
+
+/** SQLSTATE of an error of Postgres with its name, or null. */
+function sqlStateOf(error: unknown): string | null {
+  const code = codeOf(error) ?? "";
+  if (!(error instanceof Error && "severity" in error) || !/^[0-9A-Z]{5}$/.test(code)) return null;
+  const name = SQLSTATES[code] ?? SQLSTATES[code.slice(0, 2)];
+  return name === undefined ? code : `${code}, ${name}`;
+}
+
 /**
  * Message of an error that is not ours: its class, its code, and its text only if JavaScript itself created it, because
  * drivers and parsers quote values. The log has the places of its stack trace at level debug.
  */
 export function unexpectedMessage(error: unknown, doing: string): string {
+  const code = codeOf(error);
+  if (code === "EMFILE" || code === "ENFILE") return `${adviceByCode[code].means} ${adviceByCode[code].next}`;
+  const sqlState = sqlStateOf(error);
+  if (sqlState !== null) {
+    return (
+      `The database reported an unexpected error while ${doing} (SQLSTATE ${sqlState}). Completed work is kept. The log of the ` +
+      "database server has its message and statement. If nothing there has to be fixed, please report it."
+    );
+  }
   const parts =
     error instanceof Error ? [error.name, codeOf(error), languageOwnMessage(error)] : ["no error object"];
   return (

@@ -32,9 +32,15 @@ const MODES: ReadonlyMap<string, TlsMode> = new Map([
   ["no-verify", "no-verify"],
 ]);
 
-/** Reads a postgres:// address; without a host it means this machine. */
+/** Parses an address; null if invalid. libpq allows a user without a host, as in `postgres://me@/db?host=/run/postgresql`. */
+export function parsePostgresUrl(address: string): URL | null {
+  return URL.parse(address.replace(/^(postgres(?:ql)?:\/\/[^/?#]*@)(?=[/?]|$)/, "$1localhost"));
+}
+
+/** Reads a valid postgres:// address; without a host it means this machine. */
 export function readPostgresAddress(address: string): PostgresAddress {
-  const url = new URL(address);
+  const url = parsePostgresUrl(address);
+  if (!url) throw new TypeError("not the address of a Postgres database");
   const query = new Map(url.searchParams);
   const stated = (name: string, part: string) => query.get(name) || decode(part) || null;
   const mode = query.get("sslmode") || query.get("ssl");

@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import type { BigQuery, BigQueryOptions } from "@google-cloud/bigquery";
 import type { AuthClient } from "google-auth-library";
+import { type Dispatcher, fetch, Headers, type RequestInit, type Response } from "undici";
+import { openAgent } from "../http-agent.ts";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
 /** Options of a client. */
@@ -29,7 +30,7 @@ export interface Client {
   readonly project: string;
   /** Sends an idempotent request; retries after transient failures. */
   send<Answer>(request: ApiRequest): Promise<Answer>;
-  /** Sends one request of an upload; returns the response of any status. Google's library has no resumable uploads. */
+  /** Sends one request with the credentials, to the host of the project only; returns the response of any status. */
   fetch(url: string, init: RequestInit): Promise<Response>;
   /** Address of uploads to the project's jobs. */
   readonly uploadUrl: string;
@@ -41,37 +42,63 @@ const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 16_000;
 /** Longer than a request waits for a job. */
 const TIMEOUT_MS = 120_000;
+const CONNECT_TIMEOUT_MS = 10_000;
+/** More than requests in flight. */
+const CONNECTIONS = 16;
 
-/** Opens a client; Google's library is loaded at the first request. */
+/** Opens a client; Google's library, which obtains tokens, is loaded at the first request. */
 export function openClient(options: ClientOptions): Client {
   const { project } = options;
   const host = (options.apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
-  let opened: Promise<BigQuery> | null = null;
+  const agent = openAgent({ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS });
+  let opened: Promise<AuthClient> | null = null;
   /** Failures aren't cached: the key file may exist next time. */
-  const google = () =>
-    (opened ??= connect(options, `${host}/bigquery/v2`).catch((error: unknown) => {
+  const authClient = () =>
+    (opened ??= connect(options, agent).catch((error: unknown) => {
       opened = null;
       throw error;
     }));
+
+  async function fetchOnce(url: string, init: RequestInit): Promise<Response> {
+    if (new URL(url).origin !== new URL(host).origin) {
+      throw new BigQueryFailure(
+        "another_host",
+        "the answer points to another host, which gets no token",
+        null,
+      );
+    }
+    try {
+      const headers = new Headers(init.headers);
+      if (options.apiEndpoint === null) {
+        for (const [name, value] of await (await authClient()).getRequestHeaders(url))
+          headers.set(name, value);
+      }
+      return await fetch(url, {
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+        ...init,
+        headers,
+        dispatcher: agent,
+      });
+    } catch (error) {
+      throw failureOf(error);
+    }
+  }
+
   return {
     project,
     uploadUrl: `${host}/upload/bigquery/v2/projects/${project}/jobs`,
-    async fetch(url, init) {
-      const { authClient } = await google();
-      try {
-        const headers = new Headers(init.headers);
-        if (options.apiEndpoint === null) {
-          for (const [name, value] of await authClient.getRequestHeaders(url)) headers.set(name, value);
-        }
-        return await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), ...init, headers });
-      } catch (error) {
-        throw failureOf(error);
+    fetch: fetchOnce,
+    async send<Answer>({ method, path, query = {}, body }: ApiRequest): Promise<Answer> {
+      const url = new URL(`${host}/bigquery/v2/projects/${project}${path}?prettyPrint=false`);
+      for (const [name, value] of Object.entries(query)) {
+        if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
       }
-    },
-    async send<Answer>(request: ApiRequest): Promise<Answer> {
-      const client = await google();
+      const init: RequestInit =
+        body === undefined
+          ? { method }
+          : { method, body: JSON.stringify(body), headers: { "content-type": "application/json" } };
       // Callers state the type, as documented by the interface.
-      return (await withRetries(() => sendOnce(client, request))) as Answer;
+      return (await withRetries(async () => answerOf(await fetchOnce(url.href, init)))) as Answer;
     },
   };
 }
@@ -94,35 +121,26 @@ export function pauseMs(attempt: number): number {
   return full / 2 + (Math.random() * full) / 2;
 }
 
-async function connect(options: ClientOptions, baseUrl: string): Promise<BigQuery> {
-  const { BigQuery: Google } = await import("@google-cloud/bigquery");
-  const credentials = await credentialsOf(options);
-  const client = new Google({ projectId: options.project, autoRetry: false, ...credentials });
-  // The library would use BIGQUERY_EMULATOR_HOST as the whole address.
-  client.baseUrl = baseUrl;
-  return client;
-}
-
-async function credentialsOf({
-  apiEndpoint,
-  credentialsFile,
-  impersonate,
-}: ClientOptions): Promise<BigQueryOptions> {
-  const { Impersonated, PassThroughClient } = await import("google-auth-library");
-  if (apiEndpoint !== null) return { apiEndpoint, authClient: new PassThroughClient() };
-  if (impersonate === null) {
-    return credentialsFile === null ? {} : { authClient: await authOf(credentialsFile, SCOPE) };
-  }
-  const sourceClient = await authOf(credentialsFile, "https://www.googleapis.com/auth/cloud-platform");
-  return {
-    authClient: new Impersonated({ sourceClient, targetPrincipal: impersonate, targetScopes: [SCOPE] }),
-  };
+async function connect(
+  { credentialsFile, impersonate }: ClientOptions,
+  agent: Dispatcher,
+): Promise<AuthClient> {
+  const { Impersonated } = await import("google-auth-library");
+  if (impersonate === null) return authOf(credentialsFile, SCOPE, agent);
+  const sourceClient = await authOf(credentialsFile, "https://www.googleapis.com/auth/cloud-platform", agent);
+  return new Impersonated({ sourceClient, targetPrincipal: impersonate, targetScopes: [SCOPE] });
 }
 
 /** Credentials of a service account's key file, or the application default ones. */
-async function authOf(credentialsFile: string | null, scopes: string): Promise<AuthClient> {
+async function authOf(
+  credentialsFile: string | null,
+  scopes: string,
+  agent: Dispatcher,
+): Promise<AuthClient> {
   const { GoogleAuth, JWT } = await import("google-auth-library");
-  if (credentialsFile === null) return new GoogleAuth({ scopes }).getClient();
+  const transporterOptions = { fetchImplementation: fetchThrough(agent) };
+  if (credentialsFile === null)
+    return new GoogleAuth({ scopes, clientOptions: { transporterOptions } }).getClient();
   let file: { readonly client_email?: unknown; readonly private_key?: unknown };
   try {
     // Only two text fields are read.
@@ -134,24 +152,14 @@ async function authOf(credentialsFile: string | null, scopes: string): Promise<A
   if (typeof email !== "string" || typeof key !== "string") {
     throw new BigQueryFailure("unauthenticated", `${credentialsFile} is not a service account key`, null);
   }
-  return new JWT({ email, key, scopes });
+  return new JWT({ email, key, scopes, transporterOptions });
 }
 
-function sendOnce(client: BigQuery, { method, path, query, body }: ApiRequest): Promise<unknown> {
-  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null);
-  return new Promise((resolve, reject) => {
-    const options = {
-      method,
-      uri: path,
-      timeout: TIMEOUT_MS,
-      ...(given.length === 0 ? {} : { qs: Object.fromEntries(given) }),
-      ...(body === undefined ? {} : { json: body }),
-    };
-    client.request(options, (error: unknown, answer: unknown) => {
-      if (error) reject(failureOf(error));
-      else resolve(answer);
-    });
-  });
+/** Requests for tokens take the same way as all others. */
+function fetchThrough(agent: Dispatcher): typeof globalThis.fetch {
+  // undici's types and those of Node.js describe the same interface.
+  return ((url: string, init: RequestInit) =>
+    fetch(url, { ...init, dispatcher: agent })) as unknown as typeof globalThis.fetch;
 }
 
 /** Converts an error of the library or fetch, without its cause, which may contain a whole response. */
@@ -163,10 +171,10 @@ function failureOf(error: unknown): BigQueryFailure {
     readonly code?: number | string;
     readonly errors?: readonly { readonly reason?: string; readonly message?: string }[];
     readonly message?: string;
-    readonly cause?: { readonly code?: string };
+    readonly cause?: { readonly code?: string; readonly message?: string };
   };
   const [first] = errors ?? [];
-  const text = first?.message ?? message ?? "no response";
+  const text = first?.message ?? cause?.message ?? message ?? "no response";
   const status = Number(code) || null;
   if (first?.reason !== undefined) return new BigQueryFailure(first.reason, text, status);
   if (name === "TimeoutError") return new BigQueryFailure("ETIMEDOUT", "no response in time", null);

@@ -1,4 +1,5 @@
 import { FixConfigurationError, StopRunError } from "../errors.ts";
+import { connectHint } from "../http-agent.ts";
 import { BigQueryFailure, isConflict, isDataFault, isTransient } from "./failure.ts";
 import { quoteQualified } from "./names.ts";
 
@@ -57,6 +58,8 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
       hint: `run gcloud auth application-default login, or set ${at}.credentials to a service account's key file`,
     };
   }
+  const connection = connectHint(code);
+  if (connection !== null) return { path: at, text: `its API can't be reached (${code})`, hint: connection };
   if (code === "accessDenied") return missingRight(message, { project, path: at, datasets });
   if (code === "billingNotEnabled" || /billing has not been enabled|free tier/i.test(message)) {
     return {

@@ -1,4 +1,5 @@
 import type { HttpClient, HttpReply } from "../extract/http-client.ts";
+import { connectHint } from "../http-agent.ts";
 import type { Finding } from "./check-finding.ts";
 
 /** Body of a free call to a billed endpoint: a call without records is rejected before any lookup. */
@@ -104,12 +105,13 @@ function hintFor(code: string): string {
   ) {
     return "nothing speaks https there: check the port of service.base_url, or write http:// for a service on this machine";
   }
-  if (/CERT|SELF_SIGNED|ISSUER/.test(code)) {
-    return "its certificate is not trusted: set NODE_EXTRA_CA_CERTS to the file of your authority";
-  }
-  if (code === "ENOTFOUND") return "the host is unknown: check service.base_url";
-  if (code === "ECONNREFUSED") return "nothing listens there: check the host and port of service.base_url";
-  return "check service.base_url, the network and the proxy, then try again";
+  const hint = connectHint(code, "service.ca");
+  if (hint !== null) return hint;
+  if (code === "ENOTFOUND")
+    return "the host is unknown: check service.base_url, or set HTTPS_PROXY if only a proxy reaches it";
+  if (code === "ECONNREFUSED")
+    return "nothing listens there: check host and port of service.base_url, and HTTPS_PROXY if it is set";
+  return "check service.base_url, the network and HTTPS_PROXY, then try again";
 }
 
 function rejectedKey(origin: string): Finding {

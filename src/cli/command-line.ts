@@ -1,6 +1,8 @@
 import { Command, CommanderError } from "commander";
 import { once } from "node:events";
+import { adviceByCode } from "../advice.ts";
 import { systemClock } from "../clock.ts";
+import { FixConfigurationError } from "../errors.ts";
 import { addCommands } from "./commands.ts";
 import type { Context } from "./context.ts";
 import { failureOf, interrupted, UsageError } from "./failure.ts";
@@ -49,6 +51,13 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   }
   terminal ??= openTerminal(options, scrubber);
   return await report(terminal, options, outcome ?? failedOutcome(failureOf(new UsageError("No command."))));
+}
+
+/** Refuses a variable that turns off the verification of certificates in libraries, whoever is called. */
+function refuseUnverified(): void {
+  if (process.env["NODE_TLS_REJECT_UNAUTHORIZED"] !== "0") return;
+  const { means, next } = adviceByCode.verification_off;
+  throw new FixConfigurationError("verification_off", `${means} ${next}`);
 }
 
 /** A command as it was called. */
@@ -109,6 +118,7 @@ async function runCommand(
         ask &&
         ((question, signal) => ask(question, signal ? AbortSignal.any([stop.signal, signal]) : stop.signal)),
     };
+    refuseUnverified();
     return await Promise.race([run(context), stray.promise, stop.overdue]);
   } catch (error) {
     log.debug({ error }, "command_threw");

@@ -104,5 +104,8 @@ function explainSystemError(error: NodeJS.ErrnoException): Failure {
       `This user has no permission to ${error.syscall ?? "write"}${place} (${error.code}). Grant it, or choose another path.`,
     );
   }
+  if (error.code === "EMFILE" || error.code === "ENFILE") {
+    return failure(1, error.code, unexpectedMessage(error, ""));
+  }
   return failure(1, "system", `The operating system reported: ${error.message}.`);
 }

@@ -35,6 +35,7 @@ export async function openService(context: Context, config: Config): Promise<Ope
   const http = openHttpClient({
     baseUrl,
     concurrency: service.concurrency,
+    caFile: service.ca,
     stop: context.stop.signal,
     readKey: () => readSecret(context, apiKey),
     ...(userApiKey === null ? {} : { readUserKey: () => readSecret(context, userApiKey) }),

@@ -45,6 +45,7 @@ export async function startSandboxService(
     ],
     { detached: true, stdio: ["pipe", "pipe", "pipe"], env: sandboxEnvironment(context.env) },
   );
+  await once(child, "spawn");
   scope.deferProgram("sandbox", () => endChild(child));
   let stderrText = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {

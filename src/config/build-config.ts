@@ -44,7 +44,12 @@ export function buildConfig(
   return {
     ...document,
     ...surroundings,
-    service: { ...called, apiKey: secrets.apiKey, userApiKey: secrets.userApiKey },
+    service: {
+      ...called,
+      ca: service.ca && resolve(dirname(surroundings.file), service.ca),
+      apiKey: secrets.apiKey,
+      userApiKey: secrets.userApiKey,
+    },
     warehouse: { ...warehouse, url: secrets.warehouseUrl ?? "embedded" },
     budgets: mapEntries(document.budgets, (name, limits) =>
       buildBudget(limits, document.prices?.perRecord[name]),

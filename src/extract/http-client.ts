@@ -1,6 +1,6 @@
 import { crashPoint } from "../crash-point.ts";
-import { buildConnector, Pool } from "undici";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
+import { ConnectError, openAgent } from "../http-agent.ts";
 import { freeBytes } from "../free-bytes.ts";
 import {
   beginReceiving,
@@ -23,6 +23,8 @@ export interface HttpClientOptions {
   readonly readUserKey?: () => Promise<string>;
   /** Maximum connections, and so concurrent calls. */
   readonly concurrency: number;
+  /** PEM file of the only trusted authorities; null for the usual ones. */
+  readonly caFile?: string | null;
   /** Maximum time to connect, including TLS. */
   readonly connectTimeoutMs?: number;
   /** Maximum time to the response headers, and between two chunks of the body. Billed calls need at least 120 s. */
@@ -101,11 +103,6 @@ export interface HttpClient {
   close(): Promise<void>;
 }
 
-/** Failure to connect: the request was not sent. */
-class ConnectError extends Error {
-  override readonly name = "ConnectError";
-}
-
 /** Code of a failure: the body is larger than any answer may be. */
 export const BODY_TOO_LARGE = "BODY_TOO_LARGE";
 /** Code of a failure: the answer was not waited for after a signal. */
@@ -171,18 +168,6 @@ const MAX_MEMORY_BYTES = 20 * 1024 * 1024;
 
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
-/** Marks connection errors, because undici reports them like errors after sending. */
-function markingConnector(timeoutMs: number): buildConnector.connector {
-  // Explicit, so that no environment variable can disable verification.
-  const connect = buildConnector({ timeout: timeoutMs, rejectUnauthorized: true, allowH2: false });
-  return (options, callback) => {
-    connect(options, (error, socket) => {
-      if (error) callback(new ConnectError(error.message, { cause: error }), null);
-      else callback(null, socket);
-    });
-  };
-}
-
 /** Returns the first value of a header; null if absent. */
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
   const value = headers[name];
@@ -198,10 +183,9 @@ function enlarge(bytes: Buffer, length: number): Buffer {
 }
 
 function failureOf(error: unknown, status: number | null, receivedBytes: number): HttpFailure {
-  const cause = error instanceof ConnectError ? error.cause : error;
-  const code = codeOf(cause) ?? (cause instanceof Error ? cause.name : "UNKNOWN");
+  const code = codeOf(error) ?? (error instanceof Error ? error.name : "UNKNOWN");
   const sent = !(error instanceof ConnectError);
-  return { kind: "failure", sent, status, receivedBytes, code, message: messageOf(cause) };
+  return { kind: "failure", sent, status, receivedBytes, code, message: messageOf(error) };
 }
 
 /** Reads the key, once for concurrent callers. */
@@ -249,11 +233,11 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const organizationKey = keyHolder(options.readKey);
   const userKey = options.readUserKey ? keyHolder(options.readUserKey) : organizationKey;
   const keysOf = (asUser = false) => (asUser ? userKey : organizationKey);
-  const pool = new Pool(base.origin, {
-    connections: options.concurrency,
-    pipelining: 1,
-    allowH2: false,
-    connect: markingConnector(options.connectTimeoutMs ?? 10_000),
+  const { concurrency, caFile = null } = options;
+  const agent = openAgent({
+    connections: concurrency,
+    connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
+    caFile,
   });
 
   /**
@@ -286,7 +270,8 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     let status: number | null = null;
     const lease = call.lease ?? openLease(memory);
     try {
-      const response = await pool.request({
+      const response = await agent.request({
+        origin: base.origin,
         method: call.method,
         path: pathPrefix + call.path,
         headers: {
@@ -339,7 +324,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     renewKey: async (rejectedVersion, asUser) => await keysOf(asUser).renew(rejectedVersion),
     close: async () => {
       abandoning.close();
-      await pool.close();
+      await agent.close();
     },
   };
 }

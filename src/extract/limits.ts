@@ -1,6 +1,7 @@
 import PQueue from "p-queue";
 import type { Clock } from "../clock.ts";
 import { LimitReachedError, StopRunError } from "../errors.ts";
+import { connectHint } from "../http-agent.ts";
 import { MAX_RETRY_AFTER_MS } from "./retry.ts";
 
 /** Outcome of a call, to adjust rates and detect outages. */
@@ -269,7 +270,7 @@ export function createServiceHealth(clock: Clock, service: string | null = null)
     if (clock.now() - failingSinceMs < limitMs) return null;
     const what = wasReached
       ? "did not answer any call for five minutes"
-      : "could not be reached; check service.base_url and the network";
+      : `could not be reached; ${connectHint(cause, "service.ca") ?? "check service.base_url, the network and HTTPS_PROXY"}`;
     return new StopRunError(
       "service_unreachable",
       `The service${service === null ? "" : ` at ${service}`} ${what} (${cause}).`,

@@ -6,7 +6,7 @@ import type { InputConnection } from "./inputs/input-source.ts";
 import { openBigQueryDatabase } from "./inputs/bigquery/database.ts";
 import { openPostgresDatabase } from "./inputs/postgres-database.ts";
 import { explainFailure as explainBigQueryFailure } from "../bigquery/explain-failure.ts";
-import { explainFailure } from "./db/explain-failure.ts";
+import { explainFailure, explainWriting } from "./db/explain-failure.ts";
 
 /** The Postgres that is the place of record. */
 export interface WarehouseTarget extends PostgresTarget {
@@ -38,7 +38,9 @@ export function openForeignDatabase(connection: InputConnection): ForeignDatabas
   const path = `connections.${name}`;
   if (connection.type === "postgres") {
     const where = { name: `Connection ${name}`, path: `${path}.url` };
-    return explainDatabase(openPostgresDatabase(connection), (error) => explainFailure(error, where));
+    return explainDatabase(openPostgresDatabase(connection), (error) =>
+      explainFailure(explainWriting(error), where),
+    );
   }
   return explainDatabase(openBigQueryDatabase(connection), (error) =>
     explainBigQueryFailure(error, {

@@ -1,6 +1,7 @@
 import type { Db } from "../load/db/db.ts";
 import { changeStates, unmarkReported } from "../load/runs/alert-states.ts";
 import type { StateChange, SubjectState } from "../load/runs/subject-states.ts";
+import { connectHint } from "../http-agent.ts";
 import type { JobServices } from "../jobs/services.ts";
 import type { Alert, ReportableState } from "./alert-states.ts";
 import { describeForLog } from "./log-fields.ts";
@@ -54,7 +55,9 @@ export async function sendAlerts(
     });
     log.info({ alerts: alerts.map(({ subject, state }) => `${subject}: ${state}`) }, "alerts_sent");
   } catch (error) {
-    log.warn({ ...describeForLog(error), hint: "retried after the next run" }, "alerts_failed");
+    const described = describeForLog(error);
+    const hint = connectHint(described.code ?? "") ?? "retried after the next run";
+    log.warn({ ...described, hint }, "alerts_failed");
     // Unsent changes are reported next time.
     if (db && changes.length > 0) await unmarkReported(db, changes).catch(() => {});
   }

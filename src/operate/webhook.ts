@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { Agent, request } from "undici";
+import { request } from "undici";
 import type { AlertsConfig } from "../config/config.ts";
+import { openAgent } from "../http-agent.ts";
 import type { Alert } from "./alert-states.ts";
 
 /** Alerts of one post. */
@@ -47,8 +48,7 @@ export async function postToWebhook(
 }
 
 async function postOnce(url: URL, body: string): Promise<void> {
-  // Stated, so that no environment variable can switch verification off.
-  const dispatcher = new Agent({ connect: { rejectUnauthorized: true } });
+  const dispatcher = openAgent({ connections: 1, connectTimeoutMs: TIMEOUT_MS });
   try {
     const response = await request(url, {
       dispatcher,

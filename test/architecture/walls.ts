@@ -24,6 +24,7 @@ const layers: readonly Layer[] = [
       "src/free-bytes.ts",
       "src/process-state.ts",
       "src/other-writer.ts",
+      "src/http-agent.ts",
       "src/postgres-address.ts",
     ],
     mayImport: [],

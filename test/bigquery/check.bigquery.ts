@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import { views } from "../../src/schemas/views/all-views.ts";
+import { unusedPort } from "../support/unused-port.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
@@ -64,7 +65,8 @@ test("a dataset in another location than the configured one is refused", async (
 });
 
 test("a project that can't be reached is one finding", async () => {
-  const gone = openBigQueryDestination({ ...context.target, apiEndpoint: "http://127.0.0.1:9" });
+  const apiEndpoint = `http://127.0.0.1:${await unusedPort()}`;
+  const gone = openBigQueryDestination({ ...context.target, apiEndpoint });
   expect(await gone.check(catalog)).toMatchObject([
     { ok: false, message: expect.stringContaining("Run again later") },
   ]);

@@ -1,7 +1,9 @@
+import type { RequestInit } from "undici";
 import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from "vitest";
+import { openClient } from "../../src/bigquery/client.ts";
 import { listTables } from "../../src/publish/bigquery/stage.ts";
 import { uploadFile } from "../../src/publish/bigquery/upload.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
@@ -137,10 +139,7 @@ test("a broken upload of several chunks resumes where it stopped", async () => {
     JSON.stringify({ line: i, text: text.slice(i * 1e5, (i + 10) * 1e5) }),
   );
   await writeFile(file, lines.join("\n"));
-  const through = {
-    ...client,
-    uploadUrl: client.uploadUrl.replace(context.target.apiEndpoint ?? "", door.url),
-  };
+  const through = openClient({ ...context.target, apiEndpoint: door.url });
   const jobId = `upload_${data}`;
   const configuration = {
     load: {

@@ -4,6 +4,9 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import { startSecureServer } from "../extract/company-network.ts";
+import { makeAuthority } from "../extract/self-signed.ts";
+import { failureOf } from "../../src/cli/failure.ts";
 import { makeFolder } from "./support/cli.ts";
 import { runHere } from "./support/in-process.ts";
 
@@ -375,4 +378,41 @@ test("https:// on a port of http", async () => {
   expect(stdout).toContain(
     "→ nothing speaks https there: check the port of service.base_url, or write http:// for a service on this machine\n",
   );
+});
+
+test("a certificate of an authority that Node.js doesn't know, until service.ca names its file", async () => {
+  const authority = makeAuthority("Company CA");
+  const { port } = await startSecureServer(authority.certify("localhost"));
+  const config = LOCAL.replace("sandbox", `https://localhost:${port}`);
+  const cwd = await makeFolder({ "config.yaml": config, "ca.pem": authority.cert });
+  vi.stubEnv("API_KEY", "sk");
+  expect((await runHere(["check"], cwd)).stdout.replaceAll(/\s+/gu, " ")).toContain(
+    `https://localhost:${port} is unreachable (UNABLE_TO_VERIFY_LEAF_SIGNATURE) → its certificate is signed by an unknown ` +
+      "authority: set service.ca or NODE_EXTRA_CA_CERTS to the authority's PEM file",
+  );
+  await writeFile(join(cwd, "config.yaml"), config.replace("api_key:", "ca: ca.pem\n  api_key:"));
+  expect((await runHere(["check"], cwd)).stdout).toContain(
+    `https://localhost:${port} is reachable and accepts the key`,
+  );
+});
+
+test("no command starts while a variable turns off the verification of certificates", async () => {
+  const env = { NODE_TLS_REJECT_UNAUTHORIZED: "0" };
+  const { code, stdout } = await runHere(["--json", "check"], { cwd: await makeFolder({}), env });
+  expect([code, JSON.parse(stdout).error]).toEqual([
+    2,
+    { code: "verification_off", message: expect.stringContaining("set NODE_EXTRA_CA_CERTS to its PEM file") },
+  ]);
+});
+
+test("a limit of open files that is too low", () => {
+  const error = Object.assign(new Error("EMFILE: too many open files, open 'x'"), {
+    code: "EMFILE",
+    syscall: "open",
+    errno: -24,
+  });
+  expect(failureOf(error)).toMatchObject({
+    code: "EMFILE",
+    message: expect.stringContaining("(`ulimit -n 64`"),
+  });
 });

@@ -220,6 +220,32 @@ describe("the address of the warehouse", () => {
   });
 
   it.each([
+    [
+      "postgres://u:h,2@a,b/db",
+      "names several hosts (name one: the primary server, or the proxy in front of it)",
+    ],
+    [
+      "postgres://u:hunter2@a:5432,b:5433/db",
+      "names several hosts (name one: the primary server, or the proxy in front of it)",
+    ],
+    [
+      "postgres:///?service=dwh",
+      "names a service of libpq, whose file is not read (write postgresql://USER:PASSWORD@HOST:5432/DATABASE)",
+    ],
+  ])("%s is refused for what it is", async (url, reason) => {
+    expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).toEqual([
+      `5 warehouse.url: refers to a value that ${reason}`,
+    ]);
+  });
+
+  it("may have libpq's form of a socket, and a comma in its password", async () => {
+    for (const url of ["postgres://me:h,2@/db?host=/run/postgresql", "postgres://me:h,2@h/db"]) {
+      const { warehouse } = await load(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } });
+      expect(warehouse.url).not.toBe("embedded");
+    }
+  });
+
+  it.each([
     ["sslmode=disable", "db.example.com"],
     ["sslmode=no-verify", "db.example.com"],
     ["ssl=0", "10.0.0.7"],

@@ -288,7 +288,7 @@ describe("a service that is gone", () => {
       name: "StopRunError",
       code: "service_unreachable",
       message:
-        "The service at https://api.example could not be reached; check service.base_url and the network " +
+        "The service at https://api.example could not be reached; check service.base_url, the network and HTTPS_PROXY " +
         "(ECONNREFUSED).",
     });
   });

@@ -40,26 +40,30 @@ describe("check", () => {
     expect(JSON.stringify(lines)).not.toContain(url.password || "a password");
   });
 
-  test("refuses a database that can't hold every name", async () => {
-    const { url } = await freshDatabase();
-    const admin = await connect(url);
-    const [version] = (await admin.query<TextRow>("SHOW server_version_num")).rows;
-    const provider = Number(version?.["server_version_num"]) >= 150_000 ? "LOCALE_PROVIDER libc" : "";
-    const name = `latin_${new URL(url).pathname.slice(1)}`;
-    await admin.query(
-      `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'LATIN1' ${provider} LC_COLLATE 'C' LC_CTYPE 'C'`,
-    );
-    const latin = new URL(url);
-    latin.pathname = `/${name}`;
-    onTestFinished(async () => {
-      await admin.query(`DROP DATABASE ${name}`);
-    });
-    const lines = await open(latin.href).check();
-    expect(lines.find((line) => !line.ok)).toMatchObject({
-      subject: "warehouse encoding",
-      message: "The database encoding is LATIN1; names of people require UTF8.",
-    });
-  });
+  test.each(["LATIN1", "SQL_ASCII"])(
+    "as every command refuses a database in %s, which can't hold every name",
+    async (encoding) => {
+      const { url } = await freshDatabase();
+      const admin = await connect(url);
+      const [version] = (await admin.query<TextRow>("SHOW server_version_num")).rows;
+      const provider = Number(version?.["server_version_num"]) >= 150_000 ? "LOCALE_PROVIDER libc" : "";
+      const name = `latin_${new URL(url).pathname.slice(1)}`;
+      await admin.query(
+        `CREATE DATABASE ${name} TEMPLATE template0 ENCODING '${encoding}' ${provider} LC_COLLATE 'C' LC_CTYPE 'C'`,
+      );
+      const latin = new URL(url);
+      latin.pathname = `/${name}`;
+      onTestFinished(async () => {
+        await admin.query(`DROP DATABASE ${name}`);
+      });
+      const refusal = {
+        code: "warehouse_unsupported",
+        message: expect.stringContaining(`the encoding ${encoding}`),
+      };
+      await expect(open(latin.href).isMigrated()).rejects.toMatchObject(refusal);
+      await expect(open(latin.href).migrate()).rejects.toMatchObject(refusal);
+    },
+  );
 });
 
 function* sampleRows(): Generator<(string | null)[]> {

@@ -119,6 +119,7 @@ test.each([
   ["postgres://u@localhost/d", false, false],
   ["postgres://u@[::1]/d", false, false],
   ["postgresql:///d?host=/run/postgresql", false, false],
+  ["postgres://u:p@/d?host=/run/postgresql", false, false],
   ["postgres://u@localhost/d?host=db.example.com", false, { rejectUnauthorized: true }],
   ["postgres://u@localhost/d?sslmode=require", false, { rejectUnauthorized: true }],
 ])("%s, allowed to be insecure %s, has the TLS settings %j", (url, allowInsecure, ssl) => {

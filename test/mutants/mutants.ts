@@ -17,6 +17,7 @@ export interface Mutant {
 const ofPostgres = ["test/load/postgres/"];
 const ofLocks = ["test/load/postgres-lock.test.ts"];
 const ofBudgets = ["test/load/postgres-budgets.test.ts"];
+const ofServers = ["test/load/postgres-servers.test.ts"];
 const ofSpool = ["test/spool/spool.test.ts"];
 const ofLookup = ["test/extract/lookup.test.ts"];
 const ofRetry = ["test/extract/retry.test.ts"];
@@ -45,9 +46,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a lock is taken over only once it has expired",
-    file: "src/load/runs/job-lock.ts",
-    from: 'expires_at <= clock_timestamp() AS "isExpired"',
-    to: 'heartbeat_at <= clock_timestamp() AS "isExpired"',
+    file: "src/load/runs/fence.ts",
+    from: "(${end} > ${now} AND",
+    to: "(${beat} > ${now} AND",
     tests: ofPostgres,
     named: "is (held|acquired) by one",
   },
@@ -205,7 +206,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a content that another run is sending isn't sent",
     file: "src/load/lookups/claims.ts",
-    from: "AND l.epoch = d.epoch AND l.released_at IS NULL AND l.expires_at > now())`;",
+    from: 'AND l.epoch = d.epoch AND l.released_at IS NULL AND ${isBeating("l", { now: STATEMENT_START })})`;',
     to: "AND false)`;",
     tests: ["test/nights/content.test.ts"],
     named: "of two runs at once",
@@ -642,5 +643,63 @@ export const mutants: readonly Mutant[] = [
     from: "(found.mode & 0o022) !== 0",
     to: "found.mode === 0",
     tests: ["test/cli/data-dir-owner.test.ts"],
+  },
+  {
+    breaks: "a call that no proxy and no service received was not sent",
+    file: "src/http-agent.ts",
+    from: "if (error) callback(new ConnectError(error), null);",
+    to: "if (error) callback(error, null);",
+    tests: ["test/extract/proxy.test.ts"],
+  },
+  {
+    breaks: "a token for BigQuery is sent to its host alone",
+    file: "src/bigquery/client.ts",
+    from: "!== new URL(host).origin",
+    to: '=== "null"',
+    tests: ["test/extract/proxy.test.ts"],
+  },
+  {
+    breaks: "no command starts without the verification of certificates",
+    file: "src/cli/command-line.ts",
+    from: "    refuseUnverified();",
+    to: "",
+    tests: ["test/cli/mistakes.test.ts"],
+    named: "no command starts",
+  },
+  {
+    breaks: "a clock that was ahead holds no job",
+    file: "src/load/runs/fence.ts",
+    from: " AND ${beat} - ${now} < ${end} - ${beat})`",
+    to: ")`",
+    tests: ofPostgres,
+    named: "as far in the future",
+  },
+  {
+    breaks: "a role's timeouts end no run",
+    file: "src/load/db/session.ts",
+    from: '  "SET LOCAL idle_in_transaction_session_timeout = 0",\n',
+    to: "",
+    tests: ofServers,
+  },
+  {
+    breaks: "after a failover the address is resolved again",
+    file: "src/load/db/session.ts",
+    from: "if (codeOf(error) === READ_ONLY) broken = true;",
+    to: "",
+    tests: ofServers,
+  },
+  {
+    breaks: "a standby is waited for",
+    file: "src/load/db/explain-failure.ts",
+    from: 'default_transaction_read_only is on",\n    fix: null',
+    to: 'default_transaction_read_only is on",\n    fix: ""',
+    tests: ofServers,
+  },
+  {
+    breaks: "nothing is bought into a database that can't hold every name",
+    file: "src/load/db/migrate.ts",
+    from: 'if (encoding === "UTF8") return;',
+    to: "if (encoding !== null) return;",
+    tests: ["test/load/postgres-check.test.ts"],
   },
 ];

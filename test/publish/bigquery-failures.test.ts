@@ -73,6 +73,12 @@ test.each([
     },
   ],
   [
+    "a proxy that refuses to connect",
+    new BigQueryFailure("PROXY_407", "Proxy response (407)", null),
+    destination,
+    { path: "publish.analytics", hint: expect.stringContaining("check HTTPS_PROXY") },
+  ],
+  [
     "a sort that is too large",
     new BigQueryFailure("resourcesExceeded", "Resources exceeded during query execution", 400),
     reader,

@@ -21,8 +21,8 @@ const START_TIMEOUT_MS = 60_000;
 /** Timeout of the hook that calls {@link startPooler}: the first call of a checkout may download the program. */
 export const POOLER_TIMEOUT_MS = 600_000;
 
-/** Starts PgBouncer; it ends with `stop` or with this process. */
-export async function startPooler(): Promise<Pooler> {
+/** Starts PgBouncer with that many connections to each database; it ends with `stop` or with this process. */
+export async function startPooler({ connections = 4 } = {}): Promise<Pooler> {
   const program = await findPgBouncer();
   const server = new URL(inject("postgresUrl"));
   // It refuses to run as root, so its user must be able to read all files.
@@ -35,7 +35,7 @@ export async function startPooler(): Promise<Pooler> {
   if (program.libraries) await cp(program.libraries, libraries, { recursive: true });
   const port = await unusedPort();
   const config = join(folder, "pgbouncer.ini");
-  await writeFile(config, configOf(server, port), { mode: 0o600 });
+  await writeFile(config, configOf(server, port, connections), { mode: 0o600 });
   await giveTo(user, config);
   // The shell ends it when this process is gone, even after a kill.
   const child = spawn("sh", ["-c", '"$0" "$1" & pid=$!; cat; kill -INT $pid; wait $pid', file, config], {
@@ -70,7 +70,7 @@ export async function startPooler(): Promise<Pooler> {
 }
 
 /** Settings: server sessions are lent to a client for one transaction, and there are fewer than clients. */
-function configOf(server: URL, port: number): string {
+function configOf(server: URL, port: number, connections: number): string {
   const password = decodeURIComponent(server.password).replaceAll("'", "''");
   return `[databases]
 * = host=${server.hostname} port=${server.port || "5432"} user=${decodeURIComponent(server.username)} password='${password}'
@@ -80,7 +80,7 @@ listen_port = ${port}
 unix_socket_dir =
 auth_type = any
 pool_mode = transaction
-default_pool_size = 4
+default_pool_size = ${connections}
 max_client_conn = 200
 `;
 }

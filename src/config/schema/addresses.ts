@@ -1,5 +1,5 @@
 import type { Complaint } from "../problems.ts";
-import { isLocalHost } from "../../postgres-address.ts";
+import { isLocalHost, parsePostgresUrl } from "../../postgres-address.ts";
 import { isEnvironmentReference, maskReferences } from "../references.ts";
 import { text } from "./described.ts";
 
@@ -45,7 +45,8 @@ export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
     const literal = maskReferences(value, MASK);
     const complaint = complaintOnPostgresUrl(literal);
     if (complaint) return complaint === unescaped ? literalPassword : complaint;
-    return hasPassword(new URL(literal)) ? literalPassword : false;
+    const url = parsePostgresUrl(literal);
+    return url && hasPassword(url) ? literalPassword : false;
   });
 }
 
@@ -69,7 +70,17 @@ export function complaintOnPostgresUrl(address: string): Complaint | null {
     const hint = address.startsWith("jdbc:postgresql:") ? `remove jdbc: ${form}` : `write ${form}`;
     return { message: "is not the address of a Postgres database", hint };
   }
-  const url = URL.canParse(address) ? new URL(address) : null;
+  const several = /^\w+:\/\/(?:[^/?#]*@|(?![^/?#]*@))[^/?#@]*,|[?&]host=[^&]*(?:,|%2c)/i;
+  if (several.test(address)) {
+    return {
+      message: "names several hosts",
+      hint: "name one: the primary server, or the proxy in front of it",
+    };
+  }
+  const url = parsePostgresUrl(address);
+  if (url?.searchParams.has("service")) {
+    return { message: "names a service of libpq, whose file is not read", hint: `write ${form}` };
+  }
   if (url && !hasUnescaped(url)) return null;
   return address.includes("@")
     ? unescaped

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { secret, serviceUrl } from "./addresses.ts";
-import { flag, positiveNumber, wholeNumber } from "./described.ts";
+import { flag, positiveNumber, text, wholeNumber } from "./described.ts";
 import { settings } from "./settings.ts";
 
 /** Paths of the service's endpoints (interface section 4), without ids. */
@@ -39,6 +39,8 @@ export const service = settings({
   api_key: secret().optional(),
   /** Key of a user, required by asynchronous person search. */
   user_api_key: secret().optional(),
+  /** PEM file of the authority that signed the service's certificate. */
+  ca: text({ expects: "the path of a PEM file" }).optional(),
   /** Maximum calls in flight, for all jobs. */
   concurrency: wholeNumber(1, 64).default(8),
   requests_per_second: positiveNumber().optional(),

@@ -14,8 +14,6 @@ export interface CheckLine {
   readonly hint?: string;
 }
 
-const MIN_VERSION = 13;
-
 /** Remedies for failed connections, by SQLSTATE or system error. */
 const HINTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "Check that Postgres is running there and that the port is right.",
@@ -25,7 +23,7 @@ const HINTS: Readonly<Record<string, string>> = {
   "3D000": "Create the database, or correct its name.",
 };
 
-/** Checks version, encoding and rights; changes nothing. */
+/** Checks rights and settings; changes nothing. */
 export async function checkWarehouse(
   pool: pg.Pool,
   names: SchemaNames,
@@ -52,39 +50,20 @@ async function runChecks(
   description: string,
 ): Promise<readonly CheckLine[]> {
   const [server] = await session.rows<{
-    version: number;
-    text: string;
-    encoding: string;
+    version: string;
     role: string;
     database: string;
     can_make_temporary: boolean;
     logs_values: boolean;
   }>(sql`
-    SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS text,
-      current_setting('server_encoding') AS encoding, current_user AS role, current_database() AS database,
+    SELECT current_setting('server_version') AS version, current_user AS role, current_database() AS database,
       has_database_privilege(current_database(), 'TEMPORARY') AS can_make_temporary,
       current_setting('log_parameter_max_length') <> '0' AND (current_setting('log_min_duration_statement') <> '-1'
         OR current_setting('log_min_duration_sample') <> '-1' OR current_setting('log_statement') IN ('mod', 'all')) AS logs_values`);
   if (!server) return [];
   const lines: CheckLine[] = [
-    { subject: "warehouse", ok: true, message: `${description} is reachable (Postgres ${server.text}).` },
+    { subject: "warehouse", ok: true, message: `${description} is reachable (Postgres ${server.version}).` },
   ];
-  if (server.version < MIN_VERSION) {
-    lines.push({
-      subject: "warehouse version",
-      ok: false,
-      message: `Postgres ${server.text} is too old.`,
-      hint: `Use Postgres ${MIN_VERSION} or newer.`,
-    });
-  }
-  if (server.encoding !== "UTF8") {
-    lines.push({
-      subject: "warehouse encoding",
-      ok: false,
-      message: `The database encoding is ${server.encoding}; names of people require UTF8.`,
-      hint: "Create the database with ENCODING 'UTF8'.",
-    });
-  }
   if (!server.can_make_temporary) {
     lines.push({
       subject: "temporary tables",

@@ -7,6 +7,7 @@ import type { InputSource } from "../inputs/input-source.ts";
 import type { PostgresTarget } from "./connect.ts";
 import { explainFailure } from "./explain-failure.ts";
 import type { SchemaNames } from "./names.ts";
+import { readPostgresAddress } from "../../postgres-address.ts";
 import { withRetries } from "./recovery.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
@@ -127,8 +128,6 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
 
 /** Host, port and database of a connection string, without user or password. */
 function addressOf(url: string): string {
-  if (!URL.canParse(url)) return "the Postgres database";
-  const { hostname, port, pathname } = new URL(url);
-  const host = hostname === "" ? "the local socket" : `${hostname}:${port === "" ? "5432" : port}`;
-  return `Postgres at ${host}${pathname}`;
+  const { host, port, database } = readPostgresAddress(url);
+  return `Postgres at ${host.startsWith("/") ? host : `${host}:${port}`}${database === null ? "" : `/${database}`}`;
 }

@@ -21,6 +21,9 @@ const FOREIGN_AUTHORITY: Reason = {
 const SILENT: Reason = { text: "it does not respond", fix: null };
 const CUT: Reason = { text: "the connection was lost", fix: null };
 
+/** SQLSTATE of a change in a read-only transaction. */
+export const READ_ONLY = "25006";
+
 /** By SQLSTATE or system error. */
 const REASONS: Readonly<Record<string, Reason>> = {
   ECONNREFUSED: { text: "nothing listens on that host and port", fix: null },
@@ -32,6 +35,10 @@ const REASONS: Readonly<Record<string, Reason>> = {
   ENETUNREACH: { text: "no route to that network", fix: null },
   ENOTFOUND: { text: "unknown host name", fix: null },
   EAI_AGAIN: { text: "the host name can't be resolved at the moment", fix: null },
+  [READ_ONLY]: {
+    text: "it accepts no changes: it is a standby, or default_transaction_read_only is on",
+    fix: null,
+  },
   "53300": { text: "it has no free connections", fix: null },
   "57P01": { text: "it is shutting down", fix: null },
   "57P02": { text: "it crashed and is restarting", fix: null },
@@ -78,6 +85,13 @@ export function explainFailure(error: unknown, place: NamedDatabase): unknown {
   }
   const problems = [{ path: place.path, message: reason.text, hint: reason.fix }];
   return new FixConfigurationError("database_refused", message, problems, { cause: error });
+}
+
+/** Converts the error of a change where we only read into one about the configuration's SQL; returns other errors unchanged. */
+export function explainWriting(error: unknown): unknown {
+  if (codeOf(error) !== READ_ONLY) return error;
+  const message = `SQL of the configuration writes to a database (${messageOf(error)}). It may only read.`;
+  return new FixConfigurationError("inputs", message, [], { cause: error });
 }
 
 function reasonOf(error: unknown): Reason | null {

@@ -93,8 +93,35 @@ async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   return migrations.every(({ name }) => ran.has(name));
 }
 
-/** True if the first migration has run. Refuses tables of version 1. */
+const MIN_VERSION = 13;
+
+/** Refuses a server that is too old, and a database that can't hold every name. */
+async function refuseUnsupported(pool: pg.Pool): Promise<void> {
+  const { rows } = await pool.query<{ version: number; encoding: string }>(
+    "SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_encoding') AS encoding",
+  );
+  const [{ version, encoding } = { version: MIN_VERSION, encoding: "UTF8" }] = rows;
+  if (version < MIN_VERSION)
+    throw unsupported(`is Postgres ${version}`, `use Postgres ${MIN_VERSION} or newer`);
+  if (encoding === "UTF8") return;
+  throw unsupported(
+    `has the encoding ${encoding}, which can't hold every name`,
+    "create a database with ENCODING 'UTF8' TEMPLATE template0",
+  );
+}
+
+function unsupported(message: string, hint: string): FixConfigurationError {
+  const problems = [{ path: "warehouse.url", message, hint }];
+  return new FixConfigurationError(
+    "warehouse_unsupported",
+    `The warehouse can't be used: it ${message}.`,
+    problems,
+  );
+}
+
+/** True if the first migration has run. Refuses tables of version 1, and unsupported databases. */
 export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  await refuseUnsupported(pool);
   const has = async (schema: string) => {
     // The catalog is readable even without a privilege on the schema.
     const { rows } = await pool.query(

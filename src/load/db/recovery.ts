@@ -3,8 +3,9 @@ import { codeOf } from "../../errors.ts";
 /** Codes of a conflict with another loader, after which the same commit can succeed when retried. */
 const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
 
-/** SQLSTATE classes and system errors of a lost connection or server. */
-const LOST = /^(08...|57P0[1-5]|53300|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/;
+/** SQLSTATE classes and system errors of a lost connection or server; 25006: it has become a standby. */
+const LOST =
+  /^(08...|25006|57P0[1-5]|53300|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/;
 
 /** Data that the database rejects: out of range, not representable, too deep, too long for an index. */
 const DATA_FAULT = /^(22...|54000|54001)$/;

@@ -6,6 +6,8 @@ import {
   PostgresQueryCompiler,
   type RawBuilder,
 } from "kysely";
+import { codeOf } from "../../errors.ts";
+import { explainWriting, READ_ONLY } from "./explain-failure.ts";
 import { clientFor, type PostgresTarget, settingsOf } from "./connect.ts";
 import { type CustomTypesConfig, Pool, type PoolClient, types as defaultTypes } from "pg";
 import { type OpenTransaction, watchConnection } from "./watch-connection.ts";
@@ -56,6 +58,12 @@ const PINNED = [
   "SET LOCAL standard_conforming_strings = on",
   "SET LOCAL client_encoding = 'UTF8'",
   "SET LOCAL jit = off",
+  // A role's limits would end long statements, and waits of ours that have limits of their own.
+  "SET LOCAL statement_timeout = 0",
+  "SET LOCAL lock_timeout = 0",
+  "SET LOCAL idle_in_transaction_session_timeout = 0",
+  // New in Postgres 17.
+  "SELECT set_config('transaction_timeout', '0', true) WHERE current_setting('transaction_timeout', true) IS NOT NULL",
   // Values are people's data.
   "SET LOCAL log_parameter_max_length_on_error = 0",
   PINNED_PATH,
@@ -144,12 +152,17 @@ function sessionOf(client: PoolClient, now: string): Session {
     },
     async readOnly(work) {
       await client.query("SAVEPOINT read_only; SET LOCAL transaction_read_only = on");
-      const result = await work();
+      const result = await work().catch(rethrow);
       // The transaction is as before; temporary tables keep their rows.
       await client.query("RELEASE SAVEPOINT read_only");
       return result;
     },
   };
+}
+
+/** Rethrows an error of statements that may only read. */
+function rethrow(error: unknown): never {
+  throw explainWriting(error);
 }
 
 /** Runs statements with SQL of the user: its unqualified names are resolved by the search path of the role. */
@@ -192,10 +205,13 @@ export async function inTransaction<Result>(
     const results: unknown = await client.query(begin);
     const begun = lastRow(results);
     watch.begun(begun);
-    const result = await work(sessionOf(client, readInstant(begun.now)));
+    const working = work(sessionOf(client, readInstant(begun.now)));
+    const result = await (isReadOnly ? working.catch(rethrow) : working);
     await client.query(keep ? "COMMIT" : "ROLLBACK");
     return result;
   } catch (error) {
+    // After a failover the address may lead to another server.
+    if (codeOf(error) === READ_ONLY) broken = true;
     try {
       await client.query("ROLLBACK");
     } catch {

@@ -17,7 +17,7 @@ export function notSetUp(): FixConfigurationError {
   );
 }
 
-/** True if the tables exist. */
+/** True if the tables exist. Refuses a database that can't hold them. */
 export async function isMigrated(db: Db): Promise<boolean> {
   try {
     return await migrations.isMigrated(db.pool, db.names);
@@ -45,7 +45,7 @@ export function printGrants(db: Db): string {
   return grants.printGrants(db.names);
 }
 
-/** Checks version, encoding and rights; changes nothing. */
+/** Checks rights and settings; changes nothing. */
 export function checkDatabase(db: Db): Promise<readonly CheckLine[]> {
   return checkWarehouse(db.pool, db.names, db.description);
 }

@@ -40,7 +40,7 @@ export async function waitForLock(
       { cause: error },
     );
   }
-  await session.client.query("SET LOCAL lock_timeout TO DEFAULT; RELEASE SAVEPOINT lock_wait");
+  await session.client.query("SET LOCAL lock_timeout = 0; RELEASE SAVEPOINT lock_wait");
 }
 
 /** Lock of a table of the state or ops schema, besides its readers. */

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
+import { type Session, withRolePath } from "../db/session.ts";
 import type { NamingRow } from "../inputs/foreign-database.ts";
 import { raw } from "../inputs/input.ts";
 import { type InputSource, inputDefinition } from "../inputs/input-source.ts";
@@ -38,12 +38,14 @@ export async function findPeople(
   { spareOthers: sparesOthers }: { readonly spareOthers: boolean } = { spareOthers: false },
 ): Promise<FoundPeople> {
   const { names } = db;
-  const searched = inputs.map((input) => ({
-    input,
-    find: (wanted: Identifiers) =>
-      db.foreignOf(input)?.findRows(input, wanted) ?? findRows(db.pool, input, wanted),
-  }));
   return db.preview(async (session) => {
+    // In this session: behind a pooler there may be no other connection.
+    const findHere = (input: InputSource, wanted: Identifiers) =>
+      withRolePath(session, () => session.readOnly(() => findRows(session, input, wanted)));
+    const searched = inputs.map((input) => ({
+      input,
+      find: (wanted: Identifiers) => db.foreignOf(input)?.findRows(input, wanted) ?? findHere(input, wanted),
+    }));
     await stageSubjects(session, named);
     const inputRows = sparesOthers ? 0 : await searchInputs(session, names, searched);
     const seed = await stagedSubjects(session);

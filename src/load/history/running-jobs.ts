@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
+import { isBeating } from "../runs/fence.ts";
 import { readBriefly } from "./read-briefly.ts";
 
 /** A job, or a shard of it, that a process holds. */
@@ -31,7 +32,7 @@ export function readRunningJobs(
   return readBriefly(db, async (session) => {
     const jobs = await session.rows<RunningJob>(sql`
     SELECT l.job, l.shard, l.run_id AS "runId", l.host, l.pid, l.acquired_at AS since, l.heartbeat_at AS "heartbeatAt",
-      l.expires_at <= clock_timestamp() AS "isExpired", nullif(r.records_due, 0) AS "recordsDue",
+      NOT ${isBeating("l")} AS "isExpired", nullif(r.records_due, 0) AS "recordsDue",
       c.sent AS "recordsSent", coalesce(r.rows_written, 0) AS "rowsWritten", coalesce(r.requests, 0) AS requests
     FROM ${tableId(names, "job_lock")} AS l
     LEFT JOIN ${syncRun} AS r ON (r.run_id, r.job, r.shard) = (l.run_id, l.job, l.shard)

@@ -1,5 +1,4 @@
 import { partsOf } from "./mapped-columns.ts";
-import type pg from "pg";
 import { sql } from "kysely";
 import { to as copyTo } from "pg-copy-streams";
 import type { Identifiers } from "../erasure/people.ts";
@@ -7,7 +6,7 @@ import { type ForeignDatabase, type NamingRow, type Reading, rowColumns } from "
 import { openLocalInput } from "./foreign-input.ts";
 import { checkInput, describeColumns, finderOf, raw, rawSelect, READING } from "./input.ts";
 import type { PostgresTarget } from "../db/connect.ts";
-import { inTransaction, openPool } from "../db/session.ts";
+import { inTransaction, openPool, type Session } from "../db/session.ts";
 import { sampleInput } from "./sample-postgres.ts";
 import { sentValues } from "./sent-values.ts";
 import { normalizedAddress } from "../erasure/addresses.ts";
@@ -38,43 +37,37 @@ export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
         },
         READING,
       ),
-    findRows: (input, wanted) => findRows(pool, input, wanted),
+    findRows: (input, wanted) => inTransaction(pool, (session) => findRows(session, input, wanted), READING),
     close: () => pool.end(),
   };
 }
 
 /** Finds the rows of an input with one of these keys, addresses or PIDs; scans the input once. */
 export async function findRows(
-  pool: pg.Pool,
+  session: Session,
   input: InputSource,
   wanted: Identifiers,
 ): Promise<readonly NamingRow[]> {
   const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
   if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
-  return inTransaction(
-    pool,
-    async (foreign) => {
-      const columns = await describeColumns(foreign, input);
-      const parts = partsOf(input, "enrich", finderOf(columns));
-      const rows = rawSelect(input, parts, columns, { ranked: false });
-      const sent = sentValues(parts, input);
-      const lists = (field: string) =>
-        parts
-          .filter((part) => part.field === field)
-          .map((part) => (part.isArray ? part.name : `array_remove(ARRAY[${part.name}], NULL)`));
-      const emails = [...lists("emails"), "'{}'::text[]"].join(" || ");
-      const pids = [...lists("service_pid"), "'{}'::text[]"].join(" || ");
-      return foreign.rows<NamingRow>(sql`
-        WITH raw_row AS (${raw(rows)})
-        SELECT source_key AS "sourceKey", emails, pids
-        FROM (SELECT source_key, ${raw(emails)} AS emails, ${raw(pids)} AS pids
-          FROM (SELECT ${raw(["source_key", ...sent.columns].join(", "))} FROM ${raw(sent.from)} OFFSET 0) AS u
-          OFFSET 0) AS f
-        WHERE source_key IN (SELECT unnest(${keys}::text[]))
-          OR EXISTS (SELECT FROM unnest(emails) AS e(e)
-            WHERE ${raw(normalizedAddress("e"))} IN (SELECT unnest(${[...wanted.emails]}::text[])))
-          OR EXISTS (SELECT FROM unnest(pids) AS p(p) WHERE p IN (SELECT unnest(${[...wanted.pids]}::text[])))`);
-    },
-    READING,
-  );
+  const columns = await describeColumns(session, input);
+  const parts = partsOf(input, "enrich", finderOf(columns));
+  const rows = rawSelect(input, parts, columns, { ranked: false });
+  const sent = sentValues(parts, input);
+  const lists = (field: string) =>
+    parts
+      .filter((part) => part.field === field)
+      .map((part) => (part.isArray ? part.name : `array_remove(ARRAY[${part.name}], NULL)`));
+  const emails = [...lists("emails"), "'{}'::text[]"].join(" || ");
+  const pids = [...lists("service_pid"), "'{}'::text[]"].join(" || ");
+  return session.rows<NamingRow>(sql`
+    WITH raw_row AS (${raw(rows)})
+    SELECT source_key AS "sourceKey", emails, pids
+    FROM (SELECT source_key, ${raw(emails)} AS emails, ${raw(pids)} AS pids
+      FROM (SELECT ${raw(["source_key", ...sent.columns].join(", "))} FROM ${raw(sent.from)} OFFSET 0) AS u
+      OFFSET 0) AS f
+    WHERE source_key IN (SELECT unnest(${keys}::text[]))
+      OR EXISTS (SELECT FROM unnest(emails) AS e(e)
+        WHERE ${raw(normalizedAddress("e"))} IN (SELECT unnest(${[...wanted.emails]}::text[])))
+      OR EXISTS (SELECT FROM unnest(pids) AS p(p) WHERE p IN (SELECT unnest(${[...wanted.pids]}::text[])))`);
 }

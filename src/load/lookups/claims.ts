@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import { isBeating, STATEMENT_START } from "../runs/fence.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { DueCount } from "./counts.ts";
 import { type Freshness, isFresh } from "./freshness.ts";
@@ -18,7 +19,7 @@ function isOwn({ job, shard, epoch }: Claimant): RawBuilder<unknown> {
 /** Condition: a claim `d` belongs to another run that holds its lock. */
 function isOthers(names: SchemaNames, run: Claimant | null): RawBuilder<unknown> {
   const isTheirs = sql`EXISTS (SELECT FROM ${tableId(names, "job_lock")} AS l WHERE l.job = d.job AND l.shard = d.shard
-    AND l.epoch = d.epoch AND l.released_at IS NULL AND l.expires_at > now())`;
+    AND l.epoch = d.epoch AND l.released_at IS NULL AND ${isBeating("l", { now: STATEMENT_START })})`;
   return run === null ? isTheirs : sql`(${isTheirs} AND NOT ${isOwn(run)})`;
 }
 

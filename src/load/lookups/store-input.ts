@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { rejectCodes } from "../../schemas/reject-codes.ts";
 import { tableId } from "../db/names.ts";
 import { raw } from "../inputs/input.ts";
+import { isBeating, STATEMENT_START } from "../runs/fence.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { LoadContext } from "./answer.ts";
 import { claimDue, forgetUnused } from "./claims.ts";
@@ -50,7 +51,7 @@ async function storeRows({ session, names, spec }: ReadingContext, run: RunRef):
   const isResolving =
     spec.pidFrom === null
       ? sql`false`
-      : sql`EXISTS (SELECT FROM ${tableId(names, "job_lock")} WHERE job = ${spec.pidFrom} AND released_at IS NULL AND expires_at > now())`;
+      : sql`EXISTS (SELECT FROM ${tableId(names, "job_lock")} AS l WHERE job = ${spec.pidFrom} AND released_at IS NULL AND ${isBeating("l", { now: STATEMENT_START })})`;
   const isNone = sql`(class IN ('waiting', 'suppressed'))`;
   await session.change(sql`
     INSERT INTO ${tableId(names, "lookup_row")} AS r (job, source, source_key, fingerprint, content, _synced_at, _run_id)

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { LockLostError } from "../../errors.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
@@ -42,6 +42,24 @@ export function ownerToken(
 ): string {
   const owner = JSON.stringify([names.ops, job, shard, epoch]);
   return createHash("sha256").update(owner).digest("hex").slice(0, 24);
+}
+
+/** A moment that is constant within a statement, so that conditions can become joins. */
+export const STATEMENT_START = sql`statement_timestamp()`;
+
+/**
+ * Condition: the heartbeat of a row is younger than its life. A heartbeat that far in the future counts as old: a clock that
+ * was ahead holds nothing.
+ */
+export function isBeating(
+  row: string,
+  {
+    beatAt = "heartbeat_at",
+    now = sql`clock_timestamp()`,
+  }: { readonly beatAt?: string; readonly now?: RawBuilder<unknown> } = {},
+): RawBuilder<boolean> {
+  const [beat, end] = [sql.id(row, beatAt), sql.id(row, "expires_at")];
+  return sql`(${end} > ${now} AND ${beat} - ${now} < ${end} - ${beat})`;
 }
 
 /** Condition for the lock row of a run. */

@@ -5,7 +5,7 @@ import type { RunnerProcess } from "../../process-state.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { type LockWait, waitForLock } from "../db/wait-for-lock.ts";
-import { isHeldBy, ownerToken } from "./fence.ts";
+import { isBeating, isHeldBy, ownerToken } from "./fence.ts";
 import { isAbandonedWriter, isWriter } from "./register-writer.ts";
 import type { RunRef } from "./run-ref.ts";
 
@@ -134,7 +134,7 @@ export async function readHolders(
 export function readUnexpiredHolders(db: Db): Promise<readonly LockHolder[]> {
   return db.transaction((session) =>
     session.rows(sql`
-      SELECT ${lockRow} FROM ${tableId(db.names, "job_lock")} WHERE released_at IS NULL AND expires_at > clock_timestamp()`),
+      SELECT ${lockRow} FROM ${tableId(db.names, "job_lock")} AS l WHERE released_at IS NULL AND ${isBeating("l")}`),
   );
 }
 
@@ -145,7 +145,7 @@ export function readExpiredLocks(db: Db): Promise<readonly Pick<RunRef, "job" | 
     session.rows(sql`
       SELECT l.job, l.shard, coalesce(s.job_type, '') AS "jobType" FROM ${tableId(names, "job_lock")} AS l
       LEFT JOIN ${tableId(names, "sync_run")} AS s ON s.run_id = l.run_id AND s.job = l.job AND s.shard = l.shard
-      WHERE l.released_at IS NULL AND l.expires_at <= clock_timestamp() ORDER BY l.job, l.shard`),
+      WHERE l.released_at IS NULL AND NOT ${isBeating("l")} ORDER BY l.job, l.shard`),
   );
 }
 
@@ -159,11 +159,11 @@ export function readHoldersInTheWay(db: Db, job: string, shard: string): Promise
 
 const lockRow = sql`job, shard, epoch, owner_token AS "ownerToken", run_id AS "runId", host, pid, machine,
   process_start AS "processStart", acquired_at AS "acquiredAt", heartbeat_at AS "heartbeatAt", expires_at AS "expiresAt",
-  expires_at <= clock_timestamp() AS "isExpired", released_at IS NOT NULL AS "isReleased"`;
+  NOT ${isBeating("l")} AS "isExpired", released_at IS NOT NULL AS "isReleased"`;
 
 function readRows(session: Session, names: SchemaNames, job: string): Promise<readonly LockRow[]> {
   return session.rows<LockRow>(sql`
-    SELECT ${lockRow} FROM ${tableId(names, "job_lock")} WHERE job = ${job} ORDER BY shard`);
+    SELECT ${lockRow} FROM ${tableId(names, "job_lock")} AS l WHERE job = ${job} ORDER BY shard`);
 }
 
 /** True for the same shard, or a shard of another division: both could send the same records. */
@@ -217,7 +217,7 @@ async function lockRows(
   await session.client.query(`SET LOCAL lock_timeout = '${COMMIT_TIMEOUT}'`);
   try {
     return await session.rows<LockRow>(sql`
-      SELECT ${lockRow} FROM ${tableId(names, "job_lock")}
+      SELECT ${lockRow} FROM ${tableId(names, "job_lock")} AS l
       WHERE job = ${job} AND shard = ANY(${rows.map((row) => row.shard)}::text[]) ORDER BY shard FOR UPDATE`);
   } catch (error) {
     if (codeOf(error) !== "55P03") throw error;

@@ -62,4 +62,5 @@ function suspended(writer: Writer): StopRunError {
 export const isWriter = sql`r.job IN (${sql.join(writers.map((name) => sql.lit(name)))})`;
 
 /** Condition for the entry `r` of a command whose process ended without closing it, unless its transaction has locked the row. */
-export const isAbandonedWriter = sql`r.started_at < clock_timestamp() - interval ${sql.lit(REGISTRATION_LIFE)}`;
+export const isAbandonedWriter = sql`r.started_at NOT BETWEEN clock_timestamp() - interval ${sql.lit(REGISTRATION_LIFE)}
+    AND clock_timestamp() + interval ${sql.lit(REGISTRATION_LIFE)}`;

@@ -1,12 +1,14 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import type { GrantedSlot, KnownSlot, SchedulerProcess, SlotClaim, SlotEnd } from "./slots.ts";
+import { isBeating } from "./fence.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { tableLock, waitForLock } from "../db/wait-for-lock.ts";
 
 /** Ends of slots; a null status releases the slot. */
 type SlotEnds = readonly { readonly job: string; readonly slot: string; readonly status: SlotEnd | null }[];
 
+const heartbeat = { beatAt: "_synced_at" };
 const slotTable = (names: SchemaNames) => tableId(names, "schedule_slot");
 
 /** Records the time at which jobs were first scheduled. */
@@ -33,8 +35,8 @@ export async function newestSlots(db: Db): Promise<readonly KnownSlot[]> {
   return db.transaction(async (session) => {
     return session.rows<KnownSlot>(sql`
     SELECT DISTINCT ON (job) job, slot, due_at AS "dueAt", status, run_id AS "runId", ended_at AS "endedAt",
-      ended_at IS NULL AND expires_at > clock_timestamp() AS "isHeld"
-    FROM ${slotTable(names)} ORDER BY job, due_at DESC, claimed_at DESC, slot`);
+      ended_at IS NULL AND ${isBeating("s", heartbeat)} AS "isHeld"
+    FROM ${slotTable(names)} AS s ORDER BY job, due_at DESC, claimed_at DESC, slot`);
   });
 }
 
@@ -61,11 +63,11 @@ export async function claimSlots(
         ${column("runId")}::text[]) AS c(job, slot, due_at, run_id)
       CROSS JOIN (SELECT clock_timestamp() AS at) AS moment
     WHERE NOT EXISTS (SELECT FROM ${table} AS o WHERE o.job = c.job AND o.slot <> c.slot
-      AND (o.due_at > c.due_at OR (o.ended_at IS NULL AND o.expires_at > at)))
+      AND (o.due_at > c.due_at OR (o.ended_at IS NULL AND ${isBeating("o", heartbeat)})))
     ON CONFLICT (job, slot) DO UPDATE SET status = excluded.status, owner = excluded.owner, host = excluded.host,
       pid = excluded.pid, attempts = s.attempts + 1, claimed_at = excluded.claimed_at, expires_at = excluded.expires_at,
       run_id = coalesce(s.run_id, excluded.run_id), _synced_at = excluded._synced_at
-      WHERE s.ended_at IS NULL AND s.expires_at <= excluded.claimed_at
+      WHERE s.ended_at IS NULL AND NOT ${isBeating("s", heartbeat)}
     RETURNING job, slot, run_id AS "runId"`);
     await session.change(sql`
     UPDATE ${table} AS s SET status = 'missed', ended_at = clock_timestamp(), _synced_at = clock_timestamp()

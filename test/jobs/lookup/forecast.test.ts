@@ -26,6 +26,7 @@ const service: ServiceConfig = {
   baseUrl: "https://service.example",
   apiKey: null,
   userApiKey: null,
+  ca: null,
   concurrency: 8,
   requestsPerSecond: 0.05,
   limits: {},

@@ -237,6 +237,20 @@ export function describeLocks(getContext: GetContext): void {
       expect(await holdersOf(context)).toMatchObject([{ runId: "next", epoch: 2 }]);
     });
 
+    test("is expired if its heartbeat is older than its life, or as far in the future: the clock was ahead", async () => {
+      const context = getContext();
+      const { warehouse } = context;
+      await hold(warehouse, "ahead", { lifeMs: 30_000 });
+      const moveBeat = (by: string) =>
+        context.sql(`UPDATE person_data_state.job_lock SET heartbeat_at = clock_timestamp() + interval '${by}',
+          expires_at = clock_timestamp() + interval '${by}' + interval '30 s'`);
+      await moveBeat("20 s");
+      expect((await warehouse.acquireLock(lockRequest("early"))).kind).toBe("refused");
+      await moveBeat("1 h");
+      expect(await holdersOf(context)).toMatchObject([{ runId: "ahead", isExpired: true }]);
+      expect((await warehouse.acquireLock(lockRequest("next"))).kind).toBe("held");
+    });
+
     test("is taken over immediately from a dead holder, but from no later one", async () => {
       const context = getContext();
       const { warehouse } = context;

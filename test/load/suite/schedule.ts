@@ -50,6 +50,16 @@ export function describeSchedule(getContext: GetContext): void {
       ]);
     });
 
+    test("that are held by a scheduler whose heartbeat lies far in the future are granted: the clock was ahead", async () => {
+      const context = getContext();
+      const { warehouse } = context;
+      await warehouse.claimSlots([claimOf("resolve", 21)], scheduler("ahead"), 30_000);
+      await context.sql(`UPDATE person_data_state.schedule_slot SET _synced_at = _synced_at + interval '1 h',
+        expires_at = expires_at + interval '1 h'`);
+      expect(await warehouse.newestSlots()).toMatchObject([{ job: "resolve", isHeld: false }]);
+      expect(await warehouse.claimSlots([claimOf("resolve", 21)], scheduler("two"), 30_000)).toHaveLength(1);
+    });
+
     test("that are finished, held, or older than a known one are granted to no one", async () => {
       const { warehouse } = getContext();
       const [one, two] = [scheduler("one"), scheduler("two")];

@@ -1,0 +1,103 @@
+import { X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
+import { adviceByCode } from "./advice.ts";
+import { codeOf, FixConfigurationError, messageOf } from "./errors.ts";
+
+/** Options of {@link openAgent}. */
+export interface AgentOptions {
+  /** Maximum connections. */
+  readonly connections: number;
+  /** Maximum time to connect, including TLS; the same again for a proxy. */
+  readonly connectTimeoutMs: number;
+  /** PEM file of the only trusted authorities; null for those of Node.js and NODE_EXTRA_CA_CERTS. */
+  readonly caFile?: string | null;
+}
+
+/** Failure to connect: the request was not sent. */
+export class ConnectError extends Error {
+  override readonly name = "ConnectError";
+  /** Code of Node.js, or `PROXY_407` for a proxy that refused to connect. */
+  readonly code: string;
+
+  constructor(cause: Error) {
+    super(messageOf(cause), { cause });
+    const refusal = /^Proxy response \((\d+)\)/u.exec(cause.message)?.[1];
+    this.code = refusal === undefined ? (codeOf(cause) ?? cause.name) : `PROXY_${refusal}`;
+  }
+}
+
+/** Addresses of this machine, which no proxy can reach. */
+const THIS_MACHINE = "localhost,127.0.0.1,::1";
+const PROXIES = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"];
+
+/**
+ * Opens connections to other machines, tunneled through the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name, if any.
+ * Verifies certificates, whatever the environment says.
+ */
+export function openAgent(options: AgentOptions): Dispatcher {
+  const { connections, connectTimeoutMs, caFile = null } = options;
+  for (const name of PROXIES) refuseUnusableProxy(name, process.env[name]);
+  const verified = { rejectUnauthorized: true, allowH2: false, timeout: connectTimeoutMs };
+  const trusting = { ...verified, ...(caFile === null ? {} : { ca: readCertificates(caFile) }) };
+  return new EnvHttpProxyAgent({
+    connections,
+    pipelining: 1,
+    allowH2: false,
+    connect: buildConnector(trusting),
+    requestTls: trusting,
+    proxyTls: verified,
+    proxyTunnel: true,
+    noProxy: `${THIS_MACHINE},${process.env["no_proxy"] ?? process.env["NO_PROXY"] ?? ""}`,
+    // The options that this agent completes, by undici's types any object.
+    factory: (origin, completed: Pool.Options) =>
+      new Pool(origin, { ...completed, connect: marking(completed.connect as buildConnector.connector) }),
+    clientFactory: (proxy, completed) => new Pool(proxy, { ...completed, headersTimeout: connectTimeoutMs }),
+  });
+}
+
+/** Marks connection errors, because undici reports them like errors after sending. */
+function marking(connect: buildConnector.connector): buildConnector.connector {
+  return (options, callback) => {
+    connect(options, (error, socket) => {
+      if (error) callback(new ConnectError(error), null);
+      else callback(null, socket);
+    });
+  };
+}
+
+/** Reads a PEM file; its first certificate must be valid. */
+function readCertificates(path: string): string {
+  try {
+    const text = readFileSync(path, "utf8");
+    new X509Certificate(text).toJSON();
+    return text;
+  } catch (error) {
+    throw new FixConfigurationError(
+      "unreadable_certificate",
+      `No certificate can be read from ${path} (${codeOf(error) ?? "no PEM"}), which service.ca names.`,
+      [],
+      { cause: error },
+    );
+  }
+}
+
+function refuseUnusableProxy(name: string, address: string | undefined): void {
+  if (!address) return;
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (url?.protocol === "http:" || url?.protocol === "https:") return;
+  throw new FixConfigurationError(
+    "unusable_proxy",
+    `${name} is not the address of an HTTP proxy. ${adviceByCode.unusable_proxy.next}`,
+  );
+}
+
+/** Next step if a proxy or a certificate is in the way; null for other codes. `settings` can hold an authority's file, too. */
+export function connectHint(code: string, ...settings: readonly string[]): string | null {
+  if (code.startsWith("PROXY_")) {
+    return "the proxy refuses to connect: check HTTPS_PROXY with its user and password, or add the host to NO_PROXY";
+  }
+  if (!/SELF_SIGNED|ISSUER|UNABLE_TO_VERIFY/u.test(code)) return null;
+  const places = [...settings, "NODE_EXTRA_CA_CERTS"].join(" or ");
+  return `its certificate is signed by an unknown authority: set ${places} to the authority's PEM file`;
+}
