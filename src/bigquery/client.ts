@@ -1,8 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import type { BigQuery } from "@google-cloud/bigquery";
 import type { AuthClient } from "google-auth-library";
 import { type Dispatcher, fetch, Headers, type RequestInit, type Response } from "undici";
-import { openAgent } from "../http-agent.ts";
+import { codeOf } from "../errors.ts";
+import { openAgent, proxyOf } from "../http-agent.ts";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
 /** Options of a client. */
@@ -30,7 +32,10 @@ export interface Client {
   readonly project: string;
   /** Sends an idempotent request; retries after transient failures. */
   send<Answer>(request: ApiRequest): Promise<Answer>;
-  /** Sends one request with the credentials, to the host of the project only; returns the response of any status. */
+  /**
+   * Sends one request of an upload, to the host of the project only; returns the response of any status.
+   * Google's library has no resumable uploads.
+   */
   fetch(url: string, init: RequestInit): Promise<Response>;
   /** Address of uploads to the project's jobs. */
   readonly uploadUrl: string;
@@ -46,59 +51,46 @@ const CONNECT_TIMEOUT_MS = 10_000;
 /** More than requests in flight. */
 const CONNECTIONS = 16;
 
-/** Opens a client; Google's library, which obtains tokens, is loaded at the first request. */
+/** Opens a client; Google's library is loaded at the first request. */
 export function openClient(options: ClientOptions): Client {
   const { project } = options;
   const host = (options.apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
   const agent = openAgent({ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS });
-  let opened: Promise<AuthClient> | null = null;
+  // The library chooses a proxy by rules of its own, unless one is given; it can't be told to use none.
+  const proxy = proxyOf(host);
+  let opened: Promise<BigQuery> | null = null;
   /** Failures aren't cached: the key file may exist next time. */
-  const authClient = () =>
-    (opened ??= connect(options, agent).catch((error: unknown) => {
+  const google = () =>
+    (opened ??= connect(options, `${host}/bigquery/v2`, agent).catch((error: unknown) => {
       opened = null;
-      throw error;
-    }));
-
-  async function fetchOnce(url: string, init: RequestInit): Promise<Response> {
-    if (new URL(url).origin !== new URL(host).origin) {
-      throw new BigQueryFailure(
-        "another_host",
-        "the answer points to another host, which gets no token",
-        null,
-      );
-    }
-    try {
-      const headers = new Headers(init.headers);
-      if (options.apiEndpoint === null) {
-        for (const [name, value] of await (await authClient()).getRequestHeaders(url))
-          headers.set(name, value);
-      }
-      return await fetch(url, {
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-        ...init,
-        headers,
-        dispatcher: agent,
-      });
-    } catch (error) {
       throw failureOf(error);
-    }
-  }
-
+    }));
   return {
     project,
     uploadUrl: `${host}/upload/bigquery/v2/projects/${project}/jobs`,
-    fetch: fetchOnce,
-    async send<Answer>({ method, path, query = {}, body }: ApiRequest): Promise<Answer> {
-      const url = new URL(`${host}/bigquery/v2/projects/${project}${path}?prettyPrint=false`);
-      for (const [name, value] of Object.entries(query)) {
-        if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
+    async fetch(url, init) {
+      if (new URL(url).origin !== new URL(host).origin) {
+        throw new BigQueryFailure(
+          "another_host",
+          "the answer points to another host, which gets no token",
+          null,
+        );
       }
-      const init: RequestInit =
-        body === undefined
-          ? { method }
-          : { method, body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+      try {
+        const headers = new Headers(init.headers);
+        if (options.apiEndpoint === null) {
+          const { authClient } = await google();
+          for (const [name, value] of await authClient.getRequestHeaders(url)) headers.set(name, value);
+        }
+        const signal = AbortSignal.timeout(TIMEOUT_MS);
+        return await fetch(url, { signal, ...init, headers, dispatcher: agent });
+      } catch (error) {
+        throw failureOf(error);
+      }
+    },
+    async send<Answer>(request: ApiRequest): Promise<Answer> {
       // Callers state the type, as documented by the interface.
-      return (await withRetries(async () => answerOf(await fetchOnce(url.href, init)))) as Answer;
+      return (await withRetries(async () => sendOnce(await google(), request, proxy))) as Answer;
     },
   };
 }
@@ -121,11 +113,27 @@ export function pauseMs(attempt: number): number {
   return full / 2 + (Math.random() * full) / 2;
 }
 
-async function connect(
-  { credentialsFile, impersonate }: ClientOptions,
+async function connect(options: ClientOptions, baseUrl: string, agent: Dispatcher): Promise<BigQuery> {
+  const { BigQuery: Google } = await import("@google-cloud/bigquery");
+  const { apiEndpoint, project } = options;
+  const authClient = await credentialsOf(options, agent);
+  const client = new Google({
+    projectId: project,
+    autoRetry: false,
+    authClient,
+    ...(apiEndpoint === null ? {} : { apiEndpoint }),
+  });
+  // The library would use BIGQUERY_EMULATOR_HOST as the whole address.
+  client.baseUrl = baseUrl;
+  return client;
+}
+
+async function credentialsOf(
+  { apiEndpoint, credentialsFile, impersonate }: ClientOptions,
   agent: Dispatcher,
 ): Promise<AuthClient> {
-  const { Impersonated } = await import("google-auth-library");
+  const { Impersonated, PassThroughClient } = await import("google-auth-library");
+  if (apiEndpoint !== null) return new PassThroughClient();
   if (impersonate === null) return authOf(credentialsFile, SCOPE, agent);
   const sourceClient = await authOf(credentialsFile, "https://www.googleapis.com/auth/cloud-platform", agent);
   return new Impersonated({ sourceClient, targetPrincipal: impersonate, targetScopes: [SCOPE] });
@@ -162,6 +170,28 @@ function fetchThrough(agent: Dispatcher): typeof globalThis.fetch {
     fetch(url, { ...init, dispatcher: agent })) as unknown as typeof globalThis.fetch;
 }
 
+function sendOnce(
+  client: BigQuery,
+  { method, path, query, body }: ApiRequest,
+  proxy: string | null,
+): Promise<unknown> {
+  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null);
+  return new Promise((resolve, reject) => {
+    const options = {
+      method,
+      uri: path,
+      timeout: TIMEOUT_MS,
+      ...(proxy === null ? {} : { proxy }),
+      ...(given.length === 0 ? {} : { qs: Object.fromEntries(given) }),
+      ...(body === undefined ? {} : { json: body }),
+    };
+    client.request(options, (error: unknown, answer: unknown) => {
+      if (error) reject(failureOf(error));
+      else resolve(answer);
+    });
+  });
+}
+
 /** Converts an error of the library or fetch, without its cause, which may contain a whole response. */
 function failureOf(error: unknown): BigQueryFailure {
   if (error instanceof BigQueryFailure) return error;
@@ -171,10 +201,10 @@ function failureOf(error: unknown): BigQueryFailure {
     readonly code?: number | string;
     readonly errors?: readonly { readonly reason?: string; readonly message?: string }[];
     readonly message?: string;
-    readonly cause?: { readonly code?: string; readonly message?: string };
+    readonly cause?: unknown;
   };
   const [first] = errors ?? [];
-  const text = first?.message ?? cause?.message ?? message ?? "no response";
+  const text = first?.message ?? causeOf(cause)?.message ?? message ?? "no response";
   const status = Number(code) || null;
   if (first?.reason !== undefined) return new BigQueryFailure(first.reason, text, status);
   if (name === "TimeoutError") return new BigQueryFailure("ETIMEDOUT", "no response in time", null);
@@ -182,9 +212,17 @@ function failureOf(error: unknown): BigQueryFailure {
     return new BigQueryFailure("unauthenticated", text, 401);
   }
   if (status !== null) return new BigQueryFailure(reasonOf(status), text, status);
-  const system = cause?.code ?? (typeof code === "string" ? code : /\bE[A-Z]{4,}\b/.exec(text)?.[0]);
-  const isBroken = /socket hang up|network timeout/.test(text);
+  const system = causeOf(cause)?.code ?? (typeof code === "string" ? code : /\bE[A-Z]{4,}\b/.exec(text)?.[0]);
+  const isBroken = /socket hang up|network timeout|Proxy connection ended/.test(text);
   return new BigQueryFailure(system ?? (isBroken ? "ECONNRESET" : "unknown"), text, null);
+}
+
+/** The first error with a code among the causes of a fetch, which the library may have wrapped. */
+function causeOf(cause: unknown): { readonly code?: string; readonly message: string } | null {
+  if (!(cause instanceof Error)) return null;
+  const code = codeOf(cause);
+  const inner = code === null ? causeOf(cause.cause) : null;
+  return inner ?? { ...(code === null ? {} : { code }), message: cause.message };
 }
 
 /** Body of an error response; every field may be missing. */
@@ -217,5 +255,7 @@ function reasonOf(status: number): string {
   if (status === 401) return "unauthenticated";
   if (status === 403) return "accessDenied";
   if (status === 404) return "notFound";
+  // No status of BigQuery: the library hands on the proxy's answer.
+  if (status === 407) return "PROXY_407";
   return status === 409 ? "duplicate" : "unknown";
 }

@@ -659,6 +659,14 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/extract/proxy.test.ts"],
   },
   {
+    breaks: "BigQuery's library takes the proxy of all other connections",
+    file: "src/bigquery/client.ts",
+    from: "...(proxy === null ? {} : { proxy }),",
+    to: "",
+    tests: ["test/extract/proxy.test.ts"],
+    named: "behind a proxy that refuses",
+  },
+  {
     breaks: "no command starts without the verification of certificates",
     file: "src/cli/command-line.ts",
     from: "    refuseUnverified();",
