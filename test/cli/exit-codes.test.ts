@@ -47,6 +47,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0005-index-of-sent-content",
     "0006-answers-by-content",
     "0007-places-and-requests",
+    "0008-database-of-destination",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

@@ -127,6 +127,7 @@ test("keeps stored keys that aren't named", async () => {
   };
   const push = await stored("push", "segment");
   expect(push).toEqual({
+    name: "Everybody",
     segment_id: expect.any(String),
     read_at: expect.any(String),
     size: expect.any(Number),
