@@ -72,6 +72,6 @@ function remarkOn(
   return {
     path: folder,
     message: `${answers} ${calls === 1 ? "waits" : "wait"} for a job that is ${known ? "disabled" : "no longer configured"}`,
-    hint: `${known ? "enable the job" : "restore the job under its name"} and run it to load ${calls === 1 ? "it" : "them"}, ${giveUp}`,
+    hint: `run any resolve, validate_emails or enrich job to load ${calls === 1 ? "it" : "them"}, ${giveUp}`,
   };
 }
