@@ -309,6 +309,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
         "text[]": ["a", "", "b\tc"],
         bytes: "AAECA/7/",
       };
+      const others: Partial<Record<ColumnType, unknown>> = { "text[]": [], numeric: "100" };
       const seen = new Set<ColumnType>();
       for (const table of catalog.tables) {
         const entries = table.columns.map((c) => [c.name, values[c.type]] as const);
@@ -317,7 +318,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
           Object.fromEntries(
             entries.map(([column, value], index) => [
               column,
-              table.columns[index]?.required ? value : table.columns[index]?.type === "text[]" ? [] : null,
+              table.columns[index]?.required ? value : (others[table.columns[index]?.type ?? "text"] ?? null),
             ]),
           ),
         ];

@@ -49,6 +49,7 @@ FROM ${tableName(names, schema, name)}`;
 
 /** Texts of values for the hash of a row; by default a cast. */
 const HASHED: Partial<Readonly<Record<ColumnType, (column: string) => string>>> = {
+  numeric: (column) => `REGEXP_REPLACE(CAST(${column} AS STRING), r'\\.0+$|(\\.[0-9]*[1-9])0+$', r'\\1')`,
   date: (column) => `CAST(UNIX_DATE(${column}) AS STRING)`,
   timestamp: (column) => `CAST(UNIX_MICROS(TIMESTAMP(${column})) AS STRING)`,
   timestamptz: (column) => `CAST(UNIX_MICROS(${column}) AS STRING)`,
