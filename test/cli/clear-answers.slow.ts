@@ -44,7 +44,7 @@ test.concurrent("an unreachable service fails the run, and check reports the add
     subject: "service",
     status: "unreachable",
     message: `http://127.0.0.1:${port} is unreachable (ECONNREFUSED)`,
-    hint: "nothing listens there: check the host and port of service.base_url",
+    hint: "nothing listens there: check host and port of service.base_url, and HTTPS_PROXY if it is set",
   });
   const run = await runJson(["run"], setting);
   expect([run.code, run.document.status]).toEqual([1, "failed"]);

@@ -148,7 +148,7 @@ test("a full spool disk ends the run and names the folder; calls in flight are s
 }, async () => {
   const disk = await makeFolder();
   // Only root can create a small disk, and not in every container; otherwise a limit on file sizes is used.
-  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).then(
+  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", disk]).then(
     () => true,
     () => false,
   );
