@@ -2,7 +2,7 @@ import type { RequestInit } from "undici";
 import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from "vitest";
 import { openClient } from "../../src/bigquery/client.ts";
 import { listTables } from "../../src/publish/bigquery/stage.ts";
 import { uploadFile } from "../../src/publish/bigquery/upload.ts";
@@ -169,8 +169,13 @@ test("a broken upload of several chunks resumes where it stopped", async () => {
   );
   expect(reference).toMatchObject({ jobId, location: "europe-west3" });
   expect(chunks).toBe(6);
-  const [row] = await context.datasets.session.rows({
-    text: "SELECT COUNT(*) AS n, SUM(line) AS total, MIN(LENGTH(text)) AS shortest FROM uploaded",
-  });
+  // The job may still be running.
+  const [row] = await vi.waitFor(
+    () =>
+      context.datasets.session.rows({
+        text: "SELECT COUNT(*) AS n, SUM(line) AS total, MIN(LENGTH(text)) AS shortest FROM uploaded",
+      }),
+    { timeout: 30_000, interval: 500 },
+  );
   expect(row).toEqual({ n: 20, total: 190, shortest: 1e6 });
 });
