@@ -53,12 +53,15 @@ async function startOnce(dataDir: string): Promise<string> {
   return plain.slice(plain.lastIndexOf("\nRun ") + 1, plain.indexOf("\nKeep the database"));
 }
 
-/** Replaces what differs between runs: the ID, the time, deaths so far, and the days since `start_date`. */
+/** Replaces what differs between runs: the ID, the time, deaths so far, who is in an audience without the dead, and the days since `start_date`. */
 function timeless(summary: string): string {
   return summary
     .replace(/^Run \S+/u, "Run ID")
     .replace(/Done in [\d.]+ (?:s|min \d+ s):/u, "Done in TIME:")
     .replace(/(customer_deaths +)\d+/u, "$1DEATHS")
+    .replace(/(audiences +1 +1 +)\d+( +)\d+/u, "$1PIDS$2PIDS")
+    .replace(/(nurse_members +)\d+/u, "$1PIDS")
+    .replace(/[\d,]+ billed, (\S+)\s+people\s+enriched/u, "BILLED, $1 people enriched")
     .replace(/(endpoint_usage +)[\d,]+/u, "$1DAYS");
 }
 
