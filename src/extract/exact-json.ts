@@ -58,14 +58,9 @@ function hasInexactNumber(text: string): boolean {
   return false;
 }
 
-/** True for the error of {@link parseExact} about a text that is nested too deeply for exact numbers. */
-export function isTooDeep(error: unknown): boolean {
-  return error instanceof SyntaxError && error.cause instanceof RangeError;
-}
-
 /**
- * Parses JSON; a number that a double can't represent becomes a `JSON.rawJSON` of its source text. Throws an error that is
- * {@link isTooDeep} for texts with such numbers that are nested thousands of levels deep.
+ * Parses JSON; a number that a double can't represent becomes a `JSON.rawJSON` of its source text. Rejects texts with such
+ * numbers that are nested thousands of levels deep.
  */
 export function parseExact(text: string): unknown {
   if (!hasInexactNumber(text)) return JSON.parse(text);

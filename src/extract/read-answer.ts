@@ -5,8 +5,7 @@ import { type Drift, DriftLog } from "../schemas/drift.ts";
 import { hasError, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
-import { isTooDeep, parseExact } from "./exact-json.ts";
-import { foldJson } from "./fold-json.ts";
+import { parseExact } from "./exact-json.ts";
 
 /** Properties of the whole answer. */
 export interface ReadContext {
@@ -67,48 +66,24 @@ export interface ReadOptions<R> {
 }
 
 /** Pieces up to this size are parsed without estimating their memory. */
-const SMALL_BYTES = 256 * 1024;
+const SMALL_BYTES = 1024 * 1024;
 /** Maximum heap of a parsed piece. */
 const MAX_HEAP_BYTES = 64 * 1024 * 1024;
 /** Maximum heap of a value, key or container, besides its text. */
 const VALUE_BYTES = 40;
+const STRUCTURE: ReadonlySet<number> = new Set(Array.from("[{,:", (c) => c.charCodeAt(0)));
 
 /** A piece or its parsed result would exceed the available memory. */
 export class TooLargeError extends Error {
   override readonly name = "TooLargeError";
 }
 
-/** A part of a body, parsed. */
-interface ParsedPart {
-  readonly value: unknown;
-  /** True if its text may contain NUL or lone surrogates. */
-  readonly hasControlText: boolean;
-}
-
-/**
- * Parses a part of a body, enclosed in `before` and `after`. Invalid UTF-8 becomes U+FFFD, so that one bad character doesn't lose
- * a paid answer. Throws a TooLargeError where it could exhaust the heap: a few KB of gzip may hold millions of empty lists.
- */
-export function parsePart(bytes: Buffer, { start, end, before, after }: AnswerPiece): ParsedPart {
-  const isInner = before === "[" && after === "]";
-  const parse = (piece: string, isEnclosed = false): ParsedPart => ({
-    value: parseExact(
-      isEnclosed ? piece : `${before}${piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`,
-    ),
-    hasControlText: piece.includes("\\u") && CONTROL_ESCAPE.test(piece),
-  });
-  if (end - start > SMALL_BYTES) {
-    const { text, values } = foldJson(bytes, start, end);
-    if (2 * (end - start) + VALUE_BYTES * values > MAX_HEAP_BYTES) throw new TooLargeError();
-    return parse(text ?? bytes.toString("utf8", start, end));
-  }
-  try {
-    return parse(isInner ? bracketed(bytes, start, end) : bytes.toString("utf8", start, end), isInner);
-  } catch (error) {
-    const text = isTooDeep(error) ? foldJson(bytes, start, end).text : null;
-    if (text === null) throw error;
-    return parse(text);
-  }
+/** False where a piece, parsed, could exhaust the heap: a few KB of gzip may hold millions of empty lists. */
+export function fitsHeap(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start <= SMALL_BYTES) return true;
+  let values = 0;
+  for (let i = start; i < end; i++) if (STRUCTURE.has(bytes[i] ?? 0)) values += 1;
+  return 2 * (end - start) + VALUE_BYTES * values <= MAX_HEAP_BYTES;
 }
 
 function keyText(value: unknown): string | null {
@@ -117,7 +92,7 @@ function keyText(value: unknown): string | null {
 }
 
 /** NUL or any surrogate: lone surrogates can't be distinguished from pairs without parsing. */
-const CONTROL_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/u;
+export const CONTROL_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/u;
 
 /** Consecutive results, with a flag for text that may contain NUL or lone surrogates. */
 interface ResultList {
@@ -126,6 +101,18 @@ interface ResultList {
 }
 
 type Keys = Readonly<Record<string, unknown>>;
+
+/** Parses a piece of the body. Invalid UTF-8 becomes U+FFFD, so that one bad character doesn't lose a paid answer. */
+function parsePiece(
+  bytes: Buffer,
+  { start, end, before, after }: AnswerPiece,
+): { value: unknown; hasControlText: boolean } {
+  if (!fitsHeap(bytes, start, end)) throw new TooLargeError();
+  const isInner = before === "[" && after === "]";
+  const piece = isInner ? bracketed(bytes, start, end) : bytes.toString("utf8", start, end);
+  const text = isInner ? piece : `${before}${piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
+  return { value: parseExact(text), hasControlText: piece.includes("\\u") && CONTROL_ESCAPE.test(piece) };
+}
 
 /** Text between two commas, with brackets written in place of the commas to avoid a copy. */
 function bracketed(bytes: Buffer, start: number, end: number): string {
@@ -152,7 +139,7 @@ interface Parts {
 function readWhole(bytes: Buffer): Parts | Unreadable {
   let parsed;
   try {
-    parsed = parsePart(bytes, { start: 0, end: bytes.length, before: "", after: "" });
+    parsed = parsePiece(bytes, { start: 0, end: bytes.length, before: "", after: "" });
   } catch (error) {
     if (error instanceof TooLargeError) return { kind: "unreadable", reason: "body_too_large" };
     return { kind: "unreadable", reason: "no_json" };
@@ -183,8 +170,8 @@ function readPieces(bytes: Buffer, pieces: readonly AnswerPiece[]): Parts {
   const [first, ...others] = pieces;
   const last = others.pop();
   if (!first || !last) throw new MiscutError();
-  const head = parsePart(bytes, first);
-  const tail = parsePart(bytes, last);
+  const head = parsePiece(bytes, first);
+  const tail = parsePiece(bytes, last);
   const headKeys = keysOf(head.value) ?? {};
   const tailKeys = keysOf(tail.value) ?? {};
   // Split in a list other than the results, or a second list of results after it.
@@ -197,7 +184,7 @@ function readPieces(bytes: Buffer, pieces: readonly AnswerPiece[]): Parts {
     *lists() {
       yield lists[0];
       for (const piece of others) {
-        const { value, hasControlText } = parsePart(bytes, piece);
+        const { value, hasControlText } = parsePiece(bytes, piece);
         yield listIn(value, hasControlText);
       }
       yield lists[1];

@@ -135,18 +135,3 @@ test.for(Object.entries(shapes))(
     expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
   },
 );
-
-test("a record with 600,000 fields is paid for once, and loaded with the others of its answer", async () => {
-  const setting = await makeSetting();
-  await createCustomers(setting.url, 50);
-  const fields = Object.fromEntries(Array.from({ length: 600_000 }, (_, i) => [`f${i}`, i]));
-  const body = (records: readonly Sent[]) => gzipSync(answer(records, (i) => (i === 0 ? fields : {})));
-  const { url } = await startService({ body });
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: url, jobs: JOBS }));
-  const { code, stdout, peakMebibytes } = await runMeasured(["--json", "run", "--yes"], setting);
-  expect([code, JSON.parse(stdout).jobs[0]]).toMatchObject([
-    0,
-    { requests: 1, records_matched: 50, possibly_billed_twice: 0 },
-  ]);
-  expect(peakMebibytes).toBeLessThan(256);
-});

@@ -98,22 +98,10 @@ describe("an answer", () => {
     });
   });
 
-  it("nested thousands of levels deep is text from there on, and numbers keep their digits", async () => {
+  it("nested thousands of levels deep is unreadable where numbers need all their digits", async () => {
     const deep = `${"[".repeat(20_000)}1${"]".repeat(20_000)}`;
-    const results = await resultsOf(`{"results":[{"a":1},{"b":1234567890.12345678901,"c":${deep}}]}`);
-    expect(results).toMatchObject([{ a: 1 }, { b: JSON.rawJSON("1234567890.12345678901") }]);
-    const isText = JSON.stringify(results).includes(`"${"[".repeat(20_000 - 997)}1]`);
-    expect(isText).toBe(true);
-  });
-
-  it("with an object of a million fields has those beyond a thousand in one text", async () => {
-    const fields = Array.from({ length: 1_000_000 }, (_, i) => `"f${i}":${i}`);
-    const body = `{"results":[{"record_id":"a"},{"record_id":"b","wide":{${fields.join()}},"last":[1]}]}`;
-    const [, wide] = (await resultsOf(body)) as JsonObject[]; // parsed results
-    expect(wide).toMatchObject({ record_id: "b", last: [1] });
-    const kept = wide?.["wide"] as Record<string, unknown>; // written above
-    expect(Object.keys(kept)).toHaveLength(1001);
-    expect(kept["_rest"]).toBe(fields.slice(1000).join());
+    expect(await resultsOf(`{"results":[{"a":1},{"c":${deep}}]}`)).toMatchObject([{ a: 1 }, {}]);
+    expect(await resultsOf(`{"results":[{"a":1},{"b":1e400,"c":${deep}}]}`)).toBe("no_json");
   });
 
   it("that would exhaust the memory is not parsed", async () => {

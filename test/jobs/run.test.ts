@@ -278,5 +278,7 @@ test("an unknown error says what was being done", async () => {
   await world.rows("ALTER TABLE person_data_state.lookup_row DROP COLUMN missing_since CASCADE");
   const failing = jobOf(await world.run(), "enrich_customers");
   expect([failing.status, failing.error?.code]).toEqual(["failed", "42703"]);
-  expect(failing.error?.message).toMatch(/^The database reported an unexpected error while reading the input \(SQLSTATE 42703, [^)]+\)\./);
+  expect(failing.error?.message).toMatch(
+    /^The database reported an unexpected error while reading the input \(SQLSTATE 42703, [^)]+\)\./,
+  );
 });

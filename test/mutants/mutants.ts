@@ -502,22 +502,6 @@ export const mutants: readonly Mutant[] = [
     named: "a link that cuts",
   },
   {
-    breaks: "an object's fields are bounded",
-    file: "src/extract/fold-json.ts",
-    from: "if (count > MAX_FIELDS) begin(i + 1, true);",
-    to: "",
-    tests: ["test/extract/read-answer.test.ts"],
-    named: "an object of a million fields",
-  },
-  {
-    breaks: "a deep answer with exact numbers is read",
-    file: "src/extract/read-answer.ts",
-    from: "const text = isTooDeep(error) ? foldJson(bytes, start, end).text : null;",
-    to: "const text = null;",
-    tests: ["test/extract/read-answer.test.ts"],
-    named: "nested thousands",
-  },
-  {
     breaks: "the path of a redirect is in no message",
     file: "src/extract/stop-messages.ts",
     from: "isPlain ? url.origin :",
