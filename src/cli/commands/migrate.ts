@@ -69,7 +69,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
   };
 }
 
-/** What a moved database takes over from the former one. */
+/** Answers and destinations that a moved database takes over from the former one. */
 interface TakenOver {
   /** Received answers on this disk, which the next run loads. */
   readonly answers: number;

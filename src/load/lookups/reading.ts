@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { type SchemaNames, tableId, tableText } from "../db/names.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import { countDue, rankDue } from "./claims.ts";
@@ -8,9 +8,6 @@ import type { LookupSpec } from "./lookup.ts";
 import { keepAnswers, type StoredJob, writeJob } from "./parameters.ts";
 import { dropSeen, type ReadingContext, type SeenInput, seeInput } from "./see-input.ts";
 import { storeInput } from "./store-input.ts";
-
-/** Rows from which on statistics are worth their time: without them, a join of a few thousand rows takes seconds. */
-export const MANY_ROWS = 500;
 
 /** Classes of rows whose content isn't due. */
 const NOT_DUE = sql`(class LIKE 'reject:%' OR class IN ('unchanged', 'reused', 'waiting', 'suppressed'))`;
@@ -133,14 +130,4 @@ async function readHistory(session: Session, names: SchemaNames, kind: string): 
     return { answered, matched };
   };
   return { withPid: of(true), others: of(false) };
-}
-
-/** Refreshes the statistics that commits are planned by, outside of the reading: its lock would make other shards wait. */
-export async function analyzeLookups(session: Session, names: SchemaNames): Promise<void> {
-  const [row, due, answer] = ["lookup_row", "lookup_due", "lookup_answer"].map((table) =>
-    tableText(names, table),
-  );
-  // A larger sample takes longer than it saves.
-  await session.client.query(`SET LOCAL default_statistics_target = 10;
-    ANALYZE (SKIP_LOCKED) ${row} (job, source, content), ${due} (kind, content), ${answer} (kind, content, answered_at)`);
 }

@@ -1,4 +1,5 @@
 import type { Db } from "../db/db.ts";
+import { type SchemaNames, tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasures } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/naming.ts";
@@ -8,7 +9,7 @@ import type { RunRef } from "../runs/run-ref.ts";
 import { countOpen, markSent, type OpenClaims, readClaims, readFirstDue, releaseClaims } from "./claims.ts";
 import type { LookupCounts } from "./counts.ts";
 import type { LookupRecord, LookupSpec } from "./lookup.ts";
-import { analyzeLookups, MANY_ROWS, readInput } from "./reading.ts";
+import { readInput } from "./reading.ts";
 import type { ReadingContext } from "./see-input.ts";
 
 /** Runs work, with retries. */
@@ -67,6 +68,19 @@ export function previewLookup(
     const counts = await readInput(await contextOf(db, session, spec));
     return { counts, records: count === 0 ? [] : await readFirstDue(session, spec, count) };
   });
+}
+
+/** Rows from which on statistics are worth their time: without them, a join of a few thousand rows takes seconds. */
+const MANY_ROWS = 500;
+
+/** Refreshes the statistics that commits are planned by, outside of the reading: its lock would make other shards wait. */
+async function analyzeLookups(session: Session, names: SchemaNames): Promise<void> {
+  const [row, due, answer] = ["lookup_row", "lookup_due", "lookup_answer"].map((table) =>
+    tableText(names, table),
+  );
+  // A larger sample takes longer than it saves.
+  await session.client.query(`SET LOCAL default_statistics_target = 10;
+    ANALYZE (SKIP_LOCKED) ${row} (job, source, content), ${due} (kind, content), ${answer} (kind, content, answered_at)`);
 }
 
 /** Reads the input, claims what is due and publishes answers that exist already, in one transaction. */

@@ -20,9 +20,11 @@ export async function storeInput(context: ReadingContext, seen: SeenInput, run: 
   const { session, names, spec, touch } = context;
   const load: LoadContext = { session, names, runId: run.runId, touch };
   const { type } = spec;
+  // A run of the whole input has read every row, and `keep` has seen to all shards already.
+  const leavesRows = spec.shard !== null && seen.job.decision === "resend";
   // Another shard may still find changed rows: without a decision, only a run of the whole input accepts new parameters.
   if (seen.job.decision !== "undecided" || spec.shard === null)
-    await writeJob(session, names, spec, seen.job.formerKind, run.runId);
+    await writeJob(session, names, spec, leavesRows ? seen.job.formerKind : null, run.runId);
   if (!seen.job.isSameInput) await restartMissing(context, run);
   const gone = await storeGone(context, seen, run);
   if (type === "validate_emails") {
