@@ -274,24 +274,30 @@ describe.each([
   });
 });
 
-test("a role that may read everything has no right to a lock of ours, and a wait for one is limited and names its holder", async () => {
-  const context = await openPostgresContext();
-  onTestFinished(() => context.close());
-  const role = `reader_${new URL(context.url).pathname.slice(1)}`;
+/** Creates a role with a right to all tables, for one test; returns the address to connect as it. */
+async function roleWith(context: PostgresContext, prefix: string, right: "SELECT" | "ALL"): Promise<string> {
+  const schemas = "person_data, person_data_ops, person_data_state";
+  const role = `${prefix}_${new URL(context.url).pathname.slice(1)}`;
   await context.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
-    GRANT USAGE ON SCHEMA person_data, person_data_ops, person_data_state TO ${role};
-    GRANT SELECT ON ALL TABLES IN SCHEMA person_data, person_data_ops, person_data_state TO ${role}`);
+    GRANT USAGE ON SCHEMA ${schemas} TO ${role}; GRANT ${right} ON ALL TABLES IN SCHEMA ${schemas} TO ${role}`);
   onTestFinished(async () => void (await context.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`)));
   const url = new URL(context.url);
   url.username = role;
   url.password = "secret";
+  return url.href;
+}
+
+test("a role that may read everything has no right to a lock of ours, and a wait for one is limited and names its holder", async () => {
+  const context = await openPostgresContext();
+  onTestFinished(() => context.close());
+  const url = await roleWith(context, "reader", "SELECT");
   for (const statement of [
     "BEGIN; LOCK TABLE person_data_state.schema_migration IN SHARE ROW EXCLUSIVE MODE",
     "BEGIN; LOCK TABLE person_data_state.schedule_slot IN SHARE ROW EXCLUSIVE MODE",
     "SELECT FROM person_data_state.job_request FOR UPDATE",
     "SELECT FROM person_data_ops.sync_run FOR UPDATE",
   ]) {
-    await expect(runSql(url.href, statement)).rejects.toMatchObject({ code: "42501" });
+    await expect(runSql(url, statement)).rejects.toMatchObject({ code: "42501" });
   }
   const holder = await connectAsText(context.url);
   onTestFinished(() => holder.end());
@@ -318,11 +324,7 @@ test("a role that may read everything has no right to a lock of ours, and a wait
 test("sessions that this role may not end don't block a takeover once they can't commit", async () => {
   const context = await openPostgresContext();
   onTestFinished(() => context.close());
-  const role = `taker_${new URL(context.url).pathname.slice(1)}`;
-  await context.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
-    GRANT USAGE ON SCHEMA person_data, person_data_ops, person_data_state TO ${role};
-    GRANT ALL ON ALL TABLES IN SCHEMA person_data, person_data_ops, person_data_state TO ${role}`);
-  onTestFinished(async () => void (await context.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`)));
+  const url = await roleWith(context, "taker", "ALL");
   const run = await hold(context.warehouse, "old");
   const [name] = await columnOf(
     context,
@@ -331,12 +333,7 @@ test("sessions that this role may not end don't block a takeover once they can't
   const stuck = await connectAsText(context.url);
   onTestFinished(() => stuck.end());
   await stuck.query(`BEGIN; SET LOCAL application_name = '${name}'; SELECT 1`);
-  const url = new URL(context.url);
-  url.username = role;
-  url.password = "secret";
-  const taker = openWarehouse({
-    url: url.href,
-  });
+  const taker = openWarehouse({ url });
   onTestFinished(() => taker.close());
   expect(await takeOver(taker, "new")).toMatchObject({ epoch: 2 });
   await stuck.query("COMMIT");

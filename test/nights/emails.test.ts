@@ -171,7 +171,7 @@ describe("validate_emails", () => {
       ],
     },
     {
-      title: "--resend begins anew where only an address that left was not sent again",
+      title: "--resend starts over where only an address that left was not sent again",
       config: validate(),
       nights: [
         {
