@@ -106,13 +106,14 @@ test.concurrent("the next run processes only what a killed shard left", async ()
   const next = await runJson(["run"], setting);
   expect(next.code).toBe(0);
   const [job] = jobsOf(next.document);
-  expect(job).toMatchObject({ records_read: ROWS, records_sent: planned?.["records_to_send"] });
-  // Rows of the other shards that equal one of the killed shard are answered now.
+  expect(job).toMatchObject({ records_read: ROWS });
+  const [sent, toSend] = [Number(job?.["records_sent"]), Number(planned?.["records_to_send"])];
+  // Rows of the killed shard that equal one of another shard were answered there, and the other way around.
+  expect(sent).toBeLessThanOrEqual(toSend);
+  expect(sent).toBeGreaterThan(toSend * 0.95);
   const others = sumOf(done, "records_read") + Number(planned?.["records_rejected_before_sending"]);
   expect(Number(job?.["records_unchanged"])).toBeGreaterThan(others * 0.95);
-  expect(Number(job?.["records_unchanged"]) + Number(job?.["records_duplicate"])).toBe(
-    ROWS - Number(planned?.["records_to_send"]),
-  );
+  expect(Number(job?.["records_unchanged"]) + Number(job?.["records_duplicate"])).toBe(ROWS - sent);
   expect(
     await setting.query(
       `SELECT shard, status, (records_read - ${ENDS.join(" - ")})::int AS unaccounted FROM person_data_ops.sync_run WHERE job = 'enrich_customers' ORDER BY 1`,
@@ -129,7 +130,7 @@ test.concurrent("the next run processes only what a killed shard left", async ()
     ),
   ).toEqual([]);
   // The call in flight.
-  expect(await repeats(setting.baseUrl)).toBeLessThanOrEqual(Number(planned?.["records_to_send"]));
+  expect(await repeats(setting.baseUrl)).toBeLessThanOrEqual(toSend);
 });
 
 test.concurrent("each shard stays within its part of a cap, and all together within the whole", async () => {

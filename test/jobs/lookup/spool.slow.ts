@@ -83,7 +83,7 @@ describe("the spool of a run", () => {
         {
           folder: content?.folder,
           message: expect.stringContaining(why),
-          hint: expect.stringContaining("run it"),
+          hint: expect.stringContaining("to load them"),
         },
       ]);
     }
