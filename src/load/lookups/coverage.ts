@@ -4,6 +4,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import { raw } from "../inputs/input.ts";
 import type { LookupSpec } from "./lookup.ts";
 import { isRowOf } from "./row-sql.ts";
+import { analyzeLookups } from "./selection.ts";
 
 /** Coverage of an input, in rows; for validate_emails in distinct addresses. */
 export interface Coverage {
@@ -18,9 +19,10 @@ export interface Coverage {
 }
 
 /** Counts what a job has answered of its input. @param unusable rows without a usable key, which have no content */
-export function readCoverage(db: Db, spec: LookupSpec, unusable: number): Promise<Coverage> {
+export async function readCoverage(db: Db, spec: LookupSpec, unusable: number): Promise<Coverage> {
   const { names } = db;
-  return db.transaction(async (session) => {
+  await analyzeLookups(db);
+  return await db.transaction(async (session) => {
     const [found] = await session.rows<Omit<Coverage, "source" | "answered">>(sql`
       SELECT count(*) + ${unusable}::bigint AS "inputRows", count(*) FILTER (WHERE a.outcome = 'matched') AS matched,
         count(*) FILTER (WHERE a.outcome = 'unmatched') AS unmatched,

@@ -1,5 +1,5 @@
 import type { Db } from "../db/db.ts";
-import { type SchemaNames, tableText } from "../db/names.ts";
+import { tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasures } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/naming.ts";
@@ -73,14 +73,19 @@ export function previewLookup(
 /** Rows from which on statistics are worth their time: without them, a join of a few thousand rows takes seconds. */
 const MANY_ROWS = 500;
 
-/** Refreshes the statistics that commits are planned by, outside of the reading: its lock would make other shards wait. */
-async function analyzeLookups(session: Session, names: SchemaNames): Promise<void> {
+/**
+ * Refreshes the statistics that joins of the lookup tables are planned by: after a reading, for its commits, and after these, for the
+ * coverage. In a transaction of its own: its lock would make other shards wait.
+ */
+export async function analyzeLookups({ names, transaction }: Db): Promise<void> {
   const [row, due, answer] = ["lookup_row", "lookup_due", "lookup_answer"].map((table) =>
     tableText(names, table),
   );
   // A larger sample takes longer than it saves.
-  await session.client.query(`SET LOCAL default_statistics_target = 10;
-    ANALYZE (SKIP_LOCKED) ${row} (job, source, content), ${due} (kind, content), ${answer} (kind, content, answered_at)`);
+  await transaction(({ client }) =>
+    client.query(`SET LOCAL default_statistics_target = 10;
+      ANALYZE (SKIP_LOCKED) ${row} (job, source, content), ${due} (kind, content), ${answer} (kind, content, answered_at)`),
+  );
 }
 
 /** Reads the input, claims what is due and publishes answers that exist already, in one transaction. */
@@ -100,8 +105,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     );
     return { counts: read, inDoubt: found, rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0) };
   });
-  if (Math.max(counts.due, rowsWritten) > MANY_ROWS)
-    await db.transaction((session) => analyzeLookups(session, names));
+  if (Math.max(counts.due, rowsWritten) > MANY_ROWS) await analyzeLookups(db);
   async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
     let after = "";
     let read = 0;
