@@ -26,9 +26,9 @@ function encodingOf(contentEncoding: string | null): string {
   return contentEncoding?.trim().toLowerCase() ?? "identity";
 }
 
-/** Returns the decompressed size of a body according to its gzip trailer. */
+/** Returns the bytes that decompressing a body adds, according to its gzip trailer. */
 export function statedSize(body: Buffer, contentEncoding: string | null): number {
-  if (!isGzip(contentEncoding)) return body.length;
+  if (!isGzip(contentEncoding)) return 0;
   return body.length >= 18 ? body.readUInt32LE(body.length - 4) : 0;
 }
 

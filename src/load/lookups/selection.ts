@@ -77,12 +77,12 @@ const MANY_ROWS = 500;
  * Refreshes the statistics that joins of the lookup tables are planned by: after a reading, for its commits, and after these, for the
  * coverage. In a transaction of its own: its lock would make other shards wait.
  */
-export async function analyzeLookups({ names, transaction }: Db): Promise<void> {
+export async function analyzeLookups(db: Db): Promise<void> {
   const [row, due, answer] = ["lookup_row", "lookup_due", "lookup_answer"].map((table) =>
-    tableText(names, table),
+    tableText(db.names, table),
   );
   // A larger sample takes longer than it saves.
-  await transaction(({ client }) =>
+  await db.transaction(({ client }) =>
     client.query(`SET LOCAL default_statistics_target = 10;
       ANALYZE (SKIP_LOCKED) ${row} (job, source, content), ${due} (kind, content), ${answer} (kind, content, answered_at)`),
   );
