@@ -3,13 +3,14 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { expect, test } from "vitest";
 import { runJson } from "./support/cli.ts";
+import { sized } from "../support/test-size.ts";
 import { configText, createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
 
-const PEOPLE = 4000;
+const PEOPLE = sized(2000, 4000);
 const COPIES = 100;
-const GUESTS = 1_000_000;
+const GUESTS = sized(300_000, 1_000_000);
 
-test("people with a hundred rows each, and a million placeholders, run within the program's heap", async () => {
+test("people with a hundred rows each, and very many placeholders, run within the program's heap", async () => {
   const setting = await makeSetting();
   await createCustomers(setting.url, PEOPLE);
   const client = new Client({ connectionString: setting.url });

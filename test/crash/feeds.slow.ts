@@ -76,7 +76,7 @@ describe("the members of a segment, when a run is killed and the segment changes
     "after_receive:12",
     "before_commit:2",
   ];
-  test.each(seededPart(kills, 2))("at %s, are exact after the next run", async (at) => {
+  test.each(seededPart(kills, 4))("at %s, are exact after the next run", async (at) => {
     const { setting, segment } = await prepare(`killed first ${at}`);
     await killed(setting, "members", at);
     const living = await livingOf(segment);
@@ -103,7 +103,7 @@ describe("a push that is killed", () => {
     { at: "after_receive:5", isInDoubt: false },
     { at: "after_commit:3", isInDoubt: false },
   ];
-  test.each(seededPart(kills, 2))(
+  test.each(seededPart(kills, 4))(
     "at $at, adds every person, and removes none in doubt",
     async ({ at, isInDoubt }) => {
       const { setting, segment } = await prepare(`killed push ${at}`, 15_000);

@@ -103,7 +103,7 @@ describe("an audience whose run is killed", () => {
     { at: "before_commit:11", submits: 1 },
     { at: "after_commit:11", submits: 1 },
   ];
-  test.each(seededPart(kills, 3))(
+  test.each(seededPart(kills, 5))(
     "at $at, is charged once, and all its members are stored",
     async ({ at, submits }) => {
       const setting = await prepare(JOBS);
@@ -138,7 +138,7 @@ describe.each(["unlock", "page"])("a contact job billed by %s whose run is kille
     "before_commit:6",
     "after_commit:7",
   ];
-  test.each(seededPart(kills, 3))("at %s, is charged once, and all its results are stored", async (at) => {
+  test.each(seededPart(kills, 5))("at %s, is charged once, and all its results are stored", async (at) => {
     const setting = await prepare(CONTACTS);
     await control("/contact_jobs", {
       job_id: ID,
