@@ -9,7 +9,7 @@ import { openWarehouse } from "../src/load/open.ts";
 import { silentLog } from "../src/log.ts";
 import { buildCatalog } from "../src/publish/catalog.ts";
 import type { Destination, StagedFiles } from "../src/publish/destination.ts";
-import { duckTypes } from "../src/publish/duckdb/column-types.ts";
+import { duckTypes } from "../src/publish/duckdb/statements.ts";
 import { launcher } from "./enrich-job.ts";
 import { median } from "./figures.ts";
 import { fillPeople } from "./fill-people.ts";

@@ -1,9 +1,26 @@
-import { Command, CommanderError } from "commander";
 import { once } from "node:events";
+import { Command, CommanderError } from "commander";
 import { adviceByCode } from "../advice.ts";
 import { systemClock } from "../clock.ts";
 import { FixConfigurationError } from "../errors.ts";
-import { addCommands } from "./commands.ts";
+import type { Act, AddCommand } from "./command.ts";
+import { addAudience } from "./commands/audience.ts";
+import { addCheck } from "./commands/check.ts";
+import { addCheckpoint } from "./commands/checkpoint.ts";
+import { addDatabase } from "./commands/database.ts";
+import { addErase } from "./commands/erase.ts";
+import { addExplain } from "./commands/explain.ts";
+import { addInit } from "./commands/init.ts";
+import { addMigrate } from "./commands/migrate.ts";
+import { addPlan } from "./commands/plan.ts";
+import { addPublish } from "./commands/publish.ts";
+import { addRejects } from "./commands/rejects.ts";
+import { addRun } from "./commands/run.ts";
+import { addSandbox } from "./commands/sandbox.ts";
+import { addSchedule } from "./commands/schedule.ts";
+import { addSearch } from "./commands/search.ts";
+import { addStatus } from "./commands/status.ts";
+import { addUi } from "./commands/ui.ts";
 import type { Context } from "./context.ts";
 import { failureOf, interrupted, UsageError } from "./failure.ts";
 import { addGlobalOptions, type GlobalOptions, globalOptionsOf } from "./global-options.ts";
@@ -13,6 +30,32 @@ import { createScrubber, type Scrubber } from "./scrub.ts";
 import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { readVersion } from "./version.ts";
+
+/** All commands, in the order of the help. */
+const COMMANDS: readonly AddCommand[] = [
+  addInit,
+  addCheck,
+  addMigrate,
+  addPlan,
+  addRun,
+  addExplain,
+  addSchedule,
+  addPublish,
+  addStatus,
+  addUi,
+  addCheckpoint,
+  addRejects,
+  addErase,
+  addSearch,
+  addAudience,
+  addSandbox,
+  addDatabase,
+];
+
+/** Declares all commands. */
+function addCommands(program: Command, act: Act): void {
+  for (const add of COMMANDS) add(program, act);
+}
 
 /** Parses the arguments, runs the command, prints the result, and returns the exit code. */
 export async function runCommandLine(argv: readonly string[]): Promise<number> {

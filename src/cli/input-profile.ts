@@ -1,11 +1,22 @@
-import type { InputSource } from "../load/inputs/input-source.ts";
-import { quoteIn } from "../load/inputs/flawed-columns.ts";
-import type { ColumnProfile, InputProfile, NormalizeEffect } from "../load/inputs/profile-input.ts";
-import { SAMPLE_LIMIT_MS } from "../load/inputs/input-sample.ts";
-import { UNUSUAL_RATIO } from "../jobs/lookup/reject-ratio.ts";
-import type { Finding } from "./check-finding.ts";
+import { stringify } from "yaml";
+import { columnsText } from "../config/template.ts";
 import { count, countText, percent } from "../figures.ts";
-import { columnsSetting, sqlSetting } from "./setting-text.ts";
+import { UNUSUAL_RATIO } from "../jobs/lookup/decide.ts";
+import { quoteIn } from "../load/inputs/flawed-columns.ts";
+import { SAMPLE_LIMIT_MS } from "../load/inputs/input-sample.ts";
+import type { InputSource } from "../load/inputs/input-source.ts";
+import type { ColumnProfile, InputProfile, NormalizeEffect } from "../load/inputs/profile-input.ts";
+import type { Finding } from "./check-finding.ts";
+
+/** A setting that names columns, as a line of the configuration: `key: [id, "Kd Nr"]`. */
+export function columnsSetting(name: string, columns: readonly string[]): string {
+  return `${name}: ${columnsText(columns)}`;
+}
+
+/** A setting with SQL, as a line of the configuration. */
+export function sqlSetting(name: string, sql: string): string {
+  return `${name}: ${stringify(sql.replaceAll("${", "$$${"), { blockQuote: false, lineWidth: 0 }).trimEnd()}`;
+}
 
 /** A finding without its subject. */
 type Line = Omit<Finding, "subject">;

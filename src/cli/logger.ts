@@ -1,10 +1,43 @@
+import { styleText } from "node:util";
 import pino from "pino";
+import { codeOf, isOwnError, languageOwnMessage } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { errorFields } from "./error-fields.ts";
+import { isSystemError, UsageError } from "./failure.ts";
 import type { LogLevel } from "./global-options.ts";
 import { printable, printableJson } from "./printable.ts";
 import type { Scrubber } from "./scrub.ts";
-import { styleText } from "node:util";
+
+/** Maximum depth of causes, in case of a cycle. */
+const MAX_CAUSES = 8;
+
+/**
+ * Fields of an error for the log, with its causes. Omits messages of foreign errors, because drivers and parsers quote
+ * values in them. Keeps only the locations of the stack trace, because its first lines repeat the message.
+ */
+function errorFields(error: unknown, options: { readonly withStack: boolean }): object {
+  return describe(error, options.withStack, MAX_CAUSES);
+}
+
+function describe(error: unknown, withStack: boolean, causesLeft: number): object {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const isKnown = error instanceof UsageError || isSystemError(error) || isOwnError(error);
+  return {
+    type: error.name,
+    code: codeOf(error),
+    message: isKnown ? error.message : languageOwnMessage(error),
+    ...(withStack ? { places: placesOf(error) } : {}),
+    ...(error.cause !== undefined && causesLeft > 0
+      ? { cause: describe(error.cause, withStack, causesLeft - 1) }
+      : {}),
+  };
+}
+
+function placesOf(error: Error): string[] {
+  return (error.stack ?? "")
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => /^at .*:\d+:\d+\)?$/.test(line));
+}
 
 /** Log of this process. */
 export interface Logger extends Log {
@@ -14,7 +47,7 @@ export interface Logger extends Log {
 }
 
 /** Receives complete lines without line ends. */
-export type LineSink = (line: string) => void;
+type LineSink = (line: string) => void;
 
 /** Field names redacted at any level, as a safeguard; the modules don't use them. */
 const SECRET_NAMES = [

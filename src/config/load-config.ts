@@ -1,29 +1,141 @@
+import { readFile, stat } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
-import { FixConfigurationError, type Problem } from "../errors.ts";
+import { codeOf, FixConfigurationError, type Problem } from "../errors.ts";
 import { buildConfig } from "./build-config.ts";
 import type { Config } from "./config.ts";
-import { expandTree } from "./expand-tree.ts";
 import { explainIssues } from "./explain-issues.ts";
 import { reportIndentation } from "./indentation.ts";
-import { createProblems, type Problems } from "./problems.ts";
-import { readConfigFile } from "./read-file.ts";
-import type { Environment } from "./references.ts";
-import { createSecretResolver, resolveSecrets } from "./resolve-secrets.ts";
 import { findReferences } from "./part-references.ts";
+import { createProblems, type Path, type Problems } from "./problems.ts";
+import { type Environment, expand } from "./references.ts";
+import { createSecretResolver, resolveSecrets } from "./resolve-secrets.ts";
 import { dropKeys } from "./rules/dropped-keys.ts";
 import { checkInputs, warnOfSharedColumns } from "./rules/inputs.ts";
 import { checkBudgets, checkJobs } from "./rules/jobs.ts";
 import { checkNames } from "./rules/names.ts";
+import { checkHttp, checkService, checkWarehouse, refuseOtherWarehouses } from "./rules/places.ts";
 import { checkPrices } from "./rules/prices.ts";
 import { checkPublish } from "./rules/publish.ts";
-import { checkHttp, checkService, checkWarehouse, refuseOtherWarehouses } from "./rules/places.ts";
 import { checkCycles, checkReferences, warnOfDisabledSources } from "./rules/references.ts";
-import { documentSchemaOf, type ConfigDocument } from "./schema/document.ts";
+import { expectationOf } from "./schema/described.ts";
+import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
+import { type Schema, schemaAt } from "./schema/walk.ts";
 import { chooseDataDir, chooseLockLife, chooseLogLevel, type Overrides } from "./settings.ts";
 import { readWrittenFile } from "./written-file.ts";
 import { readYaml } from "./yaml-source.ts";
-import { stat } from "node:fs/promises";
+
+/**
+ * Replaces `${NAME}` in all texts, except where the schema expects a secret: these remain references, so that no secret is
+ * ever part of the tree.
+ */
+function expandTree(root: Schema, tree: object, env: Environment, problems: Problems): object {
+  function visit(value: unknown, path: Path): unknown {
+    if (Array.isArray(value)) return value.map((item, position) => visit(item, [...path, position]));
+    if (typeof value === "object" && value !== null) {
+      return Object.fromEntries(
+        Object.entries(value).map(([key, item]) => [key, visit(item, [...path, key])]),
+      );
+    }
+    if (typeof value !== "string" || !value.includes("${") || !isExpanded(path)) return value;
+    const schema = schemaAt(root, path, tree);
+    const isSql = schema !== null && expectationOf(schema)?.isSql === true;
+    if (isSql && value.replaceAll("$${", "").includes("${")) {
+      problems.add(path, {
+        message: "contains ${…}, which SQL can't: the variable would become part of the statement",
+        hint: "write the value itself, or keep it in a table or view",
+      });
+      return value;
+    }
+    const expanded = expand(value, env);
+    if ("text" in expanded) return expanded.text;
+    problems.add(path, expanded);
+    return value;
+  }
+  /** Text at a path unknown to the schema is not expanded; it is rejected anyway. */
+  function isExpanded(path: Path): boolean {
+    const schema = schemaAt(root, path, tree);
+    return schema !== null && expectationOf(schema)?.isSecret !== true;
+  }
+  return Object(visit(tree, []));
+}
+
+/** Limit for files passed by mistake, for which the parser could take minutes. */
+const MAX_BYTES = 128 * 1024;
+
+/** Reads the configuration file; throws if it is unreadable. */
+async function readConfigFile(file: string): Promise<string> {
+  const bytes = await readBytes(file);
+  const text = decode(bytes);
+  if (text !== null) return text;
+  const [first, second] = bytes;
+  const isUtf16 = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+  throw invalid(file, {
+    path: basename(file),
+    message: "is not UTF-8 text",
+    line: isUtf16 ? 1 : lineOfFirstBadByte(bytes),
+    hint: isUtf16 ? "it is UTF-16: save it as UTF-8" : "save it as UTF-8",
+  });
+}
+
+async function readBytes(file: string): Promise<Buffer> {
+  try {
+    const { size } = await stat(file);
+    if (size > MAX_BYTES) {
+      throw invalid(file, {
+        path: basename(file),
+        message: "is larger than 128 KiB, the maximum size of a configuration",
+        hint: "pass the right file with --config",
+      });
+    }
+    return await readFile(file);
+  } catch (error) {
+    if (error instanceof FixConfigurationError) throw error;
+    throw unreadable(file, error);
+  }
+}
+
+function unreadable(file: string, error: unknown): FixConfigurationError {
+  const code = codeOf(error);
+  if (code === "ENOENT" || code === "ENOTDIR") {
+    const message = `no configuration at ${file}; create one with \`person-etl init\`, or pass --config`;
+    return new FixConfigurationError("no_configuration", message, [], { cause: error });
+  }
+  const reason =
+    code === "EISDIR"
+      ? "is a folder"
+      : code === "EACCES"
+        ? "is not readable by this user"
+        : `can't be read (${code})`;
+  const problem = { path: basename(file), message: reason, hint: "pass the file with --config" };
+  return new FixConfigurationError("unreadable_configuration", `${file} ${reason}`, [problem], {
+    cause: error,
+  });
+}
+
+function invalid(file: string, problem: Problem): FixConfigurationError {
+  return new FixConfigurationError("invalid_configuration", `1 problem in ${file}`, [problem]);
+}
+
+function decode(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+/** A newline byte never occurs inside a UTF-8 character, so each line can be decoded separately. */
+function lineOfFirstBadByte(bytes: Uint8Array): number {
+  let line = 1;
+  for (let start = 0; start < bytes.length; line++) {
+    const end = bytes.indexOf(0x0a, start);
+    if (decode(bytes.subarray(start, end === -1 ? bytes.length : end)) === null) return line;
+    if (end === -1) break;
+    start = end + 1;
+  }
+  return line;
+}
 
 /** Inputs of {@link loadConfig}. */
 export interface LoadOptions {

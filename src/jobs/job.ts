@@ -1,17 +1,71 @@
 import type { JobConfig } from "../config/config.ts";
 import { LockLostError } from "../errors.ts";
+import { countAttempts, type CounterDelta, sumOf } from "../load/ledger/counters.ts";
 import { recordAttempts } from "../load/ledger/record-attempts.ts";
 import type { Coverage } from "../load/lookups/coverage.ts";
+import { lastRuns, type PastRun } from "../load/runs/job-status.ts";
+import type { RunRef } from "../load/runs/run-ref.ts";
 import { beginRun, endRun } from "../load/runs/runs.ts";
+import type { Attempt } from "../schemas/attempt.ts";
 import { holdJob } from "./hold-job.ts";
 import { endOfError, type JobEnd, locked } from "./job-end.ts";
 import { createOutage, type Outage } from "./outage.ts";
 import { type Counters, zeroCounters } from "./run-report.ts";
-import { createTotals, type RunTotals } from "./run-totals.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { type Shard, shardText } from "./shard.ts";
-import { type PastRun, lastRuns } from "../load/runs/job-status.ts";
-import type { RunRef } from "../load/runs/run-ref.ts";
+
+/** Totals of a job's run, with the part that is not recorded yet. */
+interface RunTotals {
+  /** Adds an attempt to the totals and to the next commit. */
+  addAttempt(attempt: Attempt): void;
+  /** Adds to the totals and to the next commit. */
+  add(counters: CounterDelta): void;
+  /** Adds counters that the warehouse has already recorded. */
+  addRecorded(counters: CounterDelta): void;
+  /** Takes everything not recorded yet. */
+  take(): Unrecorded;
+  /** Returns counters and attempts of a failed commit. Attempts that were recorded anyway count only once. */
+  putBack(taken: Unrecorded): void;
+  counters(): Counters;
+}
+
+/** Attempts and counters for the next commit. */
+interface Unrecorded {
+  readonly ledger: readonly Attempt[];
+  readonly counters: CounterDelta;
+}
+
+/** Creates totals of zero. */
+function createTotals(): RunTotals {
+  let totals: CounterDelta = {};
+  let waiting: CounterDelta = {};
+  let ledger: Attempt[] = [];
+  const add = (counters: CounterDelta) => {
+    totals = sumOf([totals, counters]);
+    waiting = sumOf([waiting, counters]);
+  };
+  return {
+    addAttempt(attempt) {
+      ledger.push(attempt);
+      add(countAttempts([attempt]));
+    },
+    add,
+    addRecorded(counters) {
+      totals = sumOf([totals, counters]);
+    },
+    take() {
+      const taken = { ledger, counters: waiting };
+      ledger = [];
+      waiting = {};
+      return taken;
+    },
+    putBack(taken) {
+      ledger = [...taken.ledger, ...ledger];
+      waiting = sumOf([taken.counters, waiting]);
+    },
+    counters: () => ({ ...zeroCounters, ...totals }),
+  };
+}
 
 /** Last work of a run. */
 const RECORDING = "recording the end of the run";
@@ -40,7 +94,7 @@ export interface JobResult {
 }
 
 /** Job to run. */
-export interface JobStart<J extends JobConfig> {
+interface JobStart<J extends JobConfig> {
   readonly job: J;
   readonly request: RunRequest;
   /** Part of the input to process. */

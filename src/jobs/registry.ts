@@ -1,7 +1,7 @@
 import type { JobConfig } from "../config/config.ts";
 import { feedJob } from "./feed-job.ts";
 import type { JobType } from "./job-type.ts";
-import { lookupJob } from "./lookup/lookup-job-type.ts";
+import { lookupJob } from "./lookup/lookup-job.ts";
 import { lookupTypes } from "./lookup/lookup-types.ts";
 import { audienceSearchJob } from "./search/audience-search.ts";
 import { contactJobsJob } from "./search/contact-jobs.ts";

@@ -2,7 +2,7 @@ import type { Config, JobConfig } from "../config/config.ts";
 import { codeOf, FixConfigurationError, messageOf, StopJobError, StopRunError } from "../errors.ts";
 import { adviceFor } from "../advice.ts";
 import { isSuccess } from "../load/runs/success.ts";
-import { triedRecords, unusualRejects } from "../jobs/lookup/reject-ratio.ts";
+import { triedRecords, unusualRejects } from "../jobs/lookup/decide.ts";
 import type { JobReport, RunReport } from "../jobs/run.ts";
 import type { StatusReport } from "../jobs/report/status.ts";
 

@@ -6,7 +6,7 @@ import { openClient } from "../../src/bigquery/client.ts";
 import { isDuplicate, isNotFound } from "../../src/bigquery/failure.ts";
 import { runJob } from "../../src/bigquery/jobs.ts";
 import type { BigQueryConnection } from "../../src/load/inputs/input-source.ts";
-import { uploadFile } from "../../src/publish/bigquery/upload.ts";
+import { uploadFile } from "../../src/publish/bigquery/stage.ts";
 import type { OtherDatabase } from "../load/foreign-context.ts";
 import { connectAsText } from "../load/postgres-context.ts";
 import type { TextRow } from "../load/suite/context.ts";

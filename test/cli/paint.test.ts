@@ -1,6 +1,6 @@
 import { WriteStream } from "node:tty";
 import { expect, test } from "vitest";
-import { paint } from "../../src/cli/paint.ts";
+import { paint } from "../../src/cli/terminal.ts";
 import { printable } from "../../src/cli/printable.ts";
 import { wrapLines } from "../../src/cli/wrap.ts";
 

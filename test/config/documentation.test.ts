@@ -1,8 +1,7 @@
 import { jobTypes } from "../../src/jobs/registry.ts";
 import { readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
-import { documentSchemaOf } from "../../src/config/schema/document.ts";
-import { endpointPaths } from "../../src/config/schema/service.ts";
+import { documentSchemaOf, endpointPaths } from "../../src/config/schema/document.ts";
 import { keyPaths } from "../../src/config/schema/walk.ts";
 
 const documentSchema = documentSchemaOf(jobTypes);

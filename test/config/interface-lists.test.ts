@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { listFields, scalarFields } from "../../src/config/schema/inputs.ts";
-import { endpointPaths } from "../../src/config/schema/service.ts";
+import { endpointPaths } from "../../src/config/schema/document.ts";
 import * as enrich from "../../src/schemas/enrich.ts";
 import { lookupEndpoints } from "../../src/schemas/registry.ts";
 import * as resolve from "../../src/schemas/resolve.ts";

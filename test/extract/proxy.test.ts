@@ -9,7 +9,7 @@ import { openClient } from "../../src/bigquery/client.ts";
 import { fixedSecret } from "../../src/config/secret.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { openAgent, proxyOf } from "../../src/http-agent.ts";
-import { postToWebhook } from "../../src/operate/webhook.ts";
+import { postToWebhook } from "../../src/operate/alerts.ts";
 import { startProxy, startSecureServer } from "./company-network.ts";
 import { send, startService } from "./scripted-service.ts";
 import { makeAuthority } from "./self-signed.ts";

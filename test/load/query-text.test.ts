@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { withoutSemicolon } from "../../src/load/inputs/query-text.ts";
+import { withoutSemicolon } from "../../src/load/inputs/input.ts";
 
 test.each([
   ["select 1", "select 1"],

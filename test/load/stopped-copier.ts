@@ -5,7 +5,7 @@
 import { from as copyFrom } from "pg-copy-streams";
 import { codeOf } from "../../src/errors.ts";
 import { openWarehouse } from "../support/bound-load.ts";
-import { inRunTransaction } from "../../src/load/db/run-transaction.ts";
+import { inRunTransaction } from "../../src/load/db/db.ts";
 import { openPool } from "../../src/load/db/session.ts";
 
 const [, , url = ""] = process.argv;

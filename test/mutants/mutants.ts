@@ -101,7 +101,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "no more is sent than was granted",
-    file: "src/jobs/lookup/reserve.ts",
+    file: "src/jobs/lookup/caps.ts",
     from: "return { granted, erased: lost }",
     to: "return { granted: items.length, erased: lost }",
     tests: ["test/jobs/lookup/budgets.slow.ts"],
@@ -336,7 +336,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a deleted row is deleted in every destination",
-    file: "src/load/publication/triggers.ts",
+    file: "src/load/publication/registration.ts",
     from: '          create("delete", "DELETE", "REFERENCING OLD TABLE AS changed FOR EACH STATEMENT"),',
     to: "",
     tests: ofPublication,
@@ -391,7 +391,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "--full replaces a damaged working file",
-    file: "src/jobs/publish/register.ts",
+    file: "src/jobs/publish/publish-destination.ts",
     from: "if (full) await destination.restart();",
     to: "",
     tests: ofDuckDb,
@@ -519,7 +519,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a key is cast to the type of its column, whether its row is there or not",
-    file: "src/load/inputs/one-row.ts",
+    file: "src/load/inputs/foreign-input.ts",
     from: "if (isCast) {",
     to: "if (false) {",
     tests: ["test/load/classify-row.test.ts"],
@@ -551,7 +551,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "the embedded reader can't enter the database of the hold",
-    file: "src/load/embedded/roles.ts",
+    file: "src/load/embedded/open-embedded.ts",
     from: "REVOKE CONNECT, TEMPORARY ON DATABASE postgres,",
     to: "REVOKE TEMPORARY ON DATABASE postgres,",
     tests: ["test/load/embedded-open.slow.ts"],
@@ -592,7 +592,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a copy of the database publishes nothing to the original's destination",
-    file: "src/jobs/publish/register.ts",
+    file: "src/jobs/publish/publish-destination.ts",
     from: "if (before && !before.isOfThisDatabase && !full)",
     to: "if (false)",
     tests: ["test/publish/copied-database.test.ts"],

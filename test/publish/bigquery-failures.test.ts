@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { explainFailure } from "../../src/bigquery/explain-failure.ts";
 import { BigQueryFailure } from "../../src/bigquery/failure.ts";
-import { batchBytes, priceOf } from "../../src/publish/bigquery/cost.ts";
+import { batchBytes, priceOf } from "../../src/publish/bigquery/check.ts";
 
 const destination = {
   project: "my-project",

@@ -1,11 +1,59 @@
-import { type BillableEstimate, billableText } from "./estimate.ts";
+import type { JobConfig } from "../../config/config.ts";
 import { count, countText } from "../../figures.ts";
-import type { Price } from "../../money.ts";
-import { costText, estimateCost } from "../price.ts";
-import { UNUSUAL_RATIO } from "./reject-ratio.ts";
-import { type Shard, shardText, wholeInput } from "../shard.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";
+import type { Price } from "../../money.ts";
+import { costText, estimateCost, priceOf } from "../price.ts";
+import type { Counters } from "../run-report.ts";
+import type { JobServices } from "../services.ts";
+import { type Shard, shardText, wholeInput } from "../shard.ts";
+import { type BillableEstimate, billableText } from "./estimate.ts";
+import type { LookupJobConfig } from "./lookup-type.ts";
+
+/** Decides whether a run can send or has to ask first, from the job's past runs (newest first). */
+export function readDecision(
+  { config }: Pick<JobServices, "config">,
+  job: LookupJobConfig,
+  found: Pick<SendCase, "counts" | "billable" | "resend" | "acceptParameters"> & {
+    readonly pastRuns: readonly PastRun[];
+    readonly shard: Shard;
+  },
+): SendDecision {
+  const { pastRuns, shard, ...given } = found;
+  return decideSending({
+    ...given,
+    price: priceOf(config, job.type),
+    lastRun: lastSendingRun(pastRuns, shard),
+    confirmAbove: config.confirmAbove,
+  });
+}
+
+/** Ratio of rejected / tried records to report for jobs without `max_reject_ratio`, and the minimum number of records. */
+export const UNUSUAL_RATIO = 0.05;
+const FEW_RECORDS = 1000;
+
+/** Counters needed for the reject ratio. */
+type RejectCounters = Pick<Counters, "records_sent" | "records_rejected" | "records_rejected_before_sending">;
+
+/** Records that a run tried: those sent and those rejected before sending. */
+export function triedRecords(counters: RejectCounters): number {
+  return counters.records_sent + counters.records_rejected_before_sending;
+}
+
+/**
+ * Message about a run that rejected unusually many records; null if it didn't. Jobs with their own `max_reject_ratio` fail
+ * instead.
+ */
+export function unusualRejects(
+  job: Pick<JobConfig, "name"> & { readonly maxRejectRatio?: number | null },
+  counters: RejectCounters,
+): string | null {
+  if (job.maxRejectRatio !== null) return null;
+  const tried = triedRecords(counters);
+  const { records_rejected: rejected } = counters;
+  if (tried < FEW_RECORDS || rejected <= UNUSUAL_RATIO * tried) return null;
+  return `${job.name}: ${rejected} of ${countText(tried, "record")} were rejected, more than ${UNUSUAL_RATIO * 100} %.`;
+}
 
 /** Facts for the decision whether to send. */
 export interface SendCase {

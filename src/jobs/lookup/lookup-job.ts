@@ -1,35 +1,131 @@
-import { selectLookup, type LookupSelection, previewLookup } from "../../load/lookups/selection.ts";
+import { countText } from "../../figures.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
-import { lastCoverage, readCoverage } from "../../load/lookups/coverage.ts";
+import type { CounterDelta } from "../../load/ledger/counters.ts";
 import type { OpenClaims } from "../../load/lookups/claims.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
+import { lastCoverage, readCoverage } from "../../load/lookups/coverage.ts";
+import type { LookupSpec } from "../../load/lookups/lookup.ts";
 import { retireJobs } from "../../load/lookups/parameters.ts";
+import { type LookupSelection, previewLookup, selectLookup } from "../../load/lookups/selection.ts";
 import { readCounters, recordFound } from "../../load/runs/runs.ts";
-import type { LookupJobConfig } from "./lookup-type.ts";
+import type { Spool } from "../../spool/spool.ts";
 import { agree } from "../agree.ts";
+import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "../job-end.ts";
+import type { JobType } from "../job-type.ts";
+import type { JobContext, Worked } from "../job.ts";
+import { type Counters, unaccountedRows, zeroCounters } from "../run-report.ts";
 import { loadLeftovers } from "./answers.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
-import { readDecision } from "./read-decision.ts";
-import { countText } from "../../figures.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
-import type { JobContext, Worked } from "../job.ts";
-import { endOfError, type JobEnd } from "../job-end.ts";
-import { closeJobSpool, type JobSpool, openOtherSpools, openJobSpool } from "./job-spool.ts";
-import { judgeEnd } from "./judge-end.ts";
-import { lookupSpecOf } from "./lookup-spec.ts";
+import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
+import { lookupSpecOf, readSourceOf } from "./lookup-spec.ts";
+import type { LookupJobConfig, LookupJobType } from "./lookup-type.ts";
 import { bindLookup, isLookupJob } from "./lookup-types.ts";
-import { unaccountedRows } from "../run-report.ts";
-import { endCounters, foundCounters } from "./run-counters.ts";
-import { createTally, sendDue, type Tally } from "./send.ts";
+import { planLookup } from "./plan-lookup.ts";
+import { readDecision, triedRecords } from "./decide.ts";
+import { createTally, sendDue, type Tally, type Unanswered } from "./send.ts";
 import { settleMissing } from "./settle-missing.ts";
-import type { LookupCounts } from "../../load/lookups/counts.ts";
-import type { LookupSpec } from "../../load/lookups/lookup.ts";
-import type { Spool } from "../../spool/spool.ts";
+
+/** Facts that determine the end of a job. */
+export interface WorkDone {
+  readonly job: string;
+  /** Thrown error; null for none. */
+  readonly thrown: { readonly error: unknown } | null;
+  /** True after a signal. */
+  readonly isStopped: boolean;
+  readonly counts: LookupCounts;
+  readonly counters: Counters;
+  /** Records without an outcome, sent or not. */
+  readonly open: number;
+  readonly unanswered: Unanswered | null;
+  /** Limit that cut the selection; null for none. */
+  readonly cap: Cap | null;
+  /** Maximum rejected / tried; null for no limit. */
+  readonly maxRejectRatio: number | null;
+}
+
+/** Determines a job's end. A failure outranks every limit, and a signal only if the failure came first. */
+export function judgeEnd(work: WorkDone): JobEnd {
+  const { thrown, counts, cap } = work;
+  if (thrown) {
+    const end = endOfError(thrown.error, "sending records and loading answers");
+    return end.status === "limited" ? (unansweredEnd(work, end) ?? end) : end;
+  }
+  if (work.isStopped && work.open > 0) return interrupted;
+  const failure = unansweredEnd(work, null) ?? tooManyRejects(work);
+  if (failure) return failure;
+  return cap === null || counts.remaining === 0 ? succeeded : capped(cap.limitedBy);
+}
+
+function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): JobEnd | null {
+  if (!unanswered) return null;
+  const { records, because } = unanswered;
+  const also = limit?.error ? ` Also: ${limit.error.message}` : "";
+  return failed(
+    "unanswered",
+    `${job}: ${countText(records, "record")} got no answer and ${records === 1 ? "stays" : "stay"} due for the next run. ` +
+      `Last reason: ${because}${also}`,
+  );
+}
+
+function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | null {
+  const tried = triedRecords(counters);
+  if (maxRejectRatio === null || counters.records_rejected <= maxRejectRatio * tried) return null;
+  return failed(
+    "too_many_rejects",
+    `${job}: ${counters.records_rejected} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
+      `(${maxRejectRatio}) allows. The others were loaded; the table \`reject\` has the reasons.`,
+  );
+}
+
+/** Counters of what a reading found and did, before anything is sent. */
+function foundCounters(counts: LookupCounts) {
+  return {
+    records_read: counts.read,
+    records_unchanged: counts.unchanged,
+    records_duplicate: counts.reused,
+    records_suppressed: counts.suppressed,
+    records_waiting: counts.waiting,
+    records_rejected: counts.rejectedBeforeSending,
+    records_rejected_before_sending: counts.rejectedBeforeSending,
+  };
+}
+
+/**
+ * Counters of a run: what its reading and its commits recorded, and the claims left without an answer. Rows whose claim is gone
+ * without an answer of this run name a person erased meanwhile.
+ */
+function endCounters(counts: LookupCounts, recorded: CounterDelta, open: OpenClaims): Counters {
+  const { records_sent: sent, records_duplicate: duplicate, ...others } = { ...zeroCounters, ...recorded };
+  const answered = sent + duplicate - counts.reused;
+  return {
+    ...others,
+    records_sent: sent + open.sent,
+    records_duplicate: duplicate,
+    records_suppressed: others.records_suppressed + counts.rowsToSend - answered - open.rows,
+    records_remaining: counts.remaining + open.rows - open.sent,
+  };
+}
+
+/** Completes a lookup's declaration to a job type. */
+export function lookupJob(lookup: LookupJobType): JobType {
+  const type: JobType<LookupJobConfig> = {
+    ...lookup,
+    endpoints: [{ ...lookup.endpoint, method: "POST" }],
+    isSharded: true,
+    reads: ({ input }, config) => [readSourceOf(input, config)],
+    plan: planLookup,
+    run: runLookup,
+    checkpoints: null,
+  };
+  return type;
+}
 
 /** Run of a lookup with its spec. */
 type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
 
 /** Runs a lookup, from the reading of its input to the check for missing rows. */
-export async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
+async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
   const task = { ...context, spec: await lookupSpecOf(context.job, context.request) };
   const worked = await sendSelected(task);
   const end = await settleMissing(task, { ...task, end: worked.end, counters: context.totals.counters() });

@@ -1,5 +1,5 @@
 import { lastRuns } from "../../load/runs/job-status.ts";
-import { readDecision } from "./read-decision.ts";
+import { readDecision } from "./decide.ts";
 import { previewLookup } from "../../load/lookups/selection.ts";
 import { type FirstRequest, firstRequests } from "../../extract/requests.ts";
 import type { PlanContext, Planned, ShownRequest } from "../report/job-plan.ts";

@@ -51,9 +51,8 @@ import {
   readUnspooled,
   type Recorded,
 } from "./answers.ts";
-import type { JobLimits } from "./caps.ts";
+import { type JobLimits, reserve } from "./caps.ts";
 import type { BoundLookup } from "./lookup-types.ts";
-import { reserve } from "./reserve.ts";
 
 /** Everything needed to send the due records of one job. */
 interface SendTask {

@@ -3,10 +3,11 @@ import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf, JobLockedError, StopRunError } from "../../errors.ts";
-import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
+import { readLinkViews } from "../../load/db/link-views.ts";
 import {
   type ClaimedBatch,
   confirmBatch,
+  ERASURE_TABLES,
   isKeyBatch,
   isStillClaimed,
   type KeyBatch,
@@ -14,13 +15,71 @@ import {
   takeBatch,
 } from "../../load/publication/batch.ts";
 import { recordVerification, requestSnapshot, type SourceMeasure } from "../../load/publication/measures.ts";
-import { markTables, readDestination } from "../../load/publication/registration.ts";
-import type { BatchRef, Destination, PublishedTable, TableChange } from "../../publish/destination.ts";
-import { readLinkViews } from "../../load/db/link-views.ts";
-import { withViews } from "../../publish/catalog.ts";
-import { type Publication, refused } from "./publication.ts";
-import { followTables, register } from "./register.ts";
+import {
+  addDestination,
+  followTable,
+  leaveTable,
+  markTables,
+  readDestination,
+  restartDestination,
+  tablesToFollow,
+  tablesToLeave,
+} from "../../load/publication/registration.ts";
+import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
+import { buildCatalog, freshnessTable, withViews } from "../../publish/catalog.ts";
+import type {
+  BatchRef,
+  Catalog,
+  Destination,
+  PublishedTable,
+  TableChange,
+} from "../../publish/destination.ts";
+import { tableNamed } from "../../schemas/registry.ts";
+import { copied, type Publication, refused } from "./publication.ts";
 import { createStager, stageTable } from "./stage-table.ts";
+
+/** Adds a new destination. Refuses one whose batch differs from the recorded one, unless everything is published again: then restarts it. */
+async function register({ db, destination }: Publication, full: boolean): Promise<void> {
+  const { name } = destination;
+  const read = () => db.transaction((session) => readDestination(session, db.names, name));
+  const before = await read();
+  if (before && !before.isOfThisDatabase && !full) throw copied(name);
+  if (full) await destination.restart();
+  const position = await destination.position();
+  if (!before) {
+    if (position !== null && !full) throw refused(name);
+    await db.transaction((session) => addDestination(session, db.names, name));
+  }
+  // Directly after the destination: a crash between the two is refused, and takes another `--full`.
+  if (full) await db.transaction((session) => restartDestination(session, db.names, name, position));
+  if (full || !before) return;
+  const at = position?.id ?? null;
+  if (at === before.confirmedId || (at !== null && at === before.claimedId)) return;
+  // Another publisher may have changed it between the two reads.
+  const after = await read();
+  if (after?.claimedId === before.claimedId) throw refused(name);
+}
+
+/** Tables of the catalog, and those that reveal an erasure, after which a destination purges deleted values. */
+function followedTables(catalog: Catalog): readonly PublishedTable[] {
+  const published = catalog.tables.filter(({ name }) => name !== freshnessTable.name);
+  const erasure = buildCatalog([], [...ERASURE_TABLES]).tables;
+  return [...published, ...erasure.filter(({ name }) => !published.some((table) => table.name === name))];
+}
+
+/** Follows the catalog's tables and stops following others. */
+async function followTables({ db, destination: { name }, catalog }: Publication): Promise<void> {
+  const tables = followedTables(catalog);
+  const kept = tables.map((table) => table.name);
+  const left = await db.transaction((session) => tablesToLeave(session, db.names, name, kept));
+  for (const table of left) {
+    await db.transaction((session) => leaveTable(session, db.names, name, tableNamed(table)));
+  }
+  const followed = await db.transaction((session) => tablesToFollow(session, db.names, name, tables));
+  for (const table of followed) {
+    await db.transaction((session) => followTable(session, db.names, name, table));
+  }
+}
 
 /** Options of a publication. */
 export interface PublishOptions {
@@ -31,7 +90,7 @@ export interface PublishOptions {
 }
 
 /** Result of a publication. */
-export interface PublishReport {
+interface PublishReport {
   readonly destination: string;
   readonly batches: number;
   /** Rows inserted into the destination. */

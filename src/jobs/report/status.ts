@@ -20,7 +20,7 @@ import { type Freshness, freshnessOf, schedulesByJob } from "./freshness.ts";
 import type { Counters } from "../run-report.ts";
 import { reportWaiting } from "../lookup/waiting-answers.ts";
 import { copiedText } from "../publish/publication.ts";
-import { unusualRejects } from "../lookup/reject-ratio.ts";
+import { unusualRejects } from "../lookup/decide.ts";
 import { type SegmentReport, segmentReports } from "./segment-report.ts";
 import type { JobServices } from "../services.ts";
 import type { LockHolder } from "../../load/runs/job-lock.ts";

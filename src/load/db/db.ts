@@ -1,26 +1,80 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type pg from "pg";
 import PQueue from "p-queue";
+import type pg from "pg";
+import { LockLostError } from "../../errors.ts";
+import { readPostgresAddress } from "../../postgres-address.ts";
 import type { ReadErasureSecret } from "../erasure/key.ts";
 import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
 import type { InputSource } from "../inputs/input-source.ts";
+import { fence, requireLock, sessionName } from "../runs/fence.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 import type { PostgresTarget } from "./connect.ts";
 import { explainFailure } from "./explain-failure.ts";
-import type { SchemaNames } from "./names.ts";
-import { readPostgresAddress } from "../../postgres-address.ts";
+import { quoteLiteral, type SchemaNames } from "./names.ts";
 import { withRetries } from "./recovery.ts";
-import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
-import type { RunRef } from "../runs/run-ref.ts";
+
+/** Connections and schemas of a run's transactions. */
+interface RunContext {
+  readonly pool: pg.Pool;
+  /** Connections reserved for locks, never blocked by work. */
+  readonly lockPool: pg.Pool;
+  readonly names: SchemaNames;
+  /** `_run_id` of the rows, if it is not the run that holds the lock. */
+  readonly rowsRunId?: string;
+}
+
+/**
+ * Runs one transaction of a run, in a session named after the lock's owner; it ends with the fence.
+ * Throws a LockLostError if the lock is lost, even if the error is a session ended by a takeover.
+ */
+export async function inRunTransaction<Result>(
+  context: RunContext,
+  run: RunRef,
+  work: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  const { pool, names, rowsRunId = run.runId } = context;
+  try {
+    return await inTransaction(
+      pool,
+      async (session) => {
+        // The fence would suffice; checking first keeps a former owner from blocking the new one.
+        await requireLock(session, names, run);
+        const result = await work(session);
+        await fence(session, names, run);
+        return result;
+      },
+      {
+        settings: [
+          `SET LOCAL application_name = ${quoteLiteral(sessionName(names, run))}`,
+          // The default of `_run_id`.
+          `SET LOCAL person_etl.run_id = ${quoteLiteral(rowsRunId)}`,
+        ],
+      },
+    );
+  } catch (error) {
+    throw (error instanceof LockLostError ? null : await findLoss(context, run)) ?? error;
+  }
+}
+
+/** Waits for a takeover in progress; returns the error if the lock is lost, null otherwise or without an answer. */
+async function findLoss({ lockPool, names }: RunContext, run: RunRef): Promise<LockLostError | null> {
+  try {
+    await inTransaction(lockPool, (session) => fence(session, names, run));
+    return null;
+  } catch (error) {
+    return error instanceof LockLostError ? error : null;
+  }
+}
 
 /**
  * Work of one transaction; `attempt` is 1-based. Retried after conflicts and lost connections, even one lost during
  * COMMIT, so it must be safe to repeat.
  */
-export type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
+type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
 
 /** Options of a run's transaction. */
-export interface RunOptions {
+interface RunOptions {
   /** `_run_id` of the rows, if it is not the run that holds the lock. */
   readonly rowsRunId?: string;
 }
@@ -54,7 +108,7 @@ export interface Db {
 }
 
 /** Address and schemas of the place of record. */
-export interface DbOptions extends PostgresTarget {
+interface DbOptions extends PostgresTarget {
   readonly names: SchemaNames;
   readonly readErasureSecret: ReadErasureSecret;
   /** Opens the databases that inputs are read from. */

@@ -1,8 +1,9 @@
-import type pg from "pg";
 import { type RawBuilder, sql } from "kysely";
-import type { Problem } from "../../errors.ts";
-import { codeOf } from "../../errors.ts";
-import { partsOf } from "./mapped-columns.ts";
+import type pg from "pg";
+import { codeOf, type Problem } from "../../errors.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
+import { inTransaction, type Session } from "../db/session.ts";
+import { fingerprintColumns, fingerprintScope } from "./fingerprint.ts";
 import { columnProblems, listColumns, settingOf, unreadable, unselectable } from "./input-problems.ts";
 import {
   type InputColumn,
@@ -12,11 +13,38 @@ import {
   type Part,
   relationText,
 } from "./input-source.ts";
-import { fingerprintColumns, fingerprintScope } from "./fingerprint.ts";
-import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
-import { withoutSemicolon } from "./query-text.ts";
-import { inTransaction, type Session } from "../db/session.ts";
+import { partsOf } from "./mapped-columns.ts";
 import { containsUniqueKey, readUniqueKeys } from "./unique-keys.ts";
+
+/** Tokens for finding a query's end. Matches only the start of a block comment. */
+const TOKEN =
+  /\s+|--[^\n]*|\/\*|e'(?:[^'\\]|''|\\[^])*'|'[^']*'|"[^"]*"|\$([a-z_\u0080-\uffff][\w\u0080-\uffff]*|)\$[^]*?\$\1\$|[\w\u0080-\uffff]+|[^]/giy;
+
+/** End of a block comment, which may contain others. */
+function endOfComment(text: string, start: number): number {
+  let depth = 0;
+  for (let i = start; i < text.length; i++) {
+    const two = text.slice(i, i + 2);
+    if (two !== "/*" && two !== "*/") continue;
+    depth += two === "/*" ? 1 : -1;
+    i++;
+    if (depth === 0) return i + 1;
+  }
+  return text.length;
+}
+
+/** Removes a query's final semicolons and the comments after them, so that it can be parenthesized. */
+export function withoutSemicolon(query: string): string {
+  let end: number | null = null;
+  TOKEN.lastIndex = 0;
+  for (let match = TOKEN.exec(query); match !== null; match = TOKEN.exec(query)) {
+    const [token] = match;
+    if (token === "/*") TOKEN.lastIndex = endOfComment(query, match.index);
+    else if (token === ";") end ??= match.index;
+    else if (!token.startsWith("--") && token.trim() !== "") end = null;
+  }
+  return end === null ? query : query.slice(0, end);
+}
 
 /** Postgres's quoting and comments. */
 const SYNTAX = { quoteQualified, withoutSemicolon };

@@ -1,14 +1,154 @@
 import { type ClientOptions, openClient } from "../../bigquery/client.ts";
-import { type NamedProject, explainFailure } from "../../bigquery/explain-failure.ts";
+import { explainFailure, type NamedProject } from "../../bigquery/explain-failure.ts";
 import { isNotFound } from "../../bigquery/failure.ts";
-import { openSession, type Session } from "../../bigquery/session.ts";
-import type { Destination, Position } from "../destination.ts";
+import { insertJob, runJob } from "../../bigquery/jobs.ts";
+import { quoteIdentifier, quoteLiteral } from "../../bigquery/names.ts";
+import { LABELS, openSession, queryOf, resultsOf, type Session } from "../../bigquery/session.ts";
+import type { ColumnType } from "../../schemas/field.ts";
+import type { Column } from "../../schemas/table.ts";
+import type {
+  CommitOutcome,
+  Destination,
+  Measure,
+  Position,
+  PublishedTable,
+  StagedBatch,
+  TableChange,
+} from "../destination.ts";
 import { checkDestination } from "./check.ts";
-import { commitBatch } from "./commit.ts";
-import { positionTable } from "./ddl.ts";
-import { measureTables } from "./measure.ts";
+import { type DatasetNames, positionTable, tableName } from "./ddl.ts";
 import { migrateDatasets, openDataset } from "./migrate.ts";
-import { dropStaging, stageFiles, type StagingContext } from "./stage.ts";
+import { dropStaging, listTables, stageFiles, type StagingContext, stagingTable } from "./stage.ts";
+
+/** Last row of the script. */
+interface Outcome {
+  readonly moved: number;
+  readonly id: string | null;
+}
+
+/** Applies a staged batch in one transaction, which first moves the position from the predecessor. */
+async function commitBatch(context: StagingContext, batch: StagedBatch): Promise<CommitOutcome> {
+  const { client, names, location } = context;
+  const query = { useLegacySql: false, ...queryOf(commitScript(names, batch)) };
+  const id = `person_etl_commit_${names.data}_${batch.number}_${batch.attempt}`;
+  const job = await runJob(client, { id, location }, (reference) =>
+    insertJob(client, reference, { labels: LABELS, query }),
+  );
+  const [outcome] = await resultsOf<Outcome>(client, job.jobReference);
+  if (outcome?.moved === 1) return "committed";
+  return outcome?.id === batch.id ? "present" : "refused";
+}
+
+/** Script of a commit; its last statement returns whether it committed, and the current position. */
+function commitScript(names: DatasetNames, batch: StagedBatch) {
+  const changes = batch.changes.flatMap((change) => statementsOf(names, batch, change));
+  return {
+    text: `DECLARE moved INT64 DEFAULT 0;
+BEGIN TRANSACTION;
+UPDATE ${positionTable(names)} SET number = @number, id = @id, published_at = CURRENT_TIMESTAMP()
+  WHERE id IS NOT DISTINCT FROM @follows;
+SET moved = @@row_count;
+IF moved = 1 THEN
+${changes.map((statement) => `  ${statement};\n`).join("")}  COMMIT TRANSACTION;
+ELSE
+  ROLLBACK TRANSACTION;
+END IF;
+SELECT moved, id FROM ${positionTable(names)}`,
+    parameters: { number: batch.number, id: batch.id, follows: batch.follows },
+  };
+}
+
+function statementsOf(names: DatasetNames, batch: StagedBatch, change: TableChange): readonly string[] {
+  const { table, replaces, hasRows } = change;
+  const target = tableName(names, table.schema, table.name);
+  const columns = table.columns.map(({ name }) => quoteIdentifier(name)).join(", ");
+  const values = table.columns.map(valueOf).join(", ");
+  const insert = `INSERT INTO ${target} (${columns})\n  SELECT ${values} FROM ${stagingTable(names, batch, table, "rows")}`;
+  return [
+    replaces === "all" ? `TRUNCATE TABLE ${target}` : deleteOf(names, batch, change),
+    ...(hasRows ? [insert] : []),
+  ];
+}
+
+/** Converts a staged value to the column's type; JSON is staged as text. */
+function valueOf({ name, type }: Column): string {
+  const column = quoteIdentifier(name);
+  return type === "json" ? `PARSE_JSON(${column}, wide_number_mode => 'round')` : column;
+}
+
+function deleteOf(names: DatasetNames, batch: StagedBatch, { table }: TableChange): string {
+  const root = { ...table, name: table.root };
+  const keys = stagingTable(names, batch, root, "keys");
+  const target = tableName(names, table.schema, table.name);
+  const [first, ...others] = table.rootKey;
+  if (first !== undefined && others.length === 0) {
+    const key = quoteIdentifier(first);
+    return `DELETE FROM ${target} WHERE ${key} IN (SELECT ${key} FROM ${keys})`;
+  }
+  const equal = table.rootKey.map((name) => `k.${quoteIdentifier(name)} = t.${quoteIdentifier(name)}`);
+  // A table of one row has no key.
+  return equal.length === 0
+    ? `DELETE FROM ${target} WHERE TRUE`
+    : `DELETE FROM ${target} AS t WHERE EXISTS (SELECT 1 FROM ${keys} AS k WHERE ${equal.join(" AND ")})`;
+}
+
+/** Counts and hashes of the tables, in one query; a table that doesn't exist is empty. */
+async function measureTables(
+  session: Session,
+  names: DatasetNames,
+  tables: readonly PublishedTable[],
+): Promise<readonly Measure[]> {
+  const existing = {
+    data: new Set(await listTables(session.client, names.data)),
+    ops: new Set(await listTables(session.client, names.ops)),
+  };
+  const present = tables.filter(({ schema, name }) => existing[schema].has(name));
+  const found = present.length === 0 ? [] : await session.rows<MeasuredRow>(measureQuery(names, present));
+  const byName = new Map(found.map((row) => [row.table_name, row]));
+  return tables.map(({ name }) => {
+    const row = byName.get(name);
+    return {
+      table: name,
+      rows: BigInt(row?.row_count ?? 0),
+      hash: row?.row_hash.replace(/\.0*$/, "") ?? "0",
+    };
+  });
+}
+
+interface MeasuredRow {
+  readonly table_name: string;
+  readonly row_count: string | number;
+  readonly row_hash: string;
+}
+
+/** Query over tables that exist. */
+function measureQuery(names: DatasetNames, tables: readonly PublishedTable[]) {
+  const parts = tables.map(({ schema, name, columns }) => {
+    const texts = columns.map((c) => hashedText(c.type, quoteIdentifier(c.name))).join(", ");
+    const digits = `SUBSTR(TO_HEX(MD5(ARRAY_TO_STRING([${texts}], '\\x01', '\\x02'))), 1, 15)`;
+    // The sum of many hashes is beyond INT64.
+    const sum = `CAST(IFNULL(SUM(CAST(CAST(CONCAT('0x', ${digits}) AS INT64) AS NUMERIC)), 0) AS STRING)`;
+    return `SELECT ${quoteLiteral(name)} AS table_name, COUNT(*) AS row_count, ${sum} AS row_hash
+FROM ${tableName(names, schema, name)}`;
+  });
+  return { text: parts.join("\nUNION ALL\n") };
+}
+
+/** Texts of values for the hash of a row; by default a cast. */
+const HASHED: Partial<Readonly<Record<ColumnType, (column: string) => string>>> = {
+  numeric: (column) => `REGEXP_REPLACE(CAST(${column} AS STRING), r'\\.0+$|(\\.[0-9]*[1-9])0+$', r'\\1')`,
+  date: (column) => `CAST(UNIX_DATE(${column}) AS STRING)`,
+  timestamp: (column) => `CAST(UNIX_MICROS(TIMESTAMP(${column})) AS STRING)`,
+  timestamptz: (column) => `CAST(UNIX_MICROS(${column}) AS STRING)`,
+  bytes: (column) => `TO_HEX(${column})`,
+  // Its text isn't the one of Postgres.
+  json: (column) => `IF(${column} IS NULL, NULL, '')`,
+  "text[]": (column) => `ARRAY_TO_STRING(${column}, '\\x01')`,
+};
+
+function hashedText(type: ColumnType, column: string): string {
+  return HASHED[type]?.(column) ?? `CAST(${column} AS STRING)`;
+}
 
 /** Datasets to publish to. */
 export interface BigQueryTarget extends ClientOptions {

@@ -1,11 +1,126 @@
-import { isDuplicate, isNotFound } from "../../bigquery/failure.ts";
-import { runJob } from "../../bigquery/jobs.ts";
+import { type FileHandle, open } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { answerOf, type Client, pauseMs, withRetries } from "../../bigquery/client.ts";
+import { BigQueryFailure, isDuplicate, isNotFound, isTransient } from "../../bigquery/failure.ts";
+import { type JobReference, runJob } from "../../bigquery/jobs.ts";
 import { quoteQualified } from "../../bigquery/names.ts";
 import { LABELS } from "../../bigquery/session.ts";
-import type { Client } from "../../bigquery/client.ts";
 import type { BatchRef, PublishedTable, StagedFiles } from "../destination.ts";
 import { columnType, type DatasetNames, elementType } from "./ddl.ts";
-import { uploadFile } from "./upload.ts";
+
+/** Bytes per request, a multiple of 256 KB as Google requires. */
+const CHUNK_BYTES = 4 * 1024 * 1024;
+const MAX_ATTEMPTS = 6;
+/** Long enough for a chunk over a slow connection. */
+const CHUNK_TIMEOUT_MS = 600_000;
+
+/** A load job with our own ID. */
+interface LoadJob {
+  readonly jobReference: JobReference & { readonly projectId: string };
+  readonly configuration: object;
+}
+
+/** Uploads a file for a load job, which starts once all bytes have arrived; a broken upload resumes where it stopped. */
+export async function uploadFile(client: Client, job: LoadJob, path: string): Promise<JobReference> {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await sendChunks(client, await startUpload(client, job, size), file, size);
+      } catch (error) {
+        if (!isGone(error) || attempt === MAX_ATTEMPTS) throw error;
+        // The upload was complete or has expired: only a complete one has a job.
+        const started = await findJob(client, job.jobReference);
+        if (started !== null) return started;
+      }
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof BigQueryFailure && (error.status === 404 || error.status === 410);
+}
+
+async function findJob(client: Client, { jobId, location }: JobReference): Promise<JobReference | null> {
+  try {
+    await client.send({ method: "GET", path: `/jobs/${jobId}`, query: { location } });
+    return { jobId, ...(location === undefined ? {} : { location }) };
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw error;
+  }
+}
+
+/** Address of a new upload. */
+async function startUpload(client: Client, job: LoadJob, size: number): Promise<string> {
+  return withRetries(async () => {
+    const response = await client.fetch(`${client.uploadUrl}?uploadType=resumable`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "x-upload-content-type": "application/octet-stream",
+        "x-upload-content-length": String(size),
+      },
+      body: JSON.stringify(job),
+    });
+    await answerOf(response);
+    const address = response.headers.get("location");
+    if (address === null) throw new BigQueryFailure("unknown", "the upload has no address", response.status);
+    return address;
+  });
+}
+
+async function sendChunks(
+  client: Client,
+  address: string,
+  file: FileHandle,
+  size: number,
+): Promise<JobReference> {
+  const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, size));
+  let sent = 0;
+  for (let failures = 0; ; ) {
+    try {
+      const { bytesRead } = await file.read(chunk, 0, chunk.length, sent);
+      const range = `bytes ${sent}-${sent + bytesRead - 1}/${size}`;
+      const response = await put(client, address, range, chunk.subarray(0, bytesRead));
+      // fetch copies the body; V8 would keep a dozen copies.
+      globalThis.gc?.();
+      if (response.status !== 308) return await jobOf(response);
+      sent = bytesReceived(response);
+      failures = 0;
+    } catch (error) {
+      if (!isTransient(error) || ++failures === MAX_ATTEMPTS) throw error;
+      await delay(pauseMs(failures));
+      const response = await withRetries(() => put(client, address, `bytes */${size}`));
+      if (response.status !== 308) return jobOf(response);
+      sent = bytesReceived(response);
+    }
+  }
+}
+
+function put(client: Client, address: string, range: string, body?: Uint8Array<ArrayBuffer>) {
+  return client.fetch(address, {
+    method: "PUT",
+    headers: { "content-range": range },
+    signal: AbortSignal.timeout(CHUNK_TIMEOUT_MS),
+    ...(body === undefined ? {} : { body }),
+  });
+}
+
+/** Number of bytes that Google confirmed: `Range: bytes=0-99` for 100. */
+function bytesReceived(response: Response): number {
+  const last = /-(\d+)$/.exec(response.headers.get("range") ?? "")?.[1];
+  return last === undefined ? 0 : Number(last) + 1;
+}
+
+async function jobOf(response: Response): Promise<JobReference> {
+  // According to the API reference, the response is the job, as for `jobs.insert`.
+  const { jobReference } = (await answerOf(response)) as { readonly jobReference: JobReference };
+  return jobReference;
+}
 
 /** Prefix of staging tables, followed by the batch number. */
 const STAGING_PREFIX = "_stage_";

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { findPeople } from "../../../src/cli/init/people-tables.ts";
+import { findPeople, proposeKey } from "../../../src/cli/init/input-questions.ts";
 import { proposeFields } from "../../../src/cli/init/propose-fields.ts";
-import { proposeKey } from "../../../src/cli/init/propose-key.ts";
 import type { Table, TableColumn } from "../../../src/load/inputs/browse.ts";
 
 const CATEGORIES: Readonly<Record<string, string>> = {

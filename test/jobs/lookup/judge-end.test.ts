@@ -6,7 +6,7 @@ import {
   StopJobError,
   StopRunError,
 } from "../../../src/errors.ts";
-import { judgeEnd, type WorkDone } from "../../../src/jobs/lookup/judge-end.ts";
+import { judgeEnd, type WorkDone } from "../../../src/jobs/lookup/lookup-job.ts";
 import { zeroCounters } from "../../../src/jobs/run-report.ts";
 import { countsOf } from "../support.ts";
 

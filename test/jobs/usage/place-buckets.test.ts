@@ -6,7 +6,7 @@ import {
   dayNumber,
   firstDay,
 } from "../../../src/jobs/usage/calendar.ts";
-import { placeBuckets } from "../../../src/jobs/usage/place-buckets.ts";
+import { placeBuckets } from "../../../src/jobs/usage/endpoint-usage.ts";
 import { openZone } from "../../../src/schedule/zone.ts";
 import * as fc from "../../support/fast-check.ts";
 

@@ -1,9 +1,11 @@
+import { BigQueryFailure } from "../../../bigquery/failure.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../../bigquery/names.ts";
+import type { Session } from "../../../bigquery/session.ts";
 import type { Problem } from "../../../errors.ts";
+import { fingerprintColumns, fingerprintScope } from "../fingerprint.ts";
 import type { Reading } from "../foreign-database.ts";
 import { BLANKS } from "../input-fields.ts";
-import { partsOf } from "../mapped-columns.ts";
 import { columnProblems, listColumns, settingOf, unreadable, unselectable } from "../input-problems.ts";
-import { fingerprintColumns, fingerprintScope } from "../fingerprint.ts";
 import {
   type InputColumn,
   type InputSource,
@@ -12,11 +14,50 @@ import {
   type Part,
   relationText,
 } from "../input-source.ts";
-import { BigQueryFailure } from "../../../bigquery/failure.ts";
-import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../../bigquery/names.ts";
-import { withoutSemicolon } from "./query-text.ts";
-import type { Session } from "../../../bigquery/session.ts";
-import { valueText } from "./value-text.ts";
+import { partsOf } from "../mapped-columns.ts";
+
+/**
+ * GoogleSQL tokens for finding a query's end: string literals in their eight forms, quoted names, comments, and the
+ * semicolon. Everything else is read one character at a time.
+ */
+const TOKEN =
+  /--[^\n]*|#[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|"""(?:\\[\s\S]|(?!""")[^\\])*(?:"""|$)|'''(?:\\[\s\S]|(?!''')[^\\])*(?:'''|$)|"(?:\\[\s\S]|[^"\\])*(?:"|$)|'(?:\\[\s\S]|[^'\\])*(?:'|$)|`(?:\\[\s\S]|[^`\\])*(?:`|$)|[\s\S]/g;
+
+/** Removes a query's final semicolons and the comments after them, so that it can be put in parentheses. */
+function withoutSemicolon(query: string): string {
+  let end: number | null = null;
+  TOKEN.lastIndex = 0;
+  for (let match = TOKEN.exec(query); match !== null; match = TOKEN.exec(query)) {
+    const [token] = match;
+    const isComment = token.startsWith("--") || token.startsWith("#") || token.startsWith("/*");
+    if (token === ";") end ??= match.index;
+    else if (!isComment && token.trim() !== "") end = null;
+  }
+  return end === null ? query : query.slice(0, end);
+}
+
+/** Removes trailing zeros of six fractional digits. */
+function trimmed(text: string): string {
+  return `REGEXP_REPLACE(${text}, r'[.]?0*$', '')`;
+}
+
+/** Conversion of each type to text, equal to Postgres's, so that equal values have equal hashes. */
+const byType: Readonly<Record<string, (value: string) => string>> = {
+  STRING: (value) => value,
+  TIMESTAMP: (value) =>
+    `CONCAT(${trimmed(`FORMAT_TIMESTAMP('%Y-%m-%d %H:%M:%E6S', ${value}, 'UTC')`)}, '+00')`,
+  DATETIME: (value) => trimmed(`FORMAT_DATETIME('%Y-%m-%d %H:%M:%E6S', ${value})`),
+  TIME: (value) => trimmed(`FORMAT_TIME('%H:%M:%E6S', ${value})`),
+  BYTES: (value) => `CONCAT('\\\\x', TO_HEX(${value}))`,
+  JSON: (value) => `TO_JSON_STRING(${value})`,
+  STRUCT: (value) => `TO_JSON_STRING(${value})`,
+  GEOGRAPHY: (value) => `ST_ASTEXT(${value})`,
+};
+
+/** Converts a value to text, null to null. */
+function valueText(value: string, typeName: string): string {
+  return byType[typeName]?.(value) ?? `CAST(${value} AS STRING)`;
+}
 
 /** GoogleSQL's quoting and comments. */
 const SYNTAX = { quoteQualified, withoutSemicolon };
