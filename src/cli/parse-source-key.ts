@@ -1,4 +1,4 @@
-import type { RowKey } from "../load/erasure/people.ts";
+import type { RowKey } from "../load/erasure/subjects.ts";
 import { UsageError } from "./failure.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Cost } from "../jobs/cost.ts";
+import type { Cost } from "../jobs/price.ts";
 import type { JobReport, RunReport } from "../jobs/run-report.ts";
 import { amountText, priceText } from "../money.ts";
 import { count, countText } from "../figures.ts";

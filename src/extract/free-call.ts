@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { StopJobError } from "../errors.ts";
 import { crashPoint } from "../crash-point.ts";
 import type { Log } from "../log.ts";
-import { cleanText } from "../schemas/clean-text.ts";
+import { cleanText } from "../schemas/json-text.ts";
 import { instantAt, instantText } from "../schemas/convert.ts";
 import type { DriftLog } from "../schemas/drift.ts";
 import { type ErrorBody, readErrorBody, readId } from "../schemas/error-body.ts";

@@ -1,5 +1,5 @@
 import { setImmediate as letOthersRun } from "node:timers/promises";
-import { cleanText } from "../schemas/clean-text.ts";
+import { cleanText } from "../schemas/json-text.ts";
 import { instantText } from "../schemas/convert.ts";
 import { type Drift, DriftLog } from "../schemas/drift.ts";
 import { hasError, readId } from "../schemas/error-body.ts";

@@ -7,8 +7,7 @@ import type { JobType } from "./job-type.ts";
 import type { Db } from "../load/db/db.ts";
 import { estimateSeconds } from "./lookup/estimate.ts";
 import type { PlanContext, Planned } from "./report/job-plan.ts";
-import type { JobContext, Worked } from "./job.ts";
-import { endOfError, succeeded } from "./job-end.ts";
+import { endOfError, type JobContext, succeeded, type Worked } from "./job.ts";
 import { stopReason } from "./stop-reason.ts";
 import type { Attempt } from "../schemas/attempt.ts";
 

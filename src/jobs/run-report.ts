@@ -1,4 +1,4 @@
-import type { Cost } from "./cost.ts";
+import type { Cost } from "./price.ts";
 import type { LimitedBy } from "../errors.ts";
 import { isSuccess } from "../load/runs/success.ts";
 import { type RunCounter, runCounters } from "../schemas/ops.ts";

@@ -4,8 +4,17 @@ import { runJobs, type RunReport } from "../jobs/run.ts";
 import { type ScheduledJob, scheduledJobs } from "../jobs/scheduled-jobs.ts";
 import type { JobServices } from "../jobs/services.ts";
 import { wholeInput } from "../jobs/shard.ts";
-import { claimSlots, endSlots, newestSlots, renewSlots, watchJobs } from "../load/runs/schedule-slots.ts";
-import type { GrantedSlot, KnownSlot, SchedulerProcess, SlotEnd } from "../load/runs/slots.ts";
+import {
+  claimSlots,
+  endSlots,
+  type GrantedSlot,
+  type KnownSlot,
+  newestSlots,
+  renewSlots,
+  type SchedulerProcess,
+  type SlotEnd,
+  watchJobs,
+} from "../load/runs/schedule-slots.ts";
 import { lastSlot, nextSlot, type Slot } from "../schedule/slots.ts";
 import { describeForLog } from "./log-fields.ts";
 

@@ -5,7 +5,7 @@ import type { DriftLog } from "./drift.ts";
 import { boolean, type Fields, integer, json, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { searchQuery } from "./person-search.ts";
-import type { ListDeclaration } from "./record.ts";
+import type { ListDeclaration } from "./attempt.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";
 
 const JOBS = "/person-search/v0/search-jobs";

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { JsonObject } from "./flatten.ts";
-import type { RecordDeclaration } from "./record.ts";
+import type { RecordDeclaration } from "./attempt.ts";
 
 /** An endpoint that takes a batch of records and returns one result for each (section 4.7). */
 export interface LookupEndpoint {

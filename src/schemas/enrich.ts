@@ -3,7 +3,7 @@ import { answerColumns, answeredPeople, inputRowKey, isPersonMatch } from "./ans
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import { personDerived, personFields, personLists } from "./person.ts";
-import type { RecordDeclaration } from "./record.ts";
+import type { RecordDeclaration } from "./attempt.ts";
 import { columnsOf, type Table, table } from "./table.ts";
 
 const optionalText = z.string().nullable().optional();

@@ -12,7 +12,7 @@ import { derivedNames, deriverOf } from "./derive.ts";
 import { type DriftLog, fieldName } from "./drift.ts";
 import type { Fields } from "./field.ts";
 import { jsonText } from "./json-text.ts";
-import type { ListDeclaration, RecordDeclaration } from "./record.ts";
+import type { ListDeclaration, RecordDeclaration } from "./attempt.ts";
 
 /** A parsed JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;

@@ -4,22 +4,13 @@ import { contactJob, contactJobResult } from "./contact-jobs.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { deathSignal, segmentDeathSignal } from "./death-signals.ts";
 import { enrichEndpoint, enrichment } from "./enrich.ts";
-import { erasureKey, erasureRequest, erasureSubject, tombstone } from "./erasure.ts";
 import * as ops from "./ops.ts";
+import { erasureKey, erasureRequest, erasureSubject, reject, tombstone } from "./ops.ts";
 import { person, personChildren, personPidAlias } from "./person.ts";
 import { personSearch, personSearchCoverage, personSearchResult } from "./person-search.ts";
-import { reject } from "./reject.ts";
 import { resolution, resolveEndpoint } from "./resolve.ts";
-import { alertState, scheduleSlot } from "./schedule.ts";
 import {
-  segment,
-  segmentMember,
-  segmentMembershipHistory,
-  segmentListed,
-  segmentPushMember,
-  segmentSync,
-} from "./segments.ts";
-import {
+  alertState,
   budgetUse,
   jobLock,
   jobRequest,
@@ -28,9 +19,18 @@ import {
   lookupJob,
   lookupRow,
   personState,
+  scheduleSlot,
   spoolPlace,
   tableLoad,
 } from "./state.ts";
+import {
+  segment,
+  segmentMember,
+  segmentMembershipHistory,
+  segmentListed,
+  segmentPushMember,
+  segmentSync,
+} from "./segments.ts";
 import type { Schema, Table } from "./table.ts";
 import { views } from "./views/all-views.ts";
 import * as usage from "./usage.ts";

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { answerColumns, answeredPeople, inputRowKey, isPersonMatch } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, json, numeric, text } from "./field.ts";
-import type { RecordDeclaration } from "./record.ts";
+import type { RecordDeclaration } from "./attempt.ts";
 import { columnsOf, type Table, table } from "./table.ts";
 
 const name = z.string().nullable().optional();

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { booleanOf } from "./convert.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, text, timestamp } from "./field.ts";
-import type { RecordDeclaration } from "./record.ts";
+import type { RecordDeclaration } from "./attempt.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";
 
 /** Answer columns of one result (section 2.13), without the address. */

@@ -4,7 +4,7 @@ import { parse } from "yaml";
 import { openForeignDatabase } from "../../src/load/open.ts";
 import { profileFindings } from "../../src/cli/input-profile.ts";
 import { profileOf } from "../../src/load/inputs/profile-input.ts";
-import type { Identifiers } from "../../src/load/erasure/people.ts";
+import type { Identifiers } from "../../src/load/erasure/subjects.ts";
 import { startRecordingProxy } from "../jobs/lookup/recording-proxy.ts";
 import { withForeignInputs } from "../load/foreign-context.ts";
 import { openPostgresContext } from "../load/postgres-context.ts";

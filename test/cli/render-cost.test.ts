@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { renderBudgets } from "../../src/cli/render-budgets.ts";
 import { renderRunCost } from "../../src/cli/render-cost.ts";
-import type { Cost } from "../../src/jobs/cost.ts";
+import type { Cost } from "../../src/jobs/price.ts";
 import { type JobReport, zeroCounters } from "../../src/jobs/run-report.ts";
 
 const nothing: Cost = {

@@ -110,7 +110,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "only calls that cost nothing are released",
-    file: "src/load/ledger/give-back.ts",
+    file: "src/load/ledger/reserve-call.ts",
     from: "return !possiblyBilled && recordsMatched === null;",
     to: "return recordsMatched === null;",
     tests: ofPostgres,
@@ -118,7 +118,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an attempt whose reply was lost counts once",
-    file: "src/load/ledger/record-attempts.ts",
+    file: "src/load/ledger/ledger.ts",
     from: "if (entries.length > 0 && settled.size === 0) return;",
     to: "",
     tests: ofPostgres,
@@ -190,7 +190,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an answer isn't bought again before it expires",
-    file: "src/load/lookups/freshness.ts",
+    file: "src/load/lookups/content.ts",
     from: "${expiresAt(job, a)} > now()",
     to: "${expiresAt(job, a)} < now()",
     tests: ["test/nights/due.test.ts"],
@@ -220,7 +220,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "--resend repeats earlier answers",
-    file: "src/load/lookups/freshness.ts",
+    file: "src/load/lookups/content.ts",
     from: 'job.resendBelow === null ? "true" : `${a}.call_number >= ${job.resendBelow}`',
     to: '"true"',
     tests: ["test/nights/due.test.ts"],
@@ -431,7 +431,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an unlock without credits releases its reservation",
-    file: "src/load/ledger/give-back.ts",
+    file: "src/load/ledger/reserve-call.ts",
     from: "records_reserved - ${billed ?? 0}::bigint AS records FROM open`);",
     to: "0::bigint AS records FROM open`);",
     tests: ofUnlocks,

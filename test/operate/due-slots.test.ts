@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JobConfig } from "../../src/config/config.ts";
-import type { KnownSlot } from "../../src/load/runs/slots.ts";
+import type { KnownSlot } from "../../src/load/runs/schedule-slots.ts";
 import { type DueRules, findDue } from "../../src/operate/scheduler.ts";
 import { scheduledJobs, unscheduledJobs } from "../../src/jobs/scheduled-jobs.ts";
 import { fine, load } from "../config/support.ts";

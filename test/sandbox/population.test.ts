@@ -4,7 +4,7 @@ import { createPeople } from "../../src/sandbox/population/people.ts";
 import { chooseFields, personFieldNames } from "../../src/sandbox/population/person-fields.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import { personFields, personLists } from "../../src/schemas/person.ts";
-import { zodOf } from "../../src/schemas/record.ts";
+import { zodOf } from "../../src/schemas/attempt.ts";
 import * as fc from "../support/fast-check.ts";
 
 const TODAY = BASE_DAY + 300;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cleanText } from "../../src/schemas/clean-text.ts";
+import { cleanText } from "../../src/schemas/json-text.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
 import * as fc from "../support/fast-check.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { INCOMES, WEALTH } from "../../src/sandbox/population/person-fields.ts";
-import { readMoneyRange } from "../../src/schemas/money-range.ts";
+import { readMoneyRange } from "../../src/schemas/person.ts";
 import * as fc from "../support/fast-check.ts";
 
 test.each([

@@ -47,9 +47,8 @@ import {
 import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/usage.ts";
 import { checkInput } from "../../src/load/inputs/check-input.ts";
 import { readBudgetUse, readRunUse } from "../../src/load/ledger/budget-rows.ts";
-import { readBilledInRun } from "../../src/load/ledger/costs.ts";
-import { readLedgerDays } from "../../src/load/ledger/ledger-days.ts";
-import { recordCalls, recordAttempts } from "../../src/load/ledger/record-attempts.ts";
+import { readBilledInRun, readLedgerDays } from "../../src/load/ledger/costs.ts";
+import { recordAttempts, recordCalls } from "../../src/load/ledger/ledger.ts";
 import { reserveCall } from "../../src/load/ledger/reserve-call.ts";
 import { changeStates, unmarkReported } from "../../src/load/runs/alert-states.ts";
 import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/job-lock.ts";

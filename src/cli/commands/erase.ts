@@ -18,7 +18,7 @@ import { migrate } from "../../load/db/setup.ts";
 import { dropTombstones, membershipsOf } from "../../load/erasure/remove.ts";
 import { checkErasureKey, type Waiting } from "../../load/erasure/requests.ts";
 import { removeLostDisk } from "../../load/erasure/spool-places.ts";
-import type { Identifiers, RowsByTable } from "../../load/erasure/people.ts";
+import type { Identifiers, RowsByTable } from "../../load/erasure/subjects.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";

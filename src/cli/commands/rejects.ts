@@ -1,6 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
-import { countRejects, dropRejects, retryRejects } from "../../load/runs/rejects.ts";
+import { countRejects, dropRejects, type RejectFilter, retryRejects } from "../../load/runs/rejects.ts";
 import { type Command, Option } from "commander";
 import { LimitReachedError } from "../../errors.ts";
 import { findJob } from "../../jobs/job-selection.ts";
@@ -15,7 +15,6 @@ import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { parseSourceKey } from "../parse-source-key.ts";
 import { renderTable } from "../text-table.ts";
-import type { RejectFilter } from "../../load/runs/reject-filter.ts";
 
 interface FilterFlags {
   readonly job: readonly string[];

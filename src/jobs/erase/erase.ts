@@ -3,7 +3,7 @@ import { FixConfigurationError, type Problem } from "../../errors.ts";
 import { castSourceKey, findSourceKey } from "../../load/lookups/explain-row.ts";
 import { countPeople, removeErased } from "../../load/erasure/remove.ts";
 import { findPeople } from "../../load/erasure/find.ts";
-import type { FoundPeople, Identifiers, RowKey, RowsByTable } from "../../load/erasure/people.ts";
+import type { FoundPeople, Identifiers, RowKey, RowsByTable } from "../../load/erasure/subjects.ts";
 import {
   completeErasure,
   readOpenErasures,

@@ -1,4 +1,4 @@
-import { recordCalls } from "../../load/ledger/record-attempts.ts";
+import { recordCalls } from "../../load/ledger/ledger.ts";
 import { randomUUID } from "node:crypto";
 import { callFree } from "../../extract/free-call.ts";
 import { changeCall } from "../../extract/segment-change.ts";

@@ -10,9 +10,17 @@ import { type LookupSelection, previewLookup, selectLookup } from "../../load/lo
 import { readCounters, recordFound } from "../../load/runs/runs.ts";
 import type { Spool } from "../../spool/spool.ts";
 import { agree } from "../agree.ts";
-import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "../job-end.ts";
+import {
+  capped,
+  endOfError,
+  failed,
+  interrupted,
+  type JobContext,
+  type JobEnd,
+  succeeded,
+  type Worked,
+} from "../job.ts";
 import type { JobType } from "../job-type.ts";
-import type { JobContext, Worked } from "../job.ts";
 import { type Counters, unaccountedRows, zeroCounters } from "../run-report.ts";
 import { loadLeftovers } from "./answers.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";

@@ -6,7 +6,7 @@ import { findPeople } from "../../load/erasure/find.ts";
 import { LimitReachedError } from "../../errors.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { countText } from "../../figures.ts";
-import { endOfError, type JobEnd } from "../job-end.ts";
+import { endOfError, type JobEnd } from "../job.ts";
 import type { Counters } from "../run-report.ts";
 import type { JobServices } from "../services.ts";
 import type { LookupSpec } from "../../load/lookups/lookup.ts";

@@ -1,7 +1,7 @@
 import { DAY_MS } from "../usage/calendar.ts";
 import type { Config } from "../../config/config.ts";
 import type { BudgetReport } from "./budget-report.ts";
-import type { LedgerDay } from "../../load/ledger/ledger-days.ts";
+import type { LedgerDay } from "../../load/ledger/costs.ts";
 
 /** Budget with its predicted duration. */
 export interface BudgetOutlook extends BudgetReport {

@@ -1,7 +1,6 @@
-import { countRejects, listRejects } from "../../load/runs/rejects.ts";
+import { countRejects, listRejects, type RejectFilter } from "../../load/runs/rejects.ts";
 import type { Db } from "../../load/db/db.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
-import type { RejectFilter } from "../../load/runs/reject-filter.ts";
 
 /** Output of `rejects list --json`. */
 export interface RejectReport {

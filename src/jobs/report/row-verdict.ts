@@ -1,4 +1,4 @@
-import type { RowKey } from "../../load/erasure/people.ts";
+import type { RowKey } from "../../load/erasure/subjects.ts";
 import type { ClassifiedRow, StoredState } from "../../load/lookups/explain-row.ts";
 import type { DueReason } from "../../load/lookups/counts.ts";
 import type { PastRun } from "../../load/runs/job-status.ts";

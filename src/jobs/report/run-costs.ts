@@ -1,5 +1,5 @@
 import { type BilledDay, readBilledInRun } from "../../load/ledger/costs.ts";
-import { costOfBilled } from "../cost.ts";
+import { costOfBilled } from "../price.ts";
 import { lookupTypes } from "../lookup/lookup-types.ts";
 import type { RunReport } from "../run-report.ts";
 import type { JobServices } from "../services.ts";

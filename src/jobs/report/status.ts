@@ -7,9 +7,8 @@ import { type PublicationStatus, readPublicationStatus } from "../../load/public
 import { readCopiedDestinations } from "../../load/publication/registration.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import type { Db } from "../../load/db/db.ts";
-import { type BilledDay, readBilledSince } from "../../load/ledger/costs.ts";
-import { type Cost, costOfBilled } from "../cost.ts";
-import { readLedgerDays, type LedgerDay } from "../../load/ledger/ledger-days.ts";
+import { type BilledDay, type LedgerDay, readBilledSince, readLedgerDays } from "../../load/ledger/costs.ts";
+import { type Cost, costOfBilled } from "../price.ts";
 import type { JobConfig } from "../../config/config.ts";
 import { nextSlot } from "../../schedule/slots.ts";
 import { type AttentionReport, attentionOf, note } from "./attention.ts";

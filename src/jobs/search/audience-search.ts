@@ -13,7 +13,7 @@ import { DriftLog } from "../../schemas/drift.ts";
 import { readId } from "../../schemas/error-body.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
-import { readCursor } from "../read-cursor.ts";
+import { readCursor } from "../read-source.ts";
 import { isOver } from "../segments/member-checkpoint.ts";
 import { type Audience, isFinished, isStored, readState, store, type SubmittedAudience } from "./audience.ts";
 import { type AudienceCursor, audienceCursor } from "./audience-cursor.ts";

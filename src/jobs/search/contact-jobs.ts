@@ -17,7 +17,7 @@ import type { JobPlan } from "../report/job-plan.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../id-query.ts";
 import { countText } from "../../figures.ts";
 import { upsertRejects } from "../segments/feed-rejects.ts";
-import { readCursor } from "../read-cursor.ts";
+import { readCursor } from "../read-source.ts";
 import { type Contact, contactCursor, storeContact } from "./contact.ts";
 import { contactGone, settle, storeResults } from "./contact-results.ts";
 import { workOnSeveral } from "./several.ts";

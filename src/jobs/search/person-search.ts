@@ -13,7 +13,7 @@ import { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { flattenPersonSearch, MAX_SEARCH_SIZE, personSearchEndpoints } from "../../schemas/person-search.ts";
 import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
-import { readCursor } from "../read-cursor.ts";
+import { readCursor } from "../read-source.ts";
 import { isOver } from "../segments/member-checkpoint.ts";
 import { queryText, searchComplaints, streamOf } from "./settings.ts";
 import { queryRefused, type Quota, readQuota, readSearch, searchCall } from "./search-call.ts";

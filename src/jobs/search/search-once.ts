@@ -1,7 +1,7 @@
 import { LimitReachedError } from "../../errors.ts";
 import { callFree, type FreeCall } from "../../extract/free-call.ts";
 import { readErasedPids } from "../../load/write/erased.ts";
-import { recordCalls } from "../../load/ledger/record-attempts.ts";
+import { recordCalls } from "../../load/ledger/ledger.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 import { countOf } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { cursorCount, cursorInstant } from "../../load/inputs/cursor-values.ts";
 import type { StoredCheckpoint } from "../../load/write/checkpoints.ts";
-import { readCursor } from "../read-cursor.ts";
+import { readCursor } from "../read-source.ts";
 import type { SegmentPushJobConfig } from "./settings.ts";
 
 /** Stream of a push job's only checkpoint. */

@@ -16,7 +16,7 @@ import {
   readEndpoint,
 } from "../../schemas/usage.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
-import { readCursor } from "../read-cursor.ts";
+import { readCursor } from "../read-source.ts";
 import {
   type Bucket,
   type BucketingSize,

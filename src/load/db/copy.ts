@@ -1,9 +1,23 @@
 import { from as copyFrom } from "pg-copy-streams";
 import { crashPoint } from "../../crash-point.ts";
 import type { Cell } from "../../schemas/convert.ts";
-import { quoteIdentifier } from "./names.ts";
-import { encodeRows } from "../lookups/row-store.ts";
+import type { LoadContext } from "../lookups/answer.ts";
+import type { EncodedPerson, ListGroup } from "../lookups/person-groups.ts";
+import { encodeRows, joinRows } from "../lookups/row-store.ts";
+import { quoteIdentifier, tableText } from "./names.ts";
 import type { Session } from "./session.ts";
+
+/** COPYs the rows of one nested list of several persons into its table. @param groupIndex in `groupNames` */
+export async function copyList(
+  { session, names, touch }: LoadContext,
+  { table, columns }: ListGroup,
+  groupIndex: number,
+  persons: readonly EncodedPerson[],
+): Promise<void> {
+  const rows = joinRows(persons, groupIndex);
+  const copied = await copyEncoded(session, tableText(names, table), columns, rows);
+  if (copied > 0) touch(table, copied);
+}
 
 /** COPYs encoded rows and returns their number; does nothing without rows. `target` is quoted. */
 export async function copyEncoded(

@@ -7,12 +7,13 @@ import { raw } from "../inputs/input.ts";
 import { type InputSource, inputDefinition } from "../inputs/input-source.ts";
 import { findRows } from "../inputs/postgres-database.ts";
 import { normalizedAddress, normalizedEmail } from "./addresses.ts";
-import type { FoundPeople, Identifiers } from "./people.ts";
 import {
   addEmails,
   addIdentifiers,
   addPids,
   addRows,
+  type FoundPeople,
+  type Identifiers,
   stagedSql,
   stagedSubjects,
   stageSubjects,

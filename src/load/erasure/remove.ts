@@ -7,9 +7,8 @@ import { asWriter } from "../runs/register-writer.ts";
 import { addPidsOfRows, sparePids } from "./find.ts";
 import { removeLookupState } from "./lookup-state.ts";
 import { clearedColumns, isOfSubject, type NamingTable, namingTables } from "./naming.ts";
-import type { Identifiers, RowsByTable } from "./people.ts";
+import { addIdentifiers, type Identifiers, type RowsByTable, stagedSql, stageSubjects } from "./subjects.ts";
 import { markFinal, type OpenRequest, readRequests } from "./requests.ts";
-import { addIdentifiers, stagedSql, stageSubjects } from "./subjects.ts";
 
 /** Counts the rows that name these people, by table, besides answers and claims by content, which go with the request. */
 export async function countPeople(db: Db, people: Identifiers): Promise<RowsByTable> {

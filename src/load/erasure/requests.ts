@@ -7,9 +7,8 @@ import { laggingDestinations } from "../publication/registration.ts";
 import { stageFound } from "./find.ts";
 import { raiseEpoch, readErasures } from "./key.ts";
 import { removeLookupState } from "./lookup-state.ts";
-import type { FoundPeople, Identifiers } from "./people.ts";
+import { type FoundPeople, type Identifiers, stagedSubjects, storeSubjects } from "./subjects.ts";
 import { answersElsewhere } from "./spool-places.ts";
-import { stagedSubjects, storeSubjects } from "./subjects.ts";
 
 /** One reason why an erasure is pending. */
 export interface Waiting {

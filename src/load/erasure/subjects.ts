@@ -4,7 +4,36 @@ import type { Session } from "../db/session.ts";
 import { normalizedAddress, normalizedEmail } from "./addresses.ts";
 import type { ErasureKey } from "./key.ts";
 import { hashedText, hashOf, type SubjectSql } from "./naming.ts";
-import type { Identifiers, RowKey } from "./people.ts";
+
+/** One input row. */
+export interface RowKey {
+  readonly source: string;
+  readonly sourceKey: string;
+}
+
+/** Identifiers of people. */
+export interface Identifiers {
+  readonly pids: readonly string[];
+  readonly emails: readonly string[];
+  readonly rows: readonly RowKey[];
+}
+
+/** People of an erasure. */
+export interface FoundPeople {
+  /** Subjects of the erasure; addresses are normalized. */
+  readonly people: Identifiers;
+  /** Addresses of these people that others have too: no subjects, so they stay. Normalized. */
+  readonly sharedEmails: readonly string[];
+  /** Identifiers that the search starts with: those named by the user, and those of input rows with them. */
+  readonly seed: Identifiers;
+  /** True if PIDs shared with other input rows are skipped. */
+  readonly sparesOthers: boolean;
+  /** True if a table or an input has a row of these people. */
+  readonly isKnown: boolean;
+}
+
+/** Rows by table. */
+export type RowsByTable = Readonly<Record<string, number>>;
 
 /** Fills temporary tables of this transaction with identifiers: `erased_pid`, `erased_email`, `erased_row`. */
 export async function stageSubjects(session: Session, people: Identifiers): Promise<void> {

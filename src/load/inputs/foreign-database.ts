@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
-import type { Identifiers } from "../erasure/people.ts";
+import type { Identifiers } from "../erasure/subjects.ts";
 import type { InputColumn, InputConnection, InputSource, KeySet, Part } from "./input-source.ts";
 import type { InputSample } from "./input-sample.ts";
 import type { LookupType } from "../lookups/lookup.ts";

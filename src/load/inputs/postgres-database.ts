@@ -1,7 +1,7 @@
 import { partsOf } from "./mapped-columns.ts";
 import { sql } from "kysely";
 import { to as copyTo } from "pg-copy-streams";
-import type { Identifiers } from "../erasure/people.ts";
+import type { Identifiers } from "../erasure/subjects.ts";
 import { type ForeignDatabase, type NamingRow, type Reading, rowColumns } from "./foreign-database.ts";
 import { openLocalInput } from "./foreign-input.ts";
 import { checkInput, describeColumns, finderOf, raw, rawSelect, READING } from "./input.ts";

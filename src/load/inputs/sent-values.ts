@@ -1,4 +1,4 @@
-import { FENCE } from "./create-from-input.ts";
+import { FENCE } from "./foreign-input.ts";
 import { BLANKS } from "./input-fields.ts";
 import type { InputSource, Part } from "./input-source.ts";
 import { isSentSql, trimmedSql } from "./normalize.ts";

@@ -1,12 +1,54 @@
 import { sql } from "kysely";
+import type { Attempt } from "../../schemas/attempt.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
-import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Db } from "../db/db.ts";
+import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { Attempt } from "../../schemas/attempt.ts";
 import type { Asker, RunRef } from "../runs/run-ref.ts";
 import type { CounterDelta } from "./counters.ts";
+import { giveBack } from "./reserve-call.ts";
+
+/** Records the outcome of attempts without rows. Counters without an attempt are added at most once. */
+export async function recordAttempts(
+  db: Db,
+  run: RunRef,
+  entries: readonly Attempt[],
+  counters: CounterDelta,
+): Promise<void> {
+  const { names } = db;
+  await db.transaction(run, async (session) => {
+    const settled = await settleLedger(session, names, run, entries);
+    // Already recorded: the reply to that COMMIT was lost.
+    if (entries.length > 0 && settled.size === 0) return;
+    await giveBack(session, names, run, entries);
+    await addCounters(session, names, run, counters);
+  });
+}
+
+/** Records free calls made outside of job runs. */
+export async function recordCalls(db: Db, asker: Asker, entries: readonly Attempt[]): Promise<void> {
+  await db.transaction(async (session) => {
+    await settleLedger(session, db.names, asker, entries);
+  });
+}
+
+/**
+ * Counts a job's records that may have been billed without a result and were not sent again since. Shards share them
+ * out evenly: the first records that each sends count as possibly billed twice.
+ */
+export async function countInDoubt(
+  session: Session,
+  names: SchemaNames,
+  { job, shard }: Pick<RunRef, "job" | "shard">,
+): Promise<number> {
+  const [found] = await session.rows<{ records: number }>(sql`
+    SELECT ceil(greatest(0, coalesce(sum(records_in_doubt - records_possibly_billed_twice), 0))
+      / split_part(${shard}, '/', 2)::numeric)::bigint AS records
+    FROM ${tableId(names, "api_call")}
+    WHERE job = ${job} AND (records_in_doubt > 0 OR records_possibly_billed_twice > 0)`);
+  return found?.records ?? 0;
+}
 
 /**
  * Records outcomes of attempts in the ledger, whether the call was reserved or not. Returns the IDs of calls whose

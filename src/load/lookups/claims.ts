@@ -4,7 +4,7 @@ import type { Session } from "../db/session.ts";
 import { isBeating, STATEMENT_START } from "../runs/fence.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { DueCount } from "./counts.ts";
-import { type Freshness, isFresh } from "./freshness.ts";
+import { type Freshness, isFresh } from "./content.ts";
 import type { LookupRecord, LookupSpec, LookupType } from "./lookup.ts";
 import { createHash } from "node:crypto";
 

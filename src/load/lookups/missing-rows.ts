@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { RowKey } from "../erasure/people.ts";
+import type { RowKey } from "../erasure/subjects.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { LookupSpec } from "./lookup.ts";
 

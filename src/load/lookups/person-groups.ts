@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Cell } from "../../schemas/convert.ts";
 import { personChildren, personLists, personScalars } from "../../schemas/person.ts";
 import type { FlatList } from "../../schemas/flatten.ts";
-import type { ListDeclaration } from "../../schemas/record.ts";
+import type { ListDeclaration } from "../../schemas/attempt.ts";
 import { bytesOf, decodeRows, isEmptyGroup, type RowStore, type StoredGroups } from "./row-store.ts";
 
 /** Person in an answer. `undefined` marks fields absent from the answer, which keep their stored value. */

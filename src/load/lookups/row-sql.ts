@@ -1,14 +1,21 @@
 import { type RawBuilder, sql } from "kysely";
 import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
 import type { ErasedSql } from "../erasure/naming.ts";
-import { FENCE } from "../inputs/create-from-input.ts";
-import type { OpenedInput } from "../inputs/foreign-input.ts";
+import { FENCE, type OpenedInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import { fieldsTaken } from "../inputs/input-fields.ts";
 import type { Part } from "../inputs/input-source.ts";
 import { sentValues } from "../inputs/sent-values.ts";
-import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
-import { type Freshness, isFresh } from "./freshness.ts";
+import {
+  contentHash,
+  type Freshness,
+  hasAnyOf,
+  isFresh,
+  isResolvable,
+  recordJson,
+  type Value,
+  valuesOf,
+} from "./content.ts";
 import type { InputShard, LookupSpec } from "./lookup.ts";
 
 /** Postgres can't index longer keys and addresses. */

@@ -2,12 +2,16 @@ import { type RawBuilder, sql } from "kysely";
 import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
 import type { ErasedSql } from "../erasure/naming.ts";
-import { createFromInput } from "../inputs/create-from-input.ts";
+import {
+  createFromInput,
+  type OpenedInput,
+  openForeignInput,
+  openLocalInput,
+} from "../inputs/foreign-input.ts";
 import type { ForeignDatabase, Reading } from "../inputs/foreign-database.ts";
-import { type OpenedInput, openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import type { RunRef } from "../runs/run-ref.ts";
-import { type Freshness, isFresh, mayBeExpired } from "./freshness.ts";
+import { type Freshness, isFresh, mayBeExpired } from "./content.ts";
 import type { LookupSpec } from "./lookup.ts";
 import { readJob, resendBelow, type StoredJob } from "./parameters.ts";
 import {

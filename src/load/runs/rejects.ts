@@ -1,8 +1,48 @@
-import { asWriter } from "./register-writer.ts";
-import type { Db } from "../db/db.ts";
 import { type RawBuilder, sql } from "kysely";
-import type { RejectFilter, RejectGroup, RejectRetry, StoredReject } from "./reject-filter.ts";
+import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
+import type { RowKey } from "../erasure/subjects.ts";
+import { asWriter } from "./register-writer.ts";
+
+/** Selects rejects; an empty list selects all. */
+export interface RejectFilter {
+  readonly jobs: readonly string[];
+  readonly codes: readonly string[];
+  readonly rows: readonly RowKey[];
+}
+
+/** Rejects of one job and cause. */
+interface RejectGroup {
+  readonly job: string;
+  readonly stage: string;
+  readonly code: string;
+  readonly rejects: number;
+  readonly firstAt: string;
+  readonly lastAt: string;
+}
+
+/** One reject. */
+interface StoredReject {
+  readonly job: string;
+  readonly source: string;
+  readonly sourceKey: string | null;
+  readonly stage: string;
+  readonly code: string;
+  readonly message: string;
+  readonly details: unknown;
+  readonly createdAt: string;
+  readonly resolvedAt: string | null;
+}
+
+/** Result of a retry. */
+interface RejectRetry {
+  /** Selected rejects. */
+  readonly rejects: number;
+  /** Selected rejects whose row becomes due in the next run; resolved when the row is answered. */
+  readonly due: number;
+  /** Rejects resolved immediately, because every run checks their row again. */
+  readonly resolved: number;
+}
 
 /** Condition for selected rows `r` of `reject`. */
 function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<unknown> {

@@ -7,7 +7,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasures } from "../erasure/key.ts";
 import type { CounterDelta } from "../ledger/counters.ts";
-import { giveBack, settleReservation } from "../ledger/give-back.ts";
+import { giveBack, settleReservation } from "../ledger/reserve-call.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import { type CheckpointMove, moveCheckpoint } from "./checkpoints.ts";

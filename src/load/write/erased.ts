@@ -16,7 +16,7 @@ import type { Session } from "../db/session.ts";
 import { normalizedEmail } from "../erasure/addresses.ts";
 import { type ErasureKey, readErasures } from "../erasure/key.ts";
 import { clearedColumns, erasedSql, isOfSubject, mentionsSubject, namingOf } from "../erasure/naming.ts";
-import type { RowKey } from "../erasure/people.ts";
+import type { RowKey } from "../erasure/subjects.ts";
 
 /**
  * Deletes rows of erased people from a staging table `stage` with columns of a declared table, and clears columns that

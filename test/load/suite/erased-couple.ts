@@ -1,5 +1,5 @@
 import type { InputSource } from "../../../src/load/inputs/input-source.ts";
-import type { Identifiers, RowsByTable } from "../../../src/load/erasure/people.ts";
+import type { Identifiers, RowsByTable } from "../../../src/load/erasure/subjects.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import { matchAll, type Responder, runNight } from "./nights.ts";
 import { enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { Identifiers } from "../../../src/load/erasure/people.ts";
+import type { Identifiers } from "../../../src/load/erasure/subjects.ts";
 import { begin, callOf, commitOf, gist, runNight, runOf, tester } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord } from "./person-updates.ts";

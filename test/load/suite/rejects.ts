@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { gist, matchAll, type Responder, runNight } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, resolveSpec, validateSpec } from "./people.ts";
 import { columnOf, type GetContext, type Context } from "./context.ts";
-import type { RejectFilter } from "../../../src/load/runs/reject-filter.ts";
+import type { RejectFilter } from "../../../src/load/runs/rejects.ts";
 
 const all: RejectFilter = { jobs: [], codes: [], rows: [] };
 

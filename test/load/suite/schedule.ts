@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { SchedulerProcess, SlotClaim } from "../../../src/load/runs/slots.ts";
+import type { SchedulerProcess, SlotClaim } from "../../../src/load/runs/schedule-slots.ts";
 import type { Retention } from "../../../src/load/runs/remove-old.ts";
 import { retentionRuleOf, type RetainedTable } from "../../../src/schemas/retention.ts";
 import { columnOf, type GetContext, valueOf } from "./context.ts";

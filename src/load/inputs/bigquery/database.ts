@@ -4,7 +4,7 @@ import { openClient } from "../../../bigquery/client.ts";
 import { isStopped } from "../../../bigquery/failure.ts";
 import { quoteLiteral } from "../../../bigquery/names.ts";
 import { openSession, type Session } from "../../../bigquery/session.ts";
-import type { Identifiers } from "../../erasure/people.ts";
+import type { Identifiers } from "../../erasure/subjects.ts";
 import { encodeRows } from "../../lookups/row-store.ts";
 import { type ForeignDatabase, type NamingRow, type RowColumn, rowColumns } from "../foreign-database.ts";
 import { BLANKS } from "../input-fields.ts";

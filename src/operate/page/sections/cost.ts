@@ -1,5 +1,5 @@
 import { html } from "hono/html";
-import { costOfBilled } from "../../../jobs/cost.ts";
+import { costOfBilled } from "../../../jobs/price.ts";
 import type { BudgetOutlook } from "../../../jobs/report/budget-outlook.ts";
 import type { QuotaReport } from "../../../jobs/report/status.ts";
 import { count, countText, timeText } from "../../../figures.ts";
