@@ -73,7 +73,7 @@ const refused: Rule = {
   decide: (history, retryAfterMs) => backOff(history, retryAfterMs, MAX_SHORT_BACKOFF_MS),
 };
 
-/** No connection. The run decides for all calls when to give up; see service-health.ts. */
+/** No connection. The run decides for all calls when to give up; see queue.ts. */
 const unreachable: Rule = {
   possiblyBilled: false,
   decide: (history) => backOff(history, null, MAX_SHORT_BACKOFF_MS),

@@ -137,7 +137,7 @@ export const lookupDue = state(
   "lookup_due",
   "Contents that are due, and the run that claimed each. A claim is free once the lock of its owner isn't held any more.",
   ["kind", "content"],
-  // An erasure also looks into the records (see remove-erased.ts).
+  // An erasure also looks into the records (see remove.ts).
   { pids: ["sent_service_pid"] },
   [
     column("kind", "text", "none", "Endpoint and request parameters that shape the answer."),
