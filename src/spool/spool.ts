@@ -197,6 +197,9 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
 /** Error codes if the disk or quota is full, or the file too large. */
 const DISK_FULL = ["ENOSPC", "EDQUOT", "EFBIG"];
 
+/** Error codes if the process or the machine has too many open files. */
+const TOO_MANY_FILES = ["EMFILE", "ENFILE"];
+
 /** Converts a failure of the spool's folder into an error that ends the run. */
 export function explainSpoolFailure(error: unknown, folder: string): StopRunError {
   if (DISK_FULL.includes(codeOf(error) ?? "")) {
@@ -204,6 +207,14 @@ export function explainSpoolFailure(error: unknown, folder: string): StopRunErro
       "spool_full",
       `The disk is full: received answers can't be written to ${folder}, so nothing more is sent. ` +
         "Free some space there, or choose another data_dir, and run again.",
+      { cause: error },
+    );
+  }
+  if (TOO_MANY_FILES.includes(codeOf(error) ?? "")) {
+    return new StopRunError(
+      "spool_failed",
+      `Received answers can't be written to ${folder} (${codeOf(error)}: too many open files), so nothing more is sent. ` +
+        "Raise the limit (ulimit -n, LimitNOFILE= of a systemd unit; 1024 suffice), or lower service.concurrency, and run again.",
       { cause: error },
     );
   }
