@@ -8,6 +8,7 @@ export type CrashPoint =
   | "before_spool_write"
   | "after_spool_write"
   | "after_spool_fsync"
+  | "before_result"
   | "before_copy"
   | "after_copy"
   | "before_commit"

@@ -302,7 +302,7 @@ function rejectTooLarge<T>({ call, reply, outcome }: Case<T>): Outcome<T> {
   const why = {
     stage: "answer",
     code: "answer_too_large",
-    message: `${call.endpoint}: two answers were too large to read, the second one for this record alone.`,
+    message: `${call.endpoint}: two answers were too large for any answer, the second one for this record alone.`,
     details: null,
     apiRequestId: reply.error.apiRequestId,
   } as const;

@@ -58,20 +58,40 @@ function hasInexactNumber(text: string): boolean {
   return false;
 }
 
+/** Deepest nesting of a text with inexact numbers: the reviver that keeps them recurses, unlike the parser itself. */
+const MAX_EXACT_LEVELS = 1000;
+
+/** A text with numbers that a double can't represent is nested too deeply to keep them. */
+export class TooDeepError extends SyntaxError {
+  override readonly name = "TooDeepError";
+}
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+function isDeep(text: string): boolean {
+  let level = 0;
+  let isInText = false;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === QUOTE) isInText = !isInText;
+    else if (isInText) i += code === BACKSLASH ? 1 : 0;
+    else if (code === OPEN_LIST || code === OPEN_OBJECT) {
+      level += 1;
+      if (level > MAX_EXACT_LEVELS) return true;
+    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) level -= 1;
+  }
+  return false;
+}
+
 /**
- * Parses JSON; a number that a double can't represent becomes a `JSON.rawJSON` of its source text. Rejects texts with such
- * numbers that are nested thousands of levels deep.
+ * Parses JSON; a number that a double can't represent becomes a `JSON.rawJSON` of its source text. Throws a TooDeepError for a text
+ * with such numbers that is nested more than {@link MAX_EXACT_LEVELS} levels deep.
  */
 export function parseExact(text: string): unknown {
   if (!hasInexactNumber(text)) return JSON.parse(text);
-  try {
-    return JSON.parse(text, (_key, value, { source }) =>
-      typeof value === "number" && source !== undefined && !isExact(source) ? JSON.rawJSON(source) : value,
-    );
-  } catch (error) {
-    // Revivers recurse, unlike the parser itself.
-    if (error instanceof RangeError)
-      throw new SyntaxError("The JSON is nested too deeply.", { cause: error });
-    throw error;
-  }
+  if (isDeep(text)) throw new TooDeepError("The JSON is nested too deeply for numbers of many digits.");
+  return JSON.parse(text, (_key, value, { source }) =>
+    typeof value === "number" && source !== undefined && !isExact(source) ? JSON.rawJSON(source) : value,
+  );
 }

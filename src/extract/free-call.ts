@@ -9,11 +9,11 @@ import type { DriftLog } from "../schemas/drift.ts";
 import { type ErrorBody, readErrorBody, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { decompress, MAX_ANSWER_BYTES, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
-import { parseExact } from "./exact-json.ts";
+import { parseBounded, type Parsed, TooLargeError, withoutMark } from "./bounded-json.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt } from "../schemas/attempt.ts";
-import { ageOf, CONTROL_ESCAPE, fitsHeap } from "./read-answer.ts";
+import { ageOf } from "./read-answer.ts";
 import { type CallOutcome, decideFreeRetry, parseRetryAfter } from "./retry.ts";
 import { reportOf } from "./send-call.ts";
 import {
@@ -81,15 +81,14 @@ export interface FreeCallOptions {
 
 /** Parses the envelope of a body, without text that no warehouse can store; null if it is not an object. */
 export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null {
-  if (!fitsHeap(bytes, 0, bytes.length)) return null;
-  const source = bytes.toString("utf8");
-  let parsed: unknown;
+  let parsed: Parsed;
   try {
-    parsed = parseExact(source.startsWith("\uFEFF") ? source.slice(1) : source);
-  } catch {
-    return null;
+    parsed = parseBounded(withoutMark(bytes));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof TooLargeError) return null;
+    throw error;
   }
-  const value = source.includes("\\u") && CONTROL_ESCAPE.test(source) ? cleanText(parsed, "", drift) : parsed;
+  const value = parsed.hasControlText ? cleanText(parsed.value, "", drift) : parsed.value;
   return isJsonObject(value) ? value : null;
 }
 

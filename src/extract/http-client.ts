@@ -1,7 +1,10 @@
+import { open, rm } from "node:fs/promises";
 import { crashPoint } from "../crash-point.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
 import { ConnectError, openAgent } from "../http-agent.ts";
+import type { Body, FilePart } from "../file-part.ts";
 import { freeBytes } from "../free-bytes.ts";
+import { MAX_LARGE_BYTES } from "./answer-body.ts";
 import {
   beginReceiving,
   createMemory,
@@ -31,7 +34,7 @@ export interface HttpClientOptions {
   readonly readTimeoutMs?: number;
   /** Maximum duration of a call. */
   readonly callTimeoutMs?: number;
-  /** Maximum size of a body as received (compressed). */
+  /** Maximum size of a body in memory, as received (compressed). */
   readonly maxBodyBytes?: number;
   /** Once aborted, calls that get no answer in time are abandoned. */
   readonly stop?: AbortSignal;
@@ -53,6 +56,8 @@ export interface HttpRequest {
   readonly readTimeoutMs?: number;
   /** Memory taken for the response; released by its `release`, or if no complete response arrives. */
   readonly lease?: Lease;
+  /** Path of a new file for a body beyond `maxBodyBytes`; without it, such a body is a failure. */
+  readonly overflowPath?: string;
 }
 
 /** Complete response, with its body as received. */
@@ -64,7 +69,8 @@ export interface HttpResponse {
   readonly date: string | null;
   readonly location: string | null;
   readonly contentEncoding: string | null;
-  readonly body: Buffer;
+  /** In the file at `overflowPath` if it is larger than `maxBodyBytes`. */
+  readonly body: Body;
   /** Releases the memory of the body; call it once the body is no longer used. */
   readonly release: () => void;
   /** Which reading of the key was sent; see {@link HttpClient.renewKey}. */
@@ -95,7 +101,7 @@ export interface HttpClient {
   readonly memory: Memory;
   /**
    * Sends one request, once. Doesn't follow redirects. Returns failures instead of throwing; throws only if the key can't be
-   * read.
+   * read, or an OverflowError.
    */
   request(request: HttpRequest): Promise<HttpReply>;
   /** Reads the key again after the service rejected it; true if it changed. */
@@ -107,6 +113,11 @@ export interface HttpClient {
 export const BODY_TOO_LARGE = "BODY_TOO_LARGE";
 /** Code of a failure: the answer was not waited for after a signal. */
 export const ABANDONED = "ABANDONED";
+
+/** A large body was received, and can't be written to its file. */
+export class OverflowError extends Error {
+  override readonly name = "OverflowError";
+}
 
 /** A call ended by us, not by the service or the network. */
 class EndedCallError extends Error {
@@ -161,7 +172,7 @@ function callSignal(signals: readonly AbortSignal[], timeoutMs: number) {
   };
 }
 
-/** Largest body: answers aim at 4 MB before compression. */
+/** Largest body in memory: answers aim at 4 MB before compression. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** Memory of all responses, from the request until their rows are committed. */
 const MAX_MEMORY_BYTES = 20 * 1024 * 1024;
@@ -180,6 +191,52 @@ function enlarge(bytes: Buffer, length: number): Buffer {
   larger.set(bytes);
   freeBytes(bytes);
   return larger;
+}
+
+function tooLarge(maxBytes: number): EndedCallError {
+  return new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBytes} bytes.`);
+}
+
+/** Explains a failure of the disk. */
+async function written<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw new OverflowError("A large answer can't be written to disk.", { cause });
+  }
+}
+
+/** Writes a body to a new file: what was received before, a chunk, and the chunks to come. */
+async function writeOverflow(
+  path: string,
+  {
+    before,
+    chunk,
+    chunks,
+  }: { readonly before: Buffer; readonly chunk: Buffer; readonly chunks: AsyncIterator<Buffer> },
+  lease: Lease,
+): Promise<FilePart> {
+  let length = 0;
+  const file = await written(open(path, "wx", 0o600));
+  try {
+    const write = async (bytes: Buffer) => {
+      length += bytes.length;
+      if (length > MAX_LARGE_BYTES) throw tooLarge(MAX_LARGE_BYTES);
+      await written(file.appendFile(bytes));
+      lease.receivedBytes = length;
+    };
+    await write(before);
+    freeBytes(before);
+    releaseLease(lease);
+    await write(chunk);
+    for (let more = await chunks.next(); !more.done; more = await chunks.next()) await write(more.value);
+    return { path, start: 0, length };
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await file.close();
+  }
 }
 
 function failureOf(error: unknown, status: number | null, receivedBytes: number): HttpFailure {
@@ -247,24 +304,35 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   async function readBody(
     body: AsyncIterable<Buffer>,
     statedBytes: number,
-    lease: Lease,
-    signal: AbortSignal,
-  ): Promise<Buffer> {
-    let received: Buffer = Buffer.allocUnsafeSlow(statedBytes);
+    { lease, signal, overflowPath }: { lease: Lease; signal: AbortSignal; overflowPath: string | null },
+  ): Promise<Body> {
+    const mostBytes = statedBytes > maxBodyBytes ? 0 : maxBodyBytes;
+    let received: Buffer = Buffer.allocUnsafeSlow(Math.min(statedBytes, mostBytes));
     let bytes = 0;
-    for await (const chunk of body) {
-      const end = bytes + chunk.length;
-      if (end > maxBodyBytes)
-        throw new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBodyBytes} bytes.`);
-      if (end > received.length) received = enlarge(received, Math.max(end, 2 * received.length));
-      received.set(chunk, bytes);
-      bytes = end;
-      await receiveBytes(lease, chunk.length, signal);
+    const chunks = body[Symbol.asyncIterator]();
+    try {
+      for (let next = await chunks.next(); !next.done; next = await chunks.next()) {
+        const chunk = next.value;
+        const end = bytes + chunk.length;
+        if (end > mostBytes) {
+          if (overflowPath === null) throw tooLarge(maxBodyBytes);
+          const before = received.subarray(0, bytes);
+          return await writeOverflow(overflowPath, { before, chunk, chunks }, lease);
+        }
+        if (end > received.length) received = enlarge(received, Math.max(end, 2 * received.length));
+        received.set(chunk, bytes);
+        bytes = end;
+        await receiveBytes(lease, chunk.length, signal);
+      }
+      return received.subarray(0, bytes);
+    } finally {
+      await chunks.return?.();
     }
-    return received.subarray(0, bytes);
   }
 
   async function request(call: HttpRequest): Promise<HttpReply> {
+    const overflowPath = call.overflowPath ?? null;
+    const mostBytes = overflowPath === null ? maxBodyBytes : MAX_LARGE_BYTES;
     const { key, version } = await keysOf(call.asUser).get();
     const ending = callSignal([abandoning.signal, ...(call.signal ? [call.signal] : [])], callTimeoutMs);
     let status: number | null = null;
@@ -289,12 +357,12 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       status = response.statusCode;
       crashPoint("after_send");
       const statedBytes = Number(response.headers["content-length"] ?? 0);
-      if (statedBytes > maxBodyBytes) {
+      if (statedBytes > mostBytes) {
         response.body.destroy();
-        throw new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBodyBytes} bytes.`);
+        throw tooLarge(mostBytes);
       }
       beginReceiving(lease);
-      const body = await readBody(response.body, statedBytes, lease, ending.signal);
+      const body = await readBody(response.body, statedBytes, { lease, signal: ending.signal, overflowPath });
       endReceiving(lease);
       return {
         kind: "response",
@@ -311,6 +379,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       };
     } catch (error) {
       releaseLease(lease);
+      if (error instanceof OverflowError) throw error;
       return failureOf(error, status, lease.receivedBytes);
     } finally {
       ending.close();

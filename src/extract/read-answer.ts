@@ -6,6 +6,15 @@ import { hasError, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
 import { parseExact } from "./exact-json.ts";
+import {
+  CONTROL_ESCAPE,
+  parseBounded,
+  type Parsed,
+  scalarsOf,
+  SMALL_BYTES,
+  TooLargeError,
+} from "./bounded-json.ts";
+import { createScanner, endScan, scan, type ScannedResult, type Scanner } from "./scan-answer.ts";
 
 /** Properties of the whole answer. */
 export interface ReadContext {
@@ -21,12 +30,17 @@ export interface ReadContext {
  */
 export type ReadResult<R> = (result: JsonObject, context: ReadContext) => R;
 
-/** Result after mapping. */
-export interface FoundResult<R> {
+/** Beginning of a result, which pairs it with its record. */
+export interface ResultHead {
   /** Key of its record; null for none. */
   readonly key: string | null;
   readonly isMatch: boolean;
-  readonly value: R;
+}
+
+/** Result after mapping. */
+export interface FoundResult<R> extends ResultHead {
+  /** Null if it is too large to load. */
+  readonly value: R | null;
 }
 
 /** Answer to a lookup: one result per record, in the service's order. */
@@ -65,34 +79,10 @@ export interface ReadOptions<R> {
   readonly pieceBytes?: number;
 }
 
-/** Pieces up to this size are parsed without estimating their memory. */
-const SMALL_BYTES = 1024 * 1024;
-/** Maximum heap of a parsed piece. */
-const MAX_HEAP_BYTES = 64 * 1024 * 1024;
-/** Maximum heap of a value, key or container, besides its text. */
-const VALUE_BYTES = 40;
-const STRUCTURE: ReadonlySet<number> = new Set(Array.from("[{,:", (c) => c.charCodeAt(0)));
-
-/** A piece or its parsed result would exceed the available memory. */
-export class TooLargeError extends Error {
-  override readonly name = "TooLargeError";
-}
-
-/** False where a piece, parsed, could exhaust the heap: a few KB of gzip may hold millions of empty lists. */
-export function fitsHeap(bytes: Buffer, start: number, end: number): boolean {
-  if (end - start <= SMALL_BYTES) return true;
-  let values = 0;
-  for (let i = start; i < end; i++) if (STRUCTURE.has(bytes[i] ?? 0)) values += 1;
-  return 2 * (end - start) + VALUE_BYTES * values <= MAX_HEAP_BYTES;
-}
-
 function keyText(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
 }
-
-/** NUL or any surrogate: lone surrogates can't be distinguished from pairs without parsing. */
-export const CONTROL_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/u;
 
 /** Consecutive results, with a flag for text that may contain NUL or lone surrogates. */
 interface ResultList {
@@ -102,15 +92,13 @@ interface ResultList {
 
 type Keys = Readonly<Record<string, unknown>>;
 
-/** Parses a piece of the body. Invalid UTF-8 becomes U+FFFD, so that one bad character doesn't lose a paid answer. */
-function parsePiece(
-  bytes: Buffer,
-  { start, end, before, after }: AnswerPiece,
-): { value: unknown; hasControlText: boolean } {
-  if (!fitsHeap(bytes, start, end)) throw new TooLargeError();
+/** Parses a small piece of the body. Invalid UTF-8 becomes U+FFFD, so that one bad character doesn't lose a paid answer. */
+function parsePiece(bytes: Buffer, { start, end, before, after }: AnswerPiece): Parsed {
+  if (end - start > SMALL_BYTES) throw new MiscutError();
   const isInner = before === "[" && after === "]";
   const piece = isInner ? bracketed(bytes, start, end) : bytes.toString("utf8", start, end);
-  const text = isInner ? piece : `${before}${piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
+  const hasMark = start === 0 && piece.startsWith("\uFEFF");
+  const text = isInner ? piece : `${before}${hasMark ? piece.slice(1) : piece}${after}`;
   return { value: parseExact(text), hasControlText: piece.includes("\\u") && CONTROL_ESCAPE.test(piece) };
 }
 
@@ -136,25 +124,81 @@ interface Parts {
   lists(): Iterable<ResultList>;
 }
 
+/** A body was split at a wrong position, or a piece of it is not small. */
+class MiscutError extends Error {}
+
+/** True for errors that a wrong split can cause. */
+function isMiscut(error: unknown): boolean {
+  return error instanceof MiscutError || error instanceof SyntaxError;
+}
+
+/** Parses a small body at once. */
 function readWhole(bytes: Buffer): Parts | Unreadable {
-  let parsed;
-  try {
-    parsed = parsePiece(bytes, { start: 0, end: bytes.length, before: "", after: "" });
-  } catch (error) {
-    if (error instanceof TooLargeError) return { kind: "unreadable", reason: "body_too_large" };
-    return { kind: "unreadable", reason: "no_json" };
-  }
+  const parsed = parsePiece(bytes, { start: 0, end: bytes.length, before: "", after: "" });
   const { results, ...keys } = keysOf(parsed.value) ?? {};
   if (!Array.isArray(results)) return { kind: "unreadable", reason: "no_results" };
   return { keys, lists: () => [{ results, hasControlText: parsed.hasControlText }] };
 }
 
-/** A body was split at a wrong position. */
-class MiscutError extends Error {}
+/** A result that takes too much memory, with what its first bytes show. */
+class LargeResult {
+  readonly scalars: JsonObject;
 
-/** True for errors that a wrong split can cause. */
-function isMiscut(error: unknown): boolean {
-  return error instanceof MiscutError || error instanceof SyntaxError || error instanceof TooLargeError;
+  constructor(scalars: JsonObject) {
+    this.scalars = scalars;
+  }
+}
+
+/** Results that are read before others may run, in the scan of a body. */
+const LIST_BYTES = 48 * 1024;
+
+/** Scans a body in memory, so that few results are in memory twice. */
+function* scanBytes(scanner: Scanner, bytes: Buffer): Generator<ScannedResult> {
+  for (let at = 0; at < bytes.length; at += LIST_BYTES)
+    yield* scan(scanner, bytes.subarray(at, at + LIST_BYTES));
+}
+
+/** Reads a body result by result, each by its own bytes only. Throws, now or later, a SyntaxError if it is no JSON. */
+function readScanned(bytes: Buffer): Parts | Unreadable {
+  const scanner = createScanner();
+  for (const _ of scanBytes(scanner, bytes));
+  const envelope = endScan(scanner);
+  if (typeof envelope === "string") return { kind: "unreadable", reason: envelope };
+  return {
+    keys: envelope.keys,
+    *lists() {
+      let list = { results: [] as unknown[], hasControlText: false };
+      let listBytes = 0;
+      for (const found of scanBytes(createScanner(), bytes)) {
+        const { value, hasControlText } = parseResult(found);
+        // Of several lists of results, the last one counts.
+        if (found.index < envelope.first) continue;
+        if (listBytes > LIST_BYTES || list.hasControlText !== hasControlText) {
+          yield list;
+          list = { results: [], hasControlText };
+          listBytes = 0;
+        }
+        list.results.push(value);
+        listBytes += found.bytes.length;
+      }
+      yield list;
+    },
+  };
+}
+
+/** Parses one result; its value is a {@link LargeResult} if it takes too much memory. */
+export function parseResult(found: Pick<ScannedResult, "bytes" | "isCut">): Parsed {
+  try {
+    if (!found.isCut) return parseBounded(found.bytes);
+  } catch (error) {
+    if (!(error instanceof TooLargeError)) throw error;
+  }
+  return skimResult(found);
+}
+
+/** Reads no more of a result than its first bytes. */
+export function skimResult({ bytes }: Pick<ScannedResult, "bytes">): Parsed {
+  return { value: new LargeResult(scalarsOf(bytes)), hasControlText: false };
 }
 
 function listIn(value: unknown, hasControlText: boolean): ResultList {
@@ -192,19 +236,25 @@ function readPieces(bytes: Buffer, pieces: readonly AnswerPiece[]): Parts {
   };
 }
 
-function readOne<R>(
-  result: unknown,
-  hasControlText: boolean,
-  options: ReadOptions<R>,
+/** Where results have their keys and matches. */
+type HeadOptions = Pick<ReadOptions<unknown>, "keyField" | "isMatch">;
+
+/** Reads what pairs a result with its record; undefined if it is no object. */
+export function headOf(parsed: unknown, { keyField, isMatch }: HeadOptions): ResultHead | undefined {
+  const result = parsed instanceof LargeResult ? parsed.scalars : parsed;
+  return isJsonObject(result) ? { key: keyText(result[keyField]), isMatch: isMatch(result) } : undefined;
+}
+
+/** Maps one result; undefined if it is no object. */
+export function readOne<R>(
+  { value, hasControlText }: Parsed,
+  options: HeadOptions & Pick<ReadOptions<R>, "read">,
   context: ReadContext,
 ): FoundResult<R> | undefined {
-  if (!isJsonObject(result)) return undefined;
-  const clean = hasControlText ? cleanText(result, "", context.drift) : result;
-  return {
-    key: keyText(result[options.keyField]),
-    isMatch: options.isMatch(result),
-    value: options.read(isJsonObject(clean) ? clean : {}, context),
-  };
+  const head = headOf(value, options);
+  if (head === undefined || value instanceof LargeResult) return head && { ...head, value: null };
+  const clean = hasControlText ? cleanText(value, "", context.drift) : value;
+  return { ...head, value: options.read(isJsonObject(clean) ? clean : {}, context) };
 }
 
 /**
@@ -220,28 +270,43 @@ export function ageOf(requestCompletedAt: string | null, receivedAt: string): st
   return errorMs > MAX_CLOCK_ERROR_MS ? receivedAt : requestCompletedAt;
 }
 
-async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptions<R>): Promise<Answer<R>> {
-  const { api_request_id, request_completed_at } = parts.keys;
+/** Reads the keys of an answer besides its results. */
+export function envelopeOf({ api_request_id, request_completed_at }: Keys, receivedAt: string) {
   const requestCompletedAt = instantText(request_completed_at);
+  const answeredAt = ageOf(requestCompletedAt, receivedAt);
+  return { apiRequestId: readId(api_request_id), requestCompletedAt, answeredAt };
+}
+
+async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptions<R>): Promise<Answer<R>> {
+  const envelope = envelopeOf(parts.keys, options.receivedAt);
   const drift = new DriftLog(options.endpoint);
-  const context = { drift, answeredAt: ageOf(requestCompletedAt, options.receivedAt) };
+  const context = { drift, answeredAt: envelope.answeredAt };
   const results: (FoundResult<R> | undefined)[] = [];
   const { maxResults = Number.POSITIVE_INFINITY } = options;
   for (const list of parts.lists()) {
     if (results.length + list.results.length > maxResults) throw new TooLargeError();
-    for (const result of list.results) results.push(readOne(result, list.hasControlText, options, context));
+    for (const result of list.results)
+      results.push(readOne({ value: result, hasControlText: list.hasControlText }, options, context));
     // Lets loaders send their next statement.
     await letOthersRun();
   }
   return {
     kind: "answer",
     results,
-    apiRequestId: readId(api_request_id),
-    requestCompletedAt,
-    answeredAt: context.answeredAt,
+    ...envelope,
     drift: drift.entries(),
     plainBytes,
   };
+}
+
+/** Ways to read a body, the fastest first; one that fails leaves it to the next. The last one also finds what isn't JSON. */
+function waysToRead(bytes: Buffer, pieceBytes?: number): readonly (() => Parts | Unreadable)[] {
+  const pieces = cutAnswer(bytes, pieceBytes);
+  return [
+    ...(pieces ? [() => readPieces(bytes, pieces)] : []),
+    ...(bytes.length <= SMALL_BYTES ? [() => readWhole(bytes)] : []),
+    () => readScanned(bytes),
+  ];
 }
 
 /** Results of an answer that can be read several times, each time piece by piece. */
@@ -264,20 +329,24 @@ export function openResults(bytes: Buffer): RepeatableResults | null {
 }
 
 function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
-  const pieces = cutAnswer(bytes);
-  if (pieces) {
+  for (const open of waysToRead(bytes)) {
     try {
-      const parts = readPieces(bytes, pieces);
+      const parts = open();
+      if ("kind" in parts)
+        return parts.reason === "no_results" && statesNull(bytes) ? { lists: () => [] } : null;
       // Parsing shows a wrong split, so parse everything once before using it.
-      for (const list of parts.lists()) void list;
-      return parts;
+      let results = 0;
+      for (const list of parts.lists()) {
+        if (list.results.some((result) => result instanceof LargeResult)) return null;
+        results += list.results.length;
+      }
+      return results === 0 && hasError(parts.keys) ? null : parts;
     } catch (error) {
+      if (error instanceof TooLargeError) return null;
       if (!isMiscut(error)) throw error;
     }
   }
-  const whole = readWhole(bytes);
-  if (!("kind" in whole)) return isEmpty(whole) && hasError(whole.keys) ? null : whole;
-  return whole.reason === "no_results" && statesNull(bytes) ? { lists: () => [] } : null;
+  return null;
 }
 
 /** True for an answer with null instead of an empty list. */
@@ -290,21 +359,18 @@ function statesNull(bytes: Buffer): boolean {
   }
 }
 
-function isEmpty(parts: Parts): boolean {
-  return [...parts.lists()].every(({ results }) => results.length === 0);
-}
-
-/** Reads the body of a 200 response, long ones piece by piece. The result is the same as parsing it as a whole. */
+/**
+ * Reads the body of a 200 response. The result is the same whatever the ways it is read in; that of each element depends on its own
+ * bytes only.
+ */
 export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
-  const pieces = cutAnswer(bytes, options.pieceBytes);
-  if (pieces) {
+  for (const open of waysToRead(bytes, options.pieceBytes)) {
     try {
-      return await readParts(readPieces(bytes, pieces), bytes.length, options);
+      const parts = open();
+      return "kind" in parts ? parts : await readParts(parts, bytes.length, options);
     } catch (error) {
-      // Parsing the whole body distinguishes a wrong split from invalid JSON.
       if (!isMiscut(error)) throw error;
     }
   }
-  const whole = readWhole(bytes);
-  return "kind" in whole ? whole : await readParts(whole, bytes.length, options);
+  return { kind: "unreadable", reason: "no_json" };
 }

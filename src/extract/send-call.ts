@@ -5,9 +5,14 @@ import type { Attempt } from "../schemas/attempt.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { decompress, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
-import type { HttpClient, HttpReply, HttpResponse } from "./http-client.ts";
+import {
+  type HttpClient,
+  type HttpReply,
+  type HttpRequest,
+  type HttpResponse,
+  OverflowError,
+} from "./http-client.ts";
 import type { CallReport, Limiter } from "./limits.ts";
-import type { Lease } from "./memory.ts";
 import { type Batch, itemsOf, possiblyBilledCalls } from "./batches.ts";
 import { buildRequest, type LookupItem } from "./requests.ts";
 import { type CallOutcome, type Decision, isPossiblyBilled, parseRetryAfter } from "./retry.ts";
@@ -34,8 +39,8 @@ export interface EndedCall<T> extends CallFacts {
   readonly reply: HttpReply;
   /** Bytes of the response as received. */
   readonly bodyBytes: number;
-  /** Error of a key that could not be read; null if the call was made. */
-  readonly keyError: unknown;
+  /** Reason to send no more: a key that could not be read, so that the call was not made, or an OverflowError; null for none. */
+  readonly stopError: unknown;
 }
 
 /** Services and request of a call. */
@@ -48,26 +53,36 @@ interface CallSetting {
   readonly clock: Clock;
 }
 
-/** Sends a batch whose records count this call already. Never rejects: without a key, it ends as not sent. */
+/**
+ * Sends a batch whose records count this call already. Never rejects: without a key, it ends as not sent.
+ * @param room memory and a path for the response
+ */
 export async function sendCall<T extends LookupItem>(
   { endpoint, parameters, http, limiter, clock }: CallSetting,
   callId: string,
   batch: Batch<T>,
-  lease?: Lease,
+  room: Pick<HttpRequest, "lease" | "overflowPath"> = {},
 ): Promise<EndedCall<T>> {
   const items = itemsOf(batch.entries);
   let startedAtMs = clock.now();
-  let keyError: unknown = null;
+  let stopError: unknown = null;
   const reply = await limiter.send(endpoint.name, async (): Promise<HttpReply> => {
     startedAtMs = clock.now();
     try {
       crashPoint("before_send");
-      const request = buildRequest(endpoint, parameters, items);
-      return await http.request(lease ? { ...request, lease } : request);
+      return await http.request({ ...buildRequest(endpoint, parameters, items), ...room });
     } catch (error) {
-      keyError = error;
-      const code = codeOf(error) ?? "NOT_SENT";
-      return { kind: "failure", sent: false, status: null, receivedBytes: 0, code, message: "Not sent." };
+      stopError = error;
+      const sent = error instanceof OverflowError;
+      const code = codeOf(error) ?? (sent ? "NOT_WRITTEN" : "NOT_SENT");
+      return {
+        kind: "failure",
+        sent,
+        status: sent ? 200 : null,
+        receivedBytes: 0,
+        code,
+        message: "Not sent.",
+      };
     }
   });
   crashPoint("after_receive");
@@ -82,7 +97,7 @@ export async function sendCall<T extends LookupItem>(
     possiblyBilledBefore: batch.entries.map(possiblyBilledCalls),
     reply,
     bodyBytes: reply.kind === "response" ? reply.body.length : reply.receivedBytes,
-    keyError,
+    stopError,
   };
 }
 

@@ -1,15 +1,17 @@
+import { type Body, isFilePart } from "../file-part.ts";
 import { freeBytes } from "../free-bytes.ts";
 import type { Attempt } from "../schemas/attempt.ts";
 import { instantAt } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
 import { decompress, MAX_ANSWER_BYTES } from "./answer-body.ts";
+import { TooLargeError } from "./bounded-json.ts";
 import {
   type Answer,
   readAnswer,
   type ReadOptions,
   type ReadResult,
-  TooLargeError,
+  type ResultHead,
   type Unreadable,
 } from "./read-answer.ts";
 import type { LookupItem } from "./requests.ts";
@@ -32,22 +34,28 @@ export type ReadSummary =
 export interface AnsweredCall<T> extends CallFacts {
   readonly contentEncoding: string | null;
   /** As received. */
-  readonly body: Buffer;
+  readonly body: Body;
   /** In request order. */
   readonly items: readonly T[];
   /** Per item: number of earlier calls that may have billed it without returning its result. */
   readonly possiblyBilledBefore: readonly number[];
 }
 
-/** Parsed answer with the result of each item. */
-interface TakenAnswer<R> {
+/** Content of an answer, without its results. */
+export interface PairedAnswer {
   readonly summary: ReadSummary;
   readonly attempt: Attempt;
-  /** By item; undefined if the answer has none. */
-  readonly results: readonly (R | undefined)[];
+  /** Index of the result of each item. */
+  readonly pairing: Pairing;
   readonly apiRequestId: string | null;
   /** Completion time reported by the service if plausible, otherwise the time of receipt: UTC, microseconds kept. */
   readonly answeredAt: string;
+}
+
+/** Parsed answer with the result of each item. */
+interface TakenAnswer<R> extends PairedAnswer {
+  /** By item; undefined if the answer has none, null if it is too large to load. */
+  readonly results: readonly (R | null | undefined)[];
   readonly drift: readonly Drift[];
 }
 
@@ -94,6 +102,11 @@ export class UnderstatedSizeError extends Error {
   readonly code = "SIZE_UNDERSTATED";
 }
 
+/** The answer, or its rows, are too large to be in memory as a whole. */
+export class LargeAnswerError extends Error {
+  override readonly name = "LargeAnswerError";
+}
+
 async function readBounded<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
   try {
     return await readAnswer(bytes, options);
@@ -103,39 +116,36 @@ async function readBounded<R>(bytes: Buffer, options: ReadOptions<R>): Promise<A
   }
 }
 
-/** Reads a 200: decompresses and parses it, maps each result by `read`, and finds the result of each item. */
-export async function takeAnswer<R>(
+/** How the results of a call are read. */
+export function readingOf({ name, pairing, isMatch }: LookupEndpoint, call: AnsweredCall<LookupItem>) {
+  const keyField = pairing === "record_id" ? "record_id" : "email_address";
+  const receivedAt = instantAt(call.startedAtMs + call.milliseconds);
+  return { endpoint: name, keyField, isMatch, receivedAt, maxResults: 10 * call.items.length + 100 };
+}
+
+/** An answer without results. */
+export function unreadable(call: AnsweredCall<LookupItem>, reason: string): PairedAnswer {
+  return {
+    summary: { kind: "unreadable", reason, isTooLarge: reason === "body_too_large" },
+    attempt: unreadAttempt(call),
+    pairing: [],
+    apiRequestId: null,
+    answeredAt: instantAt(call.startedAtMs + call.milliseconds),
+  };
+}
+
+/** Finds the result of each item by the beginnings of all results. */
+export function pairAnswer(
   endpoint: LookupEndpoint,
   call: AnsweredCall<LookupItem>,
-  read: ReadResult<R>,
-  maxBytes: number = MAX_ANSWER_BYTES,
-): Promise<TakenAnswer<R>> {
+  answer: Omit<Answer<never>, "kind" | "results" | "drift"> & {
+    readonly results: readonly (ResultHead | undefined)[];
+  },
+): PairedAnswer {
   const { items, possiblyBilledBefore, body } = call;
-  const receivedAt = instantAt(call.startedAtMs + call.milliseconds);
-  const plain = await decompress(body, call.contentEncoding, maxBytes);
-  if (plain.kind === "unreadable" && plain.reason === "body_too_large" && maxBytes < MAX_ANSWER_BYTES) {
-    throw new UnderstatedSizeError("The answer is larger than its last bytes state.");
-  }
-  const keyField = endpoint.pairing === "record_id" ? "record_id" : "email_address";
-  const maxResults = 10 * items.length + 100;
-  const { name, isMatch } = endpoint;
-  const options = { endpoint: name, keyField, isMatch, read, receivedAt, maxResults };
-  const answer = plain.kind === "plain" ? await readBounded(plain.bytes, options) : plain;
-  if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
-  if (answer.kind === "unreadable") {
-    const { reason } = answer;
-    return {
-      summary: { kind: "unreadable", reason, isTooLarge: reason === "body_too_large" },
-      attempt: unreadAttempt(call),
-      results: [],
-      apiRequestId: null,
-      answeredAt: receivedAt,
-      drift: [],
-    };
-  }
-  const { apiRequestId, answeredAt, drift, plainBytes } = answer;
-  const found = pairResults(endpoint, items, answer.results).map((index) => answer.results[index ?? -1]);
-  const missing = found.flatMap((result, position) => (result === undefined ? [position] : []));
+  const { apiRequestId, answeredAt, plainBytes } = answer;
+  const pairing = pairResults(endpoint, items, answer.results);
+  const missing = pairing.flatMap((index, position) => (index === undefined ? [position] : []));
   const isEmpty = missing.length === items.length;
   const end = {
     apiRequestId,
@@ -143,7 +153,7 @@ export async function takeAnswer<R>(
     httpStatus: 200,
     isSent: true,
     recordsSent: items.length,
-    recordsMatched: isEmpty ? null : found.filter((result) => result?.isMatch).length,
+    recordsMatched: isEmpty ? null : pairing.filter((index) => answer.results[index ?? -1]?.isMatch).length,
     responseBytes: body.length,
     // An empty list counts as no answer, but may have been billed.
     possiblyBilled: isEmpty,
@@ -152,11 +162,36 @@ export async function takeAnswer<R>(
   return {
     summary: { kind: "answer", missing, plainBytes, apiRequestId },
     attempt: attemptOf(call, end, possiblyBilledBefore),
-    results: found.map((result) => result?.value),
+    pairing,
     apiRequestId,
     answeredAt,
-    drift,
   };
+}
+
+/**
+ * Reads a 200: decompresses and parses it, maps each result by `read`, and finds the result of each item.
+ * Throws a LargeAnswerError for an answer that isn't to be in memory as a whole.
+ */
+export async function takeAnswer<R>(
+  endpoint: LookupEndpoint,
+  call: AnsweredCall<LookupItem>,
+  read: ReadResult<R>,
+  maxBytes: number = MAX_ANSWER_BYTES,
+): Promise<TakenAnswer<R>> {
+  const { body } = call;
+  if (isFilePart(body)) throw new LargeAnswerError();
+  const plain = await decompress(body, call.contentEncoding, maxBytes);
+  if (plain.kind === "unreadable" && plain.reason === "body_too_large") {
+    if (maxBytes >= MAX_ANSWER_BYTES) throw new LargeAnswerError();
+    throw new UnderstatedSizeError("The answer is larger than its last bytes state.");
+  }
+  const answer =
+    plain.kind === "plain" ? await readBounded(plain.bytes, { ...readingOf(endpoint, call), read }) : plain;
+  if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
+  if (answer.kind === "unreadable") return { ...unreadable(call, answer.reason), results: [], drift: [] };
+  const paired = pairAnswer(endpoint, call, answer);
+  const results = paired.pairing.map((index) => answer.results[index ?? -1]?.value);
+  return { ...paired, results, drift: answer.drift };
 }
 
 /** Key of a result; null if it has none, undefined if the result is not an object. */

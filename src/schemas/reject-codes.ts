@@ -47,7 +47,8 @@ export const rejectCodes = {
   },
   answer_too_large: {
     stage: "answer",
-    means: "Two answers with this record were too large to read (above 32 MB), the second one for it alone.",
+    means:
+      "The result of the record is too large to load (above 32 MB), or two answers with it had more than 1 GB or far more results than records.",
     todo: "Contact the service, or ask for fewer fields (`return_fields`). Then retry it.",
   },
   no_pid: {
@@ -68,7 +69,8 @@ export const rejectCodes = {
   },
   answer_unloadable: {
     stage: "load",
-    means: "The answer failed to load three times and was quarantined.",
+    means:
+      "The process ended twice while it read the result of the record, or the answer failed to load three times and was quarantined.",
     todo: "See what `check` reports; retry it after an upgrade.",
   },
   unknown_pid: {

@@ -49,7 +49,8 @@ export async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
+/** Writes all bytes at the end of a file. */
+export async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
     // If the disk is full, a write may be partial; only the next one fails.
     const { bytesWritten } = await file.write(bytes, at);
@@ -58,20 +59,21 @@ async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
 }
 
 /**
- * Writes a file atomically; once this resolves, it survives a power failure.
+ * Writes a file atomically; once this resolves, it survives a power failure. Returns what `write` returns.
  * @param syncNames syncs the file's folder.
  */
-export async function writeDurably(
+export async function writeDurably<Result>(
   path: string,
-  pieces: readonly Buffer[],
+  write: (file: FileHandle) => Promise<Result>,
   syncNames: () => Promise<void>,
-): Promise<void> {
+): Promise<Result> {
   const temporary = temporaryName(path);
   crashPoint("before_spool_write");
+  let result;
   try {
     const file = await open(temporary, "wx", 0o600);
     try {
-      for (const piece of pieces) await writeAll(file, piece);
+      result = await write(file);
       crashPoint("after_spool_write");
       await file.sync();
     } finally {
@@ -85,4 +87,5 @@ export async function writeDurably(
     throw error;
   }
   crashPoint("after_spool_fsync");
+  return result;
 }

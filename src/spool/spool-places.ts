@@ -17,9 +17,12 @@ export interface SpooledCall {
   readonly bytes: number;
   /** Loads that were started but neither completed nor reverted. */
   readonly tries: number;
+  /** Index of the result that was being read when the last of them ended; null if it was another step, or is unknown. */
+  readonly at: number | null;
 }
 
-const CALL_NAME = /^(?<stem>\d{8}T\d{9}Z-(?<callId>[0-9a-f-]{36}))(?:\.try(?<tries>\d+))?\.call$/u;
+const CALL_NAME =
+  /^(?<stem>\d{8}T\d{9}Z-(?<callId>[0-9a-f-]{36}))(?:\.try(?<tries>\d+)(?:-at(?<at>\d+))?)?\.call$/u;
 const SHARD_NAME = /^(?<index>\d+)-of-(?<count>\d+)$/u;
 const TEMPORARY = ".tmp";
 /** Folder next to those of the shards, for files that can't be loaded. */
@@ -31,15 +34,17 @@ export function callFileName(callId: string, receivedAtMs: number): string {
 }
 
 /** Parses the name of a call's file; null for any other file. */
-export function parseCallName(path: string): Pick<SpooledCall, "callId" | "tries"> | null {
-  const { callId, tries } = CALL_NAME.exec(basename(path))?.groups ?? {};
-  return callId === undefined ? null : { callId, tries: Number(tries ?? 0) };
+export function parseCallName(path: string): Pick<SpooledCall, "callId" | "tries" | "at"> | null {
+  const { callId, tries, at } = CALL_NAME.exec(basename(path))?.groups ?? {};
+  if (callId === undefined) return null;
+  return { callId, tries: Number(tries ?? 0), at: at === undefined ? null : Number(at) };
 }
 
-/** Returns the path of a call's file after `tries` loads. */
-export function pathOfTry(path: string, tries: number): string {
+/** Returns the path of a call's file after `tries` loads, the last of which is at a result. */
+export function pathOfTry(path: string, { tries, at }: Pick<SpooledCall, "tries" | "at">): string {
   const stem = CALL_NAME.exec(basename(path))?.groups?.["stem"] ?? basename(path);
-  return join(dirname(path), `${stem}${tries === 0 ? "" : `.try${tries}`}.call`);
+  const mark = tries === 0 ? "" : `.try${tries}${at === null ? "" : `-at${at}`}`;
+  return join(dirname(path), `${stem}${mark}.call`);
 }
 
 /** Returns the temporary name of a file that is being written. */

@@ -1,7 +1,7 @@
-import { chmod, readFile, rename, rm, rmdir } from "node:fs/promises";
+import { chmod, rename, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { crashPoint } from "../crash-point.ts";
-import { type CallContent, decodeCall, encodeCall } from "./call-bytes.ts";
+import { type CallContent, readCall, writeCall } from "./call-bytes.ts";
 import { createFolderSync, makeFolder, syncFolder, writeDurably } from "./durable-file.ts";
 import { callsIn, filesIn, ifThere } from "./folder-content.ts";
 import {
@@ -13,10 +13,12 @@ import {
   shardCount,
   shardFolder,
   shardOf,
+  temporaryName,
   type SpooledCall,
   type SpoolOwner,
 } from "./spool-places.ts";
 import { codeOf, messageOf, StopRunError } from "../errors.ts";
+import { type Body, isFilePart } from "../file-part.ts";
 
 export type { SpooledCall, SpoolOwner } from "./spool-places.ts";
 
@@ -31,7 +33,8 @@ export interface CallToSpool {
   readonly callId: string;
   readonly receivedAtMs: number;
   readonly header: object;
-  readonly body: Buffer;
+  /** Removed if it is in a file. */
+  readonly body: Body;
 }
 
 /**
@@ -52,9 +55,14 @@ export interface Spool {
   write(call: CallToSpool): Promise<SpooledCall>;
   /** Lists answers of earlier runs, oldest first: of this shard, and of shards of another N, which can't be running. */
   leftovers(): Promise<readonly SpooledCall[]>;
+  /** Reads a call; a large body stays on disk. */
   read(call: SpooledCall): Promise<SpooledContent>;
+  /** Path for the body of a call that is too large for the memory, until it is written. */
+  overflowPath(callId: string): string;
   /** Marks a call by a rename before it is loaded, so that the next run detects a load that killed the process. */
   beginTry(call: SpooledCall): Promise<SpooledCall>;
+  /** Marks the result that is about to be read, so that the next run knows which one killed the process; null for none. */
+  markResult(call: SpooledCall, at: number | null): Promise<SpooledCall>;
   /** Reverts `beginTry` if the load failed for a reason outside the call. */
   takeTryBack(call: SpooledCall): Promise<SpooledCall>;
   /** Moves a call that can't be loaded to quarantine; returns its new path. */
@@ -75,8 +83,8 @@ export interface SpoolOptions {
 /** Space reserved per answer before the first one arrives. */
 const FIRST_GUESS_BYTES = 1024 * 1024;
 
-async function moveToTry(call: SpooledCall, tries: number): Promise<SpooledCall> {
-  const path = pathOfTry(call.path, tries);
+async function moveToTry(call: SpooledCall, tries: number, at: number | null): Promise<SpooledCall> {
+  const path = pathOfTry(call.path, { tries, at });
   await ifThere(rename(call.path, path));
   return { ...call, path, tries };
 }
@@ -143,10 +151,9 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
     write: ({ callId, receivedAtMs, header, body }) =>
       explained(async () => {
         const path = join(folder, callFileName(callId, receivedAtMs));
-        const pieces = encodeCall(header, body);
-        const size = pieces.reduce((sum, piece) => sum + piece.length, 0);
-        await writeDurably(path, pieces, syncNames);
-        const call = { callId, path, bytes: size, tries: 0 };
+        const size = await writeDurably(path, (file) => writeCall(file, header, body), syncNames);
+        if (isFilePart(body)) await rm(body.path, { force: true });
+        const call = { callId, path, bytes: size, tries: 0, at: null };
         add(call);
         return call;
       }),
@@ -163,11 +170,12 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
       }),
     read: ({ path }) =>
       explained(async () => {
-        const file = await ifThere(readFile(path));
-        return file === null ? { kind: "gone" } : decodeCall(file);
+        return (await ifThere(readCall(path))) ?? { kind: "gone" };
       }),
-    beginTry: (call) => explained(() => moveToTry(call, call.tries + 1)),
-    takeTryBack: (call) => explained(() => moveToTry(call, Math.max(0, call.tries - 1))),
+    overflowPath: (callId) => temporaryName(join(folder, `${callId}.body`)),
+    beginTry: (call) => explained(() => moveToTry(call, call.tries + 1, null)),
+    markResult: (call, at) => explained(() => moveToTry(call, call.tries, at)),
+    takeTryBack: (call) => explained(() => moveToTry(call, Math.max(0, call.tries - 1), call.at)),
     quarantine: (call) =>
       explained(async () => {
         const path = quarantinePath(call.path);
@@ -189,6 +197,9 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
 /** Error codes if the disk or quota is full, or the file too large. */
 const DISK_FULL = ["ENOSPC", "EDQUOT", "EFBIG"];
 
+/** Error codes if the process or the machine has too many open files. */
+const TOO_MANY_FILES = ["EMFILE", "ENFILE"];
+
 /** Converts a failure of the spool's folder into an error that ends the run. */
 export function explainSpoolFailure(error: unknown, folder: string): StopRunError {
   if (DISK_FULL.includes(codeOf(error) ?? "")) {
@@ -196,6 +207,14 @@ export function explainSpoolFailure(error: unknown, folder: string): StopRunErro
       "spool_full",
       `The disk is full: received answers can't be written to ${folder}, so nothing more is sent. ` +
         "Free some space there, or choose another data_dir, and run again.",
+      { cause: error },
+    );
+  }
+  if (TOO_MANY_FILES.includes(codeOf(error) ?? "")) {
+    return new StopRunError(
+      "spool_failed",
+      `Received answers can't be written to ${folder} (${codeOf(error)}: too many open files), so nothing more is sent. ` +
+        "Raise the limit (ulimit -n, LimitNOFILE= of a systemd unit; 1024 suffice), or lower service.concurrency, and run again.",
       { cause: error },
     );
   }

@@ -21,6 +21,7 @@ const layers: readonly Layer[] = [
       "src/money.ts",
       "src/raw-json.ts",
       "src/crash-point.ts",
+      "src/file-part.ts",
       "src/free-bytes.ts",
       "src/process-state.ts",
       "src/other-writer.ts",

@@ -38,6 +38,6 @@ export function endedCall(batch: Batch<LookupItem>, reply: HttpReply): EndedCall
     possiblyBilledBefore: batch.entries.map(possiblyBilledCalls),
     reply,
     bodyBytes: reply.kind === "response" ? reply.body.length : reply.receivedBytes,
-    keyError: null,
+    stopError: null,
   };
 }

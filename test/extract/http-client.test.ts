@@ -1,5 +1,8 @@
 import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, createServer, type Socket } from "node:net";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import { type HttpClient, type HttpClientOptions, openHttpClient } from "../../src/extract/http-client.ts";
@@ -41,6 +44,56 @@ async function rawServer(onConnection: (socket: Socket) => void): Promise<number
 }
 
 const post = { method: "POST", path: "/v2/enrich", body: '{"records":[]}' } as const;
+
+/** Path of a file that does not exist. */
+async function makePath(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "http-client-"));
+  closers.push(() => rm(folder, { recursive: true }));
+  return join(folder, "body");
+}
+
+describe("a body that is too large for the memory", () => {
+  it.each([
+    ["a stated", true],
+    ["an unknown", false],
+  ])("and has %s length is in a file, which only this user can read", async (_, isStated) => {
+    const text = Array.from({ length: 30_000 }, (_, n) => String(n)).join(" ");
+    const { url } = await service((_, response) => {
+      response.writeHead(200, isStated ? { "content-length": text.length } : {});
+      for (let at = 0; at < text.length; at += 7000) response.write(text.slice(at, at + 7000));
+      response.end();
+    });
+    const path = await makePath();
+    const reply = await open(url, { maxBodyBytes: 100_000 }).request({ ...post, overflowPath: path });
+    expect(reply).toMatchObject({
+      kind: "response",
+      status: 200,
+      body: { path, start: 0, length: text.length },
+    });
+    expect(await readFile(path, "utf8")).toBe(text);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
+  it("and can't be written ends the request with the error of the disk", async () => {
+    const { url } = await service((_, response) => {
+      send(response, 200, "x".repeat(5000));
+    });
+    const path = join(await makePath(), "nowhere");
+    const sent = open(url, { maxBodyBytes: 1000 }).request({ ...post, overflowPath: path });
+    await expect(sent).rejects.toMatchObject({ name: "OverflowError", cause: { code: "ENOENT" } });
+  });
+
+  it("and breaks off leaves no file", async () => {
+    const { url } = await service((_, response) => {
+      response.writeHead(200, { "content-length": 9000 });
+      response.write("x".repeat(5000), () => response.destroy());
+    });
+    const path = await makePath();
+    const reply = await open(url, { maxBodyBytes: 1000 }).request({ ...post, overflowPath: path });
+    expect(reply).toMatchObject({ kind: "failure", sent: true, status: 200 });
+    await expect(stat(path)).rejects.toMatchObject({ code: "ENOENT" });
+  });
+});
 
 describe("a request", () => {
   it("carries the key, asks for gzip, and comes back as received", async () => {

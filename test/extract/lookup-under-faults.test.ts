@@ -154,7 +154,7 @@ it("under any faults every record comes out once, and none is retried after two 
           const came = [...run.answered, ...run.rejected, ...run.setAside];
           expect(new Set(came).size).toBe(came.length);
           for (const outcome of run.answers) {
-            expect(outcome.results.map((result) => result["city"])).toEqual(
+            expect(outcome.results.map((result) => result?.["city"])).toEqual(
               outcome.items.map((item) => `c${item.recordId.slice(1)}`),
             );
           }

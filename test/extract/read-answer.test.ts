@@ -25,6 +25,13 @@ async function resultsOf(body: string, pieceBytes?: number) {
   return answer.kind === "answer" ? answer.results.map((found) => found?.value) : answer.reason;
 }
 
+/** A value nested this deeply. */
+const nested = (levels: number) => `${"[".repeat(levels)}1${"]".repeat(levels)}`;
+
+/** Fields with different names. */
+const fields = (count: number) =>
+  Array.from({ length: count }, (_, n) => `"name_of_a_field_${n}":${n}`).join(",");
+
 describe("an answer", () => {
   it("gives its results, id and time, whatever else it holds", async () => {
     const body =
@@ -98,17 +105,56 @@ describe("an answer", () => {
     });
   });
 
-  it("nested thousands of levels deep is unreadable where numbers need all their digits", async () => {
-    const deep = `${"[".repeat(20_000)}1${"]".repeat(20_000)}`;
-    expect(await resultsOf(`{"results":[{"a":1},{"c":${deep}}]}`)).toMatchObject([{ a: 1 }, {}]);
-    expect(await resultsOf(`{"results":[{"a":1},{"b":1e400,"c":${deep}}]}`)).toBe("no_json");
+  it("nested thousands of levels deep keeps the digits of its numbers, and what is deeper as text", async () => {
+    expect(await resultsOf(`{"results":[{"a":1},{"c":${nested(20_000)}}]}`)).toMatchObject([{ a: 1 }, {}]);
+    const [first, second] = await resultsOf(
+      `{"results":[{"a":1e400},{"b":12345678901234567890,"c":${nested(20_000)},"d":[2]}]}`,
+    );
+    expect(JSON.stringify(first)).toBe('{"a":1e400}');
+    // The object is the first of 1,000 levels.
+    const text = `${"[".repeat(999)}"${nested(20_000 - 999)}"${"]".repeat(999)}`;
+    expect(JSON.stringify(second)).toBe(`{"b":12345678901234567890,"c":${text},"d":[2]}`);
   });
 
-  it("that would exhaust the memory is not parsed", async () => {
-    const lists = `{"results":[${"[],".repeat(1_000_000)}[]]}`;
-    expect(await resultsOf(lists)).toBe("body_too_large");
+  it("of a million lists is read", async () => {
+    expect(await resultsOf(`{"results":[${"[],".repeat(1_000_000)}[]]}`)).toHaveLength(1_000_001);
+  });
+
+  it("of one text of 16 MB is read", async () => {
     const text = `{"results":[{"a":"${"x".repeat(16 * 1024 * 1024)}"}]}`;
     expect(await resultsOf(text)).toMatchObject([{ a: expect.any(String) }]);
+  });
+
+  it("with fields beyond 1,000 in an object of a large result has these as one text", async () => {
+    const wide = `{"record_id":"w","more":[{${fields(100_000)}}],"last":"x"}`;
+    const [first, second] = await readPlainly(
+      bytes(`{"results":[{"record_id":"s","a":{${fields(2000)}}},${wide}]}`),
+    ).then((answer) => (answer.kind === "answer" ? answer.results : []));
+    expect(Object.keys(Object(first?.value?.["a"]))).toHaveLength(2000);
+    const { more, ...others } = second?.value ?? {};
+    expect(others).toEqual({ record_id: "w", last: "x" });
+    const [kept] = Array.isArray(more) ? more : [];
+    const { _rest: rest, ...firstFields } = kept;
+    expect(firstFields).toEqual(JSON.parse(`{${fields(1000)}}`));
+    expect(JSON.parse(`{${fields(1000)},${rest}}`)).toEqual(JSON.parse(`{${fields(100_000)}}`));
+  });
+
+  it.each([
+    ["a text of 33 MB", `"x":"${"x".repeat(33 * 1024 * 1024)}"`],
+    ["a list of two million objects", `"x":[${"{},".repeat(2_000_000)}{}]`],
+    [
+      "300,000 different names",
+      `"x":[${Array.from({ length: 300_000 }, (_, n) => `{"n${n}":1}`).join(",")}]`,
+    ],
+  ])("has no value for a result with %s, and all others", async (_, field) => {
+    const body = `{"results":[{"record_id":"a"},{"record_id":"b","is_match":true,${field}},{"record_id":"c"}]}`;
+    expect(await readPlainly(bytes(body))).toMatchObject({
+      results: [
+        { key: "a", value: { record_id: "a" } },
+        { key: "b", isMatch: true, value: null },
+        { key: "c", value: { record_id: "c" } },
+      ],
+    });
   });
 
   it("keeps text to the code point", async () => {

@@ -34,7 +34,8 @@ import {
   understandReply,
 } from "../../src/extract/send-call.ts";
 import { keyRejected } from "../../src/extract/stop-messages.ts";
-import { type ReadSummary, takeAnswer } from "../../src/extract/take-answer.ts";
+import type { ReadSummary } from "../../src/extract/take-answer.ts";
+import { takeAnyAnswer } from "../support/take-any-answer.ts";
 import type { Attempt } from "../../src/schemas/attempt.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
@@ -52,7 +53,7 @@ export interface PlannedCall {
 /** Records of one call with their results. */
 export interface AnsweredItems {
   readonly items: readonly LookupItem[];
-  readonly results: readonly JsonObject[];
+  readonly results: readonly (JsonObject | null)[];
   readonly apiRequestId: string | null;
   readonly answeredAt: string;
 }
@@ -152,7 +153,7 @@ export async function runLookup(
 
   async function readBody(call: EndedCall<LookupItem>): Promise<ReadSummary | null> {
     if (!isAnswer(call.reply)) return null;
-    const taken = await takeAnswer(endpoint, { ...call, ...call.reply }, (result) => result);
+    const taken = await takeAnyAnswer(endpoint, { ...call, ...call.reply }, (result) => result);
     const { summary, attempt, results, apiRequestId, answeredAt } = taken;
     attempts.push(attempt);
     const found = call.items.filter((_, i) => results[i] !== undefined);
@@ -194,7 +195,7 @@ export async function runLookup(
       return null;
     }
     const call = await sendCall(services, callId, countCall(queue, cutForCall(queue, planned, granted)));
-    if (call.keyError !== null) stop(call.keyError);
+    if (call.stopError !== null) stop(call.stopError);
     return call;
   }
 

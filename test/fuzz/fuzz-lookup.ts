@@ -14,7 +14,7 @@ import {
 } from "../../src/extract/queue.ts";
 import { sendCall, understandReply } from "../../src/extract/send-call.ts";
 import { type Answer, readAnswer } from "../../src/extract/read-answer.ts";
-import { takeAnswer } from "../../src/extract/take-answer.ts";
+import { takeAnyAnswer, takeLargeAnswer } from "../support/take-any-answer.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { textOf } from "./answer-mutations.ts";
@@ -133,7 +133,7 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
     const call = await sendCall(services, randomUUID(), countCall(queue, planned));
     // The service answers every request with 200.
     if (call.reply.kind !== "response") throw new Error(call.reply.code);
-    const read = await takeAnswer(endpoint, { ...call, ...call.reply }, (result, { drift }) => {
+    const read = await takeAnyAnswer(endpoint, { ...call, ...call.reply }, (result, { drift }) => {
       const part = bound.read(result, drift);
       return { ...part, person: part.person && preparePerson(part.person), result };
     });
@@ -212,17 +212,44 @@ export async function findMiscut(
     : `read in pieces of ${pieceBytes} bytes it is another answer`;
 }
 
+/** Difference between reading an answer in memory and result by result from its bytes as received, or null. */
+export async function findScanDifference(
+  answer: RealAnswer,
+  { contentEncoding, bytes }: WireBody,
+): Promise<string | null> {
+  const { bound, records } = answer;
+  const call = {
+    endpoint: bound.endpoint.name,
+    callId: "00000000-0000-4000-8000-000000000000",
+    attempt: 1,
+    startedAtMs: 0,
+    milliseconds: 0,
+    contentEncoding,
+    body: bytes,
+    items: records,
+    possiblyBilledBefore: records.map(() => 0),
+  };
+  const [inMemory, scanned] = await Promise.all(
+    [takeAnyAnswer, takeLargeAnswer].map(async (take) => {
+      const { results, summary, attempt, answeredAt } = await take(bound.endpoint, call, (result) => result);
+      // What is wrong with it may be found in another order.
+      return summary.kind === "unreadable" ? summary.kind : { results, summary, attempt, answeredAt };
+    }),
+  );
+  return isSame(inMemory, scanned, { nesting: true }) ? null : "read result by result it is another answer";
+}
+
 /**
  * Looks up a batch with a damaged first answer. Returns the problem, or null: every record must have one outcome;
  * undamaged results must give the same rows; no record with a received result may be sent again. `whole` is
- * the content of the answer: null for unreadable ones, `any` if both are correct.
+ * the content of the answer: null for unreadable ones.
  */
 export async function findDefect(
   answer: RealAnswer,
   first: WireBody,
   sound: ReadonlyMap<string, string>,
   maker: RowMaker,
-  whole: Reading | "any" | null = readWhole(first),
+  whole: Reading | null = readWhole(first),
 ): Promise<string | null> {
   const { answers, results, came, attempts, asked } = await runLookup(answer, first, maker);
   const ids = answer.records.map(({ recordId }) => recordId);
@@ -234,7 +261,6 @@ export async function findDefect(
     const unstorable = findUnstorable(row);
     if (unstorable !== null) return `${row.record.recordId}: ${unstorable}`;
   }
-  if (whole === "any") return null;
   if (whole === null) {
     if (attempts[0]?.possiblyBilled !== true) return "an unreadable answer doesn't count as possibly billed";
     const other = ids.find((id) => rows.get(id) !== sound.get(id));

@@ -1,8 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { seededRandom } from "../support/seeded-random.ts";
-import { isTooDeep } from "./reference-reading.ts";
-import { findDefect, findMiscut, type RowMaker, soundRows } from "./fuzz-lookup.ts";
+import { findDefect, findMiscut, findScanDifference, type RowMaker, soundRows } from "./fuzz-lookup.ts";
 import { ALL_MUTATIONS, type MutatedAnswer, mutateAnswer } from "./mutate-answer.ts";
 import { askForAnswers, type RealAnswer } from "./real-answers.ts";
 
@@ -44,9 +43,10 @@ interface Case {
 
 async function check({ answer, mutated, sound, pieceBytes }: Case, maker: RowMaker): Promise<string | null> {
   try {
-    if (isTooDeep(mutated)) return await findDefect(answer, mutated, sound, maker, "any");
     return (
-      (await findMiscut(answer, mutated, pieceBytes)) ?? (await findDefect(answer, mutated, sound, maker))
+      (await findMiscut(answer, mutated, pieceBytes)) ??
+      (await findScanDifference(answer, mutated)) ??
+      (await findDefect(answer, mutated, sound, maker))
     );
   } catch (error) {
     return error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -1,5 +1,5 @@
 import { gunzipSync } from "node:zlib";
-import { parseExact } from "../../src/extract/exact-json.ts";
+import { parseExact, TooDeepError } from "../../src/extract/exact-json.ts";
 import { rawNumber } from "../../src/raw-json.ts";
 import type { WireBody } from "./byte-mutations.ts";
 
@@ -60,16 +60,6 @@ export function readWhole(body: WireBody): Reading | null {
   }
 }
 
-/** True for a body that may count as unreadable: nested too deeply, with a number beyond doubles. */
-export function isTooDeep(body: WireBody): boolean {
-  try {
-    parseExact(new TextDecoder("utf-8").decode(decode(body) ?? Buffer.alloc(0)));
-    return false;
-  } catch (error) {
-    return error instanceof SyntaxError && error.cause instanceof RangeError;
-  }
-}
-
 /** A number as sign, digits without zeros at the ends, and the power of ten of the last digit. */
 function numberForm(source: string): string {
   const [, sign = "", whole = "", fraction = "", exponent = "0"] =
@@ -94,12 +84,12 @@ function storable(text: string): string {
   return text.replaceAll("\0", "\uFFFD").toWellFormed();
 }
 
-/** Value of a text that is JSON; undefined for other text. */
+/** Value of a text that is JSON; undefined for other text. Without exact numbers if it is nested too deeply for them. */
 function parseText(text: string): unknown {
   try {
     return parseExact(text);
-  } catch {
-    return undefined;
+  } catch (error) {
+    return error instanceof TooDeepError ? JSON.parse(text) : undefined;
   }
 }
 

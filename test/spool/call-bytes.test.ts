@@ -1,5 +1,8 @@
-import { expect, test } from "vitest";
-import { decodeCall, encodeCall, MAX_BODY_BYTES } from "../../src/spool/call-bytes.ts";
+import { mkdtemp, open, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { decodeCall, encodeCall, readCall, writeCall } from "../../src/spool/call-bytes.ts";
 import * as fc from "../support/fast-check.ts";
 
 const header = fc.dictionary(fc.string(), fc.jsonValue());
@@ -62,9 +65,46 @@ test("the format on disk is stable: later versions can read today's files", () =
   );
 });
 
-test("bodies of hundreds of megabytes are kept, larger ones are refused", () => {
-  const large = Buffer.alloc(64 * 1024 * 1024, "x");
-  const content = decodeCall(Buffer.concat([...encodeCall({}, large)]));
-  expect(content.kind === "whole" && content.body.equals(large)).toBe(true);
-  expect(() => encodeCall({}, Buffer.alloc(MAX_BODY_BYTES + 1))).toThrow(RangeError);
+describe("a large body", () => {
+  const large = Buffer.alloc(48 * 1024 * 1024, "xyz");
+
+  async function written(): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), "call-bytes-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const [source, path] = [join(folder, "body"), join(folder, "call")];
+    await writeFile(source, Buffer.concat([Buffer.from("before"), large]));
+    const file = await open(path, "wx");
+    const body = { path: source, start: 6, length: large.length };
+    expect(await writeCall(file, { form: 1 }, body)).toBe((await file.stat()).size);
+    await file.close();
+    return path;
+  }
+
+  test("is copied from one file to another, byte for byte as from memory", async () => {
+    const path = await written();
+    const bytes = await readFile(path);
+    expect(bytes.equals(Buffer.concat([...encodeCall({ form: 1 }, large)]))).toBe(true);
+  });
+
+  test("stays on disk when its file is read", async () => {
+    const path = await written();
+    const start = (await stat(path)).size - large.length;
+    expect(await readCall(path)).toEqual({
+      kind: "whole",
+      header: { form: 1 },
+      body: { path, start, length: large.length },
+    });
+  });
+
+  test.each([
+    [12, "wrong_length"],
+    [20, "wrong_checksum"],
+    [40_000_000, "wrong_checksum"],
+  ])("with a changed byte at %s is damaged", async (at, reason) => {
+    const path = await written();
+    const file = await open(path, "r+");
+    await file.write(Buffer.from("#"), 0, 1, at);
+    await file.close();
+    expect(await readCall(path)).toEqual({ kind: "damaged", reason });
+  });
 });

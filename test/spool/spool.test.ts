@@ -11,6 +11,7 @@ import {
 } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
+import { explainSpoolFailure } from "../../src/spool/spool.ts";
 import { surveySpool } from "../../src/spool/survey-spool.ts";
 import { callId, filesBelow, found, keep, makeRoot, open } from "./spool-folder.ts";
 import * as fc from "../support/fast-check.ts";
@@ -235,4 +236,13 @@ test("files written and removed concurrently leave those that were not removed",
 
 test("a spool that doesn't exist yet is empty", async () => {
   expect(await surveySpool(await makeRoot())).toEqual({ contents: [], quarantined: [] });
+});
+
+test.each(["EMFILE", "ENFILE"])("%s is explained by the limit of open files, and how to raise it", (code) => {
+  const error = explainSpoolFailure(Object.assign(new Error("open"), { code }), "/data/spool");
+  expect([error.code, error.message]).toEqual([
+    "spool_failed",
+    `Received answers can't be written to /data/spool (${code}: too many open files), so nothing more is sent. Raise the limit ` +
+      "(ulimit -n, LimitNOFILE= of a systemd unit; 1024 suffice), or lower service.concurrency, and run again.",
+  ]);
 });

@@ -1,34 +1,30 @@
 import PQueue from "p-queue";
-import { codeOf, StopJobError } from "../../errors.ts";
+import { codeOf, StopJobError, StopRunError } from "../../errors.ts";
 import { statedSize } from "../../extract/answer-body.ts";
 import { type Lease, type Memory, releaseLease, resizeLease, takeMemory } from "../../extract/memory.ts";
-import { type ReadContext, TooLargeError } from "../../extract/read-answer.ts";
-import {
-  type AnsweredCall,
-  type ReadSummary,
-  takeAnswer,
-  UnderstatedSizeError,
-  unreadAttempt,
-} from "../../extract/take-answer.ts";
+import { LargeAnswerError } from "../../extract/take-answer.ts";
 import { countText } from "../../figures.ts";
-import { freeBytes } from "../../free-bytes.ts";
+import { type Body, isFilePart } from "../../file-part.ts";
 import type { LookupAnswer, LookupReject } from "../../load/lookups/answer.ts";
-import { commitLookup, type CommitResult } from "../../load/lookups/commit.ts";
-import { encodePerson } from "../../load/lookups/person-groups.ts";
-import { createRowStore, type RowStore } from "../../load/lookups/row-store.ts";
+import { commitLookup, type CommitResult, readAnswered } from "../../load/lookups/commit.ts";
 import { isValueRefused } from "../../load/db/refusal.ts";
 import { isRepeatedResponse } from "../../load/ledger/ledger.ts";
-import type { LookupRecord } from "../../load/lookups/lookup.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
-import type { Attempt } from "../../schemas/attempt.ts";
-import type { Drift } from "../../schemas/drift.ts";
-import type { JsonObject } from "../../schemas/flatten.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import type { Outage } from "../outage.ts";
 import type { JobServices } from "../services.ts";
 import { stopReason } from "../stop-reason.ts";
 import { type AnswerHeader, readHeader } from "./answer-header.ts";
-import { lookupAsked } from "./lookup-types.ts";
+import {
+  type AnswerPart,
+  type AnswerRows,
+  freeBody,
+  MAX_TRIES,
+  noRows,
+  rowsOf,
+  unloadable,
+} from "./answer-rows.ts";
+import { type Place, readLarge } from "./large-answer.ts";
 
 /** Loads spooled answers into the warehouse. */
 export interface Loader extends Pick<JobServices, "db" | "log" | "progress"> {
@@ -44,31 +40,21 @@ export interface Loader extends Pick<JobServices, "db" | "log" | "progress"> {
 
 /** Outcome of several records. */
 export interface Recorded {
-  readonly answers: readonly Pick<LookupAnswer, "record" | "outcome">[];
-  readonly rejects: readonly Pick<LookupReject, "record">[];
+  readonly answers: Pick<LookupAnswer, "record" | "outcome">[];
+  readonly rejects: Pick<LookupReject, "record">[];
 }
 
-/** Answer as rows, to be committed. */
-export interface LoadableAnswer {
-  readonly header: AnswerHeader;
-  readonly summary: ReadSummary;
-  readonly attempt: Attempt;
-  readonly answers: readonly LookupAnswer[];
-  readonly rejects: readonly LookupReject[];
-  readonly drift: readonly Drift[];
-  /** True if it failed to load too often: all its records are rejected. */
-  readonly isUnloadable: boolean;
-  /** Its file; null if it could not be written to disk. */
-  readonly file: SpooledCall | null;
+/** Answer to be committed. */
+export interface LoadableAnswer extends AnswerRows {
+  readonly place: Place;
   /** Memory of its rows until the commit. */
   readonly lease: Lease;
-  readonly store: RowStore;
 }
 
-/** Answer in memory, not parsed yet. */
+/** Answer that isn't parsed yet. */
 interface ReceivedAnswer {
   readonly header: AnswerHeader;
-  readonly body: Buffer;
+  readonly body: Body;
   readonly lease: Lease;
   /** Expected memory for reading it; infinite for one to be in memory alone. */
   readonly bytes: number;
@@ -78,10 +64,6 @@ interface ReceivedAnswer {
 const PARALLEL_COMMITS = 3;
 /** Memory of a record and its outcome, besides the text of the answer. */
 const RECORD_BYTES = 4 * 1024;
-/** Rows of one answer: short elements become rows of many times their size. */
-const MAX_ROW_BYTES = 32 * 1024 * 1024;
-/** Failed loads after which an answer is quarantined. */
-const MAX_TRIES = 3;
 
 /** Creates a loader. */
 export function createLoader(
@@ -128,9 +110,16 @@ export async function loadLeftovers(
   if (signal.aborted) throw stopReason(signal);
 }
 
-/** Reads an answer from its file when enough memory is free. Null if the file is gone or damaged. */
-async function readSpooled(loader: Loader, file: SpooledCall): Promise<LoadableAnswer | null> {
-  for (let bytes = file.tries > 0 ? Number.POSITIVE_INFINITY : file.bytes; ; ) {
+/**
+ * Reads an answer from its file when enough memory is free. Null if the file is gone or damaged.
+ * @param isLarge true to read it result by result, alone in memory; always so if an earlier load of it failed
+ */
+async function readSpooled(
+  loader: Loader,
+  file: SpooledCall,
+  isLarge = file.tries > 0,
+): Promise<LoadableAnswer | null> {
+  for (let bytes = isLarge ? Number.POSITIVE_INFINITY : file.bytes; ; ) {
     const lease = await takeMemory(loader.memory, bytes);
     let content: Pick<ReceivedAnswer, "header" | "body"> | null = null;
     try {
@@ -139,10 +128,10 @@ async function readSpooled(loader: Loader, file: SpooledCall): Promise<LoadableA
       if (content === null) releaseLease(lease);
     }
     if (content === null) return null;
-    bytes = memoryOf(content, file);
+    bytes = isLarge ? Number.POSITIVE_INFINITY : memoryOf(content);
     if (resizeLease(lease, bytes)) return await readAnswer(loader, file, { ...content, lease, bytes });
     // Waits without holding anything, so that answers can't block each other.
-    freeBytes(content.body);
+    freeBody(content.body);
     releaseLease(lease);
   }
 }
@@ -154,9 +143,11 @@ export async function readReceived(
   received: Omit<ReceivedAnswer, "bytes">,
 ): Promise<LoadableAnswer> {
   const { body, lease } = received;
-  const bytes = memoryOf(received, file);
-  if (resizeLease(lease, bytes)) return found(loader, await readAnswer(loader, file, { ...received, bytes }));
-  freeBytes(body);
+  const bytes = memoryOf(received);
+  // A body in a file was moved to the answer's own one.
+  if (!isFilePart(body) && resizeLease(lease, bytes))
+    return found(loader, await readAnswer(loader, file, { ...received, bytes }));
+  freeBody(body);
   releaseLease(lease);
   return found(loader, await readSpooled(loader, file));
 }
@@ -168,10 +159,10 @@ export async function readUnspooled(
 ): Promise<LoadableAnswer> {
   releaseLease(held);
   const lease = await takeMemory(loader.memory, Number.POSITIVE_INFINITY);
-  const store = createRowStore();
+  const place: Place = { file: null };
   try {
-    const { rowBytes: _, ...rows } = await rowsOf(store, header, body);
-    return { ...(await ifNew(loader, store, rows)), file: null, lease, store };
+    const rows = await readLarge({ spool: loader.spool, header, body, place });
+    return { ...(await ifNew(loader, rows)), place, lease };
   } catch (error) {
     releaseLease(lease);
     throw error;
@@ -200,136 +191,69 @@ async function readFile(
   );
 }
 
-/** Memory for reading an answer; one whose load failed before is in memory alone. */
-function memoryOf({ header, body }: Pick<ReceivedAnswer, "header" | "body">, file: SpooledCall): number {
-  if (file.tries > 0) return Number.POSITIVE_INFINITY;
+/** Memory for reading an answer; infinite for one to be in memory alone. */
+function memoryOf({ header, body }: Pick<ReceivedAnswer, "header" | "body">): number {
+  if (isFilePart(body)) return Number.POSITIVE_INFINITY;
   const plainBytes = statedSize(body, header.call.contentEncoding);
   return body.length + plainBytes + RECORD_BYTES * header.records.length;
 }
 
-/** Makes the rows of an answer; if that fails, reads it again alone. */
+/** Makes the rows of an answer; if that fails, or needs too much memory, reads it again alone. */
 async function readAnswer(
   loader: Loader,
   file: SpooledCall,
   { header, body, lease, bytes }: ReceivedAnswer,
 ): Promise<LoadableAnswer | null> {
   const { spool, memory } = loader;
-  const store = createRowStore();
-  let tried = file;
+  const place: { file: SpooledCall } = { file };
   try {
-    if (file.tries >= MAX_TRIES) return { ...unloadable(header, body), file, lease, store };
-    tried = await spool.beginTry(file);
+    if (file.tries >= MAX_TRIES) return { ...(await giveUp(loader, header, body)), place, lease };
+    place.file = await spool.beginTry(file);
   } catch (error) {
     releaseLease(lease);
     throw error;
   }
   let rows: AnswerRows;
   try {
-    const { rowBytes, ...read } = await rowsOf(
-      store,
-      header,
-      body,
-      bytes < memory.maxBytes ? bytes : undefined,
-    );
-    // A decompression that failed may still be reading the body.
-    if (read.summary.kind === "answer") freeBytes(body);
-    const kept = rowBytes + RECORD_BYTES * header.records.length;
-    if (Number.isFinite(bytes)) resizeLease(lease, Math.min(kept, lease.bytes));
-    rows = read;
+    if (bytes === Number.POSITIVE_INFINITY) rows = await readLarge({ spool, header, body, place });
+    else {
+      const { rowBytes, ...read } = await rowsOf(header, body, bytes < memory.maxBytes ? bytes : undefined);
+      // A decompression that failed may still be reading the body.
+      if (read.summary.kind === "answer") freeBody(body);
+      const kept = rowBytes + RECORD_BYTES * header.records.length;
+      resizeLease(lease, Math.min(kept, lease.bytes));
+      rows = read;
+    }
   } catch (error) {
-    store.free();
     releaseLease(lease);
-    logFailure(loader, tried, error);
-    return await readSpooled(loader, tried);
+    if (error instanceof StopRunError) throw error;
+    if (error instanceof LargeAnswerError)
+      return await readSpooled(loader, await spool.takeTryBack(place.file), true);
+    logFailure(loader, place.file, error);
+    return await readSpooled(loader, place.file);
   }
   try {
-    return { ...(await ifNew(loader, store, rows)), file: tried, lease, store };
+    return { ...(await ifNew(loader, rows)), place, lease };
   } catch (error) {
     // The warehouse is away: not the fault of the answer, which the next run loads.
-    store.free();
     releaseLease(lease);
-    await spool.takeTryBack(tried);
+    await spool.takeTryBack(place.file);
     throw error;
   }
 }
 
+/** Rejects the records of an answer that failed to load too often, except those that a part of it answered. */
+async function giveUp({ db, outage }: Loader, header: AnswerHeader, body: Body): Promise<AnswerRows> {
+  const contents = header.records.map(({ content }) => content);
+  const loaded = await outage.outlast(() => readAnswered(db, header.spec, header.call.callId, contents));
+  return unloadable(header, body, loaded);
+}
+
 /** Replaces a response that another call of an earlier run received by no results; that of an earlier run is in its files only once. */
-async function ifNew(
-  { db, run, outage, areLeftOver }: Loader,
-  store: Pick<RowStore, "add">,
-  rows: AnswerRows,
-): Promise<AnswerRows> {
+async function ifNew({ db, run, outage, areLeftOver }: Loader, rows: AnswerRows): Promise<AnswerRows> {
   if (areLeftOver || !(await outage.outlast(() => isRepeatedResponse(db, run, rows.attempt)))) return rows;
-  const { header } = rows;
-  const plain = { ...header, call: { ...header.call, contentEncoding: null } };
-  const { rowBytes: _, ...none } = await rowsOf(store, plain, Buffer.from('{"results":[]}'));
-  return { ...none, header };
-}
-
-function answeredCall({ call, records, doubts }: AnswerHeader, body: Buffer): AnsweredCall<LookupRecord> {
-  return { ...call, items: records, possiblyBilledBefore: doubts, body };
-}
-
-/** Rows of an answer. */
-type AnswerRows = Omit<LoadableAnswer, "file" | "lease" | "store">;
-
-/**
- * Parses a spooled answer and makes the rows of each record's result.
- * @param maxBytes memory that was taken for it; throws if the answer takes more. Undefined if it is alone.
- */
-async function rowsOf(
-  store: Pick<RowStore, "add">,
-  header: AnswerHeader,
-  body: Buffer,
-  maxBytes?: number,
-): Promise<AnswerRows & { readonly rowBytes: number }> {
-  const { call, records, spec, parameters } = header;
-  const { endpoint, read } = lookupAsked(spec.type, parameters);
-  let rowBytes = 0;
-  const toRows = (result: JsonObject, { drift }: ReadContext) => {
-    const part = read(result, drift);
-    const person = part.person && encodePerson(part.person, store);
-    rowBytes += person?.bytes ?? 0;
-    if (rowBytes > MAX_ROW_BYTES) throw new TooLargeError("The answer's rows are too large.");
-    if (rowBytes > 2 * (maxBytes ?? MAX_ROW_BYTES)) {
-      throw new UnderstatedSizeError("The answer's rows are larger than its size suggests.");
-    }
-    return { ...part, person };
-  };
-  const taken = await takeAnswer(endpoint, answeredCall(header, body), toRows, maxBytes);
-  const { summary, attempt, results, apiRequestId, answeredAt, drift } = taken;
-  const answers: LookupAnswer[] = [];
-  const rejects: LookupReject[] = [];
-  for (const [i, record] of records.entries()) {
-    const rows = results[i];
-    if (!rows) continue;
-    const { outcome, ...part } = rows;
-    if (outcome === "no_pid") {
-      const message = `${endpoint.name}: the service reports a match without a PID.`;
-      rejects.push({ record, stage: "answer", code: "no_pid", message, details: null, apiRequestId });
-    } else answers.push({ record, outcome, ...part, apiRequestId, answeredAt, callId: call.callId });
-  }
-  return { header, summary, attempt, answers, rejects, drift, isUnloadable: false, rowBytes };
-}
-
-/** Rejects all records of an answer that can't be loaded. */
-function unloadable(header: AnswerHeader, body: Buffer): AnswerRows {
-  const why = {
-    stage: "load",
-    code: "answer_unloadable",
-    message: `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`,
-    details: null,
-    apiRequestId: null,
-  } as const;
-  return {
-    header,
-    summary: { kind: "answer", missing: [], plainBytes: 0, apiRequestId: null },
-    attempt: unreadAttempt(answeredCall(header, body)),
-    answers: [],
-    rejects: header.records.map((record) => ({ record, ...why })),
-    drift: [],
-    isUnloadable: true,
-  };
+  if (Array.isArray(rows.parts)) for (const { store } of rows.parts as readonly AnswerPart[]) store.free();
+  return await noRows(rows.header);
 }
 
 /** Returns an answer that must be in the spool. */
@@ -347,40 +271,54 @@ function logFailure({ run, log }: Loader, { callId, tries }: SpooledCall, error:
   log.warn({ job: run.job, call_id: callId, tries, reason }, "spooled_answer_failed");
 }
 
-/** Commits an answer in one transaction, then removes its file and releases its memory. */
+/** Commits an answer, a large one part by part; then removes its file and releases its memory. */
 export async function commitAnswer(loader: Loader, answer: LoadableAnswer): Promise<Recorded> {
   const { spool, commits } = loader;
-  const { file, isUnloadable, store, lease } = answer;
+  const { parts, place, isUnloadable, lease } = answer;
+  const recorded: Recorded = { answers: [], rejects: [] };
   try {
-    const { notLoadable } = await commits.add(() => commitRows(loader, answer));
-    if (file) await (isUnloadable ? quarantine(loader, file) : spool.remove(file));
-    return withRefused(answer, new Set(notLoadable));
+    for await (const part of parts) {
+      try {
+        const othersLoad = recorded.answers.length > 0;
+        const { notLoadable } = await commits.add(() => commitPart(loader, answer, part, othersLoad));
+        record(recorded, part, new Set(notLoadable));
+      } finally {
+        part.store.free();
+      }
+    }
+    if (place.file) await (isUnloadable ? quarantine(loader, place.file) : spool.remove(place.file));
+    return recorded;
   } catch (error) {
-    if (file === null || isUnloadable) throw error;
+    if (place.file === null || isUnloadable) throw error;
     // A refused value may be its only record's fault: after three tries, the answer is quarantined.
-    if (!isValueRefused(error)) await spool.takeTryBack(file);
+    if (!isValueRefused(error)) await spool.takeTryBack(place.file);
     throw error;
   } finally {
-    store.free();
     releaseLease(lease);
   }
 }
 
-async function commitRows(loader: Loader, answer: LoadableAnswer): Promise<CommitResult> {
+/** Commits a part in one transaction; the last one together with the ledger. */
+async function commitPart(
+  loader: Loader,
+  { header, attempt }: LoadableAnswer,
+  { answers, rejects, drift, isLast }: AnswerPart,
+  othersLoad: boolean,
+): Promise<CommitResult> {
   const { db, run, outage, areLeftOver } = loader;
-  const { header, attempt, answers, rejects, drift } = answer;
   const sentBy = areLeftOver ? { sentBy: header.run } : {};
-  const commit = { run, ...sentBy, spec: header.spec, ledger: [attempt], answers, rejects, drift };
+  const ledger = isLast ? [attempt] : [];
+  const commit = { run, ...sentBy, spec: header.spec, ledger, answers, rejects, drift, othersLoad };
   return await outage.outlast(() => commitLookup(db, commit));
 }
 
-/** Moves answers that the warehouse refused to the rejects. */
-function withRefused({ answers, rejects }: Recorded, recordIds: ReadonlySet<string>): Recorded {
-  const isRefused = ({ record }: { readonly record: LookupRecord }) => recordIds.has(record.recordId);
-  return {
-    answers: answers.filter((answer) => !isRefused(answer)),
-    rejects: [...rejects, ...answers.filter(isRefused)],
-  };
+/** Records the outcomes of a part; answers that the warehouse refused are rejects. */
+function record(recorded: Recorded, part: AnswerPart, refused: ReadonlySet<string>): void {
+  for (const { record, outcome } of part.answers) {
+    if (refused.has(record.recordId)) recorded.rejects.push({ record });
+    else recorded.answers.push({ record, outcome });
+  }
+  for (const { record } of part.rejects) recorded.rejects.push({ record });
 }
 
 /** Quarantines the file of an answer that could not be loaded. */

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { type Batch, expectedBytes, itemsOf, withoutItems } from "../../extract/batches.ts";
 import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../extract/decide.ts";
-import type { HttpReply, HttpResponse } from "../../extract/http-client.ts";
+import { type HttpReply, type HttpResponse, OverflowError } from "../../extract/http-client.ts";
+import { isFilePart } from "../../file-part.ts";
 import { type Lease, releaseLease, takeMemory } from "../../extract/memory.ts";
 import {
   applyOutcome,
@@ -36,7 +37,7 @@ import { readCutAt, recordAttempts } from "../../load/ledger/ledger.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 import type { ErrorBody } from "../../schemas/error-body.ts";
-import type { Spool } from "../../spool/spool.ts";
+import { explainSpoolFailure, type Spool } from "../../spool/spool.ts";
 import type { Outage } from "../outage.ts";
 import { priceOf } from "../price.ts";
 import type { JobServices } from "../services.ts";
@@ -239,8 +240,11 @@ async function reserveAndSend(
   const granted = planned && (await reserveBatch(s, callId, planned));
   if (granted === null) return null;
   const setting = { ...services, endpoint: bound.endpoint, parameters: bound.requestParameters };
-  const call = await sendCall(setting, callId, countCall(queue, granted), lease);
-  if (call.keyError !== null) stop(s, call.keyError);
+  const room = { lease, overflowPath: s.spool.overflowPath(callId) };
+  const call = await sendCall(setting, callId, countCall(queue, granted), room);
+  const { stopError } = call;
+  if (stopError instanceof OverflowError) stop(s, explainSpoolFailure(stopError.cause, s.spool.folder));
+  else if (stopError !== null) stop(s, stopError);
   return call;
 }
 
@@ -285,14 +289,16 @@ async function spoolAndRead(
   const { body } = reply;
   const received = { header, body, lease };
   const isEmpty = body.length === 0;
+  let isWritten = false;
   try {
     const file = await s.spool.write({ callId, receivedAtMs: startedAtMs + milliseconds, header, body });
+    isWritten = true;
     return await readReceived(s.loader, file, received);
   } catch (error) {
-    // Load the answer from memory, but send no more.
+    // Load the answer from where it is, but send no more.
     stop(s, error);
-    // Freed, as it is on disk: the next run loads it.
-    if (body.length === 0 && !isEmpty) throw error;
+    // No longer there, as it is on disk: the next run loads it.
+    if (isFilePart(body) ? isWritten : body.length === 0 && !isEmpty) throw error;
     return await readUnspooled(s.loader, received);
   }
 }

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { codeOf } from "../../errors.ts";
 import type { Attempt } from "../../schemas/attempt.ts";
 import type { Drift } from "../../schemas/drift.ts";
@@ -5,6 +6,7 @@ import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
 import { validateFields } from "../../schemas/validate-emails.ts";
 import type { Db } from "../db/db.ts";
+import { tableId } from "../db/names.ts";
 import { isDataFault, isTableFault } from "../db/recovery.ts";
 import { explainRefusal } from "../db/refusal.ts";
 import { type CounterDelta, countAttempts } from "../ledger/counters.ts";
@@ -29,6 +31,8 @@ export interface LookupCommit {
   readonly answers: readonly LookupAnswer[];
   readonly rejects: readonly LookupReject[];
   readonly drift: readonly Drift[];
+  /** True if other records of the same answer are loaded: then a refused value is its record's fault, even if it is alone. */
+  readonly othersLoad?: boolean;
 }
 
 /** Effects of a commit. */
@@ -63,16 +67,17 @@ type Write = (
   context: LoadContext,
   spec: LoadSpec,
   answers: readonly LookupAnswer[],
+  othersLoad: boolean,
 ) => Promise<readonly LookupReject[]>;
 
-const writeTogether: Write = async (context, spec, answers) => {
+const writeTogether = async (context: LoadContext, spec: LoadSpec, answers: readonly LookupAnswer[]) => {
   if (spec.type === "enrich") await loadPersons(context, answers);
   await writeAnswers(context, spec, answers);
   return [];
 };
 
 /** Halves the answers until the invalid ones are isolated. */
-const writeValid: Write = async (context, spec, answers) => {
+const writeValid: Write = async (context, spec, answers, othersLoad) => {
   let lastFault: unknown = null;
   async function write(some: readonly LookupAnswer[]): Promise<readonly LookupReject[]> {
     const { client } = context.session;
@@ -91,19 +96,19 @@ const writeValid: Write = async (context, spec, answers) => {
     return [...(await write(some.slice(0, middle))), ...(await write(some.slice(middle)))];
   }
   const invalid = await write(answers);
-  if (invalid.length === answers.length) throw lastFault;
+  if (invalid.length === answers.length && !othersLoad) throw lastFault;
   return invalid;
 };
 
 async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<CommitResult> {
-  const { run, spec, sentBy, ledger, drift } = parts;
+  const { run, spec, sentBy, ledger, drift, othersLoad = false } = parts;
   let counters: CounterDelta = {};
   const also = async (writing: Writing): Promise<readonly string[]> => {
     const context: LoadContext = { ...writing, runId: run.runId };
     const { answers, rejects, left } = await keepOthers(writing, spec, parts);
     const contents = [...[...answers, ...rejects].map(({ record }) => record.content), ...left];
     const taken = await takeClaims(writing.session, writing.names, spec.kind, run, contents);
-    const invalid = answers.length === 0 ? [] : await write(context, spec, answers);
+    const invalid = answers.length === 0 ? [] : await write(context, spec, answers, othersLoad);
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(context, spec, [...rejects, ...invalid]);
@@ -131,6 +136,21 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
   };
   const done = await commit(db, run, { calls: ledger, sentBy, also, drift, counters: () => counters });
   return { rowsWritten: done.rowsWritten, notLoadable: done.also ?? [] };
+}
+
+/** Returns the contents, among some, that have an answer of a call. */
+export async function readAnswered(
+  db: Db,
+  { kind }: LoadSpec,
+  callId: string,
+  contents: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const rows = await db.transaction((session) =>
+    session.rows<{ content: string }>(sql`
+      SELECT encode(a.content, 'hex') AS content FROM ${tableId(db.names, "lookup_answer")} AS a
+      WHERE a.kind = ${kind} AND a.content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c)) AND a.call_id = ${callId}::uuid`),
+  );
+  return new Set(rows.map(({ content }) => content));
 }
 
 /** Answers and rejects without erased people. */

@@ -285,7 +285,7 @@ describe("an unlock", () => {
           async request(call) {
             const reply = await http.request(call);
             if (reply.kind === "failure" || !/search-jobs\/[^/]+$/u.test(call.path)) return reply;
-            const body = reply.body.toString().replace(/("estimated_billable_count":)\d+/u, "$1501");
+            const body = bodyText(reply).replace(/("estimated_billable_count":)\d+/u, "$1501");
             return { ...reply, body: Buffer.from(body), contentEncoding: null };
           },
         },
@@ -555,10 +555,15 @@ async function httpWith(
   return { ...http, request: (call) => intercept(call, () => http.request(call)) };
 }
 
+/** Text of an uncompressed body, which is in memory for calls that are free. */
+function bodyText({ body }: Extract<HttpReply, { kind: "response" }>): string {
+  return Buffer.isBuffer(body) ? body.toString() : "";
+}
+
 function withBody(reply: HttpReply, change: (body: Record<string, unknown>) => object): HttpReply {
   if (reply.kind !== "response") return reply;
   // Bodies of the service are JSON objects.
-  const body = JSON.parse(reply.body.toString()) as Record<string, unknown>;
+  const body = JSON.parse(bodyText(reply)) as Record<string, unknown>;
   return { ...reply, body: Buffer.from(JSON.stringify(change(body))) };
 }
 

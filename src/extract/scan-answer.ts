@@ -1,0 +1,216 @@
+import { isJsonObject } from "../schemas/flatten.ts";
+import { parseBounded, parseText, TooLargeError, withoutMark } from "./bounded-json.ts";
+
+/** One element of an answer's list of results, as bytes. */
+export interface ScannedResult {
+  /** Position among all elements that were found. */
+  readonly index: number;
+  /** Its JSON text; only the beginning if it is cut. */
+  readonly bytes: Buffer;
+  /** True if it is longer than {@link MAX_RESULT_BYTES}. */
+  readonly isCut: boolean;
+}
+
+/** An answer without its results. */
+export interface ScannedEnvelope {
+  readonly kind: "envelope";
+  /** Keys except `results`. */
+  readonly keys: Readonly<Record<string, unknown>>;
+  /** Index of the first result, and their number. */
+  readonly first: number;
+  readonly count: number;
+}
+
+/** State of a scan. Functions below change it. */
+export interface Scanner {
+  /** Text around the results, with the index of each result in its place. */
+  envelope: Buffer;
+  envelopeBytes: number;
+  /** Open objects and lists of the envelope. */
+  depth: number;
+  /** Start of the envelope's last text. */
+  textAt: number;
+  /** True between the brackets of a list of results. */
+  isInResults: boolean;
+  /** Open objects and lists of the current result. */
+  innerDepth: number;
+  isInText: boolean;
+  isEscaped: boolean;
+  /** Bytes of the current result so far, from its first one on; the list is empty before it. */
+  parts: Buffer[];
+  resultBytes: number;
+  /** Results found so far, and bytes of the answer. */
+  results: number;
+  bytes: number;
+}
+
+/** Longest result that is kept whole. */
+export const MAX_RESULT_BYTES = 32 * 1024 * 1024;
+/** Bytes that are kept of a longer one. */
+const CUT_BYTES = 64 * 1024;
+/** Longest text around the results. */
+const MAX_ENVELOPE_BYTES = 8 * 1024 * 1024;
+/** Longest spelling of the key `results`. */
+const MAX_KEY_BYTES = 60;
+
+const [SPACE, TAB, NEWLINE, RETURN] = [0x20, 0x09, 0x0a, 0x0d];
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+const isBlank = (byte: number | undefined) =>
+  byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB;
+
+/** The text around the results is longer than in any answer. */
+class LongEnvelopeError extends TooLargeError {}
+
+/** Creates a scanner for one answer. */
+export function createScanner(): Scanner {
+  return {
+    envelope: Buffer.alloc(1024),
+    envelopeBytes: 0,
+    depth: 0,
+    textAt: 0,
+    isInResults: false,
+    innerDepth: 0,
+    isInText: false,
+    isEscaped: false,
+    parts: [],
+    resultBytes: 0,
+    results: 0,
+    bytes: 0,
+  };
+}
+
+/**
+ * Reads the next bytes of an answer; returns the results that end in them. Finds the same results whatever the chunks are. An
+ * answer is valid JSON if and only if its envelope and each of its results are.
+ */
+export function scan(s: Scanner, chunk: Buffer): readonly ScannedResult[] {
+  const found: ScannedResult[] = [];
+  s.bytes += chunk.length;
+  for (let i = 0; i < chunk.length; ) {
+    i = s.isInResults ? scanResults(s, chunk, i, found) : scanEnvelope(s, chunk, i);
+  }
+  return found;
+}
+
+/** Parses the envelope after the last bytes. Throws a TooLargeError if that takes too much memory. */
+export function endScan(s: Scanner): ScannedEnvelope | "no_json" | "no_results" {
+  if (s.isInResults) return "no_json";
+  try {
+    const { value } = parseBounded(withoutMark(s.envelope.subarray(0, s.envelopeBytes)));
+    if (!isJsonObject(value)) return "no_results";
+    const { results, ...keys } = value;
+    if (!Array.isArray(results)) return "no_results";
+    // Of several lists, the last one counts.
+    return { kind: "envelope", keys, first: s.results - results.length, count: results.length };
+  } catch (error) {
+    if (error instanceof SyntaxError) return "no_json";
+    throw error;
+  }
+}
+
+function textOf({ envelope, envelopeBytes }: Scanner, from: number): string {
+  return envelope.toString("utf8", from, envelopeBytes);
+}
+
+function append(s: Scanner, byte: number): void {
+  if (s.envelopeBytes === MAX_ENVELOPE_BYTES) throw new LongEnvelopeError();
+  if (s.envelopeBytes === s.envelope.length) s.envelope = Buffer.concat([s.envelope], 2 * s.envelope.length);
+  s.envelope[s.envelopeBytes++] = byte;
+}
+
+/** Reads the envelope from a position; returns where a list of results begins, or the end of the chunk. */
+function scanEnvelope(s: Scanner, chunk: Buffer, from: number): number {
+  for (let i = from; i < chunk.length; i++) {
+    const byte = chunk[i] ?? 0;
+    if (s.isInText) passText(s, byte);
+    else if (isBlank(byte)) {
+      // One blank is as good as many.
+      if (s.envelope[s.envelopeBytes - 1] !== SPACE || s.envelopeBytes === 0) append(s, SPACE);
+      continue;
+    } else if (byte === QUOTE) {
+      s.isInText = true;
+      s.textAt = s.envelopeBytes;
+    } else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
+      s.isInResults = byte === OPEN_LIST && s.depth === 1 && isAfterResultsKey(s);
+      s.depth += 1;
+    } else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) s.depth -= 1;
+    append(s, byte);
+    if (s.isInResults) return i + 1;
+  }
+  return chunk.length;
+}
+
+function passText(s: Scanner, byte: number): void {
+  if (s.isEscaped) s.isEscaped = false;
+  else if (byte === BACKSLASH) s.isEscaped = true;
+  else if (byte === QUOTE) s.isInText = false;
+}
+
+/** True if the envelope ends with the key `results` in any spelling, and a colon. */
+function isAfterResultsKey(s: Scanner): boolean {
+  if (s.envelopeBytes - s.textAt > MAX_KEY_BYTES + 4) return false;
+  const [, key] = /^("[^]*")\s*:\s*$/u.exec(textOf(s, s.textAt)) ?? [];
+  return key !== undefined && parseText(key) === "results";
+}
+
+/** Reads results from a position; returns where their list ends, or the end of the chunk. */
+function scanResults(s: Scanner, chunk: Buffer, from: number, found: ScannedResult[]): number {
+  let { innerDepth, isInText, isEscaped } = s;
+  let start = from;
+  let i = from;
+  while (i < chunk.length && s.isInResults) {
+    const byte = chunk[i++];
+    if (isInText) {
+      if (isEscaped) isEscaped = false;
+      else if (byte === BACKSLASH) isEscaped = true;
+      else if (byte === QUOTE) isInText = false;
+    } else if (byte === QUOTE) isInText = true;
+    else if (byte === OPEN_OBJECT || byte === OPEN_LIST) innerDepth += 1;
+    else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
+      if (innerDepth > 0) innerDepth -= 1;
+      else {
+        endResult(s, chunk.subarray(start, i - 1), found);
+        append(s, byte);
+        s.isInResults = false;
+        s.depth -= 1;
+      }
+    } else if (byte === COMMA && innerDepth === 0) {
+      endResult(s, chunk.subarray(start, i - 1), found);
+      append(s, byte);
+      start = i;
+    }
+  }
+  if (s.isInResults) addToResult(s, chunk.subarray(start));
+  s.innerDepth = innerDepth;
+  s.isInText = isInText;
+  s.isEscaped = isEscaped;
+  return i;
+}
+
+/** Adds bytes to the current result, without blanks before it. */
+function addToResult(s: Scanner, bytes: Buffer): void {
+  let start = 0;
+  if (s.parts.length === 0) while (isBlank(bytes[start])) start += 1;
+  if (start === bytes.length) return;
+  const wasWhole = s.resultBytes <= MAX_RESULT_BYTES;
+  s.resultBytes += bytes.length - start;
+  if (wasWhole) s.parts.push(bytes.subarray(start));
+  if (wasWhole && s.resultBytes > MAX_RESULT_BYTES) s.parts = [Buffer.concat(s.parts, CUT_BYTES)];
+}
+
+function endResult(s: Scanner, lastBytes: Buffer, found: ScannedResult[]): void {
+  addToResult(s, lastBytes);
+  const [first, ...others] = s.parts;
+  if (!first) return;
+  const bytes = others.length === 0 ? first : Buffer.concat(s.parts);
+  let end = bytes.length;
+  while (isBlank(bytes[end - 1])) end -= 1;
+  const index = s.results;
+  found.push({ index, bytes: bytes.subarray(0, end), isCut: s.resultBytes > MAX_RESULT_BYTES });
+  for (const digit of String(index)) append(s, digit.charCodeAt(0));
+  s.results += 1;
+  s.parts = [];
+  s.resultBytes = 0;
+}

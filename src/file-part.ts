@@ -1,0 +1,32 @@
+import { createReadStream } from "node:fs";
+
+/** Consecutive bytes of a file. */
+export interface FilePart {
+  readonly path: string;
+  readonly start: number;
+  readonly length: number;
+}
+
+/** Bytes in memory, or in a file if they are too many. */
+export type Body = Buffer | FilePart;
+
+/** Size of one read. */
+const READ_BYTES = 256 * 1024;
+
+/** True for a body in a file. */
+export function isFilePart(body: Body): body is FilePart {
+  return !Buffer.isBuffer(body);
+}
+
+/** Reads a body chunk by chunk. */
+export async function* chunksOf(body: Body): AsyncGenerator<Buffer> {
+  if (!isFilePart(body)) {
+    yield body;
+    return;
+  }
+  const { path, start, length } = body;
+  if (length === 0) return;
+  const end = start + length - 1;
+  // Without an encoding, a stream's chunks are buffers.
+  yield* createReadStream(path, { start, end, highWaterMark: READ_BYTES }) as AsyncIterable<Buffer>;
+}

@@ -1,0 +1,106 @@
+import { expect, test } from "vitest";
+import { createScanner, endScan, scan, type ScannedResult } from "../../src/extract/scan-answer.ts";
+import * as fc from "../support/fast-check.ts";
+
+/** Bodies with one or two lists of results, with keys before, after and around them. */
+const lists = fc.array(
+  fc.oneof(
+    fc.jsonValue(),
+    fc.record({ record_id: fc.string({ unit: "binary" }), s: fc.constantFrom('},{"', "]}", "\\", "[") }),
+  ),
+  { maxLength: 12 },
+);
+const others = fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 });
+const bodies = fc
+  .tuple(others, lists, others, fc.constantFrom(0, 1), fc.boolean())
+  .map(([before, results, after, indent, isTwice]) => {
+    const text = JSON.stringify({ ...before, results, ...after }, null, indent);
+    return isTwice ? `{"results" :\t[{"a":1}, 2],${text.slice(1)}` : text;
+  });
+const damage = fc.tuple(
+  fc.nat(),
+  fc.nat(4),
+  fc.string({ unit: fc.constantFrom(...Array.from('{}[],:"\\e1 ')) }),
+);
+
+/** Content of a body by its scan, in chunks of these sizes in turn; null if it is no JSON. */
+function contentOf(body: Buffer, sizes: readonly number[]): unknown {
+  const scanner = createScanner();
+  const found: ScannedResult[] = [];
+  for (let at = 0, n = 0; at < body.length; n++) {
+    const end = at + (sizes[n % sizes.length] ?? body.length);
+    found.push(...scan(scanner, body.subarray(at, end)));
+    at = end;
+  }
+  const envelope = endScan(scanner);
+  if (envelope === "no_json") return null;
+  try {
+    const results = found.map(({ bytes }): unknown => JSON.parse(bytes.toString("utf8")));
+    if (envelope === "no_results") return envelope;
+    const { keys, first, count } = envelope;
+    return { ...keys, results: results.slice(first, first + count) };
+  } catch {
+    return null;
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text.startsWith("\uFEFF") ? text.slice(1) : text);
+    const hasResults =
+      typeof value === "object" && value !== null && "results" in value && Array.isArray(value.results);
+    return hasResults ? { ...value } : "no_results";
+  } catch {
+    return null;
+  }
+}
+
+const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 });
+
+test("an answer has the results that a parser finds, whatever the chunks it comes in", () => {
+  fc.assert(
+    fc.property(bodies, sizes, fc.boolean(), (text, chunks, hasMark) => {
+      const body = hasMark ? `\uFEFF${text}` : text;
+      expect(contentOf(Buffer.from(body), chunks)).toEqual(parsed(text));
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("a damaged answer is what a parser finds it to be", () => {
+  fc.assert(
+    fc.property(bodies, sizes, damage, (body, chunks, [at, cut, put]) => {
+      const position = at % (body.length + 1);
+      const text = body.slice(0, position) + put + body.slice(position + cut);
+      const bytes = Buffer.from(text);
+      expect(contentOf(bytes, chunks)).toEqual(parsed(bytes.toString("utf8")));
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+test.each([
+  ['{"results":[{"a":1},{"b":[2]}]}', ['{"a":1}', '{"b":[2]}']],
+  ['{"results" : [ 1 , "],[" , null ] }', ["1", '"],["', "null"]],
+  ['{"\\u0072esults":[[]],"x":[3]}', ["[]"]],
+  ['{"data":{"results":[1]},"results":[2]}', ["2"]],
+  ['{"results":[]}', []],
+])("%s has these results", (text, results) => {
+  const found = scan(createScanner(), Buffer.from(text));
+  expect(found.map(({ bytes }) => bytes.toString("utf8"))).toEqual(results);
+});
+
+test("of a result above 32 MB only the beginning is kept, and the others are found", () => {
+  const long = `{"record_id":"b","x":"${"x".repeat(33 * 1024 * 1024)}"}`;
+  const body = Buffer.from(`{"results":[{"record_id":"a"},${long},{"record_id":"c"}]}`);
+  const scanner = createScanner();
+  const found: ScannedResult[] = [];
+  for (let at = 0; at < body.length; at += 100_000)
+    found.push(...scan(scanner, body.subarray(at, at + 100_000)));
+  expect(found.map(({ bytes, isCut }) => [isCut, bytes.length])).toEqual([
+    [false, 17],
+    [true, 64 * 1024],
+    [false, 17],
+  ]);
+  expect(endScan(scanner)).toMatchObject({ kind: "envelope", first: 0, count: 3 });
+});
