@@ -6,7 +6,7 @@ import { type Random, seededRandom } from "../support/seeded-random.ts";
 import { type AnswerParts, textOf } from "./answer-mutations.ts";
 import { mutateAnswer } from "./mutate-answer.ts";
 import { partsOf } from "./real-answers.ts";
-import { isSame, isTooDeep, type Reading, readWhole } from "./reference-reading.ts";
+import { isSame, type Reading, readWhole } from "./reference-reading.ts";
 import { HARMLESS_REPLIES, REPLY_MUTATIONS } from "./reply-mutations.ts";
 
 /** Answers of the service since the last call. */
@@ -137,7 +137,7 @@ export async function startFuzzedService(
     }
     const wire = mutateAnswer(parts, random);
     for (const name of wire.mutations) applied.add(name);
-    note(path, parts, ids, isTooDeep(wire) ? null : readWhole(wire));
+    note(path, parts, ids, readWhole(wire));
     const encoding =
       wire.contentEncoding === null
         ? {}
