@@ -252,6 +252,30 @@ describe("valid_emails_from", () => {
       ],
     },
     {
+      title: "a row that was rejected for an invalid address is sent when the address is valid again",
+      config: dropping,
+      nights: [
+        {
+          edit: put(1, null, { email: "bad@x" }),
+          sent: { validate_emails: ["bad@x"] },
+          ends: {
+            validate: "1 read, 1 sent, 1 matched",
+            enrich: "1 read, 1 rejected_before_sending, 1 rejected",
+          },
+        },
+        {
+          days: 30,
+          service: {
+            result: (usual, record) =>
+              typeof record === "string" ? { ...usual, email_validation_status: "valid" } : usual,
+          },
+          sent: { validate_emails: ["bad@x"], enrich: ["bad@x"] },
+          tables: { "SELECT job, code FROM reject WHERE resolved_at IS NULL": [] },
+        },
+        { ends: { validate: "1 read, 1 unchanged", enrich: "1 read, 1 unchanged" } },
+      ],
+    },
+    {
       title: "doesn't hold back rows whose addresses aren't validated",
       config: dropping,
       nights: [{ edit: names("Ann"), flags: { jobs: ["enrich"] }, sent: { enrich: ["Ann"] } }],
