@@ -275,9 +275,11 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
         h.reference.uncertain.get(kind)?.delete(content);
       }
     } else doubt(h, own);
+    // What was sent without an answer is still due.
+    const answered = distinct(learned.filter((call) => call.run === run.runId && call.job === job.name));
     h.open.set(
       kind,
-      new Set([...(h.open.get(kind) ?? []), ...due.may].filter((content) => !sent.has(content))),
+      new Set([...(h.open.get(kind) ?? []), ...due.may].filter((content) => !answered.has(content))),
     );
     // Later jobs of the run may answer equal contents of other inputs.
     if (report) rowChecks.push(() => checkRows(h, job, [views], isComplete));
