@@ -146,7 +146,7 @@ async function erase(h: History): Promise<void> {
   if (row.name === null) return;
   const person = row.name.toLowerCase();
   const isRead = h.jobs.some(
-    (job) => job.type === "enrich" && h.reference.stateOf(job)?.read.has(String(row.id)) === true,
+    (job) => job.type === "enrich" && h.reference.stateOf(job)?.read.get(String(row.id))?.isSure === true,
   );
   const what =
     isRead && h.random.chance(0.7)
@@ -165,7 +165,12 @@ async function changeParameters(h: History): Promise<void> {
   await configure(h);
   h.log(`now ${JSON.stringify(h.naming)}`);
   if (h.random.chance(0.4)) await spendRun(h, {}, undefined);
-  const mayKeep = h.shape.isKeyUnique && !h.shape.validates;
+  const mayKeep =
+    h.shape.isKeyUnique &&
+    !h.shape.validates &&
+    h.jobs.every((job) =>
+      h.reference.changed(job, h.reference.view(job, rowsOf(h, job))).every(({ isSure }) => isSure),
+    );
   await spendRun(h, { acceptParameters: mayKeep && h.random.chance(0.5) ? "keep" : "resend" }, undefined);
 }
 
@@ -198,15 +203,17 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
     const report = run.report?.jobs.find((one) => one.job === job.name);
     const decided = flags.acceptParameters ?? null;
     const changed = h.reference.changed(job, views);
-    const isKept = decided === "keep" && changed.length > 0;
-    if (isKept) h.reference.keep(job, changed);
-    const isStopped = decided === null && h.reference.changed(job, views).length > 0;
-    if (isStopped) {
-      if (own.length > 0) fail("changed parameters buy nothing", { job: job.name, sent: distinct(own) });
-      if (report && report.limited_by !== "parameters_changed")
-        fail("changed parameters are reported", { report });
-      continue;
-    }
+    if (decided === "keep" && changed.length > 0) h.reference.keep(job, changed);
+    const isStopped = report
+      ? report.limited_by === "parameters_changed"
+      : decided === null && changed.length > 0;
+    if (isStopped && (decided !== null || changed.length === 0))
+      fail("only changed parameters stop a run", { job: job.name, changed });
+    if (report && !isStopped && decided === null && changed.some(({ isSure }) => isSure))
+      fail("changed parameters stop a run", { job: job.name, changed });
+    if (isStopped && own.length > 0)
+      fail("changed parameters buy nothing", { job: job.name, sent: distinct(own) });
+    if (isStopped) continue;
     const isKnown = h.reference.stateOf(job) !== undefined;
     const ended = recorded.find((one) => one.job === job.name);
     if (ended) h.reference.accept(job);
@@ -283,7 +290,7 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
     );
     // Later jobs of the run may answer equal contents of other inputs.
     if (report) rowChecks.push(() => checkRows(h, job, [views], isComplete));
-    if (report) h.reference.settle(job, rowsOf(h, job), views);
+    h.reference.settle(job, rowsOf(h, job), views, report !== undefined);
     h.totals.checks += 1;
   }
   for (const check of rowChecks) await check();
@@ -366,8 +373,9 @@ async function spendAtOnce(h: History): Promise<void> {
       if (report) checkReport(h, run, report, job, null);
       if (report) h.reference.accept(job);
     }
-    h.reference.settle(job, rowsOf(h, job), views);
-    h.reference.settle(job, rowsOf(h, job), h.reference.view(job, rowsOf(h, job)));
+    const isSure = runs.every(({ report }) => report !== null);
+    h.reference.settle(job, rowsOf(h, job), views, isSure);
+    h.reference.settle(job, rowsOf(h, job), h.reference.view(job, rowsOf(h, job)), isSure);
     h.totals.checks += 1;
   }
   for (const { report } of runs) {
