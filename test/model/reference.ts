@@ -130,7 +130,7 @@ export function kindOfJob({ type, returnFields }: ModelJob): string {
 }
 
 /** Names the state of a job: each input has its own. */
-function stateName({ name, input }: ModelJob): string {
+export function stateName({ name, input }: ModelJob): string {
   return `${name}/${input.name}`;
 }
 
