@@ -8,6 +8,11 @@ const without = {
   inputs: "{ customers: { table: crm.customers, key: id, fields: { full_name: name } } }",
 };
 
+const twoInputs = (more: string) => ({
+  inputs: `{ customers: { table: crm.customers, key: id, fields: { full_name: name } },
+    leads: { table: crm.leads, key: id, fields: { full_name: name } } }`,
+  jobs: `{ one: { type: enrich, input: customers, return_fields: [phones] }, two: { type: enrich, input: leads${more} } }`,
+});
 const people = put(1, "Ann", { email: "a@x" }) + put(2, "Bob", { email: "b@x" });
 const withPids = (resolve = "") => ({
   jobs: `{ resolve: { type: resolve, input: customers${resolve} }, enrich: { type: enrich, input: customers, pid_from: resolve } }`,
@@ -115,6 +120,31 @@ describe("changed parameters", () => {
         },
         { config: enrich(", refresh_after: 10d"), days: 7, ends: "limited" },
         { flags: { acceptParameters: "keep" }, ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
+      title: "with keep show the answer that another job has bought with them",
+      config: twoInputs(""),
+      nights: [
+        {
+          edit: `${names("Ann")} CREATE TABLE crm.leads (LIKE crm.customers);
+            INSERT INTO crm.leads (id, name) VALUES (1, 'Ann'), (2, 'Bob')`,
+          service: {
+            result: (usual, _record, { body }) =>
+              body["return_fields"] === undefined
+                ? { ...usual, is_match: false, service_pid: null, match_score: null }
+                : usual,
+          },
+          sent: ["Ann", "Ann", "Bob"],
+        },
+        { config: twoInputs(", return_fields: [phones]"), ends: "limited" },
+        {
+          flags: { acceptParameters: "keep" },
+          ends: { one: "1 read, 1 unchanged", two: "2 read, 2 unchanged" },
+          tables: {
+            "SELECT job, source_key, service_pid FROM enrichment": ["one|1|p-ann", "two|1|p-ann", "two|2|"],
+          },
+        },
       ],
     },
     {
