@@ -50,6 +50,27 @@ describe("what is due", () => {
       ],
     },
     {
+      title: "a row with nothing but a PID is sent",
+      config: {
+        inputs: "{ people: { table: crm.people, key: id, fields: { service_pid: pid, full_name: name } } }",
+        jobs: "{ enrich: { type: enrich, input: people } }",
+      },
+      nights: [
+        {
+          edit: `CREATE TABLE crm.people (id int, pid text, name text);
+            INSERT INTO crm.people VALUES (1, 'p-1', NULL), (2, NULL, 'Ann'), (3, NULL, NULL)`,
+          sent: ["Ann", "p-1"],
+          ends: "3 read, 2 sent, 1 rejected_before_sending, 2 matched, 1 rejected",
+          tables: {
+            "SELECT source_key, service_pid FROM enrichment": ["1|p-1", "2|p-ann"],
+            "SELECT source_key, code FROM reject": ["3|no_identifier"],
+          },
+        },
+        { edit: "UPDATE crm.people SET pid = 'p-2' WHERE id = 1", sent: ["p-2"] },
+        { ends: "3 read, 3 unchanged" },
+      ],
+    },
+    {
       title: "a value that moves to the column of another field is a change",
       nights: [
         { edit: put(1, "Rome", { phone: "5550001" }), sent: ["Rome 5550001"] },

@@ -177,24 +177,6 @@ describe("keys", () => {
 describe("rows without what the service needs", () => {
   testNights([
     {
-      title: "with nothing but a PID are sent to enrich with it",
-      config: {
-        inputs: "{ people: { table: crm.people, key: id, fields: { service_pid: pid, full_name: name } } }",
-        jobs: "{ enrich: { type: enrich, input: people } }",
-      },
-      nights: [
-        {
-          edit: `CREATE TABLE crm.people (id int, pid text, name text);
-            INSERT INTO crm.people VALUES (1, 'p-1', NULL), (2, NULL, 'Ann'), (3, NULL, NULL)`,
-          sent: ["Ann", "p-1"],
-          ends: "3 read, 2 sent, 1 rejected_before_sending, 2 matched, 1 rejected",
-          tables: { [linked]: ["1|p-1", "2|p-ann"], [open]: ["3|no_identifier"] },
-        },
-        { edit: "UPDATE crm.people SET pid = 'p-2' WHERE id = 1", sent: ["p-2"] },
-        { ends: "3 read, 3 unchanged" },
-      ],
-    },
-    {
       title: "without any value are rejected once, and sent when they get one",
       nights: [
         {
