@@ -165,6 +165,11 @@ function record(
   });
 }
 
+/** Values that a job compares with those it read. */
+function valuesOf(job: ModelJob, row: InputRow, pid: string | null | undefined): string {
+  return JSON.stringify([{ ...row, city: hasCity(job) ? row.city : null }, pid]);
+}
+
 /** True if the service takes such a row. */
 function isUsable(job: ModelJob, row: InputRow, content: string): boolean {
   return job.type === "resolve" ? row.name !== null && emailsOf(row).length > 0 : content !== "{}";
@@ -206,7 +211,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       job.validFrom !== null && of("validate_emails").get(address)?.status === "invalid";
     const contents = new Set([record(job, row, pid, isInvalid)]);
     const stored = states.get(stateName(job))?.read.get(String(row.id))?.seen ?? [];
-    const same = stored.filter(({ values }) => values === JSON.stringify([row, pid]));
+    const same = stored.filter(({ values }) => values === valuesOf(job, row, pid));
     if (job.validFrom !== null)
       for (const content of same.flatMap((seen) => [...seen.contents])) contents.add(content);
     const usable = [...contents].filter((content) => isUsable(job, row, content));
@@ -298,7 +303,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         const [row, view, before] = [present.get(key), views.get(key), state.read.get(key)];
         const now = row &&
           view?.state === "usable" && {
-            values: JSON.stringify([row, pidOf(job, row)]),
+            values: valuesOf(job, row, pidOf(job, row)),
             contents: view.contents,
           };
         if (row && isSure) state.read.delete(key);
