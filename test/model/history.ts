@@ -1,6 +1,7 @@
 import type { CrashPoint } from "../../src/crash-point.ts";
 import type { RunRequest } from "../../src/jobs/services.ts";
 import { seededRandom } from "../support/seeded-random.ts";
+import { createAbsences } from "./absences.ts";
 import {
   callsOf,
   checkBudget,
@@ -14,6 +15,7 @@ import {
   fail,
 } from "./laws.ts";
 import type { Death } from "./life.ts";
+import { checkMissing, countAbsences, forgetErased, learnTombstones } from "./missing.ts";
 import { createReference, kindOfJob } from "./reference.ts";
 import { type Call, isPoison } from "./service.ts";
 import {
@@ -22,6 +24,8 @@ import {
   drawShape,
   edit,
   type History,
+  isSolo,
+  newRow,
   PAUSE,
   rowsOf,
   type Totals,
@@ -51,7 +55,7 @@ const LOADING: readonly CrashPoint[] = ["before_commit", "after_commit", "after_
 
 /** Nothing yet. */
 export function noTotals(): Totals {
-  return { seeds: 0, nights: 0, runs: 0, sent: 0, kills: 0, checks: 0 };
+  return { seeds: 0, nights: 0, runs: 0, sent: 0, kills: 0, erasures: 0, checks: 0 };
 }
 
 /** Spends a history; throws at the first law that doesn't hold. */
@@ -67,13 +71,24 @@ export async function spendHistory(seed: number, nights: number, totals: Totals)
     totals,
     log: (event) => void events.push(event),
     reference: createReference(shape.refreshes ? AGES : { matched: null, unmatched: null }, () => h.jobs),
-    tables: { customers: [], leads: [] },
+    absences: createAbsences(),
+    // An input without any row erases no one.
+    tables: { customers: shape.erasesMissing ? [newRow(random, 1)] : [], leads: [] },
     jobs: [],
-    naming: { customers: "customers", resolve: "resolve", enrich: "enrich", hasCity: true, returnFields: [] },
+    naming: {
+      customers: "customers",
+      resolve: "resolve",
+      enrich: "enrich",
+      hasCity: true,
+      returnFields: [],
+      where: "true",
+    },
     loaded: new Set(),
     days: new Map(),
     today: { from: 0, date: "" },
     open: new Map(),
+    gone: [],
+    tombstones: new Set(),
     renames: 0,
     solos: 0,
   };
@@ -98,6 +113,8 @@ async function spendNight(h: History): Promise<void> {
   await prepare(h);
   if (h.random.chance(0.12)) await erase(h);
   if (h.random.chance(0.1)) return await changeParameters(h);
+  // A former name is known by the definition.
+  if (h.random.chance(0.05) && h.naming.customers === "customers") return await redefineInputs(h);
   if (h.random.chance(0.3)) {
     await spendAtOnce(h);
     return await spendRun(h, {}, undefined);
@@ -127,7 +144,11 @@ async function prepare(h: History): Promise<void> {
   await write(h);
   if (h.random.chance(0.08)) h.naming.enrich = `enrich_${(h.renames += 1)}`;
   if (h.random.chance(0.06)) h.naming.resolve = `resolve_${(h.renames += 1)}`;
-  if (h.random.chance(0.04)) h.naming.customers = `customers_${(h.renames += 1)}`;
+  if (h.random.chance(0.04) && h.naming.where === "true") {
+    h.naming.customers = `customers_${(h.renames += 1)}`;
+    // Erased rows are known by the input's name.
+    h.gone = [];
+  }
   await configure(h);
   if (h.random.chance(0.2)) {
     await h.world.bringSpoolsBack();
@@ -140,13 +161,13 @@ async function erase(h: History): Promise<void> {
   const row = h.random.pick([
     { id: 0, name: null },
     ...h.tables.customers.filter(
-      ({ id, name }) => (id ?? 0) > 100 && !h.reference.erased.has(String(name).toLowerCase()),
+      (row) => isSolo(row) && !h.reference.erased.has(String(row.name).toLowerCase()),
     ),
   ]);
   if (row.name === null) return;
   const person = row.name.toLowerCase();
   const isRead = h.jobs.some(
-    (job) => job.type === "enrich" && h.reference.stateOf(job)?.read.has(String(row.id)) === true,
+    (job) => job.type === "enrich" && h.reference.stateOf(job)?.read.get(String(row.id))?.isSure === true,
   );
   const what =
     isRead && h.random.chance(0.7)
@@ -156,7 +177,15 @@ async function erase(h: History): Promise<void> {
   const { code, document } = await h.world.command("erase", ...what, "--yes", "--even-if-unknown");
   if (code !== 0 && code !== 3) fail("an erasure succeeds or waits", { code, document });
   h.reference.erased.add(person);
+  h.absences.forget(await learnTombstones(h));
   await checkErased(h);
+}
+
+async function redefineInputs(h: History): Promise<void> {
+  h.naming.where = h.naming.where === "true" ? "1 = 1" : "true";
+  await configure(h);
+  h.log(`now ${JSON.stringify(h.naming)}`);
+  await spendRun(h, {}, undefined);
 }
 
 async function changeParameters(h: History): Promise<void> {
@@ -165,7 +194,12 @@ async function changeParameters(h: History): Promise<void> {
   await configure(h);
   h.log(`now ${JSON.stringify(h.naming)}`);
   if (h.random.chance(0.4)) await spendRun(h, {}, undefined);
-  const mayKeep = h.shape.isKeyUnique && !h.shape.validates;
+  const mayKeep =
+    h.shape.isKeyUnique &&
+    !h.shape.validates &&
+    h.jobs.every((job) =>
+      h.reference.changed(job, h.reference.view(job, rowsOf(h, job))).every(({ isSure }) => isSure),
+    );
   await spendRun(h, { acceptParameters: mayKeep && h.random.chance(0.5) ? "keep" : "resend" }, undefined);
 }
 
@@ -191,6 +225,8 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
     `SELECT job, status, records_remaining FROM sync_run WHERE run_id = '${run.runId}'`,
   );
   const rowChecks: (() => Promise<void>)[] = [];
+  const erased = await learnTombstones(h);
+  const missing = new Set<string>();
   for (const [i, job] of h.jobs.entries()) {
     const later = new Set(h.jobs.slice(i).map(({ name }) => name));
     const own = callsOf(h, run, job);
@@ -198,15 +234,17 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
     const report = run.report?.jobs.find((one) => one.job === job.name);
     const decided = flags.acceptParameters ?? null;
     const changed = h.reference.changed(job, views);
-    const isKept = decided === "keep" && changed.length > 0;
-    if (isKept) h.reference.keep(job, changed);
-    const isStopped = decided === null && h.reference.changed(job, views).length > 0;
-    if (isStopped) {
-      if (own.length > 0) fail("changed parameters buy nothing", { job: job.name, sent: distinct(own) });
-      if (report && report.limited_by !== "parameters_changed")
-        fail("changed parameters are reported", { report });
-      continue;
-    }
+    if (decided === "keep" && changed.length > 0) h.reference.keep(job, changed);
+    const isStopped = report
+      ? report.limited_by === "parameters_changed"
+      : decided === null && changed.length > 0;
+    if (isStopped && (decided !== null || changed.length === 0))
+      fail("only changed parameters stop a run", { job: job.name, changed });
+    if (report && !isStopped && decided === null && changed.some(({ isSure }) => isSure))
+      fail("changed parameters stop a run", { job: job.name, changed });
+    if (isStopped && own.length > 0)
+      fail("changed parameters buy nothing", { job: job.name, sent: distinct(own) });
+    if (isStopped) continue;
     const isKnown = h.reference.stateOf(job) !== undefined;
     const ended = recorded.find((one) => one.job === job.name);
     if (ended) h.reference.accept(job);
@@ -252,6 +290,8 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
     const isBudgeted = h.shape.perDay !== null && job.type === "enrich";
     const most = flags.maxRecords ?? null;
     const isComplete = ended?.status === "succeeded" && Number(ended.records_remaining) === 0;
+    for (const key of countAbsences(h, job, run.report !== null, isComplete ? erased : null))
+      missing.add(key);
     if (isComplete)
       for (const content of due.must)
         if (!sent.has(content)) fail("everything due is sent", { job: job.name, content, due, sent });
@@ -275,18 +315,22 @@ async function spendRun(h: History, flags: Partial<RunRequest>, death: Death | u
         h.reference.uncertain.get(kind)?.delete(content);
       }
     } else doubt(h, own);
+    // What was sent without an answer is still due.
+    const answered = distinct(learned.filter((call) => call.run === run.runId && call.job === job.name));
     h.open.set(
       kind,
-      new Set([...(h.open.get(kind) ?? []), ...due.may].filter((content) => !sent.has(content))),
+      new Set([...(h.open.get(kind) ?? []), ...due.may].filter((content) => !answered.has(content))),
     );
     // Later jobs of the run may answer equal contents of other inputs.
     if (report) rowChecks.push(() => checkRows(h, job, [views], isComplete));
-    if (report) h.reference.settle(job, rowsOf(h, job), views);
+    h.reference.settle(job, rowsOf(h, job), views, report !== undefined);
     h.totals.checks += 1;
   }
   for (const check of rowChecks) await check();
   forgetUnwanted(h);
+  forgetErased(h, erased, missing);
   if (run.report) {
+    for (const job of h.jobs) await checkMissing(h, job);
     checkCounters(run.report);
     await checkRetired(h);
   }
@@ -332,6 +376,12 @@ async function spendAtOnce(h: History): Promise<void> {
     fresh: h.reference.freshFor(job),
   }));
   const due = looked.map(({ job, views }) => h.reference.due(job, views));
+  const erased = await learnTombstones(h);
+  const missing = new Set<string>();
+  for (const job of h.jobs.filter(({ name }) => each.some(({ jobs }) => jobs?.includes(name) !== false))) {
+    const isSure = runs.every(({ report }) => report !== null);
+    for (const key of countAbsences(h, job, isSure, null)) missing.add(key);
+  }
   apply(
     h,
     learned.filter((call) => tags.has(call.run)),
@@ -364,8 +414,9 @@ async function spendAtOnce(h: History): Promise<void> {
       if (report) checkReport(h, run, report, job, null);
       if (report) h.reference.accept(job);
     }
-    h.reference.settle(job, rowsOf(h, job), views);
-    h.reference.settle(job, rowsOf(h, job), h.reference.view(job, rowsOf(h, job)));
+    const isSure = runs.every(({ report }) => report !== null);
+    h.reference.settle(job, rowsOf(h, job), views, isSure);
+    h.reference.settle(job, rowsOf(h, job), h.reference.view(job, rowsOf(h, job)), isSure);
     h.totals.checks += 1;
   }
   for (const { report } of runs) {
@@ -377,6 +428,7 @@ async function spendAtOnce(h: History): Promise<void> {
   const twice = paid.filter((one, i) => paid.indexOf(one) !== i && !late.has(one));
   if (twice.length > 0) fail("runs at once pay a content once", { twice });
   h.totals.sent += new Set(paid).size;
+  forgetErased(h, erased, missing);
   checkBudget(h);
   await checkErased(h);
 }

@@ -63,8 +63,32 @@ interface JobState {
   resendFrom: number;
   /** The number of the last resend as the product has it. */
   drawn: string | null;
-  /** Contents by key, and the values that they were made from. */
-  readonly read: Map<string, { readonly values: string; readonly contents: ReadonlySet<string> }>;
+  /** What it read of each key. */
+  readonly read: Map<string, Stored>;
+}
+
+/** Values of a row, and the contents that a job may have made from them. */
+interface Seen {
+  readonly values: string;
+  readonly contents: ReadonlySet<string>;
+}
+
+/** What a job has stored of a key. */
+interface Stored {
+  /** Several if runs died that may have read it. */
+  readonly seen: readonly Seen[];
+  /** False if one of several contents is stored, or the key has left since. */
+  readonly isSure: boolean;
+}
+
+/** Row that has to be answered again although nothing but the parameters or the mapping need have changed. */
+export interface Change {
+  /** Null while it waits for its PID. */
+  readonly content: string | null;
+  /** Content that was answered before. */
+  readonly former: string;
+  /** True if its job certainly finds it so. */
+  readonly isSure: boolean;
 }
 
 /** Days until an answer expires; null for never. */
@@ -88,16 +112,16 @@ export interface Reference {
   /** A refused content that no row has may be forgotten. */
   doubtUnwanted(kind: string, wanted: ReadonlySet<string>): void;
   view(job: ModelJob, rows: readonly InputRow[]): Views;
-  /** Stores what a job read. */
-  settle(job: ModelJob, rows: readonly InputRow[], views: Views): void;
+  /** Stores what a job read, or may have if its run died. */
+  settle(job: ModelJob, rows: readonly InputRow[], views: Views, isSure: boolean): void;
   due(job: ModelJob, views: Views): Due;
   /** Contents that a job doesn't send again. */
   freshFor(job: ModelJob): ReadonlySet<string>;
   stateOf(job: ModelJob): JobState | undefined;
-  /** Contents that the new parameters or mapping of a job would buy again, each with the one answered before. */
-  changed(job: ModelJob, views: Views): readonly (readonly [content: string, former: string])[];
+  /** Rows that were answered before the parameters or the mapping of a job changed, and that it would buy again. */
+  changed(job: ModelJob, views: Views): readonly Change[];
   /** `--accept-parameters keep`. */
-  keep(job: ModelJob, changed: readonly (readonly [string, string])[]): void;
+  keep(job: ModelJob, changed: readonly Change[]): void;
   accept(job: ModelJob): void;
 }
 
@@ -105,7 +129,8 @@ export function kindOfJob({ type, returnFields }: ModelJob): string {
   return kindOf(type, returnFields);
 }
 
-function nameOf({ name, input }: ModelJob): string {
+/** Names the state of a job: each input has its own. */
+export function stateName({ name, input }: ModelJob): string {
   return `${name}/${input.name}`;
 }
 
@@ -138,6 +163,11 @@ function record(
     city,
     service_pid: pid,
   });
+}
+
+/** Values that a job compares with those it read. */
+function valuesOf(job: ModelJob, row: InputRow, pid: string | null | undefined): string {
+  return JSON.stringify([{ ...row, city: hasCity(job) ? row.city : null }, pid]);
 }
 
 /** True if the service takes such a row. */
@@ -180,9 +210,10 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
     const isInvalid = (address: string) =>
       job.validFrom !== null && of("validate_emails").get(address)?.status === "invalid";
     const contents = new Set([record(job, row, pid, isInvalid)]);
-    const before = states.get(nameOf(job))?.read.get(String(row.id));
-    if (job.validFrom !== null && before?.values === JSON.stringify([row, pid]))
-      for (const content of before.contents) contents.add(content);
+    const stored = states.get(stateName(job))?.read.get(String(row.id))?.seen ?? [];
+    const same = stored.filter(({ values }) => values === valuesOf(job, row, pid));
+    if (job.validFrom !== null)
+      for (const content of same.flatMap((seen) => [...seen.contents])) contents.add(content);
     const usable = [...contents].filter((content) => isUsable(job, row, content));
     const state = usable.length > 0 ? "usable" : "unusable";
     return {
@@ -199,7 +230,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
     if (known.isRejected) return true;
     const age = known.isMatch ? ages.matched : ages.unmatched;
     return (
-      known.serial >= (states.get(nameOf(job))?.resendFrom ?? 0) &&
+      known.serial >= (states.get(stateName(job))?.resendFrom ?? 0) &&
       (age === null || reference.day - known.day < age)
     );
   }
@@ -231,7 +262,8 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
     view(job, rows) {
       const keyed = rows.filter(({ id }) => id !== null);
       if (job.type === "validate_emails") {
-        const addresses = keyed.flatMap(emailsOf);
+        // An address needs no key.
+        const addresses = rows.flatMap(emailsOf);
         return new Map(
           addresses.map((address) => [
             address,
@@ -263,17 +295,21 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         }),
       );
     },
-    settle(job, rows, views) {
-      const state = states.get(nameOf(job));
+    settle(job, rows, views, isSure) {
+      const state = states.get(stateName(job));
       if (!state) return;
-      state.read.clear();
-      for (const row of rows) {
-        const view = views.get(String(row.id));
-        if (!view || view.state !== "usable") continue;
-        state.read.set(String(row.id), {
-          values: JSON.stringify([row, pidOf(job, row)]),
-          contents: view.contents,
-        });
+      const present = new Map(rows.map((row) => [String(row.id), row]));
+      for (const key of new Set([...present.keys(), ...state.read.keys()])) {
+        const [row, view, before] = [present.get(key), views.get(key), state.read.get(key)];
+        const now = row &&
+          view?.state === "usable" && {
+            values: valuesOf(job, row, pidOf(job, row)),
+            contents: view.contents,
+          };
+        if (row && isSure) state.read.delete(key);
+        if (now && isSure) state.read.set(key, { seen: [now], isSure: view.isSure });
+        else if (!row && before) state.read.set(key, { ...before, isSure: false });
+        else if (now) state.read.set(key, { seen: [...(before?.seen ?? []), now], isSure: false });
       }
     },
     due(job, views) {
@@ -291,34 +327,40 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       return { must, may };
     },
     freshFor: (job) => new Set([...of(kindOfJob(job)).keys()].filter((content) => isFresh(job, content))),
-    stateOf: (job) => states.get(nameOf(job)),
+    stateOf: (job) => states.get(stateName(job)),
     changed(job, views) {
-      const state = states.get(nameOf(job));
+      const state = states.get(stateName(job));
       if (!state || (state.kind === kindOfJob(job) && state.hasCity === hasCity(job))) return [];
-      return [...views].flatMap(([key, view]): [string, string][] =>
-        [...view.contents].flatMap((content): [string, string][] => {
-          if (isFresh(job, content)) return [];
-          const former = [...(state.read.get(key)?.contents ?? [])].filter(
-            (one) =>
-              of(state.kind).get(one)?.isRejected === false &&
-              (one === content || state.hasCity !== hasCity(job)),
-          );
-          return former.map((one) => [content, one]);
-        }),
-      );
+      const doubted = reference.uncertain.get(kindOfJob(job)) ?? new Set();
+      return [...views].flatMap(([key, view]) => {
+        const stored = state.read.get(key);
+        const formers = (stored?.seen ?? []).flatMap((seen) =>
+          [...seen.contents].filter((content) => of(state.kind).get(content)?.isRejected === false),
+        );
+        const contents =
+          view.state === "waiting" ? [null] : [...view.contents].filter((content) => !isFresh(job, content));
+        const isSure =
+          stored?.isSure === true && view.isSure && !contents.some((one) => doubted.has(one ?? ""));
+        return contents.flatMap((content) => formers.map((former): Change => ({ content, former, isSure })));
+      });
     },
     keep(job, changed) {
-      const former = states.get(nameOf(job))?.kind ?? "";
+      const state = states.get(stateName(job));
       const own = of(kindOfJob(job));
-      const found = changed.map(([content, from]) => [content, of(former).get(from)] as const);
+      const found = changed.flatMap(({ content, former }) => {
+        const known = of(state?.kind ?? "").get(former);
+        // A row that changed besides is sent, unless the mapping changed, too: nobody can tell them apart.
+        const isKept = content === former || state?.hasCity !== hasCity(job);
+        return content !== null && known && isKept ? [[content, known] as const] : [];
+      });
       for (const [content, known] of found) {
         const kept = own.get(content);
-        if (known && (!kept || kept.serial < known.serial)) own.set(content, known);
+        if (!kept || kept.serial < known.serial) own.set(content, known);
       }
     },
     accept(job) {
       const accepted = { kind: kindOfJob(job), hasCity: hasCity(job) };
-      const state = states.get(nameOf(job)) ?? {
+      const state = states.get(stateName(job)) ?? {
         ...accepted,
         formerKind: null,
         resendFrom: 0,
@@ -326,7 +368,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
         read: new Map(),
       };
       const formerKind = state.kind === accepted.kind ? state.formerKind : state.kind;
-      states.set(nameOf(job), Object.assign(state, accepted, { formerKind }));
+      states.set(stateName(job), Object.assign(state, accepted, { formerKind }));
     },
   };
   return reference;

@@ -1,4 +1,5 @@
 import type { Random } from "../support/seeded-random.ts";
+import type { Absences } from "./absences.ts";
 import type { InputRow, ModelInput, ModelJob, Reference } from "./reference.ts";
 import type { ModelWorld } from "./world.ts";
 
@@ -10,6 +11,8 @@ export interface Totals {
   /** Distinct contents of each run. */
   sent: number;
   kills: number;
+  /** Rows that `on_missing: erase` erased. */
+  erasures: number;
   /** Jobs of runs that were compared with the reference. */
   checks: number;
 }
@@ -22,6 +25,8 @@ export interface Shape {
   readonly refreshes: boolean;
   readonly hasOrder: boolean;
   readonly perDay: number | null;
+  /** True for `on_missing: erase` on customers. Only people of one row leave them then: whoever is erased is named by no other row. */
+  readonly erasesMissing: boolean;
 }
 
 /** A history under way. */
@@ -32,6 +37,7 @@ export interface History {
   readonly totals: Totals;
   readonly log: (event: string) => void;
   readonly reference: Reference;
+  readonly absences: Absences;
   readonly tables: Record<ModelInput["table"], InputRow[]>;
   /** In the order of the chain. */
   jobs: readonly ModelJob[];
@@ -42,6 +48,8 @@ export interface History {
     enrich: string;
     hasCity: boolean;
     returnFields: readonly string[];
+    /** Condition that is always true, in one of two spellings. */
+    where: "true" | "1 = 1";
   };
   /** Requests whose answers are loaded. */
   readonly loaded: Set<string>;
@@ -51,6 +59,10 @@ export interface History {
   today: { readonly from: number; readonly date: string };
   /** Contents by kind that were left due. */
   readonly open: Map<string, Set<string>>;
+  /** People who left the customers, the last one last, and may return. */
+  gone: InputRow[];
+  /** Keys of customers with a tombstone. */
+  readonly tombstones: Set<string>;
   renames: number;
   solos: number;
 }
@@ -71,6 +83,7 @@ export function drawShape(random: Random): Shape {
     refreshes: random.chance(0.6),
     hasOrder: random.chance(0.3),
     perDay: random.chance(0.2) ? 20 + random.below(20) : null,
+    erasesMissing: random.chance(0.4),
   };
 }
 
@@ -111,7 +124,7 @@ export async function configure(h: History): Promise<void> {
       name,
       table,
       hasCity,
-    }) => `${name}: { table: crm.${table}, key: id${h.shape.hasOrder ? ", order_by: id" : ""},
+    }) => `${name}: { table: crm.${table}, where: "${h.naming.where}", key: id${h.shape.hasOrder ? ", order_by: id" : ""}${table === "customers" && h.shape.erasesMissing ? ", on_missing: erase, max_missing_ratio: 1" : ""},
     fields: { full_name: name, emails: [email, work_email]${hasCity ? ", city: city" : ""} } }`,
   );
   const jobLines = h.jobs.map((job) => {
@@ -137,20 +150,40 @@ jobs:
 `);
 }
 
-function newRow(h: History, id: number | null): InputRow {
-  const some = (share: number) => (h.random.chance(share) ? `e${h.random.below(6)}@x` : null);
-  const name = h.random.chance(0.95) ? h.random.pick(FIRST_NAMES) : null;
-  return { id, name, email: some(0.6), work_email: some(0.2), city: h.random.pick(CITIES) };
+/** Row of anybody. */
+export function newRow(random: Random, id: number | null): InputRow {
+  const some = (share: number) => (random.chance(share) ? `e${random.below(6)}@x` : null);
+  const name = random.chance(0.95) ? random.pick(FIRST_NAMES) : null;
+  return { id, name, email: some(0.6), work_email: some(0.2), city: random.pick(CITIES) };
 }
 
+/** Removes a row. */
+function leave(h: History, table: ModelInput["table"], at: number): void {
+  const rows = h.tables[table];
+  if (table === "leads" || !h.shape.erasesMissing) return void rows.splice(at, 1);
+  const [solo] = rows.filter(isSolo);
+  if (!solo) return;
+  rows.splice(rows.indexOf(solo), 1);
+  h.gone.push(solo);
+}
+
+/** True for a row of somebody who has no other. */
+export function isSolo({ id }: InputRow): boolean {
+  return (id ?? 0) > 100;
+}
+
+/** Edits a table at random. */
 export function edit(h: History, table: ModelInput["table"]): void {
   const rows = h.tables[table];
   for (let edits = h.random.below(7); edits > 0; edits -= 1) {
     const kind = h.random.next();
     const at = h.random.below(rows.length);
     const id = 1 + h.random.below(16);
-    if (kind < 0.25) rows.splice(at, 1);
-    else if (kind < 0.35 && !h.shape.isKeyUnique) rows.push(newRow(h, h.random.chance(0.2) ? null : id));
+    const returned = table === "customers" && h.random.chance(0.1) ? h.gone.pop() : undefined;
+    if (returned) rows.push(returned);
+    else if (kind < 0.25) leave(h, table, at);
+    else if (kind < 0.35 && !h.shape.isKeyUnique)
+      rows.push(newRow(h.random, h.random.chance(0.2) ? null : id));
     else if (kind < 0.42 && table === "customers") {
       h.solos += 1;
       rows.push({
@@ -163,7 +196,7 @@ export function edit(h: History, table: ModelInput["table"]): void {
     } else if (kind < 0.5 && rows[at]) rows[at] = { ...rows[at], city: h.random.pick(CITIES) };
     else {
       const same = rows.findIndex((row) => row.id === id);
-      rows.splice(same < 0 ? rows.length : same, same < 0 ? 0 : 1, newRow(h, id));
+      rows.splice(same < 0 ? rows.length : same, same < 0 ? 0 : 1, newRow(h.random, id));
     }
   }
 }

@@ -204,6 +204,23 @@ export const mutants: readonly Mutant[] = [
     named: "resend under a cap",
   },
   {
+    breaks: "a late answer doesn't end a resend",
+    file: "src/load/lookups/commit.ts",
+    from: "if (valid.length > 0) {",
+    to: "if (valid.length < 0) {",
+    tests: ["test/nights/kills-content.slow.ts"],
+    named: "don't end a resend",
+    config: slow,
+  },
+  {
+    breaks: "a job whose rows wait for their PID asks before it buys them again",
+    file: "src/load/lookups/reading.ts",
+    from: "changed + (await countWaitingAnswers(context, seen.job)) ||",
+    to: "changed ||",
+    tests: ["test/nights/parameters.test.ts"],
+    named: "before the rows have their PID",
+  },
+  {
     breaks: "a content that another run is sending isn't sent",
     file: "src/load/lookups/claims.ts",
     from: 'AND l.epoch = d.epoch AND l.released_at IS NULL AND ${isBeating("l", { now: STATEMENT_START })})`;',
@@ -285,6 +302,14 @@ export const mutants: readonly Mutant[] = [
     to: 'true AS "isLast"',
     tests: ofPostgres,
     named: "were removed a second time",
+  },
+  {
+    breaks: "on_missing: erase waits for three runs",
+    file: "src/load/lookups/missing-rows.ts",
+    from: "const RUNS_BEFORE_ERASURE = 3;",
+    to: "const RUNS_BEFORE_ERASURE = 1;",
+    tests: ["test/nights/missing-rows.slow.ts"],
+    config: slow,
   },
   {
     breaks: "an erasure takes no address that others have too",

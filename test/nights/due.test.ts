@@ -50,6 +50,46 @@ describe("what is due", () => {
       ],
     },
     {
+      title: "a row with nothing but a PID is sent",
+      config: {
+        inputs: "{ people: { table: crm.people, key: id, fields: { service_pid: pid, full_name: name } } }",
+        jobs: "{ enrich: { type: enrich, input: people } }",
+      },
+      nights: [
+        {
+          edit: `CREATE TABLE crm.people (id int, pid text, name text);
+            INSERT INTO crm.people VALUES (1, 'p-1', NULL), (2, NULL, 'Ann'), (3, NULL, NULL)`,
+          sent: ["Ann", "p-1"],
+          ends: "3 read, 2 sent, 1 rejected_before_sending, 2 matched, 1 rejected",
+          tables: {
+            "SELECT source_key, service_pid FROM enrichment": ["1|p-1", "2|p-ann"],
+            "SELECT source_key, code FROM reject": ["3|no_identifier"],
+          },
+        },
+        { edit: "UPDATE crm.people SET pid = 'p-2' WHERE id = 1", sent: ["p-2"] },
+        { ends: "3 read, 3 unchanged" },
+      ],
+    },
+    {
+      title: "a value that moves to the column of another field is a change",
+      nights: [
+        { edit: put(1, "Rome", { phone: "5550001" }), sent: ["Rome 5550001"] },
+        { edit: put(1, null, { phone: "5550001", city: "Rome" }), sent: ["5550001 Rome"] },
+        { edit: put(1, "5550001", { city: "Rome" }), sent: ["5550001 Rome"] },
+        { ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
+      title:
+        "a value that moves to another column of its field is none, one that changes places with another is",
+      nights: [
+        { edit: put(1, "Ann", { email: "a@x" }), sent: ["Ann a@x"] },
+        { edit: put(1, "Ann", { work_email: "a@x" }), ends: "1 read, 1 unchanged" },
+        { edit: put(1, "Ann", { email: "a@x", work_email: "b@x" }), sent: ["Ann a@x b@x"] },
+        { edit: put(1, "Ann", { email: "b@x", work_email: "a@x" }), sent: ["Ann b@x a@x"] },
+      ],
+    },
+    {
       title: "values are sent as they stand, and case and blanks are changes",
       nights: [
         { edit: put(1, " Ann  Lee "), sent: [" Ann  Lee "] },
@@ -84,6 +124,18 @@ describe("what is due", () => {
         { days: 3, sent: ["Ann", "Nobody"], ends: "2 read, 2 sent, 1 matched" },
       ],
     },
+    ...[-400, -31, 31, 400].map((daysFast) => ({
+      title: `an answer expires by the database's clock, also if that of the service is ${daysFast} days fast`,
+      config: refreshed("refresh_after: 10d"),
+      nights: [
+        { edit: names("Ann"), service: { daysFast }, sent: ["Ann"] },
+        { service: { daysFast }, ends: "1 read, 1 unchanged" },
+        { days: 7, service: { daysFast }, ends: "1 read, 1 unchanged" },
+        { days: 3, service: { daysFast }, sent: ["Ann"] },
+        { service: { daysFast }, ends: "1 read, 1 unchanged" },
+        { days: 10, sent: ["Ann"] },
+      ],
+    })),
     {
       title: "only first answers expire early",
       config: refreshed("refresh_after: 100d"),

@@ -11,6 +11,8 @@ const dropping = {
     enrich: { type: enrich, input: customers, valid_emails_from: validate } }`,
 };
 const found = "SELECT email_address, is_match, email_validation_status FROM email_validation";
+const rejected = "SELECT code, length(source_key) <= 2000 FROM reject WHERE resolved_at IS NULL";
+const tooLong = `${"a".repeat(2000)}@x`;
 const listed = "SELECT source_key, position, email_address FROM input_email";
 
 describe("validate_emails", () => {
@@ -68,6 +70,48 @@ describe("validate_emails", () => {
           sent: ["a@x.org"],
           ends: "2 read, 1 duplicate, 1 sent, 1 matched",
         },
+      ],
+    },
+    {
+      title: "rejects an address that is too long, with one open reject, and sends the others of its row",
+      config: validate(),
+      nights: [
+        {
+          edit: put(1, "Ann", { email: tooLong, work_email: "a@x" }),
+          sent: ["a@x"],
+          ends: "2 read, 1 sent, 1 rejected_before_sending, 1 matched, 1 rejected",
+          tables: { [rejected]: ["key_too_long|t"], [found]: ["a@x|t|valid"] },
+        },
+        {
+          ends: "2 read, 1 unchanged, 1 rejected_before_sending, 1 rejected",
+          tables: { "SELECT count(*) FROM reject": ["1"] },
+        },
+        {
+          edit: put(1, "Ann", { email: "b@x", work_email: "a@x" }),
+          sent: ["b@x"],
+          tables: { [rejected]: [] },
+        },
+      ],
+    },
+    {
+      title: "sends an address that was refused once more only after rejects retry",
+      config: validate(),
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "poison@x", work_email: "a@x" }),
+          sent: ["a@x", "a@x", "poison@x"],
+          ends: "2 read, 2 sent, 1 matched, 1 rejected",
+          tables: { [rejected]: ["value_error|t"] },
+        },
+        { edit: put(2, "Bob", { email: "poison@x" }), ends: "3 read, 3 unchanged" },
+        { flags: { resend: true }, sent: ["a@x"] },
+        {
+          commands: [["rejects", "retry", "--yes"]],
+          service: { hasPoison: false },
+          sent: ["poison@x"],
+          tables: { [rejected]: [], [found]: ["a@x|t|valid", "poison@x|t|valid"] },
+        },
+        { ends: "3 read, 3 unchanged" },
       ],
     },
     {
@@ -249,6 +293,30 @@ describe("valid_emails_from", () => {
           },
           tables: { "SELECT job, code FROM reject": ["enrich|no_identifier"] },
         },
+      ],
+    },
+    {
+      title: "a row that was rejected for an invalid address is sent when the address is valid again",
+      config: dropping,
+      nights: [
+        {
+          edit: put(1, null, { email: "bad@x" }),
+          sent: { validate_emails: ["bad@x"] },
+          ends: {
+            validate: "1 read, 1 sent, 1 matched",
+            enrich: "1 read, 1 rejected_before_sending, 1 rejected",
+          },
+        },
+        {
+          days: 30,
+          service: {
+            result: (usual, record) =>
+              typeof record === "string" ? { ...usual, email_validation_status: "valid" } : usual,
+          },
+          sent: { validate_emails: ["bad@x"], enrich: ["bad@x"] },
+          tables: { "SELECT job, code FROM reject WHERE resolved_at IS NULL": [] },
+        },
+        { ends: { validate: "1 read, 1 unchanged", enrich: "1 read, 1 unchanged" } },
       ],
     },
     {

@@ -1,6 +1,8 @@
-import { describe } from "vitest";
+import { rename } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
 import { testNights } from "./cases.ts";
-import { names, put } from "./night.ts";
+import { names, openWorld, put, summaryOf } from "./night.ts";
 
 const rows = "SELECT job, source_key, service_pid FROM enrichment WHERE is_present";
 
@@ -71,4 +73,20 @@ describe("answers on disk after a kill", () => {
       ],
     },
   ]);
+
+  test("that come back from another machine don't end a resend that began after their call", async () => {
+    const world = await openWorld();
+    const spool = join(world.folder, "answers", "spool");
+    const elsewhere = join(world.folder, "elsewhere");
+    await world.night({ edit: names("Ann"), kill: "after_spool_fsync" });
+    await rename(spool, elsewhere);
+    expect((await world.night()).sent).toEqual({ enrich: ["Ann"] });
+    await world.night({ flags: { resend: true, maxRecords: 0 } });
+    await rename(spool, join(world.folder, "empty"));
+    await rename(elsewhere, spool);
+    const { sent, report } = await world.night();
+    // The answer of the first night is counted, too.
+    expect([sent, report?.jobs.map(summaryOf)]).toEqual([{ enrich: ["Ann"] }, ["1 read, 1 sent, 2 matched"]]);
+    expect((await world.night()).report?.jobs.map(summaryOf)).toEqual(["1 read, 1 unchanged"]);
+  });
 });

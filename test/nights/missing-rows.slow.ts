@@ -2,6 +2,8 @@ import { describe } from "vitest";
 import { testNights } from "./cases.ts";
 
 const erasing = (more = "") => ({ input: `on_missing: erase${more}` });
+const named = (name: string) =>
+  `{ ${name}: { table: crm.customers, key: id, on_missing: erase, fields: { full_name: name } } }`;
 const people = "INSERT INTO crm.customers (id, name) SELECT i, 'Ann' || i FROM generate_series(1, 20) AS i";
 const remove = "DELETE FROM crm.customers WHERE id = 20";
 const twenty = Array.from({ length: 20 }, (_, i) => `Ann${i + 1}`).toSorted();
@@ -56,6 +58,20 @@ describe("on_missing: erase", () => {
         { days: 1, edit: remove, tables: all },
         { days: 1, tables: all },
         { days: 1, tables: gone },
+      ],
+    },
+    {
+      title: "erases what is stored under a former name of the input, too",
+      config: { inputs: named("before"), jobs: "{ enrich: { type: enrich, input: before } }" },
+      nights: [
+        { edit: people, sent: twenty },
+        {
+          config: { inputs: named("after"), jobs: "{ enrich: { type: enrich, input: after } }" },
+          tables: { [stored]: ["40"] },
+        },
+        { edit: remove, tables: { [stored]: ["40"] } },
+        { days: 1, tables: { [stored]: ["40"] } },
+        { days: 1, tables: { [stored]: ["38"], "SELECT count(*) FROM person": ["19"] } },
       ],
     },
     {

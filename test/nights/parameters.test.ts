@@ -8,6 +8,17 @@ const without = {
   inputs: "{ customers: { table: crm.customers, key: id, fields: { full_name: name } } }",
 };
 
+const twoInputs = (more: string) => ({
+  inputs: `{ customers: { table: crm.customers, key: id, fields: { full_name: name } },
+    leads: { table: crm.leads, key: id, fields: { full_name: name } } }`,
+  jobs: `{ one: { type: enrich, input: customers, return_fields: [phones] }, two: { type: enrich, input: leads${more} } }`,
+});
+const people = put(1, "Ann", { email: "a@x" }) + put(2, "Bob", { email: "b@x" });
+const withPids = (resolve = "") => ({
+  jobs: `{ resolve: { type: resolve, input: customers${resolve} }, enrich: { type: enrich, input: customers, pid_from: resolve } }`,
+  input: "order_by: id",
+});
+
 describe("changed parameters", () => {
   testNights([
     {
@@ -66,6 +77,24 @@ describe("changed parameters", () => {
       ],
     },
     {
+      title: "with keep give a key of several rows the answer of the copy that was sent",
+      nights: [
+        {
+          edit: "INSERT INTO crm.customers (id, name) VALUES (1, 'Bob'), (1, 'Ann'), (2, 'Cid')",
+          sent: ["Ann", "Cid"],
+        },
+        {
+          config: phones,
+          flags: { acceptParameters: "keep" },
+          ends: "3 read, 2 unchanged, 1 rejected_before_sending, 1 rejected",
+          tables: {
+            "SELECT source_key, service_pid, is_present FROM enrichment": ["1|p-ann|t", "2|p-cid|t"],
+          },
+        },
+        { ends: "3 read, 2 unchanged, 1 rejected_before_sending, 1 rejected" },
+      ],
+    },
+    {
       title: "with keep give nobody's answer to a changed row, or to a key that left and came back",
       nights: [
         { edit: names("Ann", "Bob", "Cid"), sent: ["Ann", "Bob", "Cid"] },
@@ -91,6 +120,31 @@ describe("changed parameters", () => {
         },
         { config: enrich(", refresh_after: 10d"), days: 7, ends: "limited" },
         { flags: { acceptParameters: "keep" }, ends: "1 read, 1 unchanged" },
+      ],
+    },
+    {
+      title: "with keep show the answer that another job has bought with them",
+      config: twoInputs(""),
+      nights: [
+        {
+          edit: `${names("Ann")} CREATE TABLE crm.leads (LIKE crm.customers);
+            INSERT INTO crm.leads (id, name) VALUES (1, 'Ann'), (2, 'Bob')`,
+          service: {
+            result: (usual, _record, { body }) =>
+              body["return_fields"] === undefined
+                ? { ...usual, is_match: false, service_pid: null, match_score: null }
+                : usual,
+          },
+          sent: ["Ann", "Ann", "Bob"],
+        },
+        { config: twoInputs(", return_fields: [phones]"), ends: "limited" },
+        {
+          flags: { acceptParameters: "keep" },
+          ends: { one: "1 read, 1 unchanged", two: "2 read, 2 unchanged" },
+          tables: {
+            "SELECT job, source_key, service_pid FROM enrichment": ["one|1|p-ann", "two|1|p-ann", "two|2|"],
+          },
+        },
       ],
     },
     {
@@ -172,6 +226,55 @@ describe("a changed mapping", () => {
         { config: without, flags: { acceptParameters: "keep" }, ends: "2 read, 2 unchanged" },
         { edit: put(1, "Ann", { city: "Oslo" }), ends: "2 read, 2 unchanged" },
         { edit: put(2, "Eve"), sent: ["Eve"] },
+      ],
+    },
+    {
+      title: "that adds pid_from asks, and with keep sends only to resolve",
+      nights: [
+        { edit: people, sent: ["Ann a@x", "Bob b@x"] },
+        {
+          config: withPids(),
+          sent: { resolve: ["Ann a@x", "Bob b@x"] },
+          ends: {
+            resolve: "2 read, 2 sent, 2 matched",
+            enrich: "limited (parameters_changed): 2 read, 2 remaining",
+          },
+        },
+        {
+          flags: { acceptParameters: "keep" },
+          ends: { resolve: "2 read, 2 unchanged", enrich: "2 read, 2 unchanged" },
+        },
+        { ends: { resolve: "2 read, 2 unchanged", enrich: "2 read, 2 unchanged" } },
+      ],
+    },
+    {
+      title: "that adds pid_from buys nothing for rows that wait for their PID, either",
+      nights: [
+        { edit: people, sent: ["Ann a@x", "Bob b@x"] },
+        {
+          config: withPids(", max_records_per_run: 1"),
+          flags: { acceptParameters: "keep" },
+          sent: { resolve: ["Ann a@x"] },
+          ends: "limited",
+        },
+        { config: withPids(), sent: { resolve: ["Bob b@x"] } },
+        { ends: { resolve: "2 read, 2 unchanged", enrich: "2 read, 2 unchanged" } },
+      ],
+    },
+    {
+      title: "that adds pid_from asks before the rows have their PID, too",
+      nights: [
+        { edit: people, sent: ["Ann a@x", "Bob b@x"] },
+        {
+          config: withPids(),
+          flags: { jobs: ["enrich"] },
+          ends: "limited (parameters_changed): 2 read, 2 waiting",
+        },
+        { flags: { acceptParameters: "resend", jobs: ["enrich"] }, ends: "2 read, 2 waiting" },
+        {
+          sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] },
+          ends: { resolve: "2 read, 2 sent, 2 matched", enrich: "2 read, 2 sent, 2 matched" },
+        },
       ],
     },
     {

@@ -16,6 +16,14 @@ const otherAnn: Script = {
   result: (usual) => (usual["service_pid"] === "p-ann" ? { ...usual, service_pid: "p-anna" } : usual),
 };
 
+/** Refuses every row of resolve. */
+const refusing: Script = {
+  call: ({ endpoint }) =>
+    endpoint === "resolve"
+      ? { status: 422, body: { code: "validation_error", message: "no", api_request_id: "r" } }
+      : undefined,
+};
+
 describe("pid_from", () => {
   testNights([
     {
@@ -113,6 +121,22 @@ describe("pid_from", () => {
           edit: put(1, "Ann", { email: "a@x" }),
           sent: { resolve: ["Ann a@x"], enrich: ["p-ann Ann a@x"] },
         },
+      ],
+    },
+    {
+      title: "a row whose reject is retried is sent again with the PID that it gets",
+      config: both(),
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "a@x", city: "Rome" }),
+          service: refusing,
+          sent: { resolve: ["Ann a@x"], enrich: ["Ann a@x Rome"] },
+        },
+        {
+          commands: [["rejects", "retry", "--yes"]],
+          sent: { resolve: ["Ann a@x"], enrich: ["p-ann Ann a@x Rome"] },
+        },
+        { ends: { resolve: "1 read, 1 unchanged", enrich: "1 read, 1 unchanged" } },
       ],
     },
     {

@@ -48,6 +48,21 @@ describe("a record that the service refuses", () => {
       ],
     },
     {
+      title: "takes the answer of an equal row when it changes, without a call",
+      nights: [
+        { edit: names("Ann", "Poison", "Poison"), sent: ["Ann", "Ann", "Poison"] },
+        {
+          edit: put(2, "Ann"),
+          ends: "3 read, 2 unchanged, 1 duplicate",
+          tables: {
+            "SELECT source_key, service_pid, is_present FROM enrichment": ["1|p-ann|t", "2|p-ann|t"],
+            "SELECT source_key FROM reject WHERE resolved_at IS NULL": ["3"],
+          },
+        },
+        { ends: "3 read, 3 unchanged" },
+      ],
+    },
+    {
       title: "is sent again after rejects retry, once",
       nights: [
         { edit: names("Poison", "Ann"), sent: ["Ann", "Ann", "Poison"] },

@@ -40,6 +40,8 @@ export interface Script {
   readonly reorders?: boolean;
   /** False: the service takes `Poison`, too. */
   readonly hasPoison?: boolean;
+  /** Days by which the clock of the service is fast. */
+  readonly daysFast?: number;
   /** Runs before the reply of a call, for instance to change a table meanwhile. */
   readonly during?: (call: Call) => Promise<unknown>;
 }
@@ -178,7 +180,8 @@ export async function startService(): Promise<ScriptedService> {
 
   function answerOf(results: readonly unknown[]): string {
     answers += 1;
-    const completed = new Date().toISOString().replace("Z", "000Z");
+    const completedMs = Date.now() + (script.daysFast ?? 0) * 86_400_000;
+    const completed = new Date(completedMs).toISOString().replace("Z", "000Z");
     return JSON.stringify({ api_request_id: `req-${answers}`, results, request_completed_at: completed });
   }
 

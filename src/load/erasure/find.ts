@@ -49,6 +49,7 @@ export async function findPeople(
     }));
     await stageSubjects(session, named);
     const inputRows = sparesOthers ? 0 : await searchInputs(session, names, searched);
+    if (sparesOthers) await addFormerNames(session, names, inputs);
     const seed = await stagedSubjects(session);
     const added = await followStaged(session, names, sparesOthers);
     if (!sparesOthers) await addAddressesOfRows(session, searched);
@@ -196,15 +197,36 @@ async function searchInputs(
   for (const { input, find } of inputs) {
     const found = await find(staged);
     count += found.length;
-    const read = await session.rows<{ source: string }>(sql`
-      SELECT DISTINCT source FROM ${tableId(names, "lookup_job")} WHERE input_definition = ${inputDefinition(input)}`);
-    const sources = new Set([input.name, ...read.map(({ source }) => source)]);
+    const sources = await namesOf(session, names, input);
     const rows = found.flatMap(({ sourceKey }) =>
-      sourceKey === null ? [] : [...sources].map((source) => ({ source, sourceKey })),
+      sourceKey === null ? [] : sources.map((source) => ({ source, sourceKey })),
     );
     await addIdentifiers(session, { rows, pids: found.flatMap(({ pids }) => pids), emails: [] });
   }
   return count;
+}
+
+/** Names under which an input was read, the present one first. */
+async function namesOf(session: Session, names: SchemaNames, input: InputSource): Promise<readonly string[]> {
+  const read = await session.rows<{ source: string }>(sql`
+    SELECT DISTINCT source FROM ${tableId(names, "lookup_job")} WHERE input_definition = ${inputDefinition(input)}`);
+  return [...new Set([input.name, ...read.map(({ source }) => source)])];
+}
+
+/** Adds the staged rows under former names of their input. */
+async function addFormerNames(
+  session: Session,
+  names: SchemaNames,
+  inputs: readonly InputSource[],
+): Promise<void> {
+  for (const input of inputs) {
+    const sources = await namesOf(session, names, input);
+    await addRows(
+      session,
+      sql`SELECT s.source, r.source_key FROM pg_temp.erased_row AS r CROSS JOIN unnest(${[...sources]}::text[]) AS s(source)
+        WHERE r.source = ${input.name}`,
+    );
+  }
 }
 
 /** Adds the addresses of the staged rows in their inputs. */

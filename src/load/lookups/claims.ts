@@ -230,6 +230,31 @@ export async function takeClaims(
   };
 }
 
+/**
+ * Makes contents due again whose answer is still older than a job's last `--resend`: their call was made before it, and loaded late.
+ * @param callIds calls that answered them
+ */
+export async function keepResent(
+  session: Session,
+  names: SchemaNames,
+  kind: string,
+  runId: string,
+  contents: readonly string[],
+  callIds: readonly string[],
+): Promise<void> {
+  // Most calls are later: then no content is looked up.
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_due")} (kind, content, rows, was_rejected, is_sent, _synced_at, _run_id)
+    SELECT ${kind}, a.content, 0, false, false, now(), ${runId}
+    FROM (SELECT max(resend_below) AS below FROM ${tableId(names, "lookup_job")} WHERE kind = ${kind} AND retired_at IS NULL) AS j
+    JOIN (SELECT min(coalesce(call_number, 0)) AS first FROM unnest(${callIds}::uuid[]) AS u(call_id)
+      LEFT JOIN ${tableId(names, "api_call")} USING (call_id)) AS c ON c.first < j.below
+    CROSS JOIN LATERAL (SELECT content FROM ${tableId(names, "lookup_answer")}
+      WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c))
+        AND outcome <> 'rejected' AND call_number < j.below OFFSET 0) AS a
+    ORDER BY a.content ON CONFLICT (kind, content) DO NOTHING`);
+}
+
 /** Claims that a run leaves. */
 export interface OpenClaims {
   readonly records: number;

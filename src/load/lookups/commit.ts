@@ -15,7 +15,7 @@ import { commit } from "../write/commit.ts";
 import { findErasedContents, type KeptAnswer, type NamingAnswer, withoutErased } from "../write/erased.ts";
 import type { Writing } from "../write/upsert.ts";
 import type { LoadContext, LookupAnswer, LookupReject } from "./answer.ts";
-import { takeClaims } from "./claims.ts";
+import { keepResent, takeClaims } from "./claims.ts";
 import { loadPersons } from "./load-persons.ts";
 import type { LoadSpec, LookupRecord } from "./lookup.ts";
 import { resolveAnswered, writeAnswers, writeLeftOut, writeRejects } from "./write-answers.ts";
@@ -113,6 +113,11 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(context, spec, [...rejects, ...invalid]);
     await writeLeftOut(context, spec, left);
+    if (valid.length > 0) {
+      const callIds = [...new Set(valid.map(({ callId }) => callId))];
+      const answered = valid.map(({ record }) => record.content);
+      await keepResent(writing.session, writing.names, spec.kind, run.runId, answered, callIds);
+    }
     if (taken.wereRejected) {
       await resolveAnswered(
         context,

@@ -62,8 +62,8 @@ async function takeOver(session: Session, names: SchemaNames, from: string, to: 
 }
 
 /**
- * Stores a job's parameters as accepted. Where they changed, rows without an answer under the new ones are read again, those of
- * other shards by their next run.
+ * Stores a job's parameters as accepted. Where they changed, rows without an answer under the new ones are read again, as are rows
+ * that show another one; those of other shards by their next run.
  */
 export async function writeJob(
   session: Session,
@@ -73,9 +73,15 @@ export async function writeJob(
   runId: string,
 ): Promise<void> {
   if (formerKind !== null) {
+    const answer = tableId(names, "lookup_answer");
+    // An answer that was kept is the one that the row shows already.
+    const isShown =
+      formerKind === spec.kind
+        ? sql`true`
+        : sql`EXISTS (SELECT FROM ${answer} AS f WHERE f.kind = ${formerKind} AND f.content = a.content AND f.call_number = a.call_number)`;
     await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS r SET fingerprint = NULL, _synced_at = now()
       WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.fingerprint IS NOT NULL AND r.content IS NOT NULL
-        AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_answer")} AS a WHERE a.kind = ${spec.kind} AND a.content = r.content)`);
+        AND NOT EXISTS (SELECT FROM ${answer} AS a WHERE a.kind = ${spec.kind} AND a.content = r.content AND ${isShown})`);
   }
   const ages = [spec.refreshAfterMs, spec.refreshUnmatchedAfterMs];
   const longest = ages.some((age) => age === null) ? null : Math.max(...ages.map((age) => age ?? 0));

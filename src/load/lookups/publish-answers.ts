@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
-import { quoteIdentifier, tableId } from "../db/names.ts";
+import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
 import type { AnsweredRows, LoadContext } from "./answer.ts";
 import type { LookupType } from "./lookup.ts";
 
@@ -84,6 +84,13 @@ export async function publishAnswers(
   if (first < changed) await moveHistory(context, type, rows);
 }
 
+/** Empties the fingerprints of rows in jobs that send their PIDs, which thus read them again. @param rows name of a CTE of `job, source, source_key` */
+export function readDependents(names: SchemaNames, rows: string): RawBuilder<unknown> {
+  return sql`UPDATE ${tableId(names, "lookup_row")} AS d SET fingerprint = NULL
+      FROM ${sql.id(rows)} AS c JOIN ${tableId(names, "lookup_job")} AS j ON j.pid_from = c.job AND j.source = c.source
+      WHERE d.job = j.job AND d.source = j.source AND d.source_key = c.source_key`;
+}
+
 /**
  * Closes the interval of each row whose match, PID or score changed, and opens the next. A separate statement: the rows are
  * locked by now, so that the interval that another loader opened for them is visible. Jobs that send the PIDs of the rows
@@ -114,10 +121,7 @@ async function moveHistory(context: LoadContext, type: RowLookupType, rows: Answ
       SELECT job, source, source_key, changed_at, is_match, service_pid, match_score, now(), ${runId}
       FROM changed
       RETURNING source_key),
-    dependent AS (
-      UPDATE ${tableId(names, "lookup_row")} AS d SET fingerprint = NULL
-      FROM changed AS c JOIN ${tableId(names, "lookup_job")} AS j ON j.pid_from = c.job AND j.source = c.source
-      WHERE d.job = j.job AND d.source = j.source AND d.source_key = c.source_key)
+    dependent AS (${readDependents(names, "changed")})
     SELECT (SELECT count(*) FROM closed) + (SELECT count(*) FROM opened) AS rows`);
   context.touch("match_history", moved?.rows ?? 0);
 }

@@ -37,7 +37,9 @@ export async function readInput(context: ReadingContext): Promise<LookupCounts> 
   const classes = await countClasses(context);
   const changed = classes.find((one) => one.class === "parameters_changed")?.rows ?? 0;
   const parametersChanged =
-    seen.job.decision === "undecided" ? changed || (await countBought(context, seen.job)) : 0;
+    seen.job.decision === "undecided"
+      ? changed + (await countWaitingAnswers(context, seen.job)) || (await countBought(context, seen.job))
+      : 0;
   await rankDue(session, names, spec, run, dueContents(context));
   const gone = run && parametersChanged === 0 ? await storeInput(context, seen, run) : 0;
   const due = await countDue(session);
@@ -63,6 +65,19 @@ async function countBought(
     SELECT count(*) AS rows FROM ${tableId(names, "lookup_row")} AS r JOIN ${tableId(names, "lookup_answer")} AS a
       ON a.kind = ${formerKind} AND a.content = r.content AND a.outcome <> 'rejected'
     WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.missing_since IS NULL`);
+  return found?.rows ?? 0;
+}
+
+/** Counts the answered rows that wait for their PID: with it, they would be sent again. */
+async function countWaitingAnswers(
+  { session, names, spec }: ReadingContext,
+  { formerKind }: StoredJob,
+): Promise<number> {
+  if (spec.pidFrom === null) return 0;
+  const [found] = await session.rows<{ rows: number }>(sql`
+    SELECT count(*) AS rows FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a
+      ON a.kind = ${formerKind} AND a.content = s.prior_content AND a.outcome <> 'rejected'
+    WHERE s.class = 'waiting'`);
   return found?.rows ?? 0;
 }
 

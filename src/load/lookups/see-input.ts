@@ -203,9 +203,9 @@ async function touchShared(
     WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = s.source_key)`);
 }
 
-/** Keys of settled rows whose content is wanted: left by an earlier run, or expired. */
+/** Keys of settled rows whose content is wanted: left by an earlier run, expired, or rejected for addresses that were found invalid. */
 function wantedKeys({ names, spec }: ReadingContext, freshness: Freshness): RawBuilder<unknown> {
-  const { kind, type, source } = spec;
+  const { kind, type, job, source } = spec;
   const oldest = mayBeExpired(freshness, "a");
   const due = sql`SELECT content FROM ${tableId(names, "lookup_due")} WHERE kind = ${kind}`;
   const wanted =
@@ -214,11 +214,20 @@ function wantedKeys({ names, spec }: ReadingContext, freshness: Freshness): RawB
       : sql`${due} UNION ALL SELECT a.content FROM ${tableId(names, "lookup_answer")} AS a
           WHERE a.kind = ${kind} AND ${oldest} AND NOT ${isFresh(freshness, "a")}`;
   const row = tableId(names, "lookup_row");
+  // Rows that were rejected for lack of an address, one of which isn't invalid any more.
+  const revalidated = spec.dropsInvalidEmails
+    ? sql`UNION ALL SELECT x.source_key FROM ${tableId(names, "reject")} AS x
+        JOIN ${tableId(names, "input_email")} AS e ON e.source = x.source AND e.source_key = x.source_key
+        JOIN ${tableId(names, "email_validation")} AS v ON v.email_address = e.email_address
+        WHERE x.job = ${job} AND x.source = ${source} AND x.resolved_at IS NULL AND x.code IN ('no_identifier', 'not_resolvable')
+          AND v.status_changed_at IS NOT NULL AND v.email_validation_status IS DISTINCT FROM 'invalid'
+          AND ${raw(ownsKey(spec.shard, "x.source_key"))}`
+    : sql``;
   return type === "validate_emails"
     ? sql`SELECT r.source_key FROM ${tableId(names, "input_email")} AS e JOIN ${row} AS r
         ON ${raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
         WHERE e.source = ${source} AND convert_to(e.email_address, 'UTF8') IN (${wanted})`
-    : sql`SELECT r.source_key FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL AND r.content IN (${wanted})`;
+    : sql`SELECT r.source_key FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL AND r.content IN (${wanted}) ${revalidated}`;
 }
 
 /** Counts the addresses of rows that were not read again. */

@@ -8,7 +8,7 @@ import { postgresTypes } from "../db/ddl.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
 import type { LoadContext, LookupAnswer, LookupReject } from "./answer.ts";
 import type { LoadSpec, LookupType } from "./lookup.ts";
-import { answerTables, publishAnswers } from "./publish-answers.ts";
+import { answerTables, publishAnswers, readDependents } from "./publish-answers.ts";
 
 /** Columns of an answer in the order of its cells. */
 const fieldsOf: Readonly<Record<LookupType, readonly string[]>> = {
@@ -224,15 +224,19 @@ export async function rejectRows(
   touch(table, changed);
 }
 
-/** Resolves the open rejects of input rows. @param keys query of `job, source, source_key` */
+/** Resolves the open rejects of input rows; jobs that sent these without a PID read them again. @param keys query of `job, source, source_key` */
 export async function resolveRejects(
   { session, names, touch }: LoadContext,
   keys: RawBuilder<unknown>,
 ): Promise<void> {
-  const resolved = await session.change(sql`
-    UPDATE ${tableId(names, "reject")} AS t SET resolved_at = now(), _synced_at = now() FROM (${keys}) AS k
-    WHERE (t.job, t.source, t.source_key) = (k.job, k.source, k.source_key) AND t.resolved_at IS NULL`);
-  touch("reject", resolved);
+  const [resolved] = await session.rows<{ rejects: number }>(sql`
+    WITH resolved AS (
+      UPDATE ${tableId(names, "reject")} AS t SET resolved_at = now(), _synced_at = now() FROM (${keys}) AS k
+      WHERE (t.job, t.source, t.source_key) = (k.job, k.source, k.source_key) AND t.resolved_at IS NULL
+      RETURNING t.job, t.source, t.source_key),
+    dependent AS (${readDependents(names, "resolved")})
+    SELECT count(*) AS rejects FROM resolved`);
+  touch("reject", resolved?.rejects ?? 0);
 }
 
 /** Resolves the open rejects of all rows that have one of these contents. */
