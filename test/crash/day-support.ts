@@ -518,6 +518,8 @@ const MEMORY = [
 const isCompared = (table: string) =>
   /^(?:resolution|enrichment|input_email|email_validation|person|person_(?!state)[a-z]+)$/u.test(table);
 
+const isOfPeople = (table: string) => table.startsWith("person");
+
 /** Published rows and open rejects of a warehouse. */
 interface Published {
   readonly rows: TableContents;
@@ -574,13 +576,15 @@ export async function checkRows(day: Day, erased: Erased): Promise<void> {
   const namesErased = (row: string) => [...erased.pids].some((pid) => row.includes(`"${pid}"`));
   const wanted = new Map<string, Map<string, string>>();
   const found = new Map<string, Map<string, string>>();
-  for (const [table, rows] of expected.rows) {
+  const tables = [...expected.rows].toSorted(([a], [b]) => Number(isOfPeople(a)) - Number(isOfPeople(b)));
+  for (const [table, rows] of tables) {
     const theirs = actual.rows.get(table) ?? new Map<string, string>();
+    // A person is stored for the rows that name them: nobody knew the PID of a row that was erased before it was answered.
+    const isNamed = (pid: string) =>
+      [...(wanted.get("enrichment")?.values() ?? [])].some((row) => row.includes(`"${pid}"`));
     const isExcused = ([key, row]: readonly [string, string]) =>
       !theirs.has(key) &&
-      (table.startsWith("person")
-        ? erased.pids.has(key)
-        : namesErased(row) || mayMiss(key.split(" ").at(-1) ?? ""));
+      (isOfPeople(table) ? !isNamed(key) : namesErased(row) || mayMiss(key.split(" ").at(-1) ?? ""));
     wanted.set(table, new Map([...rows].filter((row) => !isExcused(row))));
     // People that rows no longer name stay stored.
     found.set(table, new Map([...theirs].filter(([key]) => rows.has(key))));
