@@ -106,10 +106,19 @@ describe("a record that the service refuses", () => {
       ],
     },
     {
-      title: "that left the input has no open reject for ever",
+      title: "has no open reject once it left the input, and one again when it returns",
       nights: [
         { edit: names("Poison", "Ann"), sent: ["Ann", "Ann", "Poison"] },
-        { edit: "DELETE FROM crm.customers WHERE id = 1", ends: "1 read, 1 unchanged" },
+        {
+          edit: "DELETE FROM crm.customers WHERE id = 1",
+          ends: "1 read, 1 unchanged",
+          tables: { [rejects]: ["1|send|value_error|f"] },
+        },
+        {
+          edit: put(1, "Poison"),
+          ends: "2 read, 2 unchanged",
+          tables: { [rejects]: ["1|send|value_error|f", "1|send|value_error|t"] },
+        },
       ],
     },
     {

@@ -27,6 +27,10 @@ export async function storeInput(context: ReadingContext, seen: SeenInput, run: 
     await writeJob(session, names, spec, leavesRows ? seen.job.formerKind : null, run.runId);
   if (!seen.job.isSameInput) await restartMissing(context, run);
   const gone = await storeGone(context, seen, run);
+  if (gone > 0) {
+    const rows = sql`SELECT ${spec.job} AS job, ${spec.source} AS source, source_key FROM pg_temp.gone`;
+    await resolveRejects(load, rows);
+  }
   if (type === "validate_emails") {
     await storeAddressRows(context, run);
     touch("input_email", await syncInputEmails(context));
@@ -199,7 +203,8 @@ async function publishKnown(
     SELECT ${spec.job} AS job, ${spec.source} AS source, s.source_key, false AS is_missing, a.*
     FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = s.content
     WHERE ${isMeant}`;
-  const isReused = sql`s.class = 'reused'`;
+  // The reject of a row that returns was resolved when it left.
+  const isReused = sql`(s.class = 'reused' OR s.class = 'unchanged' AND s.was_missing)`;
   await publishAnswers(
     load,
     type,
