@@ -23,6 +23,9 @@ const damage = fc.tuple(
   fc.string({ unit: fc.constantFrom(...Array.from('{}[],:"\\e1 ')) }),
 );
 
+/** A value whose numbers are doubles, however exact they were. */
+const withDoubles = (value: object): unknown => JSON.parse(JSON.stringify(value));
+
 /** Content of a body by its scan, in chunks of these sizes in turn; null if it is no JSON. */
 function contentOf(body: Buffer, sizes: readonly number[]): unknown {
   const scanner = createScanner();
@@ -38,7 +41,7 @@ function contentOf(body: Buffer, sizes: readonly number[]): unknown {
     const results = found.map(({ bytes }): unknown => JSON.parse(bytes.toString("utf8")));
     if (envelope === "no_results") return envelope;
     const { keys, first, count } = envelope;
-    return { ...keys, results: results.slice(first, first + count) };
+    return withDoubles({ ...keys, results: results.slice(first, first + count) });
   } catch {
     return null;
   }
@@ -49,7 +52,7 @@ function parsed(text: string): unknown {
     const value: unknown = JSON.parse(text.startsWith("\uFEFF") ? text.slice(1) : text);
     const hasResults =
       typeof value === "object" && value !== null && "results" in value && Array.isArray(value.results);
-    return hasResults ? { ...value } : "no_results";
+    return hasResults ? withDoubles(value) : "no_results";
   } catch {
     return null;
   }
