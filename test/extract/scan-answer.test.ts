@@ -23,8 +23,9 @@ const damage = fc.tuple(
   fc.string({ unit: fc.constantFrom(...Array.from('{}[],:"\\e1 ')) }),
 );
 
-/** A value whose numbers are doubles, however exact they were. */
-const withDoubles = (value: object): unknown => JSON.parse(JSON.stringify(value));
+const copyOf = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+/** A value whose numbers are doubles, however exact they were; the second copy treats infinity and the sign of zero alike. */
+const withDoubles = (value: object): unknown => copyOf(copyOf(value));
 
 /** Content of a body by its scan, in chunks of these sizes in turn; null if it is no JSON. */
 function contentOf(body: Buffer, sizes: readonly number[]): unknown {
