@@ -9,7 +9,8 @@ export default defineConfig({
     include: ["test/**/*.slow.ts"],
     testTimeout: 600_000,
     hookTimeout: 300_000,
-    maxWorkers: 3,
+    // Most tests wait for processes.
+    maxWorkers: 4,
     // Totals and seeds are part of the outcome.
     disableConsoleIntercept: true,
     globalSetup: ["test/support/database-server.ts"],

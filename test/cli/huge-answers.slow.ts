@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { atEnd } from "./support/at-end.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
+import { seededPart } from "../support/test-size.ts";
 import { configText, createCustomers, makeSetting } from "./support/setting.ts";
 
 const MB = 1024 * 1024;
@@ -116,7 +117,7 @@ async function startService(shape: Shape) {
   return { state, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
-test.for(Object.entries(shapes))(
+test.for(seededPart(Object.entries(shapes), 3))(
   "%s at concurrency 64 ends as an error within the memory that deploy/ grants",
   async ([, shape]) => {
     const setting = await makeSetting();

@@ -9,6 +9,7 @@ import { describe, expect, test } from "vitest";
 import { atEnd } from "./support/at-end.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
+import { seededPart } from "../support/test-size.ts";
 import { configText, createCustomers, makeSetting, type Setting } from "./support/setting.ts";
 
 const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
@@ -91,12 +92,13 @@ const billedOnce = (records: number) => [
 const notes = (bytes: number) => `"notes":"${"A text of some length. ".repeat(Math.ceil(bytes / 23))}"`;
 
 describe("an answer of", () => {
-  test.each([
+  const sizes = [
     { megabytes: 40, rows: 50, isGzip: true },
     { megabytes: 40, rows: 50, isGzip: false },
     { megabytes: 320, rows: 400, isGzip: true },
     { megabytes: 320, rows: 400, isGzip: false },
-  ])(
+  ];
+  test.each(seededPart(sizes, 2))(
     "$megabytes MB (gzip: $isGzip) is loaded whole, from one call, in 256 MB of memory",
     async ({ megabytes, rows, isGzip }) => {
       const { setting, service } = await start(rows, () => notes((megabytes * 1024 * 1024) / rows), isGzip);

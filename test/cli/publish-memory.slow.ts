@@ -11,7 +11,7 @@ import { configText, createCustomers, makeSetting } from "./support/setting.ts";
 
 /** Resident memory that no publication exceeds. */
 const MOST_MEBIBYTES = 256;
-const ROWS = sized(25_000, 200_000);
+const ROWS = sized(15_000, 200_000);
 /** Several batches. */
 const CHANGED_PEOPLE = 8_000;
 

@@ -7,7 +7,7 @@ import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals 
 
 const SEED = testSeed(1);
 /** Kills without and with faults. */
-const KILLS = sized(8, 100);
+const KILLS = sized(4, 100);
 
 const FAULTS =
   "429=0:0.1,503:0.1,500:0.03,cut_body:0.05,truncated_json:0.03,reply_lost:0.03,missing:0.1,shuffled:0.3";

@@ -30,7 +30,7 @@ async function defectsOf(disturbances: readonly NamedDisturbance[]): Promise<rea
 }
 
 describe(`the tables are those of an undisturbed run, and the run totals are right (seed ${seed})`, () => {
-  test.each(seededPart(FAULT_CASES, 4))("after $name alone, at each rate", async (fault) => {
+  test.each(seededPart(FAULT_CASES, 8))("after $name alone, at each rate", async (fault) => {
     expect(await defectsOf(alone(fault))).toEqual([]);
   });
 

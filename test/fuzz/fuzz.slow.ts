@@ -13,7 +13,7 @@ import { HARMLESS_REPLIES, REPLY_MUTATIONS } from "./reply-mutations.ts";
 import { rowMaker } from "./row-maker.ts";
 
 const seed = testSeed();
-const ANSWERS = sized(5_000, 100_000);
+const ANSWERS = sized(2_500, 100_000);
 const say = (text: string) => process.stdout.write(`fuzz, seed ${seed}: ${text}\n`);
 const megabytes = (bytes: number) => `${Math.round(bytes / 1024 / 1024)} MB`;
 
