@@ -25,8 +25,7 @@ interface Limit {
 const limits = {
   first_night_cpu_to_floor: {
     meaning: "CPU of a first night, client and Postgres, to that of fetching, parsing and plain COPY",
-    // Was 3.6 until answers belonged to contents; to be lowered again.
-    limit: 4.6,
+    limit: 3.6,
   },
   resend_cpu_to_fetch: {
     meaning: "CPU of sending everything again, nothing changed, to that of HTTP and JSON.parse",
