@@ -64,7 +64,7 @@ test("Ctrl-C, which the terminal sends to all processes of the group, leaves the
 
 test("a start lock is held while its process runs, and free once that is killed", async () => {
   const control = await makeOpenFolder();
-  const module = new URL("../../src/load/embedded/start-lock.ts", import.meta.url).href;
+  const module = new URL("../../src/load/embedded/open-embedded.ts", import.meta.url).href;
   const child = spawn(
     process.execPath,
     [
