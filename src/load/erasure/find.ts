@@ -223,7 +223,7 @@ async function addFormerNames(
     const sources = await namesOf(session, names, input);
     await addRows(
       session,
-      sql`SELECT s.source, r.source_key FROM pg_temp.erased_row AS r CROSS JOIN unnest(${[...sources]}::text[]) AS s(source)
+      sql`SELECT s.source, r.source_key FROM pg_temp.erased_row AS r CROSS JOIN unnest(${sources}::text[]) AS s(source)
         WHERE r.source = ${input.name}`,
     );
   }

@@ -4,7 +4,7 @@ import type { Session } from "../db/session.ts";
 import { isBeating, STATEMENT_START } from "../runs/fence.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 import type { DueCount } from "./counts.ts";
-import { type Freshness, isFresh } from "./content.ts";
+import { contentList, type Freshness, isFresh } from "./content.ts";
 import type { LookupRecord, LookupSpec, LookupType } from "./lookup.ts";
 import { createHash } from "node:crypto";
 
@@ -175,7 +175,7 @@ export async function findLostClaims(
   const contents = records.map(({ content }) => content);
   const rows = await session.rows<{ content: string }>(sql`
     SELECT encode(content, 'hex') AS content FROM ${tableId(names, "lookup_due")} AS d
-    WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c)) AND ${isOwn(run)}`);
+    WHERE kind = ${kind} AND content IN (${contentList(contents)}) AND ${isOwn(run)}`);
   const own = new Set(rows.map((row) => row.content));
   return records.filter(({ content }) => !own.has(content)).map(({ recordId }) => recordId);
 }
@@ -189,7 +189,7 @@ export async function markSent(
   contents: readonly string[],
 ): Promise<void> {
   await session.change(sql`UPDATE ${tableId(names, "lookup_due")} AS d SET is_sent = true
-    WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c)) AND ${isOwn(run)} AND NOT is_sent`);
+    WHERE kind = ${kind} AND content IN (${contentList(contents)}) AND ${isOwn(run)} AND NOT is_sent`);
 }
 
 /** Contents that were due and are answered. */
@@ -217,7 +217,7 @@ export async function takeClaims(
   }>(sql`
     DELETE FROM ${tableId(names, "lookup_due")} AS d USING (
       SELECT kind, content FROM ${tableId(names, "lookup_due")}
-      WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c))
+      WHERE kind = ${kind} AND content IN (${contentList(contents)})
       ORDER BY content FOR UPDATE) AS l
     WHERE d.kind = l.kind AND d.content = l.content
     RETURNING encode(d.content, 'hex') AS content, d.rows, d.was_rejected, ${isOwn(run)} AS is_own`);
@@ -250,7 +250,7 @@ export async function keepResent(
     JOIN (SELECT min(coalesce(call_number, 0)) AS first FROM unnest(${callIds}::uuid[]) AS u(call_id)
       LEFT JOIN ${tableId(names, "api_call")} USING (call_id)) AS c ON c.first < j.below
     CROSS JOIN LATERAL (SELECT content FROM ${tableId(names, "lookup_answer")}
-      WHERE kind = ${kind} AND content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c))
+      WHERE kind = ${kind} AND content IN (${contentList(contents)})
         AND outcome <> 'rejected' AND call_number < j.below OFFSET 0) AS a
     ORDER BY a.content ON CONFLICT (kind, content) DO NOTHING`);
 }

@@ -16,6 +16,7 @@ import { findErasedContents, type KeptAnswer, type NamingAnswer, withoutErased }
 import type { Writing } from "../write/upsert.ts";
 import type { LoadContext, LookupAnswer, LookupReject } from "./answer.ts";
 import { keepResent, takeClaims } from "./claims.ts";
+import { contentList } from "./content.ts";
 import { loadPersons } from "./load-persons.ts";
 import type { LoadSpec, LookupRecord } from "./lookup.ts";
 import { resolveAnswered, writeAnswers, writeLeftOut, writeRejects } from "./write-answers.ts";
@@ -153,7 +154,7 @@ export async function readAnswered(
   const rows = await db.transaction((session) =>
     session.rows<{ content: string }>(sql`
       SELECT encode(a.content, 'hex') AS content FROM ${tableId(db.names, "lookup_answer")} AS a
-      WHERE a.kind = ${kind} AND a.content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c)) AND a.call_id = ${callId}::uuid`),
+      WHERE a.kind = ${kind} AND a.content IN (${contentList(contents)}) AND a.call_id = ${callId}::uuid`),
   );
   return new Set(rows.map(({ content }) => content));
 }

@@ -118,3 +118,8 @@ export function isResolvable(values: readonly Value[]): string {
   const full = hasAnyOf(values, ["full_name"]);
   return `(((${first} AND ${last}) OR ${full}) AND ${hasAnyOf(values, ["emails", "phones"])})`;
 }
+
+/** SQL query of contents (hex), as `content`. */
+export function contentList(contents: readonly string[]): RawBuilder<unknown> {
+  return sql`SELECT decode(c, 'hex') AS content FROM unnest(${contents}::text[]) AS u(c)`;
+}

@@ -8,6 +8,7 @@ import { postgresTypes } from "../db/ddl.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
 import type { LoadContext, LookupAnswer, LookupReject } from "./answer.ts";
 import type { LoadSpec, LookupType } from "./lookup.ts";
+import { contentList } from "./content.ts";
 import { answerTables, publishAnswers, readDependents } from "./publish-answers.ts";
 
 /** Columns of an answer in the order of its cells. */
@@ -88,7 +89,7 @@ function rowsOf({ names }: LoadContext, kind: string, contents: readonly string[
   // OFFSET 0: an index lookup for each content, whatever the statistics say.
   return sql`
     SELECT r.job, r.source, r.source_key, r.missing_since IS NOT NULL AS is_missing, a.*
-    FROM (SELECT decode(c, 'hex') AS content FROM unnest(${contents}::text[]) AS u(c)) AS c
+    FROM (${contentList(contents)}) AS c
     CROSS JOIN LATERAL (SELECT * FROM ${tableId(names, "lookup_answer")} AS a
       WHERE a.kind = ${kind} AND a.content = c.content OFFSET 0) AS a
     CROSS JOIN LATERAL (SELECT job, source, source_key, missing_since FROM ${tableId(names, "lookup_row")} AS r
@@ -178,7 +179,7 @@ export async function writeRejects(
     type === "validate_emails"
       ? sql`SELECT ${job} AS job, ${source} AS source, convert_from(a.content, 'UTF8') AS source_key, a.*
           FROM ${tableId(names, "lookup_answer")} AS a WHERE a.kind = ${kind}
-            AND a.content IN (SELECT decode(c, 'hex') FROM unnest(${contents}::text[]) AS u(c))`
+            AND a.content IN (${contentList(contents)})`
       : rowsOf(context, kind, contents);
   await rejectRows(context, type, rows);
 }
