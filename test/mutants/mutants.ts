@@ -166,8 +166,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an answer stays on disk until its rows are committed",
     file: "src/jobs/lookup/answers.ts",
-    from: "  const { file, isUnloadable, store, lease } = answer;",
-    to: "  const { file, isUnloadable, store, lease } = answer;\n  if (file) await spool.remove(file);",
+    from: "  const { parts, place, isUnloadable, lease } = answer;",
+    to: "  const { parts, place, isUnloadable, lease } = answer;\n  if (place.file) await spool.remove(place.file);",
     tests: ["test/jobs/lookup/loader.slow.ts"],
     named: "keeps no mark",
     config: slow,
