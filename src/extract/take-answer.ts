@@ -116,7 +116,7 @@ async function readBounded<R>(bytes: Buffer, options: ReadOptions<R>): Promise<A
   }
 }
 
-/** How the results of a call are read. */
+/** Options for reading the results of a call. */
 export function readingOf({ name, pairing, isMatch }: LookupEndpoint, call: AnsweredCall<LookupItem>) {
   const keyField = pairing === "record_id" ? "record_id" : "email_address";
   const receivedAt = instantAt(call.startedAtMs + call.milliseconds);

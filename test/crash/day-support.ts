@@ -56,7 +56,7 @@ export function addressesOf({ email, work_email }: CustomerRow): readonly string
   return [email, work_email].map(normalized).filter((address) => address !== "");
 }
 
-/** What a row and the records made from it have in common; addresses found invalid aren't in every record. */
+/** Values that a row shares with the records made from it; addresses found invalid aren't in every record. */
 export function signatureOf(from: object): string {
   const row: Fields = { ...from };
   const phones: unknown = row["phones"] ?? [row["phone"]];
@@ -332,7 +332,7 @@ export async function readLedger({ sandbox }: Pick<Day, "sandbox">): Promise<Led
   return (await controlSandbox(sandbox, "/ledger")) as Ledger;
 }
 
-/** Who was erased by the tombstones, and what may follow from that. */
+/** People erased by the tombstones, and what may follow from that. */
 export interface Erased {
   readonly pids: ReadonlySet<string>;
   readonly keys: ReadonlySet<string>;
@@ -618,7 +618,7 @@ export async function checkRows(day: Day, erased: Erased): Promise<void> {
   );
 }
 
-/** What was carried out twice was in doubt, nothing is stored twice, and the counters of every run add up. */
+/** Only records in doubt were carried out twice, nothing is stored twice, and the counters of every run add up. */
 export async function checkCounts(day: Day): Promise<void> {
   const { setting, totals, broken } = day;
   const { contents } = await readLedger(day);

@@ -18,7 +18,7 @@ export interface Reading {
   readonly day: number;
   /** Keys in the input, except those of erased people. */
   readonly present: ReadonlySet<string>;
-  /** Text of the input's definition, by which a change begins the count anew. */
+  /** Text of the input's definition, a change of which starts the count over. */
   readonly definition: string;
   /** False for a run that died: it may have read the input. */
   readonly isSure: boolean;

@@ -63,7 +63,7 @@ interface JobState {
   resendFrom: number;
   /** The number of the last resend as the product has it. */
   drawn: string | null;
-  /** What it read of each key. */
+  /** State of each key when it was read. */
   readonly read: Map<string, Stored>;
 }
 
@@ -73,7 +73,7 @@ interface Seen {
   readonly contents: ReadonlySet<string>;
 }
 
-/** What a job has stored of a key. */
+/** Stored state of a key, by job. */
 interface Stored {
   /** Several if runs died that may have read it. */
   readonly seen: readonly Seen[];
@@ -349,7 +349,7 @@ export function createReference(ages: Ages, jobs: () => readonly ModelJob[]): Re
       const own = of(kindOfJob(job));
       const found = changed.flatMap(({ content, former }) => {
         const known = of(state?.kind ?? "").get(former);
-        // A row that changed besides is sent, unless the mapping changed, too: nobody can tell them apart.
+        // A row that changed besides is sent, unless the mapping changed, too: the two look alike.
         const isKept = content === former || state?.hasCity !== hasCity(job);
         return content !== null && known && isKept ? [[content, known] as const] : [];
       });

@@ -25,7 +25,7 @@ export interface Shape {
   readonly refreshes: boolean;
   readonly hasOrder: boolean;
   readonly perDay: number | null;
-  /** True for `on_missing: erase` on customers. Only people of one row leave them then: whoever is erased is named by no other row. */
+  /** True for `on_missing: erase` on customers. Only people of one row leave them then: no other row names an erased person. */
   readonly erasesMissing: boolean;
 }
 
