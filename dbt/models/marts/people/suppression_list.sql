@@ -8,6 +8,8 @@ with subjects as (
         'erased' as reason,
         requested_at as since
     from {{ ref('stg_erasure_subject') }}
+    -- A content is a whole record: no list of contacts can be matched with it.
+    where kind <> 'content'
 
     {% if var('person_etl_deaths') %}
     union all
