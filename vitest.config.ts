@@ -9,6 +9,7 @@ const common = {
 
 /** Folders whose tests need no database and leave the process as it was. */
 const folders = ["architecture", "config", "extract", "sandbox", "schedule", "schemas"];
+const replacingModules = "test/model/lookups.test.ts";
 const needingDatabase = "test/schemas/cells-in-postgres.test.ts";
 
 export default defineConfig({
@@ -30,6 +31,16 @@ export default defineConfig({
           ...common,
           name: "database",
           include: [needingDatabase, "test/*.test.ts", `test/!(${folders.join("|")})/**/*.test.ts`],
+          exclude: [replacingModules],
+          isolate: false,
+          globalSetup: ["test/support/database-server.ts"],
+        },
+      },
+      {
+        test: {
+          ...common,
+          name: "model",
+          include: [replacingModules],
           globalSetup: ["test/support/database-server.ts"],
         },
       },

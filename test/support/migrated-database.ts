@@ -75,7 +75,9 @@ async function withClient<T>(url: string, work: (client: Client) => Promise<T>):
   }
 }
 
-const OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+/** Sessions at work or with a lock; idle ones of the file's own pool stay, with warm caches. */
+const OTHERS = `FROM pg_stat_activity AS s WHERE datname = current_database() AND pid <> pg_backend_pid()
+  AND (state IS DISTINCT FROM 'idle' OR EXISTS (SELECT FROM pg_locks AS l WHERE l.pid = s.pid))`;
 
 async function endOtherSessions(client: Client): Promise<void> {
   for (let tries = 0; tries < 100; tries++) {
@@ -93,12 +95,13 @@ const OBJECTS = `
     FROM pg_namespace WHERE oid IN ${NAMESPACES}
   UNION ALL SELECT concat('relation ', relkind), format('%s', oid::regclass), concat_ws(' ', relpersistence, relacl, reloptions)
     FROM pg_class WHERE relnamespace IN ${NAMESPACES}
-  UNION ALL SELECT 'column', format('%s %s', attrelid::regclass, attnum),
-      concat_ws(' ', attname, atttypid::regtype, atttypmod, attnotnull, atthasdef, attisdropped, attacl)
+  UNION ALL SELECT 'columns', format('%s', attrelid::regclass), md5(string_agg(concat_ws(' ', attnum, attname, atttypid, atttypmod,
+      attnotnull, atthasdef, attisdropped, attacl), ',' ORDER BY attnum))
     FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
-    WHERE attnum > 0 AND relkind IN ('r', 'p', 'v') AND relnamespace IN ${NAMESPACES}
-  UNION ALL SELECT 'constraint', format('%s %s', conrelid::regclass, conname), pg_get_constraintdef(oid)
-    FROM pg_constraint WHERE connamespace IN ${NAMESPACES}
+    WHERE attnum > 0 AND relkind IN ('r', 'p', 'v') AND relnamespace IN ${NAMESPACES} GROUP BY attrelid
+  UNION ALL SELECT 'constraints', conrelid::text,
+      md5(string_agg(concat_ws(' ', conname, contype, conkey, conbin), ',' ORDER BY conname))
+    FROM pg_constraint WHERE connamespace IN ${NAMESPACES} GROUP BY conrelid
   UNION ALL SELECT 'trigger', format('%I ON %s', tgname, tgrelid::regclass), tgenabled::text FROM pg_trigger WHERE NOT tgisinternal
   UNION ALL SELECT 'function', oid::regprocedure::text, concat_ws(' ', md5(prosrc), proacl)
     FROM pg_proc WHERE pronamespace IN ${NAMESPACES}
