@@ -114,15 +114,12 @@ export async function startWorld(
   await client.connect();
   await client.query("SET TimeZone = 'UTC'");
   await createCustomers(client, sampleInputs({ seed, people, rows: rowCount }));
-  const warehouse = openWarehouse({
-    url: database.url,
-  });
+  const warehouse = database.keep("warehouse", (url) => openWarehouse({ url }));
   const closers: (() => Promise<void>)[] = [
     () => rm(folder, { recursive: true, force: true }),
     () => database.release(),
     () => sandbox.close(),
     () => client.end(),
-    () => warehouse.close(),
   ];
   const close = async () => {
     for (let next = closers.pop(); next; next = closers.pop()) await next();

@@ -2,7 +2,7 @@ import { Client, type CustomTypesConfig } from "pg";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as openDb } from "../../src/load/open.ts";
 import { openWarehouse } from "../support/bound-load.ts";
-import { createDatabase } from "../support/fresh-database.ts";
+import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import type { Context, TextRow } from "./suite/context.ts";
 
@@ -29,6 +29,7 @@ export async function connectAsText(url: string): Promise<Client> {
 
 /** A warehouse under test in Postgres. */
 export interface PostgresContext extends Context {
+  readonly database: TestDatabase;
   /** Address that the warehouse uses. */
   readonly url: string;
   /** Address of the database itself. */
@@ -62,15 +63,19 @@ export async function openPostgresContext(
   const client = await connectAsText(database.url);
   if (options.prepare) await client.query(options.prepare);
   const url = options.through?.(database.url) ?? database.url;
-  const warehouse = openWarehouse({
-    url,
-    schema: options.schema ?? "person_data",
-    opsSchema: options.opsSchema ?? "person_data_ops",
-    stateSchema: options.stateSchema ?? "person_data_state",
-  });
+  const open = () =>
+    openWarehouse({
+      url,
+      schema: options.schema ?? "person_data",
+      opsSchema: options.opsSchema ?? "person_data_ops",
+      stateSchema: options.stateSchema ?? "person_data_state",
+    });
+  const isKept = isDefault && !options.through;
+  const warehouse = isKept ? database.keep("warehouse", open) : open();
   await warehouse.migrate();
   return {
     warehouse,
+    database,
     url,
     directUrl: database.url,
     client,
@@ -91,7 +96,7 @@ export async function openPostgresContext(
         (await client.query(`SELECT * FROM "${options.stateSchema ?? "person_data_state"}"."${table}"`)).rows,
       ),
     async close() {
-      await warehouse.close();
+      if (!isKept) await warehouse.close();
       await client.end();
       await database.release();
     },

@@ -32,6 +32,8 @@ beforeEach(async () => {
     FROM crm.people, (VALUES ('resolve_people'), ('enrich_people')) AS j(job);
     INSERT INTO person_data_state.lookup_job (job, source, kind, mapping, input_definition, _synced_at, _run_id)
     VALUES ('resolve_people', 'people', '${resolve.kind}', '${resolve.mapping}', '', now(), '')`);
+  // An earlier test may have left statistics of other rows.
+  await context.sql("ANALYZE crm.people, person_data_state.lookup_row");
 });
 afterAll(async () => {
   await db.close();

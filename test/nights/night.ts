@@ -2,7 +2,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
-import { afterAll, inject, onTestFinished } from "vitest";
+import { inject, onTestFinished } from "vitest";
 import type { Clock } from "../../src/clock.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
@@ -11,10 +11,9 @@ import { jobTypes } from "../../src/jobs/registry.ts";
 import { type JobReport, type RunReport, runJobs } from "../../src/jobs/run.ts";
 import type { RunRequest } from "../../src/jobs/services.ts";
 import { wholeInput } from "../../src/jobs/shard.ts";
-import type { Db } from "../../src/load/db/db.ts";
-import { openWarehouse } from "../../src/load/open.ts";
 import { startCli } from "../cli/support/cli.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
+import { openDefaultDb } from "../load/postgres-context.ts";
 import type { TestDatabase } from "../support/fresh-database.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { passDays } from "./pass-days.ts";
@@ -130,27 +129,6 @@ function fastClock(): Clock {
   };
 }
 
-const open = new Map<string, Db>();
-
-/** Opens a warehouse once for all tests of the file. */
-function openShared(url: string): Db {
-  const known = open.get(url);
-  if (known) return known;
-  const db = openWarehouse({
-    url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
-  });
-  open.set(url, db);
-  return db;
-}
-
-afterAll(async () => {
-  for (const db of open.values()) await db.close();
-  open.clear();
-});
-
 /**
  * Opens a world with a migrated database and an empty table of customers; closed at the end of the test.
  * @param given database that has the table already
@@ -171,7 +149,7 @@ export async function openWorld(config: Parts = {}, given?: TestDatabase): Promi
   });
   await client.query("SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public");
   if (!given) await client.query(`CREATE SCHEMA crm; ${CREATE_CUSTOMERS}`);
-  const db = openShared(database.url);
+  const db = database.keep("db", openDefaultDb);
   const env = { SERVICE_URL: service.url, SERVICE_KEY: "key", WAREHOUSE_URL: database.url };
   const file = join(folder, "config.yaml");
   let runs = 0;

@@ -6,12 +6,14 @@ import { runSql } from "../support/run-sql.ts";
 import { createMemoryDestination } from "./memory-destination.ts";
 import { openPublicationDb, openSourceContext } from "./publication-context.ts";
 
-/** Copies a database without open sessions, as for staging, and opens the copy. */
+/** Copies a database as for staging, and opens the copy. */
 async function openCopy(url: string) {
   const name = `copy_${randomBytes(6).toString("hex")}`;
   const copy = new URL(url);
   const original = copy.pathname.slice(1);
   copy.pathname = `/${name}`;
+  const terminate = `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '${original}'`;
+  await runSql(inject("postgresUrl"), terminate);
   await runSql(inject("postgresUrl"), `CREATE DATABASE ${name} TEMPLATE ${original}`);
   const db = openPublicationDb(copy.href);
   onTestFinished(async () => {

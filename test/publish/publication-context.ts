@@ -36,7 +36,7 @@ export function openPublicationDb(url: string): Db {
 export async function openSourceContext(): Promise<SourceContext> {
   const context = await openPostgresContext();
   await context.client.query("SET person_etl.run_id = 'test'");
-  const db = openPublicationDb(context.url);
+  const db = context.database.keep("publication", openPublicationDb);
   return {
     context,
     db,
@@ -52,7 +52,6 @@ export async function openSourceContext(): Promise<SourceContext> {
       };
     },
     async close() {
-      await db.close();
       await context.close();
     },
   };

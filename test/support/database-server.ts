@@ -8,6 +8,7 @@ import type { TestProject } from "vitest/node";
 import { migrate } from "../../src/load/db/setup.ts";
 import { openWarehouse } from "../../src/load/open.ts";
 import { createDatabase } from "./fresh-database.ts";
+import { runSql } from "./run-sql.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -62,7 +63,17 @@ async function createTemplate(url: string): Promise<{ readonly name: string; rel
   });
   await migrate(warehouse);
   await warehouse.close();
-  return { name: new URL(database.url).pathname.slice(1), release: () => database.release() };
+  const name = new URL(database.url).pathname.slice(1);
+  return {
+    name,
+    async release() {
+      const copies = await runSql(
+        url,
+        `SELECT datname AS name FROM pg_database WHERE datname LIKE '${name}%'`,
+      );
+      for (const copy of copies) await runSql(url, `DROP DATABASE ${String(copy["name"])} WITH (FORCE)`);
+    },
+  };
 }
 
 /** Asks the daemon, because many machines only have the client. */

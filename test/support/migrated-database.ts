@@ -1,8 +1,8 @@
 import { Client } from "pg";
-import { afterAll, inject } from "vitest";
+import { inject } from "vitest";
 import { createDatabase, type TestDatabase } from "./fresh-database.ts";
 
-/** Databases that no test is using. */
+/** Databases that no test is using. Files of one process share them; the last ones are dropped after all tests. */
 const free: Known[] = [];
 
 interface Known {
@@ -19,22 +19,19 @@ interface State {
   readonly rows: Readonly<Record<string, string>>;
 }
 
-/** Returns a migrated database: one of an earlier test in the file, if it can be restored exactly, or a new one. */
+/** Returns a migrated database: one of an earlier test, if it can be restored exactly, or a new one. */
 export async function takeMigratedDatabase(): Promise<TestDatabase> {
   const used = free.pop();
   if (used && (await restore(used))) return lend(used);
   await used?.database.release();
-  const database = await createDatabase(inject("postgresUrl"), inject("migratedTemplate"));
+  const template = inject("migratedTemplate");
+  const database = await createDatabase(inject("postgresUrl"), template, `${template}_`);
   return lend({ database, state: await withClient(database.url, readState) });
 }
 
-afterAll(async () => {
-  for (let known = free.pop(); known; known = free.pop()) await known.database.release();
-});
-
 function lend(known: Known): TestDatabase {
   return {
-    url: known.database.url,
+    ...known.database,
     async release() {
       free.push(known);
     },
