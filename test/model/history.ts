@@ -42,6 +42,7 @@ const POINTS: readonly CrashPoint[] = [
   "before_spool_write",
   "after_spool_write",
   "after_spool_fsync",
+  "after_spool_fsync",
   "before_commit",
   "before_commit",
   "after_commit",
@@ -126,7 +127,8 @@ async function spendNight(h: History): Promise<void> {
   };
   const death = kind > 0.6 ? { point: h.random.pick(POINTS), count: 1 + h.random.below(5) } : undefined;
   await spendRun(h, flags, death);
-  if (h.random.chance(0.3) && (await h.world.putSpoolAside())) h.log("the spool is put aside");
+  // Answers that come back after newer ones are rare otherwise.
+  if (h.random.chance(death ? 0.7 : 0.3) && (await h.world.putSpoolAside())) h.log("the spool is put aside");
   if (kind > 0.35 && kind < 0.5) await spendRun(h, {}, undefined);
 }
 
