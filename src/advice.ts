@@ -1,5 +1,5 @@
 /** Meaning of a code, with the next step. */
-export interface Advice {
+interface Advice {
   readonly means: string;
   readonly next: string;
 }

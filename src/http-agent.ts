@@ -5,7 +5,7 @@ import { adviceByCode } from "./advice.ts";
 import { codeOf, FixConfigurationError, messageOf } from "./errors.ts";
 
 /** Options of {@link openAgent}. */
-export interface AgentOptions {
+interface AgentOptions {
   /** Maximum connections. */
   readonly connections: number;
   /** Maximum time to connect, including TLS; the same again for a proxy. */

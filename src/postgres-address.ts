@@ -1,5 +1,5 @@
 /** Encryption that an address asks for: verified TLS, TLS with any certificate, or none. */
-export type TlsMode = "verify" | "no-verify" | "disable";
+type TlsMode = "verify" | "no-verify" | "disable";
 
 /** A postgres:// address, taken apart. Holds the password: never part of a message. */
 export interface PostgresAddress {

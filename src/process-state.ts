@@ -15,7 +15,7 @@ export interface RunnerProcess {
 /**
  * `elsewhere`: on another machine or in another container, or on a system without `/proc`, so that a free PID proves nothing.
  */
-export type ProcessState = "running" | "ended" | "elsewhere";
+type ProcessState = "running" | "ended" | "elsewhere";
 
 /** Process information on Linux. */
 const PROC = "/proc";

@@ -19,7 +19,7 @@ export interface ClientOptions {
 }
 
 /** Request to the REST interface, with a path relative to the project. */
-export interface ApiRequest {
+interface ApiRequest {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   /** `/queries`, `/jobs/ID`. */
   readonly path: string;

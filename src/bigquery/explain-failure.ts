@@ -98,7 +98,7 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
 }
 
 /** Finds the missing privilege and the statement that grants it. */
-export function missingRight(
+function missingRight(
   message: string,
   { project, path, datasets }: Pick<NamedProject, "project" | "path" | "datasets">,
 ): Fix {

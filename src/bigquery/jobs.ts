@@ -9,7 +9,7 @@ export interface JobReference {
 }
 
 /** A successful job. */
-export interface FinishedJob {
+interface FinishedJob {
   readonly jobReference: JobReference;
   readonly statistics?: {
     readonly totalBytesBilled?: string;

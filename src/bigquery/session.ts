@@ -19,7 +19,7 @@ export interface Statement {
 }
 
 /** Settings of every query job. */
-export interface SessionOptions {
+interface SessionOptions {
   readonly client: Client;
   /** Default dataset; null for none. */
   readonly dataset: string | null;

@@ -2,7 +2,7 @@ import type { Problem } from "../errors.ts";
 import { failureOf } from "./failure.ts";
 
 /** Result of one check. */
-export type FindingStatus =
+type FindingStatus =
   | "ok"
   /** Works but is risky, or can't be verified for free. */
   | "warning"

@@ -16,7 +16,7 @@ import { profileOf } from "../load/inputs/profile-input.ts";
 import { isNotCreatedYet, openConfiguredWarehouse, openUnconnected } from "./open-warehouse.ts";
 
 /** Findings of `check` about the warehouse; `db` is null if it can't be read. */
-export interface WarehouseFindings {
+interface WarehouseFindings {
   readonly findings: readonly Finding[];
   readonly db: Db | null;
   /** True if the tables exist. */

@@ -12,7 +12,7 @@ import { startSandboxService } from "./sandbox-service.ts";
 const SANDBOX_KEY = "sandbox";
 
 /** HTTP client and limiter. */
-export interface OpenedService {
+interface OpenedService {
   readonly http: HttpClient;
   readonly limiter: Limiter;
   /** Creates a limiter without history. */

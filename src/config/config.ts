@@ -26,7 +26,7 @@ export interface ServiceConfig
 }
 
 /** Warehouse: the Postgres database to fill. */
-export interface WarehouseConfig extends Omit<ConfigDocument["warehouse"], "type" | "url"> {
+interface WarehouseConfig extends Omit<ConfigDocument["warehouse"], "type" | "url"> {
   /** `embedded`, or a reference to the postgres:// address, which may hold a password. */
   readonly url: SecretReference | "embedded";
 }
@@ -37,7 +37,7 @@ type DestinationDocument = z.output<typeof publish>[string];
 export type DestinationConfig = BigQueryDestinationConfig | DuckDbDestinationConfig;
 
 /** Two datasets in BigQuery. */
-export interface BigQueryDestinationConfig
+interface BigQueryDestinationConfig
   extends Omit<Extract<DestinationDocument, { type: "bigquery" }>, "credentials"> {
   readonly name: string;
   /** Path of a service account's key; null for Application Default Credentials. */
@@ -45,7 +45,7 @@ export interface BigQueryDestinationConfig
 }
 
 /** A DuckDB file, by its absolute path. */
-export type DuckDbDestinationConfig = Extract<DestinationDocument, { type: "duckdb" }> & {
+type DuckDbDestinationConfig = Extract<DestinationDocument, { type: "duckdb" }> & {
   readonly name: string;
 };
 
@@ -55,7 +55,7 @@ type ConnectionDocument = z.output<typeof connections>[string];
 export type ConnectionConfig = PostgresConnectionConfig | BigQueryConnectionConfig;
 
 /** A Postgres database. */
-export interface PostgresConnectionConfig {
+interface PostgresConnectionConfig {
   readonly name: string;
   readonly type: "postgres";
   readonly url: SecretReference;
@@ -63,7 +63,7 @@ export interface PostgresConnectionConfig {
 }
 
 /** A BigQuery project, which is billed for reading. */
-export interface BigQueryConnectionConfig
+interface BigQueryConnectionConfig
   extends Omit<Extract<ConnectionDocument, { type: "bigquery" }>, "credentials"> {
   readonly name: string;
   /** Path of a service account's key; null for Application Default Credentials. */
@@ -122,7 +122,7 @@ export interface AlertsConfig extends Omit<z.output<typeof alerts>, "webhook"> {
 }
 
 /** The pages of `schedule`. */
-export interface HttpConfig extends Omit<ConfigDocument["http"], "token"> {
+interface HttpConfig extends Omit<ConfigDocument["http"], "token"> {
   /** Token required from readers; null only if the address is local. */
   readonly token: SecretReference | null;
 }

@@ -60,7 +60,7 @@ export function textOf(path: Path): string {
  * Key for a message. A secret pasted in the wrong place can become a key, so text that doesn't look like a name is replaced
  * by `?`; the line identifies the location.
  */
-export function showable(key: string): string {
+function showable(key: string): string {
   const digits = key.replaceAll(/\D/g, "").length;
   return /^[A-Za-z_/-][A-Za-z0-9_/ -]{0,62}$/.test(key) && digits <= 4 ? key : "?";
 }

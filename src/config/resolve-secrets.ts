@@ -7,13 +7,13 @@ import { valueAt } from "./schema/walk.ts";
 import { fileSecret, fixedSecret, FOLDER, readSecretFile, type SecretReference } from "./secret.ts";
 
 /** Reads each secret once to check it; adds warnings. */
-export interface SecretResolver {
+interface SecretResolver {
   /** Resolves a reference to a secret; adds a problem and returns null if it fails. */
   resolve(path: Path, reference: string, check: SecretCheck): Promise<SecretReference | null>;
 }
 
 /** Checks a secret; null if valid. The complaint must not contain the secret. */
-export type SecretCheck = (value: string) => Complaint | null;
+type SecretCheck = (value: string) => Complaint | null;
 
 /** Creates a resolver; relative paths start at `folder`. */
 export function createSecretResolver(options: {
@@ -88,7 +88,7 @@ export const checkKey: SecretCheck = (value) =>
       };
 
 /** Checks the address of the alert webhook, which contains a secret. */
-export const checkWebhook: SecretCheck = (value) => {
+const checkWebhook: SecretCheck = (value) => {
   const url = URL.canParse(value) ? new URL(value) : null;
   if (url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url))) return null;
   return {
@@ -107,7 +107,7 @@ export const checkErasureKey: SecretCheck = (value) =>
       };
 
 /** Checks a Postgres address. Requires verified TLS unless it is local or `allow_insecure` is set. */
-export function checkPostgresUrl(place: string, allowInsecure: boolean): SecretCheck {
+function checkPostgresUrl(place: string, allowInsecure: boolean): SecretCheck {
   return (value) => {
     const complaint = complaintOnPostgresUrl(value);
     if (complaint) return { ...complaint, message: `refers to a value that ${complaint.message}` };

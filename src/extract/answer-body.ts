@@ -12,7 +12,7 @@ export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 export const MAX_ERROR_BYTES = 512 * 1024;
 
 /** Decompressed body of a response. */
-export type PlainBody =
+type PlainBody =
   | { readonly kind: "plain"; readonly bytes: Buffer }
   | { readonly kind: "unreadable"; readonly reason: string };
 

@@ -68,7 +68,7 @@ export type FreeReply<T> =
     };
 
 /** Services for free calls. */
-export interface FreeCallOptions {
+interface FreeCallOptions {
   readonly http: HttpClient;
   readonly limiter: Limiter;
   readonly clock: Clock;

@@ -78,7 +78,7 @@ export interface HttpResponse {
 }
 
 /** Failure to receive a complete response. */
-export interface HttpFailure {
+interface HttpFailure {
   readonly kind: "failure";
   /** False only if no connection was made, so that the service can't have received the request. */
   readonly sent: boolean;

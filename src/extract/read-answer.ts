@@ -38,7 +38,7 @@ export interface ResultHead {
 }
 
 /** Result after mapping. */
-export interface FoundResult<R> extends ResultHead {
+interface FoundResult<R> extends ResultHead {
   /** Null if it is too large to load. */
   readonly value: R | null;
 }

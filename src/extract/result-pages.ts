@@ -6,7 +6,7 @@ import type { JsonObject } from "../schemas/flatten.ts";
 import { type FreeCall, readEnvelope } from "./free-call.ts";
 
 /** Endpoint of an asynchronous search or a contact job; its path has one ID. */
-export interface ResourceEndpoint {
+interface ResourceEndpoint {
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly path: string;

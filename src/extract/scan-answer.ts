@@ -12,7 +12,7 @@ export interface ScannedResult {
 }
 
 /** An answer without its results. */
-export interface ScannedEnvelope {
+interface ScannedEnvelope {
   readonly kind: "envelope";
   /** Keys except `results`. */
   readonly keys: Readonly<Record<string, unknown>>;
@@ -45,7 +45,7 @@ export interface Scanner {
 }
 
 /** Longest result that is kept whole. */
-export const MAX_RESULT_BYTES = 32 * 1024 * 1024;
+const MAX_RESULT_BYTES = 32 * 1024 * 1024;
 /** Bytes that are kept of a longer one. */
 const CUT_BYTES = 64 * 1024;
 /** Longest text around the results. */

@@ -33,7 +33,7 @@ export function changeCall(
 }
 
 /** Parses the response to a change; null if invalid. */
-export function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
+function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
   const results = readEnvelope(bytes, drift)?.["results"];
   if (!isJsonObject(results)) return null;
   const { invalid_service_pids: invalid = null } = results;

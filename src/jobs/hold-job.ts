@@ -24,7 +24,7 @@ export interface HeldJob {
 }
 
 /** Held job, or the reason why it could not be locked. */
-export type Hold =
+type Hold =
   | { readonly kind: "held"; readonly held: HeldJob }
   | {
       readonly kind: "refused";

@@ -1,7 +1,7 @@
 import type { LockHolder } from "../load/runs/job-lock.ts";
 
 /** Describes a holder: `run R (process 4711 on etl-1) since 2026-11-21T05:00:00Z`. */
-export function holderText({ runId, shard, pid, host, acquiredAt }: LockHolder): string {
+function holderText({ runId, shard, pid, host, acquiredAt }: LockHolder): string {
   const part = shard === "0/1" ? "" : `, shard ${shard}`;
   return `run ${runId} (process ${pid} on ${host}${part}) since ${toSecond(acquiredAt)}`;
 }

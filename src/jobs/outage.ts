@@ -13,7 +13,7 @@ export interface Outage {
 }
 
 /** Options of {@link createOutage}. */
-export interface OutageOptions {
+interface OutageOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -27,7 +27,7 @@ const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 10_000;
 
 /** True if the warehouse may become reachable again. */
-export function isUnreachable(error: unknown): error is StopRunError {
+function isUnreachable(error: unknown): error is StopRunError {
   return error instanceof StopRunError && error.code === "database_unreachable";
 }
 

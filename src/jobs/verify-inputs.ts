@@ -8,7 +8,7 @@ import { jobTypeOf } from "./registry.ts";
 import { checkServiceHost } from "./service-host.ts";
 
 /** Result of inspecting inputs. */
-export interface InputFindings {
+interface InputFindings {
   readonly problems: readonly Problem[];
   /** Queries over the program's own tables whose problems a migration may fix. */
   readonly afterMigrating: readonly ReadSource[];

@@ -1,7 +1,7 @@
 import { createTask, setLogger } from "node-cron";
 
 /** Wakes a scheduler every minute and on `ring`. */
-export interface Alarm {
+interface Alarm {
   /** Resolves at the next wake-up, or at once if one came since the last wait. Rejects with the signal's reason. */
   next(signal: AbortSignal): Promise<void>;
   ring(): void;

@@ -21,7 +21,7 @@ const OUTCOMES = [
 const STATUSES: readonly Status[] = ["succeeded", "limited", "failed", "skipped", "interrupted", "locked"];
 
 /** Metrics of `/metrics`. No label comes from a record. */
-export interface Metrics extends CallObserver {
+interface Metrics extends CallObserver {
   /** Counts a run. */
   observeRun(report: RunReport): void;
   /** All metrics in Prometheus text format; without a status only those of this process. */

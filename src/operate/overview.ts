@@ -15,7 +15,7 @@ const ANSWER_TIMEOUT_MS = 5_000;
 const WATCH_EVERY_MS = 5 * 60_000;
 
 /** Status, alerts and retention of a scheduler. */
-export interface Overview {
+interface Overview {
   /** Status of all jobs, up to ten seconds old; null if the warehouse doesn't answer. */
   readonly status: () => Promise<StatusReport | null>;
   /** The same, read now. */

@@ -16,7 +16,7 @@ export interface Attempt {
 }
 
 /** Sums of an endpoint's entries. */
-export interface EndpointTotals {
+interface EndpointTotals {
   requests: number;
   records: number;
   matched: number;
@@ -26,7 +26,7 @@ export interface EndpointTotals {
 }
 
 /** Counts of equal record contents (without `record_id`). */
-export interface ContentTotals {
+interface ContentTotals {
   readonly distinct_records: number;
   readonly received_more_than_once: number;
   readonly billed_once: number;

@@ -4,7 +4,7 @@ import { codeOf, messageOf } from "../errors.ts";
 import type { World } from "./world.ts";
 
 /** Keeps a world's state in a file. */
-export interface StateKeeper {
+interface StateKeeper {
   /** Schedules a write after a change. */
   touch(): void;
   /** Writes pending changes. */

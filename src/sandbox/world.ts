@@ -10,7 +10,7 @@ import type { Usage } from "./usage/usage.ts";
 import type { WorldClock } from "./world-clock.ts";
 
 /** Death signals set by the controls. */
-export interface StatedDeaths {
+interface StatedDeaths {
   /** JSON texts of signals by PID number and id. */
   readonly byPid: Map<number, Map<string, string>>;
   /** Ids of signals of the population that are removed or replaced. */

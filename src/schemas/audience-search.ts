@@ -65,9 +65,9 @@ const bucketFields: Fields = {
 };
 
 /** Channels of `stats.coverage` (section 2.5). */
-export const audienceChannels = ["email", "phone", "address"] as const;
+const audienceChannels = ["email", "phone", "address"] as const;
 /** Members of `stats.distributions` (section 2.5). */
-export const audienceDistributions = [
+const audienceDistributions = [
   "age",
   "gender",
   "education_level",

@@ -11,7 +11,7 @@ export interface Derivation {
 }
 
 /** Fills the derived cells from `at` on. Cells of an absent field stay undefined, those of a null field are null. */
-export type DeriveCells = (cells: (Cell | undefined)[], at: number) => void;
+type DeriveCells = (cells: (Cell | undefined)[], at: number) => void;
 
 /** Compiles derivations. @param offset index of the first field's cell */
 export function deriverOf(

@@ -1,5 +1,5 @@
 /** Kind of difference between a field and its declaration. */
-export type DriftKind = "unknown_field" | "unexpected_type";
+type DriftKind = "unknown_field" | "unexpected_type";
 
 /**
  * Returns the name of an unknown field for a path; `?` if it doesn't look like one of the service's, which start in lower case: maps

@@ -28,7 +28,7 @@ export const enrichScalarFields = [
 export const enrichListFields = ["emails", "phones"] as const;
 
 /** One input record (section 2.14). */
-export const enrichRequestRecord = z.strictObject({
+const enrichRequestRecord = z.strictObject({
   record_id: z.string().optional(),
   ...Object.fromEntries(enrichScalarFields.map((field) => [field, optionalText])),
   emails: z.array(z.string()).nullable().optional(),

@@ -60,7 +60,7 @@ export const texts = (pii: PiiClass, doc: string) =>
 export type Fields = Readonly<Record<string, Field>>;
 
 /** Zod shape of scalar fields. */
-export type ZodShape<F extends Fields> = { [K in keyof F]: F[K]["zod"] };
+type ZodShape<F extends Fields> = { [K in keyof F]: F[K]["zod"] };
 
 /** Returns the zod shape of declared scalar fields, for an object schema. */
 export function shapeOf<F extends Fields>(fields: F): ZodShape<F> {

@@ -26,7 +26,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
 type Extra = Record<string, unknown> | null;
 
 /** Scalar fields of one object, in declared order, then derived columns; undefined if the field is absent. */
-export interface FlatObject {
+interface FlatObject {
   readonly cells: (Cell | undefined)[];
   /** Fields for `_extra` by name: unknown ones, and values of unexpected types. */
   extra: Extra;
@@ -201,7 +201,7 @@ export interface FlatResult {
 }
 
 /** Flattens results of one endpoint; pure, total, never throws for any JSON value. */
-export interface Flattener {
+interface Flattener {
   readonly fieldNames: readonly string[];
   /** The fields, then derived columns: one name per cell. */
   readonly cellNames: readonly string[];

@@ -44,7 +44,7 @@ export const lookupEndpoints: readonly LookupEndpoint[] = [
 ];
 
 /** Tables of searches and contact jobs. */
-export const searchTables: readonly Table[] = [
+const searchTables: readonly Table[] = [
   personSearch,
   personSearchCoverage,
   personSearchResult,

@@ -19,7 +19,7 @@ export const resolveScalarFields = [
 export const resolveListFields = ["emails", "phones"] as const;
 
 /** One input record (section 2.12). */
-export const resolveRequestRecord = z.strictObject({
+const resolveRequestRecord = z.strictObject({
   record_id: z.string().optional(),
   first_name: name,
   middle_name: name,

@@ -2,7 +2,7 @@ import { timestamptz } from "./field.ts";
 import { column, type Table, table } from "./table.ts";
 
 /** Fields of one item (section 2.3), without the PID. */
-export const memberFields = {
+const memberFields = {
   first_added_at: timestamptz(
     "none",
     "When the service first added the person; kept when the person is removed and added again.",

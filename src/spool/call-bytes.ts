@@ -11,7 +11,7 @@ export type CallContent =
   | { readonly kind: "unknown_form" };
 
 /** Kind of damage. */
-export type DamageReason = "no_spool_file" | "wrong_length" | "wrong_checksum" | "no_header";
+type DamageReason = "no_spool_file" | "wrong_length" | "wrong_checksum" | "no_header";
 
 const FAMILY = "PETLSPL";
 const MAGIC = Buffer.from(`${FAMILY}1`, "latin1");

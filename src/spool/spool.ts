@@ -23,13 +23,13 @@ import { type Body, isFilePart } from "../file-part.ts";
 export type { SpooledCall, SpoolOwner } from "./spool-places.ts";
 
 /** Content of a spooled call. */
-export type SpooledContent =
+type SpooledContent =
   | CallContent
   /** Another process has loaded and removed it. */
   | { readonly kind: "gone" };
 
 /** One received answer. */
-export interface CallToSpool {
+interface CallToSpool {
   readonly callId: string;
   readonly receivedAtMs: number;
   readonly header: object;
@@ -72,7 +72,7 @@ export interface Spool {
 }
 
 /** Folder and maximum size of a spool. */
-export interface SpoolOptions {
+interface SpoolOptions {
   /** Folder of all spools of a data_dir. */
   readonly root: string;
   readonly owner: SpoolOwner;

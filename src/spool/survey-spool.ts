@@ -12,13 +12,13 @@ export interface SpoolContent extends SpoolOwner {
 }
 
 /** Answers of a job that can't be loaded: damaged on disk, or failed to load three times. */
-export interface QuarantinedCalls extends Pick<SpoolOwner, "warehouse" | "job"> {
+interface QuarantinedCalls extends Pick<SpoolOwner, "warehouse" | "job"> {
   readonly folder: string;
   readonly files: number;
 }
 
 /** Content of all spools of a data_dir. */
-export interface SpoolSurvey {
+interface SpoolSurvey {
   readonly contents: readonly SpoolContent[];
   readonly quarantined: readonly QuarantinedCalls[];
 }

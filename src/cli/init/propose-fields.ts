@@ -13,7 +13,7 @@ export interface Skipped {
 }
 
 /** Proposed mapping of a table's columns. */
-export interface FieldProposal {
+interface FieldProposal {
   readonly fields: Fields;
   readonly skipped: readonly Skipped[];
 }

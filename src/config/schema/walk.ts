@@ -77,7 +77,7 @@ function isOfKind(schema: Schema, value: unknown): boolean {
 }
 
 /** Path known to the schema; names chosen by users are `NAME`. */
-export interface KeyPath {
+interface KeyPath {
   readonly path: readonly string[];
   readonly schema: Schema;
 }

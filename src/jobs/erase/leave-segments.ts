@@ -11,10 +11,7 @@ import type { Attempt } from "../../schemas/attempt.ts";
 const ASKER = "erase";
 
 /** Services needed to leave segments. */
-export type LeaveServices = Pick<
-  JobServices,
-  "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random"
->;
+type LeaveServices = Pick<JobServices, "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">;
 
 /** Result of leaving segments. */
 export interface LeftSegments {
@@ -25,7 +22,7 @@ export interface LeftSegments {
 }
 
 /** Membership of a person in a segment. */
-export interface Membership {
+interface Membership {
   readonly segmentId: string;
   readonly servicePid: string;
 }

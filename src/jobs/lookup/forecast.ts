@@ -9,7 +9,7 @@ import { costText, estimateCost, priceOf } from "../price.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
 
 /** Predicted size of a run. */
-export interface Forecast {
+interface Forecast {
   /** Distinct records to send. */
   readonly records: number;
   readonly calls: number;

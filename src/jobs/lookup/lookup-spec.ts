@@ -11,7 +11,7 @@ import { NORMALIZATION } from "../../load/inputs/normalize.ts";
 import { createHash } from "node:crypto";
 
 /** Parts of a request that affect which records are due; `maxRecords` is the lowest of all limits. */
-export type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {
+type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {
   readonly shard: Shard;
 };
 

@@ -13,7 +13,7 @@ import type { LookupSpec } from "../../load/lookups/lookup.ts";
 import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Finished run of a job. */
-export interface EndedPass {
+interface EndedPass {
   readonly job: LookupJobConfig;
   readonly run: RunRef;
   readonly spec: LookupSpec;

@@ -13,7 +13,7 @@ export interface WaitingAnswers {
 }
 
 /** Contents of a data_dir's spool, from the point of view of a configuration. */
-export interface WaitingReport {
+interface WaitingReport {
   /** By enabled job, whose next run loads them. */
   readonly byJob: ReadonlyMap<string, WaitingAnswers>;
   /** Answers in quarantine, and those that no run of this configuration loads. */

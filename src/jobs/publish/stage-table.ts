@@ -9,7 +9,7 @@ import type { Publication } from "./publication.ts";
 const MAX_WAITING_PARTS = 2;
 
 /** Stages parts in the background, one at a time. */
-export interface Stager {
+interface Stager {
   /** Queues a part; waits while the queue is full. Throws if an earlier part failed. Its files are removed once it is staged. */
   add(staged: StagedFiles): Promise<void>;
   /** Waits for all parts. Throws if one failed. */

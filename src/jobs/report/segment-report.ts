@@ -23,7 +23,7 @@ export interface SegmentReport {
 }
 
 /** Stored state for the reports. */
-export interface KnownSegments {
+interface KnownSegments {
   readonly segments: readonly StoredSegment[];
   /** Null: not counted. */
   readonly pushed: readonly PushedMembers[] | null;

@@ -44,7 +44,7 @@ export interface PastRunReport extends Counters {
 }
 
 /** Process that runs a job, in `status --json`. */
-export interface HolderReport {
+interface HolderReport {
   readonly shard: string;
   readonly run_id: string;
   readonly host: string;
@@ -57,7 +57,7 @@ export interface HolderReport {
 }
 
 /** Destination, in `status --json`. */
-export interface PublicationReport extends PublicationStatus {
+interface PublicationReport extends PublicationStatus {
   /** False if it was removed from the configuration but not dropped: its changes are still recorded. */
   readonly is_configured: boolean;
 }
@@ -119,7 +119,7 @@ export interface QuotaReport {
 }
 
 /** Period of a feed that can no longer be read. */
-export interface GapReport {
+interface GapReport {
   readonly job: string;
   readonly stream: string;
   /** Inclusive. */
@@ -130,7 +130,7 @@ export interface GapReport {
 }
 
 /** One table, in `status --json`. */
-export interface TableFreshnessReport {
+interface TableFreshnessReport {
   readonly table_name: string;
   readonly last_success_at: string | null;
   readonly last_changed_at: string | null;
@@ -138,7 +138,7 @@ export interface TableFreshnessReport {
 }
 
 /** Records sent by a job on one day (UTC), in `status --json`. */
-export interface LedgerDayReport {
+interface LedgerDayReport {
   readonly day: string;
   readonly job: string;
   /** Attempts. */

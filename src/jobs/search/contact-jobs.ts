@@ -39,7 +39,7 @@ const contactSettings = jobSettings("contact_jobs", {
 });
 
 /** Job that reads the results of contact jobs. */
-export type ContactJobsConfig = JobOf<typeof contactSettings>;
+type ContactJobsConfig = JobOf<typeof contactSettings>;
 type Context = FeedContext<ContactJobsConfig>;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/iu;

@@ -30,7 +30,7 @@ export const contactCursor = z.object({
 });
 
 /** Parsed {@link contactCursor}. */
-export type ContactCursor = Readonly<z.output<typeof contactCursor>>;
+type ContactCursor = Readonly<z.output<typeof contactCursor>>;
 
 /** A contact job with its position. */
 export interface Contact {

@@ -31,7 +31,7 @@ const searchSettings = jobSettings("person_search", {
 });
 
 /** Job that makes synchronous person searches. */
-export type PersonSearchJobConfig = JobOf<typeof searchSettings>;
+type PersonSearchJobConfig = JobOf<typeof searchSettings>;
 type Context = FeedContext<PersonSearchJobConfig>;
 
 const cursorSchema = z.object({

@@ -5,7 +5,7 @@ import type { FeedContext } from "../feed-type.ts";
 const [LEAST_MS, MOST_MS] = [2000, 5000];
 
 /** Time until which a run waits for jobs of the service. */
-export interface Deadline {
+interface Deadline {
   /** Waits for 2 to 5 s. Throws a LimitReachedError once the time is over; the next run resumes. */
   pause(waitingFor: readonly string[]): Promise<void>;
 }

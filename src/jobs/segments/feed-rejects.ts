@@ -14,7 +14,7 @@ export interface FeedReject {
 }
 
 /** Origin of rejects; `at` is the time of the reading, ISO 8601. */
-export interface RejectSource {
+interface RejectSource {
   readonly run: RunRef;
   readonly source: string;
   readonly code: keyof typeof rejectCodes;

@@ -66,7 +66,7 @@ function spanBetween(first: PageFacts, last: PageFacts, seenAt: string): ProvenS
 }
 
 /** Consecutive pages, both ends inclusive. */
-export interface PageRange {
+interface PageRange {
   readonly from: number;
   readonly to: number;
 }

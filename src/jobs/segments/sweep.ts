@@ -12,7 +12,7 @@ import {
 } from "./proof.ts";
 
 /** Items on a full page of members (section 8). */
-export const PAGE_MEMBERS = 5000;
+const PAGE_MEMBERS = 5000;
 /** Most pages beyond `total_count`, which may lag behind the list: a service that ignores `page` repeats one without end. */
 const MAX_LATE_PAGES = 100;
 
@@ -57,7 +57,7 @@ function pageSizeAfter({ listContinues, members }: AnsweredPage, before: number)
 }
 
 /** Complete reading of a segment with the absences it proves. */
-export interface MemberSweep {
+interface MemberSweep {
   /** Reads all pages. @param first page 1, if already read */
   pages(first?: AnsweredPage): AsyncGenerator<AnsweredPage>;
   /** Reads the pages around members with these times again. */

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { tableId, THIS_DATABASE } from "./names.ts";
 
 /** Origin of a warehouse's data. */
-export interface WarehouseIdentity {
+interface WarehouseIdentity {
   /** Host and port, or the population of the sandbox. */
   readonly serviceHost: string;
   /** Organization that the data belongs to; null until it is known. */

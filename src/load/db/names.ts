@@ -15,11 +15,6 @@ export function tableText(names: SchemaNames, name: string): string {
   return quoteQualified([names[schemaOf(name)], name]);
 }
 
-/** Qualified, quoted name of a work table, which exists only during a run. */
-export function stateTableId(names: SchemaNames, name: string): RawBuilder<unknown> {
-  return sql.id(names.state, name);
-}
-
 /** Sequence that numbers calls. */
 export const CALL_NUMBERS = "call_number";
 

@@ -27,7 +27,7 @@ const MAX_TRIES = 8;
 const MAX_LOST_TRIES = 4;
 
 /** True if a retry can succeed; `attempt` is 1-based. */
-export function isRetryable(error: unknown, attempt: number): boolean {
+function isRetryable(error: unknown, attempt: number): boolean {
   if (CONFLICTS.has(codeOf(error) ?? "")) return attempt < MAX_TRIES;
   return isLost(error) && attempt < MAX_LOST_TRIES;
 }
@@ -43,7 +43,7 @@ export function isTableFault(error: unknown): boolean {
 }
 
 /** Pause before the next attempt. */
-export function retryPauseMs(error: unknown, attempt: number): number {
+function retryPauseMs(error: unknown, attempt: number): number {
   return isLost(error) ? 125 * 2 ** attempt : 10 * attempt;
 }
 

@@ -8,7 +8,7 @@ export interface OpenTransaction {
 }
 
 /** Watch over one connection. */
-export interface ConnectionWatch {
+interface ConnectionWatch {
   /** Records the transaction once BEGIN is answered. */
   begun(transaction: OpenTransaction): void;
   stop(): void;

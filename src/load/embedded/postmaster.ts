@@ -6,7 +6,7 @@ import { runProgram } from "./run-program.ts";
 import { openPlainFile, readSmallFile } from "./small-file.ts";
 
 /** State of the server, by `postmaster.pid` and the running processes. */
-export type PostmasterState =
+type PostmasterState =
   /** No server runs, whatever process has the PID in the file. */
   | { readonly kind: "absent" }
   /** Running, starting or stopping. */

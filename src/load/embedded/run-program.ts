@@ -3,7 +3,7 @@ import { parse } from "node:path";
 import type { ServerUser } from "./server-user.ts";
 
 /** Result of a finished program. */
-export interface ProgramResult {
+interface ProgramResult {
   /** Exit code; null if it could not be started or a signal ended it. */
   readonly code: number | null;
   /** End of its standard output and error, or the reason why it didn't start. */

@@ -1,7 +1,7 @@
 import { FixConfigurationError, StopRunError } from "../../errors.ts";
 
 /** Kind of a failed start. */
-export type StartupFailure =
+type StartupFailure =
   /** The port is taken: choose another one. */
   | "port_taken"
   /** A server, or children of a killed one, use the data: wait and retry. */

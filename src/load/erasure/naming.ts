@@ -52,7 +52,7 @@ export function hashOf(key: ErasureKey, text: string): RawBuilder<unknown> {
 }
 
 /** Own identifiers of a record or row, as SQL expressions. */
-export interface OwnIdentifiers {
+interface OwnIdentifiers {
   /** Input row: a literal or column with the input's name, and its key. */
   readonly row?: { readonly source: string; readonly sourceKey: string };
   readonly pids?: readonly string[];

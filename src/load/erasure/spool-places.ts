@@ -5,7 +5,7 @@ import type { Session } from "../db/session.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 
 /** A spool's folder on one machine. */
-export interface SpoolPlace {
+interface SpoolPlace {
   /** Random ID of the disk: host names change, and several machines may mount one disk. */
   readonly disk: string;
   readonly host: string;

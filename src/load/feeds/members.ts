@@ -27,7 +27,7 @@ export interface ProvenSpan {
 }
 
 /** Stored members of a segment. */
-export interface MemberCounts {
+interface MemberCounts {
   /** Rows of `segment_member` with `is_member`. */
   readonly living: number;
   /** All rows, including former members. */

@@ -12,7 +12,7 @@ import type { RunRef } from "../runs/run-ref.ts";
 import type { Writing } from "../write/upsert.ts";
 
 /** A job's segment. */
-export interface PushTarget {
+interface PushTarget {
   readonly job: string;
   readonly segmentId: string;
 }
@@ -165,7 +165,7 @@ export async function comparePush(
 }
 
 /** PIDs of one call. */
-export interface PushBatch {
+interface PushBatch {
   readonly pids: readonly string[];
   /** Last PID of this batch, after which the next one starts; null if nothing is left. */
   readonly last: string | null;
@@ -216,7 +216,7 @@ export function returnBatch(
 }
 
 /** PIDs that the service reported as unknown. */
-export interface InvalidPids {
+interface InvalidPids {
   readonly invalid: readonly string[];
   readonly apiRequestId: string | null;
   readonly rejectMessage: string;

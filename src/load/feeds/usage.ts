@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { tableId } from "../db/names.ts";
 
 /** Latest reading of an organization's person search quota. */
-export interface StoredQuota {
+interface StoredQuota {
   readonly orgId: string;
   readonly observedAt: string;
   /** Records per UTC day; null if the service did not report it. */
@@ -12,7 +12,7 @@ export interface StoredQuota {
 }
 
 /** Period of a feed that can no longer be read. */
-export interface StoredGap {
+interface StoredGap {
   readonly job: string;
   readonly stream: string;
   /** Inclusive. */

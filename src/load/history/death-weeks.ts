@@ -4,7 +4,7 @@ import { tableId } from "../db/names.ts";
 import { readBriefly } from "./read-briefly.ts";
 
 /** Deaths first observed in one week. */
-export interface DeathWeek {
+interface DeathWeek {
   /** Monday, `2026-11-16` (UTC). */
   readonly week: string;
   readonly deaths: number;

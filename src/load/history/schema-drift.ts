@@ -4,7 +4,7 @@ import { tableId } from "../db/names.ts";
 import { readBriefly } from "./read-briefly.ts";
 
 /** A field of the service's answers that differs from its declaration. */
-export interface DriftedField {
+interface DriftedField {
   readonly endpoint: string;
   readonly path: string;
   /** `unknown_field` or `unexpected_type`. */

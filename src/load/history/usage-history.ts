@@ -4,7 +4,7 @@ import { tableId } from "../db/names.ts";
 import { readBriefly } from "./read-briefly.ts";
 
 /** Usage of one endpoint on one day, as the service reports it. */
-export interface EndpointDay {
+interface EndpointDay {
   /** `2026-11-21`, in the zone of the newest reading. */
   readonly day: string;
   /** `v2/enrich`. */
@@ -14,7 +14,7 @@ export interface EndpointDay {
 }
 
 /** Person searches of one UTC day, as the service reports them. */
-export interface SearchDay {
+interface SearchDay {
   readonly day: string;
   readonly recordsDelivered: number;
   readonly searches: number;

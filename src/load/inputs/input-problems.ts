@@ -36,7 +36,7 @@ export function unselectable(input: InputSource, error: unknown, hint = lookAt(i
 }
 
 /** Comparison of a database's columns with the configured ones. */
-export interface ColumnRules {
+interface ColumnRules {
   readonly find: FindColumn;
   /** Returns a hint for a missing column. */
   readonly suggest: (name: string, columns: readonly InputColumn[]) => string;

@@ -5,7 +5,7 @@ import type { PostgresTarget } from "../db/connect.ts";
 export type InputConnection = PostgresConnection | BigQueryConnection;
 
 /** A Postgres database. */
-export interface PostgresConnection extends PostgresTarget {
+interface PostgresConnection extends PostgresTarget {
   readonly type: "postgres";
   /** Name in the configuration. */
   readonly name: string;
@@ -92,7 +92,7 @@ export function relationText(
 }
 
 /** Quoting and comments of a database's SQL. */
-export interface InputSyntax {
+interface InputSyntax {
   readonly quoteQualified: (parts: readonly string[]) => string;
   readonly withoutSemicolon: (query: string) => string;
 }

@@ -13,7 +13,7 @@ function elements({ name }: Part): string {
 }
 
 /** Values of raw rows as they are sent. */
-export interface SentValues {
+interface SentValues {
   /** Each part by its name: a text, or a `text[]` without nulls; blanks as NULL. */
   readonly columns: readonly string[];
   /** FROM item over `raw_row`, with all of its columns. */

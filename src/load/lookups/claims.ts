@@ -9,7 +9,7 @@ import type { LookupRecord, LookupSpec, LookupType } from "./lookup.ts";
 import { createHash } from "node:crypto";
 
 /** Owner of claims. */
-export type Claimant = Pick<RunRef, "job" | "shard" | "epoch">;
+type Claimant = Pick<RunRef, "job" | "shard" | "epoch">;
 
 /** Condition: a claim `d` belongs to the run. */
 function isOwn({ job, shard, epoch }: Claimant): RawBuilder<unknown> {
@@ -193,7 +193,7 @@ export async function markSent(
 }
 
 /** Contents that were due and are answered. */
-export interface TakenClaims {
+interface TakenClaims {
   /** Contents that the run had claimed, and its input rows behind them. */
   readonly own: ReadonlySet<string>;
   readonly rows: number;

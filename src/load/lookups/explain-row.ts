@@ -26,7 +26,7 @@ export interface ClassifiedRow {
 }
 
 /** Classification of all rows with one key by one job. */
-export interface RowClasses {
+interface RowClasses {
   readonly rows: readonly ClassifiedRow[];
   /** True if the mapping or the parameters changed and the user hasn't decided yet. */
   readonly isUndecided: boolean;

@@ -11,7 +11,7 @@ import { answerTables } from "./publish-answers.ts";
 const LEGACY_KIND = "v2:";
 
 /** Decision about changed mapping or parameters of a job. */
-export type ParametersDecision =
+type ParametersDecision =
   | "accepted" // unchanged, or accepted earlier
   | "first" // the job reads this input for the first time
   | "undecided" // changed, and not confirmed by the user
@@ -161,7 +161,7 @@ export async function resendBelow(
 }
 
 /** A job or an input that is no longer configured. */
-export interface RetiredJob {
+interface RetiredJob {
   readonly job: string;
   readonly source: string;
   /** Published answers that are no longer present. */

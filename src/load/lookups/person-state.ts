@@ -24,7 +24,7 @@ const stateOfNew = ({ hashes, present }: EncodedPerson, callNumber: number): Per
 });
 
 /** Persons of a group of answers, locked until the end of the transaction. The unchanged ones are in neither. */
-export interface ClaimedPersons {
+interface ClaimedPersons {
   /** PIDs of persons whose state was inserted. */
   readonly fresh: ReadonlySet<string>;
   /** States of persons to compare. */
@@ -87,7 +87,7 @@ async function readPersonStates(
 }
 
 /** The groups of a person that this answer changes, and the state afterwards. */
-export interface GroupDecision {
+interface GroupDecision {
   /** True for each group to write, in declared order. */
   readonly writes: readonly boolean[];
   readonly next: PersonState;

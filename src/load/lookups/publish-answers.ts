@@ -29,7 +29,7 @@ const SHOWN = ["api_request_id", "request_completed_at", "is_match", "service_pi
  * Joins at most one row, by an index lookup for each row. Without statistics, as on a first run, Postgres
  * would read the whole table for each commit instead.
  */
-export function lateralOne(query: RawBuilder<unknown>, alias: string): RawBuilder<unknown> {
+function lateralOne(query: RawBuilder<unknown>, alias: string): RawBuilder<unknown> {
   return sql`LEFT JOIN LATERAL (${query} LIMIT 1) AS ${sql.id(alias)} ON true`;
 }
 

@@ -17,7 +17,7 @@ export interface ClaimedBatch {
 }
 
 /** Files of one table. */
-export interface TableFiles extends CopiedFiles {
+interface TableFiles extends CopiedFiles {
   readonly table: PublishableTable;
   readonly content: "keys" | "rows";
 }
@@ -36,7 +36,7 @@ export interface KeyBatch extends ClaimedBatch {
 }
 
 /** Options of {@link takeBatch}. */
-export interface BatchOptions {
+interface BatchOptions {
   readonly destination: string;
   /** Tables of the destination, roots before children; includes `table_freshness` if it is published. */
   readonly tables: readonly PublishableTable[];

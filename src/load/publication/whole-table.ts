@@ -18,7 +18,7 @@ export interface Range extends CopiedFiles {
 }
 
 /** Options of {@link copyRange}. */
-export interface RangeOptions {
+interface RangeOptions {
   /** End of the range before; null for the first one. */
   readonly after: RangeEnd;
   /** Prefix of the files' paths. */

@@ -21,7 +21,7 @@ export interface Writing {
 }
 
 /** Rows of one declared table. */
-export interface StagedRows {
+interface StagedRows {
   readonly table: string;
   /** Columns of each row, without `_synced_at` and `_run_id`. */
   readonly columns: readonly string[];

@@ -2,7 +2,7 @@ import { isSuccess } from "../../load/runs/success.ts";
 import type { StateKind } from "./elements.ts";
 
 /** End of a run of a job, as shown. */
-export interface RunState {
+interface RunState {
   readonly kind: StateKind;
   /** `succeeded`, `limited (budget)`. */
   readonly text: string;

@@ -8,7 +8,7 @@ import type { World } from "../world.ts";
 import { stampText } from "../world-clock.ts";
 
 /** A request to a control. */
-export interface ControlCall {
+interface ControlCall {
   /** Parsed body; `{}` without one. */
   readonly body: unknown;
   /** Rest of the path after the control's name. */

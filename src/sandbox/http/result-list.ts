@@ -9,7 +9,7 @@ export interface ResultList {
 }
 
 /** Collects results. */
-export interface ResultWriter {
+interface ResultWriter {
   add(text: string): void;
   finish(): ResultList;
 }

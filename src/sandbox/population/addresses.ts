@@ -7,7 +7,7 @@ import { cities, findPlace, numberOfPlace, placeAt, streets } from "./places.ts"
 import { STREAM } from "./streams.ts";
 
 /** Time of a household at one address. */
-export interface Residence {
+interface Residence {
   /** One of the household's {@link SLOTS} addresses. */
   readonly slot: number;
   readonly fromDay: number;
@@ -16,7 +16,7 @@ export interface Residence {
 }
 
 /** A written address. */
-export interface WrittenAddress {
+interface WrittenAddress {
   readonly line1: string;
   readonly line2: string | null;
   readonly city: string;

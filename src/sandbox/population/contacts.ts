@@ -6,7 +6,7 @@ import { CODE_LENGTH, codeText, codeValue, type Identifiers, type Slot } from ".
 import { STREAM } from "./streams.ts";
 
 /** Validity of an address on a day. */
-export interface EmailValidity {
+interface EmailValidity {
   readonly status: "valid" | "invalid" | "unknown";
   /** Milliseconds since the epoch; null if never seen. */
   readonly lastSeenMs: number | null;

@@ -5,7 +5,7 @@ import { cities } from "./places.ts";
 import { STREAM } from "./streams.ts";
 
 /** A death signal of section 2.11 without its PID. */
-export interface DeathSignal {
+interface DeathSignal {
   readonly obituary_id: string;
   readonly date_of_death: string | null;
   readonly publication_last_update_date: string | null;

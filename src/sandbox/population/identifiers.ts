@@ -13,7 +13,7 @@ export interface Slot {
 }
 
 /** Kinds of identifiers that hide a {@link Slot}. */
-export type SlotKind = "email" | "phone" | "linkedin" | "address";
+type SlotKind = "email" | "phone" | "linkedin" | "address";
 
 /** Characters that can't be mistaken for each other. */
 const ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789";

@@ -11,7 +11,7 @@ export type SentPerson = {
 } & { readonly [field in (typeof enrichListFields)[number]]?: readonly string[] | null };
 
 /** A match with its additive points (section 4.7), rounded to two decimals. */
-export interface PersonMatch {
+interface PersonMatch {
   readonly index: number;
   readonly score: number;
 }

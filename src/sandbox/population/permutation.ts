@@ -1,7 +1,7 @@
 import { type HashKey, hash } from "./hash.ts";
 
 /** A one-to-one mapping of the whole numbers below `2 ** bits`. */
-export interface Permutation {
+interface Permutation {
   apply(value: number): number;
   invert(value: number): number;
 }

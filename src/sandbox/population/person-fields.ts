@@ -148,7 +148,7 @@ const ALL = Object.entries<FieldWriter>(WRITERS).map(([name, write]) => ({
 export const personFieldNames: readonly string[] = ALL.map(({ name }) => name);
 
 /** A choice of fields. */
-export interface FieldChoice {
+interface FieldChoice {
   /** JSON members of a person, each after a comma. */
   text(people: People, index: number, day: number): string;
   /** The same members without a person: null, and empty lists. */

@@ -8,7 +8,7 @@ import type { World } from "../world.ts";
 import type { Route } from "./route.ts";
 
 /** Subject of its counts: requests are searches, records are those delivered. */
-export const PERSON_SEARCH = "person-search/v0/search";
+const PERSON_SEARCH = "person-search/v0/search";
 
 const request = z.strictObject({
   days: z

@@ -2,7 +2,7 @@ import type { Refusal } from "../http/outcome.ts";
 import { type Capacity, checkRecords } from "../capacity.ts";
 
 /** People delivered to an organization in a billing year, by index. */
-export interface DeliveredYear {
+interface DeliveredYear {
   readonly organization: string;
   readonly year: number;
   readonly indexes: Set<number>;

@@ -8,7 +8,7 @@ export type Expression =
   | { readonly op: "and" | "or"; readonly items: readonly Expression[] };
 
 /** A query as the sandbox reads it. */
-export interface ParsedQuery {
+interface ParsedQuery {
   /** Null if nothing in it is a criterion. */
   readonly expression: Expression | null;
   /** Phrases that are no criteria. */

@@ -6,10 +6,10 @@ import { createDeliveries, type Deliveries } from "./deliveries.ts";
 import type { Course, Progress } from "./progress.ts";
 
 /** Maximum number of records of person search delivered to an organization per UTC day. */
-export const DAILY_RECORD_LIMIT = 10_000;
+const DAILY_RECORD_LIMIT = 10_000;
 
 /** A stored synchronous search. */
-export interface StoredSearch {
+interface StoredSearch {
   readonly searchId: string;
   readonly organization: string;
   /** JSON text of its answer. */

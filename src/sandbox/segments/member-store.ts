@@ -11,7 +11,7 @@ export interface Member {
 }
 
 /** Lifetime of the order of members that were first added at one moment. */
-export type TieOrder = "stable" | "until_changed" | "every_request";
+type TieOrder = "stable" | "until_changed" | "every_request";
 
 /** Members of one segment, past ones included. */
 export interface MemberStore {

@@ -11,7 +11,7 @@ export interface MemberChange {
 }
 
 /** Random changes after every request for a page: numbers of new, former and present members. */
-export interface Churn {
+interface Churn {
   readonly seed: number;
   readonly adds: number;
   readonly readds: number;
@@ -19,7 +19,7 @@ export interface Churn {
 }
 
 /** Changes of one segment while its pages are read. */
-export interface PageHooks {
+interface PageHooks {
   /** Requests for pages that were answered since the hooks were set. */
   served: number;
   /** Changes by the number of the request (from 1) that they follow. */

@@ -6,7 +6,7 @@ import { QUARTER_MS } from "./local-time.ts";
 import { callsOfOthers, FIRST_DAY_OF_USE } from "./other-users.ts";
 
 /** Calls that the sandbox served in one quarter of an hour, at the time of the last one. */
-export interface ServedQuarter extends CountedCalls {
+interface ServedQuarter extends CountedCalls {
   readonly organization: string;
   readonly subject: string;
 }

@@ -1,5 +1,5 @@
 /** First row of each group of rows, in an order. */
-export interface FirstRows {
+interface FirstRows {
   /** Table, or subquery in parentheses. */
   readonly from: string;
   /** Columns of the result. */
