@@ -136,7 +136,7 @@ function drawRound(random: Random): Round {
       shared: random.below(2),
     },
     faults: random.chance(0.6) ? Array.from({ length: 3 }, () => random.pick(FAULTS)) : [],
-    budget: some(0.35, () => 5 + random.below(40)),
+    budget: some(0.35, () => 2 + random.below(15)),
     shards,
     kill: some(clone === "after" ? 1 : 0.6, () => ({
       process: random.below(shards),

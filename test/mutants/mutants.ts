@@ -200,8 +200,8 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/lookups/parameters.ts",
     from: "if (underWay) return",
     to: "if (underWay && runId === null) return",
-    tests: ["test/nights/parameters.test.ts"],
-    named: "resend under a cap",
+    tests: ["test/nights/due.test.ts"],
+    named: "a resend that a cap stopped",
   },
   {
     breaks: "a late answer doesn't end a resend",
