@@ -422,4 +422,24 @@ describe("a publication", () => {
     await publishDestination(publication);
     expect(target.committed.at(-1)).toMatchObject({ erases: true });
   });
+
+  test("two erasures that wait for it are completed together", async () => {
+    const { warehouse } = source.context;
+    await source.sql("INSERT INTO person_data.person (service_pid) VALUES ('p1'), ('p2')");
+    await publishDestination(publication);
+    const ids: string[] = [];
+    for (const pid of ["p1", "p2"]) {
+      const id = await warehouse.requestErasure(
+        await warehouse.findPeople({ pids: [pid], emails: [], rows: [] }, []),
+      );
+      await warehouse.removeErased(id);
+      ids.push(id);
+    }
+    const isDue = [{ kind: "destination", name: target.name }];
+    expect([...(await warehouse.completeErasures(ids, null)).values()]).toEqual([isDue, isDue]);
+    await publishDestination(publication);
+    expect([...(await warehouse.completeErasures(ids, null)).values()]).toEqual([[], []]);
+    // When they were completed is a change to publish.
+    expect(await waiting()).toBeGreaterThan(0);
+  });
 });

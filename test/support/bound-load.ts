@@ -1,6 +1,6 @@
 import {
   checkErasureKey,
-  completeErasure,
+  completeErasures,
   readOpenErasures,
   requestErasure,
 } from "../../src/load/erasure/requests.ts";
@@ -101,7 +101,7 @@ export function commitBatch(db: Db, parts: FeedCommit, answer: PushAnswer) {
 }
 
 const functions = {
-  completeErasure,
+  completeErasures,
   requestErasure,
   acquireLock,
   addMembers: commitMembers,

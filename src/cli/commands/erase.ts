@@ -8,7 +8,7 @@ import {
   type EraseServices,
   finishErasures,
   planErasure,
-  settleErasure,
+  settleErasures,
   sumOf,
   verifySearch,
 } from "../../jobs/erase/erase.ts";
@@ -90,7 +90,7 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   const publisher = openPublisher(config, db, { log, signal: stop.signal });
   context.scope.defer("destinations", () => publisher.close());
   await publisher.publish();
-  const waiting = await settleErasure(services, erasureId);
+  const waiting = (await settleErasures(services, [erasureId])).get(erasureId) ?? [];
   await dropTombstones(db, config.privacy.erasureNoticeMs);
   const left = leftBefore && leftAfter && addLeft(leftBefore, leftAfter);
   return outcomeOf(plan, { erasureId, rows, waiting, left }, flags.evenIfUnknown === true);

@@ -5,7 +5,7 @@ import { countPeople, removeErased } from "../../load/erasure/remove.ts";
 import { findPeople } from "../../load/erasure/find.ts";
 import type { FoundPeople, Identifiers, RowKey, RowsByTable } from "../../load/erasure/subjects.ts";
 import {
-  completeErasure,
+  completeErasures,
   readOpenErasures,
   requestErasure,
   type Waiting,
@@ -101,11 +101,12 @@ export async function erasePeople(
 /** Removes the rows of open erasures again and completes those that are no longer pending. */
 export async function finishErasures(services: EraseServices): Promise<void> {
   const { db, log } = services;
-  for (const id of await readOpenErasures(db)) {
-    const rows = sumOf(await removeErased(db, id));
-    const waiting = await settleErasure(services, id);
-    if (waiting.length === 0) log.info({ erasure_id: id, rows }, "erasure_completed");
-    else log.info({ erasure_id: id, rows, waiting_for: waiting }, "erasure_pending");
+  const rows = new Map<string, number>();
+  for (const id of await readOpenErasures(db)) rows.set(id, sumOf(await removeErased(db, id)));
+  for (const [id, waiting] of await settleErasures(services, [...rows.keys()])) {
+    const fields = { erasure_id: id, rows: rows.get(id) };
+    if (waiting.length === 0) log.info(fields, "erasure_completed");
+    else log.info({ ...fields, waiting_for: waiting }, "erasure_pending");
   }
 }
 
@@ -119,20 +120,27 @@ export async function finishErasuresQuietly(services: EraseServices): Promise<vo
 }
 
 /**
- * Completes an erasure unless it is pending; returns the reasons. Takes over runs whose lock has expired, so that an
- * erasure doesn't wait for them forever.
+ * Completes the erasures that aren't pending; returns the reasons of each. Takes over runs whose lock has expired, so that an erasure
+ * doesn't wait for them forever.
  */
-export async function settleErasure(services: EraseServices, id: string): Promise<readonly Waiting[]> {
+export async function settleErasures(
+  services: EraseServices,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, readonly Waiting[]>> {
   const { db } = services;
-  if (await takeOverExpired(services)) await removeErased(db, id);
+  const settled = new Map<string, readonly Waiting[]>();
+  if (ids.length === 0) return settled;
+  if (await takeOverExpired(services)) for (const id of ids) await removeErased(db, id);
   const here = await readDiskId(services.config.dataDir);
   const answers = await receivedAnswers(services, here);
-  if (answers.length > 0) return answers;
-  for (;;) {
-    const waiting = await completeErasure(db, id, here);
-    if (waiting !== null) return waiting;
-    await removeErased(db, id);
+  if (answers.length > 0) return new Map(ids.map((id) => [id, answers]));
+  for (let left = ids; left.length > 0; left = left.filter((id) => !settled.has(id))) {
+    for (const [id, waiting] of await completeErasures(db, left, here)) {
+      if (waiting === null) await removeErased(db, id);
+      else settled.set(id, waiting);
+    }
   }
+  return settled;
 }
 
 /** Received answers on this disk that are not loaded yet. Empties the quarantine, whose files are never loaded. */

@@ -104,34 +104,41 @@ export async function markFinal(
 }
 
 /**
- * Completes an erasure unless it is still pending; returns the reasons. Null if nothing is left to wait for, but a run has
- * ended since the last removal: the rows must be removed again first.
+ * Completes the erasures that wait for nothing any more; returns the reasons of each. Null where nothing is left to wait for, but a run
+ * has ended since the last removal: the rows must be removed again first. All are judged before one is completed, because that is a
+ * change to publish.
  * @param here ID of this disk, whose answers the caller has looked for; null without one
  */
-export function completeErasure(db: Db, id: string, here: string | null): Promise<readonly Waiting[] | null> {
+export function completeErasures(
+  db: Db,
+  ids: readonly string[],
+  here: string | null,
+): Promise<ReadonlyMap<string, readonly Waiting[] | null>> {
   const { names } = db;
   return db.transaction(async (session) => {
     const requests = tableId(names, "erasure_request");
-    const runs = await session.rows<{ name: string }>(sql`
-      SELECT DISTINCT h.job AS name FROM ${requests} AS q CROSS JOIN LATERAL (${heldLocks(names)}) AS h
-      WHERE q.erasure_id = ${id}::uuid AND NOT q.is_final ORDER BY 1`);
-    const answers = await answersElsewhere(session, names, here);
-    const destinations = await laggingDestinations(session, names);
-    const [open] = await session.rows<{ open: number }>(sql`
-      SELECT count(*) AS open FROM ${requests} WHERE erasure_id = ${id}::uuid AND NOT is_final`);
-    const waiting: readonly Waiting[] = [
-      ...runs.map(({ name }): Waiting => ({ kind: "run", name })),
-      ...answers.map(
+    const shared: readonly Waiting[] = [
+      ...(await answersElsewhere(session, names, here)).map(
         ({ job, host, folder }): Waiting => ({ kind: "received_answers", name: job, host, folder }),
       ),
-      ...destinations.map((name): Waiting => ({ kind: "destination", name })),
+      ...(await laggingDestinations(session, names)).map((name): Waiting => ({ kind: "destination", name })),
     ];
-    if (waiting.length > 0) return waiting;
-    if ((open?.open ?? 0) > 0) return null;
-    await session.change(sql`DELETE FROM ${requests} WHERE erasure_id = ${id}::uuid`);
+    const open = await session.rows<{ id: string; runs: readonly string[] }>(sql`
+      SELECT q.erasure_id::text AS id, coalesce(array_agg(DISTINCT h.job ORDER BY h.job) FILTER (WHERE h.job IS NOT NULL), '{}') AS runs
+      FROM ${requests} AS q LEFT JOIN LATERAL (${heldLocks(names)}) AS h ON true
+      WHERE q.erasure_id = ANY(${[...ids]}::uuid[]) AND NOT q.is_final GROUP BY q.erasure_id`);
+    const runsOf = new Map(open.map(({ id, runs }) => [id, runs]));
+    const reasons = new Map<string, readonly Waiting[] | null>();
+    for (const id of ids) {
+      const runs = (runsOf.get(id) ?? []).map((name): Waiting => ({ kind: "run", name }));
+      const waiting = [...runs, ...shared];
+      reasons.set(id, waiting.length === 0 && runsOf.has(id) ? null : waiting);
+    }
+    const completed = ids.filter((id) => reasons.get(id)?.length === 0);
+    await session.change(sql`DELETE FROM ${requests} WHERE erasure_id = ANY(${completed}::uuid[])`);
     await session.change(sql`
       UPDATE ${tableId(names, "erasure_subject")} SET completed_at = now(), _synced_at = now()
-      WHERE erasure_id = ${id}::uuid AND completed_at IS NULL`);
-    return [];
+      WHERE erasure_id = ANY(${completed}::uuid[]) AND completed_at IS NULL`);
+    return reasons;
   });
 }

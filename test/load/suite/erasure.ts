@@ -169,17 +169,19 @@ export function describeErasure(getContext: GetContext): void {
       const found = await warehouse.findPeople({ ...nobody, pids: ["p-ann"] }, [people]);
       const id = await warehouse.requestErasure(found);
       expect(await warehouse.removeErased(id)).toMatchObject({ person: 2 });
-      expect(await warehouse.completeErasure(id, null)).toEqual([{ kind: "run", name: "under_way" }]);
+      expect((await warehouse.completeErasures([id], null)).get(id)).toEqual([
+        { kind: "run", name: "under_way" },
+      ]);
       expect(await warehouse.openErasures()).toEqual([id]);
       // A load of that run that started before the request.
       await context.sql(`INSERT INTO person_data.person_pid_alias VALUES
         ('p-ann', 'p-ann-new', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z', 'late')`);
       await warehouse.releaseLock(held.run);
       // Nothing holds it up any more, but what the run has stored is not removed yet.
-      expect(await warehouse.completeErasure(id, null)).toBe(null);
+      expect((await warehouse.completeErasures([id], null)).get(id)).toBe(null);
       expect(await warehouse.openErasures()).toEqual([id]);
       expect(await warehouse.removeErased(id)).toMatchObject({ person_pid_alias: 1 });
-      expect(await warehouse.completeErasure(id, null)).toEqual([]);
+      expect((await warehouse.completeErasures([id], null)).get(id)).toEqual([]);
       expect(await warehouse.openErasures()).toEqual([]);
       expect(await findTraces(context, ofAnn)).toEqual([]);
       expect(
