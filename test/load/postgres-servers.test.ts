@@ -27,6 +27,15 @@ test("a role's timeouts end nothing: transactions have their own", async () => {
   expect(rows).toEqual([{ lock_timeout: "0" }]);
 });
 
+test("a server that doesn't answer a lock's statement in time is not reachable, which is no unexpected error", async () => {
+  const { url } = await freshDatabase();
+  const { db } = open(url);
+  await expect(db.lockTransaction((session) => session.rows(sql`SELECT pg_sleep(7)`))).rejects.toMatchObject({
+    code: "database_unreachable",
+    message: expect.stringContaining("it does not respond"),
+  });
+});
+
 test("a server that accepts no changes is waited for like one that is down, and left for the one that does", async () => {
   const { url } = await freshDatabase();
   const { db, migrate } = open(url);

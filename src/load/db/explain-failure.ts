@@ -21,6 +21,10 @@ const FOREIGN_AUTHORITY: Reason = {
 const SILENT: Reason = { text: "it does not respond", fix: null };
 const CUT: Reason = { text: "the connection was lost", fix: null };
 
+/** Timeouts of the driver: of a connection, its pool, and a query. */
+const SILENCE =
+  /timeout exceeded when trying to connect|connection timeout|timeout expired|query read timeout/i;
+
 /** SQLSTATE of a change in a read-only transaction. */
 export const READ_ONLY = "25006";
 
@@ -104,7 +108,7 @@ function reasonOf(error: unknown): Reason | null {
   if (!(error instanceof Error)) return null;
   // Errors of the driver itself have no code.
   const message = messageOf(error);
-  if (/timeout exceeded when trying to connect|connection timeout/i.test(message)) return SILENT;
+  if (SILENCE.test(message)) return SILENT;
   if (message.startsWith("Connection terminated") || message.includes("not queryable")) return CUT;
   if (!message.includes("does not support SSL")) return null;
   return {
