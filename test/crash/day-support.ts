@@ -582,12 +582,17 @@ export async function checkRows(day: Day, erased: Erased): Promise<void> {
     // A person is stored for the rows that name them: nobody knew the PID of a row that was erased before it was answered.
     const isNamed = (pid: string) =>
       [...(wanted.get("enrichment")?.values() ?? [])].some((row) => row.includes(`"${pid}"`));
+    // A row that has become an erased person's shows nothing, or that an earlier content had no match.
     const isExcused = ([key, row]: readonly [string, string]) =>
-      !theirs.has(key) &&
-      (isOfPeople(table) ? !isNamed(key) : namesErased(row) || mayMiss(key.split(" ").at(-1) ?? ""));
+      isOfPeople(table)
+        ? !theirs.has(key) && !isNamed(key)
+        : namesErased(row) || (!theirs.has(key) && mayMiss(key.split(" ").at(-1) ?? ""));
     wanted.set(table, new Map([...rows].filter((row) => !isExcused(row))));
     // People that rows no longer name stay stored.
-    found.set(table, new Map([...theirs].filter(([key]) => rows.has(key))));
+    found.set(
+      table,
+      new Map([...theirs].filter(([key]) => rows.has(key) && !namesErased(rows.get(key) ?? ""))),
+    );
   }
   const wrong = findDifferences(wanted, found, 20);
   const differ = (some: readonly string[], others: readonly string[]) =>
