@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
 import { dropDestination } from "../../src/jobs/publish/drop-destination.ts";
+import { completeErasures } from "../../src/load/erasure/requests.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import { createMemoryDestination, type MemoryDestination } from "./memory-destination.ts";
 import { openSourceContext, type SourceContext } from "./publication-context.ts";
@@ -441,5 +442,35 @@ describe("a publication", () => {
     expect([...(await warehouse.completeErasures(ids, null)).values()]).toEqual([[], []]);
     // When they were completed is a change to publish.
     expect(await waiting()).toBeGreaterThan(0);
+  });
+
+  test("an erasure that another process makes final while it is judged still waits for its publication", async () => {
+    const { warehouse } = source.context;
+    await source.sql("INSERT INTO person_data.person (service_pid) VALUES ('p1')");
+    await publishDestination(publication);
+    const found = await warehouse.findPeople({ pids: ["p1"], emails: [], rows: [] }, []);
+    const id = await warehouse.requestErasure(found);
+    await publishDestination(publication);
+    const { db } = source;
+    let removals = 0;
+    db.pool.once("acquire", (session) => {
+      // One of the overloads of `query`, whichever it is.
+      const query = session.query.bind(session) as (...args: unknown[]) => Promise<unknown>;
+      const queryThenRemove = async (...args: unknown[]) => {
+        const result = await query(...args);
+        // The first statement of the judgment itself.
+        if (removals === 0 && /erasure_request|dirty_key/u.test(JSON.stringify(args))) {
+          removals += 1;
+          await warehouse.removeErased(id);
+        }
+        return result;
+      };
+      Object.assign(session, { query: queryThenRemove });
+      db.pool.once("release", () => Reflect.deleteProperty(session, "query"));
+    });
+    const reasons = await completeErasures(db, [id], null);
+    expect(removals).toBe(1);
+    expect(reasons.get(id)).toEqual([{ kind: "destination", name: target.name }]);
+    expect(await warehouse.openErasures()).toEqual([id]);
   });
 });

@@ -90,7 +90,8 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   const publisher = openPublisher(config, db, { log, signal: stop.signal });
   context.scope.defer("destinations", () => publisher.close());
   await publisher.publish();
-  const waiting = (await settleErasures(services, [erasureId])).get(erasureId) ?? [];
+  const waiting = (await settleErasures(services, [erasureId])).get(erasureId);
+  if (waiting === undefined) throw new Error("the erasure was not judged");
   await dropTombstones(db, config.privacy.erasureNoticeMs);
   const left = leftBefore && leftAfter && addLeft(leftBefore, leftAfter);
   return outcomeOf(plan, { erasureId, rows, waiting, left }, flags.evenIfUnknown === true);

@@ -132,10 +132,12 @@ export async function settleErasures(
   if (ids.length === 0) return settled;
   if (await takeOverExpired(services)) for (const id of ids) await removeErased(db, id);
   const here = await readDiskId(services.config.dataDir);
-  const answers = await receivedAnswers(services, here);
-  if (answers.length > 0) return new Map(ids.map((id) => [id, answers]));
   for (let left = ids; left.length > 0; left = left.filter((id) => !settled.has(id))) {
-    for (const [id, waiting] of await completeErasures(db, left, here)) {
+    // In each pass: a run that ended since the last one may have left some.
+    const answers = await receivedAnswers(services, here);
+    const reasons =
+      answers.length > 0 ? new Map(left.map((id) => [id, answers])) : await completeErasures(db, left, here);
+    for (const [id, waiting] of reasons) {
       if (waiting === null) await removeErased(db, id);
       else settled.set(id, waiting);
     }

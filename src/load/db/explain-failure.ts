@@ -21,7 +21,7 @@ const FOREIGN_AUTHORITY: Reason = {
 const SILENT: Reason = { text: "it does not respond", fix: null };
 const CUT: Reason = { text: "the connection was lost", fix: null };
 
-/** Timeouts of the driver: of a connection, its pool, and a query. */
+/** Timeouts of the driver: of a pool's connection, a single one, and a statement; only the first is retried. */
 const SILENCE =
   /timeout exceeded when trying to connect|connection timeout|timeout expired|query read timeout/i;
 

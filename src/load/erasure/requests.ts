@@ -104,9 +104,9 @@ export async function markFinal(
 }
 
 /**
- * Completes the erasures that wait for nothing any more; returns the reasons of each. Null where nothing is left to wait for, but a run
- * has ended since the last removal: the rows must be removed again first. All are judged before one is completed, because that is a
- * change to publish.
+ * Completes the erasures that have nothing left to wait for; returns the reasons of each. Null where nothing is left, but a run has ended
+ * since the last removal: the rows must be removed again first. All are judged before any is completed, because completing one is
+ * itself a change to publish.
  * @param here ID of this disk, whose answers the caller has looked for; null without one
  */
 export function completeErasures(
@@ -117,16 +117,17 @@ export function completeErasures(
   const { names } = db;
   return db.transaction(async (session) => {
     const requests = tableId(names, "erasure_request");
+    // Read first: what a final removal left to publish and an ended run left on disk is seen by the statements after it.
+    const open = await session.rows<{ id: string; runs: readonly string[] }>(sql`
+      SELECT q.erasure_id::text AS id, coalesce(array_agg(DISTINCT h.job ORDER BY h.job) FILTER (WHERE h.job IS NOT NULL), '{}') AS runs
+      FROM ${requests} AS q LEFT JOIN LATERAL (${heldLocks(names)}) AS h ON true
+      WHERE q.erasure_id = ANY(${[...ids]}::uuid[]) AND NOT q.is_final GROUP BY q.erasure_id`);
     const shared: readonly Waiting[] = [
       ...(await answersElsewhere(session, names, here)).map(
         ({ job, host, folder }): Waiting => ({ kind: "received_answers", name: job, host, folder }),
       ),
       ...(await laggingDestinations(session, names)).map((name): Waiting => ({ kind: "destination", name })),
     ];
-    const open = await session.rows<{ id: string; runs: readonly string[] }>(sql`
-      SELECT q.erasure_id::text AS id, coalesce(array_agg(DISTINCT h.job ORDER BY h.job) FILTER (WHERE h.job IS NOT NULL), '{}') AS runs
-      FROM ${requests} AS q LEFT JOIN LATERAL (${heldLocks(names)}) AS h ON true
-      WHERE q.erasure_id = ANY(${[...ids]}::uuid[]) AND NOT q.is_final GROUP BY q.erasure_id`);
     const runsOf = new Map(open.map(({ id, runs }) => [id, runs]));
     const reasons = new Map<string, readonly Waiting[] | null>();
     for (const id of ids) {
