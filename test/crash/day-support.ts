@@ -221,7 +221,8 @@ export async function startCrashableServer(): Promise<CrashableServer> {
       process.kill(pid, "SIGKILL");
       await holder.kill();
       await delay(downMs);
-      holder = await startHolder(dataDir);
+      // Sessions may be cut meanwhile, that of the start, too.
+      holder = await startHolder(dataDir).catch(() => startHolder(dataDir));
       if (holder.url !== url) throw new Error("the server has moved to another port");
     },
   };

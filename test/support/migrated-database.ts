@@ -97,7 +97,7 @@ const OBJECTS = `
     FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
     WHERE attnum > 0 AND relkind IN ('r', 'p', 'v') AND relnamespace IN ${NAMESPACES} GROUP BY attrelid
   UNION ALL SELECT 'constraints', conrelid::text,
-      md5(string_agg(concat_ws(' ', conname, contype, conkey, conbin), ',' ORDER BY conname))
+      md5(string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid)), ',' ORDER BY conname))
     FROM pg_constraint WHERE connamespace IN ${NAMESPACES} GROUP BY conrelid
   UNION ALL SELECT 'trigger', format('%I ON %s', tgname, tgrelid::regclass), tgenabled::text FROM pg_trigger WHERE NOT tgisinternal
   UNION ALL SELECT 'function', oid::regprocedure::text, concat_ws(' ', md5(prosrc), proacl)

@@ -8,7 +8,7 @@ with subjects as (
         'erased' as reason,
         requested_at as since
     from {{ ref('stg_erasure_subject') }}
-    -- A content is a whole record: no list of contacts can be matched with it.
+    -- A content hash covers a whole record: no contact list can be matched against it.
     where kind <> 'content'
 
     {% if var('person_etl_deaths') %}
