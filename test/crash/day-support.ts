@@ -575,6 +575,15 @@ export async function checkRows(day: Day, erased: Erased): Promise<void> {
   const mayMiss = (key: string) =>
     erased.mayMiss(day.input.get(Number(key))?.versions.at(-1) ?? key.trim().toLowerCase());
   const namesErased = (row: string) => [...erased.pids].some((pid) => row.includes(`"${pid}"`));
+  // A row whose content became an erased person's keeps the answer of its former content, which isn't present.
+  const absent = await day.setting.query(
+    ["resolution", "enrichment"]
+      .map(
+        (table) => `SELECT '${table} ' || source_key AS key FROM person_data.${table} WHERE NOT is_present`,
+      )
+      .join(" UNION ALL "),
+  );
+  const hidden = new Set(absent.map(({ key }) => String(key)));
   const wanted = new Map<string, Map<string, string>>();
   const found = new Map<string, Map<string, string>>();
   const tables = [...expected.rows].toSorted(([a], [b]) => Number(isOfPeople(a)) - Number(isOfPeople(b)));
@@ -583,17 +592,15 @@ export async function checkRows(day: Day, erased: Erased): Promise<void> {
     // A person is stored for the rows that name them: nobody knew the PID of a row that was erased before it was answered.
     const isNamed = (pid: string) =>
       [...(wanted.get("enrichment")?.values() ?? [])].some((row) => row.includes(`"${pid}"`));
-    // A row that has become an erased person's shows nothing, or that an earlier content had no match.
+    const isHidden = (key: string) => !theirs.has(key) || hidden.has(`${table} ${key.split(" ").at(-1)}`);
     const isExcused = ([key, row]: readonly [string, string]) =>
       isOfPeople(table)
         ? !theirs.has(key) && !isNamed(key)
-        : namesErased(row) || (!theirs.has(key) && mayMiss(key.split(" ").at(-1) ?? ""));
-    wanted.set(table, new Map([...rows].filter((row) => !isExcused(row))));
+        : isHidden(key) && (namesErased(row) || mayMiss(key.split(" ").at(-1) ?? ""));
+    const compared = new Map([...rows].filter((row) => !isExcused(row)));
+    wanted.set(table, compared);
     // People that rows no longer name stay stored.
-    found.set(
-      table,
-      new Map([...theirs].filter(([key]) => rows.has(key) && !namesErased(rows.get(key) ?? ""))),
-    );
+    found.set(table, new Map([...theirs].filter(([key]) => compared.has(key))));
   }
   const wrong = findDifferences(wanted, found, 20);
   const differ = (some: readonly string[], others: readonly string[]) =>
