@@ -86,7 +86,7 @@ test("the page is drawn in Chromium without errors, in light and dark, on wide a
   const { pages } = await openPages();
   for (const javaScriptEnabled of [true, false]) {
     for (const colorScheme of ["light", "dark"] as const) {
-      for (const width of [1280, 360]) {
+      for (const width of [1280, 320]) {
         const { tab, remarks } = await openTab(pages.url, {
           colorScheme,
           javaScriptEnabled,

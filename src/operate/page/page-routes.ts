@@ -50,6 +50,7 @@ a { color: var(--link); }
 header, main, footer { max-width: 1240px; margin: 0 auto; padding: 0 20px; }
 header { padding-top: 22px; }
 .brand { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 2px 24px; color: var(--soft); font-size: 13px; }
+.brand, .lead, .note, .problems, figcaption { overflow-wrap: anywhere; }
 .brand b { color: var(--ink); font-weight: 650; }
 h1 { margin: 12px 0 2px; font-size: 24px; line-height: 1.25; font-weight: 650; letter-spacing: -0.01em; }
 h1 .state { font-size: inherit; }
