@@ -8,7 +8,7 @@ const common = {
 };
 
 /** Folders whose tests need no database and leave the process as it was. */
-const folders = ["architecture", "config", "extract", "sandbox", "schedule", "schemas"];
+const folders = ["architecture", "config", "extract", "schedule", "schemas"];
 const replacingModules = "test/model/lookups.test.ts";
 const needingDatabase = "test/schemas/cells-in-postgres.test.ts";
 
@@ -20,7 +20,10 @@ export default defineConfig({
         test: {
           ...common,
           name: "plain",
-          include: folders.map((folder) => `test/${folder}/**/*.test.ts`),
+          include: [
+            ...folders.map((folder) => `test/${folder}/**/*.test.ts`),
+            "packages/*/test/**/*.test.ts",
+          ],
           exclude: [needingDatabase],
           // Files share processes, which halves their CPU time.
           isolate: false,

@@ -6,7 +6,7 @@ import { defineConfig } from "vitest/config";
  */
 export default defineConfig({
   test: {
-    include: ["test/**/*.slow.ts"],
+    include: ["test/**/*.slow.ts", "packages/*/test/**/*.slow.ts"],
     testTimeout: 600_000,
     hookTimeout: 300_000,
     // Most tests wait for processes.

@@ -6,8 +6,12 @@ import { publishDestination } from "../src/jobs/publish/publish-destination.ts";
 import { openWarehouse } from "../src/load/open.ts";
 import { silentLog } from "../src/log.ts";
 import { batchBytes, priceOf } from "../src/publish/bigquery/check.ts";
-import { buildCatalog } from "../src/publish/catalog.ts";
-import type { Destination, PublishedTable, StagedFiles } from "../src/publish/destination.ts";
+import {
+  buildCatalog,
+  type Destination,
+  type PublishedTable,
+  type StagedFiles,
+} from "../src/publish/destination.ts";
 import type { ColumnType } from "../src/schemas/field.ts";
 import { measure } from "./measured-process.ts";
 import { setStage } from "./stage.ts";

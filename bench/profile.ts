@@ -9,7 +9,7 @@ import { dropSchemas, setStage, type Stage } from "./stage.ts";
 
 /**
  * Shows where the time of a first night goes, and of a night in which everybody is sent again: in Node by its CPU profile,
- * in Postgres by samples of the statements that run. Prints the tables of docs/performance.md.
+ * in Postgres by samples of the statements that run. Prints the shares of which docs/performance.md has the largest.
  *
  *     npm run bench:profile -- [--people 20000]
  */

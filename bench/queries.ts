@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Client } from "pg";
 import { docQueries } from "../scripts/doc-queries.ts";
-import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../src/load/embedded/open.ts";
 import { silentLog } from "../src/log.ts";
 import { openWarehouse } from "../test/support/bound-load.ts";
 import { fillPeople } from "./fill-people.ts";

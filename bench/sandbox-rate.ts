@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { Pool } from "undici";
-import { sampleInputs } from "../src/sandbox/sample-inputs.ts";
+import { sampleInputs } from "../packages/sandbox/src/sample-inputs.ts";
 
 /**
  * Measures enriched records per second of a sandbox process, for a client that discards the bodies.
@@ -76,7 +76,7 @@ async function measure(
   return `${encoding}: ${Math.round(sent / seconds)} records/s, ${Math.round(bytes / sent)} bytes a record, ${((cpu / sent) * 1000).toFixed(4)} CPU s per 1,000 records (${Math.round(sent / cpu)} records per CPU s)`;
 }
 
-const main = fileURLToPath(new URL("../src/sandbox/main.ts", import.meta.url));
+const main = fileURLToPath(new URL("../packages/sandbox/src/main.ts", import.meta.url));
 const child = spawn(process.execPath, [main, "--people", String(people), "--exit-with-parent"], {
   stdio: ["pipe", "pipe", "inherit"],
 });

@@ -14,19 +14,19 @@ import { createInterface } from "node:readline";
 import { pipeline } from "node:stream/promises";
 import { Client } from "pg";
 import { to as copyTo } from "pg-copy-streams";
-import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../src/load/embedded/open.ts";
 import type { Db } from "../src/load/db/db.ts";
-import { createSampleTable } from "../src/load/db/sample-table.ts";
-import { migrate } from "../src/load/db/setup.ts";
+import { createSampleTable } from "../src/load/db/copy.ts";
+import { migrate } from "../src/load/db/migrate.ts";
 import { selectLookup } from "../src/load/lookups/selection.ts";
 import { openWarehouse } from "../src/load/open.ts";
-import { acquireLock } from "../src/load/runs/job-lock.ts";
+import { acquireLock } from "../src/load/runs/lock.ts";
 import { beginRun } from "../src/load/runs/runs.ts";
 import { silentLog } from "../src/log.ts";
-import { sampleInputs } from "../src/sandbox/sample-inputs.ts";
+import { sampleInputs } from "../packages/sandbox/src/sample-inputs.ts";
 import { tables } from "../src/schemas/registry.ts";
 import type { LookupSpec } from "../src/load/lookups/lookup.ts";
-import type { InputSource } from "../src/load/inputs/input-source.ts";
+import type { InputSource } from "../src/load/inputs/input.ts";
 
 const POPULATION = 1_000_000;
 /** Records per request, as person-etl sends them. */
@@ -81,7 +81,7 @@ export const benchInput: InputSource = {
 
 /** Starts the sandbox as a separate process. */
 async function startService(flags: readonly string[]): Promise<{ url: string; child: ChildProcess }> {
-  const program = new URL("../src/sandbox/main.ts", import.meta.url).pathname;
+  const program = new URL("../packages/sandbox/src/main.ts", import.meta.url).pathname;
   const args = [program, "--port", "0", "--exit-with-parent", "--people", String(POPULATION), ...flags];
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
   for await (const line of createInterface({ input: child.stdout })) {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { type Expectation, expectationOf } from "../src/config/schema/described.ts";
+import { type Expectation, expectationOf } from "../src/config/schema/settings.ts";
 import { documentSchemaOf } from "../src/config/schema/document.ts";
 import { NAME } from "../src/config/schema/values.ts";
 import { jobTypes } from "../src/jobs/registry.ts";
@@ -49,7 +49,16 @@ function describeText(schema: JsonSchema, expectation: Expectation | undefined):
   }
 }
 
-/** Description and default of each setting in docs/configuration.md, by path. */
+/** Name of a setting in docs/configuration.md, which describes some together: `budgets.TYPE`, `retention.TABLE`, `inputs.NAME.fields.FIELD`. */
+export function nameInPage(path: string): string {
+  return path
+    .replace(/^budgets\.\w+/u, "budgets.TYPE")
+    .replace(/^prices\.(?!currency)\w+/u, "prices.TYPE")
+    .replace(/^retention\.\w+/u, "retention.TABLE")
+    .replace(/\.fields\.\w+/u, ".fields.FIELD");
+}
+
+/** Description and default of each setting in docs/configuration.md, by its name there. */
 function documentedSettings(): ReadonlyMap<string, string> {
   const page = readFileSync(new URL("../docs/configuration.md", import.meta.url), "utf8");
   const rows = page.matchAll(/^\| \**`([^`]+)`\** \|[^|]*\| *([^|]*?) *\| *([^|]*?) *\|$/gmu);
@@ -74,7 +83,7 @@ function describeSettings(
   for (const [key, child] of Object.entries(schema.properties ?? {})) {
     if (typeof child !== "object") continue;
     const childPath = [...path, key];
-    const meaning = documented.get(childPath.join("."));
+    const meaning = documented.get(nameInPage(childPath.join(".")));
     if (meaning) child.description = [meaning, child.description].join(" ").trim();
     describeSettings(child, childPath, documented);
   }

@@ -1,5 +1,5 @@
 import { Document, isMap, visit } from "yaml";
-import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA } from "../src/config/schema/warehouse.ts";
+import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA } from "../src/config/schema/document.ts";
 import { jobTypes } from "../src/jobs/registry.ts";
 import { tables } from "../src/schemas/registry.ts";
 import type { Column, PublishedSchema } from "../src/schemas/table.ts";

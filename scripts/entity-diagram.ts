@@ -1,6 +1,5 @@
-import { type Join, joinsOf } from "../src/schemas/joins.ts";
+import { type Column, type Join, joinsOf } from "../src/schemas/table.ts";
 import { tables } from "../src/schemas/registry.ts";
-import type { Column } from "../src/schemas/table.ts";
 import { views } from "../src/schemas/views/all-views.ts";
 
 /** A table or view with its key; views have none. */

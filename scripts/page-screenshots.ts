@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../src/load/embedded/open.ts";
 import { launchChromium } from "../test/support/launch-chromium.ts";
 import { ninetyDays } from "../test/support/ninety-days.ts";
 import { runSql } from "../test/support/run-sql.ts";

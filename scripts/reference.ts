@@ -1,22 +1,24 @@
-import { readFileSync } from "node:fs";
-import { adviceByCode } from "../src/advice.ts";
-import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA } from "../src/config/schema/warehouse.ts";
+import { adviceByCode, adviceFor } from "../src/advice.ts";
+import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA } from "../src/config/schema/document.ts";
 import { tables } from "../src/schemas/registry.ts";
+import { rejectCodes } from "../src/schemas/reject-codes.ts";
 import type { PublishedSchema } from "../src/schemas/table.ts";
 import { views } from "../src/schemas/views/all-views.ts";
+import { FAULTS } from "../packages/sandbox/src/faults/catalog.ts";
 import { configSchema } from "./config-schema.ts";
 import { dbtColumnDocs, dbtSources } from "./dbt-sources.ts";
 import { entityDiagrams } from "./entity-diagram.ts";
 
-/** Generated pages and pages with a generated part, by file name. */
+/** Generated pages, by file name. */
 export function referencePages(): Readonly<Record<string, string>> {
   return {
     "docs/reference/tables.md": tablesPage(),
+    "docs/reference/diagrams.md": diagramsPage(),
     "docs/reference/error-codes.md": codesPage(),
+    "docs/reference/sandbox-faults.md": faultsPage(),
     "docs/reference/config.schema.json": `${JSON.stringify(configSchema(), null, 2)}\n`,
     "dbt/models/columns.md": dbtColumnDocs(),
     "dbt/models/sources.yml": dbtSources(),
-    "docs/model-your-data.md": withDiagrams("docs/model-your-data.md"),
   };
 }
 
@@ -28,13 +30,16 @@ const schemaNames = { data: DEFAULT_SCHEMA, ops: DEFAULT_OPS_SCHEMA };
 /** Columns with the same meaning in every table, described once. */
 const COMMON = ["_synced_at", "_run_id", "_extra"];
 
-/** Returns a page with new diagrams between the two marks. */
-function withDiagrams(page: string): string {
-  const text = readFileSync(new URL(`../${page}`, import.meta.url), "utf8");
-  return text.replace(
-    /(<!-- Diagrams: [^\n]*-->\n).*(<!-- End of the diagrams -->)/su,
-    (_, start: string, end: string) => `${start}\n${entityDiagrams()}\n\n${end}`,
-  );
+/** Draws how the tables of people join. */
+function diagramsPage(): string {
+  return [
+    "# How the tables join",
+    GENERATED,
+    "Keys and joining columns only: first your rows and their people, then segments, deaths, searches and contact jobs. Only a list of `person` always has its person; " +
+      "elsewhere a `service_pid` may not be enriched, so use left joins. See [model your data](../model-your-data.md).",
+    entityDiagrams(),
+    "",
+  ].join("\n\n");
 }
 
 /** Describes the tables and views of a schema. */
@@ -77,16 +82,48 @@ function tablesPage(): string {
   ].join("\n\n");
 }
 
-/** Lists every code that ends a command, a job or a call. */
+/** Lists every code that ends a command, a job or a call, and every code of a rejected record. */
 function codesPage(): string {
-  const rows = Object.entries(adviceByCode)
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+  const rows = Object.keys(adviceByCode)
+    .toSorted()
+    .map((code) => [code, adviceFor(code)] as const)
     .map(([code, { means, next }]) => `| \`${code}\` | ${cell(means)} | ${cell(next)} |`);
+  const rejects = Object.entries(rejectCodes).map(
+    ([code, { stage, means, todo }]) => `| \`${code}\` | ${stage} | ${cell(means)} | ${cell(todo)} |`,
+  );
   return [
     "# Every error code",
     GENERATED,
-    "Codes appear in `error.code` of `--json`, in the log (`code`), in alerts (`state`) and in `limited_by`. See [troubleshooting](../troubleshooting.md).",
+    "Codes appear in `error.code` of `--json`, in the log (`code`), in alerts (`state`) and in `limited_by`. See [when something fails](../operating.md#when-something-fails).",
     ["| code | means | what to do |", "| --- | --- | --- |", ...rows].join("\n"),
+    "## Rejected records",
+    "Codes in the table `reject` ([rejected records](../rejects.md)). All others have the stage `send`: the service rejected the record, and the code is its own, or `http_` and the status.",
+    ["| code | stage | means | what to do |", "| --- | --- | --- | --- |", ...rejects].join("\n"),
+    "",
+  ].join("\n\n");
+}
+
+/** Faults by the part of a response that they change. */
+const FAULT_GROUPS = [
+  { title: "Errors, not billed", stages: ["refusal"] },
+  { title: "Shape of errors", stages: ["shape"] },
+  { title: "Delivery", stages: ["delay", "connection", "wire", "results"] },
+  { title: "Content; fields that identify a result stay unchanged", stages: ["record"] },
+] as const;
+
+/** Lists every fault of the sandbox. */
+function faultsPage(): string {
+  const sections = FAULT_GROUPS.map(({ title, stages }) => {
+    const rows = Object.entries(FAULTS)
+      .filter(([, { stage }]) => stages.some((one) => one === stage))
+      .map(([name, { doc }]) => `| \`${name}\` | ${cell(doc)} |`);
+    return [`## ${title}`, ["| fault | effect |", "| --- | --- |", ...rows].join("\n")].join("\n\n");
+  });
+  return [
+    "# Every fault of the sandbox",
+    GENERATED,
+    "For the plans of `person-etl sandbox --faults` ([the sandbox](../sandbox.md#faults)).",
+    ...sections,
     "",
   ].join("\n\n");
 }

@@ -1,10 +1,4 @@
-/**
- * Errors, one class per recovery: the action after which the same command can succeed.
- * Each carries a stable `code` per cause; the message has the attempted operation, its target, the result, and the remedy.
- * No message contains a record's values, a name, an address or a key.
- */
-
-import { adviceByCode } from "./advice.ts";
+import { adviceFor } from "./advice.ts";
 
 /** One problem in the user's configuration or data, with the place to fix. */
 export interface Problem {
@@ -185,7 +179,10 @@ function sqlStateOf(error: unknown): string | null {
  */
 export function unexpectedMessage(error: unknown, doing: string): string {
   const code = codeOf(error);
-  if (code === "EMFILE" || code === "ENFILE") return `${adviceByCode[code].means} ${adviceByCode[code].next}`;
+  if (code === "EMFILE" || code === "ENFILE") {
+    const { means, next } = adviceFor(code);
+    return `${means} ${next}`;
+  }
   const sqlState = sqlStateOf(error);
   if (sqlState !== null) {
     return (
@@ -199,4 +196,12 @@ export function unexpectedMessage(error: unknown, doing: string): string {
     `Unexpected error while ${doing} (${parts.filter((part) => part !== null).join(": ")}). ` +
     "Completed work is kept. Run again with --log-level debug to see where it happened, and please report it."
   );
+}
+
+/** Log fields of a thrown value: class and code only, since drivers quote values in their messages. */
+export function describeForLog(error: unknown): {
+  readonly error_name: string;
+  readonly code: string | null;
+} {
+  return { error_name: error instanceof Error ? error.name : typeof error, code: codeOf(error) };
 }

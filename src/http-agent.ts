@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
-import { adviceByCode } from "./advice.ts";
+import { adviceFor } from "./advice.ts";
 import { codeOf, FixConfigurationError, messageOf } from "./errors.ts";
 
 /** Options of {@link openAgent}. */
@@ -125,7 +125,7 @@ function refuseUnusableProxy(name: string, address: string | undefined): void {
   if (url?.protocol === "http:" || url?.protocol === "https:") return;
   throw new FixConfigurationError(
     "unusable_proxy",
-    `${name} is not the address of an HTTP proxy. ${adviceByCode.unusable_proxy.next}`,
+    `${name} is not the address of an HTTP proxy. ${adviceFor("unusable_proxy").next}`,
   );
 }
 

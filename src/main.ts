@@ -1,3 +1,3 @@
-import { runCommandLine } from "./cli/command-line.ts";
+import { runCommandLine } from "./cli/program.ts";
 
 process.exit(await runCommandLine(process.argv.slice(2)));

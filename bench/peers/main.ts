@@ -15,7 +15,7 @@ import { writePage } from "./write-page.ts";
 
 /**
  * Runs the same enrich job with person-etl and with dlt, on one service and one Postgres, and writes the tables and the plot of
- * docs/benchmarks.md.
+ * docs/reference/benchmarks.md.
  *
  *     npm run bench:peers -- [--people 20000] [--rounds 5] [--without-automatic] [--add]
  *

@@ -4,7 +4,7 @@ import { type Figures, median, round } from "../figures.ts";
 import { drawPlot } from "./draw-plot.ts";
 import { FIGURES, type PeerFigures, type Round } from "./figures-file.ts";
 
-const PAGE = fileURLToPath(new URL("../../docs/benchmarks.md", import.meta.url));
+const PAGE = fileURLToPath(new URL("../../docs/reference/benchmarks.md", import.meta.url));
 const PLOT = fileURLToPath(new URL("../../docs/images/benchmarks.svg", import.meta.url));
 const START = "<!-- figures: written by npm run bench:peers -->\n";
 const END = "<!-- end of figures -->\n";
@@ -115,7 +115,7 @@ export function plotOf({ rounds }: PeerFigures): string {
 const sizesOf = (rounds: readonly Round[]): readonly number[] =>
   [...new Set(rounds.map(({ rows }) => rows))].toSorted((a, b) => b - a);
 
-/** Writes the tables of docs/benchmarks.md and its plot from the committed figures. */
+/** Writes the tables of docs/reference/benchmarks.md and its plot from the committed figures. */
 export function writePage(): void {
   // The file has this form because `main.ts` wrote it.
   const figures = JSON.parse(readFileSync(FIGURES, "utf8")) as PeerFigures;

@@ -1,3 +1,7 @@
+import { quoteQualified } from "./sql.ts";
+import { FixConfigurationError, type Problem, StopRunError } from "../errors.ts";
+import { connectHint } from "../http-agent.ts";
+
 /** A BigQuery error. */
 export class BigQueryFailure extends Error {
   override readonly name = "BigQueryFailure";
@@ -54,6 +58,16 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof BigQueryFailure && error.code === "notFound";
 }
 
+/** Result of a request; null if its resource doesn't exist. */
+export async function orMissing<Result>(request: Promise<Result>): Promise<Result | null> {
+  try {
+    return await request;
+  } catch (error) {
+    if (isNotFound(error)) return null;
+    throw error;
+  }
+}
+
 /** True if a job was stopped, by its time limit or by someone. */
 export function isStopped(error: unknown): boolean {
   return error instanceof BigQueryFailure && (error.code === "stopped" || error.code === "timeout");
@@ -65,7 +79,7 @@ export function isDuplicate(error: unknown): boolean {
 }
 
 /** True if a value can't be converted; such messages quote values. */
-export function isDataFault(error: unknown): boolean {
+function isDataFault(error: unknown): boolean {
   if (!(error instanceof BigQueryFailure)) return false;
   if (error.code === "invalid") return true;
   return (
@@ -74,4 +88,127 @@ export function isDataFault(error: unknown): boolean {
       error.message,
     )
   );
+}
+
+/** A connection or destination as named in messages. */
+export interface NamedProject {
+  readonly project: string;
+  readonly location: string | null;
+  /** Path in the configuration: `connections.lake`, `publish.analytics`. */
+  readonly path: string;
+  /** Datasets that are written; empty if inputs are read. */
+  readonly datasets: readonly string[];
+}
+
+/** Converts a failure of BigQuery into an error with a remedy; returns other errors unchanged. */
+export function explainFailure(error: unknown, place: NamedProject): unknown {
+  if (!(error instanceof BigQueryFailure)) return error;
+  const subject = `BigQuery project ${place.project} (${place.path})`;
+  const stop = (code: string, text: string) =>
+    new StopRunError(code, `${subject} can't be used: ${text}`, { cause: error });
+  if (isTransient(error)) {
+    return stop("database_unreachable", `${describe(error)}. Run again later; everything committed is kept.`);
+  }
+  if (isConflict(error)) {
+    return stop(
+      "destination_busy",
+      "other statements kept changing the same tables. Run them at another time, or less often; nothing is lost.",
+    );
+  }
+  if (error.code === "quotaExceeded") {
+    return stop(
+      "destination_quota",
+      `a quota is used up (${error.message}). Nothing is lost; run again later.`,
+    );
+  }
+  const problem = problemOf(error, place);
+  if (!problem) return error;
+  const text = `${subject} can't be used: ${problem.message}.`;
+  return new FixConfigurationError("database_refused", text, [problem], { cause: error });
+}
+
+/** Problem of the configuration, by BigQuery's reason; null for any other failure. */
+function problemOf({ code, message }: BigQueryFailure, place: NamedProject): Problem | null {
+  const { project, location, path: at } = place;
+  const problem = (setting: string, text: string, hint: string): Problem => ({
+    path: `${at}${setting}`,
+    message: text,
+    hint,
+  });
+  if (code === "unauthenticated") {
+    return problem(
+      ".credentials",
+      "there are no valid credentials",
+      `run gcloud auth application-default login, or set ${at}.credentials to a service account's key file`,
+    );
+  }
+  const connection = connectHint(code);
+  if (connection !== null) return problem("", `its API can't be reached (${code})`, connection);
+  if (code === "accessDenied") return problem(...missingRight(message, place));
+  if (code === "billingNotEnabled" || /billing has not been enabled|free tier/i.test(message)) {
+    return problem(
+      ".project",
+      "the project has no billing account, and BigQuery can't change tables without one",
+      `link a billing account: gcloud billing projects link ${project} --billing-account=ACCOUNT`,
+    );
+  }
+  if (code === "bytesBilledLimitExceeded" || /bytes billed/i.test(message)) {
+    const setting = ".maximum_bytes_billed";
+    const text = `a statement would bill more than ${at}${setting} allows`;
+    return problem(setting, text, "raise it, or narrow the input by `where`");
+  }
+  if (/resources exceeded|too large to return|responseTooLarge/i.test(`${code} ${message}`)) {
+    return problem(
+      "",
+      "a query exceeds BigQuery's resources for one query, or returns more than 10 GB",
+      "remove `order_by`, or narrow the input (`where`, fewer fields)",
+    );
+  }
+  const missing = /Not found: (\w+) (\S+)(?: was not found in location ([\w-]+))?/.exec(message);
+  if (code === "notFound" && missing) {
+    const [, kind, name, where] = missing;
+    return problem(
+      where === undefined ? "" : ".location",
+      `${kind?.toLowerCase()} ${name} was not found${where === undefined ? "" : ` in location ${where}`}`,
+      location === null
+        ? `correct the name, or set ${at}.location to the location of the dataset; a query reads tables of one location only`
+        : `correct the name, or ${at}.location; a query reads tables of one location only`,
+    );
+  }
+  return null;
+}
+
+/** Setting, text and hint of a missing privilege: the hint grants it. */
+function missingRight(
+  message: string,
+  { project, datasets }: NamedProject,
+): readonly [setting: string, text: string, hint: string] {
+  const right = /bigquery\.[\w.]+/.exec(message)?.[0] ?? "";
+  const named = right === "" ? "" : ` (${right})`;
+  const bind = (role: string) =>
+    `gcloud projects add-iam-policy-binding ${project} --member=serviceAccount:ACCOUNT --role=roles/bigquery.${role}`;
+  if (right.startsWith("bigquery.jobs")) {
+    return [".project", `this account may not run jobs in ${project}${named}`, bind("jobUser")];
+  }
+  const all = datasets.join(" and ");
+  if (right === "bigquery.datasets.create") {
+    const hint = `create the datasets ${all} yourself, or run: ${bind("user")}`;
+    return [".project", `this account may not create datasets in ${project}${named}`, hint];
+  }
+  if (datasets.length === 0) {
+    const hint = grantText("roles/bigquery.dataViewer", [project, "DATASET"]);
+    return [".project", `this account may not read the inputs there${named}`, hint];
+  }
+  const grants = datasets.map((dataset) => grantText("roles/bigquery.dataEditor", [project, dataset]));
+  return [".dataset", `this account may not write to the datasets ${all}${named}`, grants.join(" ")];
+}
+
+/** Statement that grants a role on a dataset. */
+export function grantText(role: string, dataset: readonly string[]): string {
+  return `GRANT \`${role}\` ON SCHEMA ${quoteQualified(dataset)} TO "serviceAccount:ACCOUNT";`;
+}
+
+/** Describes the cause without values of records, which BigQuery quotes if it can't parse one. */
+function describe(error: BigQueryFailure): string {
+  return isDataFault(error) ? error.code : `${error.code}: ${error.message}`;
 }

@@ -1,17 +1,10 @@
-import type { Client } from "./client.ts";
-import { BigQueryFailure, isTransient } from "./failure.ts";
-import { finishedJob, type JobReference } from "./jobs.ts";
-import {
-  type Parameter,
-  parameterOf,
-  type QueryParameter,
-  type RawRow,
-  readRow,
-  type ResultField,
-} from "./values.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Client, pauseMs } from "./client.ts";
+import { BigQueryFailure, isConflict, isDuplicate, isTransient } from "./failure.ts";
+import { type Parameter, parameterOf, type RawRow, readRow, type ResultField } from "./sql.ts";
 
 /** A statement or script, with its parameters by name (`@name`). */
-export interface Statement {
+interface Statement {
   readonly text: string;
   readonly parameters?: Readonly<Record<string, Parameter>>;
   /** Time after which BigQuery stops the job of a query, with the reason `stopped`; without, six hours. */
@@ -30,16 +23,24 @@ interface SessionOptions {
 }
 
 /** Reads from BigQuery; each statement is one job. */
-export interface Session {
-  readonly client: Client;
-  /** Runs a query; retried after transient failures. */
-  rows<Row>(statement: Statement): Promise<Row[]>;
-  /** Yields a long result in pages of maximum size. */
-  pages<Row>(statement: Statement, pageSize: number): AsyncIterable<Row[]>;
-  /** Checks a statement without running it; bills nothing. */
-  dryRun(statement: Statement): Promise<void>;
-  /** Columns that a single SELECT would return, by a dry run; throws for anything else. */
-  describe(statement: Statement): Promise<readonly ResultField[]>;
+export type Session = ReturnType<typeof openSession>;
+
+/** Labels of every job, for cost attribution. */
+export const LABELS = { application: "person-etl" };
+
+/** Milliseconds that one request waits for a job. */
+const WAIT_MS = 20_000;
+
+/** Maximum number of jobs per query. */
+const MAX_JOBS = 3;
+
+/** Response of `getQueryResults` and `queries`. */
+interface QueryAnswer {
+  readonly jobComplete: boolean;
+  readonly jobReference: JobReference;
+  readonly schema?: { readonly fields?: readonly ResultField[] };
+  readonly rows?: readonly RawRow[];
+  readonly pageToken?: string;
 }
 
 interface DryRun {
@@ -52,25 +53,8 @@ interface DryRun {
   };
 }
 
-/** Milliseconds that one request waits for a job. */
-const WAIT_MS = 20_000;
-/** Maximum number of jobs per query. */
-const MAX_JOBS = 3;
-
-/** Labels of every job, for cost attribution. */
-export const LABELS = { application: "person-etl" };
-
-/** Response of `getQueryResults` and `queries`. */
-interface QueryAnswer {
-  readonly jobComplete: boolean;
-  readonly jobReference: JobReference;
-  readonly schema?: { readonly fields?: readonly ResultField[] };
-  readonly rows?: readonly RawRow[];
-  readonly pageToken?: string;
-}
-
 /** Opens a session. */
-export function openSession(options: SessionOptions): Session {
+export function openSession(options: SessionOptions) {
   const { client, dataset, location, maximumBytesBilled } = options;
   const common = {
     useLegacySql: false,
@@ -122,14 +106,18 @@ export function openSession(options: SessionOptions): Session {
 
   return {
     client,
-    dryRun: async (statement) => void (await dryRun(statement)),
-    async rows<Row>(statement: Statement) {
+    /** Checks a statement without running it; bills nothing. */
+    dryRun: async (statement: Statement) => void (await dryRun(statement)),
+    /** Runs a query; retried after transient failures. */
+    async rows<Row>(statement: Statement): Promise<Row[]> {
       return rowsOf<Row>(client, await ask(statement));
     },
-    async *pages<Row>(statement: Statement, pageSize: number) {
+    /** Yields a long result in pages of maximum size. */
+    async *pages<Row>(statement: Statement, pageSize: number): AsyncIterable<Row[]> {
       yield* pagesOf<Row>(client, await ask(statement, pageSize), pageSize);
     },
-    async describe(statement) {
+    /** Columns that a single SELECT would return, by a dry run; throws for anything else. */
+    async describe(statement: Statement): Promise<readonly ResultField[]> {
       const { schema, statementType = "SELECT" } = (await dryRun(statement)) ?? {};
       // Nothing else only reads.
       if (statementType !== "SELECT") {
@@ -145,19 +133,11 @@ export async function resultsOf<Row>(client: Client, job: JobReference): Promise
   return rowsOf<Row>(client, await awaitResults(client, job));
 }
 
-/** Statement in the form of the API. */
-interface Query {
-  readonly query: string;
-  readonly parameterMode?: "NAMED";
-  readonly queryParameters?: readonly QueryParameter[];
-}
-
 /** Converts a statement into the fields of a query job. */
-export function queryOf({ text, parameters = {} }: Statement): Query {
+export function queryOf({ text, parameters = {} }: Statement): object {
   const named = Object.entries(parameters).map(([name, value]) => parameterOf(name, value));
-  return named.length === 0
-    ? { query: text }
-    : { query: text, parameterMode: "NAMED", queryParameters: named };
+  if (named.length === 0) return { query: text };
+  return { query: text, parameterMode: "NAMED", queryParameters: named };
 }
 
 /** First page of a job's result, once it has finished. */
@@ -190,4 +170,110 @@ async function* pagesOf<Row>(client: Client, first: QueryAnswer, maxResults?: nu
       query: { location, pageToken, maxResults, "formatOptions.useInt64Timestamp": true },
     });
   }
+}
+
+/** Reference of a job; outside the US and EU it is found only in its location. */
+export interface JobReference {
+  readonly jobId: string;
+  readonly location?: string;
+}
+
+/** A successful job. */
+interface FinishedJob {
+  readonly jobReference: JobReference;
+  readonly statistics?: {
+    readonly totalBytesBilled?: string;
+    readonly load?: { readonly outputRows?: string };
+    readonly query?: { readonly totalBytesBilled?: string };
+  };
+}
+
+interface Job extends FinishedJob {
+  readonly status: {
+    readonly state: string;
+    readonly errorResult?: { readonly reason?: string; readonly message?: string };
+  };
+}
+
+const FIRST_POLL_MS = 20;
+
+const LONGEST_POLL_MS = 2_000;
+
+const MAX_ATTEMPTS = 8;
+
+/** Waits until a job has succeeded; throws its error if it failed. */
+export async function finishedJob(client: Client, job: JobReference): Promise<FinishedJob> {
+  for (let pause = FIRST_POLL_MS; ; pause = Math.min(LONGEST_POLL_MS, pause * 1.5)) {
+    const found = await client.send<Job>({
+      method: "GET",
+      path: `/jobs/${job.jobId}`,
+      query: { location: job.location },
+    });
+    const { state, errorResult } = found.status;
+    if (state === "DONE" && !errorResult) return found;
+    if (state === "DONE") {
+      throw new BigQueryFailure(
+        errorResult?.reason ?? "unknown",
+        errorResult?.message ?? "the job failed",
+        null,
+      );
+    }
+    await delay(pause);
+  }
+}
+
+/**
+ * Runs a job under our own ID until an attempt succeeds. Waits for an attempt started earlier, by a process that died
+ * or with a lost reply. The next attempt starts once the last one has failed with a transient error.
+ * @param submit starts the job with this id; throws a duplicate error if it exists.
+ */
+export async function runJob(
+  client: Client,
+  job: { readonly id: string; readonly location: string | null },
+  submit: (reference: JobReference & { readonly projectId: string }) => Promise<JobReference>,
+): Promise<FinishedJob> {
+  const { project } = client;
+  const place = job.location === null ? {} : { location: job.location };
+  for (let attempt = 1; ; attempt++) {
+    const own = { projectId: project, jobId: `${job.id}_${attempt}`, ...place };
+    let reference: JobReference;
+    try {
+      reference = await submit(own);
+    } catch (error) {
+      if (!isDuplicateJob(error)) throw error;
+      reference = own;
+    }
+    try {
+      return await finishedJob(client, reference);
+    } catch (error) {
+      const hasFailed = error instanceof BigQueryFailure && error.status === null && isJobError(error);
+      if (!hasFailed || attempt === MAX_ATTEMPTS) throw error;
+      await delay(pauseMs(attempt));
+    }
+  }
+}
+
+/** True for a transient error of the job itself; false for a lost connection to it. */
+function isJobError(error: BigQueryFailure): boolean {
+  const isConnection = /^(E[A-Z]|UND_)/.test(error.code);
+  return !isConnection && (isTransient(error) || isConflict(error));
+}
+
+/** True if the job exists, not a table that its statement creates. */
+function isDuplicateJob(error: unknown): boolean {
+  return isDuplicate(error) && error instanceof Error && /Already Exists: Job/i.test(error.message);
+}
+
+/** Starts a job from its configuration. */
+export async function insertJob(
+  client: Client,
+  jobReference: JobReference & { readonly projectId: string },
+  configuration: object,
+): Promise<JobReference> {
+  const job = await client.send<FinishedJob>({
+    method: "POST",
+    path: "/jobs",
+    body: { jobReference, configuration },
+  });
+  return job.jobReference;
 }

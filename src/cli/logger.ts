@@ -1,43 +1,10 @@
 import { styleText } from "node:util";
 import pino from "pino";
+import { isSystemError, UsageError } from "./failure.ts";
+import { printable, printableJson } from "./output.ts";
+import type { LogLevel } from "../config/config.ts";
 import { codeOf, isOwnError, languageOwnMessage } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { isSystemError, UsageError } from "./failure.ts";
-import type { LogLevel } from "./global-options.ts";
-import { printable, printableJson } from "./printable.ts";
-import type { Scrubber } from "./scrub.ts";
-
-/** Maximum depth of causes, in case of a cycle. */
-const MAX_CAUSES = 8;
-
-/**
- * Fields of an error for the log, with its causes. Omits messages of foreign errors, because drivers and parsers quote
- * values in them. Keeps only the locations of the stack trace, because its first lines repeat the message.
- */
-function errorFields(error: unknown, options: { readonly withStack: boolean }): object {
-  return describe(error, options.withStack, MAX_CAUSES);
-}
-
-function describe(error: unknown, withStack: boolean, causesLeft: number): object {
-  if (!(error instanceof Error)) return { type: typeof error };
-  const isKnown = error instanceof UsageError || isSystemError(error) || isOwnError(error);
-  return {
-    type: error.name,
-    code: codeOf(error),
-    message: isKnown ? error.message : languageOwnMessage(error),
-    ...(withStack ? { places: placesOf(error) } : {}),
-    ...(error.cause !== undefined && causesLeft > 0
-      ? { cause: describe(error.cause, withStack, causesLeft - 1) }
-      : {}),
-  };
-}
-
-function placesOf(error: Error): string[] {
-  return (error.stack ?? "")
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => /^at .*:\d+:\d+\)?$/.test(line));
-}
 
 /** Log of this process. */
 export interface Logger extends Log {
@@ -45,9 +12,6 @@ export interface Logger extends Log {
   /** True if messages of this level are written. */
   shows(level: Exclude<LogLevel, "silent">): boolean;
 }
-
-/** Receives complete lines without line ends. */
-type LineSink = (line: string) => void;
 
 /** Field names redacted at any level, as a safeguard; the modules don't use them. */
 const SECRET_NAMES = [
@@ -73,7 +37,8 @@ export function createLogger(options: {
   readonly level: LogLevel;
   readonly isForPeople: boolean;
   readonly scrubber: Scrubber;
-  readonly sink: LineSink;
+  /** Receives complete lines without line ends. */
+  readonly sink: (line: string) => void;
 }): Logger {
   const logger: pino.Logger = pino(
     {
@@ -108,12 +73,36 @@ export function createLogger(options: {
 }
 
 function withoutErrorObjects(fields: Record<string, unknown>, withStack: boolean): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [
-      name,
-      value instanceof Error ? errorFields(value, { withStack }) : value,
-    ]),
-  );
+  const shown = (value: unknown) => (value instanceof Error ? errorFields(value, withStack) : value);
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, shown(value)]));
+}
+
+/** Maximum depth of causes, in case of a cycle. */
+const MAX_CAUSES = 8;
+
+/**
+ * Fields of an error for the log, with its causes. Omits messages of foreign errors, because drivers and parsers quote
+ * values in them. Keeps only the locations of the stack trace, because its first lines repeat the message.
+ */
+function errorFields(error: unknown, withStack: boolean, causesLeft = MAX_CAUSES): object {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const isKnown = error instanceof UsageError || isSystemError(error) || isOwnError(error);
+  return {
+    type: error.name,
+    code: codeOf(error),
+    message: isKnown ? error.message : languageOwnMessage(error),
+    ...(withStack ? { places: placesOf(error) } : {}),
+    ...(error.cause !== undefined && causesLeft > 0
+      ? { cause: errorFields(error.cause, withStack, causesLeft - 1) }
+      : {}),
+  };
+}
+
+function placesOf(error: Error): string[] {
+  return (error.stack ?? "")
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => /^at .*:\d+:\d+\)?$/.test(line));
 }
 
 /** Maximum length of a line's fields on a terminal, above level debug. */
@@ -126,17 +115,56 @@ function renderLogLine(json: string, width: number): string {
   const details = Object.entries(fields)
     .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join(" ");
-  const shown = dim(printable(details.slice(0, width)));
-  const sentence = `${printable(String(event)).replaceAll("_", " ")}${details === "" ? "" : ` ${shown}`}`;
-  if (level === "error" || level === "fatal") return `${dim(clock)} ${paint("red", "error")} ${sentence}`;
-  if (level === "warn") return `${dim(clock)} ${paint("yellow", "warning")} ${sentence}`;
-  return `${dim(clock)} ${sentence}`;
-}
-
-function dim(text: string): string {
-  return paint("dim", text);
+  const shown = details === "" ? "" : ` ${paint("dim", printable(details.slice(0, width)))}`;
+  const sentence = `${printable(String(event)).replaceAll("_", " ")}${shown}`;
+  if (level === "error" || level === "fatal")
+    return `${paint("dim", clock)} ${paint("red", "error")} ${sentence}`;
+  if (level === "warn") return `${paint("dim", clock)} ${paint("yellow", "warning")} ${sentence}`;
+  return `${paint("dim", clock)} ${sentence}`;
 }
 
 function paint(style: "dim" | "red" | "yellow", text: string): string {
   return styleText(style, text, { stream: process.stderr });
+}
+
+/** Shorter secrets would also redact ordinary words of a log line. */
+const SHORTEST_SECRET = 6;
+
+/** The same for results: a password such as `postgres` must not change the JSON that programs parse. */
+const SHORTEST_SECRET_OF_RESULTS = 16;
+
+/** The lengths are those that an address can have; without them the time would grow with the square of a line's length. */
+const LOOKS_LIKE_AN_ADDRESS = /[^\s"'<>(),;:=[\]{}\\@]{1,64}@[^\s"'<>(),;:=[\]{}\\@]{1,255}\.[a-z]{2,63}/gi;
+
+/** Last safeguard of the log: no module should pass a secret or address to it. */
+export interface Scrubber {
+  /** Redacts this text from now on. */
+  hide(secret: string): void;
+  /** Redacts long secrets, for results of commands. */
+  strike(text: string): string;
+  /** Redacts secrets and everything that looks like an e-mail address. */
+  scrub(line: string): string;
+}
+
+/** Creates a scrubber without secrets. */
+export function createScrubber(): Scrubber {
+  const secrets = new Set<string>();
+  const redact = (text: string, shortest: number) => {
+    let clean = text;
+    for (const secret of secrets) {
+      if (secret.length >= shortest) clean = clean.replaceAll(secret, "[redacted]");
+    }
+    return clean;
+  };
+  return {
+    hide(secret) {
+      if (secret.length < SHORTEST_SECRET) return;
+      secrets.add(secret);
+      // The same text inside a JSON string and inside an address.
+      secrets.add(JSON.stringify(secret).slice(1, -1));
+      secrets.add(encodeURIComponent(secret));
+    },
+    strike: (text) => redact(text, SHORTEST_SECRET_OF_RESULTS),
+    scrub: (line) => redact(line, SHORTEST_SECRET).replaceAll(LOOKS_LIKE_AN_ADDRESS, "[redacted]"),
+  };
 }

@@ -1,185 +1,15 @@
-import { writeSync } from "node:fs";
-import type { WriteStream } from "node:tty";
-import { styleText } from "node:util";
+import { paint, printable, printableJson, wrapLines } from "./output.ts";
 import { MultiBar, type SingleBar } from "cli-progress";
+import { writeSync } from "node:fs";
+import { createInterface } from "node:readline/promises";
+import type { WriteStream } from "node:tty";
 import pino from "pino";
+import type { GlobalOptions } from "./command.ts";
+import { createLogger, type Logger, type Scrubber } from "./logger.ts";
 import { codeOf } from "../errors.ts";
 import { count, durationText } from "../figures.ts";
 import type { Progress } from "../jobs/services.ts";
 import type { Log } from "../log.ts";
-import { askOnTerminal } from "./ask.ts";
-import type { GlobalOptions } from "./global-options.ts";
-import { createLogger, type Logger } from "./logger.ts";
-import { printable, printableJson } from "./printable.ts";
-import type { Scrubber } from "./scrub.ts";
-import { wrapLines } from "./wrap.ts";
-
-/** Styles of the first character of a line. */
-const MARKS = { "✓": "green", "✗": "red", "!": "yellow", "•": "cyan" } as const;
-
-const MARK = /^( *)([✓✗!•])(?= )/u;
-/** Rule below the header of a table. */
-const RULE = /^─+$/u;
-
-/**
- * Colors the marks of lines and the headers of tables, if the stream is a terminal that shows colors and NO_COLOR
- * isn't set.
- */
-export function paint(text: string, stream: WriteStream): string {
-  const lines = text.split("\n");
-  const isHeader = (at: number) => lines[at]?.trim() !== "" && RULE.test(lines[at + 1] ?? "");
-  return lines
-    .map((line, at) => {
-      if (isHeader(at)) return styleText("bold", line, { stream });
-      if (at > 0 && isHeader(at - 1)) return styleText("dim", line, { stream });
-      return line.replace(MARK, (_all, indent: string, mark: keyof typeof MARKS) => {
-        return `${indent}${styleText(MARKS[mark], mark, { stream })}`;
-      });
-    })
-    .join("\n");
-}
-
-/** Milliseconds between two lines of a job. */
-const EVERY_MS = 10_000;
-
-/** Progress without a terminal: a log line from time to time. */
-function createProgressLog(log: Log): Progress {
-  const jobs = new Map<string, { total: number; done: number; loggedAtMs: number; figures: object }>();
-  return {
-    start(job, total, label) {
-      jobs.set(job, { total, done: 0, loggedAtMs: performance.now(), figures: {} });
-      log.debug({ job, records_total: total, label }, "sending");
-    },
-    advance(job, by, figures) {
-      const entry = jobs.get(job);
-      if (!entry) return;
-      entry.done += by;
-      entry.figures = { ...entry.figures, ...figures };
-      if (performance.now() - entry.loggedAtMs < EVERY_MS) return;
-      entry.loggedAtMs = performance.now();
-      log.info({ job, records_done: entry.done, records_total: entry.total, ...entry.figures }, "progress");
-    },
-    note(job, text) {
-      log.debug({ job, text }, "note");
-    },
-    end(job) {
-      jobs.delete(job);
-    },
-  };
-}
-
-/** Progress on a terminal. */
-interface ProgressBars extends Progress {
-  /** Writes a printable line above the bars, without a line end. */
-  print(line: string): void;
-  /** True while bars are visible. */
-  readonly isShowing: boolean;
-  /** Hides the bars to allow other output; the next start shows them again. */
-  pause(): void;
-}
-
-/** Below this width, only the numbers are shown. */
-const NARROW_COLUMNS = 72;
-const BAR_COLUMNS = 24;
-
-interface Payload {
-  readonly job: string;
-  readonly label: string;
-  readonly matched: number | null;
-  readonly rejected: number | null;
-  readonly startedAtMs: number;
-}
-
-/** Creates progress bars: one line per sending job, and a final line after its end. */
-function createProgressBars(stream: NodeJS.WriteStream): ProgressBars {
-  let screen: MultiBar | null = null;
-  const bars = new Map<string, { bar: SingleBar; payload: Payload; value: number; total: number }>();
-
-  const widthOf = () => stream.columns ?? 80;
-
-  function show(): MultiBar {
-    screen ??= new MultiBar({
-      stream,
-      fps: 5,
-      hideCursor: true,
-      gracefulExit: false,
-      clearOnComplete: true,
-      linewrap: false,
-      format: (_options, params, payload: Payload) =>
-        renderBar(payload, params.value, params.total, widthOf()),
-    });
-    return screen;
-  }
-
-  function hide(): void {
-    if (!screen) return;
-    // Flush buffered lines first.
-    screen.update();
-    screen.stop();
-    screen = null;
-  }
-
-  function print(line: string): void {
-    const clean = wrapLines(line, widthOf());
-    if (screen) screen.log(`${clean}\n`);
-    else stream.write(`${clean}\n`);
-  }
-
-  return {
-    print,
-    get isShowing() {
-      return screen !== null;
-    },
-    pause: hide,
-    start(job, total, label) {
-      const payload = { job, label, matched: null, rejected: null, startedAtMs: performance.now() };
-      bars.set(job, { bar: show().create(total, 0, payload), payload, value: 0, total });
-    },
-    advance(job, by, figures) {
-      const entry = bars.get(job);
-      if (!entry) return;
-      entry.value += by;
-      entry.payload = { ...entry.payload, ...figures };
-      entry.bar.update(entry.value, entry.payload);
-    },
-    note(_job, text) {
-      print(printable(text));
-    },
-    end(job) {
-      const entry = bars.get(job);
-      if (!entry) return;
-      bars.delete(job);
-      print(renderBar(entry.payload, entry.value, entry.total, widthOf()));
-      screen?.remove(entry.bar);
-      if (bars.size === 0) hide();
-    },
-  };
-}
-
-/** Formats one line: name, bar, percentage, counts, speed, time left. */
-function renderBar(payload: Payload, value: number, total: number, widthColumns: number): string {
-  const share = total === 0 ? 1 : Math.min(1, value / total);
-  const seconds = Math.max(0.001, (performance.now() - payload.startedAtMs) / 1000);
-  const speed = value / seconds;
-  const counted = value > total ? count(value) : `${count(value)} of ${count(total)}`;
-  const figures = `${`${Math.floor(share * 100)} %`.padStart(5)}  ${counted}`;
-  if (widthColumns < NARROW_COLUMNS)
-    return `${payload.job} ${figures}`.slice(0, Math.max(1, widthColumns - 1));
-  const full = Math.round(share * BAR_COLUMNS);
-  const bar = "█".repeat(full) + "░".repeat(BAR_COLUMNS - full);
-  const left =
-    speed > 0 && value < total ? `${durationText((total - value) / speed)} left` : durationText(seconds);
-  const parts = [
-    `${payload.job}  ${bar} ${figures}`,
-    left,
-    ...(payload.matched === null ? [] : [`matched ${count(payload.matched)}`]),
-    ...(payload.rejected === null || payload.rejected === 0 ? [] : [`rejected ${count(payload.rejected)}`]),
-    `${count(speed)}/s`,
-  ];
-  // Leaves out what doesn't fit, instead of cutting a number.
-  while (parts.length > 1 && parts.join("  ").length >= widthColumns) parts.pop();
-  return parts.join("  ").slice(0, widthColumns - 1);
-}
 
 /** Output of this process: the result on standard output, everything else on standard error. */
 export interface Terminal {
@@ -264,4 +94,154 @@ function quietForPeople(log: Logger, options: GlobalOptions): Logger {
       log.setLevel(options.logLevel === null && level === "info" ? "warn" : level);
     },
   };
+}
+
+/** Asks a question on the terminal; null at the end of input. */
+async function askOnTerminal(question: string, signal: AbortSignal): Promise<string | null> {
+  // `terminal: true` would make readline handle Ctrl-C, which must reach our signal handler.
+  const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
+  const ended = new Promise<null>((resolve) => {
+    lines.once("close", () => resolve(null));
+  });
+  try {
+    const answer = await Promise.race([lines.question(question, { signal }), ended]);
+    return answer?.trim() ?? null;
+  } finally {
+    lines.close();
+  }
+}
+
+/** Milliseconds between two lines of a job. */
+const EVERY_MS = 10_000;
+
+/** Progress without a terminal: a log line from time to time. */
+function createProgressLog(log: Log): Progress {
+  const jobs = new Map<string, { total: number; done: number; loggedAtMs: number; figures: object }>();
+  return {
+    start(job, total, label) {
+      jobs.set(job, { total, done: 0, loggedAtMs: performance.now(), figures: {} });
+      log.debug({ job, records_total: total, label }, "sending");
+    },
+    advance(job, by, figures) {
+      const entry = jobs.get(job);
+      if (!entry) return;
+      entry.done += by;
+      entry.figures = { ...entry.figures, ...figures };
+      if (performance.now() - entry.loggedAtMs < EVERY_MS) return;
+      entry.loggedAtMs = performance.now();
+      log.info({ job, records_done: entry.done, records_total: entry.total, ...entry.figures }, "progress");
+    },
+    note(job, text) {
+      log.debug({ job, text }, "note");
+    },
+    end(job) {
+      jobs.delete(job);
+    },
+  };
+}
+
+/** Below this width, only the numbers are shown. */
+const NARROW_COLUMNS = 72;
+
+const BAR_COLUMNS = 24;
+
+interface Payload {
+  readonly job: string;
+  readonly label: string;
+  readonly matched: number | null;
+  readonly rejected: number | null;
+  readonly startedAtMs: number;
+}
+
+/**
+ * Progress on a terminal: a bar per sending job, and a final line after its end. `print` writes a line above the bars;
+ * `pause` hides them to allow other output, until the next start.
+ */
+function createProgressBars(
+  stream: NodeJS.WriteStream,
+): Progress & { readonly print: (line: string) => void; readonly pause: () => void } {
+  let screen: MultiBar | null = null;
+  const bars = new Map<string, { bar: SingleBar; payload: Payload; value: number; total: number }>();
+
+  const widthOf = () => stream.columns ?? 80;
+
+  function show(): MultiBar {
+    screen ??= new MultiBar({
+      stream,
+      fps: 5,
+      hideCursor: true,
+      gracefulExit: false,
+      clearOnComplete: true,
+      linewrap: false,
+      format: (_options, params, payload: Payload) =>
+        renderBar(payload, params.value, params.total, widthOf()),
+    });
+    return screen;
+  }
+
+  function hide(): void {
+    if (!screen) return;
+    // Flush buffered lines first.
+    screen.update();
+    screen.stop();
+    screen = null;
+  }
+
+  function print(line: string): void {
+    const clean = wrapLines(line, widthOf());
+    if (screen) screen.log(`${clean}\n`);
+    else stream.write(`${clean}\n`);
+  }
+
+  return {
+    print,
+    pause: hide,
+    start(job, total, label) {
+      const payload = { job, label, matched: null, rejected: null, startedAtMs: performance.now() };
+      bars.set(job, { bar: show().create(total, 0, payload), payload, value: 0, total });
+    },
+    advance(job, by, figures) {
+      const entry = bars.get(job);
+      if (!entry) return;
+      entry.value += by;
+      entry.payload = { ...entry.payload, ...figures };
+      entry.bar.update(entry.value, entry.payload);
+    },
+    note(_job, text) {
+      print(printable(text));
+    },
+    end(job) {
+      const entry = bars.get(job);
+      if (!entry) return;
+      bars.delete(job);
+      print(renderBar(entry.payload, entry.value, entry.total, widthOf()));
+      screen?.remove(entry.bar);
+      if (bars.size === 0) hide();
+    },
+  };
+}
+
+/** Formats one line: name, bar, percentage, counts, speed, time left. */
+function renderBar(payload: Payload, value: number, total: number, widthColumns: number): string {
+  const share = total === 0 ? 1 : Math.min(1, value / total);
+  const seconds = Math.max(0.001, (performance.now() - payload.startedAtMs) / 1000);
+  const speed = value / seconds;
+  const counted = value > total ? count(value) : `${count(value)} of ${count(total)}`;
+  const figures = `${`${Math.floor(share * 100)} %`.padStart(5)}  ${counted}`;
+  if (widthColumns < NARROW_COLUMNS)
+    return `${payload.job} ${figures}`.slice(0, Math.max(1, widthColumns - 1));
+  const full = Math.round(share * BAR_COLUMNS);
+  const bar = "█".repeat(full) + "░".repeat(BAR_COLUMNS - full);
+  const left =
+    speed > 0 && value < total ? `${durationText((total - value) / speed)} left` : durationText(seconds);
+  const parts = [
+    `${payload.job}  ${bar} ${figures}`,
+    left,
+    ...(payload.matched === null ? [] : [`matched ${count(payload.matched)}`]),
+    ...(payload.rejected === null || payload.rejected === 0 ? [] : [`rejected ${count(payload.rejected)}`]),
+    `${count(speed)}/s`,
+  ];
+  // Leaves out what doesn't fit, instead of cutting a number.
+  while (parts.length > 1 && parts.join("  ").length >= widthColumns) parts.pop();
+  return parts.join("  ").slice(0, widthColumns - 1);
 }

@@ -1,9 +1,8 @@
 import { dirname, resolve } from "node:path";
 import type { LogLevel } from "./config.ts";
-import type { Problems } from "./problems.ts";
-import type { Environment } from "./references.ts";
+import { type Problems, suggest } from "./problems.ts";
+import type { Environment } from "./variables.ts";
 import { logLevels } from "./schema/document.ts";
-import { suggest } from "./suggest.ts";
 
 /** Settings from flags, which override environment variables, which override the file. */
 export interface Overrides {
@@ -49,23 +48,31 @@ export function chooseDataDir(
   return given === undefined ? resolve(dirname(file), fromFile) : resolve(given);
 }
 
-/** Lock lifetime without a heartbeat. */
-const LOCK_LIFE_MS = 30_000;
+/** Times that only tests change. All processes that run a job must use the same `lockLifeMs`. */
+export interface TestTimes {
+  /** Milliseconds without a heartbeat after which another process may take over a job. */
+  readonly lockLifeMs: number;
+  /** Maximum time to retry work while the warehouse is unreachable. */
+  readonly retryForMs: number;
+}
 
-/**
- * Milliseconds until a job's lock expires without a heartbeat. PERSON_ETL_LOCK_LIFE_MS is only for tests; all processes that
- * run a job must use the same value.
- */
-export function chooseLockLife(env: Environment, problems: Problems): number {
-  const given = variable(env, "PERSON_ETL_LOCK_LIFE_MS");
-  if (given === undefined) return LOCK_LIFE_MS;
-  if (/^[1-9]\d{2,6}$/.test(given)) return Number(given);
-  problems.addProblem({
-    path: "PERSON_ETL_LOCK_LIFE_MS",
-    message: "must be a whole number of milliseconds from 100 to 9999999",
-    hint: "remove it; it is only for tests",
-  });
-  return LOCK_LIFE_MS;
+/** Reads the times; adds a problem if a variable is invalid. */
+export function chooseTimes(env: Environment, problems: Problems): TestTimes {
+  const choose = (name: string, byDefault: number) => {
+    const given = variable(env, name);
+    if (given === undefined) return byDefault;
+    if (/^[1-9]\d{2,6}$/.test(given)) return Number(given);
+    problems.addProblem({
+      path: name,
+      message: "must be a whole number of milliseconds from 100 to 9999999",
+      hint: "remove it; it is only for tests",
+    });
+    return byDefault;
+  };
+  return {
+    lockLifeMs: choose("PERSON_ETL_LOCK_LIFE_MS", 30_000),
+    retryForMs: choose("PERSON_ETL_RETRY_FOR_MS", 300_000),
+  };
 }
 
 /** Value of a variable; an empty one counts as not set. */

@@ -11,7 +11,6 @@ export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 /** Largest body of an error after decompression: a larger one is no error of the service. */
 export const MAX_ERROR_BYTES = 512 * 1024;
 
-/** Decompressed body of a response. */
 type PlainBody =
   | { readonly kind: "plain"; readonly bytes: Buffer }
   | { readonly kind: "unreadable"; readonly reason: string };
@@ -22,7 +21,6 @@ const gunzipAsync = promisify(gunzip);
 
 /** Maximum output chunk, because the size in a gzip trailer may be wrong. */
 const MAX_CHUNK_BYTES = 8 * 1024 * 1024;
-
 /** Unpacked bytes that are read at once. */
 const UNPACKED_BYTES = 256 * 1024;
 
@@ -121,14 +119,5 @@ async function* unpacked(body: Body, encoding: string): AsyncGenerator<Buffer> {
     if (codeOf(error)?.startsWith("Z_") === true)
       throw new UnreadableBodyError({ reason: "broken_compression" });
     throw error;
-  }
-}
-
-/** Parses a body that may not be JSON, as in error responses; then undefined. */
-export function readJson(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString("utf8"));
-  } catch {
-    return undefined;
   }
 }

@@ -1,4 +1,5 @@
-import type { LookupItem } from "./requests.ts";
+import type { LookupEndpoint } from "../schemas/answer.ts";
+import type { ErrorBody, ErrorDetail } from "../schemas/error-body.ts";
 
 /** Record to send, with its history in this run. */
 export interface Entry<T> {
@@ -67,7 +68,6 @@ export interface Capacity {
   readonly available: number;
 }
 
-/** Target size of a decompressed answer. */
 const TARGET_ANSWER_BYTES = 4 * 1024 * 1024;
 /** Weight of the newest answer in the moving averages. */
 const NEWEST_WEIGHT = 0.3;
@@ -77,6 +77,7 @@ const GROWTH = 1.5;
 const FIRST_BODY_BYTES = 1024;
 /** Maximum 402 responses before the plan counts as used up. */
 const MAX_CAPACITY_REFUSALS = 3;
+
 function average(before: number | null, newest: number): number {
   return before === null ? newest : before + NEWEST_WEIGHT * (newest - before);
 }
@@ -150,7 +151,6 @@ export function withoutItems<T>(batch: Batch<T>, isOut: (item: T) => boolean): B
   return { ...batch, entries: batch.entries.filter(({ item }) => !isOut(item)) };
 }
 
-/** Returns the items of entries. */
 export function itemsOf<T>(entries: readonly Entry<T>[]): T[] {
   return entries.map((entry) => entry.item);
 }
@@ -160,7 +160,6 @@ export function possiblyBilledCalls({ item, unansweredCalls, wasLeftOut }: Entry
   return unansweredCalls + (wasLeftOut ? 1 : 0) + (item.mayBeBilled ? 1 : 0);
 }
 
-/** Size of batches before the first answer. */
 export function firstSize(maxRecords: number): BatchSize {
   return { cap: maxRecords, limit: maxRecords, plainBytesPerRecord: null, bodyBytesPerRecord: null };
 }
@@ -168,4 +167,149 @@ export function firstSize(maxRecords: number): BatchSize {
 /** Expected bytes of an answer to this many records, as received. */
 export function expectedBytes({ bodyBytesPerRecord }: BatchSize, records: number): number {
   return Math.ceil(records * (bodyBytesPerRecord ?? FIRST_BODY_BYTES));
+}
+
+/** Distinct record to send. */
+export interface LookupItem {
+  /** Record as JSON text, without `record_id`; for e-mail validation, the address as a JSON string. */
+  readonly json: string;
+  /** Unique in the run; contains no personal data. */
+  readonly recordId: string;
+  /** For e-mail validation, the address as sent. */
+  readonly address?: string;
+  /** True if an earlier run may have been billed for it without an answer. Absent for false. */
+  readonly mayBeBilled?: boolean;
+}
+
+/** HTTP request of a lookup, without headers. */
+interface LookupRequest {
+  readonly method: "POST";
+  readonly path: string;
+  /** JSON text. */
+  readonly body: string;
+}
+
+export interface FirstRequest extends LookupRequest {
+  readonly records: number;
+}
+
+/** Builds the request of a call, to send it or to show it. */
+export function buildRequest(
+  { path, ...endpoint }: LookupEndpoint,
+  parameters: object,
+  items: readonly LookupItem[],
+): LookupRequest {
+  return { method: "POST", path, body: buildRequestBody(endpoint, parameters, items) };
+}
+
+function recordJson(item: LookupItem): string {
+  const id = `{"record_id":${JSON.stringify(item.recordId)}`;
+  return item.json === "{}" ? `${id}}` : `${id},${item.json.slice(1)}`;
+}
+
+/** Body of a call as JSON text; concatenates records without parsing them. */
+export function buildRequestBody(
+  endpoint: Pick<LookupEndpoint, "pairing">,
+  parameters: object,
+  items: readonly LookupItem[],
+): string {
+  const carriesIds = endpoint.pairing === "record_id";
+  const records = items.map((item) => (carriesIds ? recordJson(item) : item.json)).join(",");
+  const further = JSON.stringify(parameters);
+  return `{"records":[${records}]${further === "{}" ? "}" : `,${further.slice(1)}`}`;
+}
+
+/**
+ * Builds the first requests that a lookup makes if none fails; sends nothing.
+ * @param count maximum number of requests
+ */
+export function firstRequests(
+  endpoint: LookupEndpoint,
+  parameters: object,
+  items: readonly LookupItem[],
+  count: number,
+): readonly FirstRequest[] {
+  const requests: FirstRequest[] = [];
+  for (let at = 0; at < items.length && requests.length < count; at += endpoint.maxRecords) {
+    const batch = items.slice(at, at + endpoint.maxRecords);
+    requests.push({ ...buildRequest(endpoint, parameters, batch), records: batch.length });
+  }
+  return requests;
+}
+
+/** Maximum calls for finding the rejected records of one batch; the rest is set aside. */
+export const MAX_ISOLATION_CALLS = 64;
+
+/** Rejected part of a record and the type expected there; never a value. */
+export interface Fault {
+  /** Path inside the record (`emails.0`); empty for the record as a whole. */
+  readonly path: string;
+  readonly type: string | null;
+}
+
+interface NamedRecord {
+  readonly index: number;
+  readonly faults: readonly Fault[];
+}
+
+/** Next step for a batch rejected with 400 or 422. */
+type Isolation =
+  /** The request itself is wrong, so that smaller batches would also be rejected. */
+  | { readonly kind: "stop"; readonly where: string }
+  /** Reject these records and send the others again. */
+  | { readonly kind: "reject"; readonly records: readonly NamedRecord[] }
+  /** No record was named: try both halves. */
+  | { readonly kind: "split" };
+
+const RECORDS = "records";
+const INDEX = /^\d+$/u;
+const FIELD = /^[\w-]{1,64}$/u;
+
+/** Decides how to find the rejected records of a batch; pure. */
+export function isolate(error: ErrorBody, recordCount: number): Isolation {
+  const faults = new Map<number, Fault[]>();
+  for (const detail of error.details) {
+    const place = locate(detail, recordCount);
+    if (!place) continue;
+    const fault = { path: place.path, type: detail.type };
+    faults.set(place.index, [...(faults.get(place.index) ?? []), fault]);
+  }
+  if (faults.size > 0) {
+    const records = [...faults].map(([index, found]) => ({ index, faults: found }));
+    return { kind: "reject", records: records.toSorted((a, b) => a.index - b.index) };
+  }
+  if (error.details.length > 0 && error.details.every(isOutside)) {
+    const places = error.details.map(
+      ({ loc, type }) => `${pathText(loc)}${type === null ? "" : ` (${type})`}`,
+    );
+    return { kind: "stop", where: [...new Set(places)].slice(0, 5).join(", ") };
+  }
+  return recordCount > 1 ? { kind: "split" } : { kind: "reject", records: [{ index: 0, faults: [] }] };
+}
+
+/** Signature of a rejection, independent of the number of records named. */
+export function refusalSignature(status: number, error: ErrorBody): string {
+  const [first] = error.details;
+  const shape = first ? `${pathText(first.loc).replaceAll(/\d+/gu, "*")} ${first.type ?? ""}` : "";
+  return [status, error.code ?? "", shape].join(" ").trim();
+}
+
+/** Position of the record that a detail refers to, with the path inside it; null if it refers to something else. */
+function locate(detail: ErrorDetail, recordCount: number): { index: number; path: string } | null {
+  const at = detail.loc.indexOf(RECORDS);
+  const part = detail.loc[at + 1];
+  if (at < 0 || part === undefined || !INDEX.test(part) || Number(part) >= recordCount) return null;
+  return { index: Number(part), path: pathText(detail.loc.slice(at + 2)) };
+}
+
+/** True for a detail about a part of the request outside its records. */
+function isOutside({ loc }: ErrorDetail): boolean {
+  if (loc.length === 0 || (loc.length === 1 && loc[0] === "body")) return false;
+  const part = loc[loc.indexOf(RECORDS) + 1];
+  return !loc.includes(RECORDS) || part === undefined || !INDEX.test(part);
+}
+
+function pathText(parts: readonly string[]): string {
+  // A part that doesn't look like a field name may be a value.
+  return parts.map((part) => (FIELD.test(part) ? part : "?")).join(".");
 }

@@ -4,15 +4,25 @@ import {
   type Capacity,
   capacityAfterRefusal,
   type Entry,
+  type Fault,
+  isolate,
   itemsOf,
+  MAX_ISOLATION_CALLS,
   type Passed,
+  refusalSignature,
 } from "./batches.ts";
 import { ABANDONED, BODY_TOO_LARGE } from "./http-client.ts";
-import { type Fault, isolate, MAX_ISOLATION_CALLS, refusalSignature } from "./isolate.ts";
 import type { CallReport } from "./limits.ts";
-import { type Decision, decideRetry, isPossiblyBilled } from "./retry.ts";
+import {
+  capacityUsedUp,
+  decideRetry,
+  type Decision,
+  isPossiblyBilled,
+  jobStopped,
+  redirected,
+  where,
+} from "./retry.ts";
 import { answered, type EndedCall, reportOf, type UnderstoodReply, unusableAnswer } from "./send-call.ts";
-import { capacityUsedUp, jobStopped, redirected, where } from "./stop-messages.ts";
 import type { ReadSummary } from "./take-answer.ts";
 
 /** Records that could not be processed and will not be sent again. */
@@ -100,7 +110,6 @@ export interface Circumstances {
 interface Case<T> extends Circumstances {
   readonly call: EndedCall<T>;
   readonly reply: UnderstoodReply;
-  /** Outcome so far. */
   readonly outcome: Outcome<T>;
   readonly mayBeBilled: boolean;
 }
@@ -234,7 +243,6 @@ function withUnansweredCall<T>(entry: Entry<T>): Entry<T> {
   return { ...entry, unansweredCalls: entry.unansweredCalls + 1 };
 }
 
-/** Non-empty pieces of a batch. */
 function piecesOf<T>(batch: Batch<T>, groups: readonly (readonly Entry<T>[])[]): Batch<T>[] {
   return groups.filter((entries) => entries.length > 0).map((entries) => ({ ...batch, entries }));
 }

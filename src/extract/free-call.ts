@@ -1,40 +1,45 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
-import type { StopJobError } from "../errors.ts";
 import { crashPoint } from "../crash-point.ts";
+import type { StopJobError } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { cleanText } from "../schemas/json-text.ts";
 import { instantAt, instantText } from "../schemas/convert.ts";
-import type { DriftLog } from "../schemas/drift.ts";
-import { type ErrorBody, readErrorBody, readId } from "../schemas/error-body.ts";
+import { DriftLog } from "../schemas/drift.ts";
+import { type ErrorBody, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
-import { decompress, MAX_ANSWER_BYTES, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
-import { parseBounded, type Parsed, TooLargeError, withoutMark } from "./bounded-json.ts";
+import { cleanText } from "../schemas/json-text.ts";
+import type { Attempt } from "../schemas/ledger.ts";
+import { decompress } from "./answer-body.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
+import { parseBounded, type Parsed, TooLargeError, withoutMark } from "./json.ts";
 import type { Limiter } from "./limits.ts";
-import type { Attempt } from "../schemas/attempt.ts";
 import { ageOf } from "./read-answer.ts";
-import { type CallOutcome, decideFreeRetry, parseRetryAfter } from "./retry.ts";
-import { reportOf } from "./send-call.ts";
 import {
   callRefused,
   capacityUsedUp,
+  decideFreeRetry,
   jobStopped,
   keyRejected,
   redirected,
   userKeyRejected,
-} from "./stop-messages.ts";
+} from "./retry.ts";
+import { attemptOf, NO_ERROR, reportOf, understandReply, type UnderstoodReply } from "./send-call.ts";
+
+export interface FreeEndpoint {
+  /** Method and path without parameters, as in the ledger (`GET /v2/segments/members`). */
+  readonly name: string;
+  readonly method: "GET" | "POST";
+  readonly path: string;
+}
 
 /** Call that is not billed. */
 export interface FreeCall<T> {
-  /** Method and path without parameters, as in the ledger (`GET /v2/segments/members`). */
-  readonly endpoint: string;
-  readonly method: "GET" | "POST";
-  /** Path and query. */
-  readonly path: string;
-  /** JSON text; null for none. */
-  readonly body: string | null;
-  /** Records in the body, for the ledger; 0 without a body. */
+  readonly endpoint: FreeEndpoint;
+  /** Path and query; the endpoint's path by default. */
+  readonly path?: string;
+  /** JSON text; none by default. */
+  readonly body?: string;
+  /** Records in the body, for the ledger; 0 by default. */
   readonly recordsSent?: number;
   /** Statuses handled by the caller; all others end the job. */
   readonly expects?: readonly number[];
@@ -42,21 +47,23 @@ export interface FreeCall<T> {
   readonly isOnce?: true;
   /** True for endpoints that require the key of a user. */
   readonly asUser?: true;
-  /** Parses a body of status 200 or 202; null if it is invalid, which causes a retry. */
-  readonly read: (bytes: Buffer) => T | null;
+  /** Parses a body of status 200 or 202; null if it is invalid, which causes a retry. `drift` is of this body alone. */
+  readonly read: (bytes: Buffer, drift: DriftLog) => T | null;
 }
 
-/** Result of a free call. */
+interface FreeAnswer<T> {
+  readonly kind: "answer";
+  readonly value: T;
+  readonly drift: DriftLog;
+  /** Completion time reported by the service if plausible, otherwise from its `Date` header: UTC, microseconds kept. */
+  readonly answeredAt: string;
+  readonly apiRequestId: string | null;
+  /** True if an earlier attempt without an answer may also have been executed. */
+  readonly mayBeDone: boolean;
+}
+
 export type FreeReply<T> =
-  | {
-      readonly kind: "answer";
-      readonly value: T;
-      /** Completion time reported by the service if plausible, otherwise from its `Date` header: UTC, microseconds kept. */
-      readonly answeredAt: string;
-      readonly apiRequestId: string | null;
-      /** True if an earlier attempt without an answer may also have been executed. */
-      readonly mayBeDone: boolean;
-    }
+  | FreeAnswer<T>
   | {
       readonly kind: "refused";
       readonly status: number;
@@ -67,7 +74,6 @@ export type FreeReply<T> =
       readonly mayBeDone: boolean;
     };
 
-/** Services for free calls. */
 interface FreeCallOptions {
   readonly http: HttpClient;
   readonly limiter: Limiter;
@@ -92,22 +98,17 @@ export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null 
   return isJsonObject(value) ? value : null;
 }
 
-/** Result of one attempt. */
-interface Tried<T> {
-  readonly outcome: CallOutcome;
+interface Tried<T> extends UnderstoodReply {
   readonly reply: HttpReply;
-  readonly error: ErrorBody;
-  readonly value: T | null;
-  readonly apiRequestId: string | null;
-  readonly requestCompletedAt: string | null;
-  readonly answeredAt: string;
-  readonly cause: string;
   readonly startedAtMs: number;
+  /** Null without one. */
+  readonly answer:
+    | (Omit<FreeAnswer<T>, "kind" | "mayBeDone"> & { readonly requestCompletedAt: string | null })
+    | null;
 }
 
 /** Bytes searched for envelope fields, which may precede or follow a long list of results. */
 const HEAD_BYTES = 4096;
-const NO_ERROR = readErrorBody(undefined);
 
 function fieldIn(bytes: Buffer, name: string): string | null {
   const pattern = new RegExp(`"${name}"\\s*:\\s*"([^"\\\\]{1,200})"`, "u");
@@ -126,85 +127,62 @@ function byItsClock(receivedMs: number, date: string | null): number {
   return receivedMs + Math.round(offMs / 1000) * 1000;
 }
 
-async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<Tried<T>> {
-  const { http, limiter, clock, signal } = options;
-  const { endpoint, method, path, body } = call;
+async function tryOnce<T>(
+  { http, limiter, clock, signal }: FreeCallOptions,
+  call: FreeCall<T>,
+): Promise<Tried<T>> {
+  const { name, method, path } = call.endpoint;
+  const request = { method, path: call.path ?? path, body: call.body ?? null, asUser: call.asUser ?? false };
   let startedAtMs = clock.now();
-  const reply = await limiter.run(
-    endpoint,
-    () =>
-      limiter.send(endpoint, () => {
-        startedAtMs = clock.now();
-        crashPoint("before_send");
-        return http.request({ method, path, body, ...(call.asUser ? { asUser: true } : {}) });
-      }),
-    signal,
-  );
+  const send = () => {
+    startedAtMs = clock.now();
+    crashPoint("before_send");
+    return http.request(request);
+  };
+  const reply = await limiter.run(name, () => limiter.send(name, send), signal);
   crashPoint("after_receive");
   const receivedMs = clock.now();
-  const receivedAt = instantAt(receivedMs);
-  const none = {
-    error: NO_ERROR,
-    value: null,
-    apiRequestId: null,
-    requestCompletedAt: null,
-    answeredAt: receivedAt,
-    startedAtMs,
-    reply,
-  };
-  if (reply.kind === "failure") {
-    return { ...none, outcome: { kind: reply.sent ? "lost" : "not_sent" }, cause: reply.code };
+  const tried = { reply, startedAtMs, answer: null };
+  // Few free calls run at a time, and the parsed size is bounded by the body's size: it is released before it is read.
+  if (reply.kind === "failure" || (reply.status !== 200 && reply.status !== 202)) {
+    const understood = await understandReply(reply, clock);
+    if (reply.kind === "response") reply.release();
+    return { ...tried, ...understood };
   }
-  const isAnswer = reply.status === 200 || reply.status === 202;
-  const limit = isAnswer ? MAX_ANSWER_BYTES : MAX_ERROR_BYTES;
-  const plain = await decompress(reply.body, reply.contentEncoding, limit);
-  // Few free calls run at a time, and the parsed size is bounded by the body's size.
+  const plain = await decompress(reply.body, reply.contentEncoding);
   reply.release();
-  if (isAnswer) {
-    const value = plain.kind === "plain" ? call.read(plain.bytes) : null;
-    if (plain.kind !== "plain" || value === null) {
-      return { ...none, outcome: { kind: "lost" }, cause: `${reply.status}, unreadable` };
-    }
-    const requestCompletedAt = instantText(fieldIn(plain.bytes, "request_completed_at"));
-    return {
-      ...none,
-      outcome: { kind: "answer" },
-      value,
-      apiRequestId: readId(fieldIn(plain.bytes, "api_request_id")),
-      requestCompletedAt,
-      answeredAt: ageOf(requestCompletedAt ?? instantAt(byItsClock(receivedMs, reply.date)), receivedAt),
-      cause: String(reply.status),
-    };
+  const drift = new DriftLog(name);
+  const value = plain.kind === "plain" ? call.read(plain.bytes, drift) : null;
+  if (plain.kind !== "plain" || value === null) {
+    return { ...tried, outcome: { kind: "lost" }, error: NO_ERROR, cause: `${reply.status}, unreadable` };
   }
-  const error = readErrorBody(plain.kind === "plain" ? readJson(plain.bytes) : undefined);
-  const retryAfterMs = parseRetryAfter(reply.retryAfter, clock.now());
-  return {
-    ...none,
-    error,
-    apiRequestId: error.apiRequestId,
-    outcome: { kind: "status", status: reply.status, retryAfterMs },
-    cause: error.code === null ? String(reply.status) : `${reply.status} ${error.code}`,
+  const requestCompletedAt = instantText(fieldIn(plain.bytes, "request_completed_at"));
+  const completedAt = requestCompletedAt ?? instantAt(byItsClock(receivedMs, reply.date));
+  const answer = {
+    value,
+    drift,
+    apiRequestId: readId(fieldIn(plain.bytes, "api_request_id")),
+    requestCompletedAt,
+    answeredAt: ageOf(completedAt, instantAt(receivedMs)),
   };
+  return { ...tried, outcome: { kind: "answer" }, error: NO_ERROR, cause: String(reply.status), answer };
 }
 
-function attemptOf<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, nowMs: number): Attempt {
-  const { reply, startedAtMs, outcome } = tried;
-  return {
-    callId: randomUUID(),
-    endpoint: call.endpoint,
-    apiRequestId: tried.apiRequestId,
-    startedAt: new Date(startedAtMs).toISOString(),
-    requestCompletedAt: tried.requestCompletedAt,
-    milliseconds: Math.max(0, nowMs - startedAtMs),
+function ledgerEntry<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, nowMs: number): Attempt {
+  const { reply, startedAtMs, outcome, answer, error } = tried;
+  const milliseconds = Math.max(0, nowMs - startedAtMs);
+  const isSent = outcome.kind !== "not_sent";
+  const end = {
+    apiRequestId: answer?.apiRequestId ?? error.apiRequestId,
+    requestCompletedAt: answer?.requestCompletedAt ?? null,
     httpStatus: reply.status,
-    attempt,
-    isSent: outcome.kind !== "not_sent",
-    recordsSent: outcome.kind === "not_sent" ? 0 : (call.recordsSent ?? 0),
-    recordsMatched: null,
+    isSent,
+    recordsSent: isSent ? (call.recordsSent ?? 0) : 0,
     responseBytes: reply.kind === "response" ? reply.body.length : 0,
     possiblyBilled: false,
-    possiblyBilledTwice: 0,
   };
+  const facts = { endpoint: call.endpoint.name, callId: randomUUID(), attempt, startedAtMs, milliseconds };
+  return attemptOf(facts, end, []);
 }
 
 /** True if the service may have executed an attempt without an answer. */
@@ -218,8 +196,8 @@ function isUncertain({ outcome }: Tried<unknown>): boolean {
 
 function jobEnd(code: string, { endpoint, recordsSent = 0 }: FreeCall<unknown>, tried: Tried<unknown>) {
   return code === "request_refused"
-    ? callRefused(endpoint, tried, { recordsSent })
-    : jobStopped(code, endpoint, tried);
+    ? callRefused(endpoint.name, tried, { recordsSent })
+    : jobStopped(code, endpoint.name, tried);
 }
 
 /** Errors after attempts that may have been executed. */
@@ -250,22 +228,20 @@ async function callUntilDecided<T>(
   doubt: { isUncertain: boolean },
 ): Promise<FreeReply<T>> {
   const { http, limiter, clock, log, signal, random } = options;
+  const endpoint = call.endpoint.name;
   let refusals = 0;
   let tries = 0;
   for (let attempt = 1; ; attempt++) {
     const tried = await tryOnce(options, call);
-    const { outcome, error, cause, reply, value } = tried;
-    options.onAttempt(attemptOf(call, tried, attempt, clock.now()));
+    const { outcome, error, cause, reply, answer } = tried;
+    options.onAttempt(ledgerEntry(call, tried, attempt, clock.now()));
     const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
     if (isRefusal) refusals += 1;
     else tries += 1;
     const doubts = call.isOnce ? (doubt.isUncertain ? 1 : 0) : null;
     const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, doubts, random: random() });
-    const giveUp = limiter.report(call.endpoint, reportOf(outcome, tried, decision));
-    if (outcome.kind === "answer" && value !== null) {
-      const { answeredAt, apiRequestId } = tried;
-      return { kind: "answer", value, answeredAt, apiRequestId, mayBeDone: doubt.isUncertain };
-    }
+    const giveUp = limiter.report(endpoint, reportOf(outcome, tried, decision));
+    if (answer) return { ...answer, kind: "answer", mayBeDone: doubt.isUncertain };
     if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
       const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
       const stop = jobEnd(code, call, tried);
@@ -273,13 +249,12 @@ async function callUntilDecided<T>(
     }
     doubt.isUncertain ||= isUncertain(tried);
     if (giveUp) throw giveUp;
-    log.debug({ endpoint: call.endpoint, cause, attempt, action: decision.action }, "call_failed");
+    log.debug({ endpoint, cause, attempt, action: decision.action }, "call_failed");
     if (decision.action === "renew_key") {
       const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, call.asUser));
-      if (!isNew)
-        throw call.asUser ? userKeyRejected(call.endpoint, error) : keyRejected(call.endpoint, error);
-    } else if (decision.action === "use_capacity") throw capacityUsedUp(call.endpoint, error);
-    else if (decision.action === "stop_run") throw redirected(call.endpoint, http.origin, reply);
+      if (!isNew) throw call.asUser ? userKeyRejected(endpoint, error) : keyRejected(endpoint, error);
+    } else if (decision.action === "use_capacity") throw capacityUsedUp(endpoint, error);
+    else if (decision.action === "stop_run") throw redirected(endpoint, http.origin, reply);
     else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);
     else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
   }

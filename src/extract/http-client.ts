@@ -16,7 +16,6 @@ import {
   releaseLease,
 } from "./memory.ts";
 
-/** Options of the HTTP client. */
 export interface HttpClientOptions {
   /** Address of the service, with an optional path prefix. */
   readonly baseUrl: string;
@@ -32,7 +31,6 @@ export interface HttpClientOptions {
   readonly connectTimeoutMs?: number;
   /** Maximum time to the response headers, and between two chunks of the body. Billed calls need at least 120 s. */
   readonly readTimeoutMs?: number;
-  /** Maximum duration of a call. */
   readonly callTimeoutMs?: number;
   /** Maximum size of a body in memory, as received (compressed). */
   readonly maxBodyBytes?: number;
@@ -42,7 +40,6 @@ export interface HttpClientOptions {
   readonly abandonAfterMs?: number;
 }
 
-/** One call. */
 export interface HttpRequest {
   readonly method: "GET" | "POST";
   /** Path and query, without the base address. */
@@ -90,14 +87,12 @@ interface HttpFailure {
   readonly message: string;
 }
 
-/** Reply to a call. */
 export type HttpReply = HttpResponse | HttpFailure;
 
 /** HTTP client for the service; all requests go through it. */
 export interface HttpClient {
   /** Address of the service without path, for messages. */
   readonly origin: string;
-  /** Memory of all responses. */
   readonly memory: Memory;
   /**
    * Sends one request, once. Doesn't follow redirects. Returns failures instead of throwing; throws only if the key can't be
@@ -176,7 +171,6 @@ function callSignal(signals: readonly AbortSignal[], timeoutMs: number) {
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** Memory of all responses, from the request until their rows are committed. */
 const MAX_MEMORY_BYTES = 20 * 1024 * 1024;
-
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
 /** Returns the first value of a header; null if absent. */
@@ -185,7 +179,6 @@ function header(headers: Record<string, string | string[] | undefined>, name: st
   return (Array.isArray(value) ? value[0] : value) ?? null;
 }
 
-/** Moves bytes to a larger buffer. */
 function enlarge(bytes: Buffer, length: number): Buffer {
   const larger = Buffer.allocUnsafeSlow(length);
   larger.set(bytes);

@@ -19,7 +19,6 @@ export type CallReport =
   /** Anything else: the service was reached. */
   | { readonly kind: "other" };
 
-/** Options of a limiter. */
 interface LimiterOptions {
   /** Maximum calls in flight of all jobs. */
   readonly concurrency: number;
@@ -105,15 +104,13 @@ function untilStarted(signal: AbortSignal): {
 
 const PAUSED = Symbol("paused");
 
-/** Limits of one endpoint. */
 interface Lane {
   /** Limits the calls in flight to the congestion window. */
   readonly gate: PQueue;
-  readonly congestion: Congestion;
+  readonly congestion: ReturnType<typeof createCongestion>;
   readonly rate: Rate;
 }
 
-/** Creates the limiter of a run. */
 export function createLimiter(options: LimiterOptions): Limiter {
   const { concurrency, clock } = options;
   const sharedRate = openRate(options.requestsPerSecond, concurrency);
@@ -187,18 +184,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
 /** Time without success at one call at a time before the quota counts as used up. */
 const QUOTA_AFTER_MS = 5 * 60_000;
 
-/** Congestion control of one endpoint: each 429 halves the window, each round of successes adds one call. */
-interface Congestion {
-  /** Maximum calls in flight. */
-  readonly window: number;
-  /** Milliseconds until the next call may start. */
-  pauseMs(): number;
-  /** Records the outcome of a call. Returns an error if the quota is used up. */
-  report(report: CallReport): LimitReachedError | null;
-}
-
-/** Starts with the maximum window. */
-export function createCongestion(endpoint: string, maxWindow: number, clock: Clock): Congestion {
+/** Congestion control of one endpoint: each 429 halves the window, each round of successes adds one call. Starts with the maximum. */
+export function createCongestion(endpoint: string, maxWindow: number, clock: Clock) {
   let window = maxWindow;
   let successes = 0;
   let pausedUntilMs = 0;
@@ -229,11 +216,14 @@ export function createCongestion(endpoint: string, maxWindow: number, clock: Clo
   }
 
   return {
+    /** Maximum calls in flight. */
     get window() {
       return window;
     },
+    /** Milliseconds until the next call may start. */
     pauseMs: () => Math.max(0, pausedUntilMs - clock.now()),
-    report(report) {
+    /** Records the outcome of a call. Returns an error if the quota is used up. */
+    report(report: CallReport): LimitReachedError | null {
       if (report.kind === "answered") succeed();
       if (report.kind !== "refused") return null;
       slowDown(report.startedAtMs, report.afterMs);
@@ -252,14 +242,8 @@ const UNREACHABLE_AFTER_MS = 25_000;
 /** Time limit for a service that was reached before. */
 const GONE_AFTER_MS = 5 * 60_000;
 
-/** Detects an unavailable service, for all jobs of a run. */
-interface ServiceHealth {
-  /** Records the outcome of a call. Returns an error if the run should stop. */
-  report(report: CallReport): StopRunError | null;
-}
-
-/** Starts with a healthy service. `service` is its address, for messages. */
-export function createServiceHealth(clock: Clock, service: string | null = null): ServiceHealth {
+/** Detects an unavailable service, for all jobs of a run. `service` is its address, for messages. */
+export function createServiceHealth(clock: Clock, service: string | null = null) {
   let wasReached = false;
   /** Start of the period without a successful call. */
   let failingSinceMs: number | null = null;
@@ -278,7 +262,8 @@ export function createServiceHealth(clock: Clock, service: string | null = null)
   }
 
   return {
-    report(report) {
+    /** Records the outcome of a call. Returns an error if the run should stop. */
+    report(report: CallReport): StopRunError | null {
       if (report.kind === "not_sent") return giveUp(report.code);
       wasReached = true;
       if (report.kind === "unavailable") return giveUp("503");

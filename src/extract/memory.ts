@@ -26,7 +26,6 @@ interface Waiting {
   readonly start: () => void;
 }
 
-/** Creates a memory budget. */
 export function createMemory(maxBytes: number): Memory {
   return {
     maxBytes,

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { type LimitReachedError, StopJobError, type StopRunError } from "../errors.ts";
-import type { LookupEndpoint } from "../schemas/endpoint.ts";
+import type { LookupEndpoint } from "../schemas/answer.ts";
 import {
   type Batch,
   type BatchSize,
@@ -26,7 +26,6 @@ export interface Queue<T> {
   /** Records read and not yet in a batch. */
   items: readonly T[];
   reading: Promise<void> | null;
-  /** Error of a page. */
   failure: { readonly error: unknown } | null;
   hasEnded: boolean;
   isStopped: boolean;
@@ -51,7 +50,6 @@ export interface Queue<T> {
   lastSignature: string | null;
   /** Consecutive batches set aside without an answer. */
   unansweredBatches: number;
-  /** Resolves at the next change. */
   change: PromiseWithResolvers<void>;
 }
 

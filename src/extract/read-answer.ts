@@ -4,19 +4,26 @@ import { instantText } from "../schemas/convert.ts";
 import { type Drift, DriftLog } from "../schemas/drift.ts";
 import { hasError, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
-import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
-import { parseExact } from "./exact-json.ts";
+import {
+  type AnswerPiece,
+  createScanner,
+  cutAnswer,
+  endScan,
+  REST_KEY,
+  scan,
+  type ScannedResult,
+  type Scanner,
+} from "./scan-answer.ts";
 import {
   CONTROL_ESCAPE,
   parseBounded,
   type Parsed,
+  parseExact,
   scalarsOf,
   SMALL_BYTES,
   TooLargeError,
-} from "./bounded-json.ts";
-import { createScanner, endScan, scan, type ScannedResult, type Scanner } from "./scan-answer.ts";
+} from "./json.ts";
 
-/** Properties of the whole answer. */
 export interface ReadContext {
   /** Collects differences from the declarations. */
   readonly drift: DriftLog;
@@ -37,7 +44,6 @@ export interface ResultHead {
   readonly isMatch: boolean;
 }
 
-/** Result after mapping. */
 interface FoundResult<R> extends ResultHead {
   /** Null if it is too large to load. */
   readonly value: R | null;
@@ -63,7 +69,6 @@ export interface Unreadable {
   readonly reason: "no_json" | "no_results" | "body_too_large";
 }
 
-/** Options of {@link readAnswer}. */
 export interface ReadOptions<R> {
   /** Method and path, for drift. */
   readonly endpoint: string;

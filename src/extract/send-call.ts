@@ -1,10 +1,11 @@
 import type { Clock } from "../clock.ts";
 import { crashPoint } from "../crash-point.ts";
 import { codeOf } from "../errors.ts";
-import type { Attempt } from "../schemas/attempt.ts";
-import type { LookupEndpoint } from "../schemas/endpoint.ts";
+import type { LookupEndpoint } from "../schemas/answer.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
-import { decompress, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
+import type { Attempt } from "../schemas/ledger.ts";
+import { decompress, MAX_ERROR_BYTES } from "./answer-body.ts";
+import { type Batch, buildRequest, itemsOf, type LookupItem, possiblyBilledCalls } from "./batches.ts";
 import {
   type HttpClient,
   type HttpReply,
@@ -12,12 +13,10 @@ import {
   type HttpResponse,
   OverflowError,
 } from "./http-client.ts";
+import { parseText } from "./json.ts";
 import type { CallReport, Limiter } from "./limits.ts";
-import { type Batch, itemsOf, possiblyBilledCalls } from "./batches.ts";
-import { buildRequest, type LookupItem } from "./requests.ts";
 import { type CallOutcome, type Decision, isPossiblyBilled, parseRetryAfter } from "./retry.ts";
 
-/** Identity and timing of one call. */
 export interface CallFacts {
   /** Method and path. */
   readonly endpoint: string;
@@ -29,7 +28,6 @@ export interface CallFacts {
   readonly milliseconds: number;
 }
 
-/** Finished call of a batch. */
 export interface EndedCall<T> extends CallFacts {
   /** As sent. */
   readonly batch: Batch<T>;
@@ -43,7 +41,6 @@ export interface EndedCall<T> extends CallFacts {
   readonly stopError: unknown;
 }
 
-/** Services and request of a call. */
 interface CallSetting {
   readonly endpoint: LookupEndpoint;
   /** Additional parameters of the request (`return_fields`). */
@@ -114,7 +111,8 @@ export interface UnderstoodReply {
   readonly cause: string;
 }
 
-const NO_ERROR: ErrorBody = readErrorBody(undefined);
+/** Body of a reply without one. */
+export const NO_ERROR: ErrorBody = readErrorBody(undefined);
 
 /** True for a complete 200 response, which is billed. */
 export function isAnswer(reply: HttpReply): reply is HttpResponse {
@@ -136,7 +134,7 @@ export async function understandReply(reply: HttpReply, clock: Clock): Promise<U
   }
   if (reply.status === 200) return answered;
   const body = await decompress(reply.body, reply.contentEncoding, MAX_ERROR_BYTES);
-  const error = readErrorBody(body.kind === "plain" ? readJson(body.bytes) : undefined);
+  const error = readErrorBody(body.kind === "plain" ? parseText(body.bytes.toString("utf8")) : undefined);
   const retryAfterMs = parseRetryAfter(reply.retryAfter, clock.now());
   return {
     outcome: { kind: "status", status: reply.status, retryAfterMs },
@@ -163,22 +161,30 @@ export function reportOf(
   return { kind: outcome.status >= 400 && outcome.status < 500 ? "declined" : "other" };
 }
 
-/** Outcome of a call as stored in the ledger. */
-type AttemptEnd = Omit<
-  Attempt,
-  "callId" | "endpoint" | "attempt" | "startedAt" | "milliseconds" | "possiblyBilledTwice"
->;
+/** Outcome of a call as stored in the ledger; by default, that of a call that was answered with 200 and may have been billed for nothing. */
+type AttemptEnd = Partial<
+  Omit<Attempt, "callId" | "endpoint" | "attempt" | "startedAt" | "milliseconds" | "possiblyBilledTwice">
+> &
+  Pick<Attempt, "recordsSent" | "responseBytes">;
 
 /**
  * Creates the ledger entry of a call.
  * @param possiblyBilledBefore per record: number of earlier calls that may have billed it without returning its result
  */
 export function attemptOf(
-  call: CallFacts,
-  end: AttemptEnd,
+  { endpoint, callId, attempt, startedAtMs, milliseconds }: CallFacts,
+  given: AttemptEnd,
   possiblyBilledBefore: readonly number[],
 ): Attempt {
-  const { endpoint, callId, attempt, startedAtMs, milliseconds } = call;
+  const end = {
+    apiRequestId: null,
+    requestCompletedAt: null,
+    httpStatus: 200,
+    isSent: true,
+    recordsMatched: null,
+    possiblyBilled: true,
+    ...given,
+  };
   const isCharged = end.possiblyBilled || end.recordsMatched !== null;
   return {
     ...end,
@@ -196,11 +202,9 @@ export function unansweredAttempt(call: EndedCall<unknown>, { outcome, error }: 
   const isSent = outcome.kind !== "not_sent";
   const end = {
     apiRequestId: error.apiRequestId,
-    requestCompletedAt: null,
     httpStatus: call.reply.status,
     isSent,
     recordsSent: isSent ? call.items.length : 0,
-    recordsMatched: null,
     responseBytes: call.bodyBytes,
     possiblyBilled: isPossiblyBilled(outcome),
   };

@@ -1,20 +1,26 @@
+import { setImmediate as letOthersRun } from "node:timers/promises";
 import { type Body, isFilePart } from "../file-part.ts";
 import { freeBytes } from "../free-bytes.ts";
-import type { Attempt } from "../schemas/attempt.ts";
+import type { LookupEndpoint } from "../schemas/answer.ts";
 import { instantAt } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
-import type { LookupEndpoint } from "../schemas/endpoint.ts";
-import { decompress, MAX_ANSWER_BYTES } from "./answer-body.ts";
-import { TooLargeError } from "./bounded-json.ts";
+import type { Attempt } from "../schemas/ledger.ts";
+import { decompress, MAX_ANSWER_BYTES, plainChunks, UnreadableBodyError } from "./answer-body.ts";
+import type { LookupItem } from "./batches.ts";
+import { TooLargeError } from "./json.ts";
 import {
   type Answer,
+  envelopeOf,
+  headOf,
+  parseResult,
   readAnswer,
   type ReadOptions,
   type ReadResult,
   type ResultHead,
+  skimResult,
   type Unreadable,
 } from "./read-answer.ts";
-import type { LookupItem } from "./requests.ts";
+import { createScanner, endScan, scan, type ScannedResult, type Scanner } from "./scan-answer.ts";
 import { attemptOf, type CallFacts } from "./send-call.ts";
 
 /** Summary of a 200 response, as needed to decide what to send next. */
@@ -64,16 +70,8 @@ function pairResults(
   items: readonly LookupItem[],
   results: readonly KeyedResult[],
 ): Pairing {
-  if (pairing === "record_id") {
-    return pairByRecordId(
-      items.map(({ recordId }) => recordId),
-      results,
-    );
-  }
-  return pairByAddress(
-    items.map(({ address = "" }) => address),
-    results,
-  );
+  const [ids, addresses] = [items.map(({ recordId }) => recordId), items.map(({ address = "" }) => address)];
+  return pairing === "record_id" ? pairByRecordId(ids, results) : pairByAddress(addresses, results);
 }
 
 /** Creates the ledger entry of an answer without results, which may have been billed. */
@@ -83,16 +81,7 @@ export function unreadAttempt({
   body,
   ...call
 }: AnsweredCall<unknown>): Attempt {
-  const end = {
-    apiRequestId: null,
-    requestCompletedAt: null,
-    httpStatus: 200,
-    isSent: true,
-    recordsSent: items.length,
-    recordsMatched: null,
-    responseBytes: body.length,
-    possiblyBilled: true,
-  };
+  const end = { recordsSent: items.length, responseBytes: body.length };
   return attemptOf(call, end, possiblyBilledBefore);
 }
 
@@ -123,7 +112,6 @@ export function readingOf({ name, pairing, isMatch }: LookupEndpoint, call: Answ
   return { endpoint: name, keyField, isMatch, receivedAt, maxResults: 10 * call.items.length + 100 };
 }
 
-/** An answer without results. */
 export function unreadable(call: AnsweredCall<LookupItem>, reason: string): PairedAnswer {
   return {
     summary: { kind: "unreadable", reason, isTooLarge: reason === "body_too_large" },
@@ -150,8 +138,6 @@ export function pairAnswer(
   const end = {
     apiRequestId,
     requestCompletedAt: answer.requestCompletedAt,
-    httpStatus: 200,
-    isSent: true,
     recordsSent: items.length,
     recordsMatched: isEmpty ? null : pairing.filter((index) => answer.results[index ?? -1]?.isMatch).length,
     responseBytes: body.length,
@@ -201,6 +187,7 @@ export type KeyedResult = { readonly key: string | null } | undefined;
 export type Pairing = readonly (number | undefined)[];
 
 const exactly = (key: string): string => key;
+
 /** The service may normalize addresses; used only for results without an exact match. */
 const caselessly = (key: string): string => key.trim().toLowerCase();
 
@@ -297,4 +284,81 @@ export function pairByAddress(addresses: readonly string[], results: readonly Ke
   const isInOrder = (paired: Pairing) =>
     results.every((result, index) => hasNoKey(result) || paired[index] === index);
   return pair(addresses, results, passes, isInOrder);
+}
+
+/** Answer of which the results have been seen, but not kept. */
+export interface SurveyedAnswer extends PairedAnswer {
+  /** Position of the item of each paired result, by the result's index in the body. */
+  readonly positions: ReadonlyMap<number, number>;
+}
+
+/** Finds the results in a body of any size, one at a time. */
+async function* scanBody(
+  { body, contentEncoding }: AnsweredCall<LookupItem>,
+  scanner: Scanner,
+): AsyncGenerator<ScannedResult> {
+  for await (const chunk of plainChunks(body, contentEncoding)) {
+    yield* scan(scanner, chunk);
+    // Lets heartbeats and commits run.
+    await letOthersRun();
+  }
+}
+
+/** Reason why a body is no answer; null for other errors. */
+function reasonOf(error: unknown): string | null {
+  if (error instanceof UnreadableBodyError) return error.reason;
+  if (error instanceof TooLargeError) return "body_too_large";
+  return error instanceof SyntaxError ? "no_json" : null;
+}
+
+/**
+ * Reads a large answer once, to check it and to pair its results. Yields the index of each result before parsing it.
+ * @param unread index of a result of which no more than the beginning is read; null for none
+ */
+export async function* surveyAnswer(
+  endpoint: LookupEndpoint,
+  call: AnsweredCall<LookupItem>,
+  unread: number | null,
+): AsyncGenerator<number, SurveyedAnswer> {
+  const options = readingOf(endpoint, call);
+  const scanner = createScanner();
+  const heads: (ResultHead | undefined)[] = [];
+  const none = (reason: string) => ({ ...unreadable(call, reason), positions: new Map<number, number>() });
+  try {
+    for await (const found of scanBody(call, scanner)) {
+      if (heads.length === options.maxResults) throw new TooLargeError();
+      yield found.index;
+      const { value } = found.index === unread ? skimResult(found) : parseResult(found);
+      heads.push(headOf(value, options));
+    }
+    const envelope = endScan(scanner);
+    if (typeof envelope === "string") return none(envelope);
+    const { keys, first } = envelope;
+    const answer = {
+      ...envelopeOf(keys, options.receivedAt),
+      results: heads.slice(first),
+      plainBytes: scanner.bytes,
+    };
+    const paired = pairAnswer(endpoint, call, answer);
+    const positions = paired.pairing.flatMap((index, position) =>
+      index === undefined ? [] : [[first + index, position] as const],
+    );
+    return { ...paired, positions: new Map(positions) };
+  } catch (error) {
+    const reason = reasonOf(error);
+    if (reason === null) throw error;
+    return none(reason);
+  }
+}
+
+/** Reads a surveyed answer again: its paired results with the position of their item, not parsed yet. */
+export async function* pairedResults(
+  call: AnsweredCall<LookupItem>,
+  { positions }: SurveyedAnswer,
+): AsyncGenerator<{ readonly position: number; readonly found: ScannedResult }> {
+  if (positions.size === 0) return;
+  for await (const found of scanBody(call, createScanner())) {
+    const position = positions.get(found.index);
+    if (position !== undefined) yield { position, found };
+  }
 }

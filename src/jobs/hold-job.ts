@@ -1,18 +1,17 @@
+import { codeOf, LockLostError } from "../errors.ts";
+import type { JobServices } from "./services.ts";
 import {
   acquireLock,
+  type LockHolder,
+  type LockReply,
+  type LockRequest,
   readExpiredLocks,
   readHoldersInTheWay,
   releaseLock,
   renewLock,
-  type LockHolder,
-  type LockReply,
-  type LockRequest,
-} from "../load/runs/job-lock.ts";
-import { codeOf, LockLostError } from "../errors.ts";
+} from "../load/runs/lock.ts";
+import type { RunRef } from "../load/runs/fence.ts";
 import { describeThisProcess, stateOfProcess } from "../process-state.ts";
-import { lockedText, waitingText } from "./lock-text.ts";
-import type { JobServices } from "./services.ts";
-import type { RunRef } from "../load/runs/run-ref.ts";
 
 /** A job whose lock this process holds. */
 export interface HeldJob {
@@ -87,18 +86,14 @@ async function acquire({ db }: Services, request: Omit<LockRequest, "dead">): Pr
   return dead.length < reply.holders.length ? reply : acquireLock(db, { ...request, dead });
 }
 
-/** A bounded wait for locks of other processes. */
-interface LockWait {
-  /** Pauses before the next attempt; false once the time is up. Reports each new holder. */
-  pause(job: string, holders: readonly LockHolder[]): Promise<boolean>;
-}
-
-function createLockWait(services: Services, waitMs: number): LockWait {
+/** Starts a bounded wait for locks of other processes. */
+function createLockWait(services: Services, waitMs: number) {
   const { clock, config, signal } = services;
   const endMs = clock.now() + waitMs;
   let reported = "";
   return {
-    async pause(job, holders) {
+    /** Pauses before the next attempt; false once the time is up. Reports each new holder. */
+    async pause(job: string, holders: readonly LockHolder[]): Promise<boolean> {
       const leftMs = endMs - clock.now();
       if (leftMs <= 0) return false;
       const names = JSON.stringify(holders.map(({ shard, epoch }) => [job, shard, epoch]));
@@ -207,4 +202,49 @@ function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): H
       }
     },
   };
+}
+
+/** Message about a held job: what didn't happen, and the next step. */
+function lockedText(
+  job: string,
+  holders: readonly LockHolder[],
+  next = "Nothing was sent. Run again with --wait to wait for it.",
+): string {
+  return (
+    `Another process is running ${job}: ${listOf(holders)}. ${next} If that process hangs, end it: its lock expires at ` +
+    `${expiryOf(holders)} without a heartbeat.`
+  );
+}
+
+/** Message that the checkpoints of a held job can't be changed. */
+export function checkpointsLockedText(job: string, holders: readonly LockHolder[]): string {
+  return lockedText(job, holders, "Its checkpoints were not changed; change them after that run.");
+}
+
+/** Message for a user who waits. */
+function waitingText(job: string, holders: readonly LockHolder[]): string {
+  return `${job}: waiting for another process: ${listOf(holders)}; its lock expires at ${expiryOf(holders)} unless renewed`;
+}
+
+/** Describes a holder: `run R (process 4711 on etl-1) since 2026-11-21T05:00:00Z`. */
+function holderText({ runId, shard, pid, host, acquiredAt }: LockHolder): string {
+  const part = shard === "0/1" ? "" : `, shard ${shard}`;
+  return `run ${runId} (process ${pid} on ${host}${part}) since ${toSecond(acquiredAt)}`;
+}
+
+function listOf(holders: readonly LockHolder[]): string {
+  return holders.map(holderText).join("; ");
+}
+
+function expiryOf(holders: readonly LockHolder[]): string {
+  return toSecond(
+    holders
+      .map((holder) => holder.expiresAt)
+      .toSorted()
+      .at(-1) ?? "",
+  );
+}
+
+function toSecond(instant: string): string {
+  return instant.replace(/\.\d+/, "");
 }

@@ -1,14 +1,92 @@
 import type { z } from "zod";
 import type { Config, JobConfig } from "../config/config.ts";
 import type { JobDeclaration } from "../config/schema/jobs.ts";
+import type { LimitedBy } from "../errors.ts";
+import type { DueReason } from "../load/lookups/counts.ts";
+import type { StoredCheckpoint } from "../load/write/commit.ts";
 import type { JobContext, Worked } from "./job.ts";
-import type { PlanContext, Planned } from "./report/job-plan.ts";
-import type { JobServices } from "./services.ts";
-import type { StoredCheckpoint } from "../load/write/checkpoints.ts";
-import type { InputSource } from "../load/inputs/input-source.ts";
+import type { BillableEstimate } from "./lookup/estimate.ts";
+import type { WaitingAnswers } from "./lookup/job-spool.ts";
+import type { Used } from "./lookup/lookup-spec.ts";
+import type { CostEstimate } from "./price.ts";
+import type { JobServices, RunRequest } from "./services.ts";
+import type { ReadSource } from "./sources.ts";
+
+/** One job in `plan --json`. A feed has only calls. */
+export interface JobPlan {
+  readonly job: string;
+  readonly type: string;
+  readonly records_read: number;
+  readonly records_due: number;
+  readonly due_reasons: Readonly<Partial<Record<DueReason, number>>>;
+  readonly records_unchanged: number;
+  readonly records_duplicate: number;
+  /** Rows that wait for the job named in `pid_from`. */
+  readonly records_waiting: number;
+  /** Rows skipped because the person was erased. */
+  readonly records_suppressed: number;
+  readonly records_rejected_before_sending: number;
+  /** The same by reject code. */
+  readonly reject_reasons: Readonly<Record<string, number>>;
+  /** Distinct records due now, within caps and budgets; counted like `records_sent` of the run. */
+  readonly records_to_send: number;
+  /** Records of the whole run: also those of rows that wait for an earlier job of it, within caps and budgets. */
+  readonly records_expected: number;
+  /** Due rows beyond caps and budgets. */
+  readonly records_remaining: number;
+  /** Cap or budget responsible for the remaining rows; null if there are none. */
+  readonly limited_by: LimitedBy | null;
+  /** Records left in the budgets, after the earlier jobs of the plan; null without a budget. */
+  readonly budget_left: number | null;
+  /** Like the estimates, includes rows that wait for an earlier job of the same run. For feeds the minimum. */
+  readonly calls: number;
+  readonly estimated_billable: BillableEstimate;
+  /** With `prices`, for a job that can be billed. */
+  readonly estimated_cost?: CostEstimate;
+  readonly estimated_seconds: number;
+  /** Received answers in this data_dir. A run loads them first instead of sending their records, which count as due here. */
+  readonly waiting_answers: WaitingAnswers;
+  /** True if the run asks first, or needs `--yes`; `remarks` has the reason. */
+  readonly needs_confirmation: boolean;
+  /** Remarks on the numbers; empty for lookups. */
+  readonly remarks: readonly string[];
+  /** First requests of a lookup, with `--show`. */
+  readonly requests?: readonly ShownRequest[];
+}
+
+/** Request that a run would make. */
+export interface ShownRequest {
+  readonly method: string;
+  readonly path: string;
+  /** Number of records in the body. */
+  readonly records: number;
+  /** The body; printed as JSON without blanks, it has the bytes that are sent. */
+  readonly body: object;
+}
+
+export interface PlanRequest extends Pick<RunRequest, "resend" | "maxRecords" | "shard"> {
+  /** Maximum requests of each lookup to show; 0 for none. */
+  readonly show: number;
+}
+
+export interface PlanContext extends Pick<JobServices, "config" | "db" | "clock"> {
+  /** Plans of the jobs that run before, by job. */
+  readonly earlier: ReadonlyMap<string, JobPlan>;
+  readonly request: PlanRequest;
+  /** Use of the budget of the job's type, including records that earlier jobs of the plan will send. */
+  readonly used: Used;
+  /** Received answers of the job that are not loaded yet. */
+  readonly waitingAnswers: WaitingAnswers;
+}
+
+export interface Planned {
+  readonly plan: JobPlan;
+  /** Records that the run will send, for the budgets of later jobs. */
+  readonly sending: number;
+}
 
 /** Call that `check` can try. */
-export interface Endpoint {
+interface Endpoint {
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly path: string;
@@ -16,33 +94,13 @@ export interface Endpoint {
   readonly asUser?: true;
 }
 
-/** Table or query that a job reads. */
-export interface ReadSource {
-  /** `input NAME`, or `query of JOB`. */
-  readonly subject: string;
-  /** Path in the configuration. */
-  readonly path: string;
-  /** True for a table or view, false for a query. */
-  readonly isTable: boolean;
-  /** True for a query of IDs only (`segment_push`, `contact_jobs`). */
-  readonly isPush: boolean;
-  /** True for a query over the program's own tables. */
-  readonly isOverOurTables: boolean;
-  /** Null: the warehouse. */
-  readonly connection: string | null;
-  open(): Promise<InputSource>;
-}
-
-/** Checkpoints of a job type. */
 export interface JobCheckpoints<J extends JobConfig = JobConfig> {
-  /** Meaning of a cursor. */
   readonly meaning: string;
   readonly cursor: z.ZodObject;
   /** Keys that are about the value of another one, and are forgotten when users change that. */
   readonly about?: { readonly key: string; readonly keys: readonly string[] };
   /** Example of a cursor that users can set. */
   readonly example: object;
-  /** Known streams of a job. */
   streams(job: J, services: Pick<JobServices, "config" | "db">): Promise<readonly string[]>;
   /** Reason why a job has no stream. */
   noStream(job: J): string;

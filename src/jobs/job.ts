@@ -10,20 +10,82 @@ import {
   StopRunError,
   unexpectedMessage,
 } from "../errors.ts";
-import { countAttempts, type CounterDelta, sumOf } from "../load/ledger/counters.ts";
-import { recordAttempts } from "../load/ledger/ledger.ts";
-import type { Coverage } from "../load/lookups/coverage.ts";
-import { lastRuns, type PastRun } from "../load/runs/job-status.ts";
-import type { RunRef } from "../load/runs/run-ref.ts";
-import { beginRun, endRun, type RunEnd } from "../load/runs/runs.ts";
-import type { Attempt } from "../schemas/attempt.ts";
 import { holdJob } from "./hold-job.ts";
 import { createOutage, type Outage } from "./outage.ts";
-import { type Counters, zeroCounters } from "./run-report.ts";
-import type { JobServices, RunRequest } from "./services.ts";
-import { type Shard, shardText } from "./shard.ts";
+import type { Cost } from "./price.ts";
+import { type JobServices, type RunRequest, type Shard, shardText } from "./services.ts";
+import { countAttempts, type CounterDelta, recordAttempts, sumOf } from "../load/ledger/ledger.ts";
+import type { Coverage } from "../load/lookups/selection.ts";
+import type { RunRef } from "../load/runs/fence.ts";
+import { beginRun, endRun, isSuccess, type RunEnd } from "../load/runs/runs.ts";
+import { lastRuns, type PastRun } from "../load/runs/status.ts";
+import type { Attempt } from "../schemas/ledger.ts";
+import { type RunCounter, runCounters } from "../schemas/ops.ts";
 
-/** End of a job. */
+/** End of a job or a run. */
+export type Status = "succeeded" | "failed" | "limited" | "skipped" | "interrupted" | "locked";
+
+/** One job, in `run --json`. */
+export interface JobReport extends Readonly<Record<RunCounter, number>> {
+  readonly job: string;
+  readonly type: string;
+  readonly status: Status;
+  readonly limited_by?: LimitedBy;
+  readonly seconds: number;
+  /** With `prices`, if the job can be billed: all shards of the run ID. */
+  readonly cost?: Cost;
+  readonly error?: { readonly code: string; readonly message: string };
+}
+
+/** Output of `run --json`. */
+export interface RunReport {
+  readonly status: Status;
+  readonly run_id: string;
+  /** `I/N`; only with `--shard`. */
+  readonly shard?: string;
+  readonly jobs: readonly JobReport[];
+  /** With `prices`: sum of the jobs. */
+  readonly cost?: Cost;
+}
+
+export type Counters = Readonly<Record<RunCounter, number>>;
+
+export const zeroCounters: Counters =
+  // The cast restores the key type that Object.fromEntries loses.
+  Object.fromEntries(Object.keys(runCounters).map((name) => [name, 0])) as Counters;
+
+/** Input rows read that no counter accounts for; 0 unless the counters are wrong. */
+export function unaccountedRows(counters: Counters): number {
+  const ended =
+    counters.records_unchanged +
+    counters.records_duplicate +
+    counters.records_suppressed +
+    counters.records_waiting +
+    counters.records_sent +
+    counters.records_rejected_before_sending +
+    counters.records_remaining;
+  return counters.records_read - ended;
+}
+
+/** Ends of jobs, worst first. */
+const ranks: readonly Status[] = ["failed", "skipped", "interrupted", "locked", "limited", "succeeded"];
+
+/** Status of the whole run. A job is skipped only because another one failed. */
+export function statusOf(jobs: readonly JobReport[]): Status {
+  const worst = ranks.find((status) => jobs.some((job) => job.status === status)) ?? "succeeded";
+  return worst === "skipped" ? "failed" : worst;
+}
+
+/** Exit code of `run`, by precedence: 1, then 130 or 143 for a signal, 4, 3. The user's own caps are not a failure. */
+export function exitCodeOf(report: RunReport, signal: "SIGINT" | "SIGTERM" | null): number {
+  const has = (status: Status) => report.jobs.some((job) => job.status === status);
+  if (has("failed") || has("skipped")) return 1;
+  if (has("interrupted")) return signal === "SIGTERM" ? 143 : 130;
+  if (has("locked")) return 4;
+  const isDone = report.jobs.every(({ status, limited_by: limitedBy }) => isSuccess({ status, limitedBy }));
+  return isDone ? 0 : 3;
+}
+
 export interface JobEnd {
   /** `locked`: another process holds the job and records the run. */
   readonly status: RunEnd["status"] | "locked";
@@ -35,7 +97,6 @@ export interface JobEnd {
   readonly cause?: unknown;
 }
 
-/** Finished without error. */
 export const succeeded: JobEnd = { status: "succeeded", limitedBy: null, error: null, stopsRun: false };
 
 /** Stopped by a signal, or skipped because of it. */
@@ -46,7 +107,6 @@ export function capped(limitedBy: LimitedBy): JobEnd {
   return { ...succeeded, status: "limited", limitedBy };
 }
 
-/** Failed with an error. */
 export function failed(code: string, message: string): JobEnd {
   return { ...succeeded, status: "failed", error: { code, message } };
 }
@@ -79,60 +139,49 @@ export function endOfError(error: unknown, doing: string): JobEnd {
   return { ...end, stopsRun: error instanceof StopRunError, cause: error };
 }
 
-/** Totals of a job's run, with the part that is not recorded yet. */
-interface RunTotals {
-  /** Adds an attempt to the totals and to the next commit. */
-  addAttempt(attempt: Attempt): void;
-  /** Adds to the totals and to the next commit. */
-  add(counters: CounterDelta): void;
-  /** Adds counters that the warehouse has already recorded. */
-  addRecorded(counters: CounterDelta): void;
-  /** Takes everything not recorded yet. */
-  take(): Unrecorded;
-  /** Returns counters and attempts of a failed commit. Attempts that were recorded anyway count only once. */
-  putBack(taken: Unrecorded): void;
-  counters(): Counters;
-}
-
 /** Attempts and counters for the next commit. */
 interface Unrecorded {
   readonly ledger: readonly Attempt[];
   readonly counters: CounterDelta;
 }
 
-/** Creates totals of zero. */
-function createTotals(): RunTotals {
+/** Creates totals of zero, with the part that is not recorded yet. */
+function createTotals() {
   let totals: CounterDelta = {};
   let waiting: CounterDelta = {};
   let ledger: Attempt[] = [];
+  /** Adds to the totals and to the next commit. */
   const add = (counters: CounterDelta) => {
     totals = sumOf([totals, counters]);
     waiting = sumOf([waiting, counters]);
   };
   return {
-    addAttempt(attempt) {
+    add,
+    /** Adds an attempt to the totals and to the next commit. */
+    addAttempt(attempt: Attempt): void {
       ledger.push(attempt);
       add(countAttempts([attempt]));
     },
-    add,
-    addRecorded(counters) {
+    /** Adds counters that the warehouse has already recorded. */
+    addRecorded(counters: CounterDelta): void {
       totals = sumOf([totals, counters]);
     },
-    take() {
+    /** Takes everything not recorded yet. */
+    take(): Unrecorded {
       const taken = { ledger, counters: waiting };
       ledger = [];
       waiting = {};
       return taken;
     },
-    putBack(taken) {
+    /** Returns counters and attempts of a failed commit. Attempts that were recorded anyway count only once. */
+    putBack(taken: Unrecorded): void {
       ledger = [...taken.ledger, ...ledger];
       waiting = sumOf([taken.counters, waiting]);
     },
-    counters: () => ({ ...zeroCounters, ...totals }),
+    counters: (): Counters => ({ ...zeroCounters, ...totals }),
   };
 }
 
-/** Last work of a run. */
 const RECORDING = "recording the end of the run";
 
 /** Context of a job's run while it holds the lock; `signal` is also aborted when the lock is lost. */
@@ -141,24 +190,21 @@ export interface JobContext<J extends JobConfig = JobConfig> extends JobServices
   readonly request: RunRequest;
   readonly run: RunRef;
   readonly outage: Outage;
-  readonly totals: RunTotals;
+  readonly totals: ReturnType<typeof createTotals>;
   /** Earlier runs of the job, newest first, including one with the same ID. */
   readonly pastRuns: readonly PastRun[];
 }
 
-/** Result of a job's work. */
 export interface Worked {
   readonly end: JobEnd;
   readonly coverage?: Coverage | null;
 }
 
-/** End and counters of a job. */
 export interface JobResult {
   readonly end: JobEnd;
   readonly counters: Counters;
 }
 
-/** Job to run. */
 interface JobStart<J extends JobConfig> {
   readonly job: J;
   readonly request: RunRequest;
@@ -196,7 +242,7 @@ async function runHeld<J extends JobConfig>(
   work: (context: JobContext<J>) => Promise<Worked>,
 ): Promise<JobResult> {
   const { db, config, clock, log, signal } = services;
-  const { retryForMs } = config.warehouse;
+  const { retryForMs } = config;
   const pastRuns = await lastRuns(db, job.name);
   await beginRun(db, run);
   const outage = createOutage({ clock, log, signal, retryForMs, job: job.name });

@@ -1,7 +1,6 @@
 import type { Clock } from "../clock.ts";
-import { StopRunError } from "../errors.ts";
+import { InterruptedError, LockLostError, StopRunError } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { stopReason } from "./stop-reason.ts";
 
 /** Retries work while the warehouse is unreachable. One per job. */
 export interface Outage {
@@ -12,7 +11,6 @@ export interface Outage {
   outlast<Result>(work: () => Promise<Result>): Promise<Result>;
 }
 
-/** Options of {@link createOutage}. */
 interface OutageOptions {
   readonly clock: Clock;
   readonly log: Log;
@@ -31,7 +29,6 @@ function isUnreachable(error: unknown): error is StopRunError {
   return error instanceof StopRunError && error.code === "database_unreachable";
 }
 
-/** Creates an outage handler, assuming a reachable warehouse. */
 export function createOutage({ clock, log, signal, retryForMs, job }: OutageOptions): Outage {
   let sinceMs: number | null = null;
   let back = new AbortController();
@@ -78,4 +75,9 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
       }
     },
   };
+}
+
+/** Error for an aborted job: its lock was lost, or the user stopped it. */
+export function stopReason({ reason }: AbortSignal): Error {
+  return reason instanceof LockLostError ? reason : new InterruptedError("Stopped by a signal.");
 }

@@ -1,16 +1,99 @@
 import type { Config, JobConfig } from "../config/config.ts";
+import { FixConfigurationError, type Problem } from "../errors.ts";
+import { decompress } from "../extract/answer-body.ts";
+import { readEnvelope } from "../extract/free-call.ts";
 import type { Db } from "../load/db/db.ts";
-import { writeServiceHost } from "../load/db/identity.ts";
+import { readIdentity, recordOrganization, writeServiceHost } from "../load/db/identity.ts";
 import { renewLinkView } from "../load/db/link-views.ts";
+import { isMigrated, migrate } from "../load/db/migrate.ts";
 import { dropTombstones } from "../load/erasure/remove.ts";
 import { checkErasureKey } from "../load/erasure/requests.ts";
-import { describeKey } from "../load/inputs/describe-key.ts";
+import { describeKey } from "../load/inputs/read.ts";
+import { DriftLog } from "../schemas/drift.ts";
+import { readOrganization, searchUsageEndpoint } from "../schemas/usage.ts";
 import { linkView, linkViewName } from "../schemas/views/link-input.ts";
 import { type EraseServices, finishErasures } from "./erase/erase.ts";
 import { takeOverExpired } from "./hold-job.ts";
-import { reportWaiting } from "./lookup/waiting-answers.ts";
-import { serviceHostOf } from "./service-host.ts";
-import { migrateVerified, sourcesOf } from "./verify-inputs.ts";
+import { reportWaiting } from "./lookup/job-spool.ts";
+import { jobTypeOf } from "./registry.ts";
+import type { JobServices } from "./services.ts";
+import { inspectSource, type ReadSource, throwProblems } from "./sources.ts";
+
+const DEFAULT_PORTS: Readonly<Record<string, string>> = { "https:": "443", "http:": "80" };
+
+/** Service name in `warehouse_identity`: host and port, or the population of the sandbox. */
+export function serviceHostOf(config: Pick<Config, "service" | "sandbox">): string {
+  if (config.service.baseUrl === "sandbox") return `sandbox:${config.sandbox.seed}`;
+  const url = new URL(config.service.baseUrl);
+  return `${url.hostname}:${url.port || (DEFAULT_PORTS[url.protocol] ?? "")}`;
+}
+
+/** Rejects a service other than the one this warehouse's data comes from: its PIDs identify other people. */
+export async function checkServiceHost(config: Config, db: Db): Promise<void> {
+  if (!(await isMigrated(db))) return;
+  const known = (await readIdentity(db))?.serviceHost;
+  const configured = serviceHostOf(config);
+  if (known === undefined || known === configured) return;
+  throw new FixConfigurationError(
+    "another_service",
+    `The warehouse contains data from ${known}, but service.base_url is ${configured}.`,
+    [
+      {
+        path: "service.base_url",
+        message: `is ${configured}, but the warehouse (${db.description}) contains data from ${known}`,
+        hint:
+          "Use another warehouse or other schemas. If the same service got a new address, " +
+          `run person-etl migrate --accept-service ${configured}`,
+      },
+    ],
+  );
+}
+
+interface InputFindings {
+  readonly problems: readonly Problem[];
+  /** Queries over the program's own tables whose problems a migration may fix. */
+  readonly afterMigrating: readonly ReadSource[];
+}
+
+/** Lists the distinct tables and queries that the jobs read. */
+export function sourcesOf(config: Config, jobs: readonly JobConfig[]): readonly ReadSource[] {
+  const sources = jobs.flatMap((job) => jobTypeOf(job).reads(job, config));
+  return [...new Map(sources.map((source) => [source.path, source])).values()];
+}
+
+/** Inspects each source of the jobs with every mapped column; changes nothing. */
+export async function inspectInputs(
+  config: Config,
+  db: Db,
+  jobs: readonly JobConfig[],
+): Promise<InputFindings> {
+  const problems: Problem[] = [];
+  const afterMigrating: ReadSource[] = [];
+  for (const source of sourcesOf(config, jobs)) {
+    const found = await inspectSource(db, source);
+    if (found.length > 0 && source.isOverOurTables) afterMigrating.push(source);
+    else problems.push(...found);
+  }
+  return { problems, afterMigrating };
+}
+
+/**
+ * Verifies the inputs of jobs, then creates or upgrades the tables; throws all problems at once. Queries over the program's
+ * own tables, which may not exist yet, are verified afterwards.
+ */
+export async function migrateVerified(
+  config: Config,
+  db: Db,
+  jobs: readonly JobConfig[],
+): Promise<readonly string[]> {
+  const { problems, afterMigrating } = await inspectInputs(config, db, jobs);
+  throwProblems(problems);
+  await checkServiceHost(config, db);
+  const migrations = await migrate(db);
+  const found = await Promise.all(afterMigrating.map((source) => inspectSource(db, source)));
+  throwProblems(found.flat());
+  return migrations;
+}
 
 /**
  * Creates a view of each input that the jobs read, with the types of its key. Inputs whose names are too long for a view have none;
@@ -39,4 +122,64 @@ export async function prepareRun(services: EraseServices, jobs: readonly JobConf
   for (const { path, message, hint } of (await reportWaiting(config, db)).remarks) {
     log.warn({ folder: path, message, hint }, "answers_left_behind");
   }
+}
+
+const TIMEOUT_MS = 15_000;
+
+/**
+ * Refuses a key of another organization than the one the warehouse was filled from, before anything is billed or changed
+ * at the service. Without an answer of the free usage report the run continues.
+ */
+export async function checkOrganization(
+  services: Pick<JobServices, "config" | "db" | "http" | "log" | "signal">,
+  jobs: readonly JobConfig[],
+  runId: string,
+): Promise<void> {
+  const { config, db, log } = services;
+  // The sandbox has no keys. Other feeds that only read can't bill.
+  const isAsked = jobs
+    .flatMap((job) => jobTypeOf(job).endpoints)
+    .some(({ method, name }) => method === "POST" || name === searchUsageEndpoint.name);
+  if (config.service.baseUrl === "sandbox" || !isAsked) return;
+  const organization = await askOrganization(services);
+  if (organization === null) {
+    log.debug({}, "organization_unknown");
+    return;
+  }
+  const known = await recordOrganization(db, runId, organization);
+  if (known === organization) return;
+  throw new FixConfigurationError(
+    "another_organization",
+    `The warehouse was filled for organization ${known}, but service.api_key is a key of organization ${organization}.`,
+    [
+      {
+        path: "service.api_key",
+        message: `is a key of another organization than the warehouse (${db.description})`,
+        hint:
+          "Use another warehouse or other schemas. If the organization only got another id, " +
+          `run person-etl migrate --accept-service ${serviceHostOf(config)}`,
+      },
+    ],
+  );
+}
+
+/** Requests the key's organization; null if the response doesn't have it. */
+async function askOrganization({
+  http,
+  signal,
+}: Pick<JobServices, "http" | "signal">): Promise<string | null> {
+  const { method, path } = searchUsageEndpoint;
+  const reply = await http.request({
+    method,
+    path: `${path}?days=1`,
+    body: null,
+    signal,
+    readTimeoutMs: TIMEOUT_MS,
+  });
+  if (reply.kind === "failure") return null;
+  reply.release();
+  if (reply.status !== 200) return null;
+  const plain = await decompress(reply.body, reply.contentEncoding);
+  if (plain.kind !== "plain") return null;
+  return readOrganization(readEnvelope(plain.bytes, new DriftLog(searchUsageEndpoint.name))?.["org_id"]);
 }

@@ -2,12 +2,10 @@ import type { Config } from "../config/config.ts";
 import { UNLOCK } from "../config/schema/document.ts";
 import type { BilledDay } from "../load/ledger/costs.ts";
 import { type Amount, amountText, costOf, type Price, priceText, sumOfAmounts } from "../money.ts";
-import type { BillableEstimate } from "./lookup/estimate.ts";
 
 /** Billed records and their cost in `prices.currency`, in `run --json` and `status --json`. Amounts are exact. */
 export interface Cost {
   readonly amount: number;
-  /** Cost of {@link possibly_billed}. */
   readonly possibly_billed_amount: number;
   /** ISO 4217. */
   readonly currency: string;
@@ -24,7 +22,6 @@ function sum<Row>(rows: readonly Row[], value: (row: Row) => number): number {
   return rows.reduce((total, row) => total + value(row), 0);
 }
 
-/** Cost of records of the ledger. */
 export function costOfBilled(rows: readonly BilledDay[], currency: string): Cost {
   const priced = rows.flatMap(({ price, ...row }) =>
     price !== null && row.currency === currency ? [{ ...row, price }] : [],
@@ -60,7 +57,7 @@ export interface CostEstimate {
 
 /** Cost of an estimated number of billed records. */
 export function estimateCost(
-  { low, expected, high }: Pick<BillableEstimate, "low" | "expected" | "high">,
+  { low, expected, high }: Readonly<Record<"low" | "expected" | "high", number>>,
   { perRecord, currency }: Price,
 ): CostEstimate {
   const cost = (records: number) => Number(costOf(records, perRecord));

@@ -1,5 +1,5 @@
 import type { JobConfig } from "../config/config.ts";
-import { feedJob } from "./feed-job.ts";
+import { feedJob } from "./feed.ts";
 import type { JobType } from "./job-type.ts";
 import { lookupJob } from "./lookup/lookup-job.ts";
 import { lookupTypes } from "./lookup/lookup-types.ts";
@@ -12,7 +12,6 @@ import { segmentPushJob } from "./segments/segment-push.ts";
 import { endpointUsageJob } from "./usage/endpoint-usage.ts";
 import { searchUsageJob } from "./usage/search-usage.ts";
 
-/** All job types. */
 export const jobTypes: readonly JobType[] = [
   ...lookupTypes.map(lookupJob),
   feedJob(segmentMembersJob),

@@ -1,84 +1,26 @@
 import type { JobConfig } from "../config/config.ts";
-import { FixConfigurationError } from "../errors.ts";
-import { decompress } from "../extract/answer-body.ts";
-import { readEnvelope } from "../extract/free-call.ts";
-import { recordOrganization } from "../load/db/identity.ts";
-import { DriftLog } from "../schemas/drift.ts";
-import { readOrganization, searchUsageEndpoint } from "../schemas/usage.ts";
+import { type BilledDay, readBilledInRun } from "../load/ledger/costs.ts";
 import { finishErasuresQuietly } from "./erase/erase.ts";
 import { findHeldChain } from "./hold-job.ts";
-import { endOfError, interrupted, type JobEnd, type JobResult, locked, runJob, skipped } from "./job.ts";
 import { selectJobs } from "./job-selection.ts";
-import { prepareRun } from "./prepare.ts";
+import {
+  endOfError,
+  interrupted,
+  type JobEnd,
+  type JobReport,
+  type JobResult,
+  locked,
+  runJob,
+  type RunReport,
+  skipped,
+  statusOf,
+  zeroCounters,
+} from "./job.ts";
+import { lookupTypes } from "./lookup/lookup-types.ts";
+import { checkOrganization, prepareRun } from "./prepare.ts";
+import { costOfBilled } from "./price.ts";
 import { jobTypeOf } from "./registry.ts";
-import { addCosts } from "./report/run-costs.ts";
-import { type JobReport, type RunReport, statusOf, zeroCounters } from "./run-report.ts";
-import { serviceHostOf } from "./service-host.ts";
-import type { JobServices, RunRequest } from "./services.ts";
-import { type Shard, shardText, wholeInput } from "./shard.ts";
-
-const TIMEOUT_MS = 15_000;
-
-/**
- * Refuses a key of another organization than the one the warehouse was filled from, before anything is billed or changed
- * at the service. Without an answer of the free usage report the run continues.
- */
-async function checkOrganization(
-  services: Pick<JobServices, "config" | "db" | "http" | "log" | "signal">,
-  jobs: readonly JobConfig[],
-  runId: string,
-): Promise<void> {
-  const { config, db, log } = services;
-  // The sandbox has no keys. Other feeds that only read can't bill.
-  const isAsked = jobs
-    .flatMap((job) => jobTypeOf(job).endpoints)
-    .some(({ method, name }) => method === "POST" || name === searchUsageEndpoint.name);
-  if (config.service.baseUrl === "sandbox" || !isAsked) return;
-  const organization = await askOrganization(services);
-  if (organization === null) {
-    log.debug({}, "organization_unknown");
-    return;
-  }
-  const known = await recordOrganization(db, runId, organization);
-  if (known === organization) return;
-  throw new FixConfigurationError(
-    "another_organization",
-    `The warehouse was filled for organization ${known}, but service.api_key is a key of organization ${organization}.`,
-    [
-      {
-        path: "service.api_key",
-        message: `is a key of another organization than the warehouse (${db.description})`,
-        hint:
-          "Use another warehouse or other schemas. If the organization only got another id, " +
-          `run person-etl migrate --accept-service ${serviceHostOf(config)}`,
-      },
-    ],
-  );
-}
-
-/** Requests the key's organization; null if the response doesn't have it. */
-async function askOrganization({
-  http,
-  signal,
-}: Pick<JobServices, "http" | "signal">): Promise<string | null> {
-  const { method, path } = searchUsageEndpoint;
-  const reply = await http.request({
-    method,
-    path: `${path}?days=1`,
-    body: null,
-    signal,
-    readTimeoutMs: TIMEOUT_MS,
-  });
-  if (reply.kind === "failure") return null;
-  reply.release();
-  if (reply.status !== 200) return null;
-  const plain = await decompress(reply.body, reply.contentEncoding);
-  if (plain.kind !== "plain") return null;
-  return readOrganization(readEnvelope(plain.bytes, new DriftLog(searchUsageEndpoint.name))?.["org_id"]);
-}
-
-export { exitCodeOf, type JobReport, type RunReport } from "./run-report.ts";
-export type { JobServices, Progress, RunRequest } from "./services.ts";
+import { type JobServices, type RunRequest, type Shard, shardText, wholeInput } from "./services.ts";
 
 /**
  * Runs jobs once, in dependency order. Job failures are returned in the report. Throws only if nothing could be started
@@ -205,4 +147,27 @@ function skipReason(
     );
   }
   return services.signal.aborted ? interrupted : null;
+}
+
+/** Adds the cost of each job that can be billed, and their sum, to a run's report; nothing without `prices`. */
+async function addCosts(
+  { config, db, log }: Pick<JobServices, "config" | "db" | "log">,
+  report: RunReport,
+): Promise<RunReport> {
+  if (config.prices === null) return report;
+  const { currency } = config.prices;
+  let rows: readonly BilledDay[];
+  try {
+    rows = await readBilledInRun(db, report.run_id);
+  } catch (error) {
+    log.warn({ error }, "cost_unknown");
+    return report;
+  }
+  const jobs = report.jobs.map((job) => {
+    const own = rows.filter((row) => row.job === job.job);
+    const isBilled = own.length > 0 || lookupTypes.some(({ type }) => type === job.type);
+    return isBilled ? { ...job, cost: costOfBilled(own, currency) } : job;
+  });
+  const named = rows.filter((row) => report.jobs.some(({ job }) => job === row.job));
+  return { ...report, jobs, cost: costOfBilled(named, currency) };
 }

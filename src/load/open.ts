@@ -1,12 +1,55 @@
-import { type Db, openDb } from "./db/db.ts";
+import { Readable } from "node:stream";
+import { explainFailure as explainBigQueryFailure } from "../bigquery/failure.ts";
 import type { PostgresTarget } from "./db/connect.ts";
-import { explainDatabase } from "./inputs/explained-database.ts";
-import { type ForeignDatabase, keepForeignDatabases } from "./inputs/foreign-database.ts";
-import type { InputConnection } from "./inputs/input-source.ts";
-import { openBigQueryDatabase } from "./inputs/bigquery/database.ts";
-import { openPostgresDatabase } from "./inputs/postgres-database.ts";
-import { explainFailure as explainBigQueryFailure } from "../bigquery/explain-failure.ts";
-import { explainFailure, explainWriting } from "./db/explain-failure.ts";
+import { type Db, openDb } from "./db/db.ts";
+import { explainFailure, explainWriting } from "./db/failures.ts";
+import { openBigQueryDatabase } from "./inputs/bigquery.ts";
+import { type ForeignDatabase, type InputConnection, keepForeignDatabases } from "./inputs/input.ts";
+import { openPostgresDatabase } from "./inputs/read.ts";
+
+/** Wraps a warehouse failure, so that it isn't attributed to the input's database. */
+class OtherSide extends Error {
+  override readonly name = "OtherSide";
+}
+
+/** Wraps a database to explain its failures. Failures of the warehouse that receives its rows are unchanged. */
+function explainDatabase(database: ForeignDatabase, explain: (error: unknown) => unknown): ForeignDatabase {
+  const explained = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await work();
+    } catch (error) {
+      throw error instanceof OtherSide ? error.cause : explain(error);
+    }
+  };
+  return {
+    checkInput: (input) => explained(() => database.checkInput(input)),
+    describe: (input) => explained(() => database.describe(input)),
+    sampleInput: (input) => explained(() => database.sampleInput(input)),
+    read: (input, reading, work) =>
+      explained(() =>
+        database.read(input, reading, async (rows) => {
+          try {
+            return await work({ ...rows, copyText: () => explainStream(rows.copyText(), explain) });
+          } catch (cause) {
+            throw new OtherSide("the warehouse", { cause });
+          }
+        }),
+      ),
+    findRows: (input, wanted) => explained(() => database.findRows(input, wanted)),
+    close: () => database.close(),
+  };
+}
+
+function explainStream(stream: Readable, explain: (error: unknown) => unknown): Readable {
+  async function* chunks(): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of stream) yield chunk as Buffer; // Both kinds of databases send buffers.
+    } catch (error) {
+      throw explain(error);
+    }
+  }
+  return Readable.from(chunks(), { objectMode: false });
+}
 
 /** The Postgres that is the place of record. */
 export interface WarehouseTarget extends PostgresTarget {

@@ -1,13 +1,176 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { request } from "undici";
-import type { AlertsConfig } from "../config/config.ts";
+import { adviceFor } from "../advice.ts";
+import type { AlertsConfig, Config, JobConfig } from "../config/config.ts";
+import {
+  codeOf,
+  describeForLog,
+  FixConfigurationError,
+  messageOf,
+  StopJobError,
+  StopRunError,
+} from "../errors.ts";
 import { connectHint, openAgent } from "../http-agent.ts";
+import { triedRecords, unusualRejects } from "../jobs/confirm.ts";
+import type { StatusReport } from "../jobs/report/status.ts";
+import type { JobReport, RunReport } from "../jobs/job.ts";
 import type { JobServices } from "../jobs/services.ts";
 import type { Db } from "../load/db/db.ts";
-import { changeStates, unmarkReported } from "../load/runs/alert-states.ts";
-import type { StateChange, SubjectState } from "../load/runs/subject-states.ts";
-import type { Alert, ReportableState } from "./alert-states.ts";
-import { describeForLog } from "./log-fields.ts";
+import { changeStates, type StateChange, type SubjectState, unmarkReported } from "../load/runs/alerts.ts";
+import { isSuccess } from "../load/runs/runs.ts";
+
+/** Services for sending alerts. */
+export type AlertServices = Pick<JobServices, "config" | "clock" | "log"> & {
+  /** Null if it can't be opened. */
+  readonly db: Db | null;
+};
+
+/** Posts every changed state to the webhook, once across processes. Never throws. */
+export async function sendAlerts(
+  services: AlertServices,
+  states: readonly ReportableState[],
+  runId: string,
+): Promise<void> {
+  const { config, db, clock, log } = services;
+  if (config.alerts === null || states.length === 0) return;
+  let changes: readonly StateChange[] = [];
+  try {
+    const named = states.map(({ subject, state }) => ({ subject, state }));
+    const found = await changesOf(services, named, runId);
+    if (found.isNoted) changes = found.changes;
+    const alerts = found.changes.flatMap(({ subject, state, before }): readonly Alert[] => {
+      const report = states.find((one) => one.subject === subject && one.state === state);
+      return report && !(state === "ok" && report.isQuietWhenOk) ? [{ ...report, before }] : [];
+    });
+    if (alerts.length === 0) return;
+    await postToWebhook(config.alerts, {
+      alerts,
+      runId,
+      warehouse: db?.description ?? "the warehouse can't be reached",
+      at: new Date(clock.now()).toISOString(),
+    });
+    log.info({ alerts: alerts.map(({ subject, state }) => `${subject}: ${state}`) }, "alerts_sent");
+  } catch (error) {
+    const described = describeForLog(error);
+    const hint = connectHint(described.code ?? "") ?? "retried after the next run";
+    log.warn({ ...described, hint }, "alerts_failed");
+    // Unsent changes are reported next time.
+    if (db && changes.length > 0) await unmarkReported(db, changes).catch(() => {});
+  }
+}
+
+/** Changes since the last report; if the warehouse is unreachable, every state other than `ok`. */
+async function changesOf(
+  { db, log }: AlertServices,
+  states: readonly SubjectState[],
+  runId: string,
+): Promise<{ readonly changes: readonly StateChange[]; readonly isNoted: boolean }> {
+  try {
+    if (db) return { changes: await changeStates(db, states, runId), isNoted: true };
+  } catch (error) {
+    log.warn(describeForLog(error), "alert_states_unreadable");
+  }
+  // An alert sent twice is better than none: the warehouse itself may be failing.
+  const changes = states.filter(({ state }) => state !== "ok").map((one) => ({ ...one, before: "unknown" }));
+  return { changes, isNoted: false };
+}
+
+/** State of a subject, and the alert to send when it changes to this state. */
+interface ReportableState {
+  /** `job NAME`, `rejects NAME`, `freshness NAME`, `budget TYPE PERIOD`. */
+  readonly subject: string;
+  /** `ok`, or a code. */
+  readonly state: string;
+  readonly message: string;
+  readonly whatToDo: string;
+  /** True if a return to `ok` sends no alert. */
+  readonly isQuietWhenOk: boolean;
+}
+
+/** A change of state as reported. */
+interface Alert extends ReportableState {
+  /** State last reported. */
+  readonly before: string;
+}
+
+/** Subject of failures of whole runs. */
+const RUN = "run";
+
+/** Declares a state, with the advice for its code. */
+function stateOf(subject: string, state: string, message: string, isQuietWhenOk = false): ReportableState {
+  return { subject, state, message, whatToDo: state === "ok" ? "" : adviceFor(state).next, isQuietWhenOk };
+}
+
+const okAgain = (subject: string, isQuietWhenOk = false) =>
+  stateOf(subject, "ok", `${subject} is ok again.`, isQuietWhenOk);
+
+/** States after a run; skipped and interrupted jobs keep their state. */
+export function statesOfRun(
+  { alerts, jobs }: Pick<Config, "alerts" | "jobs">,
+  report: RunReport,
+): readonly ReportableState[] {
+  if (alerts === null) return [];
+  const ofJobs = report.jobs.flatMap((ran) => {
+    const job = jobs.find(({ name }) => name === ran.job);
+    return [stateOfJob(alerts, ran), job && stateOfRejects(job, ran)];
+  });
+  return [stateOf(RUN, "ok", "Runs start again."), ...ofJobs].filter(
+    (state) => state !== null && state !== undefined,
+  );
+}
+
+function stateOfJob(
+  alerts: AlertsConfig,
+  { job, status, limited_by: limit, error }: JobReport,
+): ReportableState | null {
+  const subject = `job ${job}`;
+  if (isSuccess({ status, limitedBy: limit })) return stateOf(subject, "ok", `${job} succeeded.`);
+  const reported: readonly string[] = alerts.on;
+  if (!reported.includes(status)) return null;
+  return stateOf(
+    subject,
+    error?.code ?? limit ?? status,
+    error?.message ?? `${job} ended with status ${status}.`,
+  );
+}
+
+/** State of a job's reject ratio; null if it sent nothing. */
+function stateOfRejects(job: JobConfig, report: JobReport): ReportableState | null {
+  if (triedRecords(report) === 0) return null;
+  const subject = `rejects ${job.name}`;
+  const message = unusualRejects(job, report);
+  return message === null ? okAgain(subject) : stateOf(subject, "many_rejects", message);
+}
+
+/** State after a run that failed to start. Omits messages of unknown errors, which may quote data. */
+export function stateOfFailure(error: unknown): ReportableState {
+  const isOurs = [FixConfigurationError, StopRunError, StopJobError].some((kind) => error instanceof kind);
+  if (!isOurs) return stateOf(RUN, "internal", "A run failed before its first job; the cause is in the log.");
+  return stateOf(RUN, codeOf(error) ?? "internal", messageOf(error));
+}
+
+/** States that change without a run: late jobs, budgets that are nearly used up. */
+export function statesOfTime(
+  { alerts }: Pick<Config, "alerts">,
+  { jobs, budgets, attention }: Pick<StatusReport, "jobs" | "budgets" | "attention">,
+): readonly ReportableState[] {
+  if (alerts === null) return [];
+  const isWatched = alerts.staleAfterMs !== null;
+  const freshness = jobs
+    // A job that is running now keeps its state.
+    .filter(({ enabled, freshness: state }) => enabled && isWatched && state !== "running")
+    .map(({ job, freshness: state, last_success_at: at }) => {
+      const subject = `freshness ${job}`;
+      const since = at === null ? "It has never succeeded" : `It last succeeded at ${at}`;
+      return state === "stale" ? stateOf(subject, "stale", `${job} is late. ${since}.`) : okAgain(subject);
+    });
+  const used = budgets.map(({ budget, period }) => {
+    const subject = `budget ${budget} ${period}`;
+    const found = attention.find((note) => note.subject === subject);
+    return found ? stateOf(subject, found.code, found.message, true) : okAgain(subject, true);
+  });
+  return [...freshness, ...used];
+}
 
 /** Alerts of one post. */
 interface AlertPost {
@@ -20,7 +183,9 @@ interface AlertPost {
 }
 
 const TIMEOUT_MS = 10_000;
+
 const TRIES = 3;
+
 const PAUSE_MS = 500;
 
 /** The webhook rejected an alert; the message has only the status, since its address is a secret. */
@@ -102,60 +267,4 @@ function slackForm({ alerts, runId, warehouse }: AlertPost): object {
 
 function escape(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-}
-
-/** Services for sending alerts. */
-export type AlertServices = Pick<JobServices, "config" | "clock" | "log"> & {
-  /** Null if it can't be opened. */
-  readonly db: Db | null;
-};
-
-/** Changes since the last report; if the warehouse is unreachable, every state other than `ok`. */
-async function changesOf(
-  { db, log }: AlertServices,
-  states: readonly SubjectState[],
-  runId: string,
-): Promise<{ readonly changes: readonly StateChange[]; readonly isNoted: boolean }> {
-  try {
-    if (db) return { changes: await changeStates(db, states, runId), isNoted: true };
-  } catch (error) {
-    log.warn(describeForLog(error), "alert_states_unreadable");
-  }
-  // An alert sent twice is better than none: the warehouse itself may be failing.
-  const changes = states.filter(({ state }) => state !== "ok").map((one) => ({ ...one, before: "unknown" }));
-  return { changes, isNoted: false };
-}
-
-/** Posts every changed state to the webhook, once across processes. Never throws. */
-export async function sendAlerts(
-  services: AlertServices,
-  states: readonly ReportableState[],
-  runId: string,
-): Promise<void> {
-  const { config, db, clock, log } = services;
-  if (config.alerts === null || states.length === 0) return;
-  let changes: readonly StateChange[] = [];
-  try {
-    const named = states.map(({ subject, state }) => ({ subject, state }));
-    const found = await changesOf(services, named, runId);
-    if (found.isNoted) changes = found.changes;
-    const alerts = found.changes.flatMap(({ subject, state, before }): readonly Alert[] => {
-      const report = states.find((one) => one.subject === subject && one.state === state);
-      return report && !(state === "ok" && report.isQuietWhenOk) ? [{ ...report, before }] : [];
-    });
-    if (alerts.length === 0) return;
-    await postToWebhook(config.alerts, {
-      alerts,
-      runId,
-      warehouse: db?.description ?? "the warehouse can't be reached",
-      at: new Date(clock.now()).toISOString(),
-    });
-    log.info({ alerts: alerts.map(({ subject, state }) => `${subject}: ${state}`) }, "alerts_sent");
-  } catch (error) {
-    const described = describeForLog(error);
-    const hint = connectHint(described.code ?? "") ?? "retried after the next run";
-    log.warn({ ...described, hint }, "alerts_failed");
-    // Unsent changes are reported next time.
-    if (db && changes.length > 0) await unmarkReported(db, changes).catch(() => {});
-  }
 }

@@ -1,8 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { RunReport } from "../jobs/run.ts";
-import { type Status, unaccountedRows } from "../jobs/run-report.ts";
+import type { HttpClient } from "../extract/http-client.ts";
+import { type RunReport, type Status, unaccountedRows } from "../jobs/job.ts";
 import type { JobStatusReport, StatusReport } from "../jobs/report/status.ts";
-import type { CallObserver } from "./measured-http.ts";
 
 /** Counters of `run --json` for outcomes of input rows. */
 const OUTCOMES = [
@@ -20,16 +19,11 @@ const OUTCOMES = [
 /** Ends of runs that are counted. */
 const STATUSES: readonly Status[] = ["succeeded", "limited", "failed", "skipped", "interrupted", "locked"];
 
-/** Metrics of `/metrics`. No label comes from a record. */
-interface Metrics extends CallObserver {
-  /** Counts a run. */
-  observeRun(report: RunReport): void;
-  /** All metrics in Prometheus text format; without a status only those of this process. */
-  render(status: StatusReport | null): Promise<{ readonly contentType: string; readonly text: string }>;
-}
+/** Metrics of `/metrics`. */
+export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Creates the metrics of one scheduler. */
-export function createMetrics(version: string): Metrics {
+/** Creates the metrics of one scheduler. No label comes from a record. */
+export function createMetrics(version: string) {
   const registers = [new Registry()];
   const [register = new Registry()] = registers;
   collectDefaultMetrics({ register });
@@ -68,16 +62,39 @@ export function createMetrics(version: string): Metrics {
     for (const total of [cost, possibleCost]) total.inc({ job, currency }, 0);
   };
   const up = gauge("warehouse_up", "1 if the warehouse answered this scrape.");
-  const status = statusGauges(gauge);
+  const ofStatus = statusGauges.map(({ name, help, labels, read }) => {
+    const own = gauge(name, help, labels);
+    const set = (report: StatusReport) => {
+      own.reset();
+      for (const [values, value] of read(report)) own.labels(...values).set(value);
+    };
+    return { set };
+  });
 
   return {
-    began: () => inFlight.inc(),
-    ended(attempt) {
-      inFlight.dec();
-      attempts.inc({ endpoint: attempt.endpoint, status: attempt.status });
-      seconds.observe({ endpoint: attempt.endpoint }, attempt.seconds);
+    /** Wraps a client; counts every attempt of a call, without its content. */
+    measure(http: HttpClient): HttpClient {
+      return {
+        ...http,
+        async request(request) {
+          const startedMs = performance.now();
+          inFlight.inc();
+          let status = "error";
+          try {
+            const reply = await http.request(request);
+            status = reply.kind === "response" ? String(reply.status) : reply.code.toLowerCase();
+            return reply;
+          } finally {
+            const endpoint = `${request.method} ${pathnameOf(request.path)}`;
+            inFlight.dec();
+            attempts.inc({ endpoint, status });
+            seconds.observe({ endpoint }, (performance.now() - startedMs) / 1000);
+          }
+        },
+      };
     },
-    observeRun({ jobs }) {
+    /** Counts a run. */
+    observeRun({ jobs }: RunReport): void {
       for (const report of jobs) {
         const { job, type } = report;
         runs.inc({ job, type, status: report.status });
@@ -92,7 +109,8 @@ export function createMetrics(version: string): Metrics {
         mismatches.inc({ job }, unaccountedRows(report) === 0 ? 0 : 1);
       }
     },
-    async render(report) {
+    /** Renders all metrics in Prometheus text format; without a status only those of this process. */
+    async render(report: StatusReport | null) {
       up.set(report === null ? 0 : 1);
       for (const entry of report?.jobs ?? []) {
         const { job, last_run } = entry;
@@ -101,109 +119,144 @@ export function createMetrics(version: string): Metrics {
         const tried = last_run.records_sent + last_run.records_rejected_before_sending;
         rejectRatio.set({ job }, tried === 0 ? 0 : last_run.records_rejected / tried);
       }
-      if (report) status.set(report);
+      if (report) for (const one of ofStatus) one.set(report);
       return { contentType: register.contentType, text: await register.metrics() };
     },
   };
 }
 
-type MakeGauge = (name: string, help: string, labelNames?: readonly string[]) => Gauge;
+/** Gauge read from the warehouse at each scrape. */
+interface StatusGauge {
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  /** Label values and value of each sample. */
+  readonly read: (report: StatusReport) => readonly (readonly [readonly string[], number])[];
+}
 
-/** Metrics read from the warehouse at each scrape. */
-function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) => void } {
-  const lastSuccess = gauge(
-    "last_success_timestamp_seconds",
-    "End of the last success, runs that ended at your own cap or budget included.",
-    ["job"],
-  );
-  const nextSlot = gauge("next_slot_timestamp_seconds", "When the job is due next.", ["job"]);
-  const fresh = gauge("job_fresh", "1 if the job has succeeded since it was last due, or is running.", [
-    "job",
-  ]);
-  const held = gauge("job_running", "Processes that are running the job.", ["job"]);
-  const due = gauge("records_due", "Input rows still due after the last run.", ["job"]);
-  const answered = gauge("input_rows_answered_ratio", "Input rows with an answer / input rows.", ["job"]);
-  const rejects = gauge("open_rejects", "Unresolved rejects by cause.", ["job", "code"]);
-  const spoolBytes = gauge("spool_bytes", "Bytes of received answers on disk that are not loaded yet.", [
-    "job",
-  ]);
-  const spoolCalls = gauge("spool_calls", "Calls with answers on disk that are not loaded yet.", ["job"]);
-  const budgetLimit = gauge("budget_records_limit", "Maximum records per period (UTC).", [
-    "budget",
-    "period",
-  ]);
-  const budgetUsed = gauge("budget_records_used", "Records counted against a budget.", ["budget", "period"]);
-  const budgetLeft = gauge("budget_records_left", "Records left in a budget.", ["budget", "period"]);
-  const budgetAmount = gauge("budget_cost_left", "Most that the records left in a budget can cost.", [
-    "budget",
-    "period",
-    "currency",
-  ]);
-  const spentInMonth = gauge("month_cost", "Cost of billed records since the start of the month (UTC).", [
-    "currency",
-  ]);
-  const quotaLeft = gauge("search_quota_records_left", "Records left in the service's daily quota.", ["org"]);
-  const quotaLimit = gauge("search_quota_records_limit", "Daily record quota of the service.", ["org"]);
-  const keysWaiting = gauge("publication_keys_waiting", "Changed keys that are not published yet.", [
-    "destination",
-  ]);
-  const lag = gauge("publication_lag_seconds", "Age of the oldest unpublished change.", ["destination"]);
-  const publishedAt = gauge("publication_timestamp_seconds", "Time of the last published batch.", [
-    "destination",
-  ]);
-  const all = [lastSuccess, nextSlot, fresh, held, due, answered, rejects, spoolBytes, spoolCalls];
-  return {
-    set({ jobs, budgets, spent, quotas, publications }) {
-      for (const one of [
-        ...all,
-        keysWaiting,
-        lag,
-        publishedAt,
-        budgetLimit,
-        budgetUsed,
-        budgetLeft,
-        budgetAmount,
-        spentInMonth,
-        quotaLeft,
-        quotaLimit,
-      ])
-        one.reset();
-      for (const { job, coverage, ...report } of jobs.filter(({ enabled }) => enabled)) {
-        const at = (instant: string | null, gauge: Gauge) =>
-          instant === null ? undefined : gauge.set({ job }, Date.parse(instant) / 1000);
-        at(report.last_success_at, lastSuccess);
-        at(report.next_slot_at, nextSlot);
-        fresh.set({ job }, ["fresh", "running"].includes(report.freshness) ? 1 : 0);
-        held.set({ job }, report.held_by.filter(({ is_expired }) => !is_expired).length);
-        spoolBytes.set({ job }, report.waiting_answers.bytes);
-        spoolCalls.set({ job }, report.waiting_answers.calls);
-        for (const [code, rows] of Object.entries(report.open_rejects)) rejects.set({ job, code }, rows);
-        if (!coverage) continue;
-        due.set({ job }, coverage.due);
-        if (coverage.input_rows > 0) answered.set({ job }, coverage.answered / coverage.input_rows);
-      }
-      if (spent) spentInMonth.set({ currency: spent.currency }, spent.amount);
-      for (const { budget, period, limit, used, left, left_amount: amount, currency } of budgets) {
-        budgetLimit.set({ budget, period }, limit);
-        budgetUsed.set({ budget, period }, used);
-        budgetLeft.set({ budget, period }, left);
-        if (amount !== undefined && currency !== undefined)
-          budgetAmount.set({ budget, period, currency }, amount);
-      }
-      for (const {
-        destination,
-        keys_waiting: keys,
-        lag_seconds: seconds,
-        last_published_at: at,
-      } of publications) {
-        keysWaiting.set({ destination }, keys);
-        lag.set({ destination }, seconds);
-        if (at !== null) publishedAt.set({ destination }, Date.parse(at) / 1000);
-      }
-      for (const { org_id: org, limit, left } of quotas) {
-        if (limit !== null) quotaLimit.set({ org }, limit);
-        if (left !== null) quotaLeft.set({ org }, left);
-      }
+/** Declares gauges of a kind of subject: subjects, labels, and help and value by name; a value of null is left out. */
+function gaugesOf<Subject>(
+  subjectsOf: (report: StatusReport) => readonly Subject[],
+  labels: Readonly<Record<string, (subject: Subject) => string>>,
+  gauges: Readonly<Record<string, readonly [help: string, value: (subject: Subject) => number | null]>>,
+): readonly StatusGauge[] {
+  return Object.entries(gauges).map(([name, [help, valueOf]]) => ({
+    name,
+    help,
+    labels: Object.keys(labels),
+    read: (report) =>
+      subjectsOf(report).flatMap((subject) => {
+        const value = valueOf(subject);
+        return value === null ? [] : [[Object.values(labels).map((label) => label(subject)), value] as const];
+      }),
+  }));
+}
+
+const secondsOf = (instant: string | null) => (instant === null ? null : Date.parse(instant) / 1000);
+
+const statusGauges: readonly StatusGauge[] = [
+  gaugesOf(
+    enabledJobs,
+    { job: ({ job }) => job },
+    {
+      last_success_timestamp_seconds: [
+        "End of the last success, runs that ended at your own cap or budget included.",
+        (job) => secondsOf(job.last_success_at),
+      ],
+      next_slot_timestamp_seconds: ["When the job is due next.", (job) => secondsOf(job.next_slot_at)],
+      job_fresh: [
+        "1 if the job has succeeded since it was last due, or is running.",
+        ({ freshness }) => (freshness === "fresh" || freshness === "running" ? 1 : 0),
+      ],
+      job_running: [
+        "Processes that are running the job.",
+        (job) => job.held_by.filter(({ is_expired }) => !is_expired).length,
+      ],
+      records_due: ["Input rows still due after the last run.", ({ coverage }) => coverage?.due ?? null],
+      input_rows_answered_ratio: [
+        "Input rows with an answer / input rows.",
+        ({ coverage }) =>
+          coverage && coverage.input_rows > 0 ? coverage.answered / coverage.input_rows : null,
+      ],
+      spool_bytes: [
+        "Bytes of received answers on disk that are not loaded yet.",
+        (job) => job.waiting_answers.bytes,
+      ],
+      spool_calls: [
+        "Calls with answers on disk that are not loaded yet.",
+        (job) => job.waiting_answers.calls,
+      ],
     },
-  };
+  ),
+  gaugesOf(
+    (report) =>
+      enabledJobs(report).flatMap(({ job, open_rejects: rejects }) =>
+        Object.entries(rejects).map(([code, rows]) => ({ job, code, rows })),
+      ),
+    { job: ({ job }) => job, code: ({ code }) => code },
+    { open_rejects: ["Unresolved rejects by cause.", ({ rows }) => rows] },
+  ),
+  gaugesOf(
+    ({ budgets }) => budgets,
+    { budget: ({ budget }) => budget, period: ({ period }) => period },
+    {
+      budget_records_limit: ["Maximum records per period (UTC).", ({ limit }) => limit],
+      budget_records_used: ["Records counted against a budget.", ({ used }) => used],
+      budget_records_left: ["Records left in a budget.", ({ left }) => left],
+    },
+  ),
+  gaugesOf(
+    ({ budgets }) => budgets.filter(({ currency }) => currency !== undefined),
+    {
+      budget: ({ budget }) => budget,
+      period: ({ period }) => period,
+      currency: ({ currency }) => currency ?? "",
+    },
+    {
+      budget_cost_left: [
+        "Most that the records left in a budget can cost.",
+        (budget) => budget.left_amount ?? null,
+      ],
+    },
+  ),
+  gaugesOf(
+    ({ spent }) => (spent ? [spent] : []),
+    { currency: ({ currency }) => currency },
+    {
+      month_cost: ["Cost of billed records since the start of the month (UTC).", ({ amount }) => amount],
+    },
+  ),
+  gaugesOf(
+    ({ quotas }) => quotas,
+    { org: (quota) => quota.org_id },
+    {
+      search_quota_records_left: ["Records left in the service's daily quota.", ({ left }) => left],
+      search_quota_records_limit: ["Daily record quota of the service.", ({ limit }) => limit],
+    },
+  ),
+  gaugesOf(
+    ({ publications }) => publications,
+    { destination: ({ destination }) => destination },
+    {
+      publication_keys_waiting: ["Changed keys that are not published yet.", (found) => found.keys_waiting],
+      publication_lag_seconds: ["Age of the oldest unpublished change.", (found) => found.lag_seconds],
+      publication_timestamp_seconds: [
+        "Time of the last published batch.",
+        (found) => secondsOf(found.last_published_at),
+      ],
+    },
+  ),
+].flat();
+
+function enabledJobs({ jobs }: StatusReport): readonly JobStatusReport[] {
+  return jobs.filter(({ enabled }) => enabled);
+}
+
+/** Path without its query, with `:id` for every variable part. */
+function pathnameOf(path: string): string {
+  const [pathname = ""] = path.split("?");
+  return pathname
+    .split("/")
+    .map((part) => (/^(?:|v\d|[a-z]+(?:[_-][a-z]+)*)$/.test(part) ? part : ":id"))
+    .join("/");
 }

@@ -1,10 +1,13 @@
-import { isMigrated } from "../load/db/setup.ts";
-import type { RunReport } from "../jobs/run.ts";
+import { describeForLog } from "../errors.ts";
+import { readStatus } from "../jobs/report/status.ts";
+import type { RunReport } from "../jobs/job.ts";
 import type { JobServices } from "../jobs/services.ts";
-import { readStatus, type StatusReport } from "../jobs/report/status.ts";
-import { concludeRun, alertRunFailure, alertLateness } from "./conclude.ts";
-import { describeForLog } from "./log-fields.ts";
-import { remembered } from "./remembered.ts";
+import { isMigrated } from "../load/db/migrate.ts";
+import { removeOld } from "../load/runs/retention.ts";
+import { type AlertServices, sendAlerts, stateOfFailure, statesOfRun, statesOfTime } from "./alerts.ts";
+import { retentionRules } from "../schemas/registry.ts";
+
+type Services = Pick<JobServices, "config" | "db" | "clock" | "log">;
 
 /** Requests within this time share one answer. */
 const STATUS_LIFE_MS = 10_000;
@@ -14,28 +17,8 @@ const ANSWER_TIMEOUT_MS = 5_000;
 /** Interval between checks of freshness and budgets. */
 const WATCH_EVERY_MS = 5 * 60_000;
 
-/** Status, alerts and retention of a scheduler. */
-interface Overview {
-  /** Status of all jobs, up to ten seconds old; null if the warehouse doesn't answer. */
-  readonly status: () => Promise<StatusReport | null>;
-  /** The same, read now. */
-  readonly statusNow: () => Promise<StatusReport | null>;
-  readonly readiness: () => Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }>;
-  /** Drops the cached status. */
-  readonly forget: () => void;
-  /** Sends alerts and applies retention after a run. */
-  readonly conclude: (services: JobServices, report: RunReport) => Promise<void>;
-  /** Sends the alert of a run that failed before its first job. */
-  readonly alertRunFailure: (services: JobServices, error: unknown, runId: string) => Promise<void>;
-  /** Sends alerts about freshness and budgets, at intervals. */
-  readonly watch: (services: JobServices) => Promise<void>;
-}
-
-/** Creates the overview of the current services. */
-export function createOverview(
-  services: () => Pick<JobServices, "config" | "db" | "clock" | "log">,
-  stopping: AbortSignal,
-): Overview {
+/** Creates the overview of a scheduler's current services: status, readiness and alerts. */
+export function createOverview(services: () => Services, stopping: AbortSignal) {
   let forgottenAtMs = 0;
   let watchedAtMs = Number.NEGATIVE_INFINITY;
   const statusNow = async () => {
@@ -55,8 +38,11 @@ export function createOverview(
     }
   });
   return {
+    /** Reads the status of all jobs, up to ten seconds old; null if the warehouse doesn't answer. */
     status: () => status(forgottenAtMs),
+    /** Reads it now. */
     statusNow,
+    /** Readiness, and the codes of all reasons against it. */
     async readiness() {
       const reasons = [
         ...(stopping.aborted ? ["stopping"] : []),
@@ -64,12 +50,12 @@ export function createOverview(
       ];
       return { ready: reasons.length === 0, reasons };
     },
+    /** Drops the cached status. */
     forget() {
       forgottenAtMs = performance.now();
     },
-    alertRunFailure,
-    conclude: (current, report) => concludeRun(current, report, { isWhole: true }),
-    async watch(current) {
+    /** Sends alerts about freshness and budgets, at intervals. */
+    async watch(current: Services) {
       if (performance.now() - watchedAtMs < WATCH_EVERY_MS) return;
       watchedAtMs = performance.now();
       await alertLateness(current);
@@ -85,5 +71,64 @@ async function withTimeout<Answer>(asked: Promise<Answer>): Promise<Answer> {
   } finally {
     clearTimeout(timer);
     asked.catch(() => {});
+  }
+}
+
+/** Caches answers for a while; concurrent callers share one. Answers from before `notBeforeMs` count as old. */
+export function remembered<Answer>(
+  lifeMs: number,
+  ask: () => Promise<Answer>,
+): (notBeforeMs?: number) => Promise<Answer> {
+  let last: { readonly atMs: number; readonly answer: Promise<Answer> } | null = null;
+  return (notBeforeMs = Number.NEGATIVE_INFINITY) => {
+    const nowMs = performance.now();
+    if (last === null || nowMs - last.atMs > lifeMs || last.atMs < notBeforeMs) {
+      last = { atMs: nowMs, answer: ask() };
+    }
+    return last.answer;
+  };
+}
+
+/** Sends alerts and applies retention after a run. Never fails the run. */
+export async function concludeRun(
+  services: Services,
+  report: RunReport,
+  options: {
+    /** False for a shard; only whole runs apply retention. */
+    readonly isWhole: boolean;
+  },
+): Promise<void> {
+  await sendAlerts(services, statesOfRun(services.config, report), report.run_id);
+  await alertLateness(services);
+  if (options.isWhole) await removeOldRows(services);
+}
+
+/** Sends the alert of a run that failed before its first job. */
+export async function alertRunFailure(services: AlertServices, error: unknown, runId: string): Promise<void> {
+  await sendAlerts(services, [stateOfFailure(error)], runId);
+}
+
+/** Sends alerts about freshness and budgets. */
+export async function alertLateness(services: Services): Promise<void> {
+  if (services.config.alerts === null) return;
+  try {
+    const status = await readStatus(services, { countsMembers: false });
+    await sendAlerts(services, statesOfTime(services.config, status), "");
+  } catch (error) {
+    services.log.warn(describeForLog(error), "alerts_failed");
+  }
+}
+
+async function removeOldRows({ config, db, log }: Services): Promise<void> {
+  const retentions = retentionRules.flatMap((rule) => {
+    const keepMs = config.retention[rule.table];
+    return keepMs === undefined ? [] : [{ rule, keepMs }];
+  });
+  try {
+    const removed = await removeOld(db, retentions);
+    const tables = Object.fromEntries(Object.entries(removed).filter(([, rows]) => rows > 0));
+    if (Object.keys(tables).length > 0) log.info({ removed: tables }, "old_rows_removed");
+  } catch (error) {
+    log.warn(describeForLog(error), "retention_failed");
   }
 }

@@ -1,9 +1,9 @@
-import { createHash } from "node:crypto";
-import { StopRunError } from "../errors.ts";
-import { runJobs, type RunReport } from "../jobs/run.ts";
-import { type ScheduledJob, scheduledJobs } from "../jobs/scheduled-jobs.ts";
-import type { JobServices } from "../jobs/services.ts";
-import { wholeInput } from "../jobs/shard.ts";
+import { createTask, setLogger } from "node-cron";
+import { describeForLog, StopRunError } from "../errors.ts";
+import { runJobs } from "../jobs/run.ts";
+import type { RunReport } from "../jobs/job.ts";
+import { type ScheduledJob, scheduledJobs } from "../jobs/job-selection.ts";
+import { type JobServices, wholeInput } from "../jobs/services.ts";
 import {
   claimSlots,
   endSlots,
@@ -14,89 +14,8 @@ import {
   type SchedulerProcess,
   type SlotEnd,
   watchJobs,
-} from "../load/runs/schedule-slots.ts";
-import { lastSlot, nextSlot, type Slot } from "../schedule/slots.ts";
-import { describeForLog } from "./log-fields.ts";
-
-/** A slot to run now. */
-interface DueSlot extends Slot {
-  readonly job: ScheduledJob;
-}
-
-/** Due slots, and when to check again. */
-interface DueReport {
-  /** Slots to run now, each job after those it depends on. */
-  readonly due: readonly DueSlot[];
-  /** No slot becomes due before this instant; Infinity if nothing is scheduled. */
-  readonly nextLookMs: number;
-}
-
-/** Limits for missed slots, and the spread of starts. */
-export interface DueRules {
-  readonly catchUpMs: number;
-  readonly jitterMs: number;
-}
-
-/** Finds the due slots: of each job the last pending one, unless it is too old, held, or waits for another job. */
-export function findDue(
-  jobs: readonly ScheduledJob[],
-  known: readonly KnownSlot[],
-  nowMs: number,
-  rules: DueRules,
-): DueReport {
-  const knownOf = new Map(known.map((slot) => [slot.job, slot]));
-  const pending = new Map<string, DueSlot>();
-  let nextLookMs = Number.POSITIVE_INFINITY;
-  for (const job of jobs) {
-    const next = nextSlot(job.schedule, nowMs);
-    if (next) nextLookMs = Math.min(nextLookMs, startOf(job, next, rules));
-    const slot = pendingSlot(job, knownOf.get(job.name), nowMs, rules);
-    if (slot) pending.set(job.name, { ...slot, job });
-  }
-  const due: DueSlot[] = [];
-  for (const slot of pending.values()) {
-    const startMs = startOf(slot.job, slot, rules);
-    const isFree = !knownOf.get(slot.job.name)?.isHeld;
-    const waitsFor = slot.job.after.some((name) => {
-      const other = pending.get(name);
-      const isFirst = other !== undefined && other.atMs <= slot.atMs && !due.includes(other);
-      return isFirst || (knownOf.get(name)?.isHeld ?? false);
-    });
-    if (startMs <= nowMs && isFree && !waitsFor) due.push(slot);
-    else nextLookMs = Math.min(nextLookMs, Math.max(startMs, nowMs));
-  }
-  return { due, nextLookMs };
-}
-
-/** Last slot of a job that has not run; null if there is none or it is too old. */
-function pendingSlot(
-  job: ScheduledJob,
-  known: KnownSlot | undefined,
-  nowMs: number,
-  { catchUpMs, jitterMs }: DueRules,
-): Slot | null {
-  // Not recorded yet: the job has no start from which to count slots.
-  if (!known) return null;
-  const knownMs = Date.parse(known.dueAt);
-  // A slot starts late by its jitter, and is found late by the interval between checks.
-  const oldestMs = nowMs - Math.max(catchUpMs, jitterMs + LOOK_MS);
-  const newer = lastSlot(job.schedule, Math.max(oldestMs, knownMs + 1), nowMs);
-  if (newer) return newer;
-  const isOpen = known.endedAt === null && knownMs >= oldestMs;
-  return isOpen ? { key: known.slot, atMs: knownMs } : null;
-}
-
-/** Tolerance for late checks, which run every minute. */
-const LOOK_MS = 5 * 60_000;
-
-/** Start of a slot: its time plus a jitter that is equal in every scheduler. */
-function startOf(job: ScheduledJob, slot: Slot, { jitterMs }: DueRules): number {
-  if (jitterMs === 0) return slot.atMs;
-  const digest = createHash("sha256")
-    .update(JSON.stringify([job.name, slot.key]))
-    .digest();
-  return slot.atMs + Math.floor((digest.readUInt32BE(0) / 2 ** 32) * jitterMs);
-}
+} from "../load/runs/slots.ts";
+import { lastSlot, nextSlot, type Slot } from "../schedule/schedule.ts";
 
 /** Options of the scheduler. */
 interface SchedulerOptions {
@@ -141,7 +60,7 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
       for (const name of fresh) watched.add(name);
     }
     const known = await newestSlots(db);
-    const found = findDue(jobs, known, clock.now(), config.scheduler);
+    const found = findDue(jobs, known, clock.now());
     nextLookMs = found.nextLookMs;
     if (found.due.length === 0) return false;
     const runId = options.newRunId();
@@ -314,3 +233,114 @@ function keepAlive(
     },
   };
 }
+
+/** A slot to run now. */
+interface DueSlot extends Slot {
+  readonly job: ScheduledJob;
+}
+
+/** Wakes a scheduler every minute and on `ring`. */
+interface Alarm {
+  /** Resolves at the next wake-up, or at once if one came since the last wait. Rejects with the signal's reason. */
+  next(signal: AbortSignal): Promise<void>;
+  ring(): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts an alarm. node-cron only wakes the scheduler every UTC minute, so that clock changes can't confuse it:
+ * `src/schedule` computes the slots.
+ */
+export async function startAlarm(): Promise<Alarm> {
+  // Its warnings go to the console; a late minute is harmless.
+  setLogger({ info() {}, warn() {}, error() {}, debug() {} });
+  let hasRung = false;
+  let rung = Promise.withResolvers<void>();
+  const ring = () => {
+    hasRung = true;
+    rung.resolve();
+  };
+  const task = createTask("* * * * *", ring, { timezone: "UTC", suppressMissedWarning: true });
+  await task.start();
+  return {
+    async next(signal) {
+      signal.throwIfAborted();
+      const stopped = Promise.withResolvers<never>();
+      const stop = () => stopped.reject(signal.reason);
+      signal.addEventListener("abort", stop, { once: true });
+      try {
+        if (!hasRung) await Promise.race([rung.promise, stopped.promise]);
+      } finally {
+        signal.removeEventListener("abort", stop);
+        hasRung = false;
+        rung = Promise.withResolvers();
+      }
+    },
+    ring,
+    async close() {
+      await task.destroy();
+    },
+  };
+}
+
+/** Due slots, and when to check again. */
+interface DueReport {
+  /** Slots to run now, each job after those it depends on. */
+  readonly due: readonly DueSlot[];
+  /** No slot becomes due before this instant; Infinity if nothing is scheduled. */
+  readonly nextLookMs: number;
+}
+
+/** Maximum delay after which a missed slot still runs. */
+const CATCH_UP_MS = 24 * 3_600_000;
+
+/** Finds the due slots: of each job the last pending one, unless it is too old, held, or waits for another job. */
+export function findDue(
+  jobs: readonly ScheduledJob[],
+  known: readonly KnownSlot[],
+  nowMs: number,
+  catchUpMs: number = CATCH_UP_MS,
+): DueReport {
+  const knownOf = new Map(known.map((slot) => [slot.job, slot]));
+  const pending = new Map<string, DueSlot>();
+  let nextLookMs = Number.POSITIVE_INFINITY;
+  for (const job of jobs) {
+    const next = nextSlot(job.schedule, nowMs);
+    if (next) nextLookMs = Math.min(nextLookMs, next.atMs);
+    const slot = pendingSlot(job, knownOf.get(job.name), nowMs, catchUpMs);
+    if (slot) pending.set(job.name, { ...slot, job });
+  }
+  const due: DueSlot[] = [];
+  for (const slot of pending.values()) {
+    const isFree = !knownOf.get(slot.job.name)?.isHeld;
+    const waitsFor = slot.job.after.some((name) => {
+      const other = pending.get(name);
+      const isFirst = other !== undefined && other.atMs <= slot.atMs && !due.includes(other);
+      return isFirst || (knownOf.get(name)?.isHeld ?? false);
+    });
+    if (isFree && !waitsFor) due.push(slot);
+    else nextLookMs = Math.min(nextLookMs, nowMs);
+  }
+  return { due, nextLookMs };
+}
+
+/** Last slot of a job that has not run; null if there is none or it is too old. */
+function pendingSlot(
+  job: ScheduledJob,
+  known: KnownSlot | undefined,
+  nowMs: number,
+  catchUpMs: number,
+): Slot | null {
+  // Not recorded yet: the job has no start from which to count slots.
+  if (!known) return null;
+  const knownMs = Date.parse(known.dueAt);
+  // A slot is found late by the interval between checks.
+  const oldestMs = nowMs - Math.max(catchUpMs, LOOK_MS);
+  const newer = lastSlot(job.schedule, Math.max(oldestMs, knownMs + 1), nowMs);
+  if (newer) return newer;
+  const isOpen = known.endedAt === null && knownMs >= oldestMs;
+  return isOpen ? { key: known.slot, atMs: knownMs } : null;
+}
+
+/** Tolerance for late checks, which run every minute. */
+const LOOK_MS = 5 * 60_000;

@@ -1,8 +1,6 @@
 const DAY_MS = 86_400_000;
 
-/** Time zone. */
 export interface Zone {
-  /** IANA name. */
   readonly name: string;
   /** Offset of the wall clock from UTC at an instant, in milliseconds. */
   offsetMs(atMs: number): number;
@@ -67,7 +65,6 @@ const WORDS = new Map(
     .split(" ")
     .map((word) => [word.toLowerCase(), word]),
 );
-/** Names of UTC. */
 const ALWAYS_UTC = /^(?:etc\/)?(?:utc|uct|zulu|universal|greenwich|gmt(?:[+-]?0)?)$/i;
 
 /**

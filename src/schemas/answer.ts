@@ -1,15 +1,37 @@
+import type { z } from "zod";
+import type { JsonObject, RecordDeclaration } from "./flatten.ts";
 import { booleanOf, pidOf } from "./convert.ts";
-import type { JsonObject } from "./flatten.ts";
 import { type Column, column, type NamesPeople, type Table, table } from "./table.ts";
+
+/** An endpoint that takes a batch of records and returns one result for each (section 4.7). */
+export interface LookupEndpoint {
+  /** Method and path, as in the ledger and `schema_drift`. */
+  readonly name: string;
+  readonly method: "POST";
+  readonly path: string;
+  /** Section of the service interface. */
+  readonly section: string;
+  /** Maximum records per call (section 8). */
+  readonly maxRecords: number;
+  /** True if each matched record (for e-mail validation: each record) is billed. */
+  readonly billed: boolean;
+  /** Field that pairs results with records. */
+  readonly pairing: "record_id" | "position_and_address";
+  /** Strict schema of a whole request body; the sandbox rejects anything else. */
+  readonly request: z.ZodType;
+  /** True for the result of a match, whether or not it has a PID. */
+  readonly isMatch: (result: JsonObject) => boolean;
+  /** One result. */
+  readonly result: RecordDeclaration;
+}
 
 /** True for a match: `is_match` decides if present, otherwise the presence of a PID. */
 export function isPersonMatch({ is_match: said, service_pid: pid }: JsonObject): boolean {
   return booleanOf(said) ?? pidOf(pid) !== null;
 }
 
-/** Key of an input row; answers are stored under it. */
-export const inputRowKey: readonly Column[] = [
-  column("job", "text", "none", "Name of the job."),
+/** Columns that name a row of an input. */
+export const inputRow: readonly Column[] = [
   column("source", "text", "none", "Name of the input."),
   column(
     "source_key",
@@ -17,6 +39,12 @@ export const inputRowKey: readonly Column[] = [
     "direct",
     'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
   ),
+];
+
+/** Key of an input row in a job; answers are stored under it. */
+export const inputRowKey: readonly Column[] = [
+  column("job", "text", "none", "Name of the job."),
+  ...inputRow,
 ];
 
 /** Columns that every answer table has besides its own fields. */

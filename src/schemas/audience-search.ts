@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { jsonType } from "./convert.ts";
-import { coverageReaderOf, type TableRows, withNested } from "./coverage.ts";
+import { coverageReaderOf, searchQuery, type TableRows, withNested } from "./person-search.ts";
 import type { DriftLog } from "./drift.ts";
 import { boolean, type Fields, integer, json, numeric, text, timestamptz } from "./field.ts";
-import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
-import { searchQuery } from "./person-search.ts";
-import type { ListDeclaration } from "./attempt.ts";
+import { extraCell, flattenerOf, isJsonObject, type JsonObject, type ListDeclaration } from "./flatten.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";
 
 const JOBS = "/person-search/v0/search-jobs";

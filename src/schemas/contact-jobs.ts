@@ -1,6 +1,6 @@
 import type { Cell } from "./convert.ts";
 import { jsonType } from "./convert.ts";
-import { type TableRows, withNested } from "./coverage.ts";
+import { type TableRows, withNested } from "./person-search.ts";
 import type { DriftLog } from "./drift.ts";
 import { boolean, type Fields, integer, json, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";

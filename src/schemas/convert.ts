@@ -1,6 +1,5 @@
-import { rawNumber } from "../raw-json.ts";
+import { rawNumber, storableJson } from "./json-text.ts";
 import type { ColumnType, Field } from "./field.ts";
-import { storableJson } from "./json-text.ts";
 
 /**
  * One value of a row in its warehouse-neutral text form, or null. Numbers are decimal text, booleans `true`/`false`,

@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { answerColumns, answeredPeople, inputRowKey, isPersonMatch } from "./answer.ts";
-import type { LookupEndpoint } from "./endpoint.ts";
+import { answerColumns, answeredPeople, inputRowKey, isPersonMatch, type LookupEndpoint } from "./answer.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import { personDerived, personFields, personLists } from "./person.ts";
-import type { RecordDeclaration } from "./attempt.ts";
+import type { RecordDeclaration } from "./flatten.ts";
 import { columnsOf, type Table, table } from "./table.ts";
 
 const optionalText = z.string().nullable().optional();

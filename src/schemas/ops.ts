@@ -1,4 +1,3 @@
-import { priceColumns } from "./billing.ts";
 import { column, type Table, table } from "./table.ts";
 
 /** Records that could not be processed, without their values; a retry reads the input again. */
@@ -216,78 +215,6 @@ export const syncGap = ops(
     column("gap_start", "timestamptz", "none", "Start of the gap (inclusive)."),
     column("gap_end", "timestamptz", "none", "End of the gap (exclusive).", true),
     column("noticed_at", "timestamptz", "none", "When the gap was noticed.", true),
-  ],
-);
-
-/** Ledger: one row per attempt of a call. */
-export const apiCall = ops(
-  "api_call",
-  "Ledger: one row per attempt of a call; written before sending if the call may be billed.",
-  ["call_id"],
-  [
-    column("call_id", "uuid", "none", "The attempt."),
-    column("run_id", "text", "none", "The run.", true),
-    column("job", "text", "none", "The job.", true),
-    column(
-      "call_number",
-      "integer",
-      "none",
-      "Order of reservation; answers of later calls replace those of earlier ones.",
-      true,
-    ),
-    column("endpoint", "text", "none", "Method and path.", true),
-    column("api_request_id", "text", "none", "The service's ID of the call."),
-    column("started_at", "timestamptz", "none", "When it was sent.", true),
-    column("request_completed_at", "timestamptz", "none", "Completion time reported by the service."),
-    column("milliseconds", "integer", "none", "Milliseconds until the whole answer was read."),
-    column("http_status", "integer", "none", "HTTP status; null without an answer."),
-    column("attempt", "position", "none", "1-based attempt of this batch.", true),
-    column("records_sent", "integer", "none", "Number of records in the request.", true),
-    column("records_matched", "integer", "none", "Results with a match; null without results."),
-    column("response_bytes", "integer", "none", "Size of the answer in bytes, as received.", true),
-    column(
-      "possibly_billed",
-      "boolean",
-      "none",
-      "True if the outcome leaves open whether it was billed.",
-      true,
-    ),
-    column(
-      "settled_at",
-      "timestamptz",
-      "none",
-      "When its outcome was recorded; null while in flight, or permanently after a crash.",
-    ),
-    column("budget", "text", "none", "Budget it counts against: the job's type; null for none."),
-    column(
-      "reserved_at",
-      "timestamptz",
-      "none",
-      "When its records were reserved; determines the UTC day and month they count in.",
-    ),
-    column(
-      "records_reserved",
-      "integer",
-      "none",
-      "Records counted against budgets and caps; 0 if known not to be billed.",
-      true,
-    ),
-    column(
-      "records_in_doubt",
-      "integer",
-      "none",
-      "Records that may have been billed without a result: all of a call without an answer, or those that it lacks.",
-      true,
-    ),
-    column(
-      "records_possibly_billed_twice",
-      "integer",
-      "none",
-      "Records that may also have been billed in an earlier call; an upper bound.",
-      true,
-    ),
-    column("is_sent", "boolean", "none", "False if no connection was established; null while in flight."),
-    ...priceColumns,
   ],
 );
 

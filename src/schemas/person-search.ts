@@ -1,11 +1,65 @@
 import { z } from "zod";
-import type { Cell } from "./convert.ts";
-import { jsonType, pidOf } from "./convert.ts";
-import { coverageReaderOf, type TableRows, withNested } from "./coverage.ts";
-import type { DriftLog } from "./drift.ts";
+import { type Cell, jsonType, pidOf } from "./convert.ts";
+import { type DriftLog, fieldName } from "./drift.ts";
 import { type Fields, integer, numeric, text, timestamptz } from "./field.ts";
-import { extraCell, flattenerOf, type JsonObject } from "./flatten.ts";
+import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";
+
+/** Rows of a table, as a commit takes them. */
+export interface TableRows {
+  readonly table: string;
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly Cell[])[];
+}
+
+/** Rows of a coverage object, and what has no column. */
+interface FlatCoverage {
+  /** Channel, fields, `_extra`. */
+  readonly rows: readonly (readonly Cell[])[];
+  /** Undeclared channels by name; null if there are none. */
+  readonly extra: Readonly<Record<string, unknown>> | null;
+}
+
+/** Compiles a coverage object: one object of the same fields per channel. Null for a value that isn't an object. */
+export function coverageReaderOf(
+  channels: readonly string[],
+  fields: Fields,
+  path: string,
+): (value: unknown, drift: DriftLog) => FlatCoverage | null {
+  const readers = new Map(
+    channels.map((channel) => [channel, flattenerOf({ fields, lists: {} }, `${path}.${channel}.`)]),
+  );
+  return (value, drift) => {
+    if (!isJsonObject(value)) {
+      if (value !== null && value !== undefined) drift.note("unexpected_type", path, jsonType(value));
+      return null;
+    }
+    const rows: (readonly Cell[])[] = [];
+    const others: [string, unknown][] = [];
+    for (const [channel, counts] of Object.entries(value)) {
+      const reader = readers.get(channel);
+      if (reader && isJsonObject(counts)) {
+        const { object } = reader.flatten(counts, null, drift);
+        rows.push([channel, ...object.cells.map((cell) => cell ?? null), extraCell(object.extra)]);
+        continue;
+      }
+      if (counts === null) continue;
+      const kind = reader ? "unexpected_type" : "unknown_field";
+      drift.note(kind, `${path}.${fieldName(channel)}`, jsonType(counts));
+      others.push([channel, counts]);
+    }
+    return { rows, extra: others.length === 0 ? null : Object.fromEntries(others) };
+  };
+}
+
+/** Adds what has no column in a nested object to the `_extra` of its parent. */
+export function withNested(
+  extra: Readonly<Record<string, unknown>> | null,
+  nested: Readonly<Record<string, unknown>>,
+): Record<string, unknown> | null {
+  const kept = Object.entries(nested).filter(([, value]) => value !== null && value !== undefined);
+  return kept.length === 0 && extra === null ? null : { ...extra, ...Object.fromEntries(kept) };
+}
 
 /** Endpoints of synchronous person search (section 4.1). */
 export const personSearchEndpoints = {
@@ -19,6 +73,7 @@ export const personSearchEndpoints = {
 
 /** Maximum length of a query in characters, and number of PIDs of a synchronous search (section 8). */
 export const MAX_QUERY_LENGTH = 500;
+
 export const MAX_SEARCH_SIZE = 100;
 
 /** Description of an audience; its length counts characters, not UTF-16 units. */
@@ -50,6 +105,7 @@ const searchFields: Fields = {
   result_count: integer("none", "Number of returned PIDs."),
   created_at: timestamptz("none", "When the service stored the search."),
 };
+
 const coverageFields: Fields = {
   count: integer("none", "People with this channel."),
   percent: numeric("none", "Their share in percent, 0 to 100."),
@@ -102,6 +158,7 @@ export const personSearchResult: Table = table("person_search_result", {
 });
 
 const record = flattenerOf({ fields: searchFields, lists: {} });
+
 const coverages = Object.entries(scopes).map(([scope, member]) => ({
   scope,
   member,

@@ -1,8 +1,7 @@
 import type { Cell } from "./convert.ts";
-import { type Derivation, derivedColumns, derivedNames } from "./derive.ts";
+import { type Derivation, derivedColumns, derivedNames, partialDate } from "./derive.ts";
 import { boolean, date, integer, numeric, type PiiClass, text, texts } from "./field.ts";
-import { partialDate } from "./partial-date.ts";
-import type { ListDeclaration } from "./attempt.ts";
+import type { ListDeclaration } from "./flatten.ts";
 import { column, columnsOf, type NamesPeople, type Table, table } from "./table.ts";
 
 const AMOUNT = /^(-?)\$?(\d{1,3}(?:,\d{3})+|\d+)([kmb]?)$/;

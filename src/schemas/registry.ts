@@ -1,59 +1,24 @@
-import { matchHistory } from "./answer.ts";
+import { type LookupEndpoint, matchHistory } from "./answer.ts";
 import * as audience from "./audience-search.ts";
 import { contactJob, contactJobResult } from "./contact-jobs.ts";
-import type { LookupEndpoint } from "./endpoint.ts";
-import { deathSignal, segmentDeathSignal } from "./death-signals.ts";
 import { enrichEndpoint, enrichment } from "./enrich.ts";
+import { apiCall } from "./ledger.ts";
 import * as ops from "./ops.ts";
-import { erasureKey, erasureRequest, erasureSubject, reject, tombstone } from "./ops.ts";
-import { person, personChildren, personPidAlias } from "./person.ts";
 import { personSearch, personSearchCoverage, personSearchResult } from "./person-search.ts";
+import { person, personChildren, personPidAlias } from "./person.ts";
 import { resolution, resolveEndpoint } from "./resolve.ts";
-import {
-  alertState,
-  budgetUse,
-  jobLock,
-  jobRequest,
-  lookupAnswer,
-  lookupDue,
-  lookupJob,
-  lookupRow,
-  personState,
-  scheduleSlot,
-  spoolPlace,
-  tableLoad,
-} from "./state.ts";
-import {
-  segment,
-  segmentMember,
-  segmentMembershipHistory,
-  segmentListed,
-  segmentPushMember,
-  segmentSync,
-} from "./segments.ts";
+import * as segments from "./segments.ts";
+import * as state from "./state.ts";
 import type { Schema, Table } from "./table.ts";
-import { views } from "./views/all-views.ts";
 import * as usage from "./usage.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
+import { views } from "./views/all-views.ts";
 
 /** Every declared endpoint that takes batches of records. */
 export const lookupEndpoints: readonly LookupEndpoint[] = [
   resolveEndpoint,
   validateEmailsEndpoint,
   enrichEndpoint,
-];
-
-/** Tables of searches and contact jobs. */
-const searchTables: readonly Table[] = [
-  personSearch,
-  personSearchCoverage,
-  personSearchResult,
-  audience.audienceSearch,
-  audience.audienceSearchCoverage,
-  audience.audienceSearchDistribution,
-  audience.audienceSearchMember,
-  contactJob,
-  contactJobResult,
 ];
 
 /** Every declared table, parents before children; used by DDL, comments, erasure and tests. */
@@ -66,46 +31,55 @@ export const tables: readonly Table[] = [
   person,
   ...personChildren,
   personPidAlias,
-  segment,
-  segmentMember,
-  segmentMembershipHistory,
-  segmentListed,
-  segmentPushMember,
-  deathSignal,
-  segmentDeathSignal,
-  ...searchTables,
-  reject,
-  lookupRow,
-  lookupAnswer,
-  lookupDue,
-  personState,
-  tombstone,
+  segments.segment,
+  segments.segmentMember,
+  segments.segmentMembershipHistory,
+  segments.segmentListed,
+  segments.segmentPushMember,
+  segments.deathSignal,
+  segments.segmentDeathSignal,
+  personSearch,
+  personSearchCoverage,
+  personSearchResult,
+  audience.audienceSearch,
+  audience.audienceSearchCoverage,
+  audience.audienceSearchDistribution,
+  audience.audienceSearchMember,
+  contactJob,
+  contactJobResult,
+  ops.reject,
+  state.lookupRow,
+  state.lookupAnswer,
+  state.lookupDue,
+  state.personState,
+  ops.tombstone,
   ops.warehouseIdentity,
   ops.syncRun,
-  jobLock,
-  jobRequest,
+  state.jobLock,
+  state.jobRequest,
   ops.checkpoint,
-  ops.apiCall,
+  apiCall,
   ops.schemaDrift,
   ops.inputCoverage,
-  tableLoad,
-  spoolPlace,
-  lookupJob,
-  budgetUse,
+  state.tableLoad,
+  state.spoolPlace,
+  state.lookupJob,
+  state.budgetUse,
   ops.syncGap,
-  segmentSync,
+  segments.segmentSync,
   usage.personSearchUsageDaily,
   usage.personSearchQuota,
   usage.endpointUsage,
   usage.endpointUsageBucket,
-  scheduleSlot,
-  alertState,
-  erasureSubject,
-  erasureKey,
-  erasureRequest,
+  state.scheduleSlot,
+  state.alertState,
+  ops.erasureSubject,
+  ops.erasureKey,
+  ops.erasureRequest,
 ];
 
 const tablesByName: ReadonlyMap<string, Table> = new Map(tables.map((table) => [table.name, table]));
+
 const schemas: ReadonlyMap<string, Schema> = new Map(
   [...tables, ...views].map((one) => [one.name, one.schema]),
 );
@@ -123,3 +97,29 @@ export function schemaOf(name: string): Schema {
   if (!found) throw new Error(`No table or view ${name} is declared.`);
   return found;
 }
+
+/** Retention rule of a table. */
+export interface RetentionRule {
+  readonly table: string;
+  /** Timestamp of a row's age; rows where it is null are kept. */
+  readonly age: string;
+  /** The newest row per value of these columns is always kept. */
+  readonly keepNewestOf?: readonly string[];
+  /** Column of `warehouse_identity` for the time up to which rows were removed, needed if missing rows would count as zero. */
+  readonly noteIn?: string;
+}
+
+/** Tables whose rows can be removed by age. Current state (people, open rejects) is never removed. */
+export const retentionRules = [
+  { table: "match_history", age: "valid_to" },
+  { table: "segment_membership_history", age: "valid_to" },
+  { table: "reject", age: "resolved_at" },
+  { table: "sync_run", age: "finished_at", keepNewestOf: ["job", "shard", "status"] },
+  // `started_at` is by the clock of the machine that called.
+  { table: "api_call", age: "_synced_at", noteIn: "ledger_from" },
+  { table: "input_coverage", age: "_synced_at", keepNewestOf: ["job", "shard", "source"] },
+  { table: "segment_sync", age: "observed_at", keepNewestOf: ["segment_id"] },
+  { table: "person_search_quota", age: "observed_at", keepNewestOf: ["org_id"] },
+  { table: "schedule_slot", age: "ended_at", keepNewestOf: ["job"] },
+  { table: "budget_use", age: "_synced_at" },
+] as const satisfies readonly RetentionRule[];

@@ -1,5 +1,5 @@
 import { date, type Fields, integer, numeric, text, timestamptz } from "./field.ts";
-import type { RecordDeclaration } from "./attempt.ts";
+import type { RecordDeclaration } from "./flatten.ts";
 import { type Column, column, columnsOf, type Table, table } from "./table.ts";
 
 /** `GET /person-search/v0/usage` (section 4.3). */

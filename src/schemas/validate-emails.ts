@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { booleanOf } from "./convert.ts";
-import type { LookupEndpoint } from "./endpoint.ts";
+import { inputRow, type LookupEndpoint } from "./answer.ts";
 import { boolean, text, timestamp } from "./field.ts";
-import type { RecordDeclaration } from "./attempt.ts";
+import type { RecordDeclaration } from "./flatten.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";
 
 /** Answer columns of one result (section 2.13), without the address. */
@@ -56,13 +56,7 @@ export const inputEmail: Table = table("input_email", {
   key: ["source", "source_key", "position"],
   people: { emails: ["source_key", "email_address"], isOfInputRow: true },
   columns: [
-    column("source", "text", "none", "Name of the input."),
-    column(
-      "source_key",
-      "text",
-      "direct",
-      'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
-    ),
+    ...inputRow,
     column("position", "position", "none", "0-based index among the row's addresses."),
     column("email_address", "text", "direct", "Address as in the input."),
   ],

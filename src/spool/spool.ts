@@ -1,32 +1,152 @@
-import { chmod, rename, rm, rmdir } from "node:fs/promises";
+import { createHash, type Hash } from "node:crypto";
+import { chmod, type FileHandle, open, rename, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { crashPoint } from "../crash-point.ts";
-import { type CallContent, readCall, writeCall } from "./call-bytes.ts";
-import { createFolderSync, makeFolder, syncFolder, writeDurably } from "./durable-file.ts";
-import { callsIn, filesIn, ifThere } from "./folder-content.ts";
+import { codeOf, messageOf, StopRunError } from "../errors.ts";
+import { type Body, chunksOf, isFilePart } from "../file-part.ts";
 import {
   callFileName,
+  callsIn,
+  createFolderSync,
+  filesIn,
+  ifThere,
   isTemporary,
   jobFolder,
+  makeFolder,
   pathOfTry,
   quarantinePath,
   shardCount,
   shardFolder,
   shardOf,
-  temporaryName,
   type SpooledCall,
   type SpoolOwner,
-} from "./spool-places.ts";
-import { codeOf, messageOf, StopRunError } from "../errors.ts";
-import { type Body, isFilePart } from "../file-part.ts";
+  syncFolder,
+  temporaryName,
+  writeAll,
+  writeDurably,
+} from "./files.ts";
 
-export type { SpooledCall, SpoolOwner } from "./spool-places.ts";
+/** Content of a spool file, or the reason why it can't be used. */
+type CallContent =
+  | { readonly kind: "whole"; readonly header: unknown; readonly body: Body }
+  | { readonly kind: "damaged"; readonly reason: DamageReason }
+  /** Written by a later version. */
+  | { readonly kind: "unknown_form" };
 
-/** Content of a spooled call. */
-type SpooledContent =
-  | CallContent
-  /** Another process has loaded and removed it. */
-  | { readonly kind: "gone" };
+/** Kind of damage. */
+type DamageReason = "no_spool_file" | "wrong_length" | "wrong_checksum" | "no_header";
+
+const FAMILY = "PETLSPL";
+const MAGIC = Buffer.from(`${FAMILY}1`, "latin1");
+const CHECKSUM_BYTES = 32;
+const LENGTHS_AT = MAGIC.length;
+const CHECKSUM_AT = LENGTHS_AT + 8;
+/** Magic, length of the header and of the body (32 bits each, big-endian), SHA-256 of the lengths, header and body. */
+const PRELUDE_BYTES = CHECKSUM_AT + CHECKSUM_BYTES;
+
+/** Largest body: its length has 32 bits. */
+const MAX_BODY_BYTES = 2 ** 32 - 1;
+/** Files above this size aren't read into memory; answers aim at 4 MB before compression. */
+const LARGE_FILE_BYTES = 40 * 1024 * 1024;
+
+function hashOf(...parts: readonly Buffer[]): Hash {
+  const hash = createHash("sha256");
+  for (const part of parts) hash.update(part);
+  return hash;
+}
+
+function startOf(header: Buffer, bodyBytes: number): Buffer {
+  if (bodyBytes > MAX_BODY_BYTES) {
+    throw new RangeError(`A body of ${bodyBytes} bytes is larger than ${MAX_BODY_BYTES}.`);
+  }
+  const start = Buffer.alloc(PRELUDE_BYTES);
+  MAGIC.copy(start);
+  start.writeUInt32BE(header.length, LENGTHS_AT);
+  start.writeUInt32BE(bodyBytes, LENGTHS_AT + 4);
+  return start;
+}
+
+/** Encodes a call as consecutive pieces of a file; doesn't copy the body. */
+export function encodeCall(header: object, body: Buffer): readonly [Buffer, Buffer] {
+  const text = Buffer.from(JSON.stringify(header), "utf8");
+  const start = startOf(text, body.length);
+  hashOf(start.subarray(LENGTHS_AT, CHECKSUM_AT), text, body).digest().copy(start, CHECKSUM_AT);
+  return [Buffer.concat([start, text]), body];
+}
+
+/** Writes a call to an empty file; returns the file's size. */
+export async function writeCall(file: FileHandle, header: object, body: Body): Promise<number> {
+  if (!isFilePart(body)) {
+    const pieces = encodeCall(header, body);
+    for (const piece of pieces) await writeAll(file, piece);
+    return pieces[0].length + pieces[1].length;
+  }
+  const text = Buffer.from(JSON.stringify(header), "utf8");
+  const start = startOf(text, body.length);
+  const hash = hashOf(start.subarray(LENGTHS_AT, CHECKSUM_AT), text);
+  await writeAll(file, Buffer.concat([start, text]));
+  for await (const chunk of chunksOf(body)) {
+    hash.update(chunk);
+    await writeAll(file, chunk);
+  }
+  // Known only now; its place is before the header.
+  await file.write(hash.digest(), 0, CHECKSUM_BYTES, CHECKSUM_AT);
+  return start.length + text.length + body.length;
+}
+
+/** Reads a file; its checksum covers everything used. A large body is checked, and stays on disk. */
+export async function readCall(path: string): Promise<CallContent> {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    if (size <= LARGE_FILE_BYTES) return decodeCall(await file.readFile());
+    const start = Buffer.alloc(PRELUDE_BYTES);
+    await file.read(start, 0, PRELUDE_BYTES, 0);
+    const found = checkStart(start, size);
+    if ("kind" in found) return found;
+    const text = Buffer.alloc(found.bodyAt - PRELUDE_BYTES);
+    await file.read(text, 0, text.length, PRELUDE_BYTES);
+    const hash = hashOf(start.subarray(LENGTHS_AT, CHECKSUM_AT), text);
+    const body = { path, start: found.bodyAt, length: size - found.bodyAt };
+    for await (const chunk of chunksOf(body)) hash.update(chunk);
+    return contentOf(start, text, body, hash);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Decodes a file that is in memory. */
+export function decodeCall(bytes: Buffer): CallContent {
+  const found = checkStart(bytes, bytes.length);
+  if ("kind" in found) return found;
+  const text = bytes.subarray(PRELUDE_BYTES, found.bodyAt);
+  const body = bytes.subarray(found.bodyAt);
+  return contentOf(bytes, text, body, hashOf(bytes.subarray(LENGTHS_AT, CHECKSUM_AT), text, body));
+}
+
+/** Checks the beginning of a file of this size; returns where its body begins. */
+function checkStart(start: Buffer, size: number): CallContent | { readonly bodyAt: number } {
+  if (size < PRELUDE_BYTES) return { kind: "damaged", reason: "wrong_length" };
+  const magic = start.subarray(0, MAGIC.length);
+  if (!magic.equals(MAGIC)) {
+    const isOfFamily = /^[2-9A-Z]$/u.test(magic.toString("latin1").replace(FAMILY, ""));
+    return isOfFamily ? { kind: "unknown_form" } : { kind: "damaged", reason: "no_spool_file" };
+  }
+  const bodyAt = PRELUDE_BYTES + start.readUInt32BE(LENGTHS_AT);
+  const isWhole = size === bodyAt + start.readUInt32BE(LENGTHS_AT + 4);
+  return isWhole ? { bodyAt } : { kind: "damaged", reason: "wrong_length" };
+}
+
+function contentOf(start: Buffer, text: Buffer, body: Body, hash: Hash): CallContent {
+  if (!hash.digest().equals(start.subarray(CHECKSUM_AT, PRELUDE_BYTES))) {
+    return { kind: "damaged", reason: "wrong_checksum" };
+  }
+  try {
+    return { kind: "whole", header: JSON.parse(text.toString("utf8")), body };
+  } catch {
+    return { kind: "damaged", reason: "no_header" };
+  }
+}
 
 /** One received answer. */
 interface CallToSpool {
@@ -41,35 +161,7 @@ interface CallToSpool {
  * Received answers of one shard of a job, on disk until their rows are committed. Every method rejects with a StopRunError
  * if the disk fails.
  */
-export interface Spool {
-  /** Folder of this shard's answers. */
-  readonly folder: string;
-  /** Calls of this shard in the spool, and their size on disk. */
-  readonly calls: number;
-  readonly bytes: number;
-  /** True if there is space for one more answer besides those of calls in progress. */
-  hasSpace(callsInProgress: number): boolean;
-  /** Resolves when the next call is removed. */
-  nextRemoval(): Promise<void>;
-  /** Writes an answer; once it resolves, the answer survives a power failure. Accepts answers beyond `maxBytes`. */
-  write(call: CallToSpool): Promise<SpooledCall>;
-  /** Lists answers of earlier runs, oldest first: of this shard, and of shards of another N, which can't be running. */
-  leftovers(): Promise<readonly SpooledCall[]>;
-  /** Reads a call; a large body stays on disk. */
-  read(call: SpooledCall): Promise<SpooledContent>;
-  /** Path for the body of a call that is too large for the memory, until it is written. */
-  overflowPath(callId: string): string;
-  /** Marks a call by a rename before it is loaded, so that the next run detects a load that killed the process. */
-  beginTry(call: SpooledCall): Promise<SpooledCall>;
-  /** Marks the result that is about to be read, so that the next run knows which one killed the process; null for none. */
-  markResult(call: SpooledCall, at: number | null): Promise<SpooledCall>;
-  /** Reverts `beginTry` if the load failed for a reason outside the call. */
-  takeTryBack(call: SpooledCall): Promise<SpooledCall>;
-  /** Moves a call that can't be loaded to quarantine; returns its new path. */
-  quarantine(call: SpooledCall): Promise<string>;
-  /** Removes a call once its rows are committed; idempotent. */
-  remove(call: SpooledCall): Promise<void>;
-}
+export type Spool = Awaited<ReturnType<typeof openSpool>>;
 
 /** Folder and maximum size of a spool. */
 interface SpoolOptions {
@@ -90,7 +182,7 @@ async function moveToTry(call: SpooledCall, tries: number, at: number | null): P
 }
 
 /** Opens a shard's spool and removes half-written files. Not while another process runs the job. */
-export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promise<Spool> {
+export async function openSpool({ root, owner, maxBytes }: SpoolOptions) {
   const folder = shardFolder(root, owner);
   const syncNames = createFolderSync(folder);
   const spooled = new Map<string, SpooledCall>();
@@ -136,20 +228,25 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
   });
 
   return {
+    /** Folder of this shard's answers. */
     folder,
+    /** Calls of this shard in the spool, and their size on disk. */
     get calls() {
       return spooled.size;
     },
     get bytes() {
       return bytes;
     },
-    hasSpace(callsInProgress) {
+    /** True if there is space for one more answer besides those of calls in progress. */
+    hasSpace(callsInProgress: number) {
       if (spooled.size + callsInProgress === 0) return true;
       return bytes + (callsInProgress + 1) * (largestBytes || FIRST_GUESS_BYTES) <= maxBytes;
     },
+    /** Resolves when the next call is removed. */
     nextRemoval: () => removal.promise,
-    write: ({ callId, receivedAtMs, header, body }) =>
-      explained(async () => {
+    /** Writes an answer; once it resolves, the answer survives a power failure. Accepts answers beyond `maxBytes`. */
+    write: ({ callId, receivedAtMs, header, body }: CallToSpool) =>
+      explained(async (): Promise<SpooledCall> => {
         const path = join(folder, callFileName(callId, receivedAtMs));
         const size = await writeDurably(path, (file) => writeCall(file, header, body), syncNames);
         if (isFilePart(body)) await rm(body.path, { force: true });
@@ -157,6 +254,7 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
         add(call);
         return call;
       }),
+    /** Lists answers of earlier runs, oldest first: of this shard, and of shards of another N, which can't be running. */
     leftovers: () =>
       explained(async () => {
         const found = await callsIn(folder);
@@ -168,15 +266,20 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
         }
         return found.toSorted((a, b) => (basename(a.path) < basename(b.path) ? -1 : 1));
       }),
-    read: ({ path }) =>
-      explained(async () => {
-        return (await ifThere(readCall(path))) ?? { kind: "gone" };
-      }),
-    overflowPath: (callId) => temporaryName(join(folder, `${callId}.body`)),
-    beginTry: (call) => explained(() => moveToTry(call, call.tries + 1, null)),
-    markResult: (call, at) => explained(() => moveToTry(call, call.tries, at)),
-    takeTryBack: (call) => explained(() => moveToTry(call, Math.max(0, call.tries - 1), call.at)),
-    quarantine: (call) =>
+    /** Reads a call; a large body stays on disk. `gone`: another process has loaded and removed it. */
+    read: ({ path }: SpooledCall) =>
+      explained(async () => (await ifThere(readCall(path))) ?? { kind: "gone" as const }),
+    /** Path for the body of a call that is too large for the memory, until it is written. */
+    overflowPath: (callId: string) => temporaryName(join(folder, `${callId}.body`)),
+    /** Marks a call by a rename before it is loaded, so that the next run detects a load that killed the process. */
+    beginTry: (call: SpooledCall) => explained(() => moveToTry(call, call.tries + 1, null)),
+    /** Marks the result that is about to be read, so that the next run knows which one killed the process; null for none. */
+    markResult: (call: SpooledCall, at: number | null) => explained(() => moveToTry(call, call.tries, at)),
+    /** Reverts `beginTry` if the load failed for a reason outside the call. */
+    takeTryBack: (call: SpooledCall) =>
+      explained(() => moveToTry(call, Math.max(0, call.tries - 1), call.at)),
+    /** Moves a call that can't be loaded to quarantine; returns its new path. */
+    quarantine: (call: SpooledCall) =>
       explained(async () => {
         const path = quarantinePath(call.path);
         await makeFolder(dirname(path));
@@ -185,7 +288,8 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
         forget(call.callId);
         return path;
       }),
-    remove: ({ callId, path }) =>
+    /** Removes a call once its rows are committed; idempotent. */
+    remove: ({ callId, path }: SpooledCall) =>
       explained(async () => {
         await rm(path, { force: true });
         forget(callId);
@@ -202,26 +306,23 @@ const TOO_MANY_FILES = ["EMFILE", "ENFILE"];
 
 /** Converts a failure of the spool's folder into an error that ends the run. */
 export function explainSpoolFailure(error: unknown, folder: string): StopRunError {
-  if (DISK_FULL.includes(codeOf(error) ?? "")) {
+  const code = codeOf(error);
+  if (DISK_FULL.includes(code ?? "")) {
     return new StopRunError(
       "spool_full",
-      `The disk is full: received answers can't be written to ${folder}, so nothing more is sent. ` +
-        "Free some space there, or choose another data_dir, and run again.",
+      `The disk is full: received answers can't be written to ${folder}, so nothing more is sent. Free some space there, or choose another data_dir, and run again.`,
       { cause: error },
     );
   }
-  if (TOO_MANY_FILES.includes(codeOf(error) ?? "")) {
-    return new StopRunError(
-      "spool_failed",
-      `Received answers can't be written to ${folder} (${codeOf(error)}: too many open files), so nothing more is sent. ` +
+  const [reason, remedy] = TOO_MANY_FILES.includes(code ?? "")
+    ? [
+        `${code}: too many open files`,
         "Raise the limit (ulimit -n, LimitNOFILE= of a systemd unit; 1024 suffice), or lower service.concurrency, and run again.",
-      { cause: error },
-    );
-  }
+      ]
+    : [code ?? messageOf(error), "Fix the folder, or choose another data_dir, and run again."];
   return new StopRunError(
     "spool_failed",
-    `Received answers can't be written to ${folder} (${codeOf(error) ?? messageOf(error)}), so ` +
-      "nothing more is sent. Fix the folder, or choose another data_dir, and run again.",
+    `Received answers can't be written to ${folder} (${reason}), so nothing more is sent. ${remedy}`,
     { cause: error },
   );
 }

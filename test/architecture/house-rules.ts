@@ -17,11 +17,11 @@ export const READS_ENVIRONMENT = /\bprocess\s*\.\s*env\b|\benv\b.*from\s+["'](?:
 /** Files outside the configuration that may read the environment, with the reason. */
 export const environmentReaders: Readonly<Record<string, string>> = {
   "src/main.ts": "hands the environment to the configuration",
-  "src/cli/command-line.ts": "hands the environment to the configuration",
+  "src/cli/program.ts": "hands the environment to the configuration",
   "src/http-agent.ts": "every program takes its proxy from there",
   "src/cli/terminal.ts": "TERM says what a terminal can show",
   "src/crash-point.ts": "a test names the step at which the process kills itself; no user ever sets it",
-  "src/load/embedded/run-program.ts": "a child process on Windows needs the system's variables",
+  "src/load/embedded/programs.ts": "a child process on Windows needs the system's variables",
 };
 
 /** Matches a path that exists on one machine only. */

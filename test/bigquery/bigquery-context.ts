@@ -1,4 +1,4 @@
-import { freshnessTable } from "../../src/publish/catalog.ts";
+import { freshnessTable } from "../../src/publish/destination.ts";
 import { type BigQueryTarget, openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
 import type { ColumnType } from "../../src/schemas/field.ts";
 import { tables } from "../../src/schemas/registry.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTable, createView } from "../../src/publish/bigquery/ddl.ts";
-import { buildCatalog, withViews } from "../../src/publish/catalog.ts";
+import { createTable, createView } from "../../src/publish/bigquery/datasets.ts";
+import { buildCatalog, withViews } from "../../src/publish/destination.ts";
 import { views } from "../../src/schemas/views/all-views.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
 import { linkViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";

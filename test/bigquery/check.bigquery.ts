@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
-import { buildCatalog } from "../../src/publish/catalog.ts";
+import { buildCatalog } from "../../src/publish/destination.ts";
 import { views } from "../../src/schemas/views/all-views.ts";
 import { unusedPort } from "../support/unused-port.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";

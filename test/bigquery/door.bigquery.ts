@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { answerOf } from "../../src/bigquery/client.ts";
-import { finishedJob } from "../../src/bigquery/jobs.ts";
+import { finishedJob } from "../../src/bigquery/session.ts";
 import { type FreshDatasets, freshDatasets } from "../support/bigquery/test-bigquery.ts";
 
 let place: FreshDatasets;

@@ -4,10 +4,15 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from "vitest";
 import { openClient } from "../../src/bigquery/client.ts";
-import { listTables, uploadFile } from "../../src/publish/bigquery/stage.ts";
-import { buildCatalog } from "../../src/publish/catalog.ts";
+import { listTables } from "../../src/publish/bigquery/datasets.ts";
+import { uploadFile } from "../../src/publish/bigquery/stage.ts";
+import {
+  buildCatalog,
+  type Catalog,
+  type Destination,
+  type Position,
+} from "../../src/publish/destination.ts";
 import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
-import type { Catalog, Destination, Position } from "../../src/publish/destination.ts";
 import { batchAfter, type FileRow, publishRows, stageAll } from "../publish/staged-files.ts";
 import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-door.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";

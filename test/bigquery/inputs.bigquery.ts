@@ -2,31 +2,33 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { openForeignDatabase } from "../../src/load/open.ts";
-import { profileFindings } from "../../src/cli/input-profile.ts";
-import { profileOf } from "../../src/load/inputs/profile-input.ts";
-import type { Identifiers } from "../../src/load/erasure/subjects.ts";
+import { profileFindings } from "../../src/cli/commands/check-inputs.ts";
+import { profileOf } from "../../src/load/inputs/profile.ts";
+import type { Identifiers } from "../../src/load/inputs/input.ts";
 import { startRecordingProxy } from "../jobs/lookup/recording-proxy.ts";
 import { withForeignInputs } from "../load/foreign-context.ts";
-import { openPostgresContext } from "../load/postgres-context.ts";
-import { clear } from "../load/suite/context.ts";
-import { describeInputs } from "../load/suite/inputs.ts";
-import { describeNormalize } from "../load/suite/normalize.ts";
+import { openPostgresContext, useContext } from "../load/postgres-context.ts";
+import { clear, type Context } from "../load/suite/context.ts";
+import { describeInputs, describeNormalize } from "../load/suite/inputs.ts";
 import { gist, matchAll, runNight } from "../load/suite/nights.ts";
 import { enrichSpec, makePeople, people } from "../load/suite/people.ts";
-import { describeWarehouse } from "../load/warehouse-suite.ts";
 import { type InputMirror, openInputMirror } from "./input-mirror.ts";
 
-describeWarehouse("inputs in BigQuery", async () => {
-  const context = await openPostgresContext();
-  const there = await openInputMirror();
-  return {
-    ...withForeignInputs(context, there),
-    async close() {
-      await context.close();
-      await there.close();
-    },
-  };
-}, [describeInputs, describeNormalize]);
+describe("inputs in BigQuery", () => {
+  const context = useContext<Context>(async () => {
+    const postgres = await openPostgresContext();
+    const there = await openInputMirror();
+    return {
+      ...withForeignInputs(postgres, there),
+      async close() {
+        await postgres.close();
+        await there.close();
+      },
+    };
+  });
+  describeInputs(context);
+  describeNormalize(context);
+});
 
 describe("a table in BigQuery", () => {
   let there: InputMirror;

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { buildCatalog } from "../../src/publish/catalog.ts";
+import { buildCatalog } from "../../src/publish/destination.ts";
 import { type CliResult, runCli, startCli } from "../cli/support/cli.ts";
 import {
   configText,

@@ -1,7 +1,7 @@
 import { chmod, chown, mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { refuseForeignFolder } from "../../src/cli/open-config.ts";
+import { refuseForeignFolder } from "../../src/cli/app.ts";
 import { makeFolder } from "./support/cli.ts";
 
 const NOBODY = 65_534;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { schemaFor } from "../../src/cli/editor-schema.ts";
+import { schemaFor } from "../../src/cli/package.ts";
 
 test("the schema of a configuration in the checkout is a relative path to an existing file", async () => {
   expect(schemaFor(resolve("config.yaml"))).toBe("docs/reference/config.schema.json");

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { checkDataDir } from "../../src/cli/check-data-dir.ts";
+import { checkDataDir } from "../../src/cli/commands/check.ts";
 import { isAlive, postmasterPid } from "../support/embedded-files.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { atEnd } from "./support/at-end.ts";

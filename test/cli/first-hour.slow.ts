@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, test } from "vitest";
-import { sampleInputs } from "../../src/sandbox/sample-inputs.ts";
+import { sampleInputs } from "../../packages/sandbox/src/sample-inputs.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { runSql } from "../support/run-sql.ts";
 import { atEnd } from "./support/at-end.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { profileFindings } from "../../src/cli/input-profile.ts";
-import { readSourceOf } from "../../src/jobs/lookup/lookup-spec.ts";
-import { sampleInput } from "../../src/load/inputs/check-input.ts";
-import { sampleInput as samplePostgres } from "../../src/load/inputs/sample-postgres.ts";
-import { profileOf } from "../../src/load/inputs/profile-input.ts";
+import { profileFindings } from "../../src/cli/commands/check-inputs.ts";
+import { readSourceOf } from "../../src/jobs/sources.ts";
+import { samplePostgresInput as samplePostgres } from "../../src/load/inputs/postgres-profile.ts";
+import { profileOf } from "../../src/load/inputs/profile.ts";
+import { sampleInput } from "../../src/load/inputs/read.ts";
 import { load } from "../config/support.ts";
 import { openPostgresContext, type PostgresContext } from "../load/postgres-context.ts";
 import { clear } from "../load/suite/context.ts";

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { createLogger } from "../../src/cli/logger.ts";
-import { createScrubber } from "../../src/cli/scrub.ts";
+import { createLogger, createScrubber } from "../../src/cli/logger.ts";
 
 /** Line of an unexpected error on a terminal. */
 function lineAt(level: "info" | "debug"): string {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
-import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { surveySpool } from "../../src/spool/files.ts";
 import { givePort } from "../support/embedded-files.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { openStoppableDatabase } from "../support/stoppable-database.ts";
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 /** Starts a run with slow calls, so that its warehouse can be stopped during it. */
-async function startRun(retryFor: string) {
+async function startRun(retryForMs: number) {
   const database = await openStoppableDatabase(dataDir);
   await runSql(
     database.url,
@@ -33,10 +33,12 @@ async function startRun(retryFor: string) {
   const folder = await makeFolder();
   const sandbox = await startSandbox(folder, ["--latency", "1000"]);
   const config = configText({ baseUrl: sandbox, service: "  concurrency: 2\n", jobs: ENRICH });
-  const cwd = await makeFolder({
-    "config.yaml": config.replace("type: postgres,", `type: postgres, retry_for: ${retryFor},`),
-  });
-  const env = { WAREHOUSE_URL: database.url, PERSON_SERVICE_API_KEY: API_KEY };
+  const cwd = await makeFolder({ "config.yaml": config });
+  const env = {
+    WAREHOUSE_URL: database.url,
+    PERSON_SERVICE_API_KEY: API_KEY,
+    PERSON_ETL_RETRY_FOR_MS: String(retryForMs),
+  };
   const start = () => startCli(["--json", "run"], { cwd, env });
   const running = start();
   const loaded = () => runSql(database.url, "SELECT FROM person_data.enrichment LIMIT 1").catch(() => []);
@@ -57,7 +59,7 @@ async function startRun(retryFor: string) {
 test("a warehouse that is stopped and started again in the middle of a run costs nothing but time", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
-  const { database, running, ledger } = await startRun("5m");
+  const { database, running, ledger } = await startRun(300_000);
   await database.stop();
   await running.logged('"event":"warehouse_unreachable"');
   await delay(2000);
@@ -84,7 +86,7 @@ async function expectAllLoaded(url: string, records: number): Promise<void> {
 test("a lasting outage ends the run with every answer on disk, and the next run sends none of them again", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
-  const { database, cwd, env, running, start, ledger } = await startRun("2s");
+  const { database, cwd, env, running, start, ledger } = await startRun(2000);
   await database.stop();
   const { code, stdout } = await running.result;
   const document = JSON.parse(stdout);
@@ -122,7 +124,7 @@ test("a lasting outage ends the run with every answer on disk, and the next run 
 test("Ctrl-C while it is away ends the run cleanly, and the next run resumes", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
-  const { database, running, start, ledger } = await startRun("5m");
+  const { database, running, start, ledger } = await startRun(300_000);
   await database.stop();
   await running.logged('"event":"warehouse_unreachable"');
   const begun = performance.now();

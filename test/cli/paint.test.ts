@@ -1,8 +1,6 @@
 import { WriteStream } from "node:tty";
 import { expect, test } from "vitest";
-import { paint } from "../../src/cli/terminal.ts";
-import { printable } from "../../src/cli/printable.ts";
-import { wrapLines } from "../../src/cli/wrap.ts";
+import { paint, printable, wrapLines } from "../../src/cli/output.ts";
 
 /** A terminal that shows colors or doesn't; nothing is written to it. */
 function terminal(isTTY: boolean): WriteStream {

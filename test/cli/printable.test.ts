@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { printable, printableJson } from "../../src/cli/printable.ts";
+import { printable, printableJson } from "../../src/cli/output.ts";
 
 test("tabs and lines stay; colors, titles, screens, cursors and directions don't", () => {
   expect(printable("é\tä\n✓")).toBe("é\tä\n✓");

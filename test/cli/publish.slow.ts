@@ -2,7 +2,7 @@ import { readdir, readFile, rename, stat } from "node:fs/promises";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { publishableNames } from "../../src/publish/catalog.ts";
+import { publishableNames } from "../../src/publish/destination.ts";
 import { rowsOfFile } from "../publish/duckdb-context.ts";
 import { rowsQuery } from "../publish/postgres-rows.ts";
 import { runCli, runJson } from "./support/cli.ts";

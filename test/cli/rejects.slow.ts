@@ -1,7 +1,6 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { rejectCodes } from "../../src/schemas/reject-codes.ts";
 import { makeFolder, runCli, runJson } from "./support/cli.ts";
 import { configText, createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
 
@@ -55,12 +54,4 @@ test("rejects refuses a key without a source", async () => {
   const env = { WAREHOUSE_URL: "postgresql://u@127.0.0.1:1/none", PERSON_SERVICE_API_KEY: "k" };
   const { code, document } = await runJson(["rejects", "list", "--source-key", "4711"], { cwd, env });
   expect([code, document.error?.code]).toEqual([2, "usage"]);
-});
-
-test("docs/rejects.md explains every code as the command does", async () => {
-  const docs = await readFile("docs/rejects.md", "utf8");
-  const rows = Object.entries(rejectCodes).map(
-    ([code, { stage, means, todo }]) => `| \`${code}\` | ${stage} | ${means} | ${todo} |`,
-  );
-  expect(docs.split("\n").filter((line) => line.startsWith("| `"))).toEqual(rows);
 });

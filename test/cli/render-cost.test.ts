@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import { renderBudgets } from "../../src/cli/render-budgets.ts";
-import { renderRunCost } from "../../src/cli/render-cost.ts";
+import { renderBudgets, renderRunCost } from "../../src/cli/costs.ts";
 import type { Cost } from "../../src/jobs/price.ts";
-import { type JobReport, zeroCounters } from "../../src/jobs/run-report.ts";
+import { type JobReport, zeroCounters } from "../../src/jobs/job.ts";
 
 const nothing: Cost = {
   amount: 0,

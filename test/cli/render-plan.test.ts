@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { renderPlan } from "../../src/cli/render-plan.ts";
-import type { JobPlan } from "../../src/jobs/report/job-plan.ts";
+import { renderPlan } from "../../src/cli/commands/plan.ts";
+import type { JobPlan } from "../../src/jobs/job-type.ts";
 
 const nothing: JobPlan = {
   job: "resolve_customers",

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { renderRunSummary } from "../../src/cli/run-summary.ts";
+import { renderRunSummary } from "../../src/cli/commands/run-summary.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { jobTypes } from "../../src/jobs/registry.ts";
 import type { PublishResult } from "../../src/jobs/publish/publisher.ts";
-import { type JobReport, type RunReport, type Status, zeroCounters } from "../../src/jobs/run-report.ts";
+import { type JobReport, type RunReport, type Status, zeroCounters } from "../../src/jobs/job.ts";
 import { makeFolder } from "./support/cli.ts";
 import { configText } from "./support/setting.ts";
 

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
-import { exampleQueries } from "../../src/cli/next-steps.ts";
+import { exampleQueries } from "../../src/cli/commands/database.ts";
 import { launcher, runCli, runJson } from "./support/cli.ts";
 import { ENDS } from "./support/ends.ts";
 import { makeSetting } from "./support/setting.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { columnsSetting, sqlSetting } from "../../src/cli/input-profile.ts";
+import { columnsSetting, sqlSetting } from "../../src/cli/commands/check-inputs.ts";
 
 test("one column is text, several are a list", () => {
   expect(columnsSetting("key", ["id"])).toBe("key: id");

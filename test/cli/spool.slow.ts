@@ -3,7 +3,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, inject, test } from "vitest";
-import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { surveySpool } from "../../src/spool/files.ts";
 import { atEnd } from "./support/at-end.ts";
 import { runHereJson } from "./support/in-process.ts";
 import { makeFolder, runCli, runJson, startCli } from "./support/cli.ts";

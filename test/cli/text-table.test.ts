@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { renderTable } from "../../src/cli/text-table.ts";
+import { renderTable } from "../../src/cli/output.ts";
 
 const columns = [
   { name: "job" },

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import * as fc from "../support/fast-check.ts";
-import { wrapLines } from "../../src/cli/wrap.ts";
+import { wrapLines } from "../../src/cli/output.ts";
 
 test("a sentence is broken between words, and indented below its mark", () => {
   expect(wrapLines("✗ customers: the table does not exist\n  → create it, or choose another one", 24)).toBe(

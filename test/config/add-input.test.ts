@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { addInputToText } from "../../src/config/add-input.ts";
+import { addInputToText } from "../../src/config/template.ts";
 import { fine, load } from "./support.ts";
 
 const contacts = {

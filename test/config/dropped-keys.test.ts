@@ -20,6 +20,26 @@ it("keys that have no effect any more are accepted, with one warning for all of 
   expect(inputs["customers"]).toEqual((await load(fine)).inputs["customers"]);
 });
 
+it("whole sections and settings of one job type that have no effect any more are accepted, too", async () => {
+  const text = fine.replace(
+    "jobs:",
+    `spool: { max_megabytes: 10 }
+scheduler: { catch_up: 1h, jitter: 5m }
+alerts: { webhook: "\${HOOK}", budget_ratio: 0.5 }
+jobs:
+  push: { type: segment_push, name: VIP, sql: select 1, full_sweep_every: 1d, max_reject_ratio: 0.1 }`,
+  );
+  const { warnings, jobs } = await load(text, { env: { HOOK: "https://hooks.example.com/1" } });
+  expect(warnings.map(({ path }) => path)).toEqual([
+    "spool",
+    "scheduler",
+    "alerts.budget_ratio",
+    "jobs.push.full_sweep_every",
+    "jobs.push.max_reject_ratio",
+  ]);
+  expect(jobs.map(({ name }) => name)).toContain("push");
+});
+
 it("the same words elsewhere are still mistakes", async () => {
   await expect(load(`${fine}cursor: updated_at\n`)).rejects.toMatchObject({
     problems: [{ path: "cursor", message: expect.stringContaining("is not a setting") }],

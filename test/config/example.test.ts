@@ -3,9 +3,9 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { orderJobs } from "../../src/config/order-jobs.ts";
+import { orderJobs } from "../../src/config/references.ts";
 import { documentSchemaOf } from "../../src/config/schema/document.ts";
-import { keyPaths } from "../../src/config/schema/walk.ts";
+import { keyPaths } from "../../src/config/schema/settings.ts";
 import { load } from "./support.ts";
 
 const documentSchema = documentSchemaOf(jobTypes);
@@ -91,7 +91,7 @@ describe("config.example.yaml", () => {
         },
       }),
     ];
-    for (const part of ["logLevel", "sandbox", "warehouse", "confirmAbove", "scheduler", "http"] as const) {
+    for (const part of ["logLevel", "sandbox", "warehouse", "confirmAbove", "http"] as const) {
       expect(all[part]).toEqual(plain[part]);
     }
     expect(all.inputs["customers"]?.maxMissingRatio).toBe(plain.inputs["customers"]?.maxMissingRatio);

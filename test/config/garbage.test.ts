@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { documentSchemaOf } from "../../src/config/schema/document.ts";
-import { keyPaths } from "../../src/config/schema/walk.ts";
+import { keyPaths } from "../../src/config/schema/settings.ts";
 import { FixConfigurationError, type Problem } from "../../src/errors.ts";
 import { fine } from "./support.ts";
 import * as fc from "../support/fast-check.ts";

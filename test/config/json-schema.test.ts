@@ -51,7 +51,7 @@ describe("the JSON Schema for editors", () => {
   it("accepts references wherever the program does", async () => {
     const text = `log_level: \${LEVEL}
 service: { base_url: "\${URL}", api_key: "\${KEY}" }
-warehouse: { url: "postgresql://loader:\${PASSWORD}@localhost/crm", schema: "\${SCHEMA}", retry_for: "\${WAIT}" }
+warehouse: { url: "postgresql://loader:\${PASSWORD}@localhost/crm", schema: "\${SCHEMA}" }
 inputs:
   customers:
     table: \${TABLE}

@@ -22,7 +22,6 @@ describe("a fine configuration", () => {
         schema: "person_data",
         opsSchema: "person_data_ops",
         stateSchema: "person_data_state",
-        retryForMs: 300_000,
       },
       confirmAbove: { records: 10_000, ratio: 0.2 },
       warnings: [],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { orderJobs } from "../../src/config/order-jobs.ts";
+import { orderJobs } from "../../src/config/references.ts";
 import { fine, load } from "./support.ts";
 import * as fc from "../support/fast-check.ts";
 

@@ -25,7 +25,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       `${fineBut("", "")}colour: red\n`,
-      "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, spool, confirm_above, connections, inputs, privacy, retention, alerts, scheduler, http, budgets, prices, jobs)",
+      "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, confirm_above, connections, inputs, privacy, retention, alerts, http, budgets, prices, jobs)",
     ],
     [
       fineBut("type: resolve,", "type: resolve, return_fields: [],"),

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { type LoadOptions, loadConfig } from "../../src/config/load-config.ts";
+import { loadConfig, type LoadOptions } from "../../src/config/load-config.ts";
 import { FixConfigurationError, type Problem } from "../../src/errors.ts";
 
 /** Temporary folder of one test. */

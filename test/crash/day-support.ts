@@ -14,7 +14,7 @@ import { gunzipSync } from "node:zlib";
 import { DuckDBInstance } from "@duckdb/node-api";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
-import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { surveySpool } from "../../src/spool/files.ts";
 import { makeFolder } from "../cli/support/cli.ts";
 import { ENDS } from "../cli/support/ends.ts";
 import { runHereJson } from "../cli/support/in-process.ts";

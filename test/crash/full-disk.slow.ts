@@ -1,4 +1,3 @@
-import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, startCli } from "../cli/support/cli.ts";
@@ -35,10 +34,8 @@ async function prepareSmall(): Promise<{ setting: Setting; disk: SmallDisk; data
   const disk = await makeSmallDisk(200);
   const dataDir = join(disk.path, "data-dir");
   await givePort(dataDir);
-  const setting = await prepareCase(stage.sandbox, "", await openOn(dataDir));
-  const file = join(setting.cwd, "config.yaml");
-  const text = await readFile(file, "utf8");
-  await writeFile(file, text.replace("warehouse: {", "warehouse: { retry_for: 3s,"));
+  const prepared = await prepareCase(stage.sandbox, "", await openOn(dataDir));
+  const setting = { ...prepared, env: { ...prepared.env, PERSON_ETL_RETRY_FOR_MS: "3000" } };
   return { setting, disk, dataDir };
 }
 

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "pg";
-import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { surveySpool } from "../../src/spool/files.ts";
 import { makeFolder, runCli } from "../cli/support/cli.ts";
 import {
   configText,

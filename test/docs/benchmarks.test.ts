@@ -8,7 +8,7 @@ const inDocs = (name: string) => readFile(new URL(`../../docs/${name}`, import.m
 const figures = JSON.parse(await readFile(FIGURES, "utf8")) as PeerFigures;
 
 test("the page of benchmarks and its plot show the committed figures", async () => {
-  const page = await inDocs("benchmarks.md");
+  const page = await inDocs("reference/benchmarks.md");
   expect(fillPage(page, figures)).toBe(page);
   expect(await inDocs("images/benchmarks.svg")).toBe(plotOf(figures));
 });

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { docQueries } from "../../scripts/doc-queries.ts";
-import type { JobReport } from "../../src/jobs/run.ts";
+import type { JobReport } from "../../src/jobs/job.ts";
 import { configOf, jobOf, startWorld, threeJobs, type World } from "../jobs/world.ts";
 
 const config = configOf(

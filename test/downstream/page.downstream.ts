@@ -5,7 +5,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
-import { createLivePage } from "../../src/operate/page/live-page.ts";
+import { createLivePage } from "../../src/operate/page/render-page.ts";
 import { type Pages, servePages } from "../../src/operate/pages.ts";
 import { configOf, startWorld, threeJobs, type World } from "../jobs/world.ts";
 import { openChromium } from "../support/chromium.ts";

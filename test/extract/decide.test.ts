@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Batch, Entry } from "../../src/extract/batches.ts";
+import type { Batch, Entry, LookupItem } from "../../src/extract/batches.ts";
 import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../src/extract/decide.ts";
 import type { HttpReply } from "../../src/extract/http-client.ts";
-import type { LookupItem } from "../../src/extract/requests.ts";
 import { understandReply } from "../../src/extract/send-call.ts";
 import type { ReadSummary } from "../../src/extract/take-answer.ts";
 import { endedCall, failure, response } from "./ended-call.ts";

@@ -1,6 +1,5 @@
-import { type Batch, itemsOf, possiblyBilledCalls } from "../../src/extract/batches.ts";
+import { type Batch, itemsOf, type LookupItem, possiblyBilledCalls } from "../../src/extract/batches.ts";
 import type { HttpReply } from "../../src/extract/http-client.ts";
-import type { LookupItem } from "../../src/extract/requests.ts";
 import { attemptsOf, type EndedCall } from "../../src/extract/send-call.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseExact } from "../../src/extract/exact-json.ts";
+import { parseExact } from "../../src/extract/json.ts";
 import * as fc from "../support/fast-check.ts";
 
 describe("numbers", () => {

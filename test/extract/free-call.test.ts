@@ -4,7 +4,9 @@ import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { silentLog } from "../../src/log.ts";
 import { fastClock, type Reply, send, startService } from "./scripted-service.ts";
-import type { Attempt } from "../../src/schemas/attempt.ts";
+import type { Attempt } from "../../src/schemas/ledger.ts";
+
+const USAGE = { name: "GET /usage", method: "GET", path: "/usage" } as const;
 
 /** A client of free calls without waits between attempts. */
 function openCaller(
@@ -22,7 +24,7 @@ function openCaller(
     ask: (call: Partial<FreeCall<string>> = {}) =>
       callFree(
         { http, limiter, clock, log: silentLog, signal, random: () => 0.5, onAttempt },
-        { endpoint: "GET /usage", method: "GET", path: "/usage", body: null, read: () => "read", ...call },
+        { endpoint: USAGE, read: () => "read", ...call },
       ),
     close: () => http.close(),
   };

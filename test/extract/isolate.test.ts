@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isolate, refusalSignature } from "../../src/extract/isolate.ts";
+import { isolate, refusalSignature } from "../../src/extract/batches.ts";
 import { readErrorBody } from "../../src/schemas/error-body.ts";
 
 const refusal = (...details: unknown[]) =>

@@ -6,7 +6,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { fetch } from "undici";
 import { openClient } from "../../src/bigquery/client.ts";
-import { fixedSecret } from "../../src/config/secret.ts";
+import { fixedSecret } from "../../src/config/secrets.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { openAgent, proxyOf } from "../../src/http-agent.ts";
 import { postToWebhook } from "../../src/operate/alerts.ts";

@@ -1,8 +1,10 @@
+import * as fc from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import {
   capacityAfterRefusal,
   firstSize,
+  type LookupItem,
   sizeAfterAnswer,
   sizeAfterTooLarge,
 } from "../../src/extract/batches.ts";
@@ -21,13 +23,11 @@ import {
   stopQueue,
   takeBatch,
 } from "../../src/extract/queue.ts";
-import type { LookupItem } from "../../src/extract/requests.ts";
 import { type EndedCall, isAnswer, understandReply } from "../../src/extract/send-call.ts";
 import type { ReadSummary } from "../../src/extract/take-answer.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
-import { someItems } from "./run-lookup.ts";
-import * as fc from "../support/fast-check.ts";
 import { endedCall, failure, response } from "./ended-call.ts";
+import { someItems } from "./run-lookup.ts";
 
 async function* pagesOf<T>(pages: readonly (readonly T[])[]) {
   yield* pages;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { call, sandboxFor } from "../sandbox/support.ts";
+import { call, sandboxFor } from "../../packages/sandbox/test/support.ts";
 import { addressItems, runLookup } from "./run-lookup.ts";
 
 it.each([null, 1])(

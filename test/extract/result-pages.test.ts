@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { audienceSearchEndpoints } from "../../src/schemas/audience-search.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
-import { readPages, type ResultPage, resultsCall } from "../../src/extract/result-pages.ts";
+import { readPages, type ResultPage, resultsCall } from "../../src/extract/pages.ts";
 import * as fc from "../support/fast-check.ts";
 
 /** Items 0 to `total` - 1 in pages of at most `most`. */
@@ -99,6 +99,6 @@ test.each([
   ["[]", null],
 ])("%s is read as a page, or as no answer", (body, items) => {
   const target = { id: "x", list: "pids", offset: 100 };
-  const { read } = resultsCall(audienceSearchEndpoints.results, target, new DriftLog(""));
-  expect(read(Buffer.from(body))?.items.length ?? null).toBe(items);
+  const { read } = resultsCall(audienceSearchEndpoints.results, target);
+  expect(read(Buffer.from(body), new DriftLog(""))?.items.length ?? null).toBe(items);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type CallOutcome, type Decision, decideRetry, isPossiblyBilled } from "../../src/extract/retry.ts";
+import { type CallOutcome, decideRetry, type Decision, isPossiblyBilled } from "../../src/extract/retry.ts";
 import * as fc from "../support/fast-check.ts";
 
 const first = { refusals: 0, possiblyBilled: 0, random: 0.5 };

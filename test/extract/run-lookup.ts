@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../src/clock.ts";
 import { LimitReachedError, StopJobError } from "../../src/errors.ts";
-import { type Batch, itemsOf } from "../../src/extract/batches.ts";
+import { type Batch, itemsOf, type LookupItem } from "../../src/extract/batches.ts";
 import {
   decide,
   giveUpIsolation,
@@ -24,7 +24,7 @@ import {
   returnBatch,
   stopQueue,
 } from "../../src/extract/queue.ts";
-import type { LookupItem } from "../../src/extract/requests.ts";
+import { keyRejected } from "../../src/extract/retry.ts";
 import {
   attemptsOf,
   type EndedCall,
@@ -33,14 +33,13 @@ import {
   unansweredAttempt,
   understandReply,
 } from "../../src/extract/send-call.ts";
-import { keyRejected } from "../../src/extract/stop-messages.ts";
 import type { ReadSummary } from "../../src/extract/take-answer.ts";
-import { takeAnyAnswer } from "../support/take-any-answer.ts";
-import type { Attempt } from "../../src/schemas/attempt.ts";
+import type { LookupEndpoint } from "../../src/schemas/answer.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
-import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
+import type { Attempt } from "../../src/schemas/ledger.ts";
 import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";
+import { takeAnyAnswer } from "../support/take-any-answer.ts";
 import { fastClock } from "./scripted-service.ts";
 
 /** Call to be reserved. */

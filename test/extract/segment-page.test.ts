@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { readCreated } from "../../src/extract/segment-change.ts";
-import { readMemberPage } from "../../src/extract/segment-page.ts";
+import { readCreated, readMemberPage } from "../../src/extract/pages.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
 
 const bytesOf = (body: object) => Buffer.from(JSON.stringify(body));

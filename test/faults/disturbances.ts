@@ -1,4 +1,4 @@
-import { FAULTS } from "../../src/sandbox/faults/catalog.ts";
+import { FAULTS } from "../../packages/sandbox/src/faults/catalog.ts";
 import { sized } from "../support/test-size.ts";
 import { type Aftermath, FAULT_CASES, type FaultCase, RATES, rulesAt } from "./fault-cases.ts";
 import type { Disturbance } from "./fault-matrix.ts";

@@ -1,4 +1,4 @@
-import { FAULTS } from "../../src/sandbox/faults/catalog.ts";
+import { FAULTS } from "../../packages/sandbox/src/faults/catalog.ts";
 
 /** Remains of a fault after it has ended and everything due was requested again. */
 export type Aftermath =

@@ -1,11 +1,11 @@
 import { Client } from "pg";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
-import type { JobReport } from "../../src/jobs/run.ts";
+import type { JobReport } from "../../src/jobs/job.ts";
 import { configOf, fastClock, startWorld, threeJobs, unaccountedRows, type World } from "../jobs/world.ts";
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { daysToNoon } from "../support/held-day.ts";
-import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
+import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
 import { findExceeded, findWrongCharges, findWrongTotals, ledgerOf, PER_DAY } from "./totals.ts";
 import type { Aftermath } from "./fault-cases.ts";
 import { withoutRejected } from "./rejected-rows.ts";

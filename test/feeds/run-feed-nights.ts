@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
+import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
 import { atEnd } from "../cli/support/at-end.ts";
 import { runCli } from "../cli/support/cli.ts";
 import { configText, makeSetting } from "../cli/support/setting.ts";

@@ -1,4 +1,4 @@
-import type { LookupAnswer } from "../../src/load/lookups/answer.ts";
+import type { LookupAnswer } from "../../src/load/lookups/lookup.ts";
 
 /** Values that differ between two calls with the same answer; and the parsed result itself. */
 const OF_THE_CALL = new Set(["callId", "apiRequestId", "answeredAt", "result"]);

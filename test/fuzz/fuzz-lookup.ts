@@ -23,9 +23,8 @@ import type { WireBody } from "./byte-mutations.ts";
 import type { RealAnswer } from "./real-answers.ts";
 import { isSame, type Reading, readWhole } from "./reference-reading.ts";
 import type { MutatedAnswer } from "./mutate-answer.ts";
-import type { LookupAnswer } from "../../src/load/lookups/answer.ts";
-import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
-import type { Attempt } from "../../src/schemas/attempt.ts";
+import type { LookupAnswer, LookupRecord } from "../../src/load/lookups/lookup.ts";
+import type { Attempt } from "../../src/schemas/ledger.ts";
 
 /** Result of one lookup. */
 interface Outcome {

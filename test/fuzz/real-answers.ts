@@ -1,12 +1,11 @@
-import type { LookupJobConfig } from "../../src/jobs/lookup/lookup-type.ts";
-import { buildRequestBody } from "../../src/extract/requests.ts";
-import { type BoundLookup, bindLookup } from "../../src/jobs/lookup/lookup-types.ts";
-import { sampleInputs, type SampleInput } from "../../src/sandbox/sample-inputs.ts";
-import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
+import { type SampleInput, sampleInputs } from "../../packages/sandbox/src/sample-inputs.ts";
+import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
+import { buildRequestBody } from "../../src/extract/batches.ts";
+import { bindLookup, type BoundLookup, type LookupJobConfig } from "../../src/jobs/lookup/lookup-types.ts";
+import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { enrichJob, recordOf, resolveJob, validateJob } from "../jobs/support.ts";
 import type { AnswerParts } from "./answer-mutations.ts";
-import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
 
 /** A batch of records with the sandbox's answer. */
 export interface RealAnswer {

@@ -3,7 +3,7 @@ import { systemClock } from "../../src/clock.ts";
 import { planJobs } from "../../src/jobs/report/plan.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
 import { createMetrics } from "../../src/operate/metrics.ts";
-import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
+import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
 import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../support/held-day.ts";
 import { NURSES } from "./search/audience-world.ts";
 import { configOf, jobOf, startWorld, threeJobs, type World } from "./world.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { FixConfigurationError } from "../../src/errors.ts";
 import { findJob, selectJobs } from "../../src/jobs/job-selection.ts";
 import type { Config } from "../../src/config/config.ts";
-import { serviceHostOf } from "../../src/jobs/service-host.ts";
+import { serviceHostOf } from "../../src/jobs/prepare.ts";
 import { enrichJob, resolveJob, validateJob } from "./support.ts";
 
 const jobs = [

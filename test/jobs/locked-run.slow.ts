@@ -1,11 +1,11 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { exitCodeOf } from "../../src/jobs/run-report.ts";
+import { exitCodeOf } from "../../src/jobs/job.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
 import { systemClock } from "../../src/clock.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "./world.ts";
-import type { RunRef } from "../../src/load/runs/run-ref.ts";
+import type { RunRef } from "../../src/load/runs/fence.ts";
 
 const enrichOnly = configOf("\n  enrich_customers: { type: enrich, input: customers }");
 const elsewhere = { host: "etl-2", pid: 4711, machine: null, processStart: null };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { exitCodeOf, type JobReport, statusOf, zeroCounters } from "../../src/jobs/run-report.ts";
+import { exitCodeOf, type JobReport, statusOf, zeroCounters } from "../../src/jobs/job.ts";
 
 type Ending = Pick<JobReport, "status"> & Partial<Pick<JobReport, "limited_by">>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { planJobs } from "../../src/jobs/report/plan.ts";
-import { exitCodeOf, zeroCounters } from "../../src/jobs/run-report.ts";
+import { exitCodeOf, zeroCounters } from "../../src/jobs/job.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
 import { configOf, jobOf, repeats, startWorld, threeJobs, unaccountedRows } from "./world.ts";
 

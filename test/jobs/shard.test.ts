@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { readShard, type Shard, shareLimits, shareOf, shardText, wholeInput } from "../../src/jobs/shard.ts";
+import {
+  readShard,
+  type Shard,
+  shardText,
+  shareLimits,
+  shareOf,
+  wholeInput,
+} from "../../src/jobs/services.ts";
 import { load } from "../config/support.ts";
 import { configOf } from "./world.ts";
 import * as fc from "../support/fast-check.ts";

@@ -1,11 +1,13 @@
 import type { InputConfig } from "../../src/config/config.ts";
-import type { EnrichJobConfig } from "../../src/jobs/lookup/enrich.ts";
-import type { ResolveJobConfig } from "../../src/jobs/lookup/resolve.ts";
-import type { ValidateEmailsJobConfig } from "../../src/jobs/lookup/validate-emails.ts";
-import { zeroCounters } from "../../src/jobs/run-report.ts";
+import type {
+  EnrichJobConfig,
+  ResolveJobConfig,
+  ValidateEmailsJobConfig,
+} from "../../src/jobs/lookup/lookup-types.ts";
+import { zeroCounters } from "../../src/jobs/job.ts";
 import type { LookupCounts } from "../../src/load/lookups/counts.ts";
 import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
-import type { PastRun } from "../../src/load/runs/job-status.ts";
+import type { PastRun } from "../../src/load/runs/status.ts";
 
 /** An input with every kind of field. */
 export const customers: InputConfig = {

@@ -3,7 +3,7 @@ import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
-import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../../src/load/embedded/open.ts";
 import { silentLog } from "../../src/log.ts";
 import { givePort, postmasterPid, waitUntilGone } from "../support/embedded-files.ts";
 import { answers, makeLastingFolder, startHolder } from "../support/embedded-process.ts";

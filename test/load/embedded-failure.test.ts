@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { parseAccounts } from "../../src/load/embedded/server-user.ts";
-import { describeFailure, readStartupFailure } from "../../src/load/embedded/startup-failure.ts";
+import { describeFailure, parseAccounts, readStartupFailure } from "../../src/load/embedded/programs.ts";
 
 // Real messages of Postgres 18 and Node.
 test.each([

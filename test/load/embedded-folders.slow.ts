@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { findPackagedBinaries } from "../../src/load/embedded/binaries.ts";
-import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../../src/load/embedded/open.ts";
 import { silentLog } from "../../src/log.ts";
 import { homeOf } from "../support/embedded-files.ts";
 import { makeOpenFolder, startHolder } from "../support/embedded-process.ts";

@@ -3,7 +3,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../../src/load/embedded/open.ts";
 import { silentLog } from "../../src/log.ts";
 import { postmasterPid } from "../support/embedded-files.ts";
 import { makeOpenFolder } from "../support/embedded-process.ts";

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
-import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../../src/load/embedded/open.ts";
 import { silentLog } from "../../src/log.ts";
 import { givePort, homeOf, postmasterPid } from "../support/embedded-files.ts";
 import { answers, makeLastingFolder, makeOpenFolder } from "../support/embedded-process.ts";

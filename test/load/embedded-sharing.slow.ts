@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { findPackagedBinaries } from "../../src/load/embedded/binaries.ts";
-import { openEmbedded, takeStartLock } from "../../src/load/embedded/open-embedded.ts";
+import { openEmbedded, takeStartLock } from "../../src/load/embedded/open.ts";
 import { silentLog } from "../../src/log.ts";
 import { givePort } from "../support/embedded-files.ts";
 import { answers, makeLastingFolder, makeOpenFolder, startHolder } from "../support/embedded-process.ts";
@@ -64,7 +64,7 @@ test("Ctrl-C, which the terminal sends to all processes of the group, leaves the
 
 test("a start lock is held while its process runs, and free once that is killed", async () => {
   const control = await makeOpenFolder();
-  const module = new URL("../../src/load/embedded/open-embedded.ts", import.meta.url).href;
+  const module = new URL("../../src/load/embedded/open.ts", import.meta.url).href;
   const child = spawn(
     process.execPath,
     [

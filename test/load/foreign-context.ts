@@ -1,4 +1,4 @@
-import type { InputConnection } from "../../src/load/inputs/input-source.ts";
+import type { InputConnection } from "../../src/load/inputs/input.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import type { Context, TextRow } from "./suite/context.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { flawOf } from "../../src/load/inputs/flawed-columns.ts";
-import { isSentSql, normalized, trimmedSql } from "../../src/load/inputs/normalize.ts";
+import { flawOf } from "../../src/load/inputs/profile.ts";
+import { isSentSql, normalized, trimmedSql } from "../../src/load/inputs/values.ts";
 import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import * as fc from "../support/fast-check.ts";
 

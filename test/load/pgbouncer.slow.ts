@@ -1,16 +1,18 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import { createDatabase } from "../support/fresh-database.ts";
-import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
-import { openPostgresContext } from "./postgres-context.ts";
-import { describeWarehouse } from "./warehouse-suite.ts";
+import { type Pooler, POOLER_TIMEOUT_MS, reachThrough, startPooler } from "../support/pgbouncer.ts";
 import { runSql } from "../support/run-sql.ts";
 
 let pooler: Pooler;
 beforeAll(async () => {
   pooler = await startPooler();
+  reachThrough(pooler);
 }, POOLER_TIMEOUT_MS);
-afterAll(() => pooler.stop());
+afterAll(async () => {
+  reachThrough(null);
+  await pooler.stop();
+});
 
 test("migrations behind PgBouncer leave no lock with a session that serves others by then", async () => {
   const database = await createDatabase();
@@ -28,6 +30,12 @@ test("migrations behind PgBouncer leave no lock with a session that serves other
   await database.release();
 });
 
-describeWarehouse("a Postgres warehouse behind PgBouncer in transaction mode", () =>
-  openPostgresContext({ through: (url) => pooler.through(url) }),
-);
+// Transactions of every kind, whose sessions serve others before and after.
+await import("./commits.test.ts");
+await import("./erasure.test.ts");
+await import("./inputs.test.ts");
+await import("./job-lock.test.ts");
+await import("./runs.test.ts");
+await import("../nights/content.test.ts");
+await import("../nights/limits.test.ts");
+await import("../nights/shards.test.ts");

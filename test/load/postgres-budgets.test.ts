@@ -1,24 +1,33 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
-import { reservationOf, usedOf } from "./suite/budgets.ts";
-import { callOf, runOf } from "./suite/nights.ts";
+import { useContext } from "./postgres-context.ts";
+import { callOf, holdShard, reservationOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { clear, valueOf } from "./suite/context.ts";
 import * as fc from "../support/fast-check.ts";
-import type { Attempt } from "../../src/schemas/attempt.ts";
-import type { RunRef } from "../../src/load/runs/run-ref.ts";
+import type { SendingLimits } from "../../src/load/ledger/reserve.ts";
+import type { Attempt } from "../../src/schemas/ledger.ts";
+import type { RunRef } from "../../src/load/runs/fence.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext();
-});
-beforeEach(() => clear(context));
-afterAll(() => context.close());
+const context = useContext();
 
 const spec = enrichSpec();
+
+/** Reserved records of each counter. */
+async function usedOf(): Promise<Readonly<Record<string, string | null>>> {
+  const rows = await context.sql(`SELECT budget || ' ' || period AS name, sum(records_reserved) AS records
+    FROM person_data_state.budget_use GROUP BY 1 ORDER BY 1`);
+  return Object.fromEntries(rows.map((row) => [row["name"], row["records"] ?? null]));
+}
+
+/** The same number of records in each counter of a run. */
+const allUsed = (records: number) => ({
+  "enrich day": String(records),
+  "enrich month": String(records),
+  "enrich_people run": String(records),
+});
 
 function open(): Warehouse {
   return openWarehouse({ url: context.url });
@@ -91,33 +100,8 @@ describe("a budget that several processes share", () => {
     await spend(context.warehouse, runOf(spec, "last"));
     expect(granted - givenBack).toBe(2500);
     expect(givenBack).toBeGreaterThan(4_000);
-    expect(await usedOf(context)).toEqual({
-      "enrich day": "2500",
-      "enrich month": "2500",
-      "enrich_people run": "2500",
-    });
+    expect(await usedOf()).toEqual(allUsed(2500));
     expect(await ledgerSum()).toBe("2500");
-  });
-
-  test("keeps the reservation of a process that died before it settled", async () => {
-    await forbidAbove(100);
-    const run = runOf(spec, "crashed");
-    const dying = open();
-    expect(await dying.reserveCall(run, reservationOf(60, { perRun: 100 }))).toMatchObject({ granted: 60 });
-    await dying.close();
-    const heir = openAnother();
-    expect(await heir.runUse(run)).toEqual({ run: 60, shard: 0 });
-    expect(await heir.reserveCall(run, reservationOf(60, { perRun: 100 }))).toMatchObject({ granted: 40 });
-    expect(await heir.reserveCall(run, reservationOf(60, { perRun: 100 }))).toEqual({
-      granted: 0,
-      limitedBy: "run",
-    });
-    expect(
-      await valueOf(
-        context,
-        "SELECT count(*) FROM person_data_ops.api_call WHERE settled_at IS NULL AND possibly_billed",
-      ),
-    ).toBe("2");
   });
 
   test("holds no counter while it waits for one that another process creates", async () => {
@@ -134,7 +118,7 @@ describe("a budget that several processes share", () => {
       "SELECT FROM person_data_state.budget_use WHERE period = 'day' FOR UPDATE NOWAIT; COMMIT",
     );
     expect(await pending).toEqual({ granted: 10, limitedBy: null });
-    expect(await usedOf(context)).toMatchObject({ "enrich day": "11" });
+    expect(await usedOf()).toMatchObject({ "enrich day": "11" });
   });
 
   test("counts nothing for a transaction that ended before its COMMIT", async () => {
@@ -155,7 +139,7 @@ describe("a budget that several processes share", () => {
     await context.client.query("COMMIT");
     // Retried on another connection, and counted once.
     expect(await pending).toEqual({ granted: 10, limitedBy: null });
-    expect(await usedOf(context)).toMatchObject({ "enrich day": "11" });
+    expect(await usedOf()).toMatchObject({ "enrich day": "11" });
     expect(await ledgerSum()).toBe("11");
   });
 
@@ -164,7 +148,103 @@ describe("a budget that several processes share", () => {
     const call = reservationOf(10, { perDay: 15 });
     await context.warehouse.reserveCall(run, call);
     await expect(openAnother().reserveCall(run, call)).resolves.toEqual({ granted: 10, limitedBy: null });
-    expect(await usedOf(context)).toMatchObject({ "enrich day": "10" });
+    expect(await usedOf()).toMatchObject({ "enrich day": "10" });
+  });
+});
+
+describe("a reservation", () => {
+  const reserve = (records: number, limits: Partial<SendingLimits>, owner = runOf(spec, "run-1")) =>
+    context.warehouse.reserveCall(owner, reservationOf(records, limits));
+
+  test("writes the call into the ledger as pending, before it is made", async () => {
+    const call = reservationOf(40, {}, { attempt: 2 });
+    await context.warehouse.reserveCall(runOf(spec, "run-1"), call);
+    const ledger = `SELECT call_id, attempt, http_status, records_sent, possibly_billed, settled_at, records_reserved
+      FROM person_data_ops.api_call`;
+    expect(await context.sql(ledger)).toEqual([
+      {
+        call_id: call.callId,
+        attempt: "2",
+        http_status: null,
+        records_sent: "40",
+        possibly_billed: "true",
+        settled_at: null,
+        records_reserved: "40",
+      },
+    ]);
+    expect(await usedOf()).toEqual(allUsed(40));
+  });
+
+  test("gets what is left of the tightest limit, then nothing, with the limit's name", async () => {
+    const limits = { perDay: 100, perMonth: 250, perRun: 70 };
+    const next = runOf(spec, "run-2");
+    expect(await reserve(50, limits)).toEqual({ granted: 50, limitedBy: null });
+    expect(await reserve(50, limits)).toEqual({ granted: 20, limitedBy: null });
+    expect(await reserve(50, limits)).toEqual({ granted: 0, limitedBy: "run" });
+    expect(await reserve(50, limits, next)).toEqual({ granted: 30, limitedBy: null });
+    expect(await reserve(1, limits, next)).toEqual({ granted: 0, limitedBy: "day" });
+    expect(await reserve(500, { perMonth: 250 }, next)).toEqual({ granted: 150, limitedBy: null });
+    expect(await reserve(1, { perMonth: 250 }, next)).toEqual({ granted: 0, limitedBy: "month" });
+    expect(await reserve(1, { perDay: 5 }, next)).toEqual({ granted: 0, limitedBy: "day" });
+    expect(await usedOf()).toEqual(allUsed(250));
+  });
+
+  test("of a shard is bounded by its part, and with what shards of any division have by the whole cap", async () => {
+    const reserveFor = async (index: number, count: number, records: number, perShard: number) => {
+      const shard = runOf({ ...spec, shard: { index, count } }, "run-1");
+      await holdShard(context.warehouse, shard);
+      const held = runOf({ ...spec, shard: { index, count } }, "run-1");
+      return reserve(records, { perRun: 20, perShard }, held);
+    };
+    expect(await reserveFor(0, 2, 50, 10)).toEqual({ granted: 10, limitedBy: null });
+    expect(await reserveFor(0, 2, 1, 10)).toEqual({ granted: 0, limitedBy: "shard" });
+    expect(await reserveFor(0, 3, 50, 7)).toEqual({ granted: 7, limitedBy: null });
+    expect(await reserveFor(1, 2, 50, 10)).toEqual({ granted: 3, limitedBy: null });
+    expect(await reserveFor(1, 2, 1, 10)).toEqual({ granted: 0, limitedBy: "run" });
+    expect(await reserveFor(0, 1, 1, 20)).toEqual({ granted: 0, limitedBy: "run" });
+    expect(await usedOf()).toEqual({ ...allUsed(20), "enrich_people shard": "20" });
+  });
+
+  test.each([
+    ["an answer", { httpStatus: 200, recordsMatched: 3 }, 10, 0],
+    ["an answer without a match", { httpStatus: 200, recordsMatched: 0 }, 10, 0],
+    ["a timeout", { httpStatus: null, recordsMatched: null, possiblyBilled: true }, 10, 10],
+    ["a 500", { httpStatus: 500, recordsMatched: null, possiblyBilled: true }, 10, 10],
+    ["a 429", { httpStatus: 429, recordsMatched: null }, 0, 0],
+    ["a 422", { httpStatus: 422, recordsMatched: null }, 0, 0],
+    ["no connection", { httpStatus: null, recordsMatched: null, recordsSent: 0 }, 0, 0],
+  ])(
+    "that ends in %s keeps what may have been charged, and releases the rest, once",
+    async (_, outcome, used, inDoubt) => {
+      const run = runOf(spec, "run-1");
+      const call = reservationOf(10);
+      await context.warehouse.reserveCall(run, call);
+      const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
+      // Settled twice, as after a COMMIT with a lost reply.
+      for (let i = 0; i < 2; i++) await context.warehouse.recordAttempts(run, [entry], { requests: 1 });
+      expect(await usedOf()).toEqual(allUsed(used));
+      const ledger = `SELECT records_in_doubt - records_possibly_billed_twice AS in_doubt, records_reserved, settled_at IS NOT NULL AS is_settled
+      FROM person_data_ops.api_call`;
+      expect(await context.sql(ledger)).toEqual([
+        { in_doubt: String(inDoubt), records_reserved: String(used), is_settled: "true" },
+      ]);
+    },
+  );
+
+  test("is released to its original day", async () => {
+    const run = runOf(spec, "run-1");
+    const call = reservationOf(1);
+    await context.warehouse.reserveCall(run, call);
+    await context.sql(`UPDATE person_data_ops.api_call SET reserved_at = '2025-01-31 23:59:59.999999+00';
+      UPDATE person_data_state.budget_use SET period_key = CASE period WHEN 'day' THEN '2025-01-31' ELSE '2025-01' END
+      WHERE period <> 'run'`);
+    await reserve(4, {});
+    const refusal = callOf({ callId: call.callId, httpStatus: 503, recordsMatched: null });
+    await context.warehouse.recordAttempts(run, [refusal], {});
+    const old =
+      "SELECT sum(records_reserved) FROM person_data_state.budget_use WHERE period_key LIKE '2025%'";
+    expect(await valueOf(context, old)).toBe("0");
+    expect(await usedOf()).toEqual(allUsed(4));
   });
 });
 

@@ -1,10 +1,12 @@
 import { Client, type CustomTypesConfig } from "pg";
+import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as openDb } from "../../src/load/open.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
+import { routeTo } from "../support/pgbouncer.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
-import type { Context, TextRow } from "./suite/context.ts";
+import { clear, type Context, type TextRow } from "./suite/context.ts";
 
 const BOOL = 16;
 
@@ -62,7 +64,7 @@ export async function openPostgresContext(
   const database = isDefault ? await takeMigratedDatabase() : await createDatabase();
   const client = await connectAsText(database.url);
   if (options.prepare) await client.query(options.prepare);
-  const url = options.through?.(database.url) ?? database.url;
+  const url = (options.through ?? routeTo)(database.url);
   const open = () =>
     openWarehouse({
       url,
@@ -70,7 +72,7 @@ export async function openPostgresContext(
       opsSchema: options.opsSchema ?? "person_data_ops",
       stateSchema: options.stateSchema ?? "person_data_state",
     });
-  const isKept = isDefault && !options.through;
+  const isKept = isDefault && url === database.url;
   const warehouse = isKept ? database.keep("warehouse", open) : open();
   await warehouse.migrate();
   return {
@@ -82,23 +84,25 @@ export async function openPostgresContext(
     async sql(text, params) {
       return (await client.query<TextRow>(text, params ? [...params] : undefined)).rows;
     },
-    refusalOf: (sqlstate) => ({ details: `{"sqlstate": "${sqlstate}"}` }),
-    rowVersion: "concat_ws(' ', ctid, xmin)",
-    async tableNames() {
-      const { rows } = await client.query<{ name: string }>(
-        "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1",
-        [options.stateSchema ?? "person_data_state"],
-      );
-      return rows.map(({ name }) => name);
-    },
-    rowsText: async (table) =>
-      JSON.stringify(
-        (await client.query(`SELECT * FROM "${options.stateSchema ?? "person_data_state"}"."${table}"`)).rows,
-      ),
     async close() {
       if (!isKept) await warehouse.close();
       await client.end();
       await database.release();
     },
   };
+}
+
+/** Opens a warehouse for the tests of a file; empties it before each of them. */
+export function useContext<Opened extends Context = PostgresContext>(
+  // Without a type argument the default one.
+  open: () => Promise<Opened> = openPostgresContext as () => Promise<never>,
+): Opened {
+  // Complete before the first test.
+  const context = {} as Opened;
+  beforeAll(async () => {
+    Object.assign(context, await open());
+  });
+  beforeEach(() => clear(context));
+  afterAll(() => context.close());
+  return context;
 }

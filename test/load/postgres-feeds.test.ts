@@ -1,46 +1,94 @@
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { ProvenSpan, SeenMember } from "../../src/load/feeds/members.ts";
 import { openWarehouse } from "../support/bound-load.ts";
-import type { SeenMember } from "../../src/load/feeds/members.ts";
 import { openDoor } from "../support/door.ts";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
-import { DAY, feedCommit, member, SEGMENT } from "./suite/feed-commits.ts";
+import { useContext } from "./postgres-context.ts";
+import { columnOf, valueOf } from "./suite/context.ts";
 import { runOf } from "./suite/nights.ts";
-import { clear, valueOf } from "./suite/context.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext();
+const context = useContext();
+
+const SEGMENT = "11111111-1111-4111-8111-111111111111";
+
+/** Start of a day in November. */
+const DAY = (day: number): string => `2026-11-0${day}T00:00:00Z`;
+
+/** A member as listed on a page. */
+const member = (servicePid: string, day: number, seenDay = 5): SeenMember => ({
+  servicePid,
+  firstAddedAt: DAY(day),
+  seenAt: DAY(seenDay),
+  extra: null,
 });
-beforeEach(() => clear(context));
-afterAll(() => context.close());
 
-const page = (...members: readonly SeenMember[]) => ({ segmentId: SEGMENT, members, isListed: true });
-
-test("a sweep each of whose COMMITs loses its reply counts as one without a loss", async () => {
-  const door = await openDoor(context.url, { isOpen: true });
-  const warehouse = openWarehouse({
-    url: door.url,
-  });
-  onTestFinished(() => warehouse.close());
-  const run = runOf({ job: "one", type: "enrich" });
+/** Starts a reading of the segment by a job. */
+async function startReading(job: string, warehouse = context.warehouse) {
+  const run = runOf({ job, type: "enrich" });
   await warehouse.beginRun(run);
-  door.cutAtCommit();
-  const first = page(member("p1", 1), member("p2", 2), member("p3", 3));
-  expect(await warehouse.addMembers(feedCommit(run), { ...first, isListed: false })).toEqual({
-    rowsWritten: 6,
-    added: 3,
-    suppressed: 0,
+  return {
+    add: (members: readonly SeenMember[], isListed = true) =>
+      warehouse.addMembers({ run }, { segmentId: SEGMENT, members, isListed }),
+    remove: (...spans: readonly ProvenSpan[]) => warehouse.removeMembers({ run }, SEGMENT, spans),
+    clear: () => warehouse.clearListed(run, SEGMENT),
+  };
+}
+
+describe("members of a segment", () => {
+  test("count once in a sweep each of whose COMMITs loses its reply", async () => {
+    const door = await openDoor(context.url, { isOpen: true });
+    const warehouse = openWarehouse({ url: door.url });
+    onTestFinished(() => warehouse.close());
+    const reading = await startReading("one", warehouse);
+    door.cutAtCommit();
+    const first = [member("p1", 1), member("p2", 2), member("p3", 3)];
+    expect(await reading.add(first, false)).toEqual({ rowsWritten: 6, added: 3, suppressed: 0 });
+    door.cutAtCommit();
+    const second = [member("p1", 1), member("p3", 3), member("p4", 4)];
+    expect(await reading.add(second)).toMatchObject({ rowsWritten: 2, added: 1 });
+    door.cutAtCommit();
+    const removed = await reading.remove({ after: DAY(1), before: DAY(3), seenAt: DAY(6) });
+    expect(removed).toMatchObject({ rowsWritten: 2, removed: 1, pending: 0 });
+    expect(door.cuts()).toBe(3);
+    expect(await valueOf(context, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("10");
   });
-  door.cutAtCommit();
-  const second = page(member("p1", 1), member("p3", 3), member("p4", 4));
-  expect(await warehouse.addMembers(feedCommit(run), second)).toMatchObject({ rowsWritten: 2, added: 1 });
-  door.cutAtCommit();
-  const spans = [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }];
-  expect(await warehouse.removeMembers(feedCommit(run), SEGMENT, spans)).toMatchObject({
-    rowsWritten: 2,
-    removed: 1,
-    pending: 0,
+
+  test("are not removed by a response older than the one in which another job saw them", async () => {
+    const everything = (day: number): ProvenSpan => ({ after: null, before: null, seenAt: DAY(day) });
+    const members =
+      "SELECT concat_ws(' ', service_pid, is_member, left(removed_seen_at::text, 10)) FROM person_data.segment_member ORDER BY 1";
+    const [one, two] = [await startReading("one"), await startReading("two")];
+    await one.add([member("p1", 1, 3), member("p2", 2, 3), member("p3", 2, 3)], false);
+    await one.add([member("p1", 1, 4), member("p3", 2, 4)]);
+    expect(await one.remove(everything(4))).toMatchObject({ removed: 1 });
+
+    await one.clear();
+    await one.add([member("p1", 1, 6)]);
+    // One member returns, one is new, and an unknown one returns with an old time.
+    await two.add([member("p1", 1, 7), member("p2", 2, 7), member("p4", 7, 7), member("p5", 1, 7)]);
+    expect(await two.remove(everything(5))).toMatchObject({ removed: 1 });
+    expect(await one.remove(everything(6))).toMatchObject({ removed: 0, pending: 3 });
+    expect(await columnOf(context, members)).toEqual(["p1 t", "p2 t", "p3 f 2026-11-05", "p4 t", "p5 t"]);
+    expect(await one.remove(everything(6), everything(8))).toMatchObject({ removed: 3, pending: 0 });
+    const gone = ["p2 f 2026-11-08", "p3 f 2026-11-05", "p4 f 2026-11-08", "p5 f 2026-11-08"];
+    expect(await columnOf(context, members)).toEqual(["p1 t", ...gone]);
   });
-  expect(door.cuts()).toBe(3);
-  expect(await valueOf(context, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("10");
+});
+
+test("a commit of a feed takes more rows than a statement can carry", async () => {
+  const run = runOf({ job: "one", type: "enrich" });
+  await context.warehouse.beginRun(run);
+  const aliases = (count: number, prefix: string) => ({
+    table: "person_pid_alias",
+    columns: ["sent_service_pid", "returned_service_pid", "first_seen_at"],
+    rows: Array.from({ length: count }, (_, i) => [
+      `${prefix} ${"x".repeat(40)} ${i}`,
+      `returned ${i}`,
+      DAY(1),
+    ]),
+  });
+  const upserts = [aliases(8000, "many"), aliases(1, "one")];
+  expect(await context.warehouse.commitFeed({ run, upserts })).toMatchObject([
+    { given: 8000, inserted: 8000 },
+    { given: 1, inserted: 1 },
+  ]);
 });

@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { ODD_SETTINGS } from "./odd-settings.ts";
-import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { connectAsText, useContext } from "./postgres-context.ts";
 import { gist, holdJobs, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
-import { clear } from "./suite/context.ts";
-import type { InputSource } from "../../src/load/inputs/input-source.ts";
+import type { InputSource } from "../../src/load/inputs/input.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext();
-});
-beforeEach(() => clear(context));
-afterAll(() => context.close());
+const context = useContext();
 
 describe("an input behind another connection", () => {
   let elsewhere: TestDatabase;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { describeKey } from "../../src/load/inputs/describe-key.ts";
-import type { InputSource } from "../../src/load/inputs/input-source.ts";
+import { describeKey } from "../../src/load/inputs/read.ts";
+import type { InputSource } from "../../src/load/inputs/input.ts";
 import { readLinkViews, renewLinkView } from "../../src/load/db/link-views.ts";
 import { linkView, linkViewName } from "../../src/schemas/views/link-input.ts";
 import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";

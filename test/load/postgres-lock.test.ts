@@ -15,10 +15,9 @@ import { commitOf, runOf, tester } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/context.ts";
-import { inTransaction } from "../../src/load/db/session.ts";
-import { tableLock, waitForLock } from "../../src/load/db/wait-for-lock.ts";
-import { type LockHolder, type LockRequest, requestLock } from "../../src/load/runs/job-lock.ts";
-import type { RunRef } from "../../src/load/runs/run-ref.ts";
+import { inTransaction, tableLock, waitForLock } from "../../src/load/db/session.ts";
+import { type LockHolder, type LockRequest, requestLock } from "../../src/load/runs/lock.ts";
+import type { RunRef } from "../../src/load/runs/fence.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 /** Last statement of a run before each COMMIT. */

@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { openWarehouse, type Warehouse } from "../support/bound-load.ts";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
-import { clear, valueOf } from "./suite/context.ts";
+import { useContext } from "./postgres-context.ts";
+import { valueOf } from "./suite/context.ts";
 import { commitOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, readRows } from "./suite/person-updates.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext();
-});
-beforeEach(() => clear(context));
-afterAll(() => context.close());
+const context = useContext();
 
 const MANY = 30_000;
 const spec = enrichSpec();

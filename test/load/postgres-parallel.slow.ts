@@ -1,25 +1,20 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
-import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { connectAsText, useContext } from "./postgres-context.ts";
 import { erase, makeCouple } from "./suite/erased-couple.ts";
 import { ANSWERED_AT, begin, commitOf, holdJobs, runOf, reserveAt } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, readRows, wholePerson } from "./suite/person-updates.ts";
-import { clear, columnOf, valueOf } from "./suite/context.ts";
+import { columnOf, valueOf } from "./suite/context.ts";
 import type { LookupCounts } from "../../src/load/lookups/counts.ts";
 import type { LookupCommit } from "../../src/load/lookups/commit.ts";
 import type { LookupRecord, LookupSpec } from "../../src/load/lookups/lookup.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext();
-});
-beforeEach(() => clear(context));
-afterAll(() => context.close());
+const context = useContext();
 
 const spec = enrichSpec();
 const run = runOf(spec, "run-1");
@@ -254,29 +249,6 @@ describe("loaders in parallel", () => {
     }
     expect(await valueOf(context, "SELECT count(*) FROM person_data.input_email")).toBe("200");
   });
-
-  test("rows are safe to read up to the start of a run, however many of its loads are open", async () => {
-    await context.sql(
-      `INSERT INTO person_data_state.table_load VALUES ('person', 'x', NULL, NULL, now(), '')`,
-    );
-    const { warehouse } = context;
-    await warehouse.beginRun(run);
-    await warehouse.commitLookup(commitAbout(warehouse, [1], 0));
-    const { done, release } = await holdUp(
-      "SELECT * FROM person_data_state.person_state WHERE service_pid = 'p-001' FOR UPDATE",
-      () => warehouse.commitLookup(commitAbout(warehouse, [1], 1)),
-    );
-    await warehouse.commitLookup(commitAbout(warehouse, [2], 2));
-    const view = "SELECT DISTINCT safe_until FROM person_data_ops.table_freshness";
-    const began = await valueOf(
-      context,
-      "SELECT started_at FROM person_data_ops.sync_run WHERE status = 'running'",
-    );
-    expect(await columnOf(context, view)).toEqual([began]);
-    await release();
-    await done;
-    expect(await columnOf(context, view)).toEqual([began]);
-  });
 });
 
 test("an incremental reader misses nothing that an erasure removes, however long it takes", async () => {
@@ -379,15 +351,5 @@ describe("a commit whose connection is lost", () => {
     expect(await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
       { requests: "1", rows_written: "13" },
     ]);
-  });
-
-  test("is retried until the server answers", async () => {
-    const door = await openDoor(context.url, { isOpen: false });
-    const warehouse = openAnother(door.url);
-    const done = warehouse.commitLookup(commitAbout(warehouse, [1], 1));
-    await delay(200);
-    door.open();
-    expect((await done).notLoadable).toEqual([]);
-    expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe("1");
   });
 });

@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
-import { clear, columnOf, valueOf } from "./suite/context.ts";
+import { useContext } from "./postgres-context.ts";
+import { columnOf, valueOf } from "./suite/context.ts";
 import { ANSWERED_AT, commitOf, reserveAt, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, readRows, wholePerson } from "./suite/person-updates.ts";
 import type { LookupCommit } from "../../src/load/lookups/commit.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext();
-});
-beforeEach(() => clear(context));
-afterAll(() => context.close());
+const context = useContext();
 
 const PEOPLE = 60;
 const ROWS_PER_PERSON = 5;

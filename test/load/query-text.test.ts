@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { withoutSemicolon } from "../../src/load/inputs/input.ts";
+import { withoutSemicolon } from "../../src/load/inputs/postgres.ts";
 
 test.each([
   ["select 1", "select 1"],

@@ -2,10 +2,11 @@ import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { sql } from "kysely";
 import type { Db } from "../../src/load/db/db.ts";
 import type { Session } from "../../src/load/db/session.ts";
-import { openLocalInput } from "../../src/load/inputs/foreign-input.ts";
+import { openLocalInput } from "../../src/load/inputs/read.ts";
 import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
 import { seeInput } from "../../src/load/lookups/see-input.ts";
-import { comparison } from "../../src/load/lookups/row-sql.ts";
+import { readClaims } from "../../src/load/lookups/claims.ts";
+import { comparison } from "../../src/load/lookups/content.ts";
 import { contextOf } from "../../src/load/lookups/selection.ts";
 import { openDefaultDb, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { clear } from "./suite/context.ts";
@@ -82,6 +83,29 @@ test("reads the rows of changed keys in a parallel plan", async () => {
   expect(created).toHaveLength(1);
   // Postgres refuses an INSERT in a parallel plan, so other plans fill an empty table.
   expect(created[0]).not.toContain("WITH NO DATA");
+});
+
+test("reads a page of claims by their key, without sorting all of them", async () => {
+  await context.sql(`INSERT INTO person_data_state.lookup_due (kind, content, record, job, shard, epoch, rows, was_rejected, is_sent, _synced_at, _run_id)
+    SELECT '${resolve.kind}', sha256(i::text::bytea), '{}', 'resolve_people', '0/1', 1, 1, false, false, now(), '' FROM generate_series(1, 20000) AS i;
+    ANALYZE person_data_state.lookup_due`);
+  const plan = await db.preview(async (session) => {
+    const query = vi.spyOn(session.client, "query");
+    const run = { job: "resolve_people", shard: "0/1", epoch: 1 };
+    const page = await readClaims(session, db.names, resolve, run, { after: "80", size: 100 });
+    expect(page).toHaveLength(100);
+    const [read] = query.mock.calls.map(
+      ([statement]) => statement as unknown as { text: string; values: string[] },
+    );
+    query.mockRestore();
+    const { rows } = await session.client.query<{ "QUERY PLAN": string }>({
+      text: `EXPLAIN ${read?.text}`,
+      values: read?.values ?? [],
+    });
+    return rows.map((row) => row["QUERY PLAN"]).join("\n");
+  });
+  expect(plan).toContain("Index Scan using lookup_due_pkey");
+  expect(plan).not.toContain("Sort");
 });
 
 /** Text of a statement, as it is passed to the driver. */

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { expect, type onTestFinished, test } from "vitest";
 import type { Db } from "../../src/load/db/db.ts";
@@ -58,7 +59,7 @@ test.concurrent("a transaction that waits for us, not for the server, is left al
 }) => {
   const { db } = await openThroughDoor(onTestFinished);
   const attempts = await attemptsOf(db, async (session) => {
-    await db.pause(100_000);
+    await delay(100_000);
     await session.change(sql`UPDATE public.counted SET n = 7`);
   });
   expect(attempts).toEqual([1]);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import type { InputConnection, InputSource } from "../../src/load/inputs/input-source.ts";
-import { checkInput } from "../../src/load/inputs/check-input.ts";
-import { checkDatabase } from "../../src/load/db/setup.ts";
+import type { InputConnection, InputSource } from "../../src/load/inputs/input.ts";
+import { checkInput } from "../../src/load/inputs/read.ts";
+import { checkDatabase } from "../../src/load/db/check.ts";
 import { openWarehouse } from "../../src/load/open.ts";
 import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { runNight } from "./suite/nights.ts";

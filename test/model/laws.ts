@@ -1,4 +1,4 @@
-import { type JobReport, type RunReport } from "../../src/jobs/run.ts";
+import type { JobReport, RunReport } from "../../src/jobs/job.ts";
 import { unaccounted } from "../nights/night.ts";
 import { kindOfJob, type ModelJob, names, type Views } from "./reference.ts";
 import type { Call } from "./service.ts";

@@ -14,8 +14,9 @@ export interface Mutant {
   readonly config?: string;
 }
 
-const ofPostgres = ["test/load/postgres/"];
-const ofLocks = ["test/load/postgres-lock.test.ts"];
+const ofCommits = ["test/load/commits.test.ts"];
+const ofErasure = ["test/load/erasure.test.ts"];
+const ofLocks = ["test/load/postgres-lock.test.ts", "test/load/job-lock.test.ts"];
 const ofBudgets = ["test/load/postgres-budgets.test.ts"];
 const ofServers = ["test/load/postgres-servers.test.ts"];
 const ofSpool = ["test/spool/spool.test.ts"];
@@ -41,7 +42,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/runs/fence.ts",
     from: "AND epoch = ${epoch} AND released_at IS NULL",
     to: "AND epoch = ${epoch}",
-    tests: ofPostgres,
+    tests: ofLocks,
     named: "after its lock was released",
   },
   {
@@ -49,12 +50,12 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/runs/fence.ts",
     from: "(${end} > ${now} AND",
     to: "(${beat} > ${now} AND",
-    tests: ofPostgres,
+    tests: ofLocks,
     named: "is (held|acquired) by one",
   },
   {
     breaks: "an owner that renews its lock during a takeover keeps it",
-    file: "src/load/runs/job-lock.ts",
+    file: "src/load/runs/lock.ts",
     from: "if (lateRefusal) return lateRefusal;",
     to: "",
     tests: ofLocks,
@@ -62,7 +63,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "sessions of a former owner are ended",
-    file: "src/load/runs/job-lock.ts",
+    file: "src/load/runs/lock.ts",
     from: "    await endSessions(session, inTheWay);\n    const takenOver",
     to: "    const takenOver",
     tests: ofLocks,
@@ -70,22 +71,22 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "budgets are reserved by one process at a time",
-    file: "src/load/ledger/reserve-call.ts",
+    file: "src/load/ledger/reserve.ts",
     from: "      FOR UPDATE OF u),",
     to: "      ),",
     tests: ofBudgets,
   },
   {
     breaks: "a budget is never exceeded",
-    file: "src/load/ledger/reserve-call.ts",
+    file: "src/load/ledger/reserve.ts",
     from: "least(${call.records}::bigint, min(rest))",
     to: "least(${call.records}::bigint, min(rest) + 1)",
-    tests: ofPostgres,
+    tests: ofBudgets,
     named: "tightest limit",
   },
   {
     breaks: "a reservation whose reply was lost counts once",
-    file: "src/load/ledger/reserve-call.ts",
+    file: "src/load/ledger/reserve.ts",
     from: "const earlier = attempt > 1 || call.isWhole ? await",
     to: "const earlier = attempt > 9 || call.isWhole ? await",
     tests: ofBudgets,
@@ -93,35 +94,35 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "no one who was erased after the selection is sent",
-    file: "src/load/ledger/reserve-call.ts",
+    file: "src/load/ledger/reserve.ts",
     from: "if (lost.length > 0) return",
     to: "if (lost.length < 0) return",
-    tests: ofPostgres,
-    named: "is not reserved after it",
+    tests: ofErasure,
+    named: "that it read before the erasure",
   },
   {
     breaks: "no more is sent than was granted",
-    file: "src/jobs/lookup/caps.ts",
-    from: "return { granted, erased: lost }",
-    to: "return { granted: items.length, erased: lost }",
+    file: "src/jobs/lookup/send.ts",
+    from: "cutForCall(queue, batch, granted)",
+    to: "cutForCall(queue, batch, records.length)",
     tests: ["test/jobs/lookup/budgets.slow.ts"],
     named: "grants a call what others have left",
     config: slow,
   },
   {
     breaks: "only calls that cost nothing are released",
-    file: "src/load/ledger/reserve-call.ts",
+    file: "src/load/ledger/reserve.ts",
     from: "return !possiblyBilled && recordsMatched === null;",
     to: "return recordsMatched === null;",
-    tests: ofPostgres,
-    named: "the outcome of a call",
+    tests: ofBudgets,
+    named: "what may have been charged",
   },
   {
     breaks: "an attempt whose reply was lost counts once",
     file: "src/load/ledger/ledger.ts",
     from: "if (entries.length > 0 && settled.size === 0) return;",
     to: "",
-    tests: ofPostgres,
+    tests: ofCommits,
     named: "as its reply was lost, counts once",
   },
   {
@@ -149,7 +150,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an answer is on disk before it has its name",
-    file: "src/spool/durable-file.ts",
+    file: "src/spool/files.ts",
     from: "      await file.sync();",
     to: "",
     tests: ofSpool,
@@ -157,7 +158,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "the name of an answer survives a power cut",
-    file: "src/spool/durable-file.ts",
+    file: "src/spool/files.ts",
     from: "    await syncNames();",
     to: "",
     tests: ofSpool,
@@ -177,7 +178,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/write/commit.ts",
     from: "if (isDone)\n",
     to: "if (isDone && calls.length === 0)\n",
-    tests: ofPostgres,
+    tests: ofCommits,
     named: "applied twice",
   },
   {
@@ -185,7 +186,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/db/session.ts",
     from: '  "SET LOCAL synchronous_commit = on",',
     to: "",
-    tests: ofPostgres,
+    tests: ofCommits,
     named: "survives a crash of the server",
   },
   {
@@ -214,7 +215,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a job whose rows wait for their PID asks before it buys them again",
-    file: "src/load/lookups/reading.ts",
+    file: "src/load/lookups/selection.ts",
     from: "changed + (await countWaitingAnswers(context, seen.job)) ||",
     to: "changed ||",
     tests: ["test/nights/parameters.test.ts"],
@@ -245,7 +246,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "the content that is answered has the PID that was sent",
-    file: "src/load/lookups/row-sql.ts",
+    file: "src/load/lookups/content.ts",
     from: "${raw(contentHash(withPid))} AS content",
     to: "${raw(contentHash(sent))} AS content",
     tests: ["test/nights/pid-from.test.ts"],
@@ -259,7 +260,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an answer reaches the rows of every job",
-    file: "src/load/lookups/write-answers.ts",
+    file: "src/load/lookups/answers.ts",
     from: "await publishAnswers(context, type, rowsOf(context, kind, [...contents]));",
     to: 'await publishAnswers(context, type, sql`SELECT * FROM (${rowsOf(context, kind, [...contents])}) AS r WHERE r.job = (SELECT min(job) FROM ${tableId(names, "api_call")} WHERE call_id = ANY(${ids}::uuid[]))`);',
     tests: ["test/nights/content.test.ts"],
@@ -281,31 +282,31 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an earlier call's answer changes no row",
-    file: "src/load/lookups/write-answers.ts",
+    file: "src/load/lookups/answers.ts",
     from: "_run_id = excluded._run_id WHERE ${REPLACES}",
     to: "_run_id = excluded._run_id",
-    tests: ofPostgres,
+    tests: ofCommits,
     named: "the answer of an earlier call",
   },
   {
     breaks: "an earlier call's answer changes no person",
-    file: "src/load/lookups/person-state.ts",
+    file: "src/load/lookups/load-persons.ts",
     from: "person.present?.[i] === false || callNumber < (state.callNumbers[i] ?? 0)",
     to: "person.present?.[i] === false",
-    tests: ofPostgres,
-    named: "the answer of an earlier call",
+    tests: ofCommits,
+    named: "that of the latest call",
   },
   {
     breaks: "an erasure removes rows again once the runs under way have ended",
     file: "src/load/erasure/requests.ts",
     from: 'NOT EXISTS (${heldLocks(names)}) AS "isLast"',
     to: 'true AS "isLast"',
-    tests: ofPostgres,
+    tests: ofErasure,
     named: "were removed a second time",
   },
   {
     breaks: "on_missing: erase waits for three runs",
-    file: "src/load/lookups/missing-rows.ts",
+    file: "src/load/lookups/store-input.ts",
     from: "const RUNS_BEFORE_ERASURE = 3;",
     to: "const RUNS_BEFORE_ERASURE = 1;",
     tests: ["test/nights/missing-rows.slow.ts"],
@@ -316,23 +317,25 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/erasure/find.ts",
     from: "DELETE FROM pg_temp.erased_email AS m WHERE m.email",
     to: "DELETE FROM pg_temp.erased_email AS m WHERE false AND m.email",
-    tests: ofPostgres,
-    named: "60 colleagues",
+    tests: ["test/nights/shared-address.slow.ts"],
+    named: "sixty colleagues",
+    config: slow,
   },
   {
     breaks: "other people are stored without an erased address",
     file: "src/load/write/erased.ts",
     from: "!emails.some((at) => erased.emails.has(emailAt(row, at)))",
     to: "emails.length >= 0",
-    tests: ofPostgres,
+    tests: ["test/nights/shared-address.slow.ts"],
     named: "out of the lists of people",
+    config: slow,
   },
   {
     breaks: "JSON of other people that names an erased person is not stored",
     file: "src/load/write/erased.ts",
     from: 'json.map((text) => (erased.json.has(text ?? "") ? null : text))',
     to: "json",
-    tests: ofPostgres,
+    tests: ["test/load/erased-json.test.ts"],
     named: "with an answer about another row",
   },
   {
@@ -348,15 +351,15 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/write/upsert.ts",
     from: "await removeErasedRows(session, names, erasureKey, { stage, table, columns })",
     to: "await removeErasedRows(session, names, null, { stage, table, columns })",
-    tests: ofPostgres,
-    named: "rows of a feed that name the person",
+    tests: ["test/load/erased-json.test.ts"],
+    named: "with the rows of a feed",
   },
   {
     breaks: "a member is removed only by a response after it was seen",
     file: "src/load/feeds/members.ts",
     from: '      AND n.known_since <= p."seenAt"\n',
     to: "",
-    tests: ofPostgres,
+    tests: ["test/load/postgres-feeds.test.ts"],
     named: "another job saw them",
   },
   {
@@ -424,7 +427,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "nothing above the ceiling is unlocked",
-    file: "src/jobs/search/unlock.ts",
+    file: "src/jobs/search/charges.ts",
     from: "if (records <= maxBillable) return;",
     to: "if (records >= 0) return;",
     tests: ofUnlocks,
@@ -448,7 +451,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an unlock is reserved whole or not at all",
-    file: "src/load/ledger/reserve-call.ts",
+    file: "src/load/ledger/reserve.ts",
     from: "CASE WHEN ${call.isWhole === true}::boolean AND",
     to: "CASE WHEN false AND",
     tests: ofUnlocks,
@@ -456,7 +459,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an unlock without credits releases its reservation",
-    file: "src/load/ledger/reserve-call.ts",
+    file: "src/load/ledger/reserve.ts",
     from: "records_reserved - ${billed ?? 0}::bigint AS records FROM open`);",
     to: "0::bigint AS records FROM open`);",
     tests: ofUnlocks,
@@ -480,7 +483,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a changed name of a push is another segment",
-    file: "src/jobs/segments/push-checkpoint.ts",
+    file: "src/jobs/segments/segment-push.ts",
     from: "return last?.name === undefined || last.name === job.segmentName ? last : null;",
     to: "return last;",
     tests: ["test/jobs/segments/segment-push.test.ts"],
@@ -488,7 +491,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an unlocked contact job says so",
-    file: "src/jobs/search/contact.ts",
+    file: "src/jobs/search/contact-results.ts",
     from: "cursor.billing === null ?",
     to: "cursor !== null ?",
     tests: ["test/jobs/search/contact-jobs.test.ts"],
@@ -528,7 +531,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "the path of a redirect is in no message",
-    file: "src/extract/stop-messages.ts",
+    file: "src/extract/retry.ts",
     from: "isPlain ? url.origin :",
     to: "isPlain ? url.href :",
     tests: ["test/extract/lookup-retries.test.ts"],
@@ -544,7 +547,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a key is cast to the type of its column, whether its row is there or not",
-    file: "src/load/inputs/foreign-input.ts",
+    file: "src/load/inputs/read.ts",
     from: "if (isCast) {",
     to: "if (false) {",
     tests: ["test/load/classify-row.test.ts"],
@@ -561,14 +564,14 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an escape sequence in a value doesn't reach the terminal",
-    file: "src/cli/printable.ts",
+    file: "src/cli/output.ts",
     from: "\\u000b-\\u001f",
     to: "\\u000b-\\u001a",
     tests: ["test/cli/printable.test.ts"],
   },
   {
     breaks: "the end of a wait for a lock names the session that holds it",
-    file: "src/load/db/wait-for-lock.ts",
+    file: "src/load/db/session.ts",
     from: "WHERE pid IN (${holders}) AND",
     to: "WHERE pid IN (${holders}) AND false AND",
     tests: ofLocks,
@@ -576,7 +579,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "the embedded reader can't enter the database of the hold",
-    file: "src/load/embedded/open-embedded.ts",
+    file: "src/load/embedded/open.ts",
     from: "REVOKE CONNECT, TEMPORARY ON DATABASE postgres,",
     to: "REVOKE TEMPORARY ON DATABASE postgres,",
     tests: ["test/load/embedded-open.slow.ts"],
@@ -640,7 +643,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a DuckDB file is never written under a name that exists already",
-    file: "src/publish/duckdb/release-file.ts",
+    file: "src/publish/duckdb/files.ts",
     from: '`${target}.${randomBytes(6).toString("hex")}`',
     to: "`${target}.new`",
     tests: ["test/publish/duckdb-file.test.ts"],
@@ -677,7 +680,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "no command starts without the verification of certificates",
-    file: "src/cli/command-line.ts",
+    file: "src/cli/program.ts",
     from: "    refuseUnverified();",
     to: "",
     tests: ["test/cli/mistakes.test.ts"],
@@ -688,7 +691,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/runs/fence.ts",
     from: " AND ${beat} - ${now} < ${end} - ${beat})`",
     to: ")`",
-    tests: ofPostgres,
+    tests: ofLocks,
     named: "as far in the future",
   },
   {
@@ -707,7 +710,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a standby is waited for",
-    file: "src/load/db/explain-failure.ts",
+    file: "src/load/db/failures.ts",
     from: 'default_transaction_read_only is on",\n    fix: null',
     to: 'default_transaction_read_only is on",\n    fix: ""',
     tests: ofServers,
@@ -721,7 +724,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a result too deep for exact numbers keeps their digits",
-    file: "src/extract/exact-json.ts",
+    file: "src/extract/json.ts",
     from: "if (isDeep(text))",
     to: "if (text === '')",
     tests: ["test/extract/read-answer.test.ts"],
@@ -751,7 +754,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a large body is checked when it is read from disk",
-    file: "src/spool/call-bytes.ts",
+    file: "src/spool/spool.ts",
     from: "for await (const chunk of chunksOf(body)) hash.update(chunk);\n    return",
     to: "return",
     tests: ["test/spool/call-bytes.test.ts"],
@@ -759,7 +762,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a result that killed the process once is not rejected",
-    file: "src/jobs/lookup/large-answer.ts",
+    file: "src/jobs/lookup/answer-rows.ts",
     from: "> MAX_RESULT_TRIES",
     to: "> 1",
     tests: ["test/cli/large-answers.slow.ts"],

@@ -1,10 +1,23 @@
 import { describe } from "vitest";
 import { testNights } from "./cases.ts";
 import { names, put } from "./night.ts";
+import type { Script } from "./scripted-service.ts";
 
 const rows = "SELECT source_key, service_pid FROM enrichment";
 const erase = (...what: readonly string[]) => ["erase", ...what, "--yes"];
-const refreshing = { jobs: "{ enrich: { type: enrich, input: customers, refresh_after: 10d } }" };
+
+/** Ann is the spouse and a relative of Bob. */
+const asSpouse: Script = {
+  result: (usual) => {
+    const relatives = [{ relative_service_pid: "p-ann" }, { relative_service_pid: "p-eve" }];
+    const isBob = usual["service_pid"] === "p-bob";
+    return isBob ? { ...usual, service_spouse_pid: "p-ann", relatives } : usual;
+  },
+};
+const withoutAnn = {
+  "SELECT relative_service_pid FROM person_relative": ["p-eve"],
+  "SELECT service_spouse_pid IS NULL FROM person": ["t"],
+};
 
 describe("an erased person", () => {
   testNights([
@@ -115,32 +128,20 @@ describe("an erased person", () => {
       ],
     },
     {
-      title: "in a spouse's and a relative's row is removed there, too",
-      config: refreshing,
+      title: "in a spouse's and a relative's row is removed there, too, and stays away",
       nights: [
         {
           edit: names("Ann", "Bob"),
-          service: {
-            result: (usual) =>
-              usual["service_pid"] === "p-bob"
-                ? {
-                    ...usual,
-                    service_spouse_pid: "p-ann",
-                    relatives: [{ relative_service_pid: "p-ann" }, { relative_service_pid: "p-eve" }],
-                  }
-                : usual,
-          },
+          service: asSpouse,
           sent: ["Ann", "Bob"],
           tables: { "SELECT relative_service_pid FROM person_relative": ["p-ann", "p-eve"] },
         },
         {
           commands: [erase("--pid", "p-ann")],
           ends: "2 read, 1 unchanged, 1 suppressed",
-          tables: {
-            "SELECT relative_service_pid FROM person_relative": ["p-eve"],
-            "SELECT service_spouse_pid IS NULL FROM person": ["t"],
-          },
+          tables: withoutAnn,
         },
+        { flags: { resend: true }, service: asSpouse, sent: ["Bob"], tables: withoutAnn },
       ],
     },
     {

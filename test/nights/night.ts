@@ -8,14 +8,15 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { jobTypes } from "../../src/jobs/registry.ts";
-import { type JobReport, type RunReport, runJobs } from "../../src/jobs/run.ts";
-import type { RunRequest } from "../../src/jobs/services.ts";
-import { wholeInput } from "../../src/jobs/shard.ts";
+import { runJobs } from "../../src/jobs/run.ts";
+import type { JobReport, RunReport } from "../../src/jobs/job.ts";
+import { type RunRequest, wholeInput } from "../../src/jobs/services.ts";
 import { startCli } from "../cli/support/cli.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
 import { openDefaultDb } from "../load/postgres-context.ts";
 import type { TestDatabase } from "../support/fresh-database.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
+import { routeTo } from "../support/pgbouncer.ts";
 import { passDays } from "./pass-days.ts";
 import { type Received, type Script, type ScriptedService, startService } from "./scripted-service.ts";
 
@@ -143,14 +144,16 @@ export async function openWorld(config: Parts = {}, given?: TestDatabase): Promi
   });
   await client.connect();
   onTestFinished(async () => {
+    if (url !== database.url) await db.close();
     await client.end();
     await service.close();
     await database.release();
   });
   await client.query("SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public");
   if (!given) await client.query(`CREATE SCHEMA crm; ${CREATE_CUSTOMERS}`);
-  const db = database.keep("db", openDefaultDb);
-  const env = { SERVICE_URL: service.url, SERVICE_KEY: "key", WAREHOUSE_URL: database.url };
+  const url = routeTo(database.url);
+  const db = url === database.url ? database.keep("db", openDefaultDb) : openDefaultDb(url);
+  const env = { SERVICE_URL: service.url, SERVICE_KEY: "key", WAREHOUSE_URL: url };
   const file = join(folder, "config.yaml");
   let runs = 0;
 

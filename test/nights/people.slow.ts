@@ -7,6 +7,12 @@ const refreshing = { jobs: "{ enrich: { type: enrich, input: customers, refresh_
 const changed = (cells: Result): Script => ({
   result: (usual) => (usual["is_match"] === true ? { ...usual, ...cells } : usual),
 });
+const addresses = (...list: readonly string[]) =>
+  list.map((email_address, i) => ({ email_rank: i + 1, email_address }));
+const study = (minors: readonly string[]) => [
+  { institution_name: "MIT", education_majors: ["Physics"], education_minors: minors },
+];
+const lists = { professional_emails: addresses("w@x"), education_experience: study(["Art"]) };
 const fresh = (table: string) => `SELECT service_pid, _synced_at > now() - interval '1 day' FROM ${table}`;
 const recordFresh = "SELECT service_pid, _record_synced_at > now() - interval '1 day' FROM person";
 
@@ -85,6 +91,38 @@ describe("a person", () => {
           service: changed({ phones: null }),
           sent: ["Ann"],
           tables: { "SELECT count(*) FROM person_phone": ["0"], [recordFresh]: ["p-ann|t"] },
+        },
+      ],
+    },
+    {
+      title: "whose lists changed has their rows in the new order, and the other lists aren't written",
+      config: refreshing,
+      nights: [
+        {
+          edit: names("Ann"),
+          service: changed({ ...lists, personal_emails: addresses("a@x", "b@x") }),
+          sent: ["Ann"],
+        },
+        {
+          days: 10,
+          service: changed({
+            ...lists,
+            personal_emails: addresses("b@x", "a@x"),
+            education_experience: study(["Art", "Music"]),
+          }),
+          sent: ["Ann"],
+          tables: {
+            "SELECT email_type, position, email_address, _synced_at > now() - interval '1 day' FROM person_email":
+              ["personal|0|b@x|t", "personal|1|a@x|t", "professional|0|w@x|f"],
+            "SELECT subject_type, position, subject FROM person_education_subject": [
+              "major|0|Physics",
+              "minor|0|Art",
+              "minor|1|Music",
+            ],
+            [fresh("person")]: ["p-ann|f"],
+            [fresh("person_phone")]: ["p-ann|f"],
+            [recordFresh]: ["p-ann|t"],
+          },
         },
       ],
     },

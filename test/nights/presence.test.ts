@@ -222,6 +222,19 @@ describe("match_history", () => {
       ],
     },
     {
+      title: "has an interval of each score",
+      config: refreshing,
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        {
+          days: 10,
+          service: { result: (usual) => ({ ...usual, match_score: 89.5 }) },
+          sent: ["Ann"],
+          tables: { "SELECT match_score, valid_to IS NULL FROM match_history": ["89.5|t", "90|f"] },
+        },
+      ],
+    },
+    {
       title: "has an interval of a row that got an equal row's answer",
       nights: [
         {
@@ -230,6 +243,47 @@ describe("match_history", () => {
           tables: { [history]: ["1|1|t|p-ann|t", "2|1|t|p-ann|t"] },
         },
         { edit: put(3, "Ann"), tables: { [history]: ["1|1|t|p-ann|t", "2|1|t|p-ann|t", "3|1|t|p-ann|t"] } },
+      ],
+    },
+  ]);
+});
+
+describe("identity_link", () => {
+  /** Scores and PIDs by name, of each endpoint. */
+  const answers: Readonly<Record<string, Readonly<Record<string, readonly [pid: string, score: number]>>>> = {
+    resolve: { Ann: ["p-low", 60], Bob: ["p-bob", 70], Eve: ["p-older", 50] },
+    enrich: { Ann: ["p-high", 61.5], Eve: ["p-newer", 50] },
+  };
+  testNights([
+    {
+      title: "is the best match of each row, of equal ones the newest",
+      config: {
+        jobs: "{ resolve: { type: resolve, input: customers }, enrich: { type: enrich, input: customers, after: [resolve] } }",
+      },
+      nights: [
+        {
+          edit: ["Ann", "Bob", "Eve"].map((name, i) => put(i + 1, name, { email: `${name}@x` })).join(""),
+          service: {
+            result: (usual, record, { endpoint }) => {
+              const name = typeof record === "string" ? "" : String(record["full_name"]);
+              const [pid = null, score = null] = answers[endpoint]?.[name] ?? [];
+              return {
+                record_id: usual["record_id"],
+                is_match: pid !== null,
+                service_pid: pid,
+                match_score: score,
+              };
+            },
+          },
+          sent: "any",
+          tables: {
+            "SELECT source_key, service_pid, job, match_score FROM identity_link": [
+              "1|p-high|enrich|61.5",
+              "2|p-bob|resolve|70",
+              "3|p-newer|enrich|50",
+            ],
+          },
+        },
       ],
     },
   ]);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { contradictionsOf } from "./cases.ts";
 import { type Night, names, openWorld, put } from "./night.ts";
+import type { Script } from "./scripted-service.ts";
 
 const people = (count: number) =>
   `INSERT INTO crm.customers (id, name, email) SELECT i, 'Ann' || i, 'a' || i || '@x' FROM generate_series(1, ${count}) AS i`;
@@ -8,6 +9,13 @@ const all = Array.from({ length: 40 }, (_, i) => `Ann${i + 1} a${i + 1}@x`).toSo
 const both = {
   jobs: `{ resolve: { type: resolve, input: customers }, enrich: { type: enrich, input: customers, pid_from: resolve } }`,
 };
+
+/** Job in the document of `status`. */
+interface JobStatus {
+  readonly coverage: Readonly<Record<"input_rows" | "shards_counted" | "shards", number>> | null;
+  readonly last_pass: readonly { readonly shard: string; readonly status: string }[];
+  readonly last_success_at: string | null;
+}
 
 /** Sum of a counter over the shards, of one job. */
 function sumOf(
@@ -91,6 +99,35 @@ describe("shards", () => {
     });
     const nights = await world.nightOfShards(2, { edit: people(40), isParallel: true });
     expect(sumOf(nights, "one", "sent")).toBe(10);
+  });
+
+  test("cover the whole input in status once every one has ended, and until then the last whole run", async () => {
+    const world = await openWorld();
+    const end = async (index: number, count: number, edit: string, service: Script = {}) => {
+      await world.night({ edit, service, flags: { shard: { index, count } } });
+      const { jobs } = await world.command(["status"]);
+      // The document of status.
+      const [job] = jobs as readonly JobStatus[];
+      if (!job?.coverage) throw new Error("no coverage");
+      const { coverage, last_pass: pass, last_success_at: success } = job;
+      const ends = pass.map(({ shard, status }) => `${shard} ${status}`).join(", ");
+      return [
+        coverage.input_rows,
+        `${coverage.shards_counted} of ${coverage.shards}`,
+        ends,
+        success !== null,
+      ];
+    };
+    const failing: Script = { call: () => ({ status: 403 }) };
+    const [rows] = await end(0, 2, people(40));
+    expect(await end(1, 2, "", failing)).toEqual([40, "2 of 2", "0/2 succeeded, 1/2 failed", false]);
+    expect(rows).toBeLessThan(40);
+    expect(await end(1, 2, "")).toEqual([40, "2 of 2", "0/2 succeeded, 1/2 succeeded", true]);
+    const leaves = (id: number) => `DELETE FROM crm.customers WHERE id = ${id}`;
+    expect(await end(0, 1, leaves(1))).toEqual([39, "1 of 1", "0/1 succeeded", true]);
+    expect((await end(0, 3, leaves(2)))[0]).toBe(39);
+    expect((await end(1, 3, ""))[0]).toBe(39);
+    expect((await end(2, 3, ""))[0]).toBe(38);
   });
 
   test("mark rows that left", async () => {

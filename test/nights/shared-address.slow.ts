@@ -62,6 +62,49 @@ describe("an erasure of one of several people with a shared address", () => {
   });
 });
 
+describe("an erased address", () => {
+  const has = (list: Readonly<Record<string, readonly string[]>>): Script => ({
+    result: (usual) => ({
+      ...usual,
+      professional_emails: addresses(list[String(usual["service_pid"])] ?? []),
+    }),
+  });
+  const office = has({ "p-ann": ["info@firm.example"], "p-bob": ["INFO@firm.example "] });
+  const late = has({ "p-dee": ["Ann@Home.example ", "dee@home.example"] });
+  const stored = {
+    "SELECT email_address FROM person_email WHERE email_type = 'professional'": ["dee@home.example"],
+  };
+
+  testNights([
+    {
+      title: "takes everybody who has it, if the user names it",
+      nights: [
+        { edit: names("Ann", "Bob", "Cid"), service: office, sent: ["Ann", "Bob", "Cid"] },
+        {
+          commands: [["erase", "--email", "Info@Firm.example", "--yes"]],
+          flags: { resend: true },
+          service: office,
+          sent: ["Cid"],
+          tables: { "SELECT service_pid FROM person": ["p-cid"] },
+        },
+      ],
+    },
+    {
+      title: "is left out of the lists of people who are stored later",
+      nights: [
+        {
+          commands: [["erase", "--email", "ann@home.example", "--yes", "--even-if-unknown"]],
+          edit: names("Dee"),
+          service: late,
+          sent: ["Dee"],
+          tables: stored,
+        },
+        { flags: { resend: true }, service: late, sent: ["Dee"], tables: stored },
+      ],
+    },
+  ]);
+});
+
 describe("a text about an erased person", () => {
   const extras = "SELECT service_pid, _extra IS NULL FROM person";
 

@@ -1,12 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { JobConfig } from "../../src/config/config.ts";
-import type { KnownSlot } from "../../src/load/runs/schedule-slots.ts";
-import { type DueRules, findDue } from "../../src/operate/scheduler.ts";
-import { scheduledJobs, unscheduledJobs } from "../../src/jobs/scheduled-jobs.ts";
+import type { KnownSlot } from "../../src/load/runs/slots.ts";
+import { findDue } from "../../src/operate/scheduler.ts";
+import { scheduledJobs, unscheduledJobs } from "../../src/jobs/job-selection.ts";
 import { fine, load } from "../config/support.ts";
 
-const HOUR_MS = 3_600_000;
-const rules: DueRules = { catchUpMs: 24 * HOUR_MS, jitterMs: 0 };
 
 /** Jobs of this `jobs:` section. */
 async function jobsOf(text: string): Promise<readonly JobConfig[]> {
@@ -23,9 +21,9 @@ function known(job: string, dueAt: string, changes: Partial<KnownSlot> = {}): Kn
 }
 
 /** Due slots at an instant, as `job slot`, and the time of the next check. */
-async function look(text: string, slots: readonly KnownSlot[], now: string, changes: Partial<DueRules> = {}) {
+async function look(text: string, slots: readonly KnownSlot[], now: string, catchUpMs?: number) {
   const jobs = scheduledJobs({ jobs: await jobsOf(text) });
-  const { due, nextLookMs } = findDue(jobs, slots, Date.parse(now), { ...rules, ...changes });
+  const { due, nextLookMs } = findDue(jobs, slots, Date.parse(now), catchUpMs);
   return {
     due: due.map(({ job, key }) => `${job.name} ${key}`),
     next: new Date(nextLookMs).toISOString().slice(0, 16),
@@ -72,8 +70,8 @@ describe("what is due", () => {
       "resolve 2026-11-16T03:00 UTC",
     ]);
     expect((await look(weekly, before, "2026-11-17T03:01:00Z")).due).toEqual([]);
-    expect((await look(weekly, before, "2026-11-16T03:04:00Z", { catchUpMs: 0 })).due).toHaveLength(1);
-    expect((await look(weekly, before, "2026-11-16T03:06:00Z", { catchUpMs: 0 })).due).toEqual([]);
+    expect((await look(weekly, before, "2026-11-16T03:04:00Z", 0)).due).toHaveLength(1);
+    expect((await look(weekly, before, "2026-11-16T03:06:00Z", 0)).due).toEqual([]);
   });
 
   it("resumes a slot that was released or whose scheduler died, unless a newer one is due", async () => {
@@ -87,14 +85,6 @@ describe("what is due", () => {
     expect((await look(NIGHT, [first], "2026-11-21T12:00:00Z")).due).toEqual([]);
     expect((await look(NIGHT, [first], "2026-11-22T01:15:00Z")).due).toHaveLength(1);
     expect((await look(NIGHT, [], "2026-11-22T01:15:00Z")).due).toEqual([]);
-  });
-
-  it("starts within the jitter, at the same moment for every scheduler", async () => {
-    const jitter = { jitterMs: HOUR_MS };
-    const { next } = await look(NIGHT, yesterday, "2026-11-21T00:00:00Z", jitter);
-    expect(next > "2026-11-21T01:15" && next < "2026-11-21T02:30").toBe(true);
-    expect((await look(NIGHT, yesterday, "2026-11-21T01:15:00Z", jitter)).due).toEqual([]);
-    expect((await look(NIGHT, yesterday, "2026-11-21T02:30:00Z", jitter)).due).toHaveLength(2);
   });
 });
 

@@ -1,7 +1,7 @@
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
-import { createLivePage } from "../../src/operate/page/live-page.ts";
+import { createLivePage } from "../../src/operate/page/render-page.ts";
 import { servePages } from "../../src/operate/pages.ts";
 import { configOf, startWorld, threeJobs, type World } from "../jobs/world.ts";
 import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../support/held-day.ts";

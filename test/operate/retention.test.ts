@@ -1,9 +1,8 @@
 import { jobTypes } from "../../src/jobs/registry.ts";
 import { describe, expect, it, test } from "vitest";
 import { documentSchemaOf } from "../../src/config/schema/document.ts";
-import { keysOf, schemaAt } from "../../src/config/schema/walk.ts";
-import { retentionRules } from "../../src/schemas/retention.ts";
-import { tableNamed } from "../../src/schemas/registry.ts";
+import { keysOf, schemaAt } from "../../src/config/schema/settings.ts";
+import { retentionRules, tableNamed } from "../../src/schemas/registry.ts";
 import { load, fine } from "../config/support.ts";
 
 const documentSchema = documentSchemaOf(jobTypes);

@@ -5,7 +5,7 @@ import type { HttpClient } from "../../src/extract/http-client.ts";
 import type { JobServices } from "../../src/jobs/services.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { runScheduler } from "../../src/operate/scheduler.ts";
-import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
+import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
 import { configOf, fastClock, startWorld, type World } from "../jobs/world.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 

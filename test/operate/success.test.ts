@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { readStatus } from "../../src/jobs/report/status.ts";
-import type { RunReport } from "../../src/jobs/run.ts";
-import { statesOfRun, statesOfTime } from "../../src/operate/alert-states.ts";
+import type { RunReport } from "../../src/jobs/job.ts";
+import { statesOfRun, statesOfTime } from "../../src/operate/alerts.ts";
 import { createMetrics } from "../../src/operate/metrics.ts";
 import { configOf, startWorld, type World } from "../jobs/world.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { explainFailure } from "../../src/bigquery/explain-failure.ts";
-import { BigQueryFailure } from "../../src/bigquery/failure.ts";
+import { BigQueryFailure, explainFailure } from "../../src/bigquery/failure.ts";
 import { batchBytes, priceOf } from "../../src/publish/bigquery/check.ts";
 
 const destination = {

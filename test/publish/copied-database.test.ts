@@ -52,6 +52,6 @@ test("a copy of the database publishes nothing to its destination before it is a
   expect(published()).toEqual(["Original"]);
 
   // A move: the former database doesn't publish any more.
-  const moved = await copy.db.transaction((session) => takeOverDestinations(session, copy.db.names));
+  const moved = await copy.db.transaction((session) => takeOverDestinations(session));
   expect([moved, await readCopiedDestinations(copy.db)]).toEqual([["memory"], []]);
 });

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildCatalog } from "../../src/publish/catalog.ts";
-import type { Destination, Position } from "../../src/publish/destination.ts";
+import { buildCatalog, type Destination, type Position } from "../../src/publish/destination.ts";
 import type { ColumnType } from "../../src/schemas/field.ts";
 import { hashOf } from "./row-hash.ts";
 import { batchAfter, type FileRow, publishRows, stageAll, tableIn, writeFiles } from "./staged-files.ts";

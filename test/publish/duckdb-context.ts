@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { inject } from "vitest";
 import { tables } from "../../src/schemas/registry.ts";
 import type { ColumnType } from "../../src/schemas/field.ts";
-import { freshnessTable } from "../../src/publish/catalog.ts";
-import type { Destination } from "../../src/publish/destination.ts";
+import { type Destination, freshnessTable } from "../../src/publish/destination.ts";
 import { openDuckDbDestination } from "../../src/publish/duckdb/destination.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import type { DestinationContext } from "./destination-suite.ts";
@@ -49,7 +48,6 @@ export async function openDuckDbContext(): Promise<
   const path = join(folder, "people.duckdb");
   const open = (): Destination =>
     openDuckDbDestination({
-      type: "duckdb",
       name: "local",
       path,
       folder: join(folder, "own"),

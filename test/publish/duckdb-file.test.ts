@@ -13,8 +13,7 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { declaredCatalog } from "../../src/publish/catalog.ts";
-import type { Destination } from "../../src/publish/destination.ts";
+import { declaredCatalog, type Destination } from "../../src/publish/destination.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows } from "./staged-files.ts";

@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { buildCatalog } from "../../src/publish/catalog.ts";
-import type { Catalog } from "../../src/publish/destination.ts";
+import { buildCatalog, type Catalog } from "../../src/publish/destination.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows, stageAll } from "./staged-files.ts";
 

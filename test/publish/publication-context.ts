@@ -3,10 +3,9 @@ import { join } from "node:path";
 import { inject } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { type Db, openDb } from "../../src/load/db/db.ts";
-import { keepForeignDatabases } from "../../src/load/inputs/foreign-database.ts";
+import { keepForeignDatabases } from "../../src/load/inputs/input.ts";
 import { silentLog } from "../../src/log.ts";
-import { buildCatalog } from "../../src/publish/catalog.ts";
-import type { Destination } from "../../src/publish/destination.ts";
+import { buildCatalog, type Destination } from "../../src/publish/destination.ts";
 import { openPostgresContext, type PostgresContext } from "../load/postgres-context.ts";
 
 /** A Postgres with the declared tables, ready for publication. */

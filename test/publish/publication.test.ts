@@ -2,9 +2,9 @@ import { readdir } from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
-import { dropDestination } from "../../src/jobs/publish/drop-destination.ts";
+import { dropDestination } from "../../src/jobs/publish/publisher.ts";
 import { completeErasures } from "../../src/load/erasure/requests.ts";
-import { buildCatalog } from "../../src/publish/catalog.ts";
+import { buildCatalog } from "../../src/publish/destination.ts";
 import { createMemoryDestination, type MemoryDestination } from "./memory-destination.ts";
 import { openSourceContext, type SourceContext } from "./publication-context.ts";
 

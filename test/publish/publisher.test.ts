@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Clock } from "../../src/clock.ts";
-import { LimitReachedError, JobLockedError, StopRunError } from "../../src/errors.ts";
+import { JobLockedError, LimitReachedError, StopRunError } from "../../src/errors.ts";
 import {
   createPublisher,
   publishExitCode,
@@ -8,7 +8,7 @@ import {
   type ScheduledPublication,
 } from "../../src/jobs/publish/publisher.ts";
 import { silentLog } from "../../src/log.ts";
-import { buildCatalog } from "../../src/publish/catalog.ts";
+import { buildCatalog } from "../../src/publish/destination.ts";
 import { createMemoryDestination } from "./memory-destination.ts";
 import { openSourceContext, type SourceContext } from "./publication-context.ts";
 

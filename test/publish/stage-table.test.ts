@@ -2,9 +2,8 @@ import { writeFileSync } from "node:fs";
 import { access, mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, inject, test, vi } from "vitest";
-import { createStager } from "../../src/jobs/publish/stage-table.ts";
-import { buildCatalog } from "../../src/publish/catalog.ts";
-import type { StagedFiles } from "../../src/publish/destination.ts";
+import { createStager } from "../../src/jobs/publish/publication.ts";
+import { buildCatalog, type StagedFiles } from "../../src/publish/destination.ts";
 import { tableIn } from "./staged-files.ts";
 
 const table = tableIn(buildCatalog([], null), "person");

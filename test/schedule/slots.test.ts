@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { lastSlot, nextSlot, openSchedule, type Schedule, slotsFrom } from "../../src/schedule/slots.ts";
+import { lastSlot, nextSlot, openSchedule, type Schedule, slotsFrom } from "../../src/schedule/schedule.ts";
 import * as fc from "../support/fast-check.ts";
 
 const MINUTE_MS = 60_000;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DriftLog } from "../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
-import { zodOf } from "../../src/schemas/attempt.ts";
+import { zodOf } from "../../src/schemas/flatten.ts";
 import { resolveEndpoint } from "../../src/schemas/resolve.ts";
 import { tableNamed } from "../../src/schemas/registry.ts";
 import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { DriftLog } from "../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
-import { type JsonObject, isJsonObject } from "../../src/schemas/flatten.ts";
-import { zodOf } from "../../src/schemas/attempt.ts";
+import { isJsonObject, type JsonObject, zodOf } from "../../src/schemas/flatten.ts";
 import { hostileRecord, listWires, scalarWires, validRecord } from "./arbitrary-record.ts";
 import { type NamedResult, nameResult } from "./named-rows.ts";
 import { canonicalJson, normalizeRecord, rebuildRecord } from "./rebuild-record.ts";

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { flattenAudienceSearch } from "../../src/schemas/audience-search.ts";
 import { flattenContactJob, flattenContactResults } from "../../src/schemas/contact-jobs.ts";
-import type { TableRows } from "../../src/schemas/coverage.ts";
+import { flattenPersonSearch, type TableRows } from "../../src/schemas/person-search.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
-import { flattenPersonSearch } from "../../src/schemas/person-search.ts";
 import { tableNamed } from "../../src/schemas/registry.ts";
 
 // Every field of sections 2.4 to 2.8 of the service's interface, written down from the document, each with a value of its own.

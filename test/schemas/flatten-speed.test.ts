@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { DriftLog } from "../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
-import { type JsonObject, flattenerOf, isJsonObject } from "../../src/schemas/flatten.ts";
+import { flattenerOf, isJsonObject, type JsonObject } from "../../src/schemas/flatten.ts";
 
 const repeat = <T>(count: number, make: (i: number) => T): T[] =>
   Array.from({ length: count }, (_, i) => make(i));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { joinsOf } from "../../src/schemas/joins.ts";
+import { joinsOf } from "../../src/schemas/table.ts";
 import { tableNamed, tables } from "../../src/schemas/registry.ts";
 import { views } from "../../src/schemas/views/all-views.ts";
 

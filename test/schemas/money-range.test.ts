@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { INCOMES, WEALTH } from "../../src/sandbox/population/person-fields.ts";
+import { INCOMES, WEALTH } from "../../packages/sandbox/src/population/person-fields.ts";
 import { readMoneyRange } from "../../src/schemas/person.ts";
 import * as fc from "../support/fast-check.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readPartialDate } from "../../src/schemas/partial-date.ts";
+import { readPartialDate } from "../../src/schemas/derive.ts";
 import * as fc from "../support/fast-check.ts";
 
 test.each([

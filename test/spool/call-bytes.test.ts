@@ -2,7 +2,7 @@ import { mkdtemp, open, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { decodeCall, encodeCall, readCall, writeCall } from "../../src/spool/call-bytes.ts";
+import { decodeCall, encodeCall, readCall, writeCall } from "../../src/spool/spool.ts";
 import * as fc from "../support/fast-check.ts";
 
 const header = fc.dictionary(fc.string(), fc.jsonValue());

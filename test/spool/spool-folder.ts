@@ -1,7 +1,8 @@
 import { mkdtemp, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { openSpool, type Spool, type SpoolOwner } from "../../src/spool/spool.ts";
+import { openSpool, type Spool } from "../../src/spool/spool.ts";
+import type { SpoolOwner } from "../../src/spool/files.ts";
 
 /** Only shard of a job. */
 export const OWNER: SpoolOwner = { warehouse: "w1", job: "enrich_customers", shard: "0/1" };

@@ -12,7 +12,7 @@ import {
 import { dirname, join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { explainSpoolFailure } from "../../src/spool/spool.ts";
-import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { surveySpool } from "../../src/spool/files.ts";
 import { callId, filesBelow, found, keep, makeRoot, open } from "./spool-folder.ts";
 import * as fc from "../support/fast-check.ts";
 

@@ -4,26 +4,26 @@ import {
   readOpenErasures,
   requestErasure,
 } from "../../src/load/erasure/requests.ts";
-import type { RunRef } from "../../src/load/runs/run-ref.ts";
+import type { RunRef } from "../../src/load/runs/fence.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
 import {
+  createRowStore,
   encodePerson,
   type PersonUpdate,
   type PreparedPerson,
 } from "../../src/load/lookups/person-groups.ts";
 import { commitLookup } from "../../src/load/lookups/commit.ts";
-import { createRowStore } from "../../src/load/lookups/row-store.ts";
 import { readIdentity, writeServiceHost } from "../../src/load/db/identity.ts";
-import { createSampleTable } from "../../src/load/db/sample-table.ts";
-import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
+import { createSampleTable } from "../../src/load/db/copy.ts";
+import { isMigrated, migrate, printDdl } from "../../src/load/db/migrate.ts";
+import { checkDatabase, printGrants } from "../../src/load/db/check.ts";
 import { previewLookup, selectLookup } from "../../src/load/lookups/selection.ts";
 import { countPeople, dropTombstones, membershipsOf, removeErased } from "../../src/load/erasure/remove.ts";
 import { findPeople } from "../../src/load/erasure/find.ts";
 import type { Writing } from "../../src/load/write/upsert.ts";
 import { readErasedPids } from "../../src/load/write/erased.ts";
-import { readCheckpoints } from "../../src/load/write/checkpoints.ts";
-import { type Commit, commit } from "../../src/load/write/commit.ts";
+import { type Commit, commit, readCheckpoints } from "../../src/load/write/commit.ts";
 import {
   addMembers,
   clearListed,
@@ -45,24 +45,17 @@ import {
   takeBatch,
 } from "../../src/load/feeds/push.ts";
 import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/usage.ts";
-import { checkInput } from "../../src/load/inputs/check-input.ts";
-import { readBudgetUse, readRunUse } from "../../src/load/ledger/budget-rows.ts";
+import { checkInput } from "../../src/load/inputs/read.ts";
+import { readBudgetUse, readRunUse, reserveCall } from "../../src/load/ledger/reserve.ts";
 import { readBilledInRun, readLedgerDays } from "../../src/load/ledger/costs.ts";
 import { recordAttempts, recordCalls } from "../../src/load/ledger/ledger.ts";
-import { reserveCall } from "../../src/load/ledger/reserve-call.ts";
-import { changeStates, unmarkReported } from "../../src/load/runs/alert-states.ts";
-import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/job-lock.ts";
+import { changeStates, unmarkReported } from "../../src/load/runs/alerts.ts";
+import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/lock.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "../../src/load/runs/rejects.ts";
-import { removeOld } from "../../src/load/runs/remove-old.ts";
+import { removeOld } from "../../src/load/runs/retention.ts";
 import { beginRun, endRun, recordFound } from "../../src/load/runs/runs.ts";
-import {
-  claimSlots,
-  endSlots,
-  newestSlots,
-  renewSlots,
-  watchJobs,
-} from "../../src/load/runs/schedule-slots.ts";
-import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/job-status.ts";
+import { claimSlots, endSlots, newestSlots, renewSlots, watchJobs } from "../../src/load/runs/slots.ts";
+import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/status.ts";
 
 /** A commit of a feed with its run. */
 export interface FeedCommit extends Commit<unknown> {

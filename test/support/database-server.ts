@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { PostgreSqlContainer } from "@testcontainers/postgresql";
 import { getContainerRuntimeClient } from "testcontainers";
 import type { TestProject } from "vitest/node";
-import { migrate } from "../../src/load/db/setup.ts";
+import { migrate } from "../../src/load/db/migrate.ts";
 import { openWarehouse } from "../../src/load/open.ts";
 import { createDatabase } from "./fresh-database.ts";
 import { runSql } from "./run-sql.ts";

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
-import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../../src/load/embedded/open.ts";
 import { silentLog } from "../../src/log.ts";
 import { removeDatabase } from "./embedded-files.ts";
 

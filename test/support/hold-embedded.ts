@@ -5,7 +5,7 @@
  */
 import { once } from "node:events";
 import { Client } from "pg";
-import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { openEmbedded } from "../../src/load/embedded/open.ts";
 import type { Log } from "../../src/log.ts";
 
 const [dataDir = "", binaries = "", uid = ""] = process.argv.slice(2);

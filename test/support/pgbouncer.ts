@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { inject } from "vitest";
-import { chooseServerUser, giveTo } from "../../src/load/embedded/server-user.ts";
+import { chooseServerUser, giveTo } from "../../src/load/embedded/programs.ts";
 import { findPgBouncer } from "./find-pgbouncer.ts";
 import { unusedPort } from "./unused-port.ts";
 
@@ -14,6 +14,18 @@ export interface Pooler {
   /** Address of a database of that server, through the pooler. */
   through(databaseUrl: string): string;
   stop(): Promise<void>;
+}
+
+let route: Pooler | null = null;
+
+/** Has the contexts and worlds of this file reach their databases through a pooler. */
+export function reachThrough(pooler: Pooler | null): void {
+  route = pooler;
+}
+
+/** Address at which tests reach a database. */
+export function routeTo(databaseUrl: string): string {
+  return route?.through(databaseUrl) ?? databaseUrl;
 }
 
 const START_TIMEOUT_MS = 60_000;

@@ -1,9 +1,15 @@
-import { pairedResults, surveyAnswer } from "../../src/extract/large-answer.ts";
+import type { LookupItem } from "../../src/extract/batches.ts";
 import { parseResult, readOne, type ReadResult } from "../../src/extract/read-answer.ts";
-import type { LookupItem } from "../../src/extract/requests.ts";
-import { type AnsweredCall, LargeAnswerError, readingOf, takeAnswer } from "../../src/extract/take-answer.ts";
+import {
+  type AnsweredCall,
+  LargeAnswerError,
+  pairedResults,
+  readingOf,
+  surveyAnswer,
+  takeAnswer,
+} from "../../src/extract/take-answer.ts";
+import type { LookupEndpoint } from "../../src/schemas/answer.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
-import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
 
 /** Reads an answer of any size: in memory, or else result by result. */
 export async function takeAnyAnswer<R>(

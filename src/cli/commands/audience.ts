@@ -1,28 +1,20 @@
 import type { Command } from "commander";
-import { systemClock } from "../../clock.ts";
-import type { Config } from "../../config/config.ts";
 import { FixConfigurationError, StopJobError } from "../../errors.ts";
-import { agree } from "../../jobs/agree.ts";
+import { agree } from "../../jobs/confirm.ts";
 import { adviceFor } from "../../advice.ts";
-import { exitCodeOf, runJobs } from "../../jobs/run.ts";
-import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-report.ts";
-import { wholeInput } from "../../jobs/shard.ts";
+import { runJobs } from "../../jobs/run.ts";
+import { exitCodeOf } from "../../jobs/job.ts";
+import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-search.ts";
+import { wholeInput } from "../../jobs/services.ts";
 import { amountText } from "../../money.ts";
 import { unlockCost, unlockCostText } from "../../jobs/price.ts";
-import type { Db } from "../../load/db/db.ts";
 import { type AudienceShare, readShares } from "../../load/feeds/searches.ts";
-import { isYes } from "../ask.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
+import { type AddCommand, type Context, type Outcome, confirmation, result } from "../command.ts";
 import { count, countText } from "../../figures.ts";
-import { openConfig } from "../open-config.ts";
-import { openJobServices } from "../open-service.ts";
-import { openFilledWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
-import { wholeNumber } from "../parse-number.ts";
-import { newRunId } from "../run-id.ts";
-import { renderRunCost } from "../render-cost.ts";
-import { renderTable } from "../text-table.ts";
+import { openJobServices, openFilled } from "../app.ts";
+import { newRunId, wholeNumber } from "../flags.ts";
+import { renderRunCost } from "../costs.ts";
+import { renderTable } from "../output.ts";
 
 interface UnlockFlags {
   readonly maxBillable?: number;
@@ -54,15 +46,8 @@ export const addAudience: AddCommand = (program, act) => {
     );
 };
 
-interface Opened {
-  readonly config: Config;
-  readonly db: Db;
-  readonly audiences: readonly AudienceReport[];
-}
-
-async function open(context: Context): Promise<Opened> {
-  const config = await openConfig(context);
-  const db = await openFilledWarehouse(context, config);
+async function open(context: Context) {
+  const { config, db } = await openFilled(context);
   return { config, db, audiences: await reportAudiences(config, db) };
 }
 
@@ -88,9 +73,7 @@ const number = (value: number | null): string => (value === null ? "" : count(va
 
 async function list(context: Context): Promise<Outcome> {
   const { audiences } = await open(context);
-  if (audiences.length === 0) {
-    return { document: { audiences }, text: "No audience is configured.", exitCode: 0 };
-  }
+  if (audiences.length === 0) return result({ audiences }, "No audience is configured.");
   const table = renderTable(
     [
       { name: "audience" },
@@ -114,7 +97,7 @@ async function list(context: Context): Promise<Outcome> {
     ]),
     context.widthColumns,
   );
-  return { document: { audiences }, text: table, exitCode: 0 };
+  return result({ audiences }, table);
 }
 
 async function show(context: Context, name: string): Promise<Outcome> {
@@ -122,19 +105,10 @@ async function show(context: Context, name: string): Promise<Outcome> {
   const audience = findAudience(audiences, name);
   const shares = audience.segment_id === null ? [] : await readShares(db, audience.segment_id);
   const text = [describe(audience), ...renderShares(shares, context.widthColumns)].join("\n\n");
-  return {
-    document: {
-      ...audience,
-      shares: shares.map(({ kind, label, count: people, percentage }) => ({
-        kind,
-        label,
-        count: people,
-        percentage,
-      })),
-    },
-    text,
-    exitCode: 0,
-  };
+  const shown = shares.map(({ kind, label, count: people, percentage }) => {
+    return { kind, label, count: people, percentage };
+  });
+  return result({ ...audience, shares: shown }, text);
 }
 
 function describe(audience: AudienceReport): string {
@@ -182,7 +156,7 @@ function notReady({ job, segment_id: id, status }: AudienceReport): string {
 }
 
 async function unlock(context: Context, name: string, flags: UnlockFlags): Promise<Outcome> {
-  const { ask, stop } = context;
+  const { stop } = context;
   const { config, db, audiences } = await open(context);
   const audience = findAudience(audiences, name);
   const { job, search, most_billable: most, results_unlocked: isUnlocked } = audience;
@@ -190,14 +164,13 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
     throw new StopJobError("audience_unfinished", `${job}/${search} ${notReady(audience)}`);
   }
   const ceiling = flags.maxBillable ?? most;
-  const confirm = ask ? async (question: string) => isYes(await ask(`${question} [y/N] `)) : null;
   if (!isUnlocked) {
     const cost = unlockCostText(unlockCost(config, most));
     const reason = `unlocking ${search} bills at most ${countText(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
     await agree(
       { signal: stop.signal },
       job,
-      { yes: flags.yes === true, ...(confirm ? { confirm } : {}) },
+      { yes: flags.yes === true, ...confirmation(context) },
       { kind: "ask", reason },
     );
   }
@@ -207,7 +180,7 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
     resend: false,
     maxRecords: null,
     shard: wholeInput,
-    runId: newRunId(systemClock.now()),
+    runId: newRunId(),
     waitMs: 0,
     yes: true,
     acceptParameters: null,

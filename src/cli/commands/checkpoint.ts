@@ -1,8 +1,14 @@
-import type { Db } from "../../load/db/db.ts";
 import type { Command } from "commander";
+import { type AddCommand, type Context, type Outcome, requireYes, result } from "../command.ts";
+import { UsageError } from "../failure.ts";
+import { newRunId } from "../flags.ts";
+import { openConfig, openFilledWarehouse } from "../app.ts";
+import { renderTable } from "../output.ts";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
-import { LimitReachedError } from "../../errors.ts";
+import { countText } from "../../figures.ts";
+import { findJob } from "../../jobs/job-selection.ts";
+import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
 import {
   type CheckpointReport,
   givenCheckpoint,
@@ -10,20 +16,8 @@ import {
   readCheckpointReport,
   streamsOf,
 } from "../../jobs/report/checkpoints.ts";
-import { findJob } from "../../jobs/job-selection.ts";
-import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
-import { isYes } from "../ask.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
-import { UsageError } from "../failure.ts";
-import { countText } from "../../figures.ts";
-import { cursorText } from "../cursor-text.ts";
-import { openConfig } from "../open-config.ts";
-import { openFilledWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
-import { newRunId } from "../run-id.ts";
-import { renderTable } from "../text-table.ts";
-import type { CheckpointMove } from "../../load/write/checkpoints.ts";
+import type { Db } from "../../load/db/db.ts";
+import type { CheckpointMove } from "../../load/write/commit.ts";
 
 interface ChangeFlags {
   readonly stream?: string;
@@ -63,6 +57,17 @@ export const addCheckpoint: AddCommand = (program, act) => {
     );
 };
 
+/** Formats a checkpoint's cursor for people: its position; `--json` has all of it. */
+export function cursorText(cursor: unknown): string {
+  if (typeof cursor !== "object" || cursor === null) return String(cursor);
+  return Object.entries(cursor)
+    .flatMap(([name, value]) => {
+      if (value === null || typeof value === "object") return [];
+      return [`${name.replaceAll("_", " ")} ${value}`];
+    })
+    .join(", ");
+}
+
 /** Job with the warehouse that stores its checkpoints. */
 interface OpenedJob {
   readonly job: JobConfig;
@@ -83,7 +88,7 @@ async function openJob(context: Context, name: string): Promise<OpenedJob> {
     async change(decide) {
       const { log, progress, stop } = context;
       const services = { config, db, clock: systemClock, log, signal: stop.signal, progress };
-      await moveCheckpoints(services, job, newRunId(systemClock.now()), decide);
+      await moveCheckpoints(services, job, newRunId(), decide);
     },
   };
 }
@@ -93,7 +98,7 @@ async function show({ widthColumns }: Context, { job, db }: OpenedJob): Promise<
   const text = isLookupJob(job)
     ? `${job.name} has no checkpoint: ${report.meaning}.`
     : render(report, widthColumns);
-  return { document: report, text, exitCode: 0 };
+  return result(report, text);
 }
 
 async function set(
@@ -113,7 +118,7 @@ async function set(
   const chosen = stream ?? first;
   // Validate before asking.
   await givenCheckpoint(services, job, chosen, given);
-  await agree(context, `${job.name} will resume stream ${chosen} from a different position`, yes);
+  await requireYes(context, yes, `${job.name} will resume stream ${chosen} from a different position`);
   await opened.change(async () => [await givenCheckpoint(services, job, chosen, given)]);
   return await show(context, opened);
 }
@@ -140,28 +145,12 @@ async function reset(context: Context, opened: OpenedJob, { stream, yes }: Chang
     throw new UsageError(`${opened.job.name} has no checkpoint for the stream ${stream}.`);
   }
   if (meant.length > 0) {
-    await agree(
-      context,
-      `${countText(meant.length, "checkpoint")} of ${opened.job.name} will be deleted`,
-      yes,
-    );
+    const what = `${countText(meant.length, "checkpoint")} of ${opened.job.name} will be deleted`;
+    await requireYes(context, yes, what);
     // A run may have changed them while waiting for the confirmation.
     await opened.change(async () => (await find()).map(({ stream }) => ({ stream, cursor: null })));
   }
   return await show(context, opened);
-}
-
-/** Asks for confirmation. */
-async function agree({ ask }: Context, what: string, yes: boolean | undefined): Promise<void> {
-  if (yes === true) return;
-  if (!ask) {
-    throw new LimitReachedError(
-      "confirmation",
-      `${what}. Nothing was changed; run again with --yes to confirm.`,
-    );
-  }
-  if (isYes(await ask(`${what}. Continue? [y/N] `))) return;
-  throw new LimitReachedError("confirmation", `${what}. Nothing was changed, because you declined.`);
 }
 
 function render({ job, meaning, checkpoints }: CheckpointReport, widthColumns: number | null): string {

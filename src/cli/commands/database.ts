@@ -1,11 +1,8 @@
+import type { Config } from "../../config/config.ts";
 import type { Command } from "commander";
 import { FixConfigurationError } from "../../errors.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
-import { renderConnection } from "../next-steps.ts";
-import { openConfig } from "../open-config.ts";
-import { openConfiguredWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
+import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import { openConfig, openConfiguredWarehouse, type OpenedWarehouse } from "../app.ts";
 
 /** `database`: keeps the embedded database running for psql and BI tools. */
 export const addDatabase: AddCommand = (program, act) => {
@@ -33,8 +30,58 @@ async function database(context: Context): Promise<Outcome> {
   const { db, howToConnect } = await openConfiguredWarehouse(context, config);
   await context.announce(
     { warehouse: db.description, how_to_connect: howToConnect },
-    renderConnection(config, { description: db.description, howToConnect }),
+    renderConnection(config, { db, howToConnect }),
   );
   await context.untilStopped();
-  return { document: null, text: "", exitCode: 0 };
+  return result(null, "");
+}
+
+/** Addresses of a running embedded database, with example queries. */
+export function renderConnection(
+  config: Config,
+  { db, howToConnect }: Pick<OpenedWarehouse, "db" | "howToConnect">,
+): string {
+  const queries = exampleQueries(config.warehouse.schema).flatMap(({ title, sql }) => [
+    `-- ${title}`,
+    ...sql,
+  ]);
+  return [
+    `The embedded database is running until Ctrl-C: ${db.description}`,
+    ...howToConnect.map((line) => `  ${line}`),
+    "",
+    "Example queries",
+    ...queries.map((line) => `  ${line}`),
+  ].join("\n");
+}
+
+/** Three example queries, by lines. */
+export function exampleQueries(
+  schema: string,
+): readonly { readonly title: string; readonly sql: readonly string[] }[] {
+  const name = /^[a-z_][a-z0-9_]*$/.test(schema) ? schema : `"${schema.replaceAll('"', '""')}"`;
+  const at = (table: string) => `${name}.${table}`;
+  return [
+    {
+      title: "Your rows with the people they match",
+      sql: [
+        "SELECT source_key, full_name, linkedin_title, estimated_income_range",
+        `FROM ${at("identity_link")} JOIN ${at("person")} USING (service_pid)`,
+        "LIMIT 10;",
+      ],
+    },
+    {
+      title: "Match rate of each job",
+      sql: [
+        "SELECT job, source, count(*) AS answered, count(*) FILTER (WHERE is_match) AS matched",
+        `FROM ${at("enrichment")} GROUP BY job, source;`,
+      ],
+    },
+    {
+      title: "Where people work now",
+      sql: [
+        `SELECT work_company_name, count(*) AS people FROM ${at("person_work_experience")}`,
+        "WHERE work_status = 'current' GROUP BY work_company_name ORDER BY people DESC LIMIT 10;",
+      ],
+    },
+  ];
 }

@@ -1,36 +1,30 @@
 import type { Command } from "commander";
 import { text } from "node:stream/consumers";
 import { systemClock } from "../../clock.ts";
-import { LimitReachedError } from "../../errors.ts";
 import {
   erasePeople,
-  type ErasurePlan,
   type EraseServices,
+  type ErasurePlan,
   finishErasures,
+  leaveSegments,
+  type LeftSegments,
   planErasure,
   settleErasures,
   sumOf,
   verifySearch,
 } from "../../jobs/erase/erase.ts";
-import { leaveSegments, type LeftSegments } from "../../jobs/erase/leave-segments.ts";
-import { checkServiceHost } from "../../jobs/service-host.ts";
-import { migrate } from "../../load/db/setup.ts";
+import { checkServiceHost } from "../../jobs/prepare.ts";
+import { migrate } from "../../load/db/migrate.ts";
 import { dropTombstones, membershipsOf } from "../../load/erasure/remove.ts";
-import { checkErasureKey, type Waiting } from "../../load/erasure/requests.ts";
-import { removeLostDisk } from "../../load/erasure/spool-places.ts";
-import type { Identifiers, RowsByTable } from "../../load/erasure/subjects.ts";
-import { isYes } from "../ask.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
+import { checkErasureKey, removeLostDisk, type Waiting } from "../../load/erasure/requests.ts";
+import type { RowsByTable } from "../../load/erasure/subjects.ts";
+import type { Identifiers } from "../../load/inputs/input.ts";
+import { type AddCommand, type Context, type Outcome, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { count, countText } from "../../figures.ts";
-import { openConfig } from "../open-config.ts";
-import { openPublisher } from "../open-publisher.ts";
-import { openService } from "../open-service.ts";
-import { openConfiguredWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
-import { parseSourceKey } from "../parse-source-key.ts";
-import { renderTable } from "../text-table.ts";
+import { openConfig, openConfiguredWarehouse, openPublisher, openService } from "../app.ts";
+import { parseSourceKey } from "../flags.ts";
+import { renderTable } from "../output.ts";
 
 interface EraseFlags {
   readonly pid?: readonly string[];
@@ -81,15 +75,16 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   if (flags.dryRun !== true) await finishErasures(services);
   const plan = await planErasure(services, named);
   if (flags.dryRun === true) return planned(plan);
-  await confirm(context, flags, plan);
+  const { found } = plan;
+  const removed = `${peopleText(found.people)}, ${countText(sumOf(plan.rows), "row")}`;
+  const what = `This removes ${removed} permanently and suppresses them in later runs`;
+  await requireYes(context, flags.yes, what, "removed");
   const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
   // Before removing the rows, which contain the segments, and again after the request, in case a push added someone.
   const leftBefore = leave && (await leave());
-  const { erasureId, rows } = await erasePeople(services, plan.found);
+  const { erasureId, rows } = await erasePeople(services, found);
   const leftAfter = leave && (await leave());
-  const publisher = openPublisher(config, db, { log, signal: stop.signal });
-  context.scope.defer("destinations", () => publisher.close());
-  await publisher.publish();
+  await openPublisher(context, config, db).publish();
   const waiting = (await settleErasures(services, [erasureId])).get(erasureId);
   if (waiting === undefined) throw new Error("the erasure was not judged");
   await dropTombstones(db, config.privacy.erasureNoticeMs);
@@ -105,7 +100,7 @@ async function forgetDisk(services: EraseServices, place: string): Promise<Outco
     );
   }
   await finishErasures(services);
-  return { document: { disk_gone: place }, text: `✓ Erasures no longer wait for ${place}.`, exitCode: 0 };
+  return result({ disk_gone: place }, `✓ Erasures no longer wait for ${place}.`);
 }
 
 async function openLeave(
@@ -147,19 +142,6 @@ async function withStandardInput(values: readonly string[]): Promise<readonly st
   const lines = (await text(process.stdin)).split(/\r?\n/).filter((line) => line !== "");
   if (lines.length === 0) throw new UsageError("Standard input is empty.");
   return [...values.filter((value) => value !== "-"), ...lines];
-}
-
-async function confirm({ ask }: Context, { yes }: EraseFlags, { found, rows }: ErasurePlan): Promise<void> {
-  if (yes === true) return;
-  const what = `This removes ${peopleText(found.people)}, ${countText(sumOf(rows), "row")} permanently and suppresses them in later runs`;
-  if (!ask) {
-    throw new LimitReachedError(
-      "confirmation",
-      `${what}. Nothing was removed; run again with --yes to confirm.`,
-    );
-  }
-  if (isYes(await ask(`${what}. Continue? [y/N] `))) return;
-  throw new LimitReachedError("confirmation", `${what}. Nothing was removed, because you declined.`);
 }
 
 function peopleText({ pids, emails, rows }: Identifiers): string {
@@ -205,11 +187,8 @@ function planned(plan: ErasurePlan): Outcome {
     tableOf(plan.rows, "rows to remove"),
     ...sharedText(plan),
   ];
-  return {
-    document: { status: "planned", erasure_id: null, ...countsOf(plan, plan.rows), rows_removed: 0 },
-    text: text.join("\n\n"),
-    exitCode: 0,
-  };
+  const document = { status: "planned", erasure_id: null, ...countsOf(plan, plan.rows), rows_removed: 0 };
+  return result(document, text.join("\n\n"));
 }
 
 function outcomeOf(
@@ -243,7 +222,7 @@ function outcomeOf(
     ...(left ? { segments_left: left.segments, memberships_removed: left.removed } : {}),
   };
   const exitCode = status === "unknown" ? (evenIfUnknown ? 0 : 1) : status === "pending" ? 3 : 0;
-  return { document, text: text.join("\n\n"), exitCode };
+  return result(document, text.join("\n\n"), exitCode);
 }
 
 function waitingText({ kind, name, host, folder }: Waiting): string {

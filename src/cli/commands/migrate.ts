@@ -1,19 +1,17 @@
 import { readIdentity, writeServiceHost } from "../../load/db/identity.ts";
 import type { Db } from "../../load/db/db.ts";
-import * as setup from "../../load/db/setup.ts";
+import { printGrants } from "../../load/db/check.ts";
+import { migrate as migrateTables, printDdl } from "../../load/db/migrate.ts";
 import { takeOverDestinations } from "../../load/publication/registration.ts";
 import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
 import { takeOverAnswers } from "../../jobs/lookup/job-spool.ts";
-import { serviceHostOf } from "../../jobs/service-host.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
+import { serviceHostOf } from "../../jobs/prepare.ts";
+import type { AddCommand, Context, Outcome } from "../command.ts";
 import { UsageError } from "../failure.ts";
-import { openConfig } from "../open-config.ts";
-import { openConfiguredWarehouse, openUnconnected } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
+import { openConfig, openConfiguredWarehouse, openUnconnected } from "../app.ts";
 
 interface MigrateFlags {
   readonly print?: boolean;
@@ -43,7 +41,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
   if (flags.grants === true) throw new UsageError("--grants requires --print.");
   if (flags.acceptService !== undefined) refuseOtherHost(config, flags.acceptService);
   const { db } = await openConfiguredWarehouse(context, config);
-  const migrations = await setup.migrate(db);
+  const migrations = await migrateTables(db);
   const before = (await readIdentity(db))?.serviceHost;
   const accepted = flags.acceptService ?? null;
   if (accepted !== null) await writeServiceHost(db, accepted, { replace: true });
@@ -79,7 +77,7 @@ interface TakenOver {
 
 async function takeOver(config: Config, db: Db): Promise<TakenOver> {
   const answers = await takeOverAnswers(config, db);
-  const destinations = await db.transaction((session) => takeOverDestinations(session, db.names));
+  const destinations = await db.transaction((session) => takeOverDestinations(session));
   return { answers, destinations };
 }
 
@@ -96,7 +94,7 @@ function takeOverLines({ answers, destinations }: TakenOver): readonly string[] 
 async function print(config: Config, hasGrants: boolean): Promise<Outcome> {
   const db = await openUnconnected(config);
   try {
-    const text = hasGrants ? setup.printGrants(db) : setup.printDdl(db);
+    const text = hasGrants ? printGrants(db) : printDdl(db);
     return { document: hasGrants ? { grants: text } : { ddl: text }, text: text.trimEnd(), exitCode: 0 };
   } finally {
     await db.close();

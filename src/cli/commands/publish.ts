@@ -1,16 +1,11 @@
 import type { Command } from "commander";
+import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import { openConfig, openConfiguredWarehouse, openPublisher, removeWorkingFiles } from "../app.ts";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
-import { dropDestination } from "../../jobs/publish/drop-destination.ts";
-import { publishExitCode } from "../../jobs/publish/publisher.ts";
-import { migrate } from "../../load/db/setup.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
-import { openConfig } from "../open-config.ts";
-import { openPublisher, removeWorkingFiles } from "../open-publisher.ts";
-import { openConfiguredWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
-import { renderPublication } from "../render-publication.ts";
+import { count, countText } from "../../figures.ts";
+import { dropDestination, publishExitCode, type PublishResult } from "../../jobs/publish/publisher.ts";
+import { migrate } from "../../load/db/migrate.ts";
 
 interface PublishFlags {
   readonly verify?: boolean;
@@ -40,19 +35,14 @@ async function publish(context: Context, names: readonly string[], flags: Publis
     await migrate(db);
     if (!(await dropDestination(db, flags.drop))) throw unknownDestination(flags.drop, "--drop");
     await removeWorkingFiles(config, flags.drop);
-    return {
-      document: { dropped: flags.drop },
-      text: `✓ ${flags.drop} dropped. The tables in it were not changed.`,
-      exitCode: 0,
-    };
+    return result({ dropped: flags.drop }, `✓ ${flags.drop} dropped. The tables in it were not changed.`);
   }
   const known = config.publish.map(({ name }) => name);
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined) throw unknownDestination(unknown, "publish");
   if (known.length === 0) throw unknownDestination(null, "publish");
   await migrate(db);
-  const publisher = openPublisher(config, db, { log: context.log, signal: context.stop.signal });
-  context.scope.defer("destinations", () => publisher.close());
+  const publisher = openPublisher(context, config, db);
   context.notify("Publishing …");
   const results = await publisher.publish(names.length > 0 ? names : known, {
     verify: flags.verify === true,
@@ -63,6 +53,22 @@ async function publish(context: Context, names: readonly string[], flags: Publis
     text: results.map((result) => renderPublication(result)).join("\n"),
     exitCode: context.stop.exitCode() ?? publishExitCode(results),
   };
+}
+
+/** Formats one line per destination. */
+export function renderPublication(result: PublishResult): string {
+  const { destination, status, batches, rows, tables_differing: differing, seconds, error } = result;
+  if (status !== "published") return `✗ ${destination}: ${error?.message ?? status}`;
+  const what =
+    batches === 0
+      ? "is up to date"
+      : `${countText(rows, "row")} published in ${countText(batches, "batch", "batches")}, ${seconds.toFixed(1)} s`;
+  if (differing === null) return `✓ ${destination}: ${what}`;
+  const compared =
+    differing.length === 0
+      ? "every table equals Postgres"
+      : `${count(differing.length)} differed and were republished: ${differing.join(", ")}`;
+  return `✓ ${destination}: ${what}; ${compared}`;
 }
 
 function refuseConfigured({ publish: destinations }: Config, name: string): void {

@@ -2,19 +2,13 @@ import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { countRejects, dropRejects, type RejectFilter, retryRejects } from "../../load/runs/rejects.ts";
 import { type Command, Option } from "commander";
-import { LimitReachedError } from "../../errors.ts";
 import { findJob } from "../../jobs/job-selection.ts";
-import { readRejects, type RejectReport } from "../../jobs/report/reject-report.ts";
-import { isYes } from "../ask.ts";
-import type { Act, AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
+import { readRejects, type RejectReport } from "../../jobs/report/explain-row.ts";
+import { type Act, type AddCommand, type Context, type Outcome, requireYes, result } from "../command.ts";
 import { count, countText } from "../../figures.ts";
-import { openConfig } from "../open-config.ts";
-import { openFilledWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
-import { wholeNumber } from "../parse-number.ts";
-import { parseSourceKey } from "../parse-source-key.ts";
-import { renderTable } from "../text-table.ts";
+import { openConfig, openFilledWarehouse } from "../app.ts";
+import { parseSourceKey, wholeNumber } from "../flags.ts";
+import { renderTable } from "../output.ts";
 
 interface FilterFlags {
   readonly job: readonly string[];
@@ -112,7 +106,7 @@ async function list(context: Context, flags: ListFlags): Promise<Outcome> {
   const db = await openFilledWarehouse(context, config);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
   if (report.rejects === 0) checkJobs(config, flags.job);
-  return { document: report, text: renderList(report, context.widthColumns), exitCode: 0 };
+  return result(report, renderList(report, context.widthColumns));
 }
 
 function renderList({ rejects, groups, records }: RejectReport, widthColumns: number | null): string {
@@ -159,20 +153,9 @@ async function change(context: Context, flags: ChangeFlags, wanted: Change): Pro
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
   if (rejects === 0) {
     checkJobs(config, flags.job);
-    return { document: { rejects: 0 }, text: "✓ No rejected record matches.", exitCode: 0 };
+    return result({ rejects: 0 }, "✓ No rejected record matches.");
   }
-  await agree(context, flags, `${countText(rejects, "rejected record")} ${wanted.question}`);
+  await requireYes(context, flags.yes, `${countText(rejects, "rejected record")} ${wanted.question}`);
   const changed = await wanted.change(db, filter);
-  return { document: changed, text: wanted.describe(changed), exitCode: 0 };
-}
-
-async function agree({ ask }: Context, { yes }: ChangeFlags, what: string): Promise<void> {
-  if (yes === true) return;
-  if (!ask)
-    throw new LimitReachedError(
-      "confirmation",
-      `${what}. Nothing was changed; run again with --yes to confirm.`,
-    );
-  if (isYes(await ask(`${what}. Continue? [y/N] `))) return;
-  throw new LimitReachedError("confirmation", `${what}. Nothing was changed, because you declined.`);
+  return result(changed, wanted.describe(changed));
 }

@@ -5,25 +5,24 @@ import { type Command, Option, InvalidArgumentError } from "commander";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
-import { exitCodeOf, runJobs } from "../../jobs/run.ts";
-import { checkServiceHost } from "../../jobs/service-host.ts";
-import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
-import { isYes } from "../ask.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
+import { runJobs } from "../../jobs/run.ts";
+import { exitCodeOf } from "../../jobs/job.ts";
+import { checkServiceHost } from "../../jobs/prepare.ts";
+import { type Shard, shareLimits, wholeInput } from "../../jobs/services.ts";
+import { type AddCommand, type Context, type Outcome, confirmation, isYes } from "../command.ts";
 import type { Logger } from "../logger.ts";
-import { openConfig } from "../open-config.ts";
-import { openPublisher } from "../open-publisher.ts";
-import { openJobServices } from "../open-service.ts";
-import { openConfiguredWarehouse, type OpenedWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
-import { wholeNumber } from "../parse-number.ts";
-import { parseShard } from "../parse-shard.ts";
-import { newRunId, readRunId } from "../run-id.ts";
+import {
+  openConfig,
+  openConfiguredWarehouse,
+  type OpenedWarehouse,
+  openJobServices,
+  openPublisher,
+} from "../app.ts";
+import { newRunId, parseShard, readRunId, wholeNumber } from "../flags.ts";
 import { billedByJob, readBilledInRun } from "../../load/ledger/costs.ts";
-import { renderConnection } from "../next-steps.ts";
-import { renderRunSummary } from "../run-summary.ts";
-import { createSampleTables } from "../sample-tables.ts";
+import { renderConnection } from "./database.ts";
+import { renderRunSummary } from "./run-summary.ts";
+import { createSampleTables } from "./sandbox.ts";
 import { durationMs } from "../../config/schema/values.ts";
 
 interface RunFlags {
@@ -76,7 +75,7 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
   const shard = flags.shard ?? wholeInput;
   const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);
-  const runId = flags.runId ?? newRunId(systemClock.now());
+  const runId = flags.runId ?? newRunId();
   let db: Db | null = null;
   try {
     const opened = await openConfiguredWarehouse(context, config);
@@ -85,7 +84,7 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
     return await offerDatabase(context, opened, config, outcome);
   } catch (error) {
     if (!context.stop.signal.aborted) {
-      const { alertRunFailure } = await import("../../operate/conclude.ts");
+      const { alertRunFailure } = await import("../../operate/overview.ts");
       await alertRunFailure({ config, db, clock: systemClock, log: context.log }, error, runId);
     }
     throw error;
@@ -108,13 +107,13 @@ async function runIn(
   { config, jobs, names, flags, shard, runId }: Wanted,
 ): Promise<Outcome> {
   const startedAtMs = performance.now();
-  const { stop, ask } = context;
+  const { stop } = context;
   const log = context.isWatched && !context.options.json ? withoutFailures(context.log) : context.log;
   await checkServiceHost(config, db);
   if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, context);
-  const services = await openJobServices({ ...context, log }, config, db);
-  const publisher = openPublisher(config, db, { log, signal: stop.signal });
-  context.scope.defer("destinations", () => publisher.close());
+  const own: Context = { ...context, log };
+  const services = await openJobServices(own, config, db);
+  const publisher = openPublisher(own, config, db);
   // Only the first shard publishes: a destination has one publisher at a time.
   const isPublishing = shard.index === 0;
   if (isPublishing) publisher.startIntervals(systemClock);
@@ -128,9 +127,9 @@ async function runIn(
     waitMs: flags.wait ?? 0,
     yes: flags.yes === true,
     acceptParameters: flags.acceptParameters ?? null,
-    ...(ask ? { confirm: async (question: string) => isYes(await ask(`${question} [y/N] `)) } : {}),
+    ...confirmation(context),
   });
-  const { concludeRun } = await import("../../operate/conclude.ts");
+  const { concludeRun } = await import("../../operate/overview.ts");
   await concludeRun(services, report, { isWhole: shard.index === 0 });
   const publications = isPublishing && !stop.signal.aborted ? await publisher.publish() : [];
   // Erasures are pending until all destinations are published.
@@ -168,7 +167,7 @@ const OFFER_SECONDS = 60;
 /** After a trial run on a terminal, offers to keep the embedded database running. */
 async function offerDatabase(
   context: Context,
-  { db, howToConnect, grantReading }: OpenedWarehouse,
+  opened: OpenedWarehouse,
   config: Config,
   outcome: Outcome,
 ): Promise<Outcome> {
@@ -186,8 +185,8 @@ async function offerDatabase(
     throw error;
   });
   if (isYes(answer)) {
-    await grantReading();
-    await context.announce({}, renderConnection(config, { description: db.description, howToConnect }));
+    await opened.grantReading();
+    await context.announce({}, renderConnection(config, opened));
     await context.untilStopped();
   }
   return { ...outcome, document: null, text: "" };

@@ -1,17 +1,20 @@
 import type { Command } from "commander";
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { FixConfigurationError } from "../../errors.ts";
-import { scheduledJobs, unscheduledJobs } from "../../jobs/scheduled-jobs.ts";
-import { systemClock } from "../../clock.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
+import { type AddCommand, type Context, createScope, type Outcome, result } from "../command.ts";
 import { failureOf } from "../failure.ts";
-import { type Generation, openGeneration } from "../generation.ts";
-import type { Outcome } from "../outcome.ts";
-import { readToken } from "../read-token.ts";
-import { newRunId } from "../run-id.ts";
-import { readVersion } from "../version.ts";
+import { newRunId } from "../flags.ts";
+import { openConfig, openConfiguredWarehouse, openPublisher, openService, readToken } from "../app.ts";
+import { createSampleTables } from "./sandbox.ts";
+import { readVersion } from "../package.ts";
+import { systemClock } from "../../clock.ts";
+import type { Config } from "../../config/config.ts";
+import { FixConfigurationError } from "../../errors.ts";
+import { scheduledJobs, selectJobs, unscheduledJobs } from "../../jobs/job-selection.ts";
+import { checkServiceHost, prepareRun } from "../../jobs/prepare.ts";
+import type { Publisher } from "../../jobs/publish/publisher.ts";
+import type { JobServices } from "../../jobs/services.ts";
+import type { Metrics } from "../../operate/metrics.ts";
 
 /** `schedule`: stays up and runs jobs by their schedules. */
 export const addSchedule: AddCommand = (program, act) => {
@@ -29,14 +32,12 @@ async function schedule(context: Context): Promise<Outcome> {
     { createMetrics },
     { servePages },
     { createLivePage },
-    { startAlarm },
-    { runScheduler },
-    { createOverview },
+    { runScheduler, startAlarm },
+    { alertRunFailure, concludeRun, createOverview },
   ] = await Promise.all([
     import("../../operate/metrics.ts"),
     import("../../operate/pages.ts"),
-    import("../../operate/page/live-page.ts"),
-    import("../../operate/alarm.ts"),
+    import("../../operate/page/render-page.ts"),
     import("../../operate/scheduler.ts"),
     import("../../operate/overview.ts"),
   ]);
@@ -52,7 +53,7 @@ async function schedule(context: Context): Promise<Outcome> {
     {
       page: createLivePage(() => present.services(), overview.statusNow),
       probes: {
-        readiness: overview.readiness,
+        readiness: () => overview.readiness(),
         metrics: async () => metrics.render(await overview.status()),
       },
       token: http.token && (() => readToken(context, present.config)),
@@ -86,19 +87,19 @@ async function schedule(context: Context): Promise<Outcome> {
       isReloadWanted = false;
       present = await reload(context, present, () => openGeneration(context, metrics));
     },
-    newRunId: () => newRunId(systemClock.now()),
+    newRunId,
     async afterRun(services, report) {
       metrics.observeRun(report);
       overview.forget();
-      await overview.conclude(services, report);
+      await concludeRun(services, report, { isWhole: true });
       await present.publisher.publish();
     },
-    afterFailure: overview.alertRunFailure,
+    afterFailure: alertRunFailure,
     idle: (services) => overview.watch(services),
     signal,
   });
   log.info({}, "schedule_ended");
-  return { document: null, text: "", exitCode: stop.exitCode() ?? 0 };
+  return result(null, "", stop.exitCode() ?? 0);
 }
 
 /** Loads the new configuration; keeps the current one if the new one is invalid. */
@@ -143,5 +144,53 @@ function logStart({ log }: Context, { config }: Generation, url: string): void {
   for (const job of unscheduledJobs(config)) {
     const hint = "give it a schedule, or run it after a job that has one";
     log.warn({ job, hint }, "job_not_scheduled");
+  }
+}
+
+/** A loaded configuration with the resources opened for it. */
+interface Generation {
+  readonly config: Config;
+  /** Services with a new limiter for each run. */
+  readonly services: () => JobServices;
+  /** Destinations of this configuration. */
+  readonly publisher: Publisher;
+  close(): Promise<void>;
+}
+
+/** Loads the configuration, opens and verifies its resources. Leaves nothing open after a failure. */
+async function openGeneration(context: Context, metrics: Metrics): Promise<Generation> {
+  const scope = createScope(context.log);
+  // A second signal stops child processes immediately.
+  context.scope.deferProgram("programs of the schedule", () => scope.closePrograms());
+  const own: Context = { ...context, scope };
+  try {
+    const config = await openConfig(context);
+    const jobs = selectJobs(config, []);
+    const { db } = await openConfiguredWarehouse(own, config);
+    await checkServiceHost(config, db);
+    if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, own);
+    const { http, createLimiter } = await openService(own, config);
+    const shared = {
+      config,
+      db,
+      http: metrics.measure(http),
+      clock: systemClock,
+      log: context.log,
+      signal: context.stop.signal,
+      random: Math.random,
+      progress: context.progress,
+    };
+    await prepareRun(shared, jobs);
+    const publisher = openPublisher(own, config, db);
+    publisher.startIntervals(systemClock);
+    return {
+      config,
+      publisher,
+      services: () => ({ ...shared, limiter: createLimiter() }),
+      close: () => scope.close(),
+    };
+  } catch (error) {
+    await scope.close();
+    throw error;
   }
 }

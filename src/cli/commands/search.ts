@@ -1,17 +1,11 @@
 import type { Command } from "commander";
-import { systemClock } from "../../clock.ts";
-import { type FoundPeople, LARGEST_SIZE, searchOnce } from "../../jobs/search/search-once.ts";
+import { type FoundPeople, LARGEST_SIZE, searchOnce } from "../../jobs/search/search.ts";
 import { unlockCostText } from "../../jobs/price.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
+import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
 import { count, countText } from "../../figures.ts";
-import { openConfig } from "../open-config.ts";
-import { openJobServices } from "../open-service.ts";
-import { openFilledWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
-import { wholeNumber } from "../parse-number.ts";
-import { newRunId } from "../run-id.ts";
-import { renderTable } from "../text-table.ts";
+import { openJobServices, openFilled } from "../app.ts";
+import { newRunId, wholeNumber } from "../flags.ts";
+import { renderTable } from "../output.ts";
 
 const DEFAULT_SIZE = 10;
 
@@ -28,12 +22,11 @@ export const addSearch: AddCommand = (program, act) => {
 };
 
 async function search(context: Context, query: string, size: number): Promise<Outcome> {
-  const config = await openConfig(context);
   // Erased people are left out, and calls are recorded.
-  const db = await openFilledWarehouse(context, config);
+  const { config, db } = await openFilled(context);
   const services = await openJobServices(context, config, db);
-  const document = await searchOnce(services, newRunId(systemClock.now()), { query, size });
-  return { document, text: render(document, context.widthColumns), exitCode: 0 };
+  const document = await searchOnce(services, newRunId(), { query, size });
+  return result(document, render(document, context.widthColumns));
 }
 
 function render(

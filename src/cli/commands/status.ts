@@ -6,18 +6,14 @@ import {
   readStatus,
   type StatusReport,
 } from "../../jobs/report/status.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
-import { aboutJob } from "../about-job.ts";
-import { cursorText } from "../cursor-text.ts";
+import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import { aboutJob } from "./run-summary.ts";
+import { cursorText } from "./checkpoint.ts";
 import { ago, ahead, count, countText, durationText, megabytes, percent } from "../../figures.ts";
-import { openConfig } from "../open-config.ts";
-import { openFilledWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
+import { openFilled } from "../app.ts";
 import { amountText } from "../../money.ts";
-import { uncertainty } from "../render-cost.ts";
-import { renderBudgets } from "../render-budgets.ts";
-import { renderTable } from "../text-table.ts";
+import { renderBudgets, uncertainty } from "../costs.ts";
+import { renderTable } from "../output.ts";
 
 /** `status`: shows the state of all jobs. */
 export const addStatus: AddCommand = (program, act) => {
@@ -30,14 +26,9 @@ export const addStatus: AddCommand = (program, act) => {
 };
 
 async function status(context: Context): Promise<Outcome> {
-  const config = await openConfig(context);
-  const db = await openFilledWarehouse(context, config);
+  const { config, db } = await openFilled(context);
   const report = await readStatus({ config, db, clock: systemClock });
-  return {
-    document: report,
-    text: renderStatus(report, systemClock.now(), context.widthColumns),
-    exitCode: 0,
-  };
+  return result(report, renderStatus(report, systemClock.now(), context.widthColumns));
 }
 
 function renderStatus(report: StatusReport, nowMs: number, widthColumns: number | null): string {

@@ -1,12 +1,8 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
-import type { AddCommand } from "../command.ts";
-import type { Context } from "../context.ts";
-import { openConfig } from "../open-config.ts";
-import { openFilledWarehouse } from "../open-warehouse.ts";
-import type { Outcome } from "../outcome.ts";
-import { wholeNumber } from "../parse-number.ts";
-import { readToken } from "../read-token.ts";
+import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import { readToken, openFilled } from "../app.ts";
+import { wholeNumber } from "../flags.ts";
 
 /** `ui`: serves the page of `schedule` without running anything. */
 export const addUi: AddCommand = (program, act) => {
@@ -20,14 +16,13 @@ export const addUi: AddCommand = (program, act) => {
 };
 
 async function ui(context: Context, port: number | null): Promise<Outcome> {
-  const config = await openConfig(context);
-  const db = await openFilledWarehouse(context, config);
+  const { config, db } = await openFilled(context);
   // Loaded here, because other commands don't need these modules; the charts before the first request.
   const [{ servePages }, { createLivePage }, { createOverview }] = await Promise.all([
     import("../../operate/pages.ts"),
-    import("../../operate/page/live-page.ts"),
+    import("../../operate/page/render-page.ts"),
     import("../../operate/overview.ts"),
-    import("../../operate/page/charts.ts"),
+    import("../../operate/page/charts.ts").then(({ loadPlot }) => loadPlot()),
   ]);
   const services = { config, db, clock: systemClock, log: context.log };
   const overview = createOverview(() => services, context.stop.signal);
@@ -42,5 +37,5 @@ async function ui(context: Context, port: number | null): Promise<Outcome> {
   context.scope.defer("pages", () => pages.close());
   await context.announce({ url: pages.url }, `Open ${pages.url} in a browser (until Ctrl-C).`);
   await context.untilStopped();
-  return { document: null, text: "", exitCode: 0 };
+  return result(null, "");
 }

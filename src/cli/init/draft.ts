@@ -1,12 +1,12 @@
-import { inputSourceOf } from "../../jobs/lookup/lookup-spec.ts";
-import { jobTypes } from "../../jobs/registry.ts";
 import type { InputConfig } from "../../config/config.ts";
 import { loadConfig } from "../../config/load-config.ts";
-import type { Environment } from "../../config/references.ts";
+import type { Environment } from "../../config/variables.ts";
 import type { ConfigAnswers } from "../../config/template.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
-import type { Browser, Table } from "../../load/inputs/browse.ts";
-import { type InputProfile, profileOf } from "../../load/inputs/profile-input.ts";
+import { inputSourceOf } from "../../jobs/sources.ts";
+import { jobTypes } from "../../jobs/registry.ts";
+import type { Browser, Table } from "../../load/inputs/postgres-profile.ts";
+import { type InputProfile, profileOf } from "../../load/inputs/profile.ts";
 
 /** A database whose tables can be listed. */
 export interface OpenedSource {

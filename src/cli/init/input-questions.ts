@@ -1,107 +1,36 @@
+import { effectText } from "../commands/check-inputs.ts";
+import { type InitFlags, listOf, mappingOf, type Question, type Reading, readMapping } from "./ask.ts";
+import { type Draft, profileDraft, tableOf, tableText, withAnswers } from "./draft.ts";
+import { type Fields, findPeople, proposeFields, proposeKey, type Skipped, summarize } from "./propose.ts";
+import { wordsOf } from "./recognize-column.ts";
 import { listFields, scalarFields } from "../../config/schema/inputs.ts";
 import { parseTableName } from "../../config/schema/values.ts";
-import { suggest } from "../../config/suggest.ts";
+import { suggest } from "../../config/problems.ts";
 import type { ConfigAnswers } from "../../config/template.ts";
 import { count, countText } from "../../figures.ts";
-import type { Table, TableColumn } from "../../load/inputs/browse.ts";
-import { containsUniqueKey } from "../../load/inputs/unique-keys.ts";
-import { copyWords, peopleWords } from "./column-words.ts";
-import { type Draft, profileDraft, tableOf, tableText, withAnswers } from "./draft.ts";
-import { type InitFlags, listOf, mappingOf, readMapping } from "./flags.ts";
-import { type Fields, proposeFields, type Skipped } from "./propose-fields.ts";
-import type { Question, Reading } from "./question.ts";
-import { wordsOf } from "./recognize-column.ts";
+import type { Table } from "../../load/inputs/postgres-profile.ts";
+import { containsUniqueKey } from "../../load/inputs/postgres.ts";
 
-/** Points of a table's fields; a table with at least {@link ENOUGH} looks like people. */
-const POINTS: Readonly<Partial<Record<keyof Fields, number>>> = {
-  service_pid: 3,
-  first_name: 1,
-  last_name: 2,
-  full_name: 1,
-  emails: 3,
-  phones: 2,
-  linkedin_url: 2,
-  address_line_1: 1,
-  zipcode: 1,
+/** Asks for `normalize`, with its effect on a sample. */
+export const normalizeQuestion: Question = {
+  text: async (draft) => {
+    const profile = await profileDraft(draft);
+    const isKnown = profile !== null && profile.effect.leftOut + profile.effect.changed > 0;
+    const effect = isKnown ? `\n\`normalize: true\` ${effectText(profile.effect)}.\n` : "";
+    return `${effect}Trim values, lower-case emails, leave out placeholders`;
+  },
+  proposal: () => "yes",
+  given: ({ normalize }) => (normalize === undefined ? undefined : normalize ? "yes" : "no"),
+  owns: ({ path }, { answers }) => path === `inputs.${answers.input}.normalize`,
+  read: (reply, draft) =>
+    /^(?:y(?:es)?|no?)$/iu.test(reply)
+      ? { draft: withAnswers(draft, { normalize: /^y/iu.test(reply) }) }
+      : { refused: "Answer yes or no." },
 };
-const ENOUGH = 3;
-
-/** Tables that look like people, the likeliest first. */
-export function findPeople(tables: readonly Table[]): readonly Table[] {
-  return tables
-    .map((table) => ({ table, points: pointsOf(table) }))
-    .filter(({ points }) => points >= ENOUGH)
-    .toSorted((a, b) => b.points - a.points || (b.table.rows ?? 0) - (a.table.rows ?? 0))
-    .map(({ table }) => table);
-}
-
-function pointsOf(table: Table): number {
-  const { fields } = proposeFields(table);
-  const points = Object.keys(fields).map((field) => POINTS[field as keyof Fields] ?? 0); // keys of Fields
-  const sum = points.reduce((a, b) => a + b, 0);
-  const namesPerson = ["last_name", "full_name", "emails", "phones", "linkedin_url", "service_pid"].some(
-    (field) => field in fields,
-  );
-  if (!namesPerson) return 0;
-  const words = wordsOf(table.name);
-  const isOfPeople = words.some((word) => peopleWords.has(word));
-  const isCopy = words.some((word) => copyWords.has(word));
-  return sum + (isOfPeople ? 2 : 0) - (isCopy ? 3 : 0);
-}
-
-/** Lists what a table has of people: `name, 2 emails, phone, address`. */
-function summarize(table: Table): string {
-  const { fields } = proposeFields(table);
-  const several = (field: "emails" | "phones", one: string) => {
-    const count = fields[field]?.length ?? 0;
-    return count > 1 ? `${count} ${field}` : count === 1 ? one : "";
-  };
-  return [
-    fields.last_name || fields.full_name ? "name" : "",
-    several("emails", "email"),
-    several("phones", "phone"),
-    fields.linkedin_url ? "LinkedIn" : "",
-    fields.address_line_1 || fields.full_address || fields.zipcode ? "address" : "",
-  ]
-    .filter((part) => part !== "")
-    .join(", ");
-}
-
-/** A proposed setting and its reason, for people. */
-interface Proposal<Value> {
-  readonly value: Value;
-  readonly reason: string;
-}
-
-const ID_WORDS = /^(?:id|uuid|guid|nr|no|number|nummer|key|code|pk|sk)$/u;
-
-/** Proposes the key: the primary key, else a unique index, else a column that is named like one. */
-export function proposeKey(table: Table): Proposal<readonly string[]> | null {
-  const { columns, uniqueKeys } = table;
-  const primary = uniqueKeys.find((key) => key.isPrimary);
-  if (primary) return { value: primary.columns, reason: "primary key" };
-  const unique = uniqueKeys.find((key) => !key.isNullable);
-  if (unique) return { value: unique.columns, reason: "unique" };
-  const [loose] = uniqueKeys;
-  if (loose) return { value: loose.columns, reason: "unique, but rows with NULL are rejected" };
-  const named = columns
-    .filter(({ category, typeName }) => category === "N" || category === "S" || typeName === "uuid")
-    .filter(({ name }) => ID_WORDS.test(wordsOf(name).at(-1) ?? ""))
-    .toSorted((a, b) => rankOfId(a, table) - rankOfId(b, table));
-  const [first] = named;
-  return first ? { value: [first.name], reason: "not known to be unique" } : null;
-}
-
-/** `id`, then the table's own (`customer_id` of `customers`), then others in their order. */
-function rankOfId({ name }: TableColumn, table: Table): number {
-  const words = wordsOf(name);
-  if (words.length === 1) return 0;
-  const stem = words[0]?.slice(0, 4) ?? "";
-  return wordsOf(table.name).some((word) => word.startsWith(stem)) ? 1 : 2;
-}
 
 /** Tables shown in a list. */
 const SHOWN = 9;
+
 /** Columns that are shown as skipped. */
 const SHOWN_SKIPPED = 6;
 
@@ -120,9 +49,11 @@ const SAMPLE: Pick<ConfigAnswers, "key" | "fields"> = {
     zipcode: ["zip"],
   },
 };
+
 const SAMPLE_TABLE = "crm.customers";
 
 const peopleOf = ({ source }: Draft) => (source === null ? [] : findPeople(source.tables).slice(0, SHOWN));
+
 const chosenTable = ({ source, answers }: Draft) => source && tableOf(source, answers.table);
 
 /** Asks for the table, and proposes the rest from its columns. @param name name of the input, if it is given */

@@ -1,15 +1,80 @@
-import { complaintOnPostgresUrl } from "../../config/schema/addresses.ts";
-import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../../config/schema/warehouse.ts";
+import type { Context } from "../command.ts";
+import { failureOf } from "../failure.ts";
+import type { Question, Reading } from "./ask.ts";
+import { type Draft, nameIn, type OpenedSource, withAnswers } from "./draft.ts";
+import { isNotCreatedYet, refuseForeignFolder } from "../app.ts";
+import { complaintOnPostgresUrl } from "../../config/schema/values.ts";
+import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../../config/schema/document.ts";
+import type { PostgresTarget } from "../../load/db/connect.ts";
+import { openEmbedded } from "../../load/embedded/open.ts";
+import { openBrowser } from "../../load/inputs/postgres-profile.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
-import type { Context } from "../context.ts";
-import { type Draft, nameIn, withAnswers } from "./draft.ts";
-import { openEmbeddedSource, openPostgresSource, type Opening } from "./open-source.ts";
-import type { Question, Reading } from "./question.ts";
+
+/** The database, or the reason why it can't be read; both null for an embedded database that isn't created yet. */
+export interface Opening {
+  readonly source: OpenedSource | null;
+  readonly failure: string | null;
+}
+
+/** Opens the embedded database, if it exists, and lists its tables except those in `ownSchemas`. */
+export async function openEmbeddedSource(
+  context: Context,
+  dataDir: string,
+  ownSchemas: readonly string[],
+): Promise<Opening> {
+  const isAbsent = await isNotCreatedYet({ warehouse: { url: "embedded" }, dataDir });
+  if (isAbsent) return { source: null, failure: null };
+  return await attempt(context, async () => {
+    await refuseForeignFolder(dataDir);
+    context.notify("Starting the embedded database …");
+    const server = await openEmbedded({ dataDir, log: context.log, signal: context.stop.signal });
+    context.scope.deferProgram("embedded database", () => server.close());
+    return await list(context, { url: server.connectionString }, ownSchemas);
+  });
+}
+
+/** Opens a Postgres database and lists its tables except those in `ownSchemas`. */
+export async function openPostgresSource(
+  context: Context,
+  target: PostgresTarget,
+  ownSchemas: readonly string[],
+): Promise<Opening> {
+  context.scrubber.hide(readPostgresAddress(target.url).password);
+  return await attempt(context, () => list(context, target, ownSchemas));
+}
+
+async function list(
+  context: Context,
+  target: PostgresTarget,
+  ownSchemas: readonly string[],
+): Promise<OpenedSource> {
+  const { host, port, database } = readPostgresAddress(target.url);
+  const name = `Postgres at ${host}:${port}${database === null ? "" : `/${database}`}`;
+  const browser = openBrowser(target, { name, path: "the address" });
+  context.scope.defer("database", () => browser.close());
+  return { name, browser, tables: await browser.listTables(ownSchemas) };
+}
+
+async function attempt(context: Context, open: () => Promise<OpenedSource>): Promise<Opening> {
+  try {
+    return { source: await open(), failure: null };
+  } catch (error) {
+    context.stop.signal.throwIfAborted();
+    const { message, problems } = failureOf(error, "listing the tables");
+    const hint = problems[0]?.hint;
+    // The rest of the message is about runs.
+    const [sentence = message] = /^.*?[.](?= |$)/su.exec(message) ?? [];
+    return { source: null, failure: hint === undefined ? sentence : `${sentence}\n  → ${hint}` };
+  }
+}
 
 const OWN_SCHEMAS = [DEFAULT_SCHEMA, DEFAULT_OPS_SCHEMA, DEFAULT_STATE_SCHEMA];
+
 /** Variables proposed for the warehouse's address, if set. */
 const USUAL_NAMES = ["WAREHOUSE_URL", "DATABASE_URL"];
+
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
 const GO_ON = "Enter: go on without reading tables";
 
 /** Removes the decoration of `$NAME` and `${NAME}`. */

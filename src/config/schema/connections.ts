@@ -1,12 +1,89 @@
 import { z } from "zod";
-import { postgresUrl } from "./addresses.ts";
-import { bigQueryLocation, bigQueryProject } from "./bigquery.ts";
-import { flag } from "./described.ts";
-import { settings } from "./settings.ts";
-import { schemaName } from "./values.ts";
+import { type Complaint, suggest } from "../problems.ts";
+import { flag, settings, text, wholeNumber } from "./settings.ts";
+import { duration, httpUrl, isFileReference, postgresUrl, schemaName } from "./values.ts";
+import { tables } from "../../schemas/registry.ts";
+
+/** Settings of a BigQuery project: billing and credentials. */
+const bigQueryProject = {
+  project: text(
+    { expects: "the ID of a Google Cloud project" },
+    (value) => !/^[a-z][a-z0-9:.-]{2,61}[a-z0-9]$/.test(value),
+  ),
+  credentials: text(
+    {
+      expects: "`adc` or file:PATH of a service account's key",
+      hint: "adc means Application Default Credentials",
+    },
+    (value) => value !== "adc" && !isFileReference(value),
+  ).default("adc"),
+  /** Service account to act as. */
+  impersonate_service_account: text(
+    { expects: "the e-mail address of a service account" },
+    (value) => !/^[^@\s]+@[^@\s]+$/.test(value),
+  ).optional(),
+  /** Address of an emulator. */
+  api_endpoint: httpUrl().optional(),
+  maximum_bytes_billed: wholeNumber(10_485_760, Number.MAX_SAFE_INTEGER).optional(),
+};
+
+/** Location of BigQuery datasets. */
+function bigQueryLocation() {
+  return text(
+    { expects: "a BigQuery location such as EU or us-east1" },
+    (value) => !/^[A-Za-z0-9-]+$/.test(value),
+  );
+}
+
+const publishable = tables.filter(({ schema }) => schema !== "state").map(({ name }) => name);
+
+function unknownTable(name: string): Complaint | false {
+  if (publishable.includes(name)) return false;
+  const meant = suggest(name, publishable);
+  return {
+    message: "is not a table that can be published",
+    hint: meant === null ? "see the reference of tables" : `did you mean ${meant}?`,
+  };
+}
+
+const common = {
+  /** Interval of publications while jobs run; changes are also published at the end of each run. */
+  every: duration("1m").optional(),
+  /** Tables to publish; null for all. Other tables are dropped in the destination. */
+  tables: z
+    .array(text({ expects: "the name of a table" }, unknownTable))
+    .min(1)
+    .optional(),
+};
+
+const { maximum_bytes_billed: _bytes, ...project } = bigQueryProject;
+
+/** Two datasets in BigQuery. */
+const bigQueryDestination = settings({
+  type: z.literal("bigquery"),
+  ...project,
+  /** Null: the location of the datasets. */
+  location: bigQueryLocation().optional(),
+  dataset: schemaName().default("person_data"),
+  ops_dataset: schemaName().default("person_data_ops"),
+  ...common,
+}).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
+
+/** A DuckDB file, replaced by each publication. */
+const duckDbDestination = settings({
+  type: z.literal("duckdb"),
+  path: text({ expects: "the path of a file" }),
+  ...common,
+});
+
+/** `publish`: copies of the tables in other engines, by name. */
+export const publish = z.record(
+  z.string(),
+  z.discriminatedUnion("type", [bigQueryDestination, duckDbDestination]),
+);
 
 /** A Postgres database. */
-const postgres = settings({
+const postgresConnection = settings({
   type: z.literal("postgres"),
   url: postgresUrl({ allowEmbedded: false }),
   /** Allows connections to another machine without verified TLS. */
@@ -14,7 +91,7 @@ const postgres = settings({
 });
 
 /** A BigQuery project, which is billed for reading. */
-const bigquery = settings({
+const bigQueryConnection = settings({
   type: z.literal("bigquery"),
   ...bigQueryProject,
   /** Null: the location of the tables. */
@@ -24,4 +101,7 @@ const bigquery = settings({
 }).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 
 /** `connections`: other databases with inputs, by name. */
-export const connections = z.record(z.string(), z.discriminatedUnion("type", [postgres, bigquery]));
+export const connections = z.record(
+  z.string(),
+  z.discriminatedUnion("type", [postgresConnection, bigQueryConnection]),
+);

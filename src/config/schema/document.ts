@@ -1,15 +1,167 @@
 import { z } from "zod";
-import { secret, serviceUrl } from "./addresses.ts";
-import { connections } from "./connections.ts";
-import { choice, flag, positiveNumber, text, wholeNumber } from "./described.ts";
+import { connections, publish } from "./connections.ts";
 import { inputs } from "./inputs.ts";
 import type { CommonJob, JobDeclaration } from "./jobs.ts";
-import { alerts, confirmAbove, http, privacy, retention, scheduler, spool } from "./operations.ts";
-import { budget, type Prices, pricesOf } from "./prices.ts";
-import { publish } from "./publish.ts";
-import { type Settings, settings } from "./settings.ts";
-import type { Schema } from "./walk.ts";
-import { warehouse } from "./warehouse.ts";
+import {
+  choice,
+  described,
+  flag,
+  listOf,
+  positiveNumber,
+  ratio,
+  type Schema,
+  type Settings,
+  settings,
+  text,
+  wholeNumber,
+} from "./settings.ts";
+import { duration, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
+import { type Amount, amountOf, LARGEST_AMOUNT } from "../../money.ts";
+
+/** Default schema of people. */
+export const DEFAULT_SCHEMA = "person_data";
+
+/** Default schema of usage, runs and ledger. */
+export const DEFAULT_OPS_SCHEMA = "person_data_ops";
+
+/** Default schema of the program's own tables. */
+export const DEFAULT_STATE_SCHEMA = "person_data_state";
+
+/** `warehouse`: the Postgres database to fill, the place of record. */
+const warehouse = settings({
+  type: z.literal("postgres").optional(),
+  url: postgresUrl({ allowEmbedded: true }),
+  /** Allows connections to another machine without verified TLS. */
+  allow_insecure: flag().default(false),
+  schema: schemaName().default(DEFAULT_SCHEMA),
+  ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
+  state_schema: schemaName().default(DEFAULT_STATE_SCHEMA),
+});
+
+const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
+
+/** `privacy`: settings for erased people. */
+const privacy = settings({
+  /** Key of the hashes; by default the warehouse generates one. */
+  erasure_key: secret().optional(),
+  /** Lifetime of tombstones. */
+  erasure_notice: duration().prefault("30d"),
+});
+
+/** `retention`: how long to keep rows, by table; unlimited by default. */
+const retention = z
+  .strictObject({
+    match_history: duration("1d").optional(),
+    segment_membership_history: duration("1d").optional(),
+    reject: duration("1d").optional(),
+    sync_run: duration("30d").optional(),
+    // Answers waiting to be loaded refer to their call, so a call must be kept longer.
+    api_call: duration("30d").optional(),
+    input_coverage: duration("1d").optional(),
+    segment_sync: duration("1d").optional(),
+    person_search_quota: duration("1d").optional(),
+    schedule_slot: duration("7d").prefault("90d"),
+    budget_use: duration("62d").prefault("400d"),
+  })
+  .transform((byTable) =>
+    Object.fromEntries(
+      Object.entries(byTable).flatMap(([table, keepMs]) =>
+        keepMs === undefined ? [] : [[table, Number(keepMs)] as const],
+      ),
+    ),
+  );
+
+/** `alerts`: webhook for runs that end badly. */
+export const alerts = settings({
+  webhook: secret(),
+  on: listOf(choice(["failed", "limited", "interrupted", "locked"]), "a list of statuses", 1).default([
+    "failed",
+    "limited",
+  ]),
+  /** `auto`: Slack format for hooks.slack.com, otherwise JSON. */
+  format: choice(["auto", "json", "slack"]).default("auto"),
+  /** Alert if a job has not succeeded for this long. */
+  stale_after: duration().optional(),
+});
+
+/** `http`: the pages of `schedule`. */
+const http = settings({
+  bind: text(
+    { expects: "an IP address or host name to listen on" },
+    (value) => !/^[A-Za-z0-9.:-]+$/.test(value),
+  ).default("127.0.0.1"),
+  port: wholeNumber(0, 65_535).default(8080),
+  token: secret().optional(),
+});
+
+/** `confirm_above`: a job with more due rows than both limits asks first. */
+const confirmAbove = settings({
+  records: count().default(10_000),
+  ratio: ratio().default(0.2),
+});
+
+/** `prices`, parsed. */
+export interface Prices {
+  /** ISO 4217 code. */
+  readonly currency: string;
+  /** Price of one billed record, by the name of its budget; missing if not given. */
+  readonly perRecord: Readonly<Record<string, Amount>>;
+}
+
+/** An amount of money in the currency of `prices`. */
+function amount(expects: string) {
+  const schema = z
+    .number()
+    .min(0)
+    .max(LARGEST_AMOUNT)
+    .check((context) => {
+      if (context.value < 0 || context.value > LARGEST_AMOUNT || amountOf(context.value) !== null) return;
+      const complaint = {
+        message: "has too many decimals",
+        hint: "at most six are exact: 0.000125, for example",
+      };
+      context.issues.push({ code: "custom", input: context.value, params: { complaint } });
+    });
+  return described(schema, {
+    expects,
+    hint: `a number from 0 to ${LARGEST_AMOUNT} without quotes, currency or separators`,
+  });
+}
+
+/** Declares `prices` for the budgets of these names. */
+function pricesOf(names: readonly string[]) {
+  const currency = text(
+    {
+      expects: "an ISO 4217 currency code such as USD",
+      hint: "three capital letters",
+      pattern: "^[A-Z]{3}$",
+    },
+    (value) => !Intl.supportedValuesOf("currency").includes(value),
+  );
+  const price = Object.fromEntries(
+    names.map((name) => [name, amount("the price of one billed record").optional()]),
+  );
+  return z.strictObject({ currency, ...price }).transform(({ currency: code, ...given }): Prices => {
+    const perRecord = Object.entries(given).flatMap(([name, value]) => {
+      const exact = typeof value === "number" ? amountOf(value) : null;
+      return exact === null ? [] : [[name, exact] as const];
+    });
+    return { currency: code, perRecord: Object.fromEntries(perRecord) };
+  });
+}
+
+/** Maximum records in a period, or an amount of money that stands for a number of records. */
+function limit() {
+  const records = wholeNumber(0, Number.MAX_SAFE_INTEGER);
+  const money = settings({ amount: amount("an amount of money") });
+  return described(z.union([records, money]), {
+    expects: "a whole number of records, 0 or more, or { amount: 500 }",
+    hint: "an amount is in the currency of `prices`",
+  });
+}
+
+/** One of `budgets`: maximum records of all jobs of a type per UTC day and month. */
+const budget = settings({ per_day: limit().optional(), per_month: limit().optional() });
 
 /** Paths of the service's endpoints (interface section 4), without ids. */
 export const endpointPaths = [
@@ -28,11 +180,11 @@ export const endpointPaths = [
   "/usage",
 ] as const;
 
-const limit = settings({ requests_per_second: positiveNumber() });
+const rateLimit = settings({ requests_per_second: positiveNumber() });
 
 /** Rate limits by endpoint path; each overrides `requests_per_second`. */
 const limits = z
-  .strictObject(Object.fromEntries(endpointPaths.map((path) => [path, limit.optional()])))
+  .strictObject(Object.fromEntries(endpointPaths.map((path) => [path, rateLimit.optional()])))
   .transform((byPath) =>
     Object.fromEntries(
       Object.entries(byPath).flatMap(([path, value]) =>
@@ -74,14 +226,12 @@ const sections = {
   warehouse,
   publish: publish.default({}),
   data_dir: text({ expects: "a folder" }).default(".person-etl"),
-  spool: spool.prefault({}),
   confirm_above: confirmAbove.prefault({}),
   connections: connections.default({}),
   inputs: inputs.default({}),
   privacy: privacy.prefault({}),
   retention: retention.prefault({}),
   alerts: alerts.optional(),
-  scheduler: scheduler.prefault({}),
   http: http.prefault({}),
 };
 

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { choice, flag, oneOrMore, ratio } from "./described.ts";
-import { settings } from "./settings.ts";
+import { choice, flag, oneOrMore, ratio, settings } from "./settings.ts";
 import {
   columnName,
   connectionName,

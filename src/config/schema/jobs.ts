@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { Complaint, Path } from "../problems.ts";
-import { flag, oneOrMore } from "./described.ts";
-import { type Settings, settings } from "./settings.ts";
+import { flag, oneOrMore, type Settings, settings } from "./settings.ts";
 import { cronSchedule, jobName, timezone } from "./values.ts";
 
 /** Settings of every job. */

@@ -1,29 +1,31 @@
+import { randomUUID } from "node:crypto";
 import { crashPoint } from "../../crash-point.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
-import { castSourceKey, findSourceKey } from "../../load/lookups/explain-row.ts";
-import { countPeople, removeErased } from "../../load/erasure/remove.ts";
+import { callFree } from "../../extract/free-call.ts";
+import { changeCall } from "../../extract/pages.ts";
 import { findPeople } from "../../load/erasure/find.ts";
-import type { FoundPeople, Identifiers, RowKey, RowsByTable } from "../../load/erasure/subjects.ts";
+import { countPeople, removeErased } from "../../load/erasure/remove.ts";
 import {
   completeErasures,
   readOpenErasures,
+  readUnusedPlaces,
+  removeEmptyPlaces,
   requestErasure,
   type Waiting,
 } from "../../load/erasure/requests.ts";
-import { readUnusedPlaces, removeEmptyPlaces } from "../../load/erasure/spool-places.ts";
-import { checkInput } from "../../load/inputs/check-input.ts";
-import type { InputSource } from "../../load/inputs/input-source.ts";
-import { emptyFolder } from "../../spool/folder-content.ts";
-import { readDiskId } from "../../spool/disk-id.ts";
-import type { SpoolOwner } from "../../spool/spool.ts";
-import { surveySpool } from "../../spool/survey-spool.ts";
+import type { FoundPeople, RowsByTable } from "../../load/erasure/subjects.ts";
+import type { Identifiers, InputSource, RowKey } from "../../load/inputs/input.ts";
+import { checkInput } from "../../load/inputs/read.ts";
+import { recordCalls } from "../../load/ledger/ledger.ts";
+import { castSourceKey, findSourceKey } from "../../load/lookups/explain-row.ts";
+import type { Attempt } from "../../schemas/ledger.ts";
+import { segmentEndpoints } from "../../schemas/segments.ts";
+import { emptyFolder, readDiskId, type SpoolOwner, surveySpool } from "../../spool/files.ts";
 import { takeOverExpired } from "../hold-job.ts";
 import { spoolKind, spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
-import { inputSourceOf } from "../lookup/lookup-spec.ts";
-import { throwProblems } from "../read-source.ts";
+import { inputSourceOf, throwProblems } from "../sources.ts";
 import type { JobServices } from "../services.ts";
 
-/** Services of an erasure. */
 export type EraseServices = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
 
 /** People to erase, with the number of rows to remove. */
@@ -164,7 +166,53 @@ async function receivedAnswers(
   return [...new Set(ours.map(({ job }) => job))].map((name) => ({ kind: "received_answers", name }));
 }
 
-/** Total number of rows of all tables. */
 export function sumOf(rows: RowsByTable): number {
   return Object.values(rows).reduce((sum, count) => sum + count, 0);
+}
+
+type LeaveServices = Pick<JobServices, "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">;
+
+export interface LeftSegments {
+  /** Number of segments with a call. */
+  readonly segments: number;
+  readonly removed: number;
+}
+
+/** Membership of a person in a segment. */
+interface Membership {
+  readonly segmentId: string;
+  readonly servicePid: string;
+}
+
+/** Job name of these calls in the ledger. */
+const ASKER = "erase";
+
+/**
+ * Removes people from segments of the service. Free and idempotent: an erasure does this before and after its request, in
+ * case a push added someone in between. A deleted segment counts as left.
+ */
+export async function leaveSegments(
+  services: LeaveServices,
+  known: readonly Membership[],
+): Promise<LeftSegments> {
+  const { db, log } = services;
+  const { remove } = segmentEndpoints;
+  const memberships = Map.groupBy(known, ({ segmentId }) => segmentId);
+  const asker = { runId: randomUUID(), job: ASKER };
+  let removed = 0;
+  for (const [segmentId, members] of memberships) {
+    const servicePids = members.map(({ servicePid }) => servicePid);
+    const attempts: Attempt[] = [];
+    const asked = callFree(
+      { ...services, onAttempt: (attempt) => void attempts.push(attempt) },
+      changeCall(remove, segmentId, servicePids),
+    );
+    // Failed calls are also recorded in the ledger.
+    await Promise.allSettled([asked]);
+    await recordCalls(db, asker, attempts);
+    const reply = await asked;
+    if (reply.kind === "answer") removed += reply.value.changed ?? 0;
+    log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");
+  }
+  return { segments: memberships.size, removed };
 }

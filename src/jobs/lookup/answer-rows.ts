@@ -1,25 +1,38 @@
-import { freeBytes } from "../../free-bytes.ts";
-import type { Body } from "../../file-part.ts";
-import { type ReadContext } from "../../extract/read-answer.ts";
+import { crashPoint } from "../../crash-point.ts";
+import type { HttpResponse } from "../../extract/http-client.ts";
 import {
   type AnsweredCall,
   LargeAnswerError,
   type PairedAnswer,
+  pairedResults,
+  readingOf,
   type ReadSummary,
+  surveyAnswer,
+  type SurveyedAnswer,
   takeAnswer,
   UnderstatedSizeError,
   unreadAttempt,
 } from "../../extract/take-answer.ts";
-import type { LookupAnswer, LookupReject } from "../../load/lookups/answer.ts";
-import type { LookupRecord } from "../../load/lookups/lookup.ts";
-import { type EncodedPerson, encodePerson } from "../../load/lookups/person-groups.ts";
-import { createRowStore, type RowStore } from "../../load/lookups/row-store.ts";
-import type { Attempt } from "../../schemas/attempt.ts";
-import type { Drift } from "../../schemas/drift.ts";
+import { parseResult, type ReadContext, readOne } from "../../extract/read-answer.ts";
+import type { EndedCall } from "../../extract/send-call.ts";
+import type { Body } from "../../file-part.ts";
+import { freeBytes } from "../../free-bytes.ts";
+import { kindOf } from "./lookup-spec.ts";
+import { type AnsweredPart, lookupAsked } from "./lookup-types.ts";
+import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../../load/lookups/lookup.ts";
+import type { LookupType } from "../../load/inputs/input.ts";
+import {
+  createRowStore,
+  type EncodedPerson,
+  encodePerson,
+  type RowStore,
+} from "../../load/lookups/person-groups.ts";
+import type { RunRef } from "../../load/runs/fence.ts";
+import type { Attempt } from "../../schemas/ledger.ts";
+import { type Drift, DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
-import type { AnswerHeader } from "./answer-header.ts";
-import type { AnsweredPart } from "./lookup-type.ts";
-import { lookupAsked } from "./lookup-types.ts";
+import type { Spool } from "../../spool/spool.ts";
+import type { SpooledCall } from "../../spool/files.ts";
 
 /** Rows that are committed together. */
 export interface AnswerPart {
@@ -43,27 +56,22 @@ export interface AnswerRows {
   readonly isUnloadable: boolean;
 }
 
-/** Rows of one result. */
 interface ResultRows extends Omit<AnsweredPart, "person"> {
   readonly person: EncodedPerson | null;
   readonly bytes: number;
 }
 
 /** Rows of one answer that are in memory together: short elements become rows of many times their size. */
-export const MAX_ROW_BYTES = 32 * 1024 * 1024;
+const MAX_ROW_BYTES = 32 * 1024 * 1024;
 /** Failed loads after which an answer is quarantined. */
 export const MAX_TRIES = 3;
 
-/** Returns the call of an answer. */
-export function answeredCall(
-  { call, records, doubts }: AnswerHeader,
-  body: Body,
-): AnsweredCall<LookupRecord> {
+function answeredCall({ call, records, doubts }: AnswerHeader, body: Body): AnsweredCall<LookupRecord> {
   return { ...call, items: records, possiblyBilledBefore: doubts, body };
 }
 
 /** Makes the rows of results, with the people in a store. */
-export function rowMakerOf({ spec, parameters }: AnswerHeader) {
+function rowMakerOf({ spec, parameters }: AnswerHeader) {
   const { endpoint, read } = lookupAsked(spec.type, parameters);
   const makeRows = (store: Pick<RowStore, "add">, result: JsonObject, { drift }: ReadContext): ResultRows => {
     const part = read(result, drift);
@@ -78,7 +86,7 @@ export function rowMakerOf({ spec, parameters }: AnswerHeader) {
 }
 
 /** Adds the outcome of a record to a part. @param rows null for a result that is too large */
-export function addOutcome(
+function addOutcome(
   part: Pick<AnswerPart, "answers" | "rejects">,
   { header, paired }: { readonly header: AnswerHeader; readonly paired: PairedAnswer },
   record: LookupRecord,
@@ -86,34 +94,19 @@ export function addOutcome(
 ): void {
   const { apiRequestId, answeredAt } = paired;
   const { endpoint, callId } = header.call;
-  const reject = (code: string, message: string) =>
-    part.rejects.push({
-      record,
-      stage: "answer",
-      code,
-      message: `${endpoint}: ${message}`,
-      details: null,
-      apiRequestId,
-    });
-  if (rows === null) {
-    reject(
-      "answer_too_large",
-      "the result of this record is too large to load. The other results of its answer are loaded.",
-    );
-  } else if (rows.outcome === "no_pid") reject("no_pid", "the service reports a match without a PID.");
-  else {
-    const { outcome, servicePid, cells, extra, person } = rows;
-    part.answers.push({
-      record,
-      outcome,
-      servicePid,
-      cells,
-      extra,
-      person,
-      apiRequestId,
-      answeredAt,
-      callId,
-    });
+  if (rows === null || rows.outcome === "no_pid") {
+    const [code, message] =
+      rows === null
+        ? [
+            "answer_too_large",
+            "the result of this record is too large to load. The other results of its answer are loaded.",
+          ]
+        : ["no_pid", "the service reports a match without a PID."];
+    const why = { stage: "answer", code, message: `${endpoint}: ${message}`, details: null } as const;
+    part.rejects.push({ record, ...why, apiRequestId });
+  } else {
+    const { bytes: _, outcome, ...result } = rows;
+    part.answers.push({ record, outcome, ...result, apiRequestId, answeredAt, callId });
   }
 }
 
@@ -140,12 +133,8 @@ export async function rowsOf(
     return rows;
   };
   try {
-    const { results, drift, ...paired } = await takeAnswer(
-      endpoint,
-      answeredCall(header, body),
-      toRows,
-      maxBytes,
-    );
+    const call = answeredCall(header, body);
+    const { results, drift, ...paired } = await takeAnswer(endpoint, call, toRows, maxBytes);
     const part: AnswerPart = { answers: [], rejects: [], drift, isLast: true, store };
     for (const [i, record] of header.records.entries()) {
       const rows = results[i];
@@ -189,4 +178,189 @@ export function unloadable(header: AnswerHeader, body: Body, loaded: ReadonlySet
 /** Frees a body in memory. Nothing may read it afterwards. */
 export function freeBody(body: Body): void {
   if (Buffer.isBuffer(body)) freeBytes(body);
+}
+
+/** Answer that is read result by result. */
+interface LargeAnswer {
+  readonly spool: Spool;
+  readonly header: AnswerHeader;
+  /** As received; the path of one in a file is that of `place`. */
+  readonly body: Body;
+  /** Where it is on disk; null if it could not be written. */
+  readonly place: Place;
+}
+
+/** Place of an answer's file, which changes with its marks. */
+export interface Place {
+  file: SpooledCall | null;
+}
+
+/** Rows of a part; a longer result is a part of its own. */
+const PART_BYTES = 8 * 1024 * 1024;
+/** Ended loads after which the result that was being read is rejected. */
+const MAX_RESULT_TRIES = 2;
+
+/** Present path of the body. */
+function bodyOf({ body, place }: LargeAnswer): Body {
+  return Buffer.isBuffer(body) || place.file === null ? body : { ...body, path: place.file.path };
+}
+
+async function mark({ spool, place }: LargeAnswer, at: number | null): Promise<void> {
+  if (place.file) place.file = await spool.markResult(place.file, at);
+  if (at !== null) crashPoint("before_result");
+}
+
+/**
+ * Reads an answer result by result, in little memory: once to check and pair its results, then again for their rows. The file's name
+ * says which result is being read, so that one which kills the process costs no other: the next load reads it last, and
+ * the one after that rejects it.
+ */
+export async function readLarge(answer: LargeAnswer): Promise<AnswerRows> {
+  const { header, place } = answer;
+  const { endpoint } = rowMakerOf(header);
+  const suspect = place.file?.at ?? null;
+  const survey = surveyAnswer(endpoint, answeredCall(header, bodyOf(answer)), suspect);
+  for (;;) {
+    const step = await survey.next();
+    if (step.done) {
+      await mark(answer, null);
+      const { summary, attempt } = step.value;
+      return { header, summary, attempt, parts: partsOf(answer, step.value, suspect), isUnloadable: false };
+    }
+    await mark(answer, step.value);
+  }
+}
+
+function newPart(): AnswerPart {
+  return { answers: [], rejects: [], drift: [], isLast: false, store: createRowStore() };
+}
+
+/** Makes the rows of a surveyed answer part by part. */
+async function* partsOf(
+  answer: LargeAnswer,
+  paired: SurveyedAnswer,
+  suspect: number | null,
+): AsyncGenerator<AnswerPart> {
+  const { header, place } = answer;
+  const { endpoint, makeRows } = rowMakerOf(header);
+  const call = answeredCall(header, bodyOf(answer));
+  const drift = new DriftLog(endpoint.name);
+  const context = { drift, answeredAt: paired.answeredAt };
+  const isRejected = suspect !== null && (place.file?.tries ?? 0) > MAX_RESULT_TRIES;
+  let part: AnswerPart = newPart();
+  let bytes = 0;
+  const rounds = suspect === null ? [null] : (["others", "suspect"] as const);
+  for (const round of rounds) {
+    const body = bodyOf(answer);
+    for await (const { position, found } of pairedResults({ ...call, body }, paired)) {
+      const record = header.records[position];
+      if (record === undefined || (round !== null && (round === "suspect") !== (found.index === suspect)))
+        continue;
+      if (round === "suspect" && isRejected) {
+        part.rejects.push({
+          record,
+          stage: "load",
+          code: "answer_unloadable",
+          message: `${endpoint.name}: the process ended ${MAX_RESULT_TRIES} times while it read the result of this record.`,
+          details: null,
+          apiRequestId: paired.apiRequestId,
+        });
+        continue;
+      }
+      await mark(answer, found.index);
+      const read = (result: JsonObject) => makeRows(part.store, result, context);
+      const rows =
+        readOne(parseResult(found), { ...readingOf(endpoint, call), read }, context)?.value ?? null;
+      const isTooLarge = rows === null || rows.bytes > MAX_ROW_BYTES;
+      addOutcome(part, { header, paired }, record, isTooLarge ? null : rows);
+      bytes += rows?.bytes ?? 0;
+      // Two records: if the database refuses all values of a part, its table may be the cause.
+      if (bytes < PART_BYTES || part.answers.length < 2) continue;
+      await mark(answer, null);
+      yield part;
+      part = newPart();
+      bytes = 0;
+    }
+  }
+  await mark(answer, null);
+  yield { ...part, drift: drift.entries(), isLast: true };
+}
+
+/** Version of the header; increment it when older versions of the program could misread it. */
+const FORM = 3;
+
+/** Description of a spooled answer with everything needed to load it, independent of the current configuration. */
+export interface AnswerHeader {
+  readonly form: typeof FORM;
+  /** Warehouse for which it was received, as in the name of the folder. */
+  readonly warehouse: string;
+  readonly run: Omit<RunRef, "epoch">;
+  readonly spec: LoadSpec;
+  /** Request parameters besides the records, such as the requested fields. */
+  readonly parameters: Readonly<Record<string, unknown>>;
+  readonly call: {
+    readonly endpoint: string;
+    readonly callId: string;
+    /** Number of calls that contained these records, including this one. */
+    readonly attempt: number;
+    readonly startedAtMs: number;
+    readonly milliseconds: number;
+    readonly contentEncoding: string | null;
+  };
+  /** In request order. */
+  readonly records: readonly LookupRecord[];
+  /** Per record: number of earlier calls that may have billed it without returning its result. */
+  readonly doubts: readonly number[];
+}
+
+/** Parts of a header shared by all calls of a run. */
+export type HeaderOfRun = Pick<AnswerHeader, "warehouse" | "run" | "spec" | "parameters">;
+
+export function headerOf(
+  { warehouse, run, spec, parameters }: HeaderOfRun,
+  call: EndedCall<LookupRecord>,
+  { contentEncoding }: HttpResponse,
+): AnswerHeader {
+  const { runId, job, jobType, shard } = run;
+  const { endpoint, callId, attempt, startedAtMs, milliseconds, items } = call;
+  return {
+    form: FORM,
+    warehouse,
+    run: { runId, job, jobType, shard },
+    spec: { job: spec.job, type: spec.type, source: spec.source, kind: spec.kind },
+    parameters,
+    call: { endpoint, callId, attempt, startedAtMs, milliseconds, contentEncoding },
+    records: items,
+    doubts: call.possiblyBilledBefore,
+  };
+}
+
+/** A header of version 2, whose records are numbered in a table of its run. */
+interface NumberedHeader extends Omit<AnswerHeader, "form" | "spec" | "records"> {
+  readonly form: 2;
+  readonly spec: {
+    readonly job: string;
+    readonly type: LookupType;
+    readonly input: { readonly name: string };
+  };
+  readonly records: readonly (Omit<LookupRecord, "content"> & { readonly sentHash: string })[];
+}
+
+/** Parses a header; null if another version of the program wrote it. */
+export function readHeader(header: unknown): AnswerHeader | null {
+  // The checksum covers these bytes, so a header with one of these versions has its fields.
+  const read = header as AnswerHeader | NumberedHeader;
+  if (read.form === FORM) return read;
+  if (read.form !== 2) return null;
+  const { spec, records } = read;
+  const { job, type, input } = spec;
+  return {
+    ...read,
+    form: FORM,
+    spec: { job, type, source: input.name, kind: kindOf(type, read.parameters) },
+    records: records.map(({ sentHash, ...record }) => ({
+      ...record,
+      content: record.address === undefined ? sentHash : Buffer.from(record.address).toString("hex"),
+    })),
+  };
 }

@@ -5,30 +5,31 @@ import { type Lease, type Memory, releaseLease, resizeLease, takeMemory } from "
 import { LargeAnswerError } from "../../extract/take-answer.ts";
 import { countText } from "../../figures.ts";
 import { type Body, isFilePart } from "../../file-part.ts";
-import type { LookupAnswer, LookupReject } from "../../load/lookups/answer.ts";
+import type { LookupAnswer, LookupReject } from "../../load/lookups/lookup.ts";
 import { commitLookup, type CommitResult, readAnswered } from "../../load/lookups/commit.ts";
 import { isValueRefused } from "../../load/db/refusal.ts";
 import { isRepeatedResponse } from "../../load/ledger/ledger.ts";
-import type { RunRef } from "../../load/runs/run-ref.ts";
-import type { Spool, SpooledCall } from "../../spool/spool.ts";
-import type { Outage } from "../outage.ts";
+import type { RunRef } from "../../load/runs/fence.ts";
+import type { Spool } from "../../spool/spool.ts";
+import type { SpooledCall } from "../../spool/files.ts";
+import { type Outage, stopReason } from "../outage.ts";
 import type { JobServices } from "../services.ts";
-import { stopReason } from "../stop-reason.ts";
-import { type AnswerHeader, readHeader } from "./answer-header.ts";
 import {
+  type AnswerHeader,
   type AnswerPart,
   type AnswerRows,
   freeBody,
   MAX_TRIES,
   noRows,
+  type Place,
+  readHeader,
+  readLarge,
   rowsOf,
   unloadable,
 } from "./answer-rows.ts";
-import { type Place, readLarge } from "./large-answer.ts";
 
 /** Loads spooled answers into the warehouse. */
 export interface Loader extends Pick<JobServices, "db" | "log" | "progress"> {
-  /** Run that loads. */
   readonly run: RunRef;
   readonly spool: Spool;
   readonly outage: Outage;
@@ -38,13 +39,11 @@ export interface Loader extends Pick<JobServices, "db" | "log" | "progress"> {
   readonly commits: PQueue;
 }
 
-/** Outcome of several records. */
 export interface Recorded {
   readonly answers: Pick<LookupAnswer, "record" | "outcome">[];
   readonly rejects: Pick<LookupReject, "record">[];
 }
 
-/** Answer to be committed. */
 export interface LoadableAnswer extends AnswerRows {
   readonly place: Place;
   /** Memory of its rows until the commit. */
@@ -60,12 +59,10 @@ interface ReceivedAnswer {
   readonly bytes: number;
 }
 
-/** Maximum concurrent commits. */
 const PARALLEL_COMMITS = 3;
 /** Memory of a record and its outcome, besides the text of the answer. */
 const RECORD_BYTES = 4 * 1024;
 
-/** Creates a loader. */
 export function createLoader(
   { db, log, progress, http }: Pick<JobServices, "db" | "log" | "progress" | "http">,
   options: Pick<Loader, "run" | "spool" | "outage" | "areLeftOver">,

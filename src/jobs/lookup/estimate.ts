@@ -1,5 +1,15 @@
-import { count, countText } from "../../figures.ts";
-import type { DueGroups as CountedGroups, GroupAnswers, MatchHistory } from "../../load/lookups/counts.ts";
+import type { Config } from "../../config/config.ts";
+import { count, countText, durationText } from "../../figures.ts";
+import type { Cap } from "./lookup-spec.ts";
+import { bindLookup, type LookupJobConfig } from "./lookup-types.ts";
+import { costText, estimateCost, priceOf } from "../price.ts";
+import type {
+  DueGroups as CountedGroups,
+  GroupAnswers,
+  LookupCounts,
+  MatchHistory,
+} from "../../load/lookups/counts.ts";
+import type { Price } from "../../money.ts";
 
 /** Estimated number of billed records of a run. */
 export interface BillableEstimate {
@@ -11,7 +21,7 @@ export interface BillableEstimate {
 }
 
 /** Unit of billing: each record or address sent, or each match. */
-export type Billed = "record" | "address" | "match";
+type Billed = "record" | "address" | "match";
 
 /** Distinct records to send, by groups of about the same match rate. */
 export interface DueGroups extends CountedGroups {
@@ -19,7 +29,6 @@ export interface DueGroups extends CountedGroups {
   readonly waiting: number;
 }
 
-/** Circumstances of an estimate. */
 export interface EstimateOptions {
   /** True if `order_by` chose the answered records, so that they are no sample of the others. */
   readonly isOrdered: boolean;
@@ -131,7 +140,6 @@ function sumOf(parts: readonly Pick<Part, "records">[]): number {
   return parts.reduce((sum, { records }) => sum + records, 0);
 }
 
-/** Two-sided 95 %. */
 const Z = 1.959964;
 
 /**
@@ -154,7 +162,6 @@ function predictShare(
   };
 }
 
-/** Assumed duration of a full call. */
 const ASSUMED_CALL_SECONDS = 1;
 
 /** Estimates the seconds until all calls are answered, from the rate limit (if any) and the concurrency. */
@@ -171,4 +178,68 @@ export function estimateSeconds(
 export function billableText({ low, expected, high }: BillableEstimate): string {
   if (low === 0 && expected === high && high > 0) return `at most ${count(high)}`;
   return low === high ? count(expected) : `about ${count(expected)} (${count(low)} to ${count(high)})`;
+}
+
+/** Predicted size of a run. */
+interface Forecast {
+  /** Distinct records to send. */
+  readonly records: number;
+  readonly calls: number;
+  readonly billable: BillableEstimate;
+  /** Price of one billed record; null without one. */
+  readonly price: Price | null;
+  readonly seconds: number;
+}
+
+/**
+ * Predicts calls, billed records and duration.
+ * @param given.cap maximum records to send; null for no limit
+ * @param given.toCome records that become due during the run: their rows wait for an earlier job of the same run
+ */
+export function forecastOf(
+  config: Pick<Config, "service" | "prices">,
+  job: LookupJobConfig,
+  counts: LookupCounts,
+  given: { readonly cap: Cap | null; readonly toCome?: number },
+): Forecast {
+  const { cap, toCome = 0 } = given;
+  const { endpoint, pidFrom } = bindLookup(job);
+  const { concurrency, limits, requestsPerSecond } = config.service;
+  const toSend = Math.min(counts.toSend + toCome, cap?.records ?? Number.POSITIVE_INFINITY);
+  const calls = Math.ceil(toSend / endpoint.maxRecords);
+  const groups = { ...(toCome === 0 ? counts.groups.toSend : counts.groups.due), waiting: toCome };
+  const billed = job.type === "validate_emails" ? "address" : "match";
+  const billable = estimateBillable(billed, groups, counts.history, {
+    isOrdered: job.input.orderBy !== null,
+    ...(cap === null ? {} : { most: cap.records }),
+  });
+  const rest = `, including ${countText(toCome, "record")} that ${toCome === 1 ? "waits" : "wait"} for ${pidFrom ?? "another job"}`;
+  return {
+    records: toSend,
+    calls,
+    billable: { ...billable, basis: toCome === 0 ? billable.basis : billable.basis + rest },
+    price: priceOf(config, job.type),
+    seconds: estimateSeconds(calls, {
+      concurrency,
+      requestsPerSecond: limits[endpoint.path]?.requestsPerSecond ?? requestsPerSecond,
+    }),
+  };
+}
+
+/** Forecast as one line for the user; `plan` has the details. */
+export function forecastText(
+  job: LookupJobConfig,
+  counts: LookupCounts,
+  { calls, billable, price, seconds }: Forecast,
+  cap: Cap | null,
+): string {
+  const text = (count: number) =>
+    job.type === "validate_emails" ? countText(count, "address", "addresses") : countText(count, "row");
+  const later = counts.remaining > 0 && cap ? `; ${text(counts.remaining)} remaining (${cap.limitedBy})` : "";
+  if (counts.toSend === 0) {
+    return `${job.name}: ${later === "" ? `nothing is due among ${text(counts.read)}` : `nothing to send${later}`}`;
+  }
+  const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
+  const cost = price ? `, ${costText(estimateCost(billable, price))}` : "";
+  return `${job.name}: ${sending}, ${billableText(billable)} billed${cost}, about ${durationText(seconds)}${later}`;
 }

@@ -2,17 +2,17 @@ import { createHash } from "node:crypto";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../../config/config.ts";
+import type { Problem } from "../../errors.ts";
+import { countText } from "../../figures.ts";
+import { withoutEnded } from "../hold-job.ts";
+import { AFTER_A_MOVE } from "../publish/publication.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
-import { leaveSpoolPlace, useSpoolPlace } from "../../load/erasure/spool-places.ts";
-import { readUnexpiredHolders } from "../../load/runs/job-lock.ts";
-import { makeDiskId } from "../../spool/disk-id.ts";
-import { namesIn } from "../../spool/folder-content.ts";
-import { moveSpool } from "../../spool/move-spool.ts";
+import { leaveSpoolPlace, useSpoolPlace } from "../../load/erasure/requests.ts";
+import type { RunRef } from "../../load/runs/fence.ts";
+import { readUnexpiredHolders } from "../../load/runs/lock.ts";
+import { makeDiskId, moveSpool, namesIn, type SpoolContent, surveySpool } from "../../spool/files.ts";
 import { explainSpoolFailure, openSpool, type Spool } from "../../spool/spool.ts";
-import { surveySpool } from "../../spool/survey-spool.ts";
-import type { RunRef } from "../../load/runs/run-ref.ts";
-import { withoutEnded } from "../hold-job.ts";
 
 /** Returns the folder of all received answers that are not loaded yet. */
 export function spoolRoot({ dataDir }: Pick<Config, "dataDir">): string {
@@ -49,18 +49,16 @@ export async function takeOverAnswers(config: Pick<Config, "dataDir">, db: Db): 
   return answers;
 }
 
-/** Spool with the name of its warehouse. */
 export interface JobSpool {
   readonly spool: Spool;
   /** See {@link spoolNameOf}: configurations for several warehouses may share a data_dir. */
   readonly warehouseName: string;
-  /** ID of the disk. */
   readonly disk: string;
 }
 
 /** Opens the spool of a job's run, which holds its lock, and records that answers may be there. */
 export async function openJobSpool(
-  config: Pick<Config, "dataDir" | "spool">,
+  config: Pick<Config, "dataDir" | "spoolBytes">,
   db: Db,
   run: RunRef,
 ): Promise<JobSpool> {
@@ -71,7 +69,7 @@ export async function openJobSpool(
   const spool = await openSpool({
     root: spoolRoot(config),
     owner: { warehouse: warehouseName, job, shard },
-    maxBytes: config.spool.maxBytes,
+    maxBytes: config.spoolBytes,
   });
   const disk = await makeDiskId(config.dataDir).catch((error: unknown) => {
     throw explainSpoolFailure(error, config.dataDir);
@@ -90,7 +88,7 @@ export async function closeJobSpool(db: Db, run: RunRef, { spool, disk }: JobSpo
  * loads their answers, which it could pay for again otherwise.
  */
 export async function openOtherSpools(
-  config: Pick<Config, "dataDir" | "spool">,
+  config: Pick<Config, "dataDir" | "spoolBytes">,
   db: Db,
   { spool, warehouseName: warehouse }: JobSpool,
 ): Promise<readonly Spool[]> {
@@ -102,5 +100,75 @@ export async function openOtherSpools(
   const others = contents.filter(
     (content) => content.warehouse === warehouse && content.folder !== spool.folder && !isRunning(content),
   );
-  return Promise.all(others.map((owner) => openSpool({ root, owner, maxBytes: config.spool.maxBytes })));
+  return Promise.all(others.map((owner) => openSpool({ root, owner, maxBytes: config.spoolBytes })));
+}
+
+/** Received answers of one job that are not loaded yet. */
+export interface WaitingAnswers {
+  readonly calls: number;
+  readonly bytes: number;
+}
+
+/** Contents of a data_dir's spool, from the point of view of a configuration. */
+interface WaitingReport {
+  /** By enabled job, whose next run loads them. */
+  readonly byJob: ReadonlyMap<string, WaitingAnswers>;
+  /** Answers in quarantine, and those that no run of this configuration loads. */
+  readonly remarks: readonly Problem[];
+}
+
+/** Lists the spool's answers; changes nothing. @param db null if the warehouse's identity can't be read */
+export async function reportWaiting(
+  config: Pick<Config, "dataDir" | "jobs">,
+  db: Db | null,
+): Promise<WaitingReport> {
+  const { contents, quarantined } = await surveySpool(spoolRoot(config));
+  if (contents.length + quarantined.length === 0) return { byJob: new Map(), remarks: [] };
+  const name = db && (await spoolNameOf(db));
+  const byJob = new Map<string, WaitingAnswers>();
+  const remarks: Problem[] = [];
+  for (const content of contents) {
+    const remark = remarkOn(content, config, { isKnown: db !== null, name });
+    if (remark) remarks.push(remark);
+    else {
+      const { calls, bytes } = byJob.get(content.job) ?? { calls: 0, bytes: 0 };
+      byJob.set(content.job, { calls: calls + content.calls, bytes: bytes + content.bytes });
+    }
+  }
+  for (const { job, folder, files } of quarantined) {
+    remarks.push({
+      path: folder,
+      message: `${countText(files, "received answer")} of ${job} can't be loaded and ${files === 1 ? "is" : "are"} in quarantine`,
+      hint: "report it as a bug unless the disk is damaged; remove the folder once the files are no longer needed",
+    });
+  }
+  return { byJob, remarks };
+}
+
+/** Reason why no run of this configuration loads these answers; null if one does. */
+function remarkOn(
+  { folder, job, calls, warehouse }: SpoolContent,
+  config: Pick<Config, "jobs">,
+  present: { readonly isKnown: boolean; readonly name: string | null },
+): Problem | null {
+  const answers = `${countText(calls, "received answer")} of ${job}`;
+  const giveUp = "or remove the folder to give up the paid answers";
+  const kind = present.isKnown ? spoolKind(warehouse, present.name) : "own";
+  if (kind !== "own") {
+    const owner =
+      kind === "copy" ? "another copy of this database" : "a warehouse other than the configured one";
+    const load = `run with that ${kind === "copy" ? "database" : "warehouse"}'s configuration to load ${calls === 1 ? "it" : "them"}, ${giveUp}`;
+    return {
+      path: folder,
+      message: `${answers} ${calls === 1 ? "belongs" : "belong"} to ${owner}`,
+      hint: kind === "copy" ? `${load}. ${AFTER_A_MOVE}` : load,
+    };
+  }
+  const known = config.jobs.find(({ name }) => name === job);
+  if (known?.enabled) return null;
+  return {
+    path: folder,
+    message: `${answers} ${calls === 1 ? "waits" : "wait"} for a job that is ${known ? "disabled" : "no longer configured"}`,
+    hint: `run any resolve, validate_emails or enrich job to load ${calls === 1 ? "it" : "them"}, ${giveUp}`,
+  };
 }

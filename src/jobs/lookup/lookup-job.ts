@@ -1,119 +1,55 @@
+import { LimitReachedError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
-import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
-import type { CounterDelta } from "../../load/ledger/counters.ts";
+import { findPeople } from "../../load/erasure/find.ts";
+import { removeErased } from "../../load/erasure/remove.ts";
+import { requestInRun } from "../../load/erasure/requests.ts";
+import type { CounterDelta } from "../../load/ledger/ledger.ts";
+import { readBudgetUse, readRunUse } from "../../load/ledger/reserve.ts";
 import type { OpenClaims } from "../../load/lookups/claims.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
-import { lastCoverage, readCoverage } from "../../load/lookups/coverage.ts";
+import {
+  lastCoverage,
+  type LookupSelection,
+  previewLookup,
+  readCoverage,
+  selectLookup,
+} from "../../load/lookups/selection.ts";
 import type { LookupSpec } from "../../load/lookups/lookup.ts";
+import { countMissing, lockGoneRows, readGoneRows } from "../../load/lookups/store-input.ts";
 import { retireJobs } from "../../load/lookups/parameters.ts";
-import { type LookupSelection, previewLookup, selectLookup } from "../../load/lookups/selection.ts";
 import { readCounters, recordFound } from "../../load/runs/runs.ts";
 import type { Spool } from "../../spool/spool.ts";
-import { agree } from "../agree.ts";
+import { agree, readDecision, triedRecords } from "../confirm.ts";
+import type { JobType } from "../job-type.ts";
 import {
   capped,
+  type Counters,
   endOfError,
   failed,
   interrupted,
   type JobContext,
   type JobEnd,
   succeeded,
+  unaccountedRows,
   type Worked,
+  zeroCounters,
 } from "../job.ts";
-import type { JobType } from "../job-type.ts";
-import { type Counters, unaccountedRows, zeroCounters } from "../run-report.ts";
+import { inputSourceOf, readSourceOf } from "../sources.ts";
 import { loadLeftovers } from "./answers.ts";
-import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
-import { forecastOf, forecastText } from "./forecast.ts";
+import {
+  type Cap,
+  type JobLimits,
+  limitsOf,
+  lookupSpecOf,
+  tightestCap,
+  type Used,
+  usedOf,
+} from "./lookup-spec.ts";
+import { forecastOf, forecastText } from "./estimate.ts";
 import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
-import { lookupSpecOf, readSourceOf } from "./lookup-spec.ts";
-import type { LookupJobConfig, LookupJobType } from "./lookup-type.ts";
-import { bindLookup, isLookupJob } from "./lookup-types.ts";
+import { bindLookup, isLookupJob, type LookupJobConfig, type LookupJobType } from "./lookup-types.ts";
 import { planLookup } from "./plan-lookup.ts";
-import { readDecision, triedRecords } from "./decide.ts";
 import { createTally, sendDue, type Tally, type Unanswered } from "./send.ts";
-import { settleMissing } from "./settle-missing.ts";
-
-/** Facts that determine the end of a job. */
-export interface WorkDone {
-  readonly job: string;
-  /** Thrown error; null for none. */
-  readonly thrown: { readonly error: unknown } | null;
-  /** True after a signal. */
-  readonly isStopped: boolean;
-  readonly counts: LookupCounts;
-  readonly counters: Counters;
-  /** Records without an outcome, sent or not. */
-  readonly open: number;
-  readonly unanswered: Unanswered | null;
-  /** Limit that cut the selection; null for none. */
-  readonly cap: Cap | null;
-  /** Maximum rejected / tried; null for no limit. */
-  readonly maxRejectRatio: number | null;
-}
-
-/** Determines a job's end. A failure outranks every limit, and a signal only if the failure came first. */
-export function judgeEnd(work: WorkDone): JobEnd {
-  const { thrown, counts, cap } = work;
-  if (thrown) {
-    const end = endOfError(thrown.error, "sending records and loading answers");
-    return end.status === "limited" ? (unansweredEnd(work, end) ?? end) : end;
-  }
-  if (work.isStopped && work.open > 0) return interrupted;
-  const failure = unansweredEnd(work, null) ?? tooManyRejects(work);
-  if (failure) return failure;
-  return cap === null || counts.remaining === 0 ? succeeded : capped(cap.limitedBy);
-}
-
-function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): JobEnd | null {
-  if (!unanswered) return null;
-  const { records, because } = unanswered;
-  const also = limit?.error ? ` Also: ${limit.error.message}` : "";
-  return failed(
-    "unanswered",
-    `${job}: ${countText(records, "record")} got no answer and ${records === 1 ? "stays" : "stay"} due for the next run. ` +
-      `Last reason: ${because}${also}`,
-  );
-}
-
-function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | null {
-  const tried = triedRecords(counters);
-  if (maxRejectRatio === null || counters.records_rejected <= maxRejectRatio * tried) return null;
-  return failed(
-    "too_many_rejects",
-    `${job}: ${counters.records_rejected} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
-      `(${maxRejectRatio}) allows. The others were loaded; the table \`reject\` has the reasons.`,
-  );
-}
-
-/** Counters of what a reading found and did, before anything is sent. */
-function foundCounters(counts: LookupCounts) {
-  return {
-    records_read: counts.read,
-    records_unchanged: counts.unchanged,
-    records_duplicate: counts.reused,
-    records_suppressed: counts.suppressed,
-    records_waiting: counts.waiting,
-    records_rejected: counts.rejectedBeforeSending,
-    records_rejected_before_sending: counts.rejectedBeforeSending,
-  };
-}
-
-/**
- * Counters of a run: what its reading and its commits recorded, and the claims left without an answer. Rows whose claim is gone
- * without an answer of this run name a person erased meanwhile.
- */
-function endCounters(counts: LookupCounts, recorded: CounterDelta, open: OpenClaims): Counters {
-  const { records_sent: sent, records_duplicate: duplicate, ...others } = { ...zeroCounters, ...recorded };
-  const answered = sent + duplicate - counts.reused;
-  return {
-    ...others,
-    records_sent: sent + open.sent,
-    records_duplicate: duplicate,
-    records_suppressed: others.records_suppressed + counts.rowsToSend - answered - open.rows,
-    records_remaining: counts.remaining + open.rows - open.sent,
-  };
-}
 
 /** Completes a lookup's declaration to a job type. */
 export function lookupJob(lookup: LookupJobType): JobType {
@@ -129,15 +65,13 @@ export function lookupJob(lookup: LookupJobType): JobType {
   return type;
 }
 
-/** Run of a lookup with its spec. */
 type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
 
 /** Runs a lookup, from the reading of its input to the check for missing rows. */
 async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
   const task = { ...context, spec: await lookupSpecOf(context.job, context.request) };
   const worked = await sendSelected(task);
-  const end = await settleMissing(task, { ...task, end: worked.end, counters: context.totals.counters() });
-  return { ...worked, end };
+  return { ...worked, end: await settleMissing(task, worked.end) };
 }
 
 /** Reads the input and sends what is due; maps a thrown error to the job's end. */
@@ -227,41 +161,6 @@ async function retire({ config, db, run, log, progress }: Task): Promise<void> {
   }
 }
 
-/** Coverage of the input after the run; that of the last run if nothing changed since. */
-async function coverageOf({ db, spec, run }: Task, counts: LookupCounts) {
-  const last = counts.isQuiet ? await lastCoverage(db, spec, run.shard) : null;
-  return last ?? (await readCoverage(db, spec, spec.type === "validate_emails" ? 0 : counts.unusableKeys));
-}
-
-/** Counts while the run waits for confirmation: everything due is reported as remaining. */
-function untouched(counts: LookupCounts): LookupCounts {
-  const remaining = counts.read - counts.unchanged - counts.waiting - counts.suppressed;
-  return { ...counts, rejectedBeforeSending: 0, reused: 0, toSend: 0, rowsToSend: 0, remaining };
-}
-
-/** Adds the location of received answers that are not loaded yet; without any, no erasure needs to wait for them. */
-async function closeSpool(
-  { db, run, log, progress, job }: Task,
-  end: JobEnd,
-  jobSpool: JobSpool | null,
-): Promise<JobEnd> {
-  // If that fails, the next run does it.
-  if (jobSpool) await closeJobSpool(db, run, jobSpool).catch(() => {});
-  const text = jobSpool && spooledText(job.name, jobSpool.spool);
-  if (jobSpool === null || text === null) return end;
-  log.info({ job: job.name, calls: jobSpool.spool.calls }, "answers_spooled");
-  if (!end.error) progress.note(job.name, text);
-  return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${text}` } } : end;
-}
-
-/** Selection with its limits. */
-interface Selected extends JobSpool {
-  readonly selection: LookupSelection;
-  readonly tally: Tally;
-  readonly limits: JobLimits;
-  readonly cap: Cap | null;
-}
-
 /** Records used by this run, including earlier attempts, and in the budgets of its type. */
 async function readUsed({ db, job, run }: Task): Promise<Used> {
   return usedOf(await readBudgetUse(db), job.type, await readRunUse(db, run));
@@ -272,6 +171,13 @@ async function confirm(task: Task, counts: LookupCounts, cap: Cap | null): Promi
   const { config, job, request, pastRuns } = task;
   const { billable } = forecastOf(config, job, counts, { cap });
   await agree(task, job.name, request, readDecision(task, job, { ...request, counts, billable, pastRuns }));
+}
+
+interface Selected extends JobSpool {
+  readonly selection: LookupSelection;
+  readonly tally: Tally;
+  readonly limits: JobLimits;
+  readonly cap: Cap | null;
 }
 
 async function send(task: Task, selected: Selected): Promise<void> {
@@ -295,6 +201,62 @@ async function send(task: Task, selected: Selected): Promise<void> {
   }
 }
 
+/** Counts while the run waits for confirmation: everything due is reported as remaining. */
+function untouched(counts: LookupCounts): LookupCounts {
+  const remaining = counts.read - counts.unchanged - counts.waiting - counts.suppressed;
+  return { ...counts, rejectedBeforeSending: 0, reused: 0, toSend: 0, rowsToSend: 0, remaining };
+}
+
+/** Counters of what a reading found and did, before anything is sent. */
+function foundCounters(counts: LookupCounts) {
+  return {
+    records_read: counts.read,
+    records_unchanged: counts.unchanged,
+    records_duplicate: counts.reused,
+    records_suppressed: counts.suppressed,
+    records_waiting: counts.waiting,
+    records_rejected: counts.rejectedBeforeSending,
+    records_rejected_before_sending: counts.rejectedBeforeSending,
+  };
+}
+
+/**
+ * Counters of a run: what its reading and its commits recorded, and the claims left without an answer. Rows whose claim is gone
+ * without an answer of this run name a person erased meanwhile.
+ */
+function endCounters(counts: LookupCounts, recorded: CounterDelta, open: OpenClaims): Counters {
+  const { records_sent: sent, records_duplicate: duplicate, ...others } = { ...zeroCounters, ...recorded };
+  const answered = sent + duplicate - counts.reused;
+  return {
+    ...others,
+    records_sent: sent + open.sent,
+    records_duplicate: duplicate,
+    records_suppressed: others.records_suppressed + counts.rowsToSend - answered - open.rows,
+    records_remaining: counts.remaining + open.rows - open.sent,
+  };
+}
+
+/** Coverage of the input after the run; that of the last run if nothing changed since. */
+async function coverageOf({ db, spec, run }: Task, counts: LookupCounts) {
+  const last = counts.isQuiet ? await lastCoverage(db, spec, run.shard) : null;
+  return last ?? (await readCoverage(db, spec, spec.type === "validate_emails" ? 0 : counts.unusableKeys));
+}
+
+/** Adds the location of received answers that are not loaded yet; without any, no erasure needs to wait for them. */
+async function closeSpool(
+  { db, run, log, progress, job }: Task,
+  end: JobEnd,
+  jobSpool: JobSpool | null,
+): Promise<JobEnd> {
+  // If that fails, the next run does it.
+  if (jobSpool) await closeJobSpool(db, run, jobSpool).catch(() => {});
+  const text = jobSpool && spooledText(job.name, jobSpool.spool);
+  if (jobSpool === null || text === null) return end;
+  log.info({ job: job.name, calls: jobSpool.spool.calls }, "answers_spooled");
+  if (!end.error) progress.note(job.name, text);
+  return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${text}` } } : end;
+}
+
 /** Message about answers left in a spool; null if there are none. */
 function spooledText(job: string, { folder, calls }: Pick<Spool, "folder" | "calls">): string | null {
   if (calls === 0) return null;
@@ -303,4 +265,111 @@ function spooledText(job: string, { folder, calls }: Pick<Spool, "folder" | "cal
     `${countText(calls, "received answer")} ${are} saved in ${folder}; the next run of ${job} loads ${them} without sending ` +
     "these records again."
   );
+}
+
+/** Facts that determine the end of a job. */
+export interface WorkDone {
+  readonly job: string;
+  /** Thrown error; null for none. */
+  readonly thrown: { readonly error: unknown } | null;
+  /** True after a signal. */
+  readonly isStopped: boolean;
+  readonly counts: LookupCounts;
+  readonly counters: Counters;
+  /** Records without an outcome, sent or not. */
+  readonly open: number;
+  readonly unanswered: Unanswered | null;
+  /** Limit that cut the selection; null for none. */
+  readonly cap: Cap | null;
+  /** Maximum rejected / tried; null for no limit. */
+  readonly maxRejectRatio: number | null;
+}
+
+/** Determines a job's end. A failure outranks every limit, and a signal only if the failure came first. */
+export function judgeEnd(work: WorkDone): JobEnd {
+  const { thrown, counts, cap } = work;
+  if (thrown) {
+    const end = endOfError(thrown.error, "sending records and loading answers");
+    return end.status === "limited" ? (unansweredEnd(work, end) ?? end) : end;
+  }
+  if (work.isStopped && work.open > 0) return interrupted;
+  const failure = unansweredEnd(work, null) ?? tooManyRejects(work);
+  if (failure) return failure;
+  return cap === null || counts.remaining === 0 ? succeeded : capped(cap.limitedBy);
+}
+
+function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): JobEnd | null {
+  if (!unanswered) return null;
+  const { records, because } = unanswered;
+  const also = limit?.error ? ` Also: ${limit.error.message}` : "";
+  return failed(
+    "unanswered",
+    `${job}: ${countText(records, "record")} got no answer and ${records === 1 ? "stays" : "stay"} due for the next run. ` +
+      `Last reason: ${because}${also}`,
+  );
+}
+
+function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | null {
+  const tried = triedRecords(counters);
+  if (maxRejectRatio === null || counters.records_rejected <= maxRejectRatio * tried) return null;
+  return failed(
+    "too_many_rejects",
+    `${job}: ${counters.records_rejected} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
+      `(${maxRejectRatio}) allows. The others were loaded; the table \`reject\` has the reasons.`,
+  );
+}
+
+/** Rows that are erased at once. */
+const CHUNK = 10_000;
+
+/**
+ * Erases the people of rows that left the input (`on_missing: erase`), once three different runs missed a row over at least a day.
+ * Acts after a complete run only. Returns how the job ends.
+ */
+async function settleMissing(task: Task, end: JobEnd): Promise<JobEnd> {
+  const isComplete = end.status === "succeeded" && task.totals.counters().records_remaining === 0;
+  if (!isComplete || !task.spec.erasesMissing) return end;
+  try {
+    await eraseMissing(task);
+    return end;
+  } catch (error) {
+    return endOfError(error, "looking for rows that left the input");
+  }
+}
+
+async function eraseMissing({ config, db, log, progress, job, run, spec }: Task): Promise<void> {
+  const { name, maxMissingRatio } = job.input;
+  const { inputRows, known, missing } = await countMissing(db, spec);
+  if (missing === 0) return;
+  log.info({ job: job.name, input: name, missing, known }, "rows_missing");
+  if (inputRows === 0 || missing > maxMissingRatio * known) {
+    throw new LimitReachedError(
+      "missing_rows",
+      `${job.name}: ${missing} of ${known} known rows left ${name}, more than inputs.${name}.max_missing_ratio ` +
+        `(${maxMissingRatio}) allows. No one was erased. If the input is complete, raise the ratio for one run; ` +
+        "an empty input erases no one.",
+    );
+  }
+  let erased = 0;
+  const inputs = await Promise.all(
+    Object.values(config.inputs).map((input) => inputSourceOf(input, Object.keys(input.fields))),
+  );
+  for (;;) {
+    const keys = await readGoneRows(db, run, name, CHUNK);
+    if (keys.length === 0) break;
+    const rows = keys.map((sourceKey) => ({ source: name, sourceKey }));
+    // People named by other rows are kept.
+    const found = await findPeople(db, { pids: [], emails: [], rows }, inputs, { spareOthers: true });
+    const erasureId = await db.transaction(run, async (session) => {
+      const locked = await lockGoneRows(session, db.names, run, rows);
+      return locked === rows.length ? requestInRun(session, db, found) : null;
+    });
+    // Some rows are back; the next run checks again.
+    if (erasureId === null) break;
+    await removeErased(db, erasureId);
+    erased += rows.length;
+    log.info({ job: job.name, erasure_id: erasureId, input_rows: rows.length }, "missing_rows_erased");
+  }
+  if (erased === 0) return;
+  progress.note(job.name, `${job.name}: erased ${countText(erased, "row")} that left ${name}.`);
 }

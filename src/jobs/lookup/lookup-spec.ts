@@ -1,14 +1,23 @@
-import type { Config, ConnectionConfig, InputConfig } from "../../config/config.ts";
-import type { LookupJobConfig } from "./lookup-type.ts";
-import type { InputConnection, InputSource } from "../../load/inputs/input-source.ts";
-import { type BoundLookup, bindLookup } from "./lookup-types.ts";
-import { membersSql } from "../../load/feeds/searches.ts";
-import type { ReadSource } from "../job-type.ts";
-import { namesOurSchemas } from "../read-source.ts";
-import { type Shard, wholeInput } from "../shard.ts";
-import type { LookupSpec, LookupType } from "../../load/lookups/lookup.ts";
-import { NORMALIZATION } from "../../load/inputs/normalize.ts";
 import { createHash } from "node:crypto";
+import type { BudgetConfig, Config } from "../../config/config.ts";
+import { crashPoint } from "../../crash-point.ts";
+import { type LimitedBy, LimitReachedError } from "../../errors.ts";
+import type { JobContext } from "../job.ts";
+import { bindLookup, type LookupJobConfig } from "./lookup-types.ts";
+import { type Shard, shareOf, wholeInput } from "../services.ts";
+import { inputSourceOf } from "../sources.ts";
+import type { LookupType } from "../../load/inputs/input.ts";
+import { NORMALIZATION } from "../../load/inputs/values.ts";
+import {
+  type BudgetPeriod,
+  type BudgetUse,
+  type CallGrant,
+  type CallReservation,
+  reserveCall,
+  type RunUse,
+  type SendingLimits,
+} from "../../load/ledger/reserve.ts";
+import type { LookupSpec } from "../../load/lookups/lookup.ts";
 
 /** Parts of a request that affect which records are due; `maxRecords` is the lowest of all limits. */
 type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {
@@ -23,73 +32,25 @@ export const plainRequest: SpecRequest = {
   shard: wholeInput,
 };
 
-/** Input as read by a job: with the columns of these fields. Reads the connection's address. */
-export async function inputSourceOf(
-  input: InputConfig,
-  inputFields: readonly string[],
-): Promise<InputSource> {
-  const { source, connection } = input;
-  return {
-    name: input.name,
-    connection: connection && (await connectionOf(connection)),
-    relation: relationOf(source),
-    where: input.where,
-    orderBy: input.orderBy,
-    key: input.key,
-    normalize: input.normalize,
-    fields: fieldsAmong(input, inputFields),
-  };
-}
-
-function relationOf(source: InputConfig["source"]): InputSource["relation"] {
-  if (source.kind === "sql") return { sql: source.sql };
-  if (source.kind === "members") return { sql: membersSql(source.schema, source.query) };
-  return { table: source.schema === null ? [source.table] : [source.schema, source.table] };
-}
-
-/** Input to verify. */
-export function readSourceOf(input: InputConfig, config: Config): ReadSource {
-  const { source, connection } = input;
-  return {
-    subject: `input ${input.name}`,
-    path: `inputs.${input.name}`,
-    isTable: source.kind === "table",
-    isPush: false,
-    isOverOurTables:
-      source.kind === "members" ||
-      (source.kind === "sql" && connection === null && namesOurSchemas(config, source.sql)),
-    connection: connection?.name ?? null,
-    open: () => inputSourceOf(input, Object.keys(input.fields)),
-  };
-}
-
-/** Connection of another database. Reads its address. */
-export async function connectionOf(connection: ConnectionConfig): Promise<InputConnection> {
-  if (connection.type !== "postgres") return connection;
-  const { name, type, url, allowInsecure } = connection;
-  return { type, name, url: await url.read(), readUrl: () => url.read(), allowInsecure };
-}
-
-function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputSource["fields"] {
-  return Object.fromEntries(Object.entries(input.fields).filter(([field]) => inputFields.includes(field)));
-}
-
 /** Builds the spec that determines which records of a job are due. */
 export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): Promise<LookupSpec> {
   const bound = bindLookup(job);
   const { shard } = request;
-  const fields = fieldsAmong(job.input, bound.inputFields);
+  const input = await inputSourceOf(job.input, bound.inputFields);
+  const mapping = Object.entries(input.fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const normalization = input.normalize ? [NORMALIZATION] : [];
   return {
     job: job.name,
     type: job.type,
     source: job.input.name,
     kind: kindOf(job.type, bound.requestParameters),
     mapping: hashOf([
-      Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1)),
-      mappingOptions(job, bound),
+      mapping,
+      [bound.pidFrom !== null, bound.validEmailsFrom !== null, normalization[0] ?? null],
     ]),
-    legacyParameters: hashParameters(job, fields, bound.boughtWith),
-    input: await inputSourceOf(job.input, bound.inputFields),
+    // Version 2 hashed this form, by which its answers are recognized.
+    legacyParameters: hashOf([LEGACY_FORM, job.type, mapping, ...bound.boughtWith, ...normalization]),
+    input,
     refreshAfterMs: job.refreshAfterMs,
     refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs,
     pidFrom: bound.pidFrom,
@@ -113,29 +74,90 @@ export function kindOf(type: LookupType, parameters: Readonly<Record<string, unk
   return `${type}:${hashOf(sorted).slice(0, 12)}`;
 }
 
-function mappingOptions(
-  { input }: LookupJobConfig,
-  { pidFrom, validEmailsFrom }: BoundLookup,
-): readonly unknown[] {
-  return [pidFrom !== null, validEmailsFrom !== null, input.normalize ? NORMALIZATION : null];
-}
-
 function hashOf(value: unknown): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("hex");
 }
 
-/** Version of the form that version 2 hashed, by which its answers are recognized. */
 const LEGACY_FORM = "person-etl/parameters/1";
 
 /**
- * Hash of the mapping and request parameters in version 2.
- * @param fields used fields of the mapping with their columns, in order
+ * Reserves a call in the budgets before it is sent, and waits out outages. Throws a LimitReachedError if a limit is used up.
+ * @param message says so, by the name of the limit
  */
-function hashParameters(
-  { type, input }: Pick<LookupJobConfig, "type" | "input">,
-  fields: Readonly<Record<string, readonly string[]>>,
-  boughtWith: readonly unknown[],
-): string {
-  const mapping = Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return hashOf([LEGACY_FORM, type, mapping, ...boughtWith, ...(input.normalize ? [NORMALIZATION] : [])]);
+export async function reserve(
+  { db, run, outage }: Pick<JobContext, "db" | "run" | "outage">,
+  call: CallReservation & { readonly limits: JobLimits },
+  message: (limit: LimitedBy) => string,
+): Promise<CallGrant> {
+  crashPoint("before_reserve");
+  const grant = await outage.outlast(() => reserveCall(db, run, call));
+  crashPoint("after_reserve");
+  if (grant.limitedBy === null) return grant;
+  const limit = nameOfLimit(call.limits, grant.limitedBy);
+  throw new LimitReachedError(limit, message(limit));
+}
+
+const NO_BUDGET: BudgetConfig = { perDay: null, perMonth: null };
+
+export interface JobLimits extends SendingLimits {
+  /** Name of the lower one of the two caps per run. */
+  readonly perRunBy: "max_records" | "max_records_per_run";
+}
+
+/** Maximum records that can be sent now, with the limit responsible. */
+export interface Cap {
+  readonly records: number;
+  readonly limitedBy: LimitedBy;
+}
+
+/**
+ * Limits of a job: the budget of its type, the lower one of the job's and the command's cap, and this shard's part of it.
+ */
+export function limitsOf(
+  config: Pick<Config, "budgets">,
+  job: { readonly type: string; readonly maxRecordsPerRun: number | null },
+  maxRecords: number | null,
+  shard: Shard,
+): JobLimits {
+  const { maxRecordsPerRun } = job;
+  const isOfCommand = maxRecords !== null && maxRecords <= (maxRecordsPerRun ?? maxRecords);
+  const perRun = isOfCommand ? maxRecords : maxRecordsPerRun;
+  return {
+    ...(config.budgets[job.type] ?? NO_BUDGET),
+    perRun,
+    perShard: perRun === null ? null : shareOf(perRun, shard),
+    perRunBy: isOfCommand ? "max_records" : "max_records_per_run",
+  };
+}
+
+/** Name of a limit in results and messages. */
+function nameOfLimit(limits: JobLimits, period: BudgetPeriod): LimitedBy {
+  if (period === "month") return "budget_month";
+  return period === "day" ? "budget_day" : limits.perRunBy;
+}
+
+/** Records counted in each period so far. */
+export type Used = Readonly<Record<BudgetPeriod, number>>;
+
+/** Records currently counted in the budgets of a job type and in the run. */
+export function usedOf(uses: readonly BudgetUse[], type: string, run: RunUse): Used {
+  const sum = (period: BudgetUse["period"]) =>
+    uses.find((use) => use.budget === type && use.period === period)?.records ?? 0;
+  return { month: sum("month"), day: sum("day"), ...run };
+}
+
+/** Limit with the fewest records left; if equal, the one with the longest period. Null if nothing is limited. */
+export function tightestCap(limits: JobLimits, used: Used): Cap | null {
+  const { perMonth: month, perDay: day, perRun: run, perShard: shard } = limits;
+  const most = { month, day, run, shard };
+  let tightest: Cap | null = null;
+  for (const period of ["month", "day", "run", "shard"] as const) {
+    const limit = most[period];
+    if (limit === null) continue;
+    const records = Math.max(0, limit - used[period]);
+    if (tightest === null || records < tightest.records) {
+      tightest = { records, limitedBy: nameOfLimit(limits, period) };
+    }
+  }
+  return tightest;
 }

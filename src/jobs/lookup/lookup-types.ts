@@ -1,21 +1,321 @@
-import type { JobConfig } from "../../config/config.ts";
-import { enrichJob } from "./enrich.ts";
-import type { LookupJobConfig, LookupJobType, ReadResult } from "./lookup-type.ts";
-import { resolveJob } from "./resolve.ts";
-import { validateEmailsJob } from "./validate-emails.ts";
-import type { LookupType } from "../../load/lookups/lookup.ts";
+import type { InputConfig, JobConfig, JobOf } from "../../config/config.ts";
+import {
+  choice,
+  flag,
+  listOf,
+  ratio,
+  type Settings,
+  text,
+  wholeNumber,
+} from "../../config/schema/settings.ts";
+import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
+import { duration, inputName, jobName } from "../../config/schema/values.ts";
+import type { LookupAnswer } from "../../load/lookups/lookup.ts";
+import type { LookupType } from "../../load/inputs/input.ts";
+import type { PersonUpdate } from "../../load/lookups/person-groups.ts";
+import { isPersonMatch, type LookupEndpoint } from "../../schemas/answer.ts";
+import { type Cell, pidOf } from "../../schemas/convert.ts";
+import type { DriftLog } from "../../schemas/drift.ts";
+import {
+  enrichEndpoint,
+  enrichFields,
+  enrichListFields,
+  enrichScalarFields,
+  matchConditionFields,
+} from "../../schemas/enrich.ts";
+import {
+  extraCell,
+  type FlatList,
+  type FlatResult,
+  flattenerOf,
+  type JsonObject,
+} from "../../schemas/flatten.ts";
+import { personChildren, personDerived, personFields, personScalars } from "../../schemas/person.ts";
+import {
+  resolveEndpoint,
+  resolveFields,
+  resolveListFields,
+  resolveScalarFields,
+} from "../../schemas/resolve.ts";
+import { validateEmailsEndpoint, validateFields } from "../../schemas/validate-emails.ts";
 
-/** All types of lookups. */
+const lookupSettings = {
+  input: inputName(),
+  /** Null: an answer never expires. */
+  refresh_after: duration().optional(),
+  /** Defaults to `refresh_after`. */
+  refresh_unmatched_after: duration().optional(),
+  /** Null: no cap. */
+  max_records_per_run: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
+  /** Maximum rejected rows / rows sent, 0 to 1; by default 0.05 is reported for 1,000 records and more. */
+  max_reject_ratio: ratio().optional(),
+};
+
+/** Job that sends the rows of an input. */
+export interface LookupJobConfig extends JobConfig, Omit<Settings<typeof lookupSettings>, "input"> {
+  readonly type: LookupType;
+  readonly input: InputConfig;
+}
+
+/** Applies the default of `refresh_unmatched_after`. */
+function withRefresh<J extends Pick<LookupJobConfig, "refreshAfterMs" | "refreshUnmatchedAfterMs">>(
+  job: J,
+): J {
+  return { ...job, refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs ?? job.refreshAfterMs };
+}
+
+/** Part of an answer that depends on the endpoint. */
+export interface AnsweredPart extends Pick<LookupAnswer, "servicePid" | "cells" | "extra"> {
+  /** `no_pid`: a match without a usable PID, which is no match and rejects its record. */
+  readonly outcome: LookupAnswer["outcome"] | "no_pid";
+  /** The person, for a match of an enrichment. */
+  readonly person: PersonUpdate | null;
+}
+
+/** Converts one result to cells. Synchronous, so that the parsed answer can be freed at once. */
+type ReadResult = (result: JsonObject, drift: DriftLog) => AnsweredPart;
+
+/** Type of a job that sends batches of records. */
+export interface LookupJobType<J extends LookupJobConfig = LookupJobConfig> extends JobDeclaration {
+  readonly type: LookupType;
+  readonly endpoint: LookupEndpoint;
+  /** Result tables, which are fresh after a successful run. */
+  readonly writes: readonly string[];
+  /** Fields of the interface's input record that the endpoint accepts. */
+  readonly inputFields: readonly string[];
+  /** Request parameters besides the records. */
+  requestParameters(job: J): Readonly<Record<string, unknown>>;
+  /** Settings that affect answers, besides the mapping. Changing them requires a decision by the user. */
+  boughtWith(job: J): readonly unknown[];
+  /** Resolve job whose PIDs are also sent. */
+  pidFrom(job: J): string | null;
+  /** Job whose invalid addresses are omitted. */
+  validEmailsFrom(job: J): string | null;
+  /** @param parameters request parameters besides the records */
+  readerOf(parameters: Readonly<Record<string, unknown>>): ReadResult;
+}
+
+const resolveSettings = jobSettings("resolve", {
+  ...lookupSettings,
+  /** Job whose `invalid` addresses are omitted. */
+  valid_emails_from: jobName({ jobTypes: ["validate_emails"], usesAnswers: true }).optional(),
+}).transform(withRefresh);
+
+export type ResolveJobConfig = JobOf<typeof resolveSettings>;
+
+const resolveResult = flattenerOf(resolveEndpoint.result);
+
+const resolveCellAt = placesOf(resolveFields, resolveResult);
+
+function readMatch(result: JsonObject): Pick<AnsweredPart, "outcome" | "servicePid"> {
+  if (!isPersonMatch(result)) return { outcome: "unmatched", servicePid: null };
+  const servicePid = pidOf(result["service_pid"]);
+  return { outcome: servicePid === null ? "no_pid" : "matched", servicePid };
+}
+
+function isResolvable(fields: readonly string[]): boolean {
+  const has = (...names: string[]) => names.every((name) => fields.includes(name));
+  return (has("full_name") || has("first_name", "last_name")) && (has("emails") || has("phones"));
+}
+
+/** Finds the PID of each input row: `POST /v1/resolve` into `resolution`. */
+const resolveJob: LookupJobType<ResolveJobConfig> = {
+  type: "resolve",
+  settings: resolveSettings,
+  isBilled: true,
+  writes: ["resolution", "match_history"],
+  complaints: (_job, { inputFields }) =>
+    inputFields === null || isResolvable(inputFields)
+      ? []
+      : [
+          {
+            path: ["input"],
+            message: "the input lacks fields required by resolve: a name, and emails or phones",
+            hint: "map first_name and last_name (or full_name), and emails or phones, in the fields of the input",
+          },
+        ],
+  endpoint: resolveEndpoint,
+  inputFields: [...resolveScalarFields, ...resolveListFields],
+  requestParameters: () => ({}),
+  boughtWith: (job) => [job.validEmailsFrom !== null],
+  pidFrom: () => null,
+  validEmailsFrom: (job) => job.validEmailsFrom,
+  readerOf: () => (result, drift) => {
+    const { object } = resolveResult.flatten(result, null, drift);
+    return {
+      ...readMatch(result),
+      cells: resolveCellAt.map((i) => object.cells[i] ?? null),
+      extra: extraCell(pickExtra(object.extra, (name) => name !== "record_id")),
+      person: null,
+    };
+  },
+};
+
+const enrichSettings = jobSettings("enrich", {
+  ...lookupSettings,
+  /** Job whose PIDs are sent with the mapped fields. */
+  pid_from: jobName({ jobTypes: ["resolve"], usesAnswers: true }).optional(),
+  /** Job whose `invalid` addresses are omitted. */
+  valid_emails_from: jobName({ jobTypes: ["validate_emails"], usesAnswers: true }).optional(),
+  /** Omitted from the request if empty. */
+  return_fields: listOf(text({ expects: "the name of a field" }), "a list of field names").default([]),
+  /** Omitted from the request if empty. */
+  match_condition_fields: listOf(choice(matchConditionFields), "a list of field names").default([]),
+  include_premium_fields: flag().default(false),
+}).transform(withRefresh);
+
+export type EnrichJobConfig = JobOf<typeof enrichSettings>;
+
+const enrichResult = flattenerOf(enrichEndpoint.result);
+
+const enrichCellAt = placesOf(enrichFields, enrichResult);
+
+/** Field from which each derived column is computed. */
+const sourceOf: ReadonlyMap<string, string> = new Map(
+  personDerived.flatMap(({ from, columns }) => columns.map(({ name }) => [name, from] as const)),
+);
+
+/** By scalar column of a person: its cell, and the field that it comes from with that field's cell. */
+const scalarCells = personScalars.map((name) => {
+  const field = sourceOf.get(name) ?? name;
+  return { at: enrichResult.cellNames.indexOf(name), field, fieldAt: enrichResult.cellNames.indexOf(field) };
+});
+
+const answerNames: ReadonlySet<string> = new Set(Object.keys(enrichFields));
+
+const personNameSet: ReadonlySet<string> = new Set(Object.keys(personFields));
+
+/** Reads results of a request for some fields, or for all (empty list). */
+function readerFor(returnFields: readonly string[]): ReadResult {
+  const asked: ReadonlySet<string> | null = returnFields.length === 0 ? null : new Set(returnFields);
+  return (result, drift) => {
+    const { outcome, servicePid } = readMatch(result);
+    const flat = enrichResult.flatten(result, servicePid, drift);
+    const cells = enrichCellAt.map((i) => flat.object.cells[i] ?? null);
+    if (servicePid !== null) {
+      const extra = pickExtra(flat.object.extra, (name) => answerNames.has(name));
+      const person = personOf(servicePid, flat, asked);
+      return { outcome, servicePid, cells, extra: extraCell(extra), person };
+    }
+    // Without a PID, person fields are stored with the answer.
+    const unmatchedFields = pickExtra(result, (name, value) => personNameSet.has(name) && value !== null);
+    const rest = pickExtra(flat.object.extra, (name) => name !== "record_id");
+    return { outcome, servicePid, cells, extra: extraCell(mergeExtra(unmatchedFields, rest)), person: null };
+  };
+}
+
+/** Person of a match. Fields that were neither requested nor returned keep their stored value. */
+function personOf(servicePid: string, flat: FlatResult, asked: ReadonlySet<string> | null): PersonUpdate {
+  const isAsked = (name: string) => asked === null || asked.has(name);
+  const { cells } = flat.object;
+  const scalars = scalarCells.map(({ at, field, fieldAt }): Cell | undefined =>
+    cells[fieldAt] === null && !isAsked(field) ? undefined : cells[at],
+  );
+  const lists = flat.lists.map((list, i): FlatList | undefined =>
+    list?.rows.length === 0 && !isAsked(enrichResult.listNames[i] ?? "") ? undefined : list,
+  );
+  const extra = pickExtra(flat.object.extra, (name) => name !== "record_id" && !answerNames.has(name));
+  return {
+    servicePid,
+    scalars,
+    extra: extra === null && asked !== null ? undefined : extraCell(extra),
+    lists,
+  };
+}
+
+/** Order and repetition of these values make no difference. */
+function distinct(values: readonly string[]): readonly string[] {
+  return [...new Set(values)].toSorted();
+}
+
+/** Fetches the person of each input row: `POST /v2/enrich` into `enrichment`, `person` and its children. */
+export const enrichJob: LookupJobType<EnrichJobConfig> = {
+  type: "enrich",
+  settings: enrichSettings,
+  isBilled: true,
+  writes: [
+    "enrichment",
+    "match_history",
+    "person",
+    ...personChildren.map(({ name }) => name),
+    "person_pid_alias",
+  ],
+  complaints: ({ pid_from: pidFrom }, { inputFields }) =>
+    pidFrom !== undefined && inputFields?.includes("service_pid")
+      ? [
+          {
+            path: ["pid_from"],
+            message: "conflicts with the mapped field service_pid",
+            hint: "remove pid_from, or service_pid from the fields of the input",
+          },
+        ]
+      : [],
+  endpoint: enrichEndpoint,
+  inputFields: [...enrichScalarFields, ...enrichListFields],
+  requestParameters: (job) => ({
+    ...(job.matchConditionFields.length > 0 ? { match_condition_fields: job.matchConditionFields } : {}),
+    ...(job.returnFields.length > 0 ? { return_fields: job.returnFields } : {}),
+    ...(job.includePremiumFields ? { include_premium_fields: true } : {}),
+  }),
+  boughtWith: (job) => [
+    job.validEmailsFrom !== null,
+    job.pidFrom !== null,
+    distinct(job.returnFields),
+    distinct(job.matchConditionFields),
+    job.includePremiumFields,
+  ],
+  pidFrom: (job) => job.pidFrom,
+  validEmailsFrom: (job) => job.validEmailsFrom,
+  readerOf: ({ return_fields: asked }) => readerFor(Array.isArray(asked) ? asked.map(String) : []),
+};
+
+const validateSettings = jobSettings("validate_emails", lookupSettings).transform(withRefresh);
+
+export type ValidateEmailsJobConfig = JobOf<typeof validateSettings>;
+
+const validateResult = flattenerOf(validateEmailsEndpoint.result);
+
+const validateCellAt = placesOf(validateFields, validateResult);
+
+/** Validates the addresses of each input row: `POST /v2/validate_emails` into `email_validation`. */
+const validateEmailsJob: LookupJobType<ValidateEmailsJobConfig> = {
+  type: "validate_emails",
+  settings: validateSettings,
+  isBilled: true,
+  writes: ["email_validation", "input_email"],
+  complaints: (_job, { inputFields }) =>
+    inputFields === null || inputFields.includes("emails")
+      ? []
+      : [
+          {
+            path: ["input"],
+            message: "the input maps no emails",
+            hint: "add emails to the fields of the input",
+          },
+        ],
+  endpoint: validateEmailsEndpoint,
+  inputFields: ["emails"],
+  requestParameters: () => ({}),
+  boughtWith: () => [],
+  pidFrom: () => null,
+  validEmailsFrom: () => null,
+  readerOf: () => (result, drift) => {
+    const { object } = validateResult.flatten(result, null, drift);
+    return {
+      outcome: validateEmailsEndpoint.isMatch(result) ? "matched" : "unmatched",
+      servicePid: null,
+      cells: validateCellAt.map((i) => object.cells[i] ?? null),
+      // The stored address is the one sent, not the one returned.
+      extra: extraCell(pickExtra(object.extra, (name) => name !== "email_address")),
+      person: null,
+    };
+  },
+};
+
 export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];
 
 /** Declaration of a job type, applied to one job. */
-export interface BoundLookup extends Pick<LookupJobType, "endpoint" | "inputFields"> {
-  readonly requestParameters: Readonly<Record<string, unknown>>;
-  readonly boughtWith: readonly unknown[];
-  readonly pidFrom: string | null;
-  readonly validEmailsFrom: string | null;
-  readonly read: ReadResult;
-}
+export type BoundLookup = ReturnType<typeof bindLookup>;
 
 function typeNamed(name: LookupType): LookupJobType {
   const found = lookupTypes.find(({ type }) => type === name);
@@ -33,12 +333,12 @@ export function lookupAsked(
   type: LookupType,
   parameters: Readonly<Record<string, unknown>>,
 ): Pick<BoundLookup, "endpoint" | "read"> {
-  const found = typeNamed(type);
-  return { endpoint: found.endpoint, read: found.readerOf(parameters) };
+  const { endpoint, readerOf } = typeNamed(type);
+  return { endpoint, read: readerOf(parameters) };
 }
 
 /** Applies the declaration of a job's type to the job. */
-export function bindLookup(job: LookupJobConfig): BoundLookup {
+export function bindLookup(job: LookupJobConfig) {
   const type = typeNamed(job.type);
   const requestParameters = type.requestParameters(job);
   return {
@@ -50,4 +350,29 @@ export function bindLookup(job: LookupJobConfig): BoundLookup {
     validEmailsFrom: type.validEmailsFrom(job),
     read: type.readerOf(requestParameters),
   };
+}
+
+/** Index of the cell of each field in a flattened result. */
+function placesOf(
+  fields: object,
+  { fieldNames }: { readonly fieldNames: readonly string[] },
+): readonly number[] {
+  return Object.keys(fields).map((name) => fieldNames.indexOf(name));
+}
+
+/** Values by field name, for `_extra`. */
+type Extra = Record<string, unknown> | null;
+
+/** Values for which `picks` is true; null if there are none. */
+function pickExtra(from: JsonObject | null, picks: (name: string, value: unknown) => boolean): Extra {
+  if (from === null) return null;
+  const picked = Object.entries(from).filter(([name, value]) => picks(name, value));
+  // fromEntries, because a field may be named __proto__.
+  return picked.length === 0 ? null : Object.fromEntries(picked);
+}
+
+/** Merges two objects; null if both are. */
+function mergeExtra(a: Extra, b: Extra): Extra {
+  if (a === null || b === null) return a ?? b;
+  return Object.fromEntries([...Object.entries(a), ...Object.entries(b)]);
 }

@@ -1,15 +1,13 @@
-import { lastRuns } from "../../load/runs/job-status.ts";
-import { readDecision } from "./decide.ts";
-import { previewLookup } from "../../load/lookups/selection.ts";
-import { type FirstRequest, firstRequests } from "../../extract/requests.ts";
-import type { PlanContext, Planned, ShownRequest } from "../report/job-plan.ts";
-import { bindLookup } from "./lookup-types.ts";
-import { limitsOf, tightestCap } from "./caps.ts";
+import { type FirstRequest, firstRequests } from "../../extract/batches.ts";
 import { countText } from "../../figures.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
-import { forecastOf } from "./forecast.ts";
-import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
-import type { LookupJobConfig } from "./lookup-type.ts";
+import { previewLookup } from "../../load/lookups/selection.ts";
+import { lastRuns } from "../../load/runs/status.ts";
+import { readDecision } from "../confirm.ts";
+import type { PlanContext, Planned, ShownRequest } from "../job-type.ts";
+import { limitsOf, lookupSpecOf, plainRequest, tightestCap } from "./lookup-spec.ts";
+import { forecastOf } from "./estimate.ts";
+import { bindLookup, type LookupJobConfig } from "./lookup-types.ts";
 
 /** Predicts what a run of a lookup would send; changes nothing. */
 export async function planLookup(context: PlanContext, job: LookupJobConfig): Promise<Planned> {

@@ -23,25 +23,23 @@ import {
   type EndedCall,
   isAnswer,
   sendCall,
-  type UnderstoodReply,
   unansweredAttempt,
   understandReply,
+  type UnderstoodReply,
 } from "../../extract/send-call.ts";
-import { keyRejected } from "../../extract/stop-messages.ts";
+import { keyRejected } from "../../extract/retry.ts";
 import { commitLookup } from "../../load/lookups/commit.ts";
-import type { LookupRecord } from "../../load/lookups/lookup.ts";
+import type { LookupRecord, LookupSpec } from "../../load/lookups/lookup.ts";
 import type { LookupSelection } from "../../load/lookups/selection.ts";
-import type { LookupSpec } from "../../load/lookups/lookup.ts";
-import { countAttempts } from "../../load/ledger/counters.ts";
-import { readCutAt, recordAttempts } from "../../load/ledger/ledger.ts";
-import type { RunRef } from "../../load/runs/run-ref.ts";
-import type { Attempt } from "../../schemas/attempt.ts";
+import { countAttempts, readCutAt, recordAttempts } from "../../load/ledger/ledger.ts";
+import type { RunRef } from "../../load/runs/fence.ts";
+import type { Attempt } from "../../schemas/ledger.ts";
 import type { ErrorBody } from "../../schemas/error-body.ts";
 import { explainSpoolFailure, type Spool } from "../../spool/spool.ts";
 import type { Outage } from "../outage.ts";
 import { priceOf } from "../price.ts";
 import type { JobServices } from "../services.ts";
-import { type HeaderOfRun, headerOf } from "./answer-header.ts";
+import { headerOf, type HeaderOfRun } from "./answer-rows.ts";
 import {
   commitAnswer,
   createLoader,
@@ -51,7 +49,7 @@ import {
   readUnspooled,
   type Recorded,
 } from "./answers.ts";
-import { type JobLimits, reserve } from "./caps.ts";
+import { type JobLimits, reserve } from "./lookup-spec.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 
 /** Everything needed to send the due records of one job. */
@@ -83,13 +81,11 @@ export interface Tally {
   unanswered: Unanswered | null;
 }
 
-/** State of the loop. */
 interface Sending extends SendTask {
   readonly services: JobServices;
   readonly queue: Queue<LookupRecord>;
   readonly loader: Loader;
   readonly header: HeaderOfRun;
-  /** Commits under way. */
   readonly commits: Set<Promise<void>>;
   /** Aborted once nothing more may be sent. */
   readonly stopping: AbortController;
@@ -101,7 +97,6 @@ interface Sending extends SendTask {
   callsUnderWay: number;
 }
 
-/** Starts at zero. */
 export function createTally(): Tally {
   return { matched: 0, rejected: 0, unanswered: null };
 }
@@ -255,18 +250,25 @@ async function reserveBatch(
   planned: Batch<LookupRecord>,
 ): Promise<Batch<LookupRecord> | null> {
   const { queue, services, bound, run, spec, limits, outage } = s;
-  const price = priceOf(services.config, run.jobType);
-  const reserving = { run, limits, price, kind: spec.kind, outage };
-  const call = { callId, attempt: 1 + attemptsOf(planned), plannedAtMs: services.clock.now() };
+  const call = {
+    callId,
+    endpoint: bound.endpoint.name,
+    attempt: 1 + attemptsOf(planned),
+    startedAt: new Date(services.clock.now()).toISOString(),
+    limits,
+    price: priceOf(services.config, run.jobType),
+  };
+  const usedUp = (limit: string) => `${run.job}: ${limit} is used up; no more records can be sent.`;
   // With other calls in flight, a limit may still release records.
   const isAlone = queue.isBudgetTight;
   for (let batch = planned; batch.entries.length > 0; ) {
     try {
-      const asked = { ...call, items: itemsOf(batch.entries) };
-      const { granted, erased } = await reserve(services.db, bound.endpoint.name, reserving, asked);
-      if (erased.length === 0) return cutForCall(queue, batch, granted);
-      const isErased = new Set(erased);
-      batch = withoutItems(batch, ({ recordId }) => isErased.has(recordId));
+      const records = itemsOf(batch.entries);
+      const asked = { ...call, records: records.length, claimed: { kind: spec.kind, records } };
+      const { granted, lost = [] } = await reserve({ db: services.db, run, outage }, asked, usedUp);
+      if (lost.length === 0) return cutForCall(queue, batch, granted);
+      const isLost = new Set(lost);
+      batch = withoutItems(batch, ({ recordId }) => isLost.has(recordId));
     } catch (reason) {
       if (isAlone || !(reason instanceof LimitReachedError)) stop(s, reason);
       refuseBatch(queue, batch);

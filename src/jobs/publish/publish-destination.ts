@@ -12,9 +12,11 @@ import {
   isStillClaimed,
   type KeyBatch,
   recordRelease,
+  recordVerification,
+  requestSnapshot,
+  type SourceMeasure,
   takeBatch,
 } from "../../load/publication/batch.ts";
-import { recordVerification, requestSnapshot, type SourceMeasure } from "../../load/publication/measures.ts";
 import {
   addDestination,
   followTable,
@@ -26,32 +28,33 @@ import {
   tablesToLeave,
 } from "../../load/publication/registration.ts";
 import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
-import { buildCatalog, freshnessTable, withViews } from "../../publish/catalog.ts";
-import type {
-  BatchRef,
-  Catalog,
-  Destination,
-  PublishedTable,
-  TableChange,
+import {
+  type BatchRef,
+  buildCatalog,
+  type Catalog,
+  type Destination,
+  freshnessTable,
+  type PublishedTable,
+  type TableChange,
+  withViews,
 } from "../../publish/destination.ts";
 import { tableNamed } from "../../schemas/registry.ts";
-import { copied, type Publication, refused } from "./publication.ts";
-import { createStager, stageTable } from "./stage-table.ts";
+import { copied, createStager, type Publication, refused, stageTable } from "./publication.ts";
 
 /** Adds a new destination. Refuses one whose batch differs from the recorded one, unless everything is published again: then restarts it. */
 async function register({ db, destination }: Publication, full: boolean): Promise<void> {
   const { name } = destination;
-  const read = () => db.transaction((session) => readDestination(session, db.names, name));
+  const read = () => db.transaction((session) => readDestination(session, name));
   const before = await read();
   if (before && !before.isOfThisDatabase && !full) throw copied(name);
   if (full) await destination.restart();
   const position = await destination.position();
   if (!before) {
     if (position !== null && !full) throw refused(name);
-    await db.transaction((session) => addDestination(session, db.names, name));
+    await db.transaction((session) => addDestination(session, name));
   }
   // Directly after the destination: a crash between the two is refused, and takes another `--full`.
-  if (full) await db.transaction((session) => restartDestination(session, db.names, name, position));
+  if (full) await db.transaction((session) => restartDestination(session, name, position));
   if (full || !before) return;
   const at = position?.id ?? null;
   if (at === before.confirmedId || (at !== null && at === before.claimedId)) return;
@@ -71,17 +74,16 @@ function followedTables(catalog: Catalog): readonly PublishedTable[] {
 async function followTables({ db, destination: { name }, catalog }: Publication): Promise<void> {
   const tables = followedTables(catalog);
   const kept = tables.map((table) => table.name);
-  const left = await db.transaction((session) => tablesToLeave(session, db.names, name, kept));
+  const left = await db.transaction((session) => tablesToLeave(session, name, kept));
   for (const table of left) {
-    await db.transaction((session) => leaveTable(session, db.names, name, tableNamed(table)));
+    await db.transaction((session) => leaveTable(session, name, tableNamed(table)));
   }
-  const followed = await db.transaction((session) => tablesToFollow(session, db.names, name, tables));
+  const followed = await db.transaction((session) => tablesToFollow(session, name, tables));
   for (const table of followed) {
-    await db.transaction((session) => followTable(session, db.names, name, table));
+    await db.transaction((session) => followTable(session, name, table));
   }
 }
 
-/** Options of a publication. */
 export interface PublishOptions {
   /** Republishes all tables completely, regardless of the destination's last batch. */
   readonly full?: boolean;
@@ -89,11 +91,9 @@ export interface PublishOptions {
   readonly verify?: boolean;
 }
 
-/** Result of a publication. */
 interface PublishReport {
   readonly destination: string;
   readonly batches: number;
-  /** Rows inserted into the destination. */
   readonly rows: number;
   /** Tables that differed and were republished; null without `verify`. */
   readonly tablesDiffering: readonly string[] | null;
@@ -157,7 +157,6 @@ async function makeFolder(parent: string): Promise<string> {
 
 /** SQLSTATE of a row that another transaction changed after the snapshot. */
 const SERIALIZATION_FAILURE = "40001";
-
 /** SQLSTATE of a lock wait that timed out. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
@@ -190,7 +189,7 @@ async function drain(publication: Publication, measures: boolean): Promise<Drain
       folder,
       measures,
     };
-    const batch = await db.snapshot((session) => takeBatch(session, db.names, options));
+    const batch = await db.snapshot((session) => takeBatch(session, options));
     if (!batch) return drained;
     crashPoint("publication_claimed");
     const rows = await publishBatch(publication, batch);
@@ -216,13 +215,13 @@ async function publishBatch(publication: Publication, claimed: ClaimedBatch | Ke
   const outcome = await destination.commit({ ...batch, changes, erases: !isOfKeys || claimed.erases });
   crashPoint("publication_committed");
   if (outcome === "refused") {
-    const isOurs = await db.transaction((s) => isStillClaimed(s, db.names, destination.name, claimed));
+    const isOurs = await db.transaction((s) => isStillClaimed(s, destination.name, claimed));
     if (isOurs) throw refused(destination.name);
     log.info({ destination: destination.name, batch: batch.number }, "publication_overtaken");
     return 0;
   }
   const needsFreshness = !(isOfKeys && claimed.isLast);
-  await db.transaction((s) => confirmBatch(s, db.names, destination.name, batch, { rows, needsFreshness }));
+  await db.transaction((s) => confirmBatch(s, destination.name, batch, { rows, needsFreshness }));
   crashPoint("publication_confirmed");
   log.info({ destination: destination.name, batch: batch.number, rows }, "batch_published");
   return rows;
@@ -247,22 +246,14 @@ async function stageKeys(
   const named = new Map(catalog.tables.map((table) => [table.name, table]));
   const withRows = new Set<string>();
   let rows = 0;
-  for (const { table, content, files: paths, lines, longestLineBytes } of files) {
-    const target = named.get(table.name);
-    if (!target) continue;
-    await destination.stage(batch, {
-      table: target,
-      content,
-      replaces: replacesOf(table),
-      part: 0,
-      files: paths,
-      lines,
-      longestLineBytes,
-    });
-    await Promise.all(paths.map((path) => rm(path)));
-    if (content === "keys") continue;
+  for (const file of files) {
+    const table = named.get(file.table.name);
+    if (!table) continue;
+    await destination.stage(batch, { ...file, table, replaces: replacesOf(file.table), part: 0 });
+    await Promise.all(file.files.map((path) => rm(path)));
+    if (file.content === "keys") continue;
     withRows.add(table.name);
-    rows += lines;
+    rows += file.lines;
   }
   const changes = tables.flatMap((source) => {
     const table = named.get(source.name);
@@ -306,20 +297,18 @@ async function findDiffering(publication: Publication): Promise<readonly string[
   const expected = await measureSource(publication);
   const measured = catalog.tables.filter((table) => expected.some((measure) => measure.table === table.name));
   const found = new Map((await destination.measure(measured)).map((measure) => [measure.table, measure]));
-  const differing = expected
-    .filter(({ table, rows, hash }) => {
-      const there = found.get(table);
-      return there?.rows !== rows || there.hash !== hash;
-    })
-    .map(({ table }) => table);
-  await db.transaction((session) => recordVerification(session, db.names, name, differing));
+  const differing = expected.flatMap(({ table, rows, hash }) => {
+    const there = found.get(table);
+    return there?.rows === rows && there.hash === hash ? [] : [table];
+  });
+  await db.transaction((session) => recordVerification(session, name, differing));
   return differing;
 }
 
 /** Publishes until no change is pending. Returns the measures in that snapshot. */
 async function measureSource(publication: Publication): Promise<readonly SourceMeasure[]> {
   const { db, destination } = publication;
-  await db.transaction((session) => requestSnapshot(session, db.names, destination.name));
+  await db.transaction((session) => requestSnapshot(session, destination.name));
   for (let attempt = 1; attempt <= 5; attempt += 1) {
     const { measures } = await drain(publication, true);
     if (measures) return measures;
@@ -334,7 +323,7 @@ async function measureSource(publication: Publication): Promise<readonly SourceM
 async function republish(publication: Publication, tables: readonly string[]): Promise<Drained> {
   const { db, destination, log } = publication;
   log.warn({ destination: destination.name, tables }, "tables_differ");
-  await db.transaction((session) => markTables(session, db.names, destination.name, tables));
+  await db.transaction((session) => markTables(session, destination.name, tables));
   const drained = await drain(publication, false);
   const left = await findDiffering(publication);
   if (left.length === 0) return drained;
@@ -347,9 +336,7 @@ async function republish(publication: Publication, tables: readonly string[]): P
 
 /** Makes committed batches visible to readers. */
 async function release({ db, destination }: Publication): Promise<void> {
-  const state = await db.transaction((session) => readDestination(session, db.names, destination.name));
+  const state = await db.transaction((session) => readDestination(session, destination.name));
   await destination.finish();
-  await db.transaction((session) =>
-    recordRelease(session, db.names, destination.name, state?.confirmedId ?? null),
-  );
+  await db.transaction((session) => recordRelease(session, destination.name, state?.confirmedId ?? null));
 }

@@ -2,6 +2,13 @@ import type { Clock } from "../../clock.ts";
 import { codeOf, isOwnError, JobLockedError, LimitReachedError, unexpectedMessage } from "../../errors.ts";
 import type { Publication } from "./publication.ts";
 import { publishDestination, type PublishOptions } from "./publish-destination.ts";
+import {
+  leaveTable,
+  type PublicationDb,
+  removeDestination,
+  tablesToLeave,
+} from "../../load/publication/registration.ts";
+import { tableNamed } from "../../schemas/registry.ts";
 
 /** Result of publishing to one destination, printed by `publish --json`. */
 export interface PublishResult {
@@ -26,7 +33,6 @@ export interface Publisher {
   close(): Promise<void>;
 }
 
-/** Destination with its publication interval. */
 export interface ScheduledPublication extends Publication {
   /** Interval while jobs run; null for none. */
   readonly everyMs: number | null;
@@ -91,35 +97,19 @@ async function publishAll(
 async function publishOne(publication: Publication, options: PublishOptions): Promise<PublishResult> {
   const startedAtMs = performance.now();
   const { destination, log, signal } = publication;
-  const secondsSinceStart = () => Math.round(performance.now() - startedAtMs) / 1000;
+  const { name } = destination;
+  let result: Omit<PublishResult, "destination" | "seconds">;
   try {
-    const { batches, rows, tablesDiffering } = await publishDestination(publication, options);
-    return {
-      destination: destination.name,
-      status: "published",
-      batches,
-      rows,
-      tables_differing: tablesDiffering,
-      seconds: secondsSinceStart(),
-    };
+    const { tablesDiffering: differing, ...published } = await publishDestination(publication, options);
+    result = { status: "published", ...published, tables_differing: differing };
   } catch (error) {
     const status = signal?.aborted ? "interrupted" : statusOf(error);
-    const described = { code: codeOf(error), message: messageFor(destination.name, error) };
-    log.warn({ destination: destination.name, status, code: described.code, error }, "publication_failed");
-    return {
-      destination: destination.name,
-      status,
-      batches: 0,
-      rows: 0,
-      tables_differing: null,
-      seconds: secondsSinceStart(),
-      error: described,
-    };
+    const code = codeOf(error);
+    const message = isOwnError(error) ? error.message : unexpectedMessage(error, `publishing to ${name}`);
+    log.warn({ destination: name, status, code, error }, "publication_failed");
+    result = { status, batches: 0, rows: 0, tables_differing: null, error: { code, message } };
   }
-}
-
-function messageFor(name: string, error: unknown): string {
-  return isOwnError(error) ? error.message : unexpectedMessage(error, `publishing to ${name}`);
+  return { destination: name, ...result, seconds: Math.round(performance.now() - startedAtMs) / 1000 };
 }
 
 function statusOf(error: unknown): PublishResult["status"] {
@@ -133,4 +123,13 @@ export function publishExitCode(results: readonly PublishResult[]): number {
   if (has("failed")) return 1;
   if (has("locked")) return 4;
   return has("refused") ? 3 : 0;
+}
+
+/** Stops recording changes for a destination. Keeps the tables in it. Returns false if it was unknown. */
+export async function dropDestination(db: PublicationDb, name: string): Promise<boolean> {
+  const tables = await db.transaction((session) => tablesToLeave(session, name, []));
+  for (const table of tables) {
+    await db.transaction((session) => leaveTable(session, name, tableNamed(table)));
+  }
+  return db.transaction((session) => removeDestination(session, name));
 }

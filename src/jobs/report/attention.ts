@@ -1,12 +1,18 @@
-import { timeText } from "../../figures.ts";
 import { adviceFor } from "../../advice.ts";
-import type { BudgetOutlook } from "./budget-outlook.ts";
-import type { Freshness } from "./freshness.ts";
-import { isSuccess } from "../../load/runs/success.ts";
+import type { Config, JobConfig } from "../../config/config.ts";
+import { timeText } from "../../figures.ts";
+import { scheduledJobs } from "../job-selection.ts";
+import { priceOf } from "../price.ts";
+import { DAY_MS } from "../usage/calendar.ts";
+import type { LedgerDay } from "../../load/ledger/costs.ts";
+import type { BudgetUse } from "../../load/ledger/reserve.ts";
+import type { JobStatus } from "../../load/runs/status.ts";
+import { isSuccess } from "../../load/runs/runs.ts";
+import { type Amount, costOf, type Price } from "../../money.ts";
+import { nextSlot, type Schedule } from "../../schedule/schedule.ts";
 
 /** Problem that needs the user's attention. */
 export interface AttentionReport {
-  /** Job or budget. */
   readonly subject: string;
   readonly code: string;
   readonly message: string;
@@ -31,12 +37,14 @@ interface JobFare {
   }[];
 }
 
+/** Part of a budget whose use needs attention. */
+const NEARLY_USED = 0.9;
+
 /** Problems to show at the top of `status`. `unusualRejects` contains messages about jobs with unusually many rejects. */
 export function attentionOf(
   jobs: readonly JobFare[],
   unusualRejects: ReadonlyMap<string, string>,
   budgets: readonly BudgetOutlook[],
-  budgetRatio: number,
 ): readonly AttentionReport[] {
   const enabled = jobs.filter((job) => job.enabled);
   return [
@@ -47,7 +55,7 @@ export function attentionOf(
     }),
     ...budgets.flatMap((budget) => {
       const { used, limit, left, period } = budget;
-      if (limit === 0 || (left > 0 && used < budgetRatio * limit)) return [];
+      if (limit === 0 || (left > 0 && used < NEARLY_USED * limit)) return [];
       const code = left === 0 ? "used_up" : "nearly_used";
       const until =
         budget.lasts_until === null ? "" : `, used up at ${timeText(budget.lasts_until)} at this pace`;
@@ -83,4 +91,137 @@ function jobAttention(report: JobFare): readonly AttentionReport[] {
 /** Makes an entry with the advice for its code. */
 export function note(subject: string, code: string, message: string): AttentionReport {
   return { subject, code, message, what_to_do: adviceFor(code).next };
+}
+
+export type Freshness = "fresh" | "running" | "stale" | "never" | "off";
+
+/** A slot may start this late. */
+const GRACE_MS = 15 * 60_000;
+
+/** Schedule of each job: its own, or that of the job it runs with. */
+export function schedulesByJob(config: Pick<Config, "jobs">): ReadonlyMap<string, Schedule> {
+  const schedules = new Map<string, Schedule>();
+  for (const { name, schedule, companions } of scheduledJobs(config)) {
+    for (const companion of companions) if (!schedules.has(companion)) schedules.set(companion, schedule);
+    schedules.set(name, schedule);
+  }
+  return schedules;
+}
+
+/** Compares the age of a job's last success with its schedule. */
+export function freshnessOf(
+  job: Pick<JobConfig, "enabled">,
+  status: JobStatus,
+  given: { readonly schedule: Schedule | null; readonly staleAfterMs: number | null; readonly nowMs: number },
+): Freshness {
+  const { schedule, staleAfterMs, nowMs } = given;
+  if (!job.enabled) return "off";
+  if (status.holders.some(({ isExpired }) => !isExpired)) return "running";
+  if (status.lastSuccessAt === null) return "never";
+  const succeededMs = Date.parse(status.lastSuccessAt);
+  if (staleAfterMs !== null && nowMs - succeededMs > staleAfterMs) return "stale";
+  if (schedule) {
+    const next = nextSlot(schedule, succeededMs);
+    return next !== null && next.atMs + GRACE_MS < nowMs ? "stale" : "fresh";
+  }
+  return status.lastPass.every(isSuccess) ? "fresh" : "stale";
+}
+
+/** Budget with its predicted duration. */
+export interface BudgetOutlook extends BudgetReport {
+  /** End of the period, when the budget is reset. */
+  readonly resets_at: string;
+  /** Time at which it will be used up at the recent pace; null if it lasts for the period. */
+  readonly lasts_until: string | null;
+}
+
+/** Predicts when budgets will be used up, from the ledger's last days (UTC). */
+export function budgetOutlooks(
+  config: Pick<Config, "jobs">,
+  budgets: readonly BudgetReport[],
+  days: readonly LedgerDay[],
+  nowMs: number,
+): readonly BudgetOutlook[] {
+  return budgets.map((budget) => {
+    const resetsMs = endOfPeriod(budget.period, nowMs);
+    const pace = recordsPerMs(config, budget.budget, days, nowMs);
+    const lastsMs = budget.left === 0 ? nowMs : nowMs + budget.left / pace;
+    return {
+      ...budget,
+      resets_at: new Date(resetsMs).toISOString(),
+      // A job sends everything at once, so within a day only a used-up budget is meaningful.
+      lasts_until:
+        lastsMs < resetsMs && (budget.period === "month" || budget.left === 0)
+          ? new Date(lastsMs).toISOString()
+          : null,
+    };
+  });
+}
+
+function endOfPeriod(period: BudgetReport["period"], nowMs: number): number {
+  const now = new Date(nowMs);
+  const [year, month, day] = [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()];
+  return period === "day" ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1);
+}
+
+/** Mean since the first day in the ledger. */
+function recordsPerMs(
+  { jobs }: Pick<Config, "jobs">,
+  budget: string,
+  days: readonly LedgerDay[],
+  nowMs: number,
+): number {
+  const ofType = days.filter(({ job }) => jobs.find(({ name }) => name === job)?.type === budget);
+  const sent = ofType.reduce((sum, day) => sum + day.records_sent, 0);
+  const firstMs = Math.min(nowMs, ...ofType.map(({ day }) => Date.parse(`${day}T00:00:00Z`)));
+  return sent / Math.max(nowMs - firstMs, DAY_MS);
+}
+
+/** Use of a budget, in `plan --json` and `status --json`. */
+export interface BudgetReport {
+  /** Type of the jobs that share the budget. */
+  readonly budget: string;
+  readonly period: "day" | "month";
+  /** Maximum records in the current period (UTC). */
+  readonly limit: number;
+  /** Records sent in the period that were or may have been billed, including calls in flight. */
+  readonly used: number;
+  readonly left: number;
+  /** Limit as given, in money. It stands for `limit` records, as if each were billed. */
+  readonly limit_amount?: number;
+  /** With a price: the most that the records left can cost. */
+  readonly left_amount?: number;
+  /** Price of one billed record. */
+  readonly price?: number;
+  /** ISO 4217. */
+  readonly currency?: string;
+}
+
+/** Lists all configured budgets with their use. */
+export function budgetReports(
+  config: Pick<Config, "budgets" | "prices">,
+  uses: readonly BudgetUse[],
+): readonly BudgetReport[] {
+  return Object.entries(config.budgets).flatMap(([budget, { perDay, perMonth, amounts = {} }]) =>
+    (["day", "month"] as const).flatMap((period) => {
+      const limit = period === "day" ? perDay : perMonth;
+      if (limit === null) return [];
+      const used = uses.find((use) => use.budget === budget && use.period === period)?.records ?? 0;
+      const left = Math.max(0, limit - used);
+      return [
+        { budget, period, limit, used, left, ...inMoney(left, priceOf(config, budget), amounts[period]) },
+      ];
+    }),
+  );
+}
+
+function inMoney(left: number, price: Price | null, limit: Amount | undefined): Partial<BudgetReport> {
+  if (price === null) return {};
+  const { perRecord, currency } = price;
+  return {
+    ...(limit === undefined ? {} : { limit_amount: Number(limit) }),
+    left_amount: Number(costOf(left, perRecord)),
+    price: Number(perRecord),
+    currency,
+  };
 }

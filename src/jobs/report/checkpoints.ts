@@ -1,13 +1,15 @@
 import type { Db } from "../../load/db/db.ts";
-import { type CheckpointMove, readCheckpoints } from "../../load/write/checkpoints.ts";
-import { commit } from "../../load/write/commit.ts";
+import {
+  type CheckpointMove,
+  commit,
+  readCheckpoints,
+  type StoredCheckpoint,
+} from "../../load/write/commit.ts";
 import type { JobConfig } from "../../config/config.ts";
 import { FixConfigurationError, JobLockedError, type Problem } from "../../errors.ts";
-import { holdJob } from "../hold-job.ts";
-import { checkpointsLockedText } from "../lock-text.ts";
+import { checkpointsLockedText, holdJob } from "../hold-job.ts";
 import { jobTypeOf } from "../registry.ts";
-import type { JobServices } from "../services.ts";
-import { shardText, wholeInput } from "../shard.ts";
+import { type JobServices, shardText, wholeInput } from "../services.ts";
 
 /** Output of `checkpoint --json`. */
 export interface CheckpointReport {
@@ -15,12 +17,7 @@ export interface CheckpointReport {
   readonly type: string;
   /** Meaning of a cursor of this job type; for a lookup, the reason why it has none. */
   readonly meaning: string;
-  readonly checkpoints: readonly {
-    readonly stream: string;
-    readonly cursor: unknown;
-    readonly updated_at: string;
-    readonly run_id: string;
-  }[];
+  readonly checkpoints: readonly StoredCheckpoint[];
 }
 
 type Services = Pick<JobServices, "config" | "db" | "clock">;
@@ -32,18 +29,8 @@ const NO_CHECKPOINT = "every run compares a fingerprint of each input row";
 export async function readCheckpointReport(db: Db, job: JobConfig): Promise<CheckpointReport> {
   const kind = jobTypeOf(job).checkpoints;
   if (kind === null) return { job: job.name, type: job.type, meaning: NO_CHECKPOINT, checkpoints: [] };
-  const stored = await readCheckpoints(db, job.name);
-  return {
-    job: job.name,
-    type: job.type,
-    meaning: kind.meaning,
-    checkpoints: stored.map(({ stream, cursor, updatedAt, runId }) => ({
-      stream,
-      cursor,
-      updated_at: updatedAt,
-      run_id: runId,
-    })),
-  };
+  const checkpoints = await readCheckpoints(db, job.name);
+  return { job: job.name, type: job.type, meaning: kind.meaning, checkpoints };
 }
 
 /** Known streams of a job. Only their checkpoints can be set. */

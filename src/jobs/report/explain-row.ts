@@ -1,5 +1,24 @@
 import type { InputConfig } from "../../config/config.ts";
-import { firstRequests } from "../../extract/requests.ts";
+import { firstRequests } from "../../extract/batches.ts";
+import { countText, timeText } from "../../figures.ts";
+import type { ShownRequest } from "../job-type.ts";
+import {
+  type Cap,
+  limitsOf,
+  lookupSpecOf,
+  plainRequest,
+  tightestCap,
+  usedOf,
+} from "../lookup/lookup-spec.ts";
+import { bindLookup, isLookupJob, type LookupJobConfig } from "../lookup/lookup-types.ts";
+import { shownRequest } from "../lookup/plan-lookup.ts";
+import { inspectInputs } from "../prepare.ts";
+import { type JobServices, wholeInput } from "../services.ts";
+import { inputSourceOf, throwProblems } from "../sources.ts";
+import type { Db } from "../../load/db/db.ts";
+import type { RowKey } from "../../load/inputs/input.ts";
+import { readBudgetUse } from "../../load/ledger/reserve.ts";
+import type { DueReason } from "../../load/lookups/counts.ts";
 import {
   type ClassifiedRow,
   classifyRow,
@@ -7,23 +26,18 @@ import {
   isRowErased,
   readRowFacts,
   type RowFacts,
+  type StoredState,
 } from "../../load/lookups/explain-row.ts";
 import type { GivenKey } from "../../load/lookups/see-input.ts";
-import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
-import { lastRuns } from "../../load/runs/job-status.ts";
-import { listRejects } from "../../load/runs/rejects.ts";
+import {
+  countRejects,
+  listRejects,
+  type RejectFilter,
+  type RejectGroup,
+  type StoredReject,
+} from "../../load/runs/rejects.ts";
+import { lastRuns, type PastRun } from "../../load/runs/status.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
-import type { JobServices } from "../services.ts";
-import { wholeInput } from "../shard.ts";
-import { limitsOf, tightestCap, usedOf } from "../lookup/caps.ts";
-import { inputSourceOf, lookupSpecOf, plainRequest } from "../lookup/lookup-spec.ts";
-import type { LookupJobConfig } from "../lookup/lookup-type.ts";
-import { bindLookup, isLookupJob } from "../lookup/lookup-types.ts";
-import { shownRequest } from "../lookup/plan-lookup.ts";
-import { inspectInputs } from "../verify-inputs.ts";
-import { throwProblems } from "../read-source.ts";
-import { type Circumstances, delayText, type Verdict, verdictOn } from "./row-verdict.ts";
-import type { ShownRequest } from "./job-plan.ts";
 
 /** Output of `explain --json`. Holds personal data. */
 export interface RowExplanation {
@@ -40,7 +54,8 @@ export interface RowExplanation {
   readonly missing_since: string | null;
   readonly jobs: readonly ExplainedJob[];
   readonly emails: RowFacts["emails"];
-  readonly rejects: readonly ExplainedReject[];
+  /** Open rejects of the row, or of one of its addresses. */
+  readonly rejects: readonly Omit<StoredReject, "source" | "source_key" | "resolved_at">[];
   readonly calls: RowFacts["calls"];
 }
 
@@ -67,17 +82,6 @@ export interface ExplainedRow extends Verdict {
   readonly state: Omit<RowFacts["states"][number], "job" | "source_key"> | null;
 }
 
-/** An open reject of the row, or of one of its addresses. */
-interface ExplainedReject {
-  readonly job: string;
-  readonly stage: string;
-  readonly code: string;
-  readonly message: string;
-  readonly details: unknown;
-  readonly created_at: string;
-}
-
-/** Rejects shown per row. */
 const MAX_REJECTS = 20;
 
 /**
@@ -141,14 +145,7 @@ export async function explainRow(
     missing_since: facts.missing?.missing_since ?? null,
     jobs: explained,
     emails: facts.emails,
-    rejects: rejects.map(({ job, stage, code, message, details, createdAt }) => ({
-      job,
-      stage,
-      code,
-      message,
-      details,
-      created_at: createdAt,
-    })),
+    rejects: rejects.map(({ source: _source, source_key: _key, resolved_at: _at, ...reject }) => reject),
     calls: facts.calls,
   };
 }
@@ -215,4 +212,160 @@ function requestOf(job: LookupJobConfig, rows: readonly ClassifiedRow[]): ShownR
   const items = rows.flatMap(({ record, recordId }) => (record === null ? [] : [{ recordId, json: record }]));
   const [request] = firstRequests(endpoint, parameters, items, 1);
   return request ? shownRequest(request) : null;
+}
+
+interface Verdict {
+  readonly verdict: "due" | "unchanged" | "duplicate" | "waiting" | "rejected" | "suppressed";
+  /** Reason why it is due (also of a duplicate), reject code, or job that it waits for; null for none. */
+  readonly reason: string | null;
+  readonly explanation: string;
+  /** Next step; null for none. */
+  readonly advice: string | null;
+}
+
+/** State of a job around a row. */
+interface Circumstances {
+  /** Records that the next run can send; null for no limit. */
+  readonly cap: Cap | null;
+  readonly lastRun: PastRun | null;
+  readonly isUndecided: boolean;
+  readonly pidFrom: string | null;
+  /** Codes of the row's open rejects in the job, newest first. */
+  readonly rejectCodes: readonly string[];
+  readonly row: RowKey;
+}
+
+/** Explains the class that a run would give to a row. */
+function verdictOn(
+  { class: found, prior }: ClassifiedRow,
+  state: StoredState | null,
+  around: Circumstances,
+): Verdict {
+  const { pidFrom, row } = around;
+  if (found === "suppressed") {
+    return verdict("suppressed", null, "names an erased person, and is never sent", null);
+  }
+  if (found.startsWith("reject:")) {
+    const code = found.slice("reject:".length);
+    const { means, todo } = explainReject(code);
+    return verdict("rejected", code, `rejected before sending. ${means}`, todo);
+  }
+  if (found === "waiting") {
+    const job = pidFrom ?? "another job";
+    return verdict("waiting", pidFrom, `${job} hasn't answered its current values yet`, null);
+  }
+  if (found === "reused") {
+    return verdict(
+      "duplicate",
+      null,
+      `its present content has a result already${at(state)}: the next run copies it without a call`,
+      null,
+    );
+  }
+  if (found === "unchanged" && prior === "rejected") {
+    const [code = null] = around.rejectCodes;
+    if (code === null) {
+      return verdict(
+        "rejected",
+        null,
+        "unchanged since it was rejected, and its reject was dropped",
+        "It is sent again once it changes.",
+      );
+    }
+    const { means, todo } = explainReject(code);
+    const retry = `person-etl rejects retry --source-key '${row.source}/${row.sourceKey}'`;
+    return verdict(
+      "rejected",
+      code,
+      `unchanged since it was rejected. ${means}`,
+      `${todo} To send it again unchanged: ${retry}`,
+    );
+  }
+  if (found === "unchanged") {
+    const fresh = state?.due_at ? `fresh until ${timeText(state.due_at)}` : "its answer never expires";
+    return verdict("unchanged", null, `unchanged since it was answered${at(state)}; ${fresh}`, null);
+  }
+  return verdict("due", found, dueText(found, state, pidFrom), null);
+}
+
+function verdict(
+  name: Verdict["verdict"],
+  reason: string | null,
+  explanation: string,
+  advice: string | null,
+): Verdict {
+  return { verdict: name, reason, explanation, advice };
+}
+
+/** Texts of the reasons of {@link DueReason}. */
+const DUE_TEXTS: Readonly<Record<DueReason, (state: StoredState | null, pidFrom: string | null) => string>> =
+  {
+    never_answered: () => "never answered",
+    content_changed: (state) => `its values or the mapping changed since it was answered${at(state)}`,
+    retried: () => "a retry of its reject was requested",
+    parameters_changed: (state) => `answered${at(state)} with another mapping or other parameters`,
+    pid_changed: (_, pidFrom) => `${pidFrom ?? "the resolve job"} found another PID than the one sent`,
+    expired: (state) => `its answer expired${state?.due_at ? ` on ${timeText(state.due_at)}` : ""}`,
+    resend: () => "a resend is under way",
+  };
+
+function dueText(reason: string, state: StoredState | null, pidFrom: string | null): string {
+  // The classes that are no reason were excluded before.
+  return DUE_TEXTS[reason as DueReason](state, pidFrom);
+}
+
+/** Limits that may leave the row for a later run; null for none. */
+function delayText({ cap, lastRun, isUndecided }: Circumstances): string | null {
+  const parts = [
+    ...(isUndecided
+      ? [
+          "The mapping or the parameters changed: the next run may ask for --accept-parameters first, as `plan` shows.",
+        ]
+      : []),
+    ...(cap === null
+      ? []
+      : [
+          `The next run sends at most ${countText(cap.records, "record")} (${cap.limitedBy}), so the row may be left for a later one.`,
+        ]),
+    ...(lastRun?.status === "limited" && lastRun.limitedBy !== null
+      ? [
+          `The last run stopped at ${lastRun.limitedBy} and left ${countText(lastRun.counters.records_remaining, "row")}.`,
+        ]
+      : []),
+  ];
+  return parts.length === 0 ? null : parts.join(" ");
+}
+
+function at(state: StoredState | null): string {
+  return state?.answered_at ? ` on ${timeText(state.answered_at)}` : "";
+}
+
+/** Output of `rejects list --json`. */
+export interface RejectReport {
+  /** Number of selected rejects, including those not listed. */
+  readonly rejects: number;
+  readonly groups: readonly (RejectGroup & { readonly means: string; readonly what_to_do: string })[];
+  readonly records: readonly StoredReject[];
+}
+
+/** Meaning of a reject code, as a sentence. */
+export function meaningOf(code: string): string {
+  return explainReject(code).means;
+}
+
+/** Reads the rejects that match a filter, with the meaning of their codes. */
+export async function readRejects(
+  db: Db,
+  filter: RejectFilter,
+  options: { readonly all: boolean; readonly limit: number },
+): Promise<RejectReport> {
+  const groups = await countRejects(db, filter, options);
+  return {
+    rejects: groups.reduce((sum, group) => sum + group.rejects, 0),
+    groups: groups.map((group) => {
+      const { means, todo } = explainReject(group.code);
+      return { ...group, means, what_to_do: todo };
+    }),
+    records: await listRejects(db, filter, options),
+  };
 }

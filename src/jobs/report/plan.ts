@@ -1,15 +1,14 @@
-import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
-import { type BudgetReport, budgetReports } from "./budget-report.ts";
-import { usedOf } from "../lookup/caps.ts";
-import type { JobPlan, PlanRequest } from "./job-plan.ts";
+import { readBudgetUse } from "../../load/ledger/reserve.ts";
+import { type BudgetReport, budgetReports } from "./attention.ts";
+import { usedOf } from "../lookup/lookup-spec.ts";
+import type { JobPlan, PlanRequest } from "../job-type.ts";
 import { UNLOCK } from "../../config/schema/document.ts";
 import { type CostEstimate, estimateCost, priceOf, sumOfEstimates } from "../price.ts";
 import { selectJobs } from "../job-selection.ts";
 import { jobTypeOf } from "../registry.ts";
-import type { JobServices } from "../services.ts";
-import { wholeInput } from "../shard.ts";
-import { reportWaiting } from "../lookup/waiting-answers.ts";
-import { migrateVerified } from "../verify-inputs.ts";
+import { type JobServices, wholeInput } from "../services.ts";
+import { reportWaiting } from "../lookup/job-spool.ts";
+import { migrateVerified } from "../prepare.ts";
 
 /** Output of `plan --json`. */
 export interface PlanReport {

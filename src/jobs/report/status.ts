@@ -1,35 +1,46 @@
-import { DAY_MS, dayText } from "../usage/calendar.ts";
-import { readIdentity } from "../../load/db/identity.ts";
-import { readSegments } from "../../load/feeds/members.ts";
-import { readPushedMembers } from "../../load/feeds/push.ts";
-import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
-import { type PublicationStatus, readPublicationStatus } from "../../load/publication/publication-status.ts";
-import { readCopiedDestinations } from "../../load/publication/registration.ts";
-import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
-import type { Db } from "../../load/db/db.ts";
-import { type BilledDay, type LedgerDay, readBilledSince, readLedgerDays } from "../../load/ledger/costs.ts";
+import type { Config, JobConfig } from "../../config/config.ts";
+import { StopJobError } from "../../errors.ts";
+import { unusualRejects } from "../confirm.ts";
+import { reportWaiting } from "../lookup/job-spool.ts";
 import { type Cost, costOfBilled } from "../price.ts";
-import type { JobConfig } from "../../config/config.ts";
-import { nextSlot } from "../../schedule/slots.ts";
-import { type AttentionReport, attentionOf, note } from "./attention.ts";
-import { type BudgetOutlook, budgetOutlooks } from "./budget-outlook.ts";
-import { budgetReports } from "./budget-report.ts";
-import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
-import { type Freshness, freshnessOf, schedulesByJob } from "./freshness.ts";
-import type { Counters } from "../run-report.ts";
-import { reportWaiting } from "../lookup/waiting-answers.ts";
 import { copiedText } from "../publish/publication.ts";
-import { unusualRejects } from "../lookup/decide.ts";
-import { type SegmentReport, segmentReports } from "./segment-report.ts";
+import {
+  attentionOf,
+  type AttentionReport,
+  type BudgetOutlook,
+  budgetOutlooks,
+  budgetReports,
+  type Freshness,
+  freshnessOf,
+  note,
+  schedulesByJob,
+} from "./attention.ts";
+import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
+import type { Counters } from "../job.ts";
+import { membersJobOf, pushJobOf, type SegmentConfig, segmentIdOf } from "../segments/segments.ts";
 import type { JobServices } from "../services.ts";
-import type { LockHolder } from "../../load/runs/job-lock.ts";
+import { DAY_MS, dayText } from "../usage/calendar.ts";
+import type { Db } from "../../load/db/db.ts";
+import { readIdentity } from "../../load/db/identity.ts";
+import { readSegments, type StoredSegment } from "../../load/feeds/members.ts";
+import { type PushedMembers, readPushedMembers } from "../../load/feeds/push.ts";
+import { readGaps, readQuotas, type StoredGap, type StoredQuota } from "../../load/feeds/usage.ts";
+import { type BilledDay, type LedgerDay, readBilledSince, readLedgerDays } from "../../load/ledger/costs.ts";
+import { readBudgetUse } from "../../load/ledger/reserve.ts";
+import {
+  type PublicationStatus,
+  readCopiedDestinations,
+  readPublicationStatus,
+} from "../../load/publication/registration.ts";
+import type { LockHolder } from "../../load/runs/lock.ts";
 import {
   type JobStatus,
+  jobStatus,
   type PastRun,
   type TableFreshness,
-  jobStatus,
   tableFreshness,
-} from "../../load/runs/job-status.ts";
+} from "../../load/runs/status.ts";
+import { nextSlot } from "../../schedule/schedule.ts";
 
 /** Past run, in `status --json`. */
 export interface PastRunReport extends Counters {
@@ -83,21 +94,7 @@ export interface JobStatusReport {
   readonly last_pass: readonly PastRunReport[];
   /** A run that ended at the user's own cap or budget is a success. */
   readonly last_success_at: string | null;
-  /** Null before the first completed run. */
-  readonly coverage: {
-    readonly source: string;
-    readonly input_rows: number;
-    readonly answered: number;
-    readonly matched: number;
-    readonly unmatched: number;
-    readonly rejected: number;
-    readonly due: number;
-    readonly oldest_answer_at: string | null;
-    /** Number of shards included in the sums. */
-    readonly shards: number;
-    /** Less than `shards` only before the first complete pass of all shards. */
-    readonly shards_counted: number;
-  } | null;
+  readonly coverage: JobStatus["coverage"];
   /** Open rejects by code. */
   readonly open_rejects: Readonly<Record<string, number>>;
   /** Checkpoints by stream; empty before the first commit. */
@@ -110,46 +107,8 @@ export interface JobStatusReport {
   readonly held_by: readonly HolderReport[];
 }
 
-/** Remaining quota at the service. */
-export interface QuotaReport {
-  readonly org_id: string;
-  readonly observed_at: string;
-  readonly limit: number | null;
-  readonly left: number | null;
-}
-
-/** Period of a feed that can no longer be read. */
-interface GapReport {
-  readonly job: string;
-  readonly stream: string;
-  /** Inclusive. */
-  readonly gap_start: string;
-  /** Exclusive. */
-  readonly gap_end: string;
-  readonly noticed_at: string;
-}
-
-/** One table, in `status --json`. */
-interface TableFreshnessReport {
-  readonly table_name: string;
-  readonly last_success_at: string | null;
-  readonly last_changed_at: string | null;
-  readonly safe_until: string | null;
-}
-
 /** Records sent by a job on one day (UTC), in `status --json`. */
-interface LedgerDayReport {
-  readonly day: string;
-  readonly job: string;
-  /** Attempts. */
-  readonly calls: number;
-  /** Records in calls that were answered or may have been billed. */
-  readonly records_sent: number;
-  readonly records_matched: number;
-  /** Rows rejected, before or after sending. */
-  readonly records_rejected: number;
-  readonly possibly_billed: number;
-  readonly possibly_billed_twice: number;
+interface LedgerDayReport extends LedgerDay {
   /** With `prices`, if the job can be billed. */
   readonly cost?: Cost;
 }
@@ -164,16 +123,16 @@ export interface StatusReport {
   /** Problems; empty if there are none. */
   readonly attention: readonly AttentionReport[];
   /** Quotas of the service, if a job has read them. */
-  readonly quotas: readonly QuotaReport[];
+  readonly quotas: readonly StoredQuota[];
   /** Unavailable periods of feeds, newest first. */
-  readonly gaps: readonly GapReport[];
+  readonly gaps: readonly StoredGap[];
   /** Empty without a budget. */
   readonly budgets: readonly BudgetOutlook[];
   /** With `prices`: cost of the current UTC month (`2026-11`). */
   readonly spent?: Cost & { readonly month: string };
   /** Recent days with records sent or rejected, newest first. */
   readonly days: readonly LedgerDayReport[];
-  readonly tables: readonly TableFreshnessReport[];
+  readonly tables: readonly TableFreshness[];
   /** Destinations, including those no longer configured. */
   readonly publications: readonly PublicationReport[];
   /** Received answers in this data_dir that are damaged, or that no run of this configuration loads. */
@@ -184,9 +143,6 @@ export interface StatusReport {
   }[];
 }
 
-/** Default of `alerts.budget_ratio`: a budget used to this ratio needs attention. */
-const BUDGET_RATIO = 0.9;
-/** Days of the ledger to show. */
 const DAYS = 7;
 
 /** Reads the status of all configured jobs; changes nothing. */
@@ -200,7 +156,6 @@ export async function readStatus(
   const waiting = await reportWaiting(config, db);
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
-  const configured = config.publish.map(({ name }) => name);
   const [segments, pushed, ...checkpoints] = await Promise.all([
     readSegments(db),
     options.countsMembers === false ? null : readPushedMembers(db),
@@ -231,29 +186,21 @@ export async function readStatus(
     service_host: (await readIdentity(db))?.serviceHost ?? null,
     jobs,
     attention: [
-      ...attentionOf(jobs, rejects, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
+      ...attentionOf(jobs, rejects, budgets),
       ...(await readCopiedDestinations(db)).map((name) =>
         note(`destination ${name}`, "publication_refused", copiedText(name)),
       ),
     ],
-    quotas: (await readQuotas(db)).map(({ orgId, observedAt, limit, left }) => ({
-      org_id: orgId,
-      observed_at: observedAt,
-      limit,
-      left,
-    })),
-    gaps: (await readGaps(db)).map((gap) => ({
-      job: gap.job,
-      stream: gap.stream,
-      gap_start: gap.gapStart,
-      gap_end: gap.gapEnd,
-      noticed_at: gap.noticedAt,
-    })),
+    quotas: await readQuotas(db),
+    gaps: await readGaps(db),
     budgets,
     ...(billed ? { spent: billed.spent } : {}),
     days: days.map((day) => dayReport(day, billed?.rows ?? [], config.prices?.currency ?? null)),
-    tables: (await tableFreshness(db)).map(freshnessReport),
-    publications: (await readPublicationStatus(db)).map((row) => publicationReport(row, configured)),
+    tables: await tableFreshness(db),
+    publications: (await readPublicationStatus(db)).map((status) => ({
+      ...status,
+      is_configured: config.publish.some(({ name }) => name === status.destination),
+    })),
     answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
       folder: path,
       message,
@@ -281,18 +228,7 @@ function statusReport(
     last_run: lastRun && pastRunReport(lastRun),
     last_pass: lastPass.map(pastRunReport),
     last_success_at: status.lastSuccessAt,
-    coverage: coverage && {
-      source: coverage.source,
-      input_rows: coverage.inputRows,
-      answered: coverage.answered,
-      matched: coverage.matched,
-      unmatched: coverage.unmatched,
-      rejected: coverage.rejected,
-      due: coverage.due,
-      oldest_answer_at: coverage.oldestAnswerAt,
-      shards: coverage.shards,
-      shards_counted: coverage.shardsCounted,
-    },
+    coverage,
     open_rejects: status.openRejects,
     held_by: status.holders.map(holderReport),
   };
@@ -339,27 +275,68 @@ async function readSpent(db: Db, currency: string, nowMs: number) {
 function dayReport(day: LedgerDay, billed: readonly BilledDay[], currency: string | null): LedgerDayReport {
   const rows = billed.filter((row) => row.day === day.day && row.job === day.job);
   return {
-    day: day.day,
-    job: day.job,
-    calls: day.calls,
-    records_sent: day.recordsSent,
-    records_matched: day.recordsMatched,
-    records_rejected: day.recordsRejected,
-    possibly_billed: day.possiblyBilled,
-    possibly_billed_twice: day.possiblyBilledTwice,
+    ...day,
     ...(currency === null || rows.length === 0 ? {} : { cost: costOfBilled(rows, currency) }),
   };
 }
 
-function freshnessReport(table: TableFreshness): TableFreshnessReport {
-  return {
-    table_name: table.tableName,
-    last_success_at: table.lastSuccessAt,
-    last_changed_at: table.lastChangedAt,
-    safe_until: table.safeUntil,
-  };
+/** One segment of a job, in `status --json`. */
+interface SegmentReport extends StoredSegment {
+  /** Members that this `segment_push` job added; null for other jobs. */
+  readonly members_own: number | null;
+  /** Members that this job may have added, which it never removes; null for other jobs. */
+  readonly members_in_doubt: number | null;
 }
 
-function publicationReport(status: PublicationStatus, configured: readonly string[]): PublicationReport {
-  return { ...status, is_configured: configured.includes(status.destination) };
+/** Stored state for the reports. */
+interface KnownSegments {
+  readonly segments: readonly StoredSegment[];
+  /** Null: not counted. */
+  readonly pushed: readonly PushedMembers[] | null;
+  /** Checkpoints of all jobs. */
+  readonly checkpoints: readonly CheckpointReport[];
+}
+
+/** Reports the segments that a job reads or fills; empty for other jobs. */
+function segmentReports(
+  config: Pick<Config, "jobs">,
+  job: JobConfig,
+  known: KnownSegments,
+): readonly SegmentReport[] {
+  const push = pushJobOf(job);
+  const segments: readonly SegmentConfig[] = push
+    ? [{ kind: "job", job: job.name, name: push.segmentName }]
+    : (membersJobOf(job)?.segments ?? []);
+  return segments.flatMap((segment) => {
+    const id = readableId(config, segment, known.checkpoints);
+    const stored = known.segments.find((one) => one.segment_id === id);
+    if (!stored) return [];
+    const pushed = known.pushed?.find((found) => found.job === job.name && found.segmentId === id);
+    return [
+      {
+        ...stored,
+        name: segment.name ?? stored.name,
+        removals_pending: push ? null : stored.removals_pending,
+        members_own: push && known.pushed ? (pushed?.own ?? 0) : null,
+        members_in_doubt: push && known.pushed ? (pushed?.inDoubt ?? 0) : null,
+      },
+    ];
+  });
+}
+
+/** Returns a segment's ID; null if unknown or if the checkpoint of its push job is invalid, which that job reports. */
+function readableId(
+  config: Pick<Config, "jobs">,
+  segment: SegmentConfig,
+  checkpoints: readonly CheckpointReport[],
+): string | null {
+  try {
+    return segmentIdOf(config, segment, (push) => {
+      const stored = checkpoints.find((report) => report.job === push);
+      return stored?.checkpoints ?? [];
+    });
+  } catch (error) {
+    if (error instanceof StopJobError) return null;
+    throw error;
+  }
 }

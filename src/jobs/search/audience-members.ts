@@ -1,5 +1,5 @@
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { readPages, type ResultPage, resultsCall } from "../../extract/result-pages.ts";
+import { readPages, type ResultPage, resultsCall } from "../../extract/pages.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { countListed } from "../../load/feeds/searches.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
@@ -7,13 +7,12 @@ import { booleanOf, countOf, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { readPids } from "../../schemas/person-search.ts";
-import type { FeedContext } from "../feed-type.ts";
+import type { FeedContext } from "../feed.ts";
 import { isStored, store, type SubmittedAudience } from "./audience.ts";
-import { checkCeiling, newIntent, reserveIntent, type UnlockIntent } from "./unlock.ts";
+import { checkCeiling, newIntent, reserveIntent, type UnlockIntent } from "./charges.ts";
 
 const { unlock, results } = audienceSearchEndpoints;
 
-/** Pages per commit. */
 const PAGES_PER_COMMIT = 20;
 /** Maximum readings of members that change under way, in one run. */
 const MAX_READINGS = 3;
@@ -101,11 +100,7 @@ async function send(
 ): Promise<ResultPage | "busy"> {
   const { job, log } = context;
   const { name, cursor } = audience;
-  const call = resultsCall(
-    unlock,
-    { id: cursor.segment_id, list: "pids", offset: 0 },
-    new DriftLog(unlock.name),
-  );
+  const call = resultsCall(unlock, { id: cursor.segment_id, list: "pids", offset: 0 });
   const reply = await context.call({ ...call, asUser: true, expects: [402, 404, 409] });
   if (reply.kind === "answer") {
     const billed = reply.value.billableCount ?? intent.records;
@@ -191,7 +186,6 @@ async function restart(context: FeedContext, audience: SubmittedAudience): Promi
   await store(context, audience, { reading: { at: "start" }, cursor: { pages } });
 }
 
-/** Marks an audience as stored. */
 function storedRow({ clock }: FeedContext, { cursor }: SubmittedAudience): Upsert {
   return {
     table: "audience_search",
@@ -231,8 +225,8 @@ async function readAll(
   };
   const read = async (at: number) => {
     if (first?.offset === at) return first;
-    const call = resultsCall(results, { id, list: "pids", offset: at }, drift);
-    const reply = await context.call({ ...call, asUser: true });
+    const call = resultsCall(results, { id, list: "pids", offset: at });
+    const reply = await context.call({ ...call, asUser: true, read: (bytes) => call.read(bytes, drift) });
     if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
     return reply.value;
   };

@@ -1,27 +1,33 @@
 import { z } from "zod";
-import type { JobPlan } from "../report/job-plan.ts";
-import { mostBillable, readAudiences } from "../../load/feeds/searches.ts";
-import type { JobConfig, JobOf } from "../../config/config.ts";
+import type { Config, JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { settings } from "../../config/schema/settings.ts";
 import { duration } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { type FreeCall, mayBeDone, readEnvelope } from "../../extract/free-call.ts";
+import type { Db } from "../../load/db/db.ts";
+import { mostBillable, readAudiences, type StoredAudience } from "../../load/feeds/searches.ts";
+import { readCheckpoints } from "../../load/write/commit.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
 import { countOf, instantAt } from "../../schemas/convert.ts";
-import { DriftLog } from "../../schemas/drift.ts";
 import { readId } from "../../schemas/error-body.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
-import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
-import { readCursor } from "../read-source.ts";
-import { isOver } from "../segments/member-checkpoint.ts";
-import { type Audience, isFinished, isStored, readState, store, type SubmittedAudience } from "./audience.ts";
-import { type AudienceCursor, audienceCursor } from "./audience-cursor.ts";
+import { type FeedContext, type FeedJobType, type FeedPlanContext, isOver, readCursor } from "../feed.ts";
+import type { JobPlan } from "../job-type.ts";
+import { type UnlockCost, unlockCost } from "../price.ts";
 import { readMembers, unlockMembers } from "./audience-members.ts";
-import { queryText, searchComplaints, streamOf } from "./settings.ts";
-import { workOnSeveral } from "./several.ts";
-import { unlockSetting } from "./unlock.ts";
-import { startDeadline } from "./wait.ts";
+import {
+  type Audience,
+  type AudienceCursor,
+  audienceCursor,
+  isFinished,
+  isStored,
+  readState,
+  store,
+  type SubmittedAudience,
+} from "./audience.ts";
+import { pollAll, unlockSetting, workOnSeveral } from "./charges.ts";
+import { queryText, searchComplaints, streamOf } from "./search.ts";
 
 const { submit } = audienceSearchEndpoints;
 
@@ -33,8 +39,8 @@ const searchSettings = jobSettings("audience_search", {
   deadline: duration().prefault("15m"),
 });
 
-/** Job that makes asynchronous person searches. */
-export type AudienceSearchJobConfig = JobOf<typeof searchSettings>;
+type AudienceSearchJobConfig = JobOf<typeof searchSettings>;
+
 type Context = FeedContext<AudienceSearchJobConfig>;
 
 /** Narrows a job to `audience_search`; null for other types. */
@@ -56,22 +62,21 @@ async function run(context: Context): Promise<void> {
     (search): Audience => ({ ...search, cursor: storedOf(context, search) }),
   );
   const several = workOnSeveral();
-  const deadline = startDeadline(context, job.deadlineMs);
-  let open: SubmittedAudience[] = [];
+  const endMs = context.clock.now() + job.deadlineMs;
+  const open: SubmittedAudience[] = [];
   let unchanged = 0;
   const limited = new Set<Audience>();
-  const attempt = (audience: Audience, work: () => Promise<void>) =>
-    several.attempt(async () => {
-      try {
-        await work();
-      } catch (error) {
-        if (error instanceof LimitReachedError) limited.add(audience);
-        throw error;
-      }
-    });
+  const noteLimit = async <Result>(audience: Audience, work: Promise<Result>) => {
+    try {
+      return await work;
+    } catch (error) {
+      if (error instanceof LimitReachedError) limited.add(audience);
+      throw error;
+    }
+  };
   for (const audience of audiences) {
-    await attempt(audience, async () => {
-      if (isToSubmit(context, audience)) await submitSearch(context, audience);
+    await several.attempt(async () => {
+      if (isToSubmit(context, audience)) await noteLimit(audience, submitSearch(context, audience));
       if (isSubmitted(audience) && isOpen(context.request.fullRefresh, audience)) open.push(audience);
       else {
         unchanged += 1;
@@ -81,18 +86,10 @@ async function run(context: Context): Promise<void> {
   }
   context.count({ records_read: audiences.length, records_unchanged: unchanged });
   try {
-    await several.attempt(async () => {
-      while (open.length > 0) {
-        const unfinished: SubmittedAudience[] = [];
-        for (const audience of open) {
-          const work = async () => {
-            if (!(await advance(context, audience))) unfinished.push(audience);
-          };
-          await attempt(audience, work);
-        }
-        open = unfinished;
-        if (open.length > 0) await deadline.pause(open.map(({ name }) => name));
-      }
+    await pollAll(context, several, open, {
+      endMs,
+      nameOf: ({ name }) => name,
+      advance: (audience) => noteLimit(audience, advance(context, audience)),
     });
   } finally {
     const remaining = new Set([...limited, ...open]).size;
@@ -164,18 +161,15 @@ async function planSearches(context: Known): Promise<Partial<JobPlan>> {
 async function submitSearch(context: Context, audience: Audience): Promise<void> {
   const { job, clock, log, progress } = context;
   const { name, query, stream, cursor: before } = audience;
-  const drift = new DriftLog(submit.name);
   const fresh = audienceCursor.parse({ search: name, submitted_at: instantAt(clock.now()) });
   await context.commit({ checkpoints: [{ stream, cursor: { ...(before ?? fresh), is_pending: true } }] });
   const call: FreeCall<JsonObject> = {
-    endpoint: submit.name,
-    method: submit.method,
-    path: submit.path,
+    endpoint: submit,
     body: JSON.stringify({ query }),
     recordsSent: 1,
     isOnce: true,
     asUser: true,
-    read(bytes) {
+    read(bytes, drift) {
       const body = readEnvelope(bytes, drift);
       return body && readId(body["segment_id"]) !== null ? body : null;
     },
@@ -188,7 +182,7 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
   const id = String(reply.value["segment_id"]);
   const cursor = { ...fresh, segment_id: id, stored_segment_id: before?.stored_segment_id ?? null };
   audience.cursor = cursor;
-  await store(context, { ...audience, cursor }, { body: reply.value, drift });
+  await store(context, { ...audience, cursor }, { body: reply.value, drift: reply.drift });
   log.info({ job: job.name, search: name, segment_id: id }, "search_submitted");
   if (reply.mayBeDone || before?.is_pending) {
     log.warn({ job: job.name, search: name, segment_id: id }, "search_possibly_submitted_twice");
@@ -263,3 +257,99 @@ export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
   plan: planSearches,
   run,
 };
+
+/** A configured audience, in `audience list`. */
+export interface AudienceReport
+  extends Pick<
+    StoredAudience,
+    | "status"
+    | "error_code"
+    | "error_message"
+    | "suggested_search"
+    | "materialization_extent"
+    | "total_count"
+    | "billable_count"
+    | "unlocked_at"
+    | "members"
+  > {
+  readonly job: string;
+  readonly search: string;
+  readonly query: string;
+  /** Largest charge that the configuration accepts; null for never. */
+  readonly max_billable: number | null;
+  /** Null before it was submitted. */
+  readonly segment_id: string | null;
+  /** Largest possible charge of an unlock; null if unknown. */
+  readonly most_billable: number | null;
+  /** Cost of {@link most_billable} while locked; with `prices.unlock`. */
+  readonly most_cost?: UnlockCost;
+  readonly results_unlocked: boolean;
+}
+
+export async function reportAudiences(
+  config: Pick<Config, "jobs" | "prices">,
+  db: Db,
+): Promise<readonly AudienceReport[]> {
+  const reports: AudienceReport[] = [];
+  for (const configured of config.jobs) {
+    const job = audienceJobOf(configured);
+    if (job) reports.push(...(await reportsOf(job, db)));
+  }
+  return reports.map((report) => {
+    const { most_billable: most, results_unlocked: isUnlocked } = report;
+    const cost = most === null || isUnlocked ? null : unlockCost(config, most);
+    return cost ? { ...report, most_cost: cost } : report;
+  });
+}
+
+async function reportsOf(job: AudienceSearchJobConfig, db: Db): Promise<readonly AudienceReport[]> {
+  const checkpoints = await readCheckpoints(db, job.name);
+  const ids = new Map(
+    searchesOf(job).map(({ name, stream }) => {
+      const stored = checkpoints.find((one) => one.stream === stream);
+      return [name, audienceCursor.safeParse(stored?.cursor).data?.segment_id ?? null];
+    }),
+  );
+  const known = await readAudiences(
+    db,
+    [...ids.values()].filter((id) => id !== null),
+  );
+  return Object.entries(job.searches).map(([search, { query, unlock }]) => {
+    const id = ids.get(search) ?? null;
+    const found = known.find((one) => one.segment_id === id);
+    return {
+      job: job.name,
+      search,
+      query,
+      max_billable: unlock?.maxBillable ?? null,
+      segment_id: id,
+      status: found?.status ?? null,
+      error_code: found?.error_code ?? null,
+      error_message: found?.error_message ?? null,
+      suggested_search: found?.suggested_search ?? null,
+      materialization_extent: found?.materialization_extent ?? null,
+      total_count: found?.total_count ?? null,
+      most_billable: found ? mostBillable(found) : null,
+      results_unlocked: found?.results_unlocked === true,
+      billable_count: found?.billable_count ?? null,
+      unlocked_at: found?.unlocked_at ?? null,
+      members: found?.members ?? 0,
+    };
+  });
+}
+
+/** Configuration with one search of one job, to be unlocked up to a ceiling, and not submitted again. */
+export function withUnlock<C extends Pick<Config, "jobs">>(
+  config: C,
+  { job: name, search }: Pick<AudienceReport, "job" | "search">,
+  maxBillable: number,
+): C {
+  const jobs = config.jobs.map((configured) => {
+    const job = configured.name === name ? audienceJobOf(configured) : null;
+    const wanted = job?.searches[search];
+    return job && wanted
+      ? { ...job, searches: { [search]: { ...wanted, unlock: { maxBillable } } }, refreshAfterMs: null }
+      : configured;
+  });
+  return { ...config, jobs };
+}

@@ -1,19 +1,42 @@
+import { z } from "zod";
 import { StopJobError } from "../../errors.ts";
-import { statusCall } from "../../extract/result-pages.ts";
-import type { Upsert } from "../../load/write/upsert.ts";
+import { statusCall } from "../../extract/pages.ts";
+import type { FeedContext } from "../feed.ts";
+import { stateOf, unlockIntent } from "./charges.ts";
 import { type MemberReading, noteReading } from "../../load/feeds/searches.ts";
-import type { Commit } from "../../load/write/commit.ts";
+import { type Commit, cursorCount, cursorInstant } from "../../load/write/commit.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
 import {
   audienceSearchEndpoints,
   finishedSearchStates,
   flattenAudienceSearch,
 } from "../../schemas/audience-search.ts";
 import { countOf } from "../../schemas/convert.ts";
-import { DriftLog } from "../../schemas/drift.ts";
+import type { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
-import type { FeedContext } from "../feed-type.ts";
-import type { AudienceCursor } from "./audience-cursor.ts";
-import { stateOf } from "./state.ts";
+
+export const audienceCursor = z.object({
+  search: z.string("must be the name of a search"),
+  submitted_at: cursorInstant,
+  /** True while a submit has no answer; the rest is about the search before it. */
+  is_pending: z.boolean("must be true or false").default(false),
+  /** Null before the first answer. */
+  segment_id: z.string("must be the ID of a segment").nullable().default(null),
+  /** Last state; null before the first reading. */
+  status: z.string("must be a state").nullable().default(null),
+  error_code: z.string("must be a code").nullable().default(null),
+  /** An unlock whose charge is not known yet. */
+  unlock: unlockIntent.nullable().default(null),
+  /** Position of the reading of the members; null if none is under way. */
+  pages: z
+    .object({ offset: cursorCount, total: cursorCount, suppressed: cursorCount })
+    .nullable()
+    .default(null),
+  /** Newest segment whose members are all stored. */
+  stored_segment_id: z.string("must be the ID of a segment").nullable().default(null),
+});
+
+export type AudienceCursor = Readonly<z.output<typeof audienceCursor>>;
 
 const { status } = audienceSearchEndpoints;
 
@@ -27,7 +50,6 @@ export interface Audience {
   cursor: AudienceCursor | null;
 }
 
-/** A search that was submitted. */
 export interface SubmittedAudience extends Audience {
   cursor: AudienceCursor & { readonly segment_id: string };
 }
@@ -49,11 +71,10 @@ export async function readState(
 ): Promise<JsonObject | null> {
   const { job } = context;
   const { segment_id: id } = audience.cursor;
-  const drift = new DriftLog(status.name);
-  const call = statusCall(status, id, drift);
-  const reply = await context.call({ ...call, asUser: true, expects: [404, 503] });
+  const call = { ...statusCall(status, id), asUser: true as const, expects: [404, 503] };
+  const reply = await context.call(call);
   if (reply.kind === "answer") {
-    await store(context, audience, { body: reply.value, drift });
+    await store(context, audience, { body: reply.value, drift: reply.drift });
     return reply.value;
   }
   if (reply.status === 503) return null;

@@ -1,28 +1,34 @@
 import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
-import { listOf } from "../../config/schema/described.ts";
+import { listOf, settings } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
-import { settings } from "../../config/schema/settings.ts";
 import { connectionName, duration, sqlText, uuid } from "../../config/schema/values.ts";
 import { StopJobError } from "../../errors.ts";
-import { statusCall } from "../../extract/result-pages.ts";
+import { statusCall } from "../../extract/pages.ts";
+import { countText } from "../../figures.ts";
 import type { Db } from "../../load/db/db.ts";
+import { readKeys } from "../../load/inputs/read.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
-import { readKeys } from "../../load/inputs/stage-keys.ts";
 import { contactJobEndpoints, finishedContactStates } from "../../schemas/contact-jobs.ts";
 import { booleanOf, countOf } from "../../schemas/convert.ts";
-import { DriftLog } from "../../schemas/drift.ts";
-import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
-import type { JobPlan } from "../report/job-plan.ts";
-import { type IdQuery, idReadSource, idSourceOf } from "../id-query.ts";
-import { countText } from "../../figures.ts";
-import { upsertRejects } from "../segments/feed-rejects.ts";
-import { readCursor } from "../read-source.ts";
-import { type Contact, contactCursor, storeContact } from "./contact.ts";
-import { contactGone, settle, storeResults } from "./contact-results.ts";
-import { workOnSeveral } from "./several.ts";
-import { unlockSetting } from "./unlock.ts";
-import { startDeadline } from "./wait.ts";
+import {
+  type FeedContext,
+  type FeedJobType,
+  type FeedPlanContext,
+  readCursor,
+  upsertRejects,
+} from "../feed.ts";
+import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
+import type { JobPlan } from "../job-type.ts";
+import { pollAll, unlockSetting, workOnSeveral } from "./charges.ts";
+import {
+  type Contact,
+  contactCursor,
+  contactGone,
+  settle,
+  storeContact,
+  storeResults,
+} from "./contact-results.ts";
 
 const { status } = contactJobEndpoints;
 
@@ -38,7 +44,6 @@ const contactSettings = jobSettings("contact_jobs", {
   deadline: duration().prefault("15m"),
 });
 
-/** Job that reads the results of contact jobs. */
 type ContactJobsConfig = JobOf<typeof contactSettings>;
 type Context = FeedContext<ContactJobsConfig>;
 
@@ -64,10 +69,10 @@ const MAX_KEPT_ID = 100;
 async function run(context: Context): Promise<void> {
   const { job, checkpoints } = context;
   const several = workOnSeveral();
-  const deadline = startDeadline(context, job.deadlineMs);
+  const endMs = context.clock.now() + job.deadlineMs;
   const ids = await context.outage.outlast(() => idsOf(job, context.db));
   const wrong = ids.filter((id) => !UUID.test(id));
-  let open: Contact[] = [];
+  const open: Contact[] = [];
   let unchanged = 0;
   for (const id of ids.filter((one) => UUID.test(one))) {
     await several.attempt(async () => {
@@ -89,17 +94,10 @@ async function run(context: Context): Promise<void> {
     records_rejected_before_sending: wrong.length,
   });
   try {
-    await several.attempt(async () => {
-      while (open.length > 0) {
-        const unfinished: Contact[] = [];
-        for (const contact of open) {
-          await several.attempt(async () => {
-            if (!(await advance(context, contact))) unfinished.push(contact);
-          });
-        }
-        open = unfinished;
-        if (open.length > 0) await deadline.pause(open.map(({ id }) => id));
-      }
+    await pollAll(context, several, open, {
+      endMs,
+      nameOf: ({ id }) => id,
+      advance: (contact) => advance(context, contact),
     });
   } finally {
     context.count({ records_sent: started - open.length, records_remaining: open.length });
@@ -157,13 +155,12 @@ function isOpen({ unlock }: ContactJobsConfig, fullRefresh: boolean, { cursor }:
 /** Reads the state of a contact job, and does what follows once it is finished. Returns false if there is something to wait for. */
 async function advance(context: Context, contact: Contact): Promise<boolean> {
   const { job } = context;
-  const drift = new DriftLog(status.name);
-  const reply = await context.call({ ...statusCall(status, contact.id, drift), expects: [404, 503] });
+  const reply = await context.call({ ...statusCall(status, contact.id), expects: [404, 503] });
   if (reply.kind === "refused") {
     if (reply.status === 503) return false;
     throw contactGone(context, contact, status.name);
   }
-  await storeContact(context, contact, { body: reply.value, drift });
+  await storeContact(context, contact, { body: reply.value, drift: reply.drift });
   if (!finishedContactStates.has(contact.cursor.status ?? "")) return false;
   throwIfFailed(context, contact);
   const count = countOf(reply.value["result_count"]);

@@ -1,11 +1,81 @@
+import { z } from "zod";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { readPages, type ResultPage, resultsCall } from "../../extract/result-pages.ts";
+import { readPages, type ResultPage, resultsCall } from "../../extract/pages.ts";
+import type { FeedContext } from "../feed.ts";
+import { checkCeiling, newIntent, reserveIntent, stateOf, unlockIntent } from "./charges.ts";
+import { type Commit, cursorCount } from "../../load/write/commit.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
 import { RESULTS_PAGE_SIZE } from "../../schemas/audience-search.ts";
-import { contactJobEndpoints, flattenContactResults } from "../../schemas/contact-jobs.ts";
+import { contactJobEndpoints, flattenContactJob, flattenContactResults } from "../../schemas/contact-jobs.ts";
 import { DriftLog } from "../../schemas/drift.ts";
-import type { FeedContext } from "../feed-type.ts";
-import { type Contact, storeContact } from "./contact.ts";
-import { checkCeiling, newIntent, reserveIntent } from "./unlock.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
+
+export const contactCursor = z.object({
+  /** Last state; null before the first reading. */
+  status: z.string("must be a state").nullable().default(null),
+  error_code: z.string("must be a code").nullable().default(null),
+  /** An unlock, or a page, whose charge is not known yet. */
+  unlock: unlockIntent.nullable().default(null),
+  /** Unit that is billed (section 8): the job when it is unlocked, or each page; null before the first page. */
+  billing: z.enum(["unlock", "page"]).nullable().default(null),
+  /** Position of the next page. */
+  offset: cursorCount.default(0),
+  /** Number of results on all pages, as the last one reported; null before the first page. */
+  total: cursorCount.nullable().default(null),
+  /** Charge so far; null before the first page. */
+  billable_count: cursorCount.nullable().default(null),
+  unlocked_at: z.string("must be an instant").nullable().default(null),
+  /** True once all results are stored. */
+  is_stored: z.boolean("must be true or false").default(false),
+});
+
+type ContactCursor = Readonly<z.output<typeof contactCursor>>;
+
+export interface Contact {
+  readonly id: string;
+  cursor: ContactCursor;
+}
+
+/** Rows, and writes of the ledger, of one commit about a contact job. */
+interface Stored extends Pick<Commit, "settled"> {
+  /** State as answered. */
+  readonly body?: JsonObject;
+  readonly upserts?: readonly Upsert[];
+  readonly drift?: DriftLog;
+  /** Changes of the position. */
+  readonly cursor?: Partial<ContactCursor>;
+  readonly received?: number;
+}
+
+/** Commits what is known of a contact job together with its position. */
+export async function storeContact(
+  context: FeedContext,
+  contact: Contact,
+  { body, upserts = [], drift, cursor: change, received = 0, settled }: Stored,
+): Promise<void> {
+  const ofBody = body && stateOf(body, body["error_code"]);
+  const cursor = { ...contact.cursor, ...ofBody, ...change };
+  const billable = cursor.billable_count === null ? null : String(cursor.billable_count);
+  const charged = { billable_count: billable, unlocked_at: cursor.unlocked_at };
+  // A page was answered, so the results are unlocked, whatever the state said before.
+  const known = {
+    job_id: contact.id,
+    ...charged,
+    ...(cursor.billing === null ? {} : { results_unlocked: "true" }),
+  };
+  const row =
+    body && drift
+      ? [flattenContactJob({ ...body, job_id: contact.id }, charged, drift)]
+      : [{ table: "contact_job", columns: Object.keys(known), rows: [Object.values(known)] }];
+  await context.commit({
+    upserts: [...row, ...upserts],
+    settled,
+    checkpoints: [{ stream: contact.id, cursor }],
+    counters: { records_received: received },
+    drift: drift?.entries() ?? [],
+  });
+  contact.cursor = cursor;
+}
 
 const { unlock, results } = contactJobEndpoints;
 
@@ -16,7 +86,6 @@ interface Charge {
   readonly ceiling: { readonly maxBillable: number };
 }
 
-/** A reserved charge. */
 interface Reserved {
   readonly callId: string;
   /** True if an earlier call, whose outcome is unknown, may have been charged. */
@@ -140,7 +209,6 @@ export async function settle(context: FeedContext, contact: Contact, billed: num
   });
 }
 
-/** A page that may be charged. */
 interface ChargedPage extends ResultPage {
   /** True if an earlier call without an answer may have been charged, so that this answer doesn't state it. */
   readonly isInDoubt: boolean;
@@ -154,11 +222,7 @@ async function readCharged(
   { offset, reserved }: { readonly offset: number; readonly reserved: Reserved },
 ): Promise<ChargedPage | null> {
   const { job } = context;
-  const call = resultsCall(
-    endpoint,
-    { id: contact.id, list: "results", offset },
-    new DriftLog(endpoint.name),
-  );
+  const call = resultsCall(endpoint, { id: contact.id, list: "results", offset });
   const reply = await context.call({ ...call, expects: [402, 403, 404, 409] });
   const isInDoubt = reserved.isInDoubt || reply.mayBeDone;
   if (reply.kind === "answer") return { ...reply.value, isInDoubt };
@@ -175,11 +239,8 @@ async function readCharged(
   throw reply.status === 404 ? contactGone(context, contact, endpoint.name) : reply.stop;
 }
 
-/** Reads a page that is not charged. */
 async function readFree(context: FeedContext, { id }: Contact, offset: number): Promise<ResultPage> {
-  const reply = await context.call(
-    resultsCall(results, { id, list: "results", offset }, new DriftLog(results.name)),
-  );
+  const reply = await context.call(resultsCall(results, { id, list: "results", offset }));
   if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
   return reply.value;
 }

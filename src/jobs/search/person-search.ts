@@ -1,23 +1,27 @@
 import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
-import { wholeNumber } from "../../config/schema/described.ts";
+import { settings, wholeNumber } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
-import { settings } from "../../config/schema/settings.ts";
 import { duration } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import type { FreeCall } from "../../extract/free-call.ts";
+import { cursorInstant } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
-import { cursorInstant } from "../../load/inputs/cursor-values.ts";
 import { instantAt } from "../../schemas/convert.ts";
-import { DriftLog } from "../../schemas/drift.ts";
+import type { DriftLog } from "../../schemas/drift.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { flattenPersonSearch, MAX_SEARCH_SIZE, personSearchEndpoints } from "../../schemas/person-search.ts";
-import type { FeedContext, FeedJobType, FeedPlanContext } from "../feed-type.ts";
-import { readCursor } from "../read-source.ts";
-import { isOver } from "../segments/member-checkpoint.ts";
-import { queryText, searchComplaints, streamOf } from "./settings.ts";
-import { queryRefused, type Quota, readQuota, readSearch, searchCall } from "./search-call.ts";
-import { workOnSeveral } from "./several.ts";
+import { type FeedContext, type FeedJobType, type FeedPlanContext, isOver, readCursor } from "../feed.ts";
+import { workOnSeveral } from "./charges.ts";
+import {
+  queryRefused,
+  queryText,
+  type Quota,
+  readQuota,
+  readSearch,
+  searchCall,
+  searchComplaints,
+  streamOf,
+} from "./search.ts";
 
 const { create, read } = personSearchEndpoints;
 
@@ -30,18 +34,15 @@ const searchSettings = jobSettings("person_search", {
   refresh_after: duration().optional(),
 });
 
-/** Job that makes synchronous person searches. */
 type PersonSearchJobConfig = JobOf<typeof searchSettings>;
 type Context = FeedContext<PersonSearchJobConfig>;
 
 const cursorSchema = z.object({
-  /** Name of the search in the configuration. */
   search: z.string("must be the name of a search"),
   search_id: z.string("must be the ID of a search"),
   searched_at: cursorInstant,
 });
 
-/** A configured search. */
 interface Search {
   readonly name: string;
   readonly query: string;
@@ -108,20 +109,18 @@ function throwIfLimited({ job, request }: Context, search: Search, quota: Quota 
   );
 }
 
-/** Makes a search and stores it. */
 async function make(context: Context, search: Search, quota: Quota | null): Promise<void> {
   const { job, clock, log } = context;
   const { name, query, size, stream } = search;
-  const drift = new DriftLog(create.name);
   context.count({ records_sent: 1 });
   const searchedAt = instantAt(clock.now());
-  const reply = await context.call(searchCall({ query, size }, drift));
+  const reply = await context.call(searchCall({ query, size }));
   if (reply.kind === "refused") {
     context.count({ records_rejected: 1 });
     throw queryRefused(`${job.name}: the query of ${name}`, reply);
   }
   if (reply.mayBeDone) log.warn({ job: job.name, search: name }, "search_possibly_made_twice");
-  const found = await store(context, search, reply.value, drift, { search: name, searched_at: searchedAt });
+  const found = await store(context, search, reply, { search: name, searched_at: searchedAt });
   if (quota) quota.left -= found;
   log.info({ job: job.name, search: name, stream, results: found }, "search_made");
 }
@@ -131,16 +130,12 @@ async function readAgain(context: Context, search: Search): Promise<void> {
   const { job } = context;
   const stored = storedOf(context, search);
   if (stored === null) return;
-  const drift = new DriftLog(read.name);
-  const call: FreeCall<JsonObject> = {
-    endpoint: read.name,
-    method: read.method,
+  const reply = await context.call({
+    endpoint: read,
     path: read.path.replace("{search_id}", encodeURIComponent(stored.search_id)),
-    body: null,
     expects: [404, 422],
-    read: (bytes) => readSearch(bytes, drift),
-  };
-  const reply = await context.call(call);
+    read: readSearch,
+  });
   if (reply.kind === "refused") {
     throw new StopJobError(
       "search_gone",
@@ -148,15 +143,14 @@ async function readAgain(context: Context, search: Search): Promise<void> {
         `\`checkpoint reset ${job.name} --stream ${search.stream}\` makes the search again.`,
     );
   }
-  await store(context, search, reply.value, drift, { ...stored, search: search.name });
+  await store(context, search, reply, { ...stored, search: search.name });
 }
 
 /** Stores an answer; returns the number of people. */
 async function store(
   context: Context,
   { name, stream }: Search,
-  answer: JsonObject,
-  drift: DriftLog,
+  { value: answer, drift }: { readonly value: JsonObject; readonly drift: DriftLog },
   cursor: { readonly search: string; readonly searched_at: string },
 ): Promise<number> {
   const id = String(answer["search_id"]);

@@ -1,23 +1,29 @@
 import { z } from "zod";
-import { type DeathSignalsJobConfig, deathSignalsSettings, NO_SEGMENT } from "./settings.ts";
+import {
+  type DeathSignalsJobConfig,
+  deathSignalsSettings,
+  forEachSegment,
+  type KnownSegment,
+  NO_SEGMENT,
+  segmentGone,
+  segmentStreams,
+} from "./segments.ts";
 import { openResults, type RepeatableResults } from "../../extract/read-answer.ts";
-import { cursorInstant } from "../../load/inputs/cursor-values.ts";
+import { cursorInstant } from "../../load/write/commit.ts";
 import { type Cell, jsonType, pidOf } from "../../schemas/convert.ts";
 import {
   deathSignalFields,
   deathSignalsEndpoint,
   signalColumn,
   signalMetadataFields,
-} from "../../schemas/death-signals.ts";
+} from "../../schemas/segments.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import { text } from "../../schemas/field.ts";
 import { jsonText } from "../../schemas/json-text.ts";
-import { forEachSegment, type KnownSegment, segmentGone, segmentStreams } from "./feed-segments.ts";
-import { type FeedReject, upsertRejects } from "./feed-rejects.ts";
-import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import { type FeedContext, type FeedJobType, type FeedReject, upsertRejects } from "../feed.ts";
 
-const { name: endpoint, method, path } = deathSignalsEndpoint;
+const { name: endpoint, path } = deathSignalsEndpoint;
 
 const keys = ["obituary_id", "service_pid"] as const;
 const signal = flattenerOf({
@@ -27,7 +33,6 @@ const signal = flattenerOf({
 const metadata = flattenerOf({ fields: signalMetadataFields, lists: {} }, "signal_metadata.");
 const columns = [...signal.fieldNames, ...metadata.fieldNames.map(signalColumn), "signal_metadata", "_extra"];
 
-/** One signal of a response. */
 type Signal =
   | { readonly kind: "row"; readonly row: readonly Cell[] }
   | { readonly kind: "reject"; readonly ids: readonly (string | null)[] };
@@ -77,7 +82,6 @@ function* rowsOf(answer: RepeatableResults, drift: DriftLog): Generator<readonly
   for (const signal of readSignals(answer, drift)) if (signal.kind === "row") yield signal.row;
 }
 
-/** Yields rejects of the signals that lack an id. */
 function* rejectsOf(answer: RepeatableResults, job: string, segmentId: string): Generator<FeedReject> {
   for (const signal of readSignals(answer, new DriftLog(endpoint))) {
     if (signal.kind === "row") continue;
@@ -99,10 +103,8 @@ function again<T>(rows: () => Iterable<T>): Iterable<T> {
 
 async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: KnownSegment): Promise<void> {
   const reply = await context.call({
-    endpoint,
-    method,
+    endpoint: deathSignalsEndpoint,
     path: `${path}?segment_id=${encodeURIComponent(id)}`,
-    body: null,
     expects: [404],
     read: openResults,
   });

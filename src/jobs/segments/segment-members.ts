@@ -1,4 +1,4 @@
-import { pageCall } from "../../extract/segment-page.ts";
+import { pageCall } from "../../extract/pages.ts";
 import {
   type AddedMembers,
   addMembers,
@@ -12,19 +12,23 @@ import type { Upsert } from "../../load/write/upsert.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
-import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import type { FeedContext, FeedJobType } from "../feed.ts";
 import { countText } from "../../figures.ts";
-import { forEachSegment, type KnownSegment, segmentGone, segmentStreams } from "./feed-segments.ts";
 import {
+  forEachSegment,
   isSweepDue,
+  type KnownSegment,
   type MemberCheckpoint,
   memberCursor,
   neverSwept,
+  NO_SEGMENT,
   readMemberCheckpoint,
-} from "./member-checkpoint.ts";
-import type { AnsweredPage } from "./proof.ts";
-import { NO_SEGMENT, type SegmentMembersJobConfig, segmentMembersSettings } from "./settings.ts";
-import { createSweep, type ReadPage } from "./sweep.ts";
+  segmentGone,
+  type SegmentMembersJobConfig,
+  segmentMembersSettings,
+  segmentStreams,
+} from "./segments.ts";
+import { type AnsweredPage, createSweep, type ReadPage } from "./sweep.ts";
 
 const { name: endpoint } = segmentEndpoints.members;
 
@@ -46,7 +50,6 @@ interface Synced {
   readonly seenAt: string;
 }
 
-/** Segment to sync. */
 interface Reading {
   readonly segment: KnownSegment;
   readonly read: ReadPage;
@@ -62,7 +65,8 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
   const { db, run, outage, log, job, request, progress } = context;
   const drift = new DriftLog(endpoint);
   const read: ReadPage = async (page) => {
-    const reply = await context.call(pageCall(segment.id, page, drift));
+    const call = pageCall(segment.id, page);
+    const reply = await context.call({ ...call, read: (bytes) => call.read(bytes, drift) });
     if (reply.kind === "refused") throw segmentGone(job.name, endpoint, segment.id);
     context.count({ records_received: reply.value.members.length });
     return { ...reply.value, page, seenAt: reply.answeredAt };
@@ -104,7 +108,6 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
   }
 }
 
-/** Stores the members of a page. */
 async function store(
   context: Context,
   { segment, totals }: Reading,
@@ -134,7 +137,7 @@ async function checkQuietly(context: Context, reading: Reading): Promise<Synced 
   const { members, totalCount, listContinues } = first;
   const pages = listContinues && members.length > 0 ? Math.ceil(totalCount / members.length) : 1;
   const atMs = Date.parse(first.seenAt);
-  if (context.request.fullRefresh || isSweepDue(context.job, before, { pages, atMs })) return null;
+  if (context.request.fullRefresh || isSweepDue(before, { pages, atMs })) return null;
   for (let answer = first; ; answer = await read(answer.page + 1)) {
     const { added } = await store(context, reading, answer, false);
     const { suppressed } = before;
@@ -183,7 +186,6 @@ function isCompleteSweep(
   return isSweep && isSteady && pending === 0 && living + suppressed === totalCount;
 }
 
-/** Rows about the segment and this reading. */
 function rowsAbout(
   runId: string,
   { segment: { id, name }, first, totals }: Reading,

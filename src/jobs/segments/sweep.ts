@@ -1,22 +1,144 @@
+import { hash } from "node:crypto";
 import { StopJobError } from "../../errors.ts";
+import type { MemberPage } from "../../extract/pages.ts";
 import type { ProvenSpan } from "../../load/feeds/members.ts";
-import type { Cell } from "../../schemas/convert.ts";
-import {
-  type AnsweredPage,
-  factsOf,
-  keysOf,
-  type PageFacts,
-  rangesAround,
-  spanOf,
-  spanOfReadings,
-} from "./proof.ts";
+import { type Cell, microsOf } from "../../schemas/convert.ts";
+
+/** A page of members with the time of its response. */
+export interface AnsweredPage extends MemberPage {
+  /** Page number, from 1. */
+  readonly page: number;
+  /** Time at which the service completed the response. */
+  readonly seenAt: string;
+}
+
+/** Properties of a page that can prove absences, without its members. */
+interface PageFacts {
+  readonly page: number;
+  readonly size: number;
+  /** `first_added_at` of the first and the last item; null for an empty page. */
+  readonly newest: Cell;
+  readonly oldest: Cell;
+  readonly totalCount: number;
+  /** True if no member is older than the items of this page. */
+  readonly isLast: boolean;
+  readonly isSound: boolean;
+  /** Equal for responses with the same members and size, in any order of ties. */
+  readonly digest: string;
+  readonly seenAt: string;
+}
+
+/** @param pageSize number of items on a full page */
+function factsOf(answer: AnsweredPage, pageSize: number): PageFacts {
+  const { page, members, totalCount, listContinues, isSound, seenAt } = answer;
+  const pids = members.map(({ servicePid }) => servicePid).toSorted();
+  return {
+    page,
+    size: members.length,
+    newest: members[0]?.firstAddedAt ?? null,
+    oldest: members.at(-1)?.firstAddedAt ?? null,
+    totalCount,
+    // A full page may have a successor: the service counts and lists members separately.
+    isLast:
+      !listContinues && members.length < pageSize && (page - 1) * pageSize + members.length === totalCount,
+    isSound,
+    digest: hash("sha256", JSON.stringify([totalCount, listContinues, pids])),
+    seenAt,
+  };
+}
+
+/**
+ * Span of `first_added_at` that one response covers completely. Both ends are exclusive: members with the same time may be
+ * on the neighboring pages.
+ */
+function spanOf(page: PageFacts): ProvenSpan | null {
+  return page.isSound ? spanBetween(page, page, page.seenAt) : null;
+}
+
+/** Null if an end is neither a member nor the end of the list. */
+function spanBetween(first: PageFacts, last: PageFacts, seenAt: string): ProvenSpan | null {
+  if (!last.isLast && last.oldest === null) return null;
+  if (first.page > 1 && first.newest === null) return null;
+  return {
+    after: last.isLast ? null : last.oldest,
+    before: first.page === 1 ? null : first.newest,
+    seenAt,
+  };
+}
+
+/** Consecutive pages, both ends inclusive. */
+interface PageRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Page ranges that enclose members with the given times, if no single page does. Merges overlapping ranges.
+ * @param pages all pages of a reading, in order
+ */
+function rangesAround(moments: readonly Cell[], pages: readonly PageFacts[]): readonly PageRange[] {
+  const last = pages.at(-1)?.page ?? 1;
+  const edges = pages.flatMap(({ page, newest, oldest }) =>
+    newest === null || oldest === null ? [] : [{ page, newest: microsOf(newest), oldest: microsOf(oldest) }],
+  );
+  const ranges = moments.map((moment): PageRange => {
+    if (moment === null) return { from: 1, to: last };
+    const at = microsOf(moment);
+    const newer = edges.findLast(({ newest }) => newest > at)?.page ?? 1;
+    const older = edges.find(({ oldest }) => oldest < at)?.page ?? last;
+    return { from: Math.min(newer, older), to: Math.max(newer, older) };
+  });
+  const merged: PageRange[] = [];
+  for (const range of ranges.toSorted((a, b) => a.from - b.from)) {
+    const before = merged.at(-1);
+    if (before && range.from <= before.to) {
+      merged[merged.length - 1] = { from: before.from, to: Math.max(before.to, range.to) };
+    } else merged.push(range);
+  }
+  return merged;
+}
+
+/**
+ * Span that two identical readings of the same pages cover; null if they differ, or show a member twice.
+ * @param keys hashes of the members of the second reading, by page
+ */
+function spanOfReadings(
+  first: readonly PageFacts[],
+  second: readonly PageFacts[],
+  keys: readonly Float64Array[],
+): ProvenSpan | null {
+  const [begin, end] = [second[0], second.at(-1)];
+  if (!begin || !end || first.length !== second.length) return null;
+  const isSame = second.every(
+    ({ page, digest, totalCount, isSound }, i) =>
+      isSound && page === first[i]?.page && digest === first[i].digest && totalCount === begin.totalCount,
+  );
+  if (!isSame || hasTwice(keys)) return null;
+  // The end of the first reading is between two responses that show the absence.
+  return spanBetween(begin, end, first.at(-1)?.seenAt ?? end.seenAt);
+}
+
+/** 48-bit hashes of the members of a page. In a collision, a removal stays pending. */
+function keysOf({ members }: MemberPage): Float64Array {
+  return Float64Array.from(members, ({ servicePid }) => hash("sha1", servicePid, "buffer").readUIntBE(0, 6));
+}
+
+function hasTwice(keys: readonly Float64Array[]): boolean {
+  const all = new Float64Array(keys.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const ofPage of keys) {
+    all.set(ofPage, at);
+    at += ofPage.length;
+  }
+  all.sort();
+  return all.some((key, i) => i > 0 && key === all[i - 1]);
+}
 
 /** Items on a full page of members (section 8). */
 const PAGE_MEMBERS = 5000;
 /** Most pages beyond `total_count`, which may lag behind the list: a service that ignores `page` repeats one without end. */
 const MAX_LATE_PAGES = 100;
 
-/** Reads one page. */
 export type ReadPage = (page: number) => Promise<AnsweredPage>;
 
 /** Yields pages in order, reading the next one while the caller handles the current one. */
@@ -56,22 +178,8 @@ function pageSizeAfter({ listContinues, members }: AnsweredPage, before: number)
   return listContinues && members.length > 0 ? members.length : before;
 }
 
-/** Complete reading of a segment with the absences it proves. */
-interface MemberSweep {
-  /** Reads all pages. @param first page 1, if already read */
-  pages(first?: AnsweredPage): AsyncGenerator<AnsweredPage>;
-  /** Reads the pages around members with these times again. */
-  reread(moments: readonly Cell[]): AsyncGenerator<AnsweredPage>;
-  /** Spans of `first_added_at` in which absence from the sweep proves a removal. */
-  spans(): readonly ProvenSpan[];
-  /** True if all pages reported the same size. */
-  isSteady(): boolean;
-  /** Latest response; null before the first. */
-  latest(): AnsweredPage | null;
-}
-
-/** Starts a sweep. Stores no members except hashes of pages that are read again. */
-export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS): MemberSweep {
+/** Starts a complete reading of a segment. Stores no members except hashes of pages that are read again. */
+export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS) {
   const facts: PageFacts[] = [];
   const proven: ProvenSpan[] = [];
   const sizes = new Set<number>();
@@ -85,14 +193,16 @@ export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS): MemberSwee
   }
 
   return {
-    async *pages(first) {
+    /** Reads all pages. @param first page 1, if already read */
+    async *pages(first?: AnsweredPage): AsyncGenerator<AnsweredPage> {
       for await (const answer of readPages(read, first, fullPage)) {
         pageSize = pageSizeAfter(answer, pageSize);
         facts.push(note(answer));
         yield answer;
       }
     },
-    async *reread(moments) {
+    /** Reads the pages around members with these times again. */
+    async *reread(moments: readonly Cell[]): AsyncGenerator<AnsweredPage> {
       for (const range of rangesAround(moments, facts)) {
         const before = facts.filter(({ page }) => page >= range.from && page <= range.to);
         const again: PageFacts[] = [];
@@ -107,9 +217,12 @@ export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS): MemberSwee
         if (span) proven.push(span);
       }
     },
-    spans: () => [...facts.flatMap((page) => spanOf(page) ?? []), ...proven],
+    /** Spans of `first_added_at` in which absence from the sweep proves a removal. */
+    spans: (): readonly ProvenSpan[] => [...facts.flatMap((page) => spanOf(page) ?? []), ...proven],
+    /** True if all pages reported the same size. */
     isSteady: () => sizes.size === 1,
-    latest: () => latest,
+    /** Latest response; null before the first. */
+    latest: (): AnsweredPage | null => latest,
   };
 }
 

@@ -1,12 +1,12 @@
 import type { JobOf } from "../../config/config.ts";
-import { choice } from "../../config/schema/described.ts";
+import { choice } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { day } from "../../config/schema/values.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
 import { countText } from "../../figures.ts";
 import { openZone, type Zone } from "../../schedule/zone.ts";
 import { type Cell, instantAt, instantText, jsonType } from "../../schemas/convert.ts";
-import { DriftLog } from "../../schemas/drift.ts";
+import type { DriftLog } from "../../schemas/drift.ts";
 import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import {
@@ -15,20 +15,20 @@ import {
   endpointUsageRecord,
   readEndpoint,
 } from "../../schemas/usage.ts";
-import type { FeedContext, FeedJobType } from "../feed-type.ts";
-import { readCursor } from "../read-source.ts";
+import { type FeedContext, type FeedJobType, readCursor } from "../feed.ts";
 import {
   type Bucket,
   type BucketingSize,
   bucketsBetween,
+  CORRECTED_FOR_DAYS,
   DAY_MS,
   dayAt,
   dayText,
+  planPass,
+  usageCursor,
   type Window,
 } from "./calendar.ts";
-import { CORRECTED_FOR_DAYS, planPass, usageCursor, type UsagePass } from "./usage-pass.ts";
 
-/** Start of a bucket in a response. */
 interface WrittenStart {
   /** The instant, or the wall-clock time as if it were UTC. */
   readonly atMs: number;
@@ -78,8 +78,6 @@ export function placeBuckets(
     return (isClear && candidates[same.indexOf(start)]) || null;
   });
 }
-
-const { name: endpoint, method, path } = endpointUsageEndpoint;
 
 const settings = jobSettings("endpoint_usage", {
   bucketing_size: choice(["hour", "day", "week", "month", "quarter", "year"]).default("day"),
@@ -137,24 +135,19 @@ function readResults(body: JsonObject, drift: DriftLog): readonly Result[] | nul
 
 /** Requests usage; `receivedMs` is local time. */
 async function ask(context: Context, query: Readonly<Record<string, string>>) {
-  let drift = new DriftLog(endpoint);
   const parameters = new URLSearchParams({ ...query, include_unused_endpoints: "true" });
   const reply = await context.call({
-    endpoint,
-    method,
-    path: `${path}?${parameters.toString()}`,
-    body: null,
-    read(bytes) {
-      drift = new DriftLog(endpoint);
+    endpoint: endpointUsageEndpoint,
+    path: `${endpointUsageEndpoint.path}?${parameters.toString()}`,
+    read(bytes, drift) {
       const body = readEnvelope(bytes, drift);
       return body && readResults(body, drift);
     },
   });
   if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
-  return { results: reply.value, receivedMs: context.clock.now(), drift };
+  return { results: reply.value, receivedMs: context.clock.now(), drift: reply.drift };
 }
 
-/** Commits the all-time totals. */
 async function readTotals(context: Context): Promise<void> {
   const { results, receivedMs, drift } = await ask(context, {});
   const observedDate = instantAt(receivedMs).slice(0, 10);
@@ -215,7 +208,12 @@ const bucketColumns = [
 ];
 
 /** Reads and commits one window. Returns the number of buckets not found in the calendar. */
-async function readWindow(context: Context, zone: Zone, pass: UsagePass, window: Window): Promise<number> {
+async function readWindow(
+  context: Context,
+  zone: Zone,
+  pass: ReturnType<typeof planPass>,
+  window: Window,
+): Promise<number> {
   const { job } = context;
   const { bucketingSize: size, timezone } = job;
   const { results, receivedMs, drift } = await ask(context, {

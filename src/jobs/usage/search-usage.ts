@@ -3,9 +3,9 @@ import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
-import { cursorDay } from "../../load/inputs/cursor-values.ts";
+import { cursorDay } from "../../load/write/commit.ts";
 import { type Cell, instantAt } from "../../schemas/convert.ts";
-import { DriftLog } from "../../schemas/drift.ts";
+import type { DriftLog } from "../../schemas/drift.ts";
 import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../schemas/flatten.ts";
 import {
@@ -15,10 +15,8 @@ import {
   searchUsageEndpoint,
   searchUsageRecord,
 } from "../../schemas/usage.ts";
-import type { FeedContext, FeedJobType } from "../feed-type.ts";
+import type { FeedContext, FeedJobType } from "../feed.ts";
 import { DAY_MS, dayNumber, dayText } from "./calendar.ts";
-
-const { name: endpoint, method, path } = searchUsageEndpoint;
 
 const settings = jobSettings("search_usage", {});
 type SearchUsageJobConfig = JobOf<typeof settings>;
@@ -66,20 +64,16 @@ function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
 
 /** Requests the whole history each time, so that no day is missed and late counts are included. */
 async function ask(context: FeedContext<SearchUsageJobConfig>) {
-  let drift = new DriftLog(endpoint);
   const reply = await context.call({
-    endpoint,
-    method,
-    path: `${path}?days=${SEARCH_USAGE_DAYS}`,
-    body: null,
-    read(bytes) {
-      drift = new DriftLog(endpoint);
+    endpoint: searchUsageEndpoint,
+    path: `${searchUsageEndpoint.path}?days=${SEARCH_USAGE_DAYS}`,
+    read(bytes, drift) {
       const body = readEnvelope(bytes, drift);
       return body && readAnswer(body, drift);
     },
   });
   if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
-  return { answer: reply.value, receivedMs: context.clock.now(), drift };
+  return { answer: reply.value, receivedMs: context.clock.now(), drift: reply.drift };
 }
 
 async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {

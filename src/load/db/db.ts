@@ -1,18 +1,15 @@
-import { setTimeout as delay } from "node:timers/promises";
+import type { RawBuilder } from "kysely";
 import PQueue from "p-queue";
 import type pg from "pg";
 import { LockLostError } from "../../errors.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
 import type { ReadErasureSecret } from "../erasure/key.ts";
-import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
-import type { InputSource } from "../inputs/input-source.ts";
-import { fence, requireLock, sessionName } from "../runs/fence.ts";
-import type { RunRef } from "../runs/run-ref.ts";
+import type { ForeignDatabase, ForeignDatabases, InputSource } from "../inputs/input.ts";
+import { fence, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
 import type { PostgresTarget } from "./connect.ts";
-import { explainFailure } from "./explain-failure.ts";
-import { quoteLiteral, type SchemaNames } from "./names.ts";
-import { withRetries } from "./recovery.ts";
-import { inTransaction, openPool, type Session } from "./session.ts";
+import { explainFailure, withRetries } from "./failures.ts";
+import { quoteLiteral, type SchemaNames, tableId } from "./names.ts";
+import { inTransaction, openPool, type Session, type TransactionOptions } from "./session.ts";
 
 /** Connections and schemas of a run's transactions. */
 interface RunContext {
@@ -22,6 +19,20 @@ interface RunContext {
   readonly names: SchemaNames;
   /** `_run_id` of the rows, if it is not the run that holds the lock. */
   readonly rowsRunId?: string;
+}
+
+/** Runs work in one transaction of the place of record. */
+function begin<Result>(
+  pool: pg.Pool,
+  names: SchemaNames,
+  work: (session: Session) => Promise<Result>,
+  options?: TransactionOptions,
+): Promise<Result> {
+  return inTransaction(
+    pool,
+    (session) => work({ ...session, names, table: (name) => tableId(names, name) }),
+    options,
+  );
 }
 
 /**
@@ -35,13 +46,14 @@ export async function inRunTransaction<Result>(
 ): Promise<Result> {
   const { pool, names, rowsRunId = run.runId } = context;
   try {
-    return await inTransaction(
+    return await begin(
       pool,
+      names,
       async (session) => {
         // The fence would suffice; checking first keeps a former owner from blocking the new one.
-        await requireLock(session, names, run);
+        await requireLock(session, run);
         const result = await work(session);
-        await fence(session, names, run);
+        await fence(session, run);
         return result;
       },
       {
@@ -60,7 +72,7 @@ export async function inRunTransaction<Result>(
 /** Waits for a takeover in progress; returns the error if the lock is lost, null otherwise or without an answer. */
 async function findLoss({ lockPool, names }: RunContext, run: RunRef): Promise<LockLostError | null> {
   try {
-    await inTransaction(lockPool, (session) => fence(session, names, run));
+    await begin(lockPool, names, (session) => fence(session, run));
     return null;
   } catch (error) {
     return error instanceof LockLostError ? error : null;
@@ -84,6 +96,8 @@ export interface Db {
   /** Host, port, database and schemas, for messages; no secret. */
   readonly description: string;
   readonly names: SchemaNames;
+  /** Qualified name of a declared table or view, quoted. */
+  table(name: string): RawBuilder<unknown>;
   readonly pool: pg.Pool;
   /** Connections reserved for locks, never blocked by work. */
   readonly lockPool: pg.Pool;
@@ -93,6 +107,8 @@ export interface Db {
   /** Runs work in one transaction and explains failures; with a run, ends with its fence. */
   transaction<Result>(work: Work<Result>): Promise<Result>;
   transaction<Result>(run: RunRef, work: Work<Result>, options?: RunOptions): Promise<Result>;
+  /** Runs one query in a transaction of its own. */
+  rows<Row>(query: RawBuilder<Row>): Promise<Row[]>;
   /** Runs work in one REPEATABLE READ transaction: all statements see one snapshot. Retried like any other. */
   snapshot<Result>(work: Work<Result>): Promise<Result>;
   /** Runs work in a transaction and rolls it back. */
@@ -103,7 +119,6 @@ export interface Db {
   foreignOf(input: Pick<InputSource, "connection">): ForeignDatabase | null;
   /** Converts a driver error into one with a remedy. */
   explain(error: unknown): unknown;
-  pause(milliseconds: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -143,9 +158,9 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
     options: RunOptions = {},
   ): Promise<Result> {
     return explained(() =>
-      withRetries(delay, (attempt) => {
+      withRetries((attempt) => {
         if (typeof runOrWork === "function") {
-          return inTransaction(pool, (session) => runOrWork(session, attempt));
+          return begin(pool, names, (session) => runOrWork(session, attempt));
         }
         if (workOfRun === undefined) throw new TypeError("A transaction of a run needs work.");
         return inRunTransaction({ ...context, ...options }, runOrWork, (session) =>
@@ -158,22 +173,23 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
   return {
     description: `${address}, schemas ${names.data} and ${names.ops}`,
     names,
+    table: (name) => tableId(names, name),
     pool,
     lockPool,
     readErasureSecret,
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
     transaction,
+    rows: (query) => transaction((session) => session.rows(query)),
     snapshot: (work) =>
       explained(() =>
-        withRetries(delay, (attempt) =>
-          inTransaction(pool, (session) => work(session, attempt), { isSnapshot: true }),
+        withRetries((attempt) =>
+          begin(pool, names, (session) => work(session, attempt), { isSnapshot: true }),
         ),
       ),
-    preview: (work) => explained(() => inTransaction(pool, (session) => work(session, 1), { keep: false })),
-    lockTransaction: (work) => explained(() => inTransaction(lockPool, (session) => work(session, 1))),
+    preview: (work) => explained(() => begin(pool, names, (session) => work(session, 1), { keep: false })),
+    lockTransaction: (work) => explained(() => begin(lockPool, names, (session) => work(session, 1))),
     foreignOf: ({ connection }) => (connection ? foreign.of(connection) : null),
     explain,
-    pause: delay,
     async close() {
       await Promise.all([pool.end(), lockPool.end(), foreign.close()]);
     },

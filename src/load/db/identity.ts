@@ -1,6 +1,6 @@
 import type { Db } from "./db.ts";
 import { sql } from "kysely";
-import { tableId, THIS_DATABASE } from "./names.ts";
+import { THIS_DATABASE } from "./names.ts";
 
 /** Origin of a warehouse's data. */
 interface WarehouseIdentity {
@@ -16,19 +16,16 @@ interface WarehouseIdentity {
 
 /** Reads the identity; null in a new warehouse. */
 export async function readIdentity(db: Db): Promise<WarehouseIdentity | null> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    const [identity] = await session.rows<WarehouseIdentity>(sql`
-      SELECT service_host AS "serviceHost", org_id AS organization, created_at AS "createdAt",
-        ${sql.raw(THIS_DATABASE)} AS database
-      FROM ${tableId(names, "warehouse_identity")}`);
-    return identity ?? null;
-  });
+  const [identity] = await db.rows<WarehouseIdentity>(sql`
+    SELECT service_host AS "serviceHost", org_id AS organization, created_at AS "createdAt",
+      ${sql.raw(THIS_DATABASE)} AS database
+    FROM ${db.table("warehouse_identity")}`);
+  return identity ?? null;
 }
 
 /** Records the organization unless one is known, also by another process at the same time; returns the recorded one. */
 export async function recordOrganization(db: Db, runId: string, organization: string): Promise<string> {
-  const identity = tableId(db.names, "warehouse_identity");
+  const identity = db.table("warehouse_identity");
   return db.transaction(async (session) => {
     await session.change(sql`
       UPDATE ${identity} SET org_id = ${organization}, _synced_at = now(), _run_id = ${runId} WHERE org_id IS NULL`);
@@ -46,9 +43,8 @@ export async function writeServiceHost(
   serviceHost: string,
   { replace }: { readonly replace: boolean },
 ): Promise<void> {
-  const { names } = db;
   return db.transaction(async (session) => {
-    const identity = tableId(names, "warehouse_identity");
+    const identity = session.table("warehouse_identity");
     await session.change(sql`LOCK TABLE ${identity} IN SHARE ROW EXCLUSIVE MODE`);
     if (replace) {
       await session.change(

@@ -6,8 +6,7 @@ import type { Db } from "./db.ts";
 import { commentsOf, createView, postgresTypes } from "./ddl.ts";
 import { migrationLock } from "./migrate.ts";
 import { quoteQualified } from "./names.ts";
-import type { Session } from "./session.ts";
-import { waitForLock } from "./wait-for-lock.ts";
+import { type Session, waitForLock } from "./session.ts";
 
 /** SQLSTATE of a view that other objects depend on. */
 const IN_USE = "2BP01";

@@ -5,53 +5,11 @@ import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Derivation } from "../../schemas/derive.ts";
 import { tables } from "../../schemas/registry.ts";
 import { views } from "../../schemas/views/all-views.ts";
-import { checkWarehouse } from "./check.ts";
+import { checkDatabase } from "./check.ts";
+import type { Db } from "./db.ts";
 import { commentsOf, createView, postgresTypes } from "./ddl.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames, tableId } from "./names.ts";
-import { inTransaction, type Session } from "./session.ts";
-import { tableLock, waitForLock } from "./wait-for-lock.ts";
-
-/** Longer texts give no derived value. */
-const LONGEST = 100;
-
-/** Fills derived columns of stored rows; readers see these rows, and their people, as changed. @param derivations by table */
-async function fillDerived(
-  session: Session,
-  names: SchemaNames,
-  derivations: ReadonlyMap<string, readonly Derivation[]>,
-): Promise<void> {
-  for (const [table, ofTable] of derivations) {
-    for (const derivation of ofTable) await fillColumns(session, names, table, derivation);
-    await session.change(sql`
-      UPDATE ${tableId(names, "person")} SET _record_synced_at = now()
-      WHERE service_pid IN (SELECT service_pid FROM ${tableId(names, table)} WHERE _synced_at = now())`);
-  }
-}
-
-async function fillColumns(
-  session: Session,
-  names: SchemaNames,
-  table: string,
-  { from, columns, derive }: Derivation,
-): Promise<void> {
-  const target = tableId(names, table);
-  const found = await session.rows<{ text: string }>(sql`
-    SELECT DISTINCT ${sql.id(from)} AS text FROM ${target} WHERE length(${sql.id(from)}) <= ${LONGEST}`);
-  const derived = found
-    .map(({ text }) => ({ text, cells: derive(text) }))
-    .filter(({ cells }) => cells.some((cell) => cell !== null));
-  if (derived.length === 0) return;
-  const values = derived.map(({ text, cells }) => ({
-    text,
-    ...Object.fromEntries(cells.map((cell, i) => [columns[i]?.name, cell])),
-  }));
-  const types = columns.map(({ name, type }) => sql`${sql.id(name)} ${sql.raw(postgresTypes[type])}`);
-  const set = columns.map(({ name }) => sql`${sql.id(name)} = d.${sql.id(name)}`);
-  await session.change(sql`
-    UPDATE ${target} AS t SET ${sql.join(set)}, _synced_at = now()
-    FROM json_to_recordset(${JSON.stringify(values)}::json) AS d(text text, ${sql.join(types)})
-    WHERE t.${sql.id(from)} = d.text`);
-}
+import { inTransaction, type PostgresSession, tableLock, waitForLock } from "./session.ts";
 
 /** Table of the migrations that ran, in the state schema. */
 const MIGRATION_TABLE = "schema_migration";
@@ -63,10 +21,33 @@ const ALREADY_EXISTS: ReadonlySet<string> = new Set(["42P06", "42P07", "23505"])
 
 const schemaNamesOf = (names: SchemaNames) => [names.data, names.ops, names.state];
 
-/** Creates or upgrades the tables; returns the names of migrations that ran. Safe to call from several processes. */
-export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readonly string[]> {
+/** Throws unless the tables exist. Each command migrates first or calls this; all other functions require the tables. */
+export async function requireSetUp(db: Db): Promise<void> {
+  if (!(await isMigrated(db))) throw notSetUp();
+}
+
+/** Error of a command that needs tables which don't exist yet. */
+export function notSetUp(): FixConfigurationError {
+  return new FixConfigurationError(
+    "not_set_up",
+    "The warehouse isn't set up yet: run `person-etl migrate`, or start with `person-etl run`.",
+  );
+}
+
+/** True if the tables exist. Refuses a database that can't hold them. */
+export async function isMigrated(db: Db): Promise<boolean> {
   try {
-    if (await isUpToDate(pool, names)) return [];
+    return await hasTables(db.pool, db.names);
+  } catch (error) {
+    throw db.explain(error);
+  }
+}
+
+/** Creates or upgrades the tables; returns the names of migrations that ran. Safe to call from several processes. */
+export async function migrate(db: Db): Promise<readonly string[]> {
+  const { pool, names } = db;
+  try {
+    if (await isUpToDate(db)) return [];
     for (const schema of schemaNamesOf(names)) await ensureSchema(pool, schema);
     const run = () => inTransaction(pool, (session) => runMissing(session, names));
     return await run().catch((error: unknown) => {
@@ -75,12 +56,12 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
       throw error;
     });
   } catch (error) {
-    throw await explainMissingRight(pool, error, names);
+    throw db.explain(await explainMissingRight(db, error));
   }
 }
 
 /** Runs missing migrations, then refreshes views and comments. */
-async function runMissing(session: Session, names: SchemaNames): Promise<readonly string[]> {
+async function runMissing(session: PostgresSession, names: SchemaNames): Promise<readonly string[]> {
   const table = sql.id(names.state, MIGRATION_TABLE);
   const wait = { code: "migration_locked", timeout: LOCK_TIMEOUT, purpose: "migrating the warehouse" };
   const lock = migrationLock(names);
@@ -128,8 +109,8 @@ function renewals(names: SchemaNames): readonly string[] {
 export const migrationLock = (names: SchemaNames) => tableLock(names.state, MIGRATION_TABLE);
 
 /** True if every migration of this version has run; later ones may exist. */
-async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
-  if (!(await isMigrated(pool, names))) return false;
+async function isUpToDate({ pool, names }: Db): Promise<boolean> {
+  if (!(await hasTables(pool, names))) return false;
   const { rows } = await pool.query<{ name: string }>(`SELECT name FROM ${migrationTable(names)}`);
   const ran = new Set(rows.map(({ name }) => name));
   return migrations.every(({ name }) => ran.has(name));
@@ -162,7 +143,7 @@ function unsupported(message: string, hint: string): FixConfigurationError {
 }
 
 /** True if the first migration has run. Refuses tables of version 1, and unsupported databases. */
-export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+async function hasTables(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   await refuseUnsupported(pool);
   const has = async (schema: string) => {
     // The catalog is readable even without a privilege on the schema.
@@ -212,11 +193,11 @@ function createSchema(name: string): string {
 }
 
 /** Converts a missing privilege into an error that names the grants; returns other errors unchanged. */
-async function explainMissingRight(pool: pg.Pool, error: unknown, names: SchemaNames): Promise<Error> {
+async function explainMissingRight(db: Db, error: unknown): Promise<Error> {
   if (codeOf(error) !== "42501") {
     return error instanceof Error ? error : new Error(messageOf(error));
   }
-  const lines = await checkWarehouse(pool, names, "The warehouse");
+  const lines = await checkDatabase(db, "The warehouse");
   const problems = lines
     .filter((line) => !line.ok)
     .map(({ subject, message, hint }) => ({
@@ -226,14 +207,14 @@ async function explainMissingRight(pool: pg.Pool, error: unknown, names: SchemaN
     }));
   return new FixConfigurationError(
     "no_right_to_create",
-    `Can't create the tables in ${schemaNamesOf(names).join(", ")}: ${messageOf(error)}.`,
+    `Can't create the tables in ${schemaNamesOf(db.names).join(", ")}: ${messageOf(error)}.`,
     problems,
     { cause: error },
   );
 }
 
 /** DDL of an empty warehouse, printed by `migrate --print`. */
-export function printDdl(names: SchemaNames): string {
+export function printDdl({ names }: Db): string {
   const all = [
     ...schemaNamesOf(names).map(createSchema),
     createMigrationTable(names),
@@ -241,4 +222,46 @@ export function printDdl(names: SchemaNames): string {
     ...renewals(names),
   ];
   return `${all.map((statement) => `${statement};`).join("\n\n")}\n`;
+}
+
+/** Longer texts give no derived value. */
+const LONGEST = 100;
+
+/** Fills derived columns of stored rows; readers see these rows, and their people, as changed. @param derivations by table */
+async function fillDerived(
+  session: PostgresSession,
+  names: SchemaNames,
+  derivations: ReadonlyMap<string, readonly Derivation[]>,
+): Promise<void> {
+  for (const [table, ofTable] of derivations) {
+    for (const derivation of ofTable) await fillColumns(session, names, table, derivation);
+    await session.change(sql`
+      UPDATE ${tableId(names, "person")} SET _record_synced_at = now()
+      WHERE service_pid IN (SELECT service_pid FROM ${tableId(names, table)} WHERE _synced_at = now())`);
+  }
+}
+
+async function fillColumns(
+  session: PostgresSession,
+  names: SchemaNames,
+  table: string,
+  { from, columns, derive }: Derivation,
+): Promise<void> {
+  const target = tableId(names, table);
+  const found = await session.rows<{ text: string }>(sql`
+    SELECT DISTINCT ${sql.id(from)} AS text FROM ${target} WHERE length(${sql.id(from)}) <= ${LONGEST}`);
+  const derived = found
+    .map(({ text }) => ({ text, cells: derive(text) }))
+    .filter(({ cells }) => cells.some((cell) => cell !== null));
+  if (derived.length === 0) return;
+  const values = derived.map(({ text, cells }) => ({
+    text,
+    ...Object.fromEntries(cells.map((cell, i) => [columns[i]?.name, cell])),
+  }));
+  const types = columns.map(({ name, type }) => sql`${sql.id(name)} ${sql.raw(postgresTypes[type])}`);
+  const set = columns.map(({ name }) => sql`${sql.id(name)} = d.${sql.id(name)}`);
+  await session.change(sql`
+    UPDATE ${target} AS t SET ${sql.join(set)}, _synced_at = now()
+    FROM json_to_recordset(${JSON.stringify(values)}::json) AS d(text text, ${sql.join(types)})
+    WHERE t.${sql.id(from)} = d.text`);
 }

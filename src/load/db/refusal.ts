@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { codeOf, StopJobError } from "../../errors.ts";
 import type { Db } from "./db.ts";
-import { isDataFault } from "./recovery.ts";
+import { isDataFault } from "./failures.ts";
 
 /** Fields of an error of the server that name its place; none of them is a value. */
 interface Place {
@@ -44,13 +44,11 @@ export async function explainRefusal(db: Db, error: unknown, records: number): P
 /** Tables of ours with a trigger that calls a function; a raised error names only the function. */
 async function tablesWithTrigger(db: Db, name: string | undefined): Promise<readonly string[]> {
   if (name === undefined) return [];
-  const rows = await db.transaction((session) =>
-    session.rows<{ table: string }>(sql`
-      SELECT DISTINCT format('%I.%I', n.nspname, c.relname) AS table FROM pg_catalog.pg_trigger AS t
-      JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.pronamespace
-      JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-      WHERE NOT t.tgisinternal AND n.nspname = ANY(${[db.names.data, db.names.ops, db.names.state]}::text[])
-        AND ${name} IN (format('%I', p.proname), format('%I.%I', pn.nspname, p.proname)) ORDER BY 1`),
-  );
+  const rows = await db.rows<{ table: string }>(sql`
+    SELECT DISTINCT format('%I.%I', n.nspname, c.relname) AS table FROM pg_catalog.pg_trigger AS t
+    JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.pronamespace
+    JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE NOT t.tgisinternal AND n.nspname = ANY(${[db.names.data, db.names.ops, db.names.state]}::text[])
+      AND ${name} IN (format('%I', p.proname), format('%I.%I', pn.nspname, p.proname)) ORDER BY 1`);
   return rows.map((row) => row.table);
 }

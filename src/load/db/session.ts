@@ -5,12 +5,67 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
   type RawBuilder,
+  sql,
 } from "kysely";
-import { codeOf } from "../../errors.ts";
-import { explainWriting, READ_ONLY } from "./explain-failure.ts";
+import { type CustomTypesConfig, types as defaultTypes, Pool, type PoolClient } from "pg";
+import { codeOf, StopRunError } from "../../errors.ts";
 import { clientFor, type PostgresTarget, settingsOf } from "./connect.ts";
-import { type CustomTypesConfig, Pool, type PoolClient, types as defaultTypes } from "pg";
+import { explainWriting, READ_ONLY } from "./failures.ts";
+import type { SchemaNames } from "./names.ts";
 import { type OpenTransaction, watchConnection } from "./watch-connection.ts";
+
+/** A lock that other processes may hold. Never an advisory lock, which every role of the database can take. */
+export interface LockWait {
+  /** Statement that takes the lock until the end of the transaction; readers have no right to it. */
+  readonly take: RawBuilder<unknown>;
+  /** Query for the `pid` of the sessions that hold it. */
+  readonly holders: RawBuilder<unknown>;
+  /** Intention, for the message: `migrating the warehouse`. */
+  readonly purpose: string;
+  /** Code of the error at the end of the wait. */
+  readonly code?: string;
+  readonly timeout?: string;
+}
+
+/** SQLSTATE of a lock wait that timed out. */
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/** Takes a lock; a StopRunError names the session that still holds it after a time. */
+export async function waitForLock(
+  session: PostgresSession,
+  { take, holders, purpose, code = "lock_held", timeout = "30s" }: LockWait,
+): Promise<void> {
+  await session.client.query(`SAVEPOINT lock_wait; SET LOCAL lock_timeout = '${timeout}'`);
+  try {
+    await session.rows(take);
+  } catch (error) {
+    if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error;
+    await session.client.query("ROLLBACK TO SAVEPOINT lock_wait");
+    const found = await session.rows<{ pid: number; role: string; name: string | null }>(sql`
+      SELECT pid, usename AS role, application_name AS name FROM pg_catalog.pg_stat_activity
+      WHERE pid IN (${holders}) AND pid <> pg_backend_pid() ORDER BY pid`);
+    const who = found.map(({ pid, role, name }) => `${pid} (role ${role}, application ${name ?? "unknown"})`);
+    throw new StopRunError(
+      code,
+      `A lock for ${purpose} was held for ${timeout} by ${who.length === 0 ? "another session" : `session ${who.join(", ")}`}. ` +
+        "If that process isn't working, end its session with `SELECT pg_terminate_backend(PID)`, and run again.",
+      { cause: error },
+    );
+  }
+  await session.client.query("SET LOCAL lock_timeout = 0; RELEASE SAVEPOINT lock_wait");
+}
+
+/** Lock of a table of the state or ops schema, besides its readers. */
+export function tableLock(schema: string, table: string): Pick<LockWait, "take" | "holders"> {
+  const name = sql.id(schema, table);
+  return {
+    take: sql`LOCK TABLE ${name} IN SHARE ROW EXCLUSIVE MODE`,
+    holders: sql`SELECT l.pid FROM pg_catalog.pg_locks AS l
+      JOIN pg_catalog.pg_class AS c ON c.oid = l.relation JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+      WHERE l.granted AND n.nspname = ${schema} AND c.relname = ${table} AND l.mode NOT IN ('AccessShareLock', 'RowShareLock')
+        AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`,
+  };
+}
 
 /** Compiles `sql` templates; never connects. Values become parameters, `sql.id` quotes identifiers. */
 const compiler = new Kysely<unknown>({
@@ -22,8 +77,8 @@ const compiler = new Kysely<unknown>({
   },
 });
 
-/** A connection inside a transaction. */
-export interface Session {
+/** A connection to any Postgres database inside a transaction. */
+export interface PostgresSession {
   /** Runs a statement and returns its rows. */
   rows<Row>(statement: RawBuilder<Row>): Promise<Row[]>;
   /** Runs a statement and returns the number of changed rows. */
@@ -38,6 +93,13 @@ export interface Session {
   readonly client: PoolClient;
   /** Transaction time as text; `_synced_at` of all its rows. */
   readonly now: string;
+}
+
+/** A connection to the place of record inside a transaction. */
+export interface Session extends PostgresSession {
+  readonly names: SchemaNames;
+  /** Qualified name of a declared table or view, quoted. */
+  table(name: string): RawBuilder<unknown>;
 }
 
 /** Search path of our own statements: an object that another role creates can't replace a built-in one. */
@@ -102,19 +164,12 @@ const types: CustomTypesConfig = {
   }) as typeof defaultTypes.getTypeParser,
 };
 
-/** Timeouts of a pool; without them queries are unlimited. */
-interface PoolTimeouts {
-  readonly connectMs: number;
-  readonly queryMs?: number;
-}
-
-/** Opens a pool; connects on first use. */
+/** Opens a pool; connects on first use. Without `queryMs`, queries are unlimited. */
 export function openPool(
   target: PostgresTarget,
   connections: number,
-  timeouts: PoolTimeouts = { connectMs: 15_000 },
+  { connectMs = 15_000, queryMs }: { readonly connectMs?: number; readonly queryMs?: number } = {},
 ): Pool {
-  const { connectMs, queryMs } = timeouts;
   const pool = new Pool({
     ...settingsOf(target),
     Client: clientFor(target),
@@ -130,7 +185,7 @@ export function openPool(
   return pool;
 }
 
-function sessionOf(client: PoolClient, now: string): Session {
+function sessionOf(client: PoolClient, now: string): PostgresSession {
   const query = (statement: RawBuilder<unknown>) => {
     const { sql, parameters } = statement.compile(compiler);
     // The extended protocol takes one statement only: SQL of the configuration can't add another one.
@@ -166,7 +221,10 @@ function rethrow(error: unknown): never {
 }
 
 /** Runs statements with SQL of the user: its unqualified names are resolved by the search path of the role. */
-export async function withRolePath<Result>(session: Session, work: () => Promise<Result>): Promise<Result> {
+export async function withRolePath<Result>(
+  session: PostgresSession,
+  work: () => Promise<Result>,
+): Promise<Result> {
   await session.client.query("SET LOCAL search_path TO DEFAULT");
   const result = await work();
   await session.client.query(PINNED_PATH);
@@ -174,7 +232,7 @@ export async function withRolePath<Result>(session: Session, work: () => Promise
 }
 
 /** Options of a transaction. */
-interface TransactionOptions {
+export interface TransactionOptions {
   /** False: always rolled back. */
   readonly keep?: boolean;
   /** True: writes nothing but temporary tables. */
@@ -188,7 +246,7 @@ interface TransactionOptions {
 /** Runs `work` in one transaction with fixed settings; rolls back if it throws. */
 export async function inTransaction<Result>(
   pool: Pool,
-  work: (session: Session) => Promise<Result>,
+  work: (session: PostgresSession) => Promise<Result>,
   { keep = true, isSnapshot = false, isReadOnly = false, settings = [] }: TransactionOptions = {},
 ): Promise<Result> {
   const client = await pool.connect();

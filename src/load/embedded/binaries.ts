@@ -4,9 +4,7 @@ import { createRequire } from "node:module";
 import { basename, dirname, join, relative } from "node:path";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import type { ServerFolders } from "./folders.ts";
-import { runProgram } from "./run-program.ts";
-import type { ServerUser } from "./server-user.ts";
-import { describeFailure } from "./startup-failure.ts";
+import { describeFailure, runProgram, type ServerUser } from "./programs.ts";
 
 /** Programs of the server that its user can run. */
 export interface Binaries {

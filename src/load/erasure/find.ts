@@ -2,18 +2,16 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
-import type { NamingRow } from "../inputs/foreign-database.ts";
-import { raw } from "../inputs/input.ts";
-import { type InputSource, inputDefinition } from "../inputs/input-source.ts";
-import { findRows } from "../inputs/postgres-database.ts";
-import { normalizedAddress, normalizedEmail } from "./addresses.ts";
+import { type Identifiers, inputDefinition, type InputSource, type NamingRow } from "../inputs/input.ts";
+import { raw } from "../inputs/postgres.ts";
+import { findRows } from "../inputs/read.ts";
+import { normalizedAddress, normalizedEmail } from "../inputs/values.ts";
 import {
   addEmails,
   addIdentifiers,
   addPids,
   addRows,
   type FoundPeople,
-  type Identifiers,
   stagedSql,
   stagedSubjects,
   stageSubjects,
@@ -38,7 +36,6 @@ export async function findPeople(
   inputs: readonly InputSource[],
   { spareOthers: sparesOthers }: { readonly spareOthers: boolean } = { spareOthers: false },
 ): Promise<FoundPeople> {
-  const { names } = db;
   return db.preview(async (session) => {
     // In this session: behind a pooler there may be no other connection.
     const findHere = (input: InputSource, wanted: Identifiers) =>
@@ -48,13 +45,13 @@ export async function findPeople(
       find: (wanted: Identifiers) => db.foreignOf(input)?.findRows(input, wanted) ?? findHere(input, wanted),
     }));
     await stageSubjects(session, named);
-    const inputRows = sparesOthers ? 0 : await searchInputs(session, names, searched);
-    if (sparesOthers) await addFormerNames(session, names, inputs);
+    const inputRows = sparesOthers ? 0 : await searchInputs(session, searched);
+    if (sparesOthers) await addFormerNames(session, inputs);
     const seed = await stagedSubjects(session);
-    const added = await followStaged(session, names, sparesOthers);
+    const added = await followStaged(session, sparesOthers);
     if (!sparesOthers) await addAddressesOfRows(session, searched);
     const sharedEmails = [
-      ...(await removeShared(session, names, seed.emails)),
+      ...(await removeShared(session, seed.emails)),
       ...(await removeSharedInInputs(session, searched, { keep: seed.emails, sparesOthers })),
     ];
     const people = await stagedSubjects(session);
@@ -71,7 +68,6 @@ export async function findPeople(
 /** Stages the subjects of a request in its own transaction: as found before, with what the tables have by now. */
 export async function stageFound(
   session: Session,
-  names: SchemaNames,
   { people, seed, sparesOthers, sharedEmails }: FoundPeople,
 ): Promise<void> {
   if (sparesOthers) {
@@ -80,30 +76,30 @@ export async function stageFound(
     return;
   }
   await stageSubjects(session, seed);
-  await followStaged(session, names, false);
+  await followStaged(session, false);
   await addIdentifiers(session, people);
-  await removeShared(session, names, seed.emails);
+  await removeShared(session, seed.emails);
   await session.change(sql`DELETE FROM pg_temp.erased_email WHERE email = ANY(${[...sharedEmails]}::text[])`);
 }
 
 /** Adds all identifiers of the staged people from the tables; returns the number of new ones. */
-async function followStaged(session: Session, names: SchemaNames, sparesOthers: boolean): Promise<number> {
+async function followStaged(session: Session, sparesOthers: boolean): Promise<number> {
   let added = 0;
-  const table = (name: string) => tableId(names, name);
+  const table = (name: string) => session.table(name);
   added += await addRows(
     session,
     sql`SELECT source, source_key FROM ${table("input_email")} WHERE ${stagedSql.email("email_address")}`,
   );
-  added += await addPidsOfRows(session, names);
+  added += await addPidsOfRows(session);
   added += await addPids(
     session,
     sql`SELECT service_pid FROM ${table("person_email")} WHERE ${stagedSql.email("email_address")}`,
   );
-  added += await addPids(session, pidsOfContacts(names));
-  if (sparesOthers) await sparePids(session, names);
-  await addAliases(session, names);
-  if (sparesOthers) await sparePids(session, names);
-  else await addRowsOfPids(session, names);
+  added += await addPids(session, pidsOfContacts(session.names));
+  if (sparesOthers) await sparePids(session);
+  await addAliases(session);
+  if (sparesOthers) await sparePids(session);
+  else await addRowsOfPids(session);
   added += await addEmails(
     session,
     sql`SELECT ${raw(normalizedAddress("email_address"))} FROM ${table("person_email")}
@@ -118,12 +114,12 @@ async function followStaged(session: Session, names: SchemaNames, sparesOthers: 
 }
 
 /** Adds the PIDs that staged input rows were answered with; returns the number of new ones. */
-export async function addPidsOfRows(session: Session, names: SchemaNames): Promise<number> {
+export async function addPidsOfRows(session: Session): Promise<number> {
   let added = 0;
   for (const answers of ["resolution", "enrichment"]) {
     added += await addPids(
       session,
-      sql`SELECT unnest(ARRAY[a.service_pid, a.last_matched_service_pid]) FROM ${tableId(names, answers)} AS a
+      sql`SELECT unnest(ARRAY[a.service_pid, a.last_matched_service_pid]) FROM ${session.table(answers)} AS a
         JOIN pg_temp.erased_row AS r ON r.source = a.source AND r.source_key = a.source_key`,
     );
   }
@@ -138,18 +134,18 @@ function pidsOfContacts(names: SchemaNames): RawBuilder<unknown> {
 }
 
 /** Adds input rows that were answered with a staged PID. */
-async function addRowsOfPids(session: Session, names: SchemaNames): Promise<void> {
+async function addRowsOfPids(session: Session): Promise<void> {
   for (const answers of ["resolution", "enrichment"]) {
     await addRows(
       session,
-      sql`SELECT source, source_key FROM ${tableId(names, answers)}
+      sql`SELECT source, source_key FROM ${session.table(answers)}
         WHERE ${stagedSql.pid("service_pid")} OR ${stagedSql.pid("last_matched_service_pid")}`,
     );
   }
 }
 
-async function addAliases(session: Session, names: SchemaNames): Promise<void> {
-  const alias = tableId(names, "person_pid_alias");
+async function addAliases(session: Session): Promise<void> {
+  const alias = session.table("person_pid_alias");
   for (let step = 0; step < MOST_ALIASES; step++) {
     const added = await addPids(
       session,
@@ -161,43 +157,35 @@ async function addAliases(session: Session, names: SchemaNames): Promise<void> {
 }
 
 /** Removes PIDs that other input rows were answered with. */
-export async function sparePids(session: Session, names: SchemaNames): Promise<void> {
+export async function sparePids(session: Session): Promise<void> {
   for (const answers of ["resolution", "enrichment"]) {
-    await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${tableId(names, answers)} AS a
+    await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${session.table(answers)} AS a
       WHERE p.pid IN (a.service_pid, a.last_matched_service_pid)
         AND NOT EXISTS (SELECT FROM pg_temp.erased_row AS r WHERE r.source = a.source AND r.source_key = a.source_key)`);
   }
 }
 
 /** Removes addresses that other stored rows or people have too, except those to keep; returns them. */
-async function removeShared(
-  session: Session,
-  names: SchemaNames,
-  keep: readonly string[],
-): Promise<readonly string[]> {
+async function removeShared(session: Session, keep: readonly string[]): Promise<readonly string[]> {
   const address = raw(normalizedAddress("o.email_address"));
   const rows = await session.rows<{ email: string }>(sql`
     DELETE FROM pg_temp.erased_email AS m WHERE m.email <> ALL(${[...keep]}::text[]) AND (
-      m.email IN (SELECT ${address} FROM ${tableId(names, "input_email")} AS o
+      m.email IN (SELECT ${address} FROM ${session.table("input_email")} AS o
         WHERE NOT coalesce(${stagedSql.row("o.source", "o.source_key")}, false))
-      OR m.email IN (SELECT ${address} FROM ${tableId(names, "person_email")} AS o
+      OR m.email IN (SELECT ${address} FROM ${session.table("person_email")} AS o
         WHERE NOT coalesce(${stagedSql.pid("o.service_pid")}, false)))
     RETURNING m.email`);
   return rows.map(({ email }) => email);
 }
 
 /** Adds input rows with a staged key, address or PID, also under a former name of their input; returns how many. */
-async function searchInputs(
-  session: Session,
-  names: SchemaNames,
-  inputs: readonly SearchedInput[],
-): Promise<number> {
+async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<number> {
   const staged = await stagedSubjects(session);
   let count = 0;
   for (const { input, find } of inputs) {
     const found = await find(staged);
     count += found.length;
-    const sources = await namesOf(session, names, input);
+    const sources = await namesOf(session, input);
     const rows = found.flatMap(({ sourceKey }) =>
       sourceKey === null ? [] : sources.map((source) => ({ source, sourceKey })),
     );
@@ -207,20 +195,16 @@ async function searchInputs(
 }
 
 /** Names under which an input was read, the present one first. */
-async function namesOf(session: Session, names: SchemaNames, input: InputSource): Promise<readonly string[]> {
+async function namesOf(session: Session, input: InputSource): Promise<readonly string[]> {
   const read = await session.rows<{ source: string }>(sql`
-    SELECT DISTINCT source FROM ${tableId(names, "lookup_job")} WHERE input_definition = ${inputDefinition(input)}`);
+    SELECT DISTINCT source FROM ${session.table("lookup_job")} WHERE input_definition = ${inputDefinition(input)}`);
   return [...new Set([input.name, ...read.map(({ source }) => source)])];
 }
 
 /** Adds the staged rows under former names of their input. */
-async function addFormerNames(
-  session: Session,
-  names: SchemaNames,
-  inputs: readonly InputSource[],
-): Promise<void> {
+async function addFormerNames(session: Session, inputs: readonly InputSource[]): Promise<void> {
   for (const input of inputs) {
-    const sources = await namesOf(session, names, input);
+    const sources = await namesOf(session, input);
     await addRows(
       session,
       sql`SELECT s.source, r.source_key FROM pg_temp.erased_row AS r CROSS JOIN unnest(${sources}::text[]) AS s(source)
@@ -270,4 +254,38 @@ async function removeSharedInInputs(
     );
   }
   return shared.map(({ email }) => email);
+}
+
+/** Kinds whose content is an address. */
+const IS_ADDRESS = "kind LIKE 'validate_emails:%'";
+
+/** Condition: the content of a validation is a staged address. */
+const isStagedAddress = (alias: string): RawBuilder<unknown> =>
+  sql`CASE WHEN ${sql.raw(`${alias}.${IS_ADDRESS}`)} THEN ${stagedSql.email(`convert_from(${alias}.content, 'UTF8')`)} ELSE false END`;
+
+/** Condition: a content was of an erased row. */
+const isErased = (alias: string) =>
+  sql`${sql.id(alias)}.content IN (SELECT content FROM pg_temp.erased_content)`;
+
+/**
+ * Removes what is due and what was answered for the staged subjects, before their rows of `lookup_row`: the contents of their input
+ * rows that no other row has (left in `pg_temp.erased_content`), records that name them, and answers with their PIDs.
+ */
+export async function removeLookupState(session: Session): Promise<void> {
+  const row = session.table("lookup_row");
+  const isTheirs = sql`((r.source, r.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row) OR ${stagedSql.email("r.source_key")})`;
+  await session.client.query(
+    "CREATE TEMP TABLE IF NOT EXISTS erased_content (content bytea PRIMARY KEY) ON COMMIT DROP; TRUNCATE pg_temp.erased_content",
+  );
+  await session.change(sql`INSERT INTO pg_temp.erased_content SELECT DISTINCT r.content FROM ${row} AS r
+    WHERE r.content IS NOT NULL AND ${isTheirs}`);
+  await session.change(
+    sql`DELETE FROM pg_temp.erased_content AS c USING ${row} AS r WHERE r.content = c.content AND NOT ${isTheirs}`,
+  );
+  await session.change(sql`DELETE FROM ${session.table("lookup_due")} AS d
+    WHERE ${isErased("d")} OR ${isStagedAddress("d")} OR ${stagedSql.pid("d.sent_service_pid")}
+      OR CASE WHEN d.record LIKE '{%' THEN ${stagedSql.pid("(d.record::json ->> 'service_pid')")}
+        OR EXISTS (SELECT FROM json_array_elements_text(d.record::json -> 'emails') AS e(e) WHERE ${stagedSql.email("e.e")}) ELSE false END`);
+  await session.change(sql`DELETE FROM ${session.table("lookup_answer")} AS a
+    WHERE ${isErased("a")} OR ${isStagedAddress("a")} OR ${stagedSql.pid("a.service_pid")} OR ${stagedSql.pid("a.sent_service_pid")}`);
 }

@@ -1,7 +1,6 @@
 import { createHash, hash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import { FixConfigurationError } from "../../errors.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /** Reads the configured key; null if there is none. */
@@ -48,13 +47,9 @@ export function erasureKeyOf(secret: string): ErasureKey {
 }
 
 /** Reads the erasure epoch and the key. */
-export async function readErasures(
-  session: Session,
-  names: SchemaNames,
-  readSecret: ReadErasureSecret,
-): Promise<Erasures> {
+export async function readErasures(session: Session, readSecret: ReadErasureSecret): Promise<Erasures> {
   const [row] = await session.rows<KeyRow>(
-    sql`SELECT epoch, key_id, made_key FROM ${tableId(names, "erasure_key")}`,
+    sql`SELECT epoch, key_id, made_key FROM ${session.table("erasure_key")}`,
   );
   return row ? { epoch: row.epoch, key: await keyOfRow(row, readSecret) } : { epoch: 0, key: null };
 }
@@ -62,11 +57,10 @@ export async function readErasures(
 /** Increments the erasure epoch, which reservations compare, and creates the key if there is none. Returns the key. */
 export async function raiseEpoch(
   session: Session,
-  names: SchemaNames,
   readSecret: ReadErasureSecret,
   erasureId: string,
 ): Promise<ErasureKey> {
-  const table = tableId(names, "erasure_key");
+  const table = session.table("erasure_key");
   await session.change(sql`
     INSERT INTO ${table} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), ${erasureId}) ON CONFLICT DO NOTHING`);
   const [row] = await session.rows<KeyRow>(sql`SELECT epoch, key_id, made_key FROM ${table} FOR UPDATE`);

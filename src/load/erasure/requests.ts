@@ -1,14 +1,90 @@
-import { randomUUID } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
+import { randomUUID } from "node:crypto";
 import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { laggingDestinations } from "../publication/registration.ts";
-import { stageFound } from "./find.ts";
+import { removeLookupState, stageFound } from "./find.ts";
 import { raiseEpoch, readErasures } from "./key.ts";
-import { removeLookupState } from "./lookup-state.ts";
-import { type FoundPeople, type Identifiers, stagedSubjects, storeSubjects } from "./subjects.ts";
-import { answersElsewhere } from "./spool-places.ts";
+import { type FoundPeople, stagedSubjects, storeSubjects } from "./subjects.ts";
+import type { Identifiers } from "../inputs/input.ts";
+import { laggingDestinations } from "../publication/registration.ts";
+import type { RunRef } from "../runs/fence.ts";
+
+/** A spool's folder on one machine. */
+interface SpoolPlace {
+  /** Random ID of the disk: host names change, and several machines may mount one disk. */
+  readonly disk: string;
+  readonly host: string;
+  readonly folder: string;
+}
+
+/** Answers of a job on one disk, which may not be loaded. */
+interface DiskAnswers extends Omit<SpoolPlace, "disk"> {
+  readonly job: string;
+}
+
+/** A job's row of a disk, with the lock under which it was last used. */
+type PlaceRow = Pick<RunRef, "job" | "shard" | "epoch">;
+
+/** Condition: the run that uses the place `p` holds its lock. */
+const isInUse = (names: SchemaNames, also = sql`true`) => sql`EXISTS (
+  SELECT FROM ${tableId(names, "job_lock")} AS l
+  WHERE (l.job, l.shard, l.epoch) = (p.job, p.shard, p.epoch) AND l.released_at IS NULL AND ${also})`;
+
+/** Records that a run may receive answers on a disk. */
+export function useSpoolPlace(db: Db, run: RunRef, { disk, host, folder }: SpoolPlace): Promise<void> {
+  return db.transaction(run, async (session) => {
+    await session.change(sql`
+      INSERT INTO ${session.table("spool_place")} (disk_id, job, shard, host, folder, epoch, since, _synced_at, _run_id)
+      VALUES (${disk}, ${run.job}, ${run.shard}, ${host}, ${folder}, ${run.epoch}, now(), now(), ${run.runId})
+      ON CONFLICT (disk_id, job, shard) DO UPDATE SET epoch = excluded.epoch, _synced_at = now(), _run_id = excluded._run_id`);
+  });
+}
+
+/** Records that a run left no answer on a disk. */
+export function leaveSpoolPlace(db: Db, run: RunRef, disk: string): Promise<void> {
+  return db.transaction(run, async (session) => {
+    await session.change(sql`DELETE FROM ${session.table("spool_place")}
+      WHERE disk_id = ${disk} AND job = ${run.job} AND shard = ${run.shard} AND epoch = ${run.epoch}`);
+  });
+}
+
+/** Places of a disk that no run uses. */
+export function readUnusedPlaces(db: Db, disk: string): Promise<readonly PlaceRow[]> {
+  return db.rows<PlaceRow>(sql`SELECT job, shard, epoch FROM ${db.table("spool_place")} AS p
+    WHERE disk_id = ${disk} AND NOT ${isInUse(db.names)}`);
+}
+
+/** Removes places of a disk that were found empty, unless a run used one since. */
+export async function removeEmptyPlaces(db: Db, disk: string, empty: readonly PlaceRow[]): Promise<void> {
+  if (empty.length === 0) return;
+  await db.transaction((session) =>
+    session.change(sql`DELETE FROM ${session.table("spool_place")} AS p
+      USING json_to_recordset(${JSON.stringify(empty)}::json) AS e(job text, shard text, epoch bigint)
+      WHERE p.disk_id = ${disk} AND (p.job, p.shard, p.epoch) = (e.job, e.shard, e.epoch)`),
+  );
+}
+
+/** Removes what is recorded of a disk that is gone, by host and folder; returns the number of rows. */
+export function removeLostDisk(db: Db, place: Omit<SpoolPlace, "disk">): Promise<number> {
+  return db.transaction((session) =>
+    session.change(sql`DELETE FROM ${session.table("spool_place")}
+      WHERE host = ${place.host} AND folder = ${place.folder}`),
+  );
+}
+
+/**
+ * Answers on other disks: of jobs with calls whose outcome isn't recorded, made since the disk was last seen empty. Those of a run in
+ * progress count only if the disk had some before it.
+ */
+function answersElsewhere(session: Session, here: string | null): Promise<readonly DiskAnswers[]> {
+  return session.rows<DiskAnswers>(sql`
+    SELECT DISTINCT p.job, p.host, p.folder FROM ${session.table("spool_place")} AS p
+    WHERE p.disk_id IS DISTINCT FROM ${here} AND NOT ${isInUse(session.names, sql`l.acquired_at <= p.since`)}
+      AND EXISTS (SELECT FROM ${session.table("api_call")} AS c
+        WHERE c.job = p.job AND c.settled_at IS NULL AND c.reserved_at >= p.since)
+    ORDER BY 1, 2, 3`);
+}
 
 /** One reason why an erasure is pending. */
 export interface Waiting {
@@ -30,36 +106,33 @@ export function requestErasure(db: Db, found: FoundPeople): Promise<string> {
 
 /** Commits the request with a run's transaction. */
 export async function requestInRun(session: Session, db: Db, found: FoundPeople): Promise<string> {
-  const { names } = db;
   const id = randomUUID();
-  const key = await raiseEpoch(session, names, db.readErasureSecret, id);
-  await stageFound(session, names, found);
-  await removeLookupState(session, names);
-  await storeSubjects(session, names, key, id);
+  const key = await raiseEpoch(session, db.readErasureSecret, id);
+  await stageFound(session, found);
+  await removeLookupState(session);
+  await storeSubjects(session, key, id);
   const request = { people: await stagedSubjects(session), sparesOthers: found.sparesOthers };
   await session.change(sql`
-    INSERT INTO ${tableId(names, "erasure_request")}
+    INSERT INTO ${session.table("erasure_request")}
       (request_id, erasure_id, people, waits_for, is_final, requested_at, _synced_at, _run_id)
     SELECT gen_random_uuid(), ${id}::uuid, ${JSON.stringify(request)}::jsonb,
       coalesce((SELECT jsonb_agg(jsonb_build_object('job', job, 'shard', shard, 'epoch', epoch))
-        FROM ${tableId(names, "job_lock")} WHERE released_at IS NULL), '[]'),
+        FROM ${session.table("job_lock")} WHERE released_at IS NULL), '[]'),
       false, now(), now(), ${id}`);
   return id;
 }
 
 /** Throws a FixConfigurationError unless the key is the one used for earlier erasures. */
 export async function checkErasureKey(db: Db): Promise<void> {
-  await db.transaction((session) => readErasures(session, db.names, db.readErasureSecret));
+  await db.transaction((session) => readErasures(session, db.readErasureSecret));
 }
 
 /** Ids of pending erasures, oldest first. */
 export async function readOpenErasures(db: Db): Promise<readonly string[]> {
-  return db.transaction(async (session) => {
-    const rows = await session.rows<{ id: string }>(sql`
-      SELECT erasure_id::text AS id FROM ${tableId(db.names, "erasure_request")}
-      GROUP BY erasure_id ORDER BY min(requested_at), erasure_id`);
-    return rows.map(({ id }) => id);
-  });
+  const rows = await db.rows<{ id: string }>(sql`
+    SELECT erasure_id::text AS id FROM ${db.table("erasure_request")}
+    GROUP BY erasure_id ORDER BY min(requested_at), erasure_id`);
+  return rows.map(({ id }) => id);
 }
 
 /** A request whose rows aren't removed finally. */
@@ -73,15 +146,11 @@ export interface OpenRequest {
 }
 
 /** Reads the open requests of an erasure, one unless an earlier version made it; locks them until the end of the transaction. */
-export async function readRequests(
-  session: Session,
-  names: SchemaNames,
-  id: string,
-): Promise<readonly OpenRequest[]> {
+export async function readRequests(session: Session, id: string): Promise<readonly OpenRequest[]> {
   return session.rows<OpenRequest>(sql`
     SELECT request_id::text AS "requestId", people -> 'people' AS people,
-      (people ->> 'sparesOthers')::boolean AS "sparesOthers", NOT EXISTS (${heldLocks(names)}) AS "isLast"
-    FROM ${tableId(names, "erasure_request")} AS q WHERE erasure_id = ${id}::uuid AND NOT is_final
+      (people ->> 'sparesOthers')::boolean AS "sparesOthers", NOT EXISTS (${heldLocks(session.names)}) AS "isLast"
+    FROM ${session.table("erasure_request")} AS q WHERE erasure_id = ${id}::uuid AND NOT is_final
     ORDER BY requested_at, request_id FOR UPDATE`);
 }
 
@@ -93,13 +162,9 @@ function heldLocks(names: SchemaNames): RawBuilder<unknown> {
 }
 
 /** Records that the rows of a request were removed finally. */
-export async function markFinal(
-  session: Session,
-  names: SchemaNames,
-  requestIds: readonly string[],
-): Promise<void> {
+export async function markFinal(session: Session, requestIds: readonly string[]): Promise<void> {
   await session.change(sql`
-    UPDATE ${tableId(names, "erasure_request")} SET is_final = true, _synced_at = now()
+    UPDATE ${session.table("erasure_request")} SET is_final = true, _synced_at = now()
     WHERE request_id = ANY(${[...requestIds]}::uuid[])`);
 }
 
@@ -114,19 +179,18 @@ export function completeErasures(
   ids: readonly string[],
   here: string | null,
 ): Promise<ReadonlyMap<string, readonly Waiting[] | null>> {
-  const { names } = db;
   return db.transaction(async (session) => {
-    const requests = tableId(names, "erasure_request");
+    const requests = session.table("erasure_request");
     // Read first: what a final removal left to publish and an ended run left on disk is seen by the statements after it.
     const open = await session.rows<{ id: string; runs: readonly string[] }>(sql`
       SELECT q.erasure_id::text AS id, coalesce(array_agg(DISTINCT h.job ORDER BY h.job) FILTER (WHERE h.job IS NOT NULL), '{}') AS runs
-      FROM ${requests} AS q LEFT JOIN LATERAL (${heldLocks(names)}) AS h ON true
+      FROM ${requests} AS q LEFT JOIN LATERAL (${heldLocks(session.names)}) AS h ON true
       WHERE q.erasure_id = ANY(${[...ids]}::uuid[]) AND NOT q.is_final GROUP BY q.erasure_id`);
     const shared: readonly Waiting[] = [
-      ...(await answersElsewhere(session, names, here)).map(
+      ...(await answersElsewhere(session, here)).map(
         ({ job, host, folder }): Waiting => ({ kind: "received_answers", name: job, host, folder }),
       ),
-      ...(await laggingDestinations(session, names)).map((name): Waiting => ({ kind: "destination", name })),
+      ...(await laggingDestinations(session)).map((name): Waiting => ({ kind: "destination", name })),
     ];
     const runsOf = new Map(open.map(({ id, runs }) => [id, runs]));
     const reasons = new Map<string, readonly Waiting[] | null>();
@@ -138,7 +202,7 @@ export function completeErasures(
     const completed = ids.filter((id) => reasons.get(id)?.length === 0);
     await session.change(sql`DELETE FROM ${requests} WHERE erasure_id = ANY(${completed}::uuid[])`);
     await session.change(sql`
-      UPDATE ${tableId(names, "erasure_subject")} SET completed_at = now(), _synced_at = now()
+      UPDATE ${session.table("erasure_subject")} SET completed_at = now(), _synced_at = now()
       WHERE erasure_id = ANY(${completed}::uuid[]) AND completed_at IS NULL`);
     return reasons;
   });

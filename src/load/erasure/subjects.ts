@@ -1,21 +1,194 @@
 import { type RawBuilder, sql } from "kysely";
-import { type SchemaNames, tableId } from "../db/names.ts";
+import { quoteIdentifier, quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { normalizedAddress, normalizedEmail } from "./addresses.ts";
 import type { ErasureKey } from "./key.ts";
-import { hashedText, hashOf, type SubjectSql } from "./naming.ts";
+import type { Identifiers, RowKey } from "../inputs/input.ts";
+import { normalizedAddress, normalizedEmail } from "../inputs/values.ts";
+import { tables } from "../../schemas/registry.ts";
+import type { NamesPeople, Table } from "../../schemas/table.ts";
 
-/** One input row. */
-export interface RowKey {
-  readonly source: string;
-  readonly sourceKey: string;
+/** SQL conditions for the subjects of erasures; false for null. Arguments are expressions. */
+interface SubjectSql {
+  pid(expression: string): RawBuilder<unknown>;
+  /** Ignores blanks around the address, and the case of A to Z. */
+  email(expression: string): RawBuilder<unknown>;
+  row(source: string, sourceKey: string): RawBuilder<unknown>;
+  /** Condition without which a text contains no PID or address of a subject; quick, where the subjects are known. */
+  within?(text: string): RawBuilder<unknown>;
 }
 
-/** Identifiers of people. */
-export interface Identifiers {
-  readonly pids: readonly string[];
-  readonly emails: readonly string[];
-  readonly rows: readonly RowKey[];
+/** Conditions for everyone who was erased. */
+export interface ErasedSql extends SubjectSql {
+  /** Condition for the key of a row of one input. */
+  sourceKey(source: string, expression: string): RawBuilder<unknown>;
+  /** Condition for the content of a row that was erased: the record would be the same. */
+  content(expression: string): RawBuilder<unknown>;
+}
+
+/** Compares keyed hashes, computed with sha256 alone, which every Postgres has. */
+export function erasedSql(names: SchemaNames, key: ErasureKey): ErasedSql {
+  const isErased = (text: string) => sql`coalesce(
+    ${hashOf(key, text)} IN (SELECT subject_hash FROM ${tableId(names, "erasure_subject")}), false)`;
+  const row: SubjectSql["row"] = (source, sourceKey) => isErased(hashedText.row(source, sourceKey));
+  return {
+    pid: (expression) => isErased(hashedText.pid(expression)),
+    email: (expression) => isErased(hashedText.email(expression)),
+    row,
+    content: (expression) => isErased(hashedText.content(expression)),
+    sourceKey: (source, expression) => row(quoteLiteral(source), expression),
+  };
+}
+
+/** Texts of subjects before hashing, as SQL expressions. */
+const hashedText = {
+  pid: (expression: string) => `'pid:' || ${expression}`,
+  email: (expression: string) => `'email:' || ${normalizedAddress(expression)}`,
+  content: (expression: string) => `'content:' || encode(${expression}, 'hex')`,
+  row: (source: string, sourceKey: string) =>
+    `'source_key:' || octet_length(${source}) || ':' || ${source} || ':' || ${sourceKey}`,
+};
+
+/** HMAC-SHA256 of a text. */
+function hashOf(key: ErasureKey, text: string): RawBuilder<unknown> {
+  return sql`sha256(${key.outer}::bytea || sha256(${key.inner}::bytea || convert_to(${sql.raw(text)}, 'UTF8')))`;
+}
+
+/** Own identifiers of a record or row, as SQL expressions. */
+interface OwnIdentifiers {
+  /** Input row: a literal or column with the input's name, and its key. */
+  readonly row?: { readonly source: string; readonly sourceKey: string };
+  readonly pids?: readonly string[];
+  readonly emails?: readonly string[];
+  /** Arrays of addresses. */
+  readonly emailLists?: readonly string[];
+}
+
+/** Condition for a record or row that names a subject as its own row, PID or address. */
+export function namesSubject(
+  is: SubjectSql,
+  { row, pids = [], emails = [], emailLists = [] }: OwnIdentifiers,
+): RawBuilder<unknown> {
+  return anyOf([
+    ...(row ? [is.row(row.source, row.sourceKey)] : []),
+    ...pids.map((pid) => is.pid(pid)),
+    ...emails.map((email) => is.email(email)),
+    ...emailLists.map(
+      (list) => sql`EXISTS (SELECT FROM unnest(${sql.raw(list)}) AS l(l) WHERE ${is.email("l")})`,
+    ),
+  ]);
+}
+
+function anyOf(tests: readonly RawBuilder<unknown>[]): RawBuilder<unknown> {
+  return tests.length === 0 ? sql`false` : sql`(${sql.join(tests, sql` OR `)})`;
+}
+
+/** Characters that end an address, besides blanks; those of the second list only in a local part within a URL or a sentence. */
+const NEVER_IN_ADDRESS = String.raw`\s"(),:;<>@\[\\\]`;
+const RARELY_IN_ADDRESS = String.raw`!#$&'*/=?^\x60{|}~`;
+const DOMAIN_PART = `[^${NEVER_IN_ADDRESS}${RARELY_IN_ADDRESS}.%+]+`;
+const DOMAIN = `${DOMAIN_PART}(?:[.]${DOMAIN_PART})*`;
+
+/**
+ * Patterns of what may be an identifier within a text. The second of each finds a shorter one within the first, so that both
+ * `o'neil@x` and `?to=a@x` are found.
+ */
+const [WIDE_EMAIL = "", EMAIL = ""] = [NEVER_IN_ADDRESS, NEVER_IN_ADDRESS + RARELY_IN_ADDRESS].map(
+  (ends) => `[^${ends}]+@${DOMAIN}`,
+);
+
+const [WIDE_PID, PID] = ["p-[0-9A-Za-z_-]+", "p-[0-9A-Za-z]+"];
+const ESCAPE = String.raw`\\(?:u[0-9a-f]{4}|.)`;
+
+/** Query for what may be an identifier in the text `j`. */
+const FOUND = sql.join(
+  [
+    { isPid: true, wide: WIDE_PID, narrow: PID },
+    { isPid: false, wide: WIDE_EMAIL, narrow: EMAIL },
+  ].map(
+    ({ isPid, wide, narrow }) => sql`
+      SELECT ${sql.lit(isPid)}, v.v FROM regexp_matches(j.text, ${wide}, 'g') AS m(m)
+      CROSS JOIN LATERAL (VALUES (m.m[1]), (substring(m.m[1] FROM ${narrow}))) AS v(v)`,
+  ),
+  sql` UNION ALL `,
+);
+
+/**
+ * Condition for a JSON value with a subject anywhere in its text: as a value or key, within a sentence, a list or a URL.
+ * Only hashes of earlier subjects are known, so their texts are cut out by patterns. It doesn't find PIDs in another form than `p-…`,
+ * addresses with quoted local parts or blanks, and what is encoded (other than `%40`) or interrupted.
+ */
+export function mentionsSubject(is: SubjectSql, json: string): RawBuilder<unknown> {
+  const text = sql.raw(`${json}::text`);
+  const plain = sql`CASE WHEN strpos(${text}, ${"\\"}) = 0 THEN ${text} ELSE regexp_replace(${text}, ${ESCAPE}, ' ', 'g') END`;
+  return sql`(${sql.raw(json)} IS NOT NULL AND EXISTS (
+    SELECT FROM (SELECT replace(${plain}, '%40', '@') OFFSET 0) AS j(text)
+    CROSS JOIN LATERAL (${FOUND}) AS i(is_pid, value)
+    WHERE ${is.within?.("j.text") ?? sql`true`}
+      AND CASE WHEN i.is_pid THEN ${is.pid("i.value")} ELSE ${is.email("i.value")} END))`;
+}
+
+/** Columns of a table that may name people. */
+export interface NamingTable {
+  readonly table: Table;
+  readonly people: NamesPeople;
+  /** JSON columns, all of which are searched. */
+  readonly json: readonly string[];
+}
+
+/** Returns what a declared table, or some of its columns, says about people; null if an erasure has nothing to do there. */
+export function namingOf(table: Table, columns?: readonly string[]): NamingTable | null {
+  if (table.people === "kept") return null;
+  const has = (name: string) => columns?.includes(name) ?? true;
+  const own = (names: readonly string[] = []) => names.filter(has);
+  // The ops schema holds no personal data.
+  const json = table.columns.filter(
+    ({ name, type }) => type === "json" && table.schema === "data" && has(name),
+  );
+  const { pids, emails, clears, isOfInputRow, isListOfPerson } =
+    table.people === null || table.people === "nobody" ? {} : table.people;
+  const people: NamesPeople = {
+    pids: own(pids),
+    emails: own(emails),
+    clears: own(clears),
+    ...(isOfInputRow && has("source") && has("source_key") ? { isOfInputRow } : {}),
+    ...(isListOfPerson ? { isListOfPerson } : {}),
+  };
+  const namesNobody = own([...(pids ?? []), ...(emails ?? []), ...(clears ?? [])]).length === 0;
+  if (namesNobody && json.length === 0 && !people.isOfInputRow) return null;
+  return { table, people, json: json.map(({ name }) => name) };
+}
+
+/** Every declared table that may name people. */
+export const namingTables: readonly NamingTable[] = tables.flatMap((table) => namingOf(table) ?? []);
+
+const at = (name: string) => `t.${quoteIdentifier(name)}`;
+
+/** Condition for rows `t` of a table that are a subject's, or about one: an erasure removes them. */
+export function isOfSubject(is: SubjectSql, { people, json }: NamingTable): RawBuilder<unknown> {
+  const { pids = [], emails = [], isOfInputRow } = people;
+  const own = namesSubject(is, {
+    ...(isOfInputRow ? { row: { source: "t.source", sourceKey: "t.source_key" } } : {}),
+    pids: pids.map(at),
+    emails: emails.map(at),
+  });
+  // Without a PID, only its JSON says whose the row is.
+  if (isOfInputRow || emails.length > 0 || pids.length === 0 || json.length === 0) return own;
+  const isNobodys = pids.map((name) => sql`${sql.raw(at(name))} IS NULL`);
+  return anyOf([
+    own,
+    sql`(${sql.join(isNobodys, sql` AND `)} AND ${anyOf(json.map((name) => mentionsSubject(is, at(name))))})`,
+  ]);
+}
+
+/** Columns of rows `t` that become null where they name a subject, each with its condition. */
+export function clearedColumns(
+  is: SubjectSql,
+  { people, json }: NamingTable,
+): readonly { readonly column: string; readonly isCleared: RawBuilder<unknown> }[] {
+  return [
+    ...(people.clears ?? []).map((column) => ({ column, isCleared: is.pid(at(column)) })),
+    ...json.map((column) => ({ column, isCleared: mentionsSubject(is, at(column)) })),
+  ];
 }
 
 /** People of an erasure. */
@@ -104,12 +277,7 @@ export const stagedSql: SubjectSql = {
 };
 
 /** Stores the hashes of the staged subjects and of the contents of their rows, and a tombstone for each PID and row. */
-export async function storeSubjects(
-  session: Session,
-  names: SchemaNames,
-  key: ErasureKey,
-  erasureId: string,
-): Promise<void> {
+export async function storeSubjects(session: Session, key: ErasureKey, erasureId: string): Promise<void> {
   const subjects = [
     sql`SELECT 'pid' AS kind, ${hashOf(key, hashedText.pid("pid"))} AS hash FROM pg_temp.erased_pid`,
     sql`SELECT 'email', ${hashOf(key, hashedText.email("email"))} FROM pg_temp.erased_email`,
@@ -117,12 +285,12 @@ export async function storeSubjects(
     sql`SELECT 'content', ${hashOf(key, hashedText.content("content"))} FROM pg_temp.erased_content`,
   ];
   await session.change(sql`
-    INSERT INTO ${tableId(names, "erasure_subject")}
+    INSERT INTO ${session.table("erasure_subject")}
       (erasure_id, kind, subject_hash, key_id, requested_at, rows_removed, _synced_at, _run_id)
     SELECT ${erasureId}::uuid, kind, hash, ${key.id}, now(), 0, now(), ${erasureId}
     FROM (${sql.join(subjects, sql` UNION ALL `)}) AS s ORDER BY hash ON CONFLICT DO NOTHING`);
   await session.change(sql`
-    INSERT INTO ${tableId(names, "tombstone")}
+    INSERT INTO ${session.table("tombstone")}
       (tombstone_id, service_pid, source, source_key, erased_at, _synced_at, _run_id)
     SELECT gen_random_uuid(), pid, source, source_key, now(), now(), ${erasureId} FROM (
       SELECT pid, NULL AS source, NULL AS source_key FROM pg_temp.erased_pid

@@ -1,8 +1,7 @@
 import { sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import type { Db } from "../db/db.ts";
-import { tableId } from "../db/names.ts";
-import type { RunRef } from "../runs/run-ref.ts";
+import type { RunRef } from "../runs/fence.ts";
 import { STAGE, stageRows, type Writing } from "../write/upsert.ts";
 
 /** Member in a response. */
@@ -35,20 +34,18 @@ interface MemberCounts {
 }
 
 /** Counts the stored members of a segment. */
-export function countMembers(db: Db, segmentId: string): Promise<MemberCounts> {
-  return db.transaction(async (session) => {
-    const [counts] = await session.rows<MemberCounts>(sql`
-      SELECT count(*) FILTER (WHERE is_member) AS living, count(*) AS known
-      FROM ${tableId(db.names, "segment_member")} WHERE segment_id = ${segmentId}`);
-    return counts ?? { living: 0, known: 0 };
-  });
+export async function countMembers(db: Db, segmentId: string): Promise<MemberCounts> {
+  const [counts] = await db.rows<MemberCounts>(sql`
+    SELECT count(*) FILTER (WHERE is_member) AS living, count(*) AS known
+    FROM ${db.table("segment_member")} WHERE segment_id = ${segmentId}`);
+  return counts ?? { living: 0, known: 0 };
 }
 
 /** Clears the members listed in the last reading of a segment. */
 export function clearListed(db: Db, run: RunRef, segmentId: string): Promise<void> {
   return db.transaction(run, async (session) => {
     await session.change(sql`
-      DELETE FROM ${tableId(db.names, "segment_listed")} WHERE job = ${run.job} AND segment_id = ${segmentId}`);
+      DELETE FROM ${session.table("segment_listed")} WHERE job = ${run.job} AND segment_id = ${segmentId}`);
   });
 }
 
@@ -78,7 +75,6 @@ export async function addMembers(
 ): Promise<AddedMembers> {
   const {
     session,
-    names,
     run: { job, runId },
   } = writing;
   const suppressed = await stageRows(writing, {
@@ -93,7 +89,7 @@ export async function addMembers(
   });
   if (isListed) {
     await session.change(sql`
-      INSERT INTO ${tableId(names, "segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
+      INSERT INTO ${session.table("segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
       SELECT DISTINCT ${job}, ${segmentId}, service_pid, now(), ${runId} FROM pg_temp.${sql.id(STAGE)} ORDER BY service_pid
       ON CONFLICT DO NOTHING`);
   }
@@ -101,12 +97,9 @@ export async function addMembers(
 }
 
 /** Merges the staged members into members and history. Returns the number of people who were not known as members. */
-async function mergeMembers(
-  { session, names, run: { runId }, touch }: Writing,
-  segmentId: string,
-): Promise<number> {
-  const member = tableId(names, "segment_member");
-  const history = tableId(names, "segment_membership_history");
+async function mergeMembers({ session, run: { runId }, touch }: Writing, segmentId: string): Promise<number> {
+  const member = session.table("segment_member");
+  const history = session.table("segment_membership_history");
   await session.change(sql`
     CREATE TEMP TABLE member_change ON COMMIT DROP AS
     SELECT s.*, m.service_pid IS NULL AS is_new, coalesce(NOT m.is_member, true) AS is_added
@@ -132,7 +125,7 @@ async function mergeMembers(
       SELECT c.*, l.last_valid_to, c.is_new AND c.first_added_at IS NOT NULL AND l.last_valid_to IS NULL
         AND coalesce(c.first_added_at >= g.last_complete_sync_at, true) AS is_vendor
       FROM pg_temp.member_change AS c
-      LEFT JOIN ${tableId(names, "segment")} AS g ON g.segment_id = ${segmentId}
+      LEFT JOIN ${session.table("segment")} AS g ON g.segment_id = ${segmentId}
       LEFT JOIN LATERAL (
         SELECT max(valid_to) AS last_valid_to FROM ${history} AS h
         WHERE h.segment_id = ${segmentId} AND h.service_pid = c.service_pid) AS l ON true
@@ -158,13 +151,13 @@ const MAX_PENDING_AT = 1000;
 
 /** Records the removal of known members who were not listed, if a span proves it. */
 export async function removeMembers(
-  { session, names, run: { job, runId }, touch }: Writing,
+  { session, run: { job, runId }, touch }: Writing,
   segmentId: string,
   spans: readonly ProvenSpan[],
 ): Promise<RemovedMembers> {
-  const member = tableId(names, "segment_member");
-  const history = tableId(names, "segment_membership_history");
-  await session.change(sql`ANALYZE ${tableId(names, "segment_listed")}`);
+  const member = session.table("segment_member");
+  const history = session.table("segment_membership_history");
+  await session.change(sql`ANALYZE ${session.table("segment_listed")}`);
   await session.change(sql`
     CREATE TEMP TABLE nominated ON COMMIT DROP AS
     SELECT m.service_pid, m.first_added_at, greatest(m.first_seen_at, (
@@ -173,7 +166,7 @@ export async function removeMembers(
         AND h.valid_from_basis = 'observed')) AS known_since
     FROM ${member} AS m
     WHERE m.segment_id = ${segmentId} AND m.is_member AND NOT EXISTS (
-      SELECT FROM ${tableId(names, "segment_listed")} AS s
+      SELECT FROM ${session.table("segment_listed")} AS s
       WHERE s.job = ${job} AND s.segment_id = ${segmentId} AND s.service_pid = m.service_pid)`);
   // Another job may have seen the member after the response of the span.
   await session.change(sql`
@@ -208,27 +201,24 @@ export async function removeMembers(
 
 /** Stored state of a segment. */
 export interface StoredSegment {
-  readonly segmentId: string;
+  readonly segment_id: string;
   readonly name: string | null;
   /** Size last reported by the service; null if unknown. */
-  readonly currentSize: number | null;
+  readonly current_size: number | null;
   /** Time of the last reading of its members; null if never read, like the next two. */
-  readonly observedAt: string | null;
-  readonly knownMembers: number | null;
-  readonly removalsPending: number | null;
+  readonly observed_at: string | null;
+  readonly known_members: number | null;
+  /** Members not listed in that reading, whose removal is not confirmed; the next run checks again. */
+  readonly removals_pending: number | null;
 }
 
 /** Returns all segments with the result of their last reading. */
 export async function readSegments(db: Db): Promise<readonly StoredSegment[]> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    return session.rows<StoredSegment>(sql`
-    SELECT s.segment_id AS "segmentId", s.name, s.current_size AS "currentSize", y.observed_at AS "observedAt",
-      y.known_members AS "knownMembers", y.removals_pending AS "removalsPending"
-    FROM ${tableId(names, "segment")} AS s
+  return db.rows<StoredSegment>(sql`
+    SELECT s.segment_id, s.name, s.current_size, y.observed_at, y.known_members, y.removals_pending
+    FROM ${db.table("segment")} AS s
     LEFT JOIN (
-      SELECT DISTINCT ON (segment_id) * FROM ${tableId(names, "segment_sync")}
+      SELECT DISTINCT ON (segment_id) * FROM ${db.table("segment_sync")}
       ORDER BY segment_id, observed_at DESC, run_id DESC) AS y ON y.segment_id = s.segment_id
     ORDER BY s.segment_id`);
-  });
 }

@@ -1,14 +1,13 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasures } from "../erasure/key.ts";
-import { erasedSql } from "../erasure/naming.ts";
+import { erasedSql } from "../erasure/subjects.ts";
 import { findErasedPids, removeErasedRows } from "../write/erased.ts";
-import { stageKeys } from "../inputs/stage-keys.ts";
-import { BLANKS } from "../inputs/input-fields.ts";
-import type { InputSource } from "../inputs/input-source.ts";
-import type { RunRef } from "../runs/run-ref.ts";
+import { stageKeys } from "../inputs/read.ts";
+import { BLANKS } from "../inputs/values.ts";
+import type { InputSource } from "../inputs/input.ts";
+import type { RunRef } from "../runs/fence.ts";
 import type { Writing } from "../write/upsert.ts";
 
 /** A job's segment. */
@@ -44,7 +43,7 @@ export interface PushCounts {
 /** A kind of call. */
 export type PushChange = "add" | "remove";
 
-const stateOf = (db: Pick<Db, "names">) => tableId(db.names, "segment_push_member");
+const stateOf = (place: Pick<Db, "table">) => place.table("segment_push_member");
 const ofTarget = ({ job, segmentId }: PushTarget) => sql`p.job = ${job} AND p.segment_id = ${segmentId}`;
 
 const isToAdd = sql`p.is_wanted AND p.state = 'absent'`;
@@ -93,21 +92,19 @@ export async function readWanted(
 }
 
 async function removeErasedWanted(db: Db, session: Session): Promise<number> {
-  const { key } = await readErasures(session, db.names, db.readErasureSecret);
+  const { key } = await readErasures(session, db.readErasureSecret);
   const staged = { stage: "pg_temp.push_wanted", table: "segment_push_member", columns: ["service_pid"] };
-  return removeErasedRows(session, db.names, key, staged);
+  return removeErasedRows(session, key, staged);
 }
 
 /** Counts the PIDs left to add and remove. */
-export function countPush(db: Db, target: PushTarget): Promise<PushCounts> {
-  return db.transaction(async (session) => {
-    const [counts] = await session.rows<PushCounts>(sql`
-      SELECT count(*) FILTER (WHERE ${isToAdd}) AS "toAdd", count(*) FILTER (WHERE ${isToRemove}) AS "toRemove",
-        count(*) FILTER (WHERE p.is_own AND p.state = 'member') AS own,
-        count(*) FILTER (WHERE p.state = 'unknown') AS unknown
-      FROM ${stateOf(db)} AS p WHERE ${ofTarget(target)}`);
-    return counts ?? { toAdd: 0, toRemove: 0, own: 0, unknown: 0 };
-  });
+export async function countPush(db: Db, target: PushTarget): Promise<PushCounts> {
+  const [counts] = await db.rows<PushCounts>(sql`
+    SELECT count(*) FILTER (WHERE ${isToAdd}) AS "toAdd", count(*) FILTER (WHERE ${isToRemove}) AS "toRemove",
+      count(*) FILTER (WHERE p.is_own AND p.state = 'member') AS own,
+      count(*) FILTER (WHERE p.state = 'unknown') AS unknown
+    FROM ${stateOf(db)} AS p WHERE ${ofTarget(target)}`);
+  return counts ?? { toAdd: 0, toRemove: 0, own: 0, unknown: 0 };
 }
 
 /** Records the PIDs listed on a page. Returns how many were not on an earlier page of this reading. */
@@ -118,11 +115,11 @@ export function noteListedPids(
   pids: readonly string[],
 ): Promise<number> {
   return db.transaction(run, async (session) => {
-    const { key } = await readErasures(session, db.names, db.readErasureSecret);
-    const erased = await findErasedPids(session, db.names, key, pids);
+    const { key } = await readErasures(session, db.readErasureSecret);
+    const erased = await findErasedPids(session, key, pids);
     const kept = pids.filter((pid) => !erased.has(pid));
     const noted = await session.change(sql`
-      INSERT INTO ${tableId(db.names, "segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
+      INSERT INTO ${session.table("segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
       SELECT DISTINCT ${run.job}, ${segmentId}, pid, now(), ${run.runId} FROM unnest(${kept}::text[]) AS u(pid) ORDER BY pid
       ON CONFLICT DO NOTHING`);
     return noted + erased.size;
@@ -143,13 +140,13 @@ export async function comparePush(
   writing: Writing,
   { segmentId, isComplete, retriesInvalid }: PushReading,
 ): Promise<void> {
-  const { session, names, run } = writing;
+  const { session, run } = writing;
   const target = { job: run.job, segmentId };
-  const state = stateOf({ names });
+  const state = stateOf(session);
   const isListed = (pid: RawBuilder<unknown>) => sql`EXISTS (
-    SELECT FROM ${tableId(names, "segment_listed")} AS l
+    SELECT FROM ${session.table("segment_listed")} AS l
     WHERE l.job = ${run.job} AND l.segment_id = ${segmentId} AND l.service_pid = ${pid})`;
-  await session.change(sql`ANALYZE ${tableId(names, "segment_listed")}`);
+  await session.change(sql`ANALYZE ${session.table("segment_listed")}`);
   const present = await session.change(sql`
     UPDATE ${state} AS p SET state = 'member', run_id = ${run.runId}, _synced_at = now()
     WHERE ${ofTarget(target)} AND p.state <> 'member' AND ${isListed(sql`p.service_pid`)}`);
@@ -189,8 +186,8 @@ export function takeBatch(
       WHERE ${ofTarget(target)} AND p.service_pid > ${after} AND ${change === "add" ? isToAdd : isToRemove}
       ORDER BY p.service_pid LIMIT ${limit}`);
     const found = rows.map(({ pid }) => pid);
-    const { key } = await readErasures(session, db.names, db.readErasureSecret);
-    const erased = await findErasedPids(session, db.names, key, found);
+    const { key } = await readErasures(session, db.readErasureSecret);
+    const erased = await findErasedPids(session, key, found);
     const pids = found.filter((pid) => !erased.has(pid));
     await session.change(sql`
       UPDATE ${state} AS p SET state = 'unknown', is_own = ${change === "add" ? sql`NULL` : sql`p.is_own`},
@@ -226,7 +223,7 @@ interface InvalidPids {
 async function resolveRejects(writing: Writing, isKnown: RawBuilder<unknown>): Promise<void> {
   const { job } = writing.run;
   const resolved = await writing.session.change(sql`
-    UPDATE ${tableId(writing.names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
+    UPDATE ${writing.session.table("reject")} AS r SET resolved_at = now(), _synced_at = now()
     WHERE r.job = ${job} AND r.source = ${job} AND r.code = 'unknown_pid' AND r.resolved_at IS NULL AND ${isKnown}`);
   writing.touch("reject", resolved);
 }
@@ -237,9 +234,9 @@ async function rejectInvalid(
   { invalid, apiRequestId, rejectMessage }: InvalidPids,
 ): Promise<void> {
   if (invalid.length === 0) return;
-  const { names, run, erasureKey } = writing;
-  const reject = tableId(names, "reject");
-  const isErased = erasureKey ? erasedSql(names, erasureKey).pid("pid") : sql`false`;
+  const { session, run, erasureKey } = writing;
+  const reject = session.table("reject");
+  const isErased = erasureKey ? erasedSql(session.names, erasureKey).pid("pid") : sql`false`;
   const written = await writing.session.change(sql`
     INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
       created_at, _synced_at)
@@ -264,7 +261,7 @@ export interface PushAnswer extends InvalidPids {
 export async function finishBatch(writing: Writing, answer: PushAnswer): Promise<void> {
   const { run } = writing;
   const { segmentId, change, pids, invalid, isOwn } = answer;
-  const state = stateOf(writing);
+  const state = stateOf(writing.session);
   const ofBatch = sql`${ofTarget({ job: run.job, segmentId })} AND p.service_pid = ANY(${[...pids]}::text[])`;
   if (change === "remove") {
     writing.touch(
@@ -298,10 +295,8 @@ export interface PushedMembers {
 
 /** Counts the members of each push job. */
 export async function readPushedMembers(db: Db): Promise<readonly PushedMembers[]> {
-  return db.transaction((session) =>
-    session.rows<PushedMembers>(sql`
-      SELECT job, segment_id AS "segmentId", count(*) FILTER (WHERE is_own) AS own,
-        count(*) FILTER (WHERE is_own IS NULL) AS "inDoubt"
-      FROM ${tableId(db.names, "segment_push_member")} WHERE state = 'member' GROUP BY 1, 2`),
-  );
+  return db.rows<PushedMembers>(sql`
+    SELECT job, segment_id AS "segmentId", count(*) FILTER (WHERE is_own) AS own,
+      count(*) FILTER (WHERE is_own IS NULL) AS "inDoubt"
+    FROM ${db.table("segment_push_member")} WHERE state = 'member' GROUP BY 1, 2`);
 }

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { quoteLiteral, quoteQualified, tableId } from "../db/names.ts";
+import { quoteLiteral, quoteQualified } from "../db/names.ts";
 import type { Writing } from "../write/upsert.ts";
 
 /** Step of a reading of an audience's members: its start, PIDs of its pages, or its end. */
@@ -10,12 +10,12 @@ export type MemberReading =
 
 /** Keeps the list of the members read so far; at the end, deletes stored members that are not on it. */
 export async function noteReading(
-  { session, names, run: { job, runId }, touch }: Writing,
+  { session, run: { job, runId }, touch }: Writing,
   segmentId: string,
   reading: MemberReading,
 ): Promise<void> {
-  const listed = tableId(names, "segment_listed");
-  const members = tableId(names, "audience_search_member");
+  const listed = session.table("segment_listed");
+  const members = session.table("audience_search_member");
   if (reading.at === "page") {
     await session.change(sql`
       INSERT INTO ${listed} (job, segment_id, service_pid, _synced_at, _run_id)
@@ -71,14 +71,11 @@ export function mostBillable({
 
 /** Returns audiences by ID. */
 export function readAudiences(db: Db, segmentIds: readonly string[]): Promise<readonly StoredAudience[]> {
-  const { names } = db;
-  return db.transaction((session) =>
-    session.rows<StoredAudience>(sql`
-      SELECT segment_id, search_name, query, status, error_code, error_message, suggested_search, materialization_extent, total_count,
-        estimated_billable_count, results_unlocked, billable_count, unlocked_at,
-        (SELECT count(*) FROM ${tableId(names, "audience_search_member")} AS m WHERE m.segment_id = s.segment_id) AS members
-      FROM ${tableId(names, "audience_search")} AS s WHERE segment_id = ANY(${[...segmentIds]}::text[])`),
-  );
+  return db.rows<StoredAudience>(sql`
+    SELECT segment_id, search_name, query, status, error_code, error_message, suggested_search, materialization_extent, total_count,
+      estimated_billable_count, results_unlocked, billable_count, unlocked_at,
+      (SELECT count(*) FROM ${db.table("audience_search_member")} AS m WHERE m.segment_id = s.segment_id) AS members
+    FROM ${db.table("audience_search")} AS s WHERE segment_id = ANY(${[...segmentIds]}::text[])`);
 }
 
 /** Share of an audience with a channel, or in a bucket. */
@@ -92,23 +89,18 @@ export interface AudienceShare {
 
 /** Returns coverage and distributions of an audience. */
 export function readShares(db: Db, segmentId: string): Promise<readonly AudienceShare[]> {
-  const { names } = db;
-  return db.transaction((session) =>
-    session.rows<AudienceShare>(sql`
-      SELECT 'coverage' AS kind, channel AS label, count, percentage::text, -1 AS position
-      FROM ${tableId(names, "audience_search_coverage")} WHERE segment_id = ${segmentId}
-      UNION ALL
-      SELECT distribution, label, count, percentage::text, position
-      FROM ${tableId(names, "audience_search_distribution")} WHERE segment_id = ${segmentId}
-      ORDER BY 1, 5, 2`),
-  );
+  return db.rows<AudienceShare>(sql`
+    SELECT 'coverage' AS kind, channel AS label, count, percentage::text, -1 AS position
+    FROM ${db.table("audience_search_coverage")} WHERE segment_id = ${segmentId}
+    UNION ALL
+    SELECT distribution, label, count, percentage::text, position
+    FROM ${db.table("audience_search_distribution")} WHERE segment_id = ${segmentId}
+    ORDER BY 1, 5, 2`);
 }
 
 /** Counts the members of a segment that a job's current reading has listed. */
-export function countListed(db: Db, job: string, segmentId: string): Promise<number> {
-  return db.transaction(async (session) => {
-    const [row] = await session.rows<{ members: number }>(sql`
-      SELECT count(*) AS members FROM ${tableId(db.names, "segment_listed")} WHERE job = ${job} AND segment_id = ${segmentId}`);
-    return row?.members ?? 0;
-  });
+export async function countListed(db: Db, job: string, segmentId: string): Promise<number> {
+  const [row] = await db.rows<{ members: number }>(sql`
+    SELECT count(*) AS members FROM ${db.table("segment_listed")} WHERE job = ${job} AND segment_id = ${segmentId}`);
+  return row?.members ?? 0;
 }

@@ -1,215 +1,262 @@
-import { type RawBuilder, sql } from "kysely";
-import type pg from "pg";
-import { codeOf, type Problem } from "../../errors.ts";
-import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
-import { inTransaction, type Session } from "../db/session.ts";
-import { fingerprintColumns, fingerprintScope } from "./fingerprint.ts";
-import { columnProblems, listColumns, settingOf, unreadable, unselectable } from "./input-problems.ts";
-import {
-  type InputColumn,
-  type InputSource,
-  type KeySet,
-  narrowed,
-  type Part,
-  relationText,
-} from "./input-source.ts";
-import { partsOf } from "./mapped-columns.ts";
-import { containsUniqueKey, readUniqueKeys } from "./unique-keys.ts";
+import { createHash } from "node:crypto";
+import type { Readable } from "node:stream";
+import type { Problem } from "../../errors.ts";
+import type { PostgresTarget } from "../db/connect.ts";
 
-/** Tokens for finding a query's end. Matches only the start of a block comment. */
-const TOKEN =
-  /\s+|--[^\n]*|\/\*|e'(?:[^'\\]|''|\\[^])*'|'[^']*'|"[^"]*"|\$([a-z_\u0080-\uffff][\w\u0080-\uffff]*|)\$[^]*?\$\1\$|[\w\u0080-\uffff]+|[^]/giy;
+/** Type of a lookup job. */
+export type LookupType = "resolve" | "validate_emails" | "enrich";
 
-/** End of a block comment, which may contain others. */
-function endOfComment(text: string, start: number): number {
-  let depth = 0;
-  for (let i = start; i < text.length; i++) {
-    const two = text.slice(i, i + 2);
-    if (two !== "/*" && two !== "*/") continue;
-    depth += two === "/*" ? 1 : -1;
-    i++;
-    if (depth === 0) return i + 1;
-  }
-  return text.length;
+/** Another database that inputs are read from. */
+export type InputConnection = PostgresConnection | BigQueryConnection;
+
+/** A Postgres database. */
+interface PostgresConnection extends PostgresTarget {
+  readonly type: "postgres";
+  /** Name in the configuration. */
+  readonly name: string;
 }
 
-/** Removes a query's final semicolons and the comments after them, so that it can be parenthesized. */
-export function withoutSemicolon(query: string): string {
-  let end: number | null = null;
-  TOKEN.lastIndex = 0;
-  for (let match = TOKEN.exec(query); match !== null; match = TOKEN.exec(query)) {
-    const [token] = match;
-    if (token === "/*") TOKEN.lastIndex = endOfComment(query, match.index);
-    else if (token === ";") end ??= match.index;
-    else if (!token.startsWith("--") && token.trim() !== "") end = null;
-  }
-  return end === null ? query : query.slice(0, end);
+/** A BigQuery project, which is billed for reading. */
+export interface BigQueryConnection {
+  readonly type: "bigquery";
+  /** Name in the configuration. */
+  readonly name: string;
+  readonly project: string;
+  /** Dataset of tables named without one; null if none is set. */
+  readonly dataset: string | null;
+  /** `EU`, `us-central1`; null: location of the tables. */
+  readonly location: string | null;
+  /** Path of a key file; null for the application default credentials. */
+  readonly credentialsFile: string | null;
+  /** Service account to act as; null for none. */
+  readonly impersonate: string | null;
+  /** Address of an emulator; null for Google's. */
+  readonly apiEndpoint: string | null;
+  readonly maximumBytesBilled: number | null;
 }
 
-/** Postgres's quoting and comments. */
-const SYNTAX = { quoteQualified, withoutSemicolon };
-
-/** Queries the input's columns; throws errors of the database unchanged. */
-export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
-  const fields = await session.columns(raw(`SELECT input_row.* FROM ${relationText(input, SYNTAX)} LIMIT 0`));
-  const oids = [...new Set(fields.map(({ oid }) => oid))];
-  const described = await session.rows<{ oid: number; name: string; category: string }>(sql`
-    SELECT oid::int AS oid, format_type(oid, NULL) AS name, typcategory AS category
-    FROM pg_catalog.pg_type WHERE oid = ANY(${oids})`);
-  return fields.map((field) => {
-    const type = described.find((d) => d.oid === field.oid);
-    return { name: field.name, typeName: type?.name ?? "unknown", isArray: type?.category === "A" };
-  });
+/** A job's input: a table or a query, in the warehouse itself or in another database. */
+export interface InputSource {
+  /** Name in the configuration, stored as `source` of its rows. */
+  readonly name: string;
+  /** Another database; null for the warehouse itself. */
+  readonly connection: InputConnection | null;
+  /** Table (parts of its name) or query. */
+  readonly relation: { readonly table: readonly string[] } | { readonly sql: string };
+  readonly where: string | null;
+  readonly orderBy: string | null;
+  /** Key columns, in order. */
+  readonly key: readonly string[];
+  /** True to send values without blanks around them, addresses in lower case, and no placeholders. */
+  readonly normalize: boolean;
+  /** Columns by field of the input record; with a shard, including those that the job doesn't send. */
+  readonly fields: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Column names of a quoted query are case-sensitive. */
-export function finderOf(columns: readonly InputColumn[]) {
-  return (name: string) => columns.find((c) => c.name === name);
+/** Hash of what selects the rows of an input, whatever its name: rows that a changed definition leaves out were deleted by nobody. */
+export function inputDefinition({ connection, relation, where, key }: InputSource): string {
+  return createHash("sha256")
+    .update(JSON.stringify([connection, relation, where, key]))
+    .digest("hex");
 }
 
-/** Canonical text of a key column: equal values give equal text, whatever the type. */
-function keyText(column: string, columns: readonly InputColumn[]): string {
-  const quoted = `input_row.${quoteIdentifier(column)}`;
-  const typeName = columns.find((c) => c.name === column)?.typeName;
-  return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
+/** A mapped column: column `index` of its field. */
+export interface Part {
+  readonly field: string;
+  readonly index: number;
+  readonly column: string;
+  readonly isArray: boolean;
+  /** Column name in our statements. */
+  readonly name: string;
 }
 
-/** Options of transactions that only read inputs, as the role of the connection sees them. */
-export const READING = {
-  keep: false,
-  isReadOnly: true,
-  settings: ["SET LOCAL search_path TO DEFAULT"],
-} as const;
-
-/** True if Postgres rejected a text as a value of a type. */
-export function isInvalidText(error: unknown): boolean {
-  return codeOf(error)?.startsWith("22") ?? false;
+/** Column of an input, as described by its database. */
+export interface InputColumn {
+  readonly name: string;
+  /** Type in the database's own words; the element type for a list. */
+  readonly typeName: string;
+  readonly isArray: boolean;
 }
 
-/**
- * Fingerprint of a row: two 64-bit hashes over the texts of its mapped columns. Each column's hash is the seed of the next, so
- * that values can't run together. NULL and '' are equal, as they are in a content hash.
- */
-function fingerprintText(input: InputSource, columns: readonly InputColumn[]): string {
-  const isList = (name: string) => columns.find((c) => c.name === name)?.isArray ?? false;
-  const names = fingerprintColumns(input);
-  const scope = fingerprintScope(input, names.filter(isList));
-  const hash = (seed: bigint) =>
-    names.reduce(
-      (inner, name) =>
-        `hashtextextended(coalesce(${valueText(name, isList(name))}, '') COLLATE "C", ${inner})`,
-      `'${seed}'::bigint`,
-    );
-  return `int8send(${hash(scope.readBigInt64BE(0))}) || int8send(${hash(scope.readBigInt64BE(8))})`;
+/** Keys of input rows: a list, or a query in the warehouse. */
+export type KeySet = { readonly keys: readonly string[] } | { readonly query: string };
+
+/** The input with one more condition. */
+export function narrowed(input: InputSource, condition: string): InputSource {
+  return { ...input, where: input.where === null ? condition : `(\n${input.where}\n) AND ${condition}` };
 }
 
-function valueText(name: string, isArray: boolean): string {
-  const column = `input_row.${quoteIdentifier(name)}`;
-  return `${isArray ? `(${column}::text[])` : column}::text`;
-}
-
-/** Query for the keys of a key set. */
-function keysText(keys: KeySet): string {
-  if ("query" in keys) return keys.query;
-  const elements = keys.keys.map((key) => `"${key.replaceAll(/["\\]/g, "\\$&")}"`);
-  return `SELECT unnest(${quoteLiteral(`{${elements.join(",")}}`)}::text[])`;
-}
-
-/**
- * `SELECT source_key, p0 … pN [, fingerprint] [, rank] FROM input`: everything as text, arrays as array literals.
- * A composite key is a JSON array of its columns' texts; a key with a null column is null.
- */
-export function rawSelect(
-  input: InputSource,
-  parts: readonly Part[],
-  columns: readonly InputColumn[],
-  options: {
-    readonly ranked: boolean;
-    readonly hasFingerprint?: boolean | undefined;
-    /** Keys of the rows to read; null and '' are one key. Absent to read all rows. */
-    readonly among?: KeySet | undefined;
+/** The input's table or query with its `where`, as a FROM item. */
+export function relationText(
+  { relation, where }: Pick<InputSource, "relation" | "where">,
+  syntax: {
+    readonly quoteQualified: (parts: readonly string[]) => string;
+    readonly withoutSemicolon: (query: string) => string;
   },
 ): string {
-  const keys = input.key.map((column) => keyText(column, columns));
-  const isNull = keys.map((key) => `${key} IS NULL`).join(" OR ");
-  const key =
-    keys.length === 1
-      ? keys[0]
-      : `CASE WHEN ${isNull} THEN NULL ELSE json_build_array(${keys.join(", ")})::text END`;
-  const mapped = parts.map((part) => {
-    // The column's collation may treat different texts as equal.
-    return `${valueText(part.column, part.isArray)} COLLATE "default" AS ${part.name}`;
-  });
-  const fingerprint = options.hasFingerprint ? [`${fingerprintText(input, columns)} AS fingerprint`] : [];
-  const rank =
-    options.ranked && input.orderBy !== null
-      ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
-      : [];
-  const { among } = options;
-  const rows = among ? narrowed(input, `coalesce(${key}, '') IN (${keysText(among)})`) : input;
-  return `SELECT ${[`${key} AS source_key`, ...mapped, ...fingerprint, ...rank].join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
+  const from =
+    "table" in relation
+      ? syntax.quoteQualified(relation.table)
+      : `(\n${syntax.withoutSemicolon(relation.sql)}\n)`;
+  return `${from} AS input_row${where === null ? "" : ` WHERE (\n${where}\n)`}`;
 }
 
-/** True if a primary key or unique index makes the key unique. */
-export async function keyIsUnique(session: Session, input: InputSource): Promise<boolean> {
-  return containsUniqueKey(input.key, await readUniqueKeys(session, input));
+/** Parts of an input that a job reads. */
+export interface Reading {
+  readonly type: LookupType;
+  /** True if `order_by` applies. */
+  readonly ranked: boolean;
+  /** Values of the key columns of the only row to read; absent to read all rows. */
+  readonly only?: readonly string[];
+  /** True to read these values themselves, in the columns' types, instead of the row. */
+  readonly isCast?: boolean;
+  /** True to read the fingerprint of each row. */
+  readonly hasFingerprint?: boolean;
+  /** True to read no values. */
+  readonly isWithoutValues?: boolean;
+  /** Keys of the rows to read; absent to read all rows. */
+  readonly among?: KeySet;
 }
 
-function suggestion(name: string, columns: readonly InputColumn[]): string {
-  const like = columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
-  if (like) return `Column names are case-sensitive here: the column is ${like.name}.`;
-  return listColumns(columns);
+/** Reading of a push query: all rows, PIDs only. */
+export const PUSH_READING: Reading = { type: "enrich", ranked: false };
+
+/** Column of the raw rows: text, a list of texts without nulls and blanks, a number, or bytes. */
+export interface RowColumn {
+  readonly name: string;
+  readonly type: "text" | "list" | "number" | "bytes";
 }
 
-const WRONG_SQL = "Correct the SQL; run it in psql to locate the error.";
-
-/** Remedies by SQLSTATE. */
-const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
-  "42P01": (setting) =>
-    `Create the table, or correct \`${setting}:\`; a table outside the search path needs its schema.`,
-  "3F000": (setting) => `Create the schema, or correct \`${setting}:\`.`,
-  "42501": () => "Grant the connection's role USAGE on the schema and SELECT on the table.",
-  "42601": () => WRONG_SQL,
-  "42703": () => "Correct the column name.",
-};
-
-/** SQLSTATE of a column name that a query returns twice. */
-const AMBIGUOUS = "42702";
-const DUPLICATE_NAME = "Give each column of the query its own name.";
-
-/** SQLSTATEs of errors in a query itself, such as a division by zero. */
-const QUERY_FAULT = /^(?:2[12]|42|P0)/u;
-
-function hintFor(code: string, setting: "table" | "sql"): string | null {
-  const hint = HINTS[code]?.(setting);
-  return hint ?? (setting === "sql" && QUERY_FAULT.test(code) ? WRONG_SQL : null);
+/** Columns of raw rows, in the order of every database. */
+export function rowColumns(
+  input: Pick<InputSource, "orderBy">,
+  parts: readonly Part[],
+  { ranked, hasFingerprint }: Pick<Reading, "ranked" | "hasFingerprint">,
+): readonly RowColumn[] {
+  return [
+    { name: "source_key", type: "text" },
+    ...parts.map(({ name, isArray }) => ({ name, type: isArray ? ("list" as const) : ("text" as const) })),
+    ...(hasFingerprint ? [{ name: "fingerprint", type: "bytes" as const }] : []),
+    ...(ranked && input.orderBy !== null ? [{ name: "rank", type: "number" as const }] : []),
+  ];
 }
 
-/** Returns the problems of an input; reads no rows and changes nothing. */
-export async function checkInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
-  return inTransaction(pool, (session) => findProblems(session, input), READING);
+/** Rows of an input as a COPY stream that can be read once. */
+export interface ForeignRows {
+  /** Mapped columns that the job's endpoint takes. */
+  readonly parts: readonly Part[];
+  readonly keyIsUnique: boolean;
+  readonly columns: readonly RowColumn[];
+  /** Rows in the text format of Postgres's COPY. */
+  copyText(): Readable;
 }
 
-async function findProblems(session: Session, input: InputSource): Promise<readonly Problem[]> {
-  let columns: readonly InputColumn[];
-  try {
-    columns = await describeColumns(session, { ...input, where: null });
-  } catch (error) {
-    return [unreadable(input, error, hintFor(codeOf(error) ?? "", settingOf(input)))];
-  }
-  const find = finderOf(columns);
-  const problems = columnProblems(input, columns, { find, suggest: suggestion });
-  if (problems.length > 0) return problems;
-  try {
-    const query = rawSelect(input, partsOf(input, "enrich", find), columns, { ranked: true });
-    await session.rows(raw(`EXPLAIN ${query}`));
-    return [];
-  } catch (error) {
-    return [unselectable(input, error, codeOf(error) === AMBIGUOUS ? DUPLICATE_NAME : undefined)];
-  }
+/** One input row. */
+export interface RowKey {
+  readonly source: string;
+  readonly sourceKey: string;
 }
 
-/** Wraps SQL text as a builder. */
-export function raw(text: string): RawBuilder<unknown> {
-  return sql.raw(text);
+/** Identifiers of people. */
+export interface Identifiers {
+  readonly pids: readonly string[];
+  readonly emails: readonly string[];
+  readonly rows: readonly RowKey[];
 }
+
+/** An input row that names a person. */
+export interface NamingRow {
+  readonly sourceKey: string | null;
+  readonly emails: readonly string[];
+  readonly pids: readonly string[];
+}
+
+/** Another database that inputs are read from. Uses constant memory. */
+export interface ForeignDatabase {
+  /** Returns the problems of an input; reads no rows and changes nothing. */
+  checkInput(input: InputSource): Promise<readonly Problem[]>;
+  /** Returns the columns of an input; reads no rows. */
+  describe(input: InputSource): Promise<readonly InputColumn[]>;
+  /** Counts keys of an input, and reads a sample of its rows. */
+  sampleInput(input: InputSource): Promise<InputSample>;
+  /** Opens an input for the duration of `work`. */
+  read<Result>(
+    input: InputSource,
+    reading: Reading,
+    work: (rows: ForeignRows) => Promise<Result>,
+  ): Promise<Result>;
+  /** Finds the rows of an input with one of these keys, normalized addresses or PIDs. */
+  findRows(input: InputSource, wanted: Identifiers): Promise<readonly NamingRow[]>;
+  close(): Promise<void>;
+}
+
+/** Databases of the connections in use. */
+export type ForeignDatabases = ReturnType<typeof keepForeignDatabases>;
+
+/** Opens each connection once, on first use. */
+export function keepForeignDatabases(open: (connection: InputConnection) => ForeignDatabase) {
+  const opened = new Map<string, ForeignDatabase>();
+  return {
+    of(connection: InputConnection): ForeignDatabase {
+      // After a configuration reload, the same name may refer to another database.
+      const key = JSON.stringify(connection);
+      const database = opened.get(key) ?? open(connection);
+      opened.set(key, database);
+      return database;
+    },
+    async close(): Promise<void> {
+      await Promise.all([...opened.values()].map((database) => database.close()));
+    },
+  };
+}
+
+/** Rows of a sample. */
+export const SAMPLE_ROWS = 1000;
+
+/**
+ * Characters that are read of a value, more than an address or a phone number has. Longer values are classified by them;
+ * blanks around these aren't counted.
+ */
+export const SAMPLE_LENGTH = 400;
+
+/** Elements that are read of a list. */
+export const SAMPLE_ELEMENTS = 10;
+
+/** Milliseconds for each statement over a whole input; `check` goes on without its result. */
+export const SAMPLE_LIMIT_MS = 10_000;
+
+/** A mapped column with its values in the sample. */
+export interface SampledColumn extends Pick<Part, "field" | "column" | "isArray"> {
+  /** Type in the database's own words; the element type for a list. */
+  readonly typeName: string;
+  /** Values of each sampled row; none for NULL. */
+  readonly values: readonly (readonly string[])[];
+}
+
+/** Rows of a whole input, by key. */
+export interface KeyCounts {
+  readonly rows: number;
+  /** Rows with a NULL in their key. */
+  readonly withoutKey: number;
+  /** Rows with the key of another row, except one of each key. */
+  readonly duplicates: number;
+}
+
+/** Counts and sampled rows of an input, as `check` and `init` read them. */
+export interface InputSample {
+  /** Null if counting took too long. */
+  readonly keys: KeyCounts | null;
+  /** True if an index makes the key unique. */
+  readonly keyIsUnique: boolean;
+  /** Columns without NULL that a primary key or unique index makes unique; null for none. */
+  readonly uniqueColumns: readonly string[] | null;
+  /** The same random rows each time; the first rows if choosing took too long. */
+  readonly columns: readonly SampledColumn[];
+  readonly sampledRows: number;
+  /** Names of all columns. */
+  readonly names: readonly string[];
+  readonly engine: "postgres" | "bigquery";
+}
+
+/** Values of a sampled row, in the order of the parts: a text, or a list of texts and nulls. */
+export type SampledRow = readonly (string | readonly (string | null)[] | null)[];

@@ -1,13 +1,33 @@
 import { sql } from "kysely";
-import type { Attempt } from "../../schemas/attempt.ts";
+import type { Db } from "../db/db.ts";
+import { nextCallNumber } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import { giveBack } from "./reserve.ts";
+import type { Asker, RunRef } from "../runs/fence.ts";
+import type { Attempt } from "../../schemas/ledger.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
-import type { Db } from "../db/db.ts";
-import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
-import type { Asker, RunRef } from "../runs/run-ref.ts";
-import type { CounterDelta } from "./counters.ts";
-import { giveBack } from "./reserve-call.ts";
+
+/** Additions to the run's counters. */
+export type CounterDelta = Partial<Record<RunCounter, number>>;
+
+/** Sums several additions. */
+export function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
+  const sum: Record<string, number> = {};
+  for (const delta of deltas) {
+    for (const [name, value] of Object.entries(delta)) sum[name] = (sum[name] ?? 0) + value;
+  }
+  return sum;
+}
+
+/** Counters of attempts. */
+export function countAttempts(ledger: readonly Attempt[]): CounterDelta {
+  return {
+    requests: ledger.length,
+    retries: ledger.filter(({ attempt }) => attempt > 1).length,
+    possibly_billed_twice: ledger.reduce((sum, entry) => sum + entry.possiblyBilledTwice, 0),
+  };
+}
 
 /** Records the outcome of attempts without rows. Counters without an attempt are added at most once. */
 export async function recordAttempts(
@@ -16,20 +36,19 @@ export async function recordAttempts(
   entries: readonly Attempt[],
   counters: CounterDelta,
 ): Promise<void> {
-  const { names } = db;
   await db.transaction(run, async (session) => {
-    const settled = await settleLedger(session, names, run, entries);
+    const settled = await settleLedger(session, run, entries);
     // Already recorded: the reply to that COMMIT was lost.
     if (entries.length > 0 && settled.size === 0) return;
-    await giveBack(session, names, run, entries);
-    await addCounters(session, names, run, counters);
+    await giveBack(session, run, entries);
+    await addCounters(session, run, counters);
   });
 }
 
 /** Records free calls made outside of job runs. */
 export async function recordCalls(db: Db, asker: Asker, entries: readonly Attempt[]): Promise<void> {
   await db.transaction(async (session) => {
-    await settleLedger(session, db.names, asker, entries);
+    await settleLedger(session, asker, entries);
   });
 }
 
@@ -39,13 +58,12 @@ export async function recordCalls(db: Db, asker: Asker, entries: readonly Attemp
  */
 export async function countInDoubt(
   session: Session,
-  names: SchemaNames,
   { job, shard }: Pick<RunRef, "job" | "shard">,
 ): Promise<number> {
   const [found] = await session.rows<{ records: number }>(sql`
     SELECT ceil(greatest(0, coalesce(sum(records_in_doubt - records_possibly_billed_twice), 0))
       / split_part(${shard}, '/', 2)::numeric)::bigint AS records
-    FROM ${tableId(names, "api_call")}
+    FROM ${session.table("api_call")}
     WHERE job = ${job} AND (records_in_doubt > 0 OR records_possibly_billed_twice > 0)`);
   return found?.records ?? 0;
 }
@@ -56,17 +74,16 @@ export async function countInDoubt(
  */
 export async function settleLedger(
   session: Session,
-  names: SchemaNames,
   run: Asker,
   entries: readonly Attempt[],
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set();
   const rows = await session.rows<{ call_id: string }>(sql`
-    INSERT INTO ${tableId(names, "api_call")} AS t (call_id, run_id, job, call_number, endpoint, api_request_id, started_at,
+    INSERT INTO ${session.table("api_call")} AS t (call_id, run_id, job, call_number, endpoint, api_request_id, started_at,
         request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
         possibly_billed, records_reserved, records_in_doubt, records_possibly_billed_twice, is_sent, settled_at,
         _synced_at)
-      SELECT "callId", ${run.runId}, ${run.job}, ${nextCallNumber(names)}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
+      SELECT "callId", ${run.runId}, ${run.job}, ${nextCallNumber(session.names)}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
         "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", 0,
         CASE WHEN "possiblyBilled" THEN "recordsSent" ELSE coalesce("recordsLeftOut", 0) END, "possiblyBilledTwice", "isSent", now(), now()
       FROM json_to_recordset(${JSON.stringify(entries)}::json) AS e("callId" uuid, endpoint text, "apiRequestId" text,
@@ -86,15 +103,10 @@ export async function settleLedger(
 }
 
 /** Adds to drift counts, in key order, so that parallel loaders can't deadlock. */
-export async function upsertDrift(
-  session: Session,
-  names: SchemaNames,
-  run: RunRef,
-  drift: readonly Drift[],
-): Promise<void> {
+export async function upsertDrift(session: Session, run: RunRef, drift: readonly Drift[]): Promise<void> {
   if (drift.length === 0) return;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "schema_drift")} AS t
+    INSERT INTO ${session.table("schema_drift")} AS t
       (endpoint, path, kind, observed_type, occurrences, first_seen_at, last_seen_at, _synced_at, _run_id)
     SELECT endpoint, left(path, 500), kind, (array_agg("observedType"))[1], sum(occurrences), now(), now(), now(), ${run.runId}
     FROM json_to_recordset(${JSON.stringify(drift)}::json)
@@ -105,15 +117,10 @@ export async function upsertDrift(
 }
 
 /** Records the tables that a commit changed, for `table_freshness`. */
-export async function touchTables(
-  session: Session,
-  names: SchemaNames,
-  run: RunRef,
-  tables: readonly string[],
-): Promise<void> {
+export async function touchTables(session: Session, run: RunRef, tables: readonly string[]): Promise<void> {
   if (tables.length === 0) return;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "table_load")} (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
+    INSERT INTO ${session.table("table_load")} (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
     SELECT name, ${run.job}, NULL, now(), now(), ${run.runId} FROM unnest(${[...tables].toSorted()}::text[]) AS u(name)
     ON CONFLICT (table_name, job) DO UPDATE SET last_changed_at = now(), _synced_at = now(), _run_id = excluded._run_id`);
 }
@@ -126,7 +133,6 @@ const counterNames = Object.keys(runCounters) as RunCounter[];
  */
 export async function addCounters(
   session: Session,
-  names: SchemaNames,
   run: RunRef,
   delta: CounterDelta,
 ): Promise<string | null> {
@@ -135,7 +141,7 @@ export async function addCounters(
     .filter((name) => (delta[name] ?? 0) !== 0)
     .map((name) => sql`${sql.id(name)} = ${sum(name)}`);
   const [row] = await session.rows<{ at: string }>(sql`
-    UPDATE ${tableId(names, "sync_run")}
+    UPDATE ${session.table("sync_run")}
     SET ${sql.join([...set, sql`_synced_at = clock_timestamp()`])}
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}
     RETURNING _synced_at::text AS at`);
@@ -143,17 +149,15 @@ export async function addCounters(
 }
 
 /** True if a call of an earlier run received the same response: it answers nothing new. The ID alone may be the same for all calls. */
-export function isRepeatedResponse(
+export async function isRepeatedResponse(
   db: Db,
   { runId }: Pick<RunRef, "runId">,
   { apiRequestId, requestCompletedAt }: Pick<Attempt, "apiRequestId" | "requestCompletedAt">,
 ): Promise<boolean> {
   if (apiRequestId === null || requestCompletedAt === null) return Promise.resolve(false);
-  return db.transaction(async (session) => {
-    const found = await session.rows(sql`SELECT FROM ${tableId(db.names, "api_call")}
-      WHERE api_request_id = ${apiRequestId} AND request_completed_at = ${requestCompletedAt}::timestamptz AND run_id <> ${runId} LIMIT 1`);
-    return found.length > 0;
-  });
+  const found = await db.rows(sql`SELECT FROM ${db.table("api_call")}
+    WHERE api_request_id = ${apiRequestId} AND request_completed_at = ${requestCompletedAt}::timestamptz AND run_id <> ${runId} LIMIT 1`);
+  return found.length > 0;
 }
 
 /** Days after which a link that cut answers is tried with full batches again. */
@@ -163,17 +167,15 @@ const CUT_DAYS = 7;
  * Returns the records of the smallest recent call whose answer broke off; null for none. Leaves out those as large as
  * one that came through later: accidents of the network.
  */
-export function readCutAt(db: Db, endpoint: string): Promise<number | null> {
-  return db.transaction(async (session) => {
-    const [found] = await session.rows<{ records: number | null }>(sql`
-      SELECT min(records_sent) FILTER (WHERE is_cut AND (response_bytes > passed_bytes OR records_sent > passed_records)) AS records
-      FROM (
-        SELECT records_sent, response_bytes, http_status = 200 AND possibly_billed AS is_cut,
-          coalesce(max(response_bytes) FILTER (WHERE records_matched IS NOT NULL) OVER later, 0) AS passed_bytes,
-          coalesce(max(records_sent) FILTER (WHERE records_matched IS NOT NULL) OVER later, 0) AS passed_records
-        FROM ${tableId(db.names, "api_call")}
-        WHERE endpoint = ${endpoint} AND reserved_at > now() - make_interval(days => ${CUT_DAYS})
-        WINDOW later AS (ORDER BY started_at DESC)) AS c`);
-    return found?.records ?? null;
-  });
+export async function readCutAt(db: Db, endpoint: string): Promise<number | null> {
+  const [found] = await db.rows<{ records: number | null }>(sql`
+    SELECT min(records_sent) FILTER (WHERE is_cut AND (response_bytes > passed_bytes OR records_sent > passed_records)) AS records
+    FROM (
+      SELECT records_sent, response_bytes, http_status = 200 AND possibly_billed AS is_cut,
+        coalesce(max(response_bytes) FILTER (WHERE records_matched IS NOT NULL) OVER later, 0) AS passed_bytes,
+        coalesce(max(records_sent) FILTER (WHERE records_matched IS NOT NULL) OVER later, 0) AS passed_records
+      FROM ${db.table("api_call")}
+      WHERE endpoint = ${endpoint} AND reserved_at > now() - make_interval(days => ${CUT_DAYS})
+      WINDOW later AS (ORDER BY started_at DESC)) AS c`);
+  return found?.records ?? null;
 }

@@ -1,11 +1,11 @@
 import { type RawBuilder, sql } from "kysely";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { isBeating, STATEMENT_START } from "../runs/fence.ts";
-import type { RunRef } from "../runs/run-ref.ts";
+import { isBeating, type RunRef, STATEMENT_START } from "../runs/fence.ts";
 import type { DueCount } from "./counts.ts";
-import { contentList, type Freshness, isFresh } from "./content.ts";
-import type { LookupRecord, LookupSpec, LookupType } from "./lookup.ts";
+import { anyContent, type Freshness, isFresh } from "./content.ts";
+import type { LookupType } from "../inputs/input.ts";
+import type { LookupRecord, LookupSpec } from "./lookup.ts";
 import { createHash } from "node:crypto";
 
 /** Owner of claims. */
@@ -84,9 +84,9 @@ export async function claimDue(
   // Answered by a commit that ended after this reading had looked.
   await session.change(sql`
     WITH answered AS (
-      DELETE FROM ${table} AS d USING ${tableId(names, "lookup_answer")} AS a
-      WHERE d.kind = ${kind} AND a.kind = d.kind AND a.content = d.content AND d.content IN (SELECT content FROM pg_temp.due)
-        AND NOT ${isOthers(names, run)} AND ${isFresh(freshness, "a")} RETURNING d.content)
+      DELETE FROM ${table} AS d USING (
+        SELECT a.* FROM pg_temp.due AS w JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${kind} AND a.content = w.content OFFSET 0) AS a
+      WHERE d.kind = ${kind} AND d.content = a.content AND NOT ${isOthers(names, run)} AND ${isFresh(freshness, "a")} RETURNING d.content)
     UPDATE pg_temp.due AS w SET claim = 'other' FROM answered WHERE w.content = answered.content`);
   await forgetUnwanted(session, names, spec, run);
 }
@@ -148,7 +148,7 @@ export async function readClaims(
   const rows = await session.rows<ClaimedRow>(sql`
     SELECT encode(content, 'hex') AS content, record, sent_service_pid AS sent_pid
     FROM ${tableId(names, "lookup_due")} AS d
-    WHERE kind = ${kind} AND content > decode(${after}, 'hex') AND ${isOwn(run)} ORDER BY content LIMIT ${size}`);
+    WHERE kind = ${kind} AND content > decode(${after}, 'hex') AND ${isOwn(run)} ORDER BY d.content LIMIT ${size}`);
   return rows.map((row) => recordOf(type, row));
 }
 
@@ -159,8 +159,8 @@ export async function readFirstDue(
   count: number,
 ): Promise<readonly LookupRecord[]> {
   const rows = await session.rows<ClaimedRow>(sql`
-    SELECT encode(content, 'hex') AS content, record, sent_pid FROM pg_temp.due WHERE claim = 'mine'
-    ORDER BY content LIMIT ${count}`);
+    SELECT encode(content, 'hex') AS content, record, sent_pid FROM pg_temp.due AS w WHERE claim = 'mine'
+    ORDER BY w.content LIMIT ${count}`);
   return rows.map((row) => recordOf(type, row));
 }
 
@@ -175,7 +175,7 @@ export async function findLostClaims(
   const contents = records.map(({ content }) => content);
   const rows = await session.rows<{ content: string }>(sql`
     SELECT encode(content, 'hex') AS content FROM ${tableId(names, "lookup_due")} AS d
-    WHERE kind = ${kind} AND content IN (${contentList(contents)}) AND ${isOwn(run)}`);
+    WHERE kind = ${kind} AND content = ${anyContent(contents)} AND ${isOwn(run)}`);
   const own = new Set(rows.map((row) => row.content));
   return records.filter(({ content }) => !own.has(content)).map(({ recordId }) => recordId);
 }
@@ -189,7 +189,7 @@ export async function markSent(
   contents: readonly string[],
 ): Promise<void> {
   await session.change(sql`UPDATE ${tableId(names, "lookup_due")} AS d SET is_sent = true
-    WHERE kind = ${kind} AND content IN (${contentList(contents)}) AND ${isOwn(run)} AND NOT is_sent`);
+    WHERE kind = ${kind} AND content = ${anyContent(contents)} AND ${isOwn(run)} AND NOT is_sent`);
 }
 
 /** Contents that were due and are answered. */
@@ -209,17 +209,15 @@ export async function takeClaims(
   run: Claimant,
   contents: readonly string[],
 ): Promise<TakenClaims> {
+  const isAmong = sql`d.kind = ${kind} AND d.content = ${anyContent(contents)}`;
   const taken = await session.rows<{
     content: string;
     rows: number;
     was_rejected: boolean;
     is_own: boolean;
   }>(sql`
-    DELETE FROM ${tableId(names, "lookup_due")} AS d USING (
-      SELECT kind, content FROM ${tableId(names, "lookup_due")}
-      WHERE kind = ${kind} AND content IN (${contentList(contents)})
-      ORDER BY content FOR UPDATE) AS l
-    WHERE d.kind = l.kind AND d.content = l.content
+    DELETE FROM ${tableId(names, "lookup_due")} AS d WHERE ${isAmong} AND (SELECT count(*) FROM (
+      SELECT FROM ${tableId(names, "lookup_due")} AS d WHERE ${isAmong} ORDER BY content FOR UPDATE) AS locked) > 0
     RETURNING encode(d.content, 'hex') AS content, d.rows, d.was_rejected, ${isOwn(run)} AS is_own`);
   const own = taken.filter((row) => row.is_own);
   return {
@@ -250,7 +248,7 @@ export async function keepResent(
     JOIN (SELECT min(coalesce(call_number, 0)) AS first FROM unnest(${callIds}::uuid[]) AS u(call_id)
       LEFT JOIN ${tableId(names, "api_call")} USING (call_id)) AS c ON c.first < j.below
     CROSS JOIN LATERAL (SELECT content FROM ${tableId(names, "lookup_answer")}
-      WHERE kind = ${kind} AND content IN (${contentList(contents)})
+      WHERE kind = ${kind} AND content = ${anyContent(contents)}
         AND outcome <> 'rejected' AND call_number < j.below OFFSET 0) AS a
     ORDER BY a.content ON CONFLICT (kind, content) DO NOTHING`);
 }

@@ -1,25 +1,24 @@
 import { sql } from "kysely";
 import { codeOf } from "../../errors.ts";
-import type { Attempt } from "../../schemas/attempt.ts";
+import type { Attempt } from "../../schemas/ledger.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
 import { validateFields } from "../../schemas/validate-emails.ts";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
-import { isDataFault, isTableFault } from "../db/recovery.ts";
+import { isDataFault, isTableFault } from "../db/failures.ts";
 import { explainRefusal } from "../db/refusal.ts";
-import { type CounterDelta, countAttempts } from "../ledger/counters.ts";
-import type { RunRef } from "../runs/run-ref.ts";
+import { countAttempts, type CounterDelta } from "../ledger/ledger.ts";
+import type { RunRef } from "../runs/fence.ts";
 import { commit } from "../write/commit.ts";
 import { findErasedContents, type KeptAnswer, type NamingAnswer, withoutErased } from "../write/erased.ts";
 import type { Writing } from "../write/upsert.ts";
-import type { LoadContext, LookupAnswer, LookupReject } from "./answer.ts";
+import type { LoadContext, LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "./lookup.ts";
 import { keepResent, takeClaims } from "./claims.ts";
 import { contentList } from "./content.ts";
 import { loadPersons } from "./load-persons.ts";
-import type { LoadSpec, LookupRecord } from "./lookup.ts";
-import { resolveAnswered, writeAnswers, writeLeftOut, writeRejects } from "./write-answers.ts";
+import { resolveAnswered, writeAnswers, writeLeftOut, writeRejects } from "./answers.ts";
 
 /** Results of a group of calls, committed atomically. */
 export interface LookupCommit {
@@ -167,14 +166,14 @@ interface Others extends Pick<LookupCommit, "answers" | "rejects"> {
 
 /** Removes erased people from answers and rejects. */
 async function keepOthers(
-  { session, names, erasureKey }: Writing,
+  { session, erasureKey }: Writing,
   spec: LoadSpec,
   { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
 ): Promise<Others> {
   if (erasureKey === null) return { answers, rejects, left: [] };
   const contents = [...answers, ...rejects].map(({ record }) => record.content);
-  const erased = new Set(await findErasedContents(session, names, erasureKey, contents));
-  const kept = await withoutErased(session, names, erasureKey, [
+  const erased = new Set(await findErasedContents(session, erasureKey, contents));
+  const kept = await withoutErased(session, erasureKey, [
     ...answers.map((answer) => namingAnswer(spec, answer)),
     ...rejects.map(({ record }) => ({ ...ofRecord(spec, record), person: null, json: [] })),
   ]);

@@ -2,12 +2,11 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
 import { withRolePath } from "../db/session.ts";
-import type { RowKey } from "../erasure/subjects.ts";
+import { erasedSql } from "../erasure/subjects.ts";
 import { readErasures } from "../erasure/key.ts";
-import { erasedSql } from "../erasure/naming.ts";
-import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
-import { raw } from "../inputs/input.ts";
-import type { InputSource } from "../inputs/input-source.ts";
+import { openForeignInput, openLocalInput } from "../inputs/read.ts";
+import { raw } from "../inputs/postgres.ts";
+import type { InputSource, RowKey } from "../inputs/input.ts";
 import { expiresAt } from "./content.ts";
 import type { LookupSpec, Outcome } from "./lookup.ts";
 import { type GivenKey, seeInput } from "./see-input.ts";
@@ -86,7 +85,7 @@ export function classifyRow(db: Db, spec: LookupSpec, only: GivenKey): Promise<R
 /** True if the row itself was erased, by its key. */
 export function isRowErased(db: Db, source: string, sourceKey: string): Promise<boolean> {
   return db.transaction(async (session) => {
-    const { key } = await readErasures(session, db.names, db.readErasureSecret);
+    const { key } = await readErasures(session, db.readErasureSecret);
     if (!key) return false;
     const isErased = erasedSql(db.names, key).sourceKey(source, "source_key");
     const [found] = await session.rows<{ erased: boolean }>(sql`

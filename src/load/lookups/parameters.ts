@@ -2,10 +2,10 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { inputDefinition } from "../inputs/input-source.ts";
-import type { RunRef } from "../runs/run-ref.ts";
+import { inputDefinition } from "../inputs/input.ts";
+import type { RunRef } from "../runs/fence.ts";
 import type { LookupSpec } from "./lookup.ts";
-import { answerTables } from "./publish-answers.ts";
+import { answerTables } from "./answers.ts";
 
 /** Prefix of the kinds of answers taken over from version 2, until the first run of their job. */
 const LEGACY_KIND = "v2:";

@@ -1,28 +1,25 @@
 import { type RawBuilder, sql } from "kysely";
 import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
-import type { ErasedSql } from "../erasure/naming.ts";
-import {
-  createFromInput,
-  type OpenedInput,
-  openForeignInput,
-  openLocalInput,
-} from "../inputs/foreign-input.ts";
-import type { ForeignDatabase, Reading } from "../inputs/foreign-database.ts";
-import { raw } from "../inputs/input.ts";
-import type { RunRef } from "../runs/run-ref.ts";
-import { type Freshness, isFresh, mayBeExpired } from "./content.ts";
-import type { LookupSpec } from "./lookup.ts";
-import { readJob, resendBelow, type StoredJob } from "./parameters.ts";
+import type { ErasedSql } from "../erasure/subjects.ts";
+import { createFromInput, type OpenedInput, openForeignInput, openLocalInput } from "../inputs/read.ts";
+import type { ForeignDatabase, Reading } from "../inputs/input.ts";
+import { raw } from "../inputs/postgres.ts";
+import type { RunRef } from "../runs/fence.ts";
 import {
   comparison,
+  type Freshness,
+  isFresh,
   isRowOf,
+  mayBeExpired,
   ownsKey,
   type RowContext,
   seenAddresses,
   seenAddressRows,
   seenRows,
-} from "./row-sql.ts";
+} from "./content.ts";
+import type { LookupSpec } from "./lookup.ts";
+import { readJob, resendBelow, type StoredJob } from "./parameters.ts";
 
 /** Key of an input row: the given values of its columns, and its stored text. */
 export interface GivenKey {

@@ -1,18 +1,169 @@
+import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { tableText } from "../db/names.ts";
+import { type SchemaNames, tableId, tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasures } from "../erasure/key.ts";
-import { erasedSql } from "../erasure/naming.ts";
+import { erasedSql } from "../erasure/subjects.ts";
+import { raw } from "../inputs/postgres.ts";
 import { countInDoubt, touchTables } from "../ledger/ledger.ts";
-import type { RunRef } from "../runs/run-ref.ts";
-import { countOpen, markSent, type OpenClaims, readClaims, readFirstDue, releaseClaims } from "./claims.ts";
-import type { LookupCounts } from "./counts.ts";
+import {
+  countDue,
+  countOpen,
+  markSent,
+  type OpenClaims,
+  rankDue,
+  readClaims,
+  readFirstDue,
+  releaseClaims,
+} from "./claims.ts";
+import { type ClassCount, countsOf, type LookupCounts, type MatchHistory } from "./counts.ts";
 import type { LookupRecord, LookupSpec } from "./lookup.ts";
-import { readInput } from "./reading.ts";
-import type { ReadingContext } from "./see-input.ts";
+import { keepAnswers, type StoredJob, writeJob } from "./parameters.ts";
+import { isRowOf } from "./content.ts";
+import { dropSeen, type ReadingContext, seeInput, type SeenInput } from "./see-input.ts";
+import { storeInput } from "./store-input.ts";
+import type { RunRef } from "../runs/fence.ts";
+
+/** Classes of rows whose content isn't due. */
+const NOT_DUE = sql`(class LIKE 'reject:%' OR class IN ('unchanged', 'reused', 'waiting', 'suppressed'))`;
+
+/** Contents that are due, as {@link rankDue} takes them. */
+function dueContents({ names, spec: { type, job, source } }: ReadingContext): RawBuilder<unknown> {
+  const rejected = sql`(SELECT x.source_key FROM ${tableId(names, "reject")} AS x
+    WHERE x.job = ${job} AND x.source = ${source} AND x.resolved_at IS NULL AND x.source_key IS NOT NULL)`;
+  return type === "validate_emails"
+    ? sql`SELECT content, record, sent_pid, rank, rows, prior, address IN ${rejected} AS was_rejected
+        FROM pg_temp.seen_content WHERE NOT ${NOT_DUE}`
+    : sql`SELECT content, min(record COLLATE "C") AS record, min(sent_pid COLLATE "C") AS sent_pid, min(rank) AS rank, count(*) AS rows,
+          min(prior) AS prior, bool_or(source_key IN ${rejected}) AS was_rejected
+        FROM pg_temp.seen WHERE NOT ${NOT_DUE} GROUP BY content`;
+}
+
+/**
+ * Reads the input of a job and decides what is due: a content that a present row has, and no fresh answer does. A run stores what
+ * it read, claims what is due and publishes the answers that exist already; a plan writes nothing.
+ */
+async function readInput(context: ReadingContext): Promise<LookupCounts> {
+  const { session, names, spec, run } = context;
+  let seen = await seeInput(context);
+  if (run && seen.job.decision === "keep" && seen.job.formerKind !== null) {
+    seen = await keep(context, seen, seen.job.formerKind, run);
+  }
+  const classes = await countClasses(context);
+  const changed = classes.find((one) => one.class === "parameters_changed")?.rows ?? 0;
+  const parametersChanged =
+    seen.job.decision === "undecided"
+      ? changed + (await countWaitingAnswers(context, seen.job)) || (await countBought(context, seen.job))
+      : 0;
+  await rankDue(session, names, spec, run, dueContents(context));
+  const gone = run && parametersChanged === 0 ? await storeInput(context, seen, run) : 0;
+  const due = await countDue(session);
+  return countsOf(spec, {
+    classes,
+    due,
+    quiet: seen.quiet,
+    gone,
+    parametersChanged,
+    unusableKeys: spec.type === "validate_emails" ? await countUnusableKeys(session) : 0,
+    waitingRecords: run === null ? await countWaiting(session, spec) : 0,
+    history: due.length === 0 ? NO_HISTORY : await readHistory(session, names, spec.kind),
+  });
+}
+
+/** Counts the rows of all shards that were answered with other request parameters: none of them may send before the user has decided. */
+async function countBought(
+  { session, names, spec }: ReadingContext,
+  { formerKind }: StoredJob,
+): Promise<number> {
+  if (spec.shard === null || formerKind === spec.kind) return 0;
+  const [found] = await session.rows<{ rows: number }>(sql`
+    SELECT count(*) AS rows FROM ${tableId(names, "lookup_row")} AS r JOIN ${tableId(names, "lookup_answer")} AS a
+      ON a.kind = ${formerKind} AND a.content = r.content AND a.outcome <> 'rejected'
+    WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.missing_since IS NULL`);
+  return found?.rows ?? 0;
+}
+
+/** Counts the answered rows that wait for their PID: with it, they would be sent again. */
+async function countWaitingAnswers(
+  { session, names, spec }: ReadingContext,
+  { formerKind }: StoredJob,
+): Promise<number> {
+  if (spec.pidFrom === null) return 0;
+  const [found] = await session.rows<{ rows: number }>(sql`
+    SELECT count(*) AS rows FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a
+      ON a.kind = ${formerKind} AND a.content = s.prior_content AND a.outcome <> 'rejected'
+    WHERE s.class = 'waiting'`);
+  return found?.rows ?? 0;
+}
+
+/** `--accept-parameters keep`: decided for all shards, so the whole input is read. */
+async function keep(
+  context: ReadingContext,
+  seen: SeenInput,
+  formerKind: string,
+  run: RunRef,
+): Promise<SeenInput> {
+  const { session, names, spec } = context;
+  if (spec.shard !== null) {
+    await dropSeen(session);
+    await seeInput({ ...context, spec: { ...spec, shard: null } });
+  }
+  await keepAnswers(session, names, spec, formerKind);
+  await dropSeen(session);
+  await writeJob(session, names, spec, formerKind, run.runId);
+  const again = await seeInput(context);
+  return { ...again, job: seen.job };
+}
+
+function countClasses({ session, spec: { type } }: ReadingContext): Promise<readonly ClassCount[]> {
+  return type === "validate_emails"
+    ? session.rows<ClassCount>(sql`
+        SELECT class, sum(rows)::bigint AS rows, coalesce(sum(rows) FILTER (WHERE prior <> 'rejected'), 0)::bigint AS answered
+        FROM pg_temp.seen_content GROUP BY class
+        UNION ALL SELECT 'suppressed', count(*), 0 FROM pg_temp.seen_address WHERE email_address IS NOT NULL AND is_erased HAVING count(*) > 0`)
+    : session.rows<ClassCount>(sql`
+        SELECT class, count(*) AS rows, count(*) FILTER (WHERE prior <> 'rejected') AS answered FROM pg_temp.seen GROUP BY class`);
+}
+
+/** Counts addresses in rows without a usable key. */
+async function countUnusableKeys(session: Session): Promise<number> {
+  const [found] = await session.rows(sql<{ readonly addresses: number }>`
+    SELECT count(*) AS addresses FROM pg_temp.seen_address
+    WHERE (copy > 1 OR source_key IS NULL) AND email_address IS NOT NULL AND NOT is_erased`);
+  return found?.addresses ?? 0;
+}
+
+/** Counts the distinct records behind waiting rows, as far as known without their PIDs. */
+async function countWaiting(session: Session, { type, pidFrom }: LookupSpec): Promise<number> {
+  if (type === "validate_emails" || pidFrom === null) return 0;
+  const [found] = await session.rows<{ records: number }>(
+    sql`SELECT count(DISTINCT content) AS records FROM pg_temp.seen WHERE class = 'waiting'`,
+  );
+  return found?.records ?? 0;
+}
+
+const NO_HISTORY: MatchHistory = {
+  withPid: { answered: 0, matched: 0 },
+  others: { answered: 0, matched: 0 },
+};
+
+/** Days of answers that an estimate is made from. */
+const HISTORY_DAYS = 90;
+
+async function readHistory(session: Session, names: SchemaNames, kind: string): Promise<MatchHistory> {
+  const rows = await session.rows<{ with_pid: boolean; answered: number; matched: number }>(sql`
+    SELECT sent_service_pid IS NOT NULL AS with_pid, count(*) AS answered, count(*) FILTER (WHERE outcome = 'matched') AS matched
+    FROM ${tableId(names, "lookup_answer")}
+    WHERE kind = ${kind} AND answered_at > now() - make_interval(days => ${HISTORY_DAYS}) AND outcome <> 'rejected' GROUP BY 1`);
+  const of = (withPid: boolean) => {
+    const { answered = 0, matched = 0 } = rows.find((row) => row.with_pid === withPid) ?? {};
+    return { answered, matched };
+  };
+  return { withPid: of(true), others: of(false) };
+}
 
 /** Runs work, with retries. */
-export type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
+type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 /** Records that a run claimed. */
 export interface LookupSelection {
@@ -43,7 +194,7 @@ export async function contextOf(
   more: Partial<Pick<ReadingContext, "run" | "touch" | "only">> = {},
 ): Promise<ReadingContext> {
   const { names } = db;
-  const { key } = await readErasures(session, names, db.readErasureSecret);
+  const { key } = await readErasures(session, db.readErasureSecret);
   return {
     session,
     names,
@@ -76,7 +227,7 @@ const MANY_ROWS = 500;
  * Refreshes the statistics that joins of the lookup tables are planned by: after a reading, for its commits, and after these, for the
  * coverage. In a transaction of its own: its lock would make other shards wait.
  */
-export async function analyzeLookups(db: Db): Promise<void> {
+async function analyzeLookups(db: Db): Promise<void> {
   const [row, due, answer] = ["lookup_row", "lookup_due", "lookup_answer"].map((table) =>
     tableText(db.names, table),
   );
@@ -93,12 +244,11 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
   const { counts, rowsWritten, inDoubt } = await db.transaction(run, async (session) => {
     const written = new Map<string, number>();
     const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
-    const found = await countInDoubt(session, names, run);
+    const found = await countInDoubt(session, run);
     const read = await readInput(await contextOf(db, session, spec, { run, touch }));
     const changed = [...written].filter(([, rows]) => rows > 0);
     await touchTables(
       session,
-      names,
       run,
       changed.map(([table]) => table),
     );
@@ -137,4 +287,62 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
       ),
     close: () => db.transaction(run, (session) => releaseClaims(session, names, spec.kind, run)),
   };
+}
+
+/** Coverage of an input, in rows; for validate_emails in distinct addresses. */
+export interface Coverage {
+  readonly source: string;
+  readonly inputRows: number;
+  readonly answered: number;
+  readonly matched: number;
+  readonly unmatched: number;
+  readonly rejected: number;
+  readonly due: number;
+  readonly oldestAnswerAt: string | null;
+}
+
+/** Counts what a job has answered of its input. @param unusable rows without a usable key, which have no content */
+export async function readCoverage(db: Db, spec: LookupSpec, unusable: number): Promise<Coverage> {
+  const { names } = db;
+  await analyzeLookups(db);
+  return await db.transaction(async (session) => {
+    const [found] = await session.rows<Omit<Coverage, "source" | "answered">>(sql`
+      SELECT count(*) + ${unusable}::bigint AS "inputRows", count(*) FILTER (WHERE a.outcome = 'matched') AS matched,
+        count(*) FILTER (WHERE a.outcome = 'unmatched') AS unmatched,
+        count(*) FILTER (WHERE a.outcome = 'rejected') + ${unusable}::bigint AS rejected,
+        count(d.content) AS due, min(a.answered_at)::text AS "oldestAnswerAt"
+      FROM (${contentsOf(names, spec)}) AS r
+      LEFT JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = r.content
+      LEFT JOIN ${tableId(names, "lookup_due")} AS d ON d.kind = ${spec.kind} AND d.content = r.content`);
+    const counts = found ?? {
+      inputRows: 0,
+      matched: 0,
+      unmatched: 0,
+      rejected: 0,
+      due: 0,
+      oldestAnswerAt: null,
+    };
+    return { source: spec.source, answered: counts.matched + counts.unmatched, ...counts };
+  });
+}
+
+/** Content of each present row; for validate_emails each address once. */
+function contentsOf(names: SchemaNames, spec: LookupSpec): RawBuilder<unknown> {
+  const rows = sql`${tableId(names, "lookup_row")} AS r`;
+  const isPresent = sql`${raw(isRowOf(spec))} AND r.missing_since IS NULL`;
+  return spec.type === "validate_emails"
+    ? sql`SELECT DISTINCT convert_to(e.email_address, 'UTF8') AS content FROM ${rows}
+        JOIN ${tableId(names, "input_email")} AS e ON e.source = r.source AND e.source_key = r.source_key WHERE ${isPresent}`
+    : sql`SELECT r.content FROM ${rows} WHERE ${isPresent}`;
+}
+
+/** The coverage that the job's last run recorded, for a run that changed nothing; null without one. */
+export function lastCoverage(db: Db, { job, source }: LookupSpec, shard: string): Promise<Coverage | null> {
+  return db.transaction(async (session) => {
+    const [last] = await session.rows<Coverage>(sql`
+      SELECT source, input_rows AS "inputRows", answered, matched, unmatched, rejected, due, oldest_answer_at::text AS "oldestAnswerAt"
+      FROM ${tableId(db.names, "input_coverage")} WHERE job = ${job} AND source = ${source} AND shard = ${shard}
+      ORDER BY _synced_at DESC LIMIT 1`);
+    return last ?? null;
+  });
 }

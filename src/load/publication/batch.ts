@@ -1,10 +1,84 @@
 import { sql } from "kysely";
-import { type SchemaNames, quoteIdentifier, quoteLiteral } from "../db/names.ts";
+import { quoteIdentifier, quoteLiteral } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { type CopiedFiles, copyToFiles, type FileFormat } from "./copy-files.ts";
-import { readMeasures, type SourceMeasure } from "./measures.ts";
-import { type PublishableTable, stateText } from "./names.ts";
-import { keyColumns, keyQuery, rowQuery } from "./row-query.ts";
+import {
+  type CopiedFiles,
+  copyToFiles,
+  type FileFormat,
+  keyColumns,
+  keyQuery,
+  type PublishableTable,
+  rowQuery,
+  sourceText,
+  stateTable,
+  stateText,
+  writtenValue,
+} from "./rows.ts";
+import type { ColumnType } from "../../schemas/field.ts";
+
+/** Count and contents of a table; see `Measure` of `src/publish`. */
+export interface SourceMeasure {
+  readonly table: string;
+  readonly rows: bigint;
+  readonly hash: string;
+}
+
+const micros = (value: string) =>
+  `(extract(epoch FROM date_trunc('second', ${value}))::bigint * 1000000 + extract(microseconds FROM ${value})::bigint % 1000000)`;
+
+/** Texts of values for the hash of a row; by default the value's own. */
+const hashed: Partial<Readonly<Record<ColumnType, (value: string) => string>>> = {
+  date: (value) => `(${value} - DATE '1970-01-01')`,
+  timestamp: micros,
+  timestamptz: micros,
+  "text[]": (value) => `coalesce(array_to_string(${value}, E'\\x01'), '')`,
+};
+
+function hashText({ columns }: PublishableTable, format: FileFormat): string {
+  const texts = columns.map(({ name, type }) => {
+    const column = `t.${quoteIdentifier(name)}`;
+    if (type === "json" && format === "json") return `CASE WHEN ${column} IS NOT NULL THEN '' END`;
+    const value = type === "bytes" ? `encode(${column}, 'hex')` : writtenValue(type, column);
+    return `${hashed[type]?.(value) ?? value}::text`;
+  });
+  const md5 = `md5(array_to_string(ARRAY[${texts.join(", ")}], E'\\x01', E'\\x02'))`;
+  return `coalesce(sum(('x0' || left(${md5}, 15))::bit(64)::bigint), 0)::text`;
+}
+
+/** Counts the rows of tables and hashes their contents. */
+async function readMeasures(
+  session: Session,
+  tables: readonly PublishableTable[],
+  format: FileFormat,
+): Promise<readonly SourceMeasure[]> {
+  const measures: SourceMeasure[] = [];
+  for (const table of tables) {
+    const [row] = await session.rows<{ rows: number; hash: string }>(
+      sql.raw(
+        `SELECT count(*) AS rows, ${hashText(table, format)} AS hash FROM ${sourceText(session.names, table)} AS t`,
+      ),
+    );
+    measures.push({ table: table.name, rows: BigInt(row?.rows ?? 0), hash: row?.hash ?? "0" });
+  }
+  return measures;
+}
+
+/** Records the outcome of a comparison. */
+export async function recordVerification(
+  session: Session,
+  destination: string,
+  differing: readonly string[],
+): Promise<void> {
+  await session.change(sql`UPDATE ${stateTable(session, "destination")}
+      SET last_verified_at = now(), tables_differing = ${[...differing]}::text[] WHERE name = ${sql.raw(quoteLiteral(destination))}`);
+}
+
+/** Makes the next publication end with a batch without pending changes, even if nothing has changed. */
+export async function requestSnapshot(session: Session, destination: string): Promise<void> {
+  await session.change(
+    sql`UPDATE ${stateTable(session, "destination")} SET needs_freshness = true WHERE name = ${destination}`,
+  );
+}
 
 /** A claimed batch. */
 export interface ClaimedBatch {
@@ -58,12 +132,11 @@ const FRESHNESS = "table_freshness";
  */
 export async function takeBatch(
   session: Session,
-  names: SchemaNames,
   options: BatchOptions,
 ): Promise<KeyBatch | ClaimedBatch | null> {
-  const claimed = await claim(session, names, options);
+  const claimed = await claim(session, options);
   if (!claimed || claimed.wholeTables.length > 0) return claimed;
-  return readBatch(session, names, claimed, options);
+  return readBatch(session, claimed, options);
 }
 
 /** True for a batch of keys. */
@@ -71,53 +144,44 @@ export function isKeyBatch(batch: KeyBatch | ClaimedBatch): batch is KeyBatch {
   return "files" in batch;
 }
 
-async function claim(
-  session: Session,
-  names: SchemaNames,
-  { destination, maxKeys }: BatchOptions,
-): Promise<ClaimedBatch | null> {
+async function claim(session: Session, { destination, maxKeys }: BatchOptions): Promise<ClaimedBatch | null> {
   const [destinations, queue, batch] = (["destination", "dirty_key", "publication_batch"] as const).map(
-    (name) => sql.raw(stateText(names, name)),
+    (name) => stateTable(session, name),
   );
-  const drawn = await session.change(
-    sql`UPDATE ${destinations} SET claimed = claimed + 1, claimed_id = gen_random_uuid()
+  const drawn =
+    await session.change(sql`UPDATE ${destinations} SET claimed = claimed + 1, claimed_id = gen_random_uuid()
       WHERE name = ${destination} AND claimed = confirmed
-        AND (needs_freshness OR EXISTS (SELECT FROM ${queue} WHERE destination = ${destination}))`,
-  );
+        AND (needs_freshness OR EXISTS (SELECT FROM ${queue} WHERE destination = ${destination}))`);
   if (drawn > 0) {
-    const whole = await session.change(
-      sql`WITH whole AS (DELETE FROM ${queue} WHERE destination = ${destination} AND key IS NULL RETURNING table_name, marked_at)
+    const whole =
+      await session.change(sql`WITH whole AS (DELETE FROM ${queue} WHERE destination = ${destination} AND key IS NULL RETURNING table_name, marked_at)
         INSERT INTO ${batch} (destination, table_name, key, marked_at)
-        SELECT ${destination}, table_name, NULL, min(marked_at) FROM whole GROUP BY table_name`,
-    );
+        SELECT ${destination}, table_name, NULL, min(marked_at) FROM whole GROUP BY table_name`);
     if (whole === 0) {
-      await session.change(
-        sql`WITH taken AS (DELETE FROM ${queue} WHERE ctid = ANY(ARRAY(
+      await session.change(sql`WITH taken AS (DELETE FROM ${queue} WHERE ctid = ANY(ARRAY(
               SELECT ctid FROM ${queue} WHERE destination = ${destination} LIMIT ${maxKeys})) RETURNING table_name, key, marked_at)
           INSERT INTO ${batch} (destination, table_name, key, marked_at)
-          SELECT ${destination}, table_name, key, min(marked_at) FROM taken GROUP BY table_name, key`,
-      );
+          SELECT ${destination}, table_name, key, min(marked_at) FROM taken GROUP BY table_name, key`);
     }
   }
-  const [claimed] = await session.rows<ClaimedBatch>(
-    sql`SELECT claimed AS number, claimed_id::text AS id, confirmed_id::text AS follows,
+  const [claimed] =
+    await session.rows<ClaimedBatch>(sql`SELECT claimed AS number, claimed_id::text AS id, confirmed_id::text AS follows,
         ARRAY(SELECT table_name FROM ${batch} WHERE destination = ${destination} AND key IS NULL ORDER BY 1) AS "wholeTables"
-      FROM ${destinations} WHERE name = ${destination} AND claimed <> confirmed`,
-  );
+      FROM ${destinations} WHERE name = ${destination} AND claimed <> confirmed`);
   return claimed ?? null;
 }
 
 async function readBatch(
   session: Session,
-  names: SchemaNames,
   claimed: ClaimedBatch,
   { destination, tables, format, folder, measures }: BatchOptions,
 ): Promise<KeyBatch> {
   const isOfBatch = `destination = ${quoteLiteral(destination)}`;
-  const [found] = await session.rows<{ roots: readonly string[]; is_last: boolean }>(
-    sql`SELECT ARRAY(SELECT DISTINCT table_name FROM ${sql.raw(stateText(names, "publication_batch"))} WHERE ${sql.raw(isOfBatch)}) AS roots,
-      NOT EXISTS (SELECT FROM ${sql.raw(stateText(names, "dirty_key"))} WHERE ${sql.raw(isOfBatch)}) AS is_last`,
-  );
+  const [found] = await session.rows<{
+    roots: readonly string[];
+    is_last: boolean;
+  }>(sql`SELECT ARRAY(SELECT DISTINCT table_name FROM ${stateTable(session, "publication_batch")} WHERE ${sql.raw(isOfBatch)}) AS roots,
+      NOT EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} WHERE ${sql.raw(isOfBatch)}) AS is_last`);
   const roots = new Set(found?.roots);
   const isLast = found?.is_last ?? false;
   const changed = tables.filter((t) => roots.has(t.root) || (isLast && t.name === FRESHNESS));
@@ -131,7 +195,7 @@ async function readBatch(
     const [first] = group;
     if (!first) continue;
     if (first.rootKey.length === 0) {
-      await copy(first, "rows", rowQuery(names, first, "", format));
+      await copy(first, "rows", rowQuery(session.names, first, "", format));
       continue;
     }
     // A temporary table of typed keys has statistics, which give the joins good plans.
@@ -139,16 +203,16 @@ async function readBatch(
     await session.change(
       sql.raw(
         `CREATE TEMP TABLE ${keys} ON COMMIT DROP AS SELECT DISTINCT ${keyColumns(first, "key")}
-         FROM ${stateText(names, "publication_batch")} WHERE ${isOfBatch} AND table_name = ${quoteLiteral(name)}`,
+         FROM ${stateText(session.names, "publication_batch")} WHERE ${isOfBatch} AND table_name = ${quoteLiteral(name)}`,
       ),
     );
     await session.change(sql.raw(`ANALYZE ${keys}`));
     await copy(first, "keys", keyQuery(first, keys, format));
     const using = `JOIN ${keys} AS k USING (${first.rootKey.map(quoteIdentifier).join(", ")})`;
-    for (const table of group) await copy(table, "rows", rowQuery(names, table, using, format));
+    for (const table of group) await copy(table, "rows", rowQuery(session.names, table, using, format));
   }
   const freshness = changed.find(({ name }) => name === FRESHNESS);
-  if (freshness) await copy(freshness, "rows", rowQuery(names, freshness, "", format));
+  if (freshness) await copy(freshness, "rows", rowQuery(session.names, freshness, "", format));
   return {
     ...claimed,
     files,
@@ -159,7 +223,6 @@ async function readBatch(
       measures && isLast
         ? await readMeasures(
             session,
-            names,
             tables.filter(({ name }) => name !== FRESHNESS),
             format,
           )
@@ -170,46 +233,37 @@ async function readBatch(
 /** True if the batch is still the claimed one, so that no other publisher can have caused the refusal. */
 export async function isStillClaimed(
   session: Session,
-  names: SchemaNames,
   destination: string,
   { id }: Pick<ClaimedBatch, "id">,
 ): Promise<boolean> {
-  const rows = await session.rows(
-    sql`SELECT FROM ${sql.raw(stateText(names, "destination"))}
-      WHERE name = ${destination} AND claimed_id = ${id}::uuid AND claimed <> confirmed`,
-  );
+  const rows = await session.rows(sql`SELECT FROM ${stateTable(session, "destination")}
+      WHERE name = ${destination} AND claimed_id = ${id}::uuid AND claimed <> confirmed`);
   return rows.length > 0;
 }
 
 /** Records that the destination contains a batch, and deletes the batch. Does nothing if another publisher was first. */
 export async function confirmBatch(
   session: Session,
-  names: SchemaNames,
   destination: string,
   batch: Pick<ClaimedBatch, "id">,
   { rows, needsFreshness }: { readonly rows: number; readonly needsFreshness: boolean },
 ): Promise<void> {
-  const confirmed = await session.change(
-    sql`UPDATE ${sql.raw(stateText(names, "destination"))}
+  const confirmed = await session.change(sql`UPDATE ${stateTable(session, "destination")}
       SET confirmed = claimed, confirmed_id = claimed_id, is_released = false, needs_freshness = ${needsFreshness},
         rows_published = rows_published + ${rows}, last_published_at = now()
-      WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`,
-  );
+      WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`);
   if (confirmed === 0) return;
   await session.change(
-    sql`DELETE FROM ${sql.raw(stateText(names, "publication_batch"))} WHERE destination = ${destination}`,
+    sql`DELETE FROM ${stateTable(session, "publication_batch")} WHERE destination = ${destination}`,
   );
 }
 
 /** Records that the destination's readers see everything up to its confirmed batch. */
 export async function recordRelease(
   session: Session,
-  names: SchemaNames,
   destination: string,
   confirmedId: string | null,
 ): Promise<void> {
-  await session.change(
-    sql`UPDATE ${sql.raw(stateText(names, "destination"))} SET is_released = true
-      WHERE name = ${destination} AND confirmed_id IS NOT DISTINCT FROM ${confirmedId}::uuid`,
-  );
+  await session.change(sql`UPDATE ${stateTable(session, "destination")} SET is_released = true
+      WHERE name = ${destination} AND confirmed_id IS NOT DISTINCT FROM ${confirmedId}::uuid`);
 }

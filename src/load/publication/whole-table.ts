@@ -1,10 +1,15 @@
 import { sql } from "kysely";
 import { postgresTypes } from "../db/ddl.ts";
-import { quoteIdentifier, type SchemaNames } from "../db/names.ts";
+import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { type CopiedFiles, copyToFiles, type FileFormat } from "./copy-files.ts";
-import { type PublishableTable, sourceText } from "./names.ts";
-import { rowQuery } from "./row-query.ts";
+import {
+  type CopiedFiles,
+  copyToFiles,
+  type FileFormat,
+  type PublishableTable,
+  rowQuery,
+  sourceText,
+} from "./rows.ts";
 
 /** Rows per range; a snapshot is held only while one range is read. */
 const RANGE_ROWS = 200_000;
@@ -32,12 +37,14 @@ interface RangeOptions {
  */
 export async function copyRange(
   session: Session,
-  names: SchemaNames,
   table: PublishableTable,
   { after, prefix, format }: RangeOptions,
 ): Promise<Range> {
   if (table.key.length === 0) {
-    return { ...(await copyToFiles(session, rowQuery(names, table, "", format), prefix, format)), end: null };
+    return {
+      ...(await copyToFiles(session, rowQuery(session.names, table, "", format), prefix, format)),
+      end: null,
+    };
   }
   const key = table.key.map((name) => `t.${quoteIdentifier(name)}`).join(", ");
   const from = after === null ? "" : `(${key}) > (${bound(table, "from")})`;
@@ -45,7 +52,7 @@ export async function copyRange(
   const [last] = await session.rows<{ key: string }>(
     sql.raw(
       // The inner query reads the index only; its rows would otherwise all be written as JSON.
-      `SELECT jsonb_build_array(${key})::text AS key FROM (SELECT ${key} FROM ${sourceText(names, table)} AS t
+      `SELECT jsonb_build_array(${key})::text AS key FROM (SELECT ${key} FROM ${sourceText(session.names, table)} AS t
        ${from === "" ? "" : `WHERE ${from}`} ORDER BY ${key} OFFSET ${RANGE_ROWS - 1} LIMIT 1) AS t`,
     ),
   );
@@ -55,7 +62,10 @@ export async function copyRange(
     (c) => c !== "",
   );
   const where = conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "";
-  return { ...(await copyToFiles(session, rowQuery(names, table, where, format), prefix, format)), end };
+  return {
+    ...(await copyToFiles(session, rowQuery(session.names, table, where, format), prefix, format)),
+    end,
+  };
 }
 
 async function setBound(session: Session, name: "from" | "to", key: RangeEnd): Promise<void> {

@@ -1,24 +1,37 @@
-import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
+import { createHash } from "node:crypto";
 import { LockLostError } from "../../errors.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
+import { type SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { RunRef } from "./run-ref.ts";
+
+/** Owner of a call in the ledger. */
+export type Asker = Pick<RunRef, "runId" | "job">;
+
+/** Identity of one run of one job. */
+export interface RunRef {
+  readonly runId: string;
+  readonly job: string;
+  readonly jobType: string;
+  /** `I/N`; `0/1` without shards. */
+  readonly shard: string;
+  /** Epoch of the run's lock; commits under an older one are rejected. */
+  readonly epoch: number;
+}
 
 /**
  * Last statement of every transaction of a run. Throws unless the run holds its lock, and blocks a takeover until COMMIT.
  * Blocks neither heartbeats nor other loaders of the run.
  */
-export async function fence(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
+export async function fence(session: Session, run: RunRef): Promise<void> {
   const held = await session.rows(
-    sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)} FOR KEY SHARE`,
+    sql`SELECT FROM ${session.table("job_lock")} WHERE ${isHeldBy(run)} FOR KEY SHARE`,
   );
   if (held.length === 0) throw lockLost(run);
 }
 
 /** Throws unless the run holds its lock; does not block a takeover. */
-export async function requireLock(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
-  const held = await session.rows(sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)}`);
+export async function requireLock(session: Session, run: RunRef): Promise<void> {
+  const held = await session.rows(sql`SELECT FROM ${session.table("job_lock")} WHERE ${isHeldBy(run)}`);
   if (held.length === 0) throw lockLost(run);
 }
 

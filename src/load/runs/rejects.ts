@@ -1,8 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { tableId } from "../db/names.ts";
-import type { RowKey } from "../erasure/subjects.ts";
-import { asWriter } from "./register-writer.ts";
+import type { RowKey } from "../inputs/input.ts";
+import { asWriter } from "./lock.ts";
 
 /** Selects rejects; an empty list selects all. */
 export interface RejectFilter {
@@ -12,26 +11,26 @@ export interface RejectFilter {
 }
 
 /** Rejects of one job and cause. */
-interface RejectGroup {
+export interface RejectGroup {
   readonly job: string;
   readonly stage: string;
   readonly code: string;
   readonly rejects: number;
-  readonly firstAt: string;
-  readonly lastAt: string;
+  readonly first_at: string;
+  readonly last_at: string;
 }
 
 /** One reject. */
-interface StoredReject {
+export interface StoredReject {
   readonly job: string;
   readonly source: string;
-  readonly sourceKey: string | null;
+  readonly source_key: string | null;
   readonly stage: string;
   readonly code: string;
   readonly message: string;
   readonly details: unknown;
-  readonly createdAt: string;
-  readonly resolvedAt: string | null;
+  readonly created_at: string;
+  readonly resolved_at: string | null;
 }
 
 /** Result of a retry. */
@@ -67,13 +66,10 @@ export async function countRejects(
   filter: RejectFilter,
   { all }: { readonly all: boolean },
 ): Promise<readonly RejectGroup[]> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    return session.rows<RejectGroup>(sql`
-    SELECT job, stage, code, count(*) AS rejects, min(created_at) AS "firstAt", max(created_at) AS "lastAt"
-    FROM ${tableId(names, "reject")} AS r WHERE ${isMeant(filter, all)}
+  return db.rows<RejectGroup>(sql`
+    SELECT job, stage, code, count(*) AS rejects, min(created_at) AS first_at, max(created_at) AS last_at
+    FROM ${db.table("reject")} AS r WHERE ${isMeant(filter, all)}
     GROUP BY job, stage, code ORDER BY count(*) DESC, job, code, stage`);
-  });
 }
 
 /** Lists the newest rejects. */
@@ -82,32 +78,27 @@ export async function listRejects(
   filter: RejectFilter,
   { all, limit }: { readonly all: boolean; readonly limit: number },
 ): Promise<readonly StoredReject[]> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    return session.rows<StoredReject>(sql`
-    SELECT job, source, source_key AS "sourceKey", stage, code, message, details, created_at AS "createdAt",
-      resolved_at AS "resolvedAt"
-    FROM ${tableId(names, "reject")} AS r WHERE ${isMeant(filter, all)}
+  return db.rows<StoredReject>(sql`
+    SELECT job, source, source_key, stage, code, message, details, created_at, resolved_at
+    FROM ${db.table("reject")} AS r WHERE ${isMeant(filter, all)}
     ORDER BY created_at DESC, job, source_key, reject_id LIMIT ${limit}`);
-  });
 }
 
 /** Makes rejected rows due; resolves rejects without a stored row. */
 export async function retryRejects(db: Db, filter: RejectFilter): Promise<RejectRetry> {
-  const { names } = db;
   return asWriter(db, "rejects", async (session) => {
-    const reject = tableId(names, "reject");
+    const reject = session.table("reject");
     // Rows with a rejected content; the key of a validation is its address.
     const rejected = sql`(SELECT r.reject_id, a.kind, a.content FROM ${reject} AS r
-      JOIN ${tableId(names, "lookup_job")} AS j ON j.job = r.job AND j.source = r.source
-      LEFT JOIN ${tableId(names, "lookup_row")} AS w ON w.job = r.job AND w.source = r.source AND w.source_key = r.source_key
-      JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = j.kind AND a.outcome = 'rejected'
+      JOIN ${session.table("lookup_job")} AS j ON j.job = r.job AND j.source = r.source
+      LEFT JOIN ${session.table("lookup_row")} AS w ON w.job = r.job AND w.source = r.source AND w.source_key = r.source_key
+      JOIN ${session.table("lookup_answer")} AS a ON a.kind = j.kind AND a.outcome = 'rejected'
         AND a.content = CASE WHEN j.kind LIKE 'validate_emails:%' THEN convert_to(r.source_key, 'UTF8') ELSE w.content END
       WHERE ${isMeant(filter, false)})`;
     const hasRow = sql`r.reject_id IN (SELECT reject_id FROM ${rejected} AS c)`;
     // Deletes PIDs that the service rejected, so that the next run retries them.
     await session.change(sql`
-    DELETE FROM ${tableId(names, "segment_push_member")} AS p USING ${reject} AS r
+    DELETE FROM ${session.table("segment_push_member")} AS p USING ${reject} AS r
     WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);
     const resolved = await session.change(sql`
     UPDATE ${reject} AS r SET resolved_at = now(), _synced_at = now() WHERE ${isMeant(filter, false)} AND NOT ${hasRow}`);
@@ -117,13 +108,13 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
     await session.change(
       sql`CREATE TEMP TABLE retried ON COMMIT DROP AS SELECT DISTINCT kind, content FROM ${rejected} AS c`,
     );
-    await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS w SET fingerprint = NULL, _synced_at = now()
+    await session.change(sql`UPDATE ${session.table("lookup_row")} AS w SET fingerprint = NULL, _synced_at = now()
       WHERE w.content IN (SELECT content FROM pg_temp.retried)`);
-    await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS w SET fingerprint = NULL, _synced_at = now()
-      FROM ${tableId(names, "input_email")} AS e, ${tableId(names, "lookup_job")} AS j
+    await session.change(sql`UPDATE ${session.table("lookup_row")} AS w SET fingerprint = NULL, _synced_at = now()
+      FROM ${session.table("input_email")} AS e, ${session.table("lookup_job")} AS j
       WHERE e.source = w.source AND e.source_key = w.source_key AND j.job = w.job AND j.source = w.source
         AND j.kind LIKE 'validate_emails:%' AND convert_to(e.email_address, 'UTF8') IN (SELECT content FROM pg_temp.retried)`);
-    await session.change(sql`DELETE FROM ${tableId(names, "lookup_answer")} AS a USING pg_temp.retried AS c
+    await session.change(sql`DELETE FROM ${session.table("lookup_answer")} AS a USING pg_temp.retried AS c
       WHERE a.kind = c.kind AND a.content = c.content`);
     const due = open?.due ?? 0;
     return { rejects: resolved + due, due, resolved };
@@ -132,10 +123,9 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
 
 /** Resolves open rejects. */
 export async function dropRejects(db: Db, filter: RejectFilter): Promise<number> {
-  const { names } = db;
   return asWriter(db, "rejects", async (session) => {
     return session.change(sql`
-    UPDATE ${tableId(names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
+    UPDATE ${session.table("reject")} AS r SET resolved_at = now(), _synced_at = now()
     WHERE ${isMeant(filter, false)}`);
   });
 }

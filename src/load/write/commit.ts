@@ -1,17 +1,68 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { crashPoint } from "../../crash-point.ts";
-import type { Attempt } from "../../schemas/attempt.ts";
-import type { Drift } from "../../schemas/drift.ts";
 import type { Db } from "../db/db.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasures } from "../erasure/key.ts";
-import type { CounterDelta } from "../ledger/counters.ts";
-import { giveBack, settleReservation } from "../ledger/reserve-call.ts";
-import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
-import type { RunRef } from "../runs/run-ref.ts";
-import { type CheckpointMove, moveCheckpoint } from "./checkpoints.ts";
+import { addCounters, type CounterDelta, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
+import { giveBack, settleReservation } from "../ledger/reserve.ts";
+import type { RunRef } from "../runs/fence.ts";
 import { changedBy, NOTHING, type Upsert, type UpsertResult, upsertRows, type Writing } from "./upsert.ts";
+import type { Attempt } from "../../schemas/ledger.ts";
+import { instantText } from "../../schemas/convert.ts";
+import type { Drift } from "../../schemas/drift.ts";
+
+const INSTANT = "must be an instant with a time zone, such as 2026-11-21T04:00:00Z";
+
+const COUNT = "must be a count: a whole number, 0 or more";
+
+/** Count in a checkpoint. */
+export const cursorCount = z.int(COUNT).min(0, COUNT);
+
+/** Instant of a stored cursor as text; without a zone it would depend on the machine. */
+export const cursorInstant = z
+  .string(INSTANT)
+  .refine((text) => /(?:[Zz]|[+-]\d\d(?::?\d\d)?)$/u.test(text) && instantText(text) !== null, INSTANT);
+
+/** Calendar day. */
+export const cursorDay = z.iso.date("must be a day such as 2026-11-18");
+
+/** Sets a stream's checkpoint to any JSON value; null deletes it. */
+export interface CheckpointMove {
+  readonly stream: string;
+  readonly cursor: unknown;
+}
+
+/** A stored checkpoint. */
+export interface StoredCheckpoint {
+  readonly stream: string;
+  readonly cursor: unknown;
+  readonly updated_at: string;
+  readonly run_id: string;
+}
+
+/** Returns the checkpoints of a job. */
+export async function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
+  return db.rows<StoredCheckpoint>(sql`
+    SELECT stream, cursor, updated_at, run_id FROM ${db.table("checkpoint")} WHERE job = ${job} ORDER BY stream`);
+}
+
+/** Moves or deletes a checkpoint. */
+async function moveCheckpoint(
+  { session, run: { job, runId } }: Writing,
+  { stream, cursor }: CheckpointMove,
+): Promise<void> {
+  const checkpoint = session.table("checkpoint");
+  if (cursor === null) {
+    await session.change(sql`DELETE FROM ${checkpoint} WHERE job = ${job} AND stream = ${stream}`);
+    return;
+  }
+  await session.change(sql`
+    INSERT INTO ${checkpoint} (job, stream, cursor, updated_at, run_id, _synced_at)
+    VALUES (${job}, ${stream}, ${JSON.stringify(cursor)}::jsonb, now(), ${runId}, now())
+    ON CONFLICT (job, stream) DO UPDATE SET cursor = excluded.cursor, updated_at = excluded.updated_at,
+      run_id = excluded.run_id, _synced_at = excluded._synced_at`);
+}
 
 /** Writes of one transaction of a run. The same object is given to each attempt. */
 export interface Commit<Result = null> {
@@ -68,18 +119,17 @@ async function write<Result>(
   run: RunRef,
   parts: Commit<Result>,
 ): Promise<Committed<Result>> {
-  const { names } = db;
   const { calls = [], upserts = [], checkpoints = [], drift = [], counters = {}, settled } = parts;
   const sender = { ...run, ...parts.sentBy };
-  const newCalls = await settleLedger(session, names, sender, calls);
-  const isDone = calls.length > 0 ? newCalls.size === 0 : await isLatest(session, names, run, parts);
+  const newCalls = await settleLedger(session, sender, calls);
+  const isDone = calls.length > 0 ? newCalls.size === 0 : await isLatest(session, run, parts);
   if (isDone)
     return parts.attempted?.committed ?? { results: upserts.map(() => NOTHING), also: null, rowsWritten: 0 };
   const written = new Map<string, number>();
-  const { key } = await readErasures(session, names, db.readErasureSecret);
+  const { key } = await readErasures(session, db.readErasureSecret);
   const writing: Writing = {
     session,
-    names,
+    names: session.names,
     run,
     erasureKey: key,
     touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
@@ -87,16 +137,16 @@ async function write<Result>(
   const results: UpsertResult[] = [];
   for (const upsert of upserts) results.push(await upsertRows(writing, upsert));
   const also = (await parts.also?.(writing)) ?? null;
-  if (settled) await settleReservation(session, names, run, settled);
-  await upsertDrift(session, names, run, drift);
+  if (settled) await settleReservation(session, run, settled);
+  await upsertDrift(session, run, drift);
   const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
   const aside = upserts.filter((upsert, i) => upsert.isBookkeeping && changedBy(results[i]) > 0);
-  await touchTables(session, names, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
+  await touchTables(session, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
   for (const move of checkpoints) await moveCheckpoint(writing, move);
-  await giveBack(session, names, sender, calls);
+  await giveBack(session, sender, calls);
   const counted = typeof counters === "function" ? counters() : counters;
   const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
-  const syncedAt = await addCounters(session, names, run, { ...counted, rows_written: rowsWritten });
+  const syncedAt = await addCounters(session, run, { ...counted, rows_written: rowsWritten });
   const committed = { results, also, rowsWritten };
   parts.attempted = { committed, syncedAt };
   crashPoint("before_commit");
@@ -109,13 +159,12 @@ async function write<Result>(
  */
 async function isLatest(
   session: Session,
-  names: SchemaNames,
   { runId, job, shard }: RunRef,
   { attempted }: Commit<unknown>,
 ): Promise<boolean> {
   if (!attempted || attempted.syncedAt === null) return false;
   const [row] = await session.rows<{ at: string }>(sql`
-    SELECT _synced_at::text AS at FROM ${tableId(names, "sync_run")}
+    SELECT _synced_at::text AS at FROM ${session.table("sync_run")}
     WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard} FOR UPDATE`);
   return row?.at === attempted.syncedAt;
 }

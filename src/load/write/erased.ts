@@ -2,21 +2,22 @@ import { sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import { tableNamed } from "../../schemas/registry.ts";
 import {
+  bytesOf,
+  createRowStore,
   decodePerson,
-  encodePerson,
+  decodeRows,
   type EncodedPerson,
+  encodePerson,
   listGroups,
   type PreparedPerson,
   scalarNames,
 } from "../lookups/person-groups.ts";
-import { bytesOf, createRowStore, decodeRows } from "../lookups/row-store.ts";
 import type { Db } from "../db/db.ts";
-import type { SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { normalizedEmail } from "../erasure/addresses.ts";
+import { normalizedEmail } from "../inputs/values.ts";
 import { type ErasureKey, readErasures } from "../erasure/key.ts";
-import { clearedColumns, erasedSql, isOfSubject, mentionsSubject, namingOf } from "../erasure/naming.ts";
-import type { RowKey } from "../erasure/subjects.ts";
+import { clearedColumns, erasedSql, isOfSubject, mentionsSubject, namingOf } from "../erasure/subjects.ts";
+import type { RowKey } from "../inputs/input.ts";
 
 /**
  * Deletes rows of erased people from a staging table `stage` with columns of a declared table, and clears columns that
@@ -24,7 +25,6 @@ import type { RowKey } from "../erasure/subjects.ts";
  */
 export async function removeErasedRows(
   session: Session,
-  names: SchemaNames,
   key: ErasureKey | null,
   {
     stage,
@@ -35,7 +35,7 @@ export async function removeErasedRows(
   const naming = key && namingOf(tableNamed(table), columns);
   if (!naming) return 0;
   const rows = sql.raw(stage);
-  const erased = erasedSql(names, key);
+  const erased = erasedSql(session.names, key);
   const removed = await session.change(sql`DELETE FROM ${rows} AS t WHERE ${isOfSubject(erased, naming)}`);
   for (const { column, isCleared } of clearedColumns(erased, naming)) {
     await session.change(sql`UPDATE ${rows} AS t SET ${sql.id(column)} = NULL WHERE ${isCleared}`);
@@ -66,13 +66,12 @@ export type KeptAnswer = Pick<NamingAnswer, "person" | "json"> | null;
  */
 export async function withoutErased(
   session: Session,
-  names: SchemaNames,
   key: ErasureKey | null,
   answers: readonly NamingAnswer[],
 ): Promise<readonly KeptAnswer[]> {
   if (key === null) return answers;
   const named = answers.map(namedBy);
-  const erased = await findErased(session, names, key, {
+  const erased = await findErased(session, key, {
     pids: [...new Set(named.flatMap(({ pids }) => pids))],
     emails: [...new Set(named.flatMap(({ emails }) => emails))],
     rows: answers.flatMap(({ rows }) => rows),
@@ -118,11 +117,10 @@ type Erased = Readonly<Record<keyof Named | "rows", ReadonlySet<string>>>;
 /** Finds erased people. */
 async function findErased(
   session: Session,
-  names: SchemaNames,
   key: ErasureKey,
   { pids = [], emails = [], json = [], rows = [] }: Partial<Named> & { readonly rows?: readonly RowKey[] },
 ): Promise<Erased> {
-  const is = erasedSql(names, key);
+  const is = erasedSql(session.names, key);
   const keys = rows.map((row) => ({ ...row, text: rowText(row) }));
   const found = await session.rows<{ kind: keyof Erased; value: string }>(sql`
     SELECT 'pids' AS kind, v AS value FROM unnest(${pids}::text[]) AS u(v) WHERE ${is.pid("v")}
@@ -138,32 +136,30 @@ async function findErased(
 /** Finds contents (hex) of erased input rows: their answers may still be on disk. */
 export async function findErasedContents(
   session: Session,
-  names: SchemaNames,
   key: ErasureKey,
   contents: readonly string[],
 ): Promise<readonly string[]> {
   const rows = await session.rows<{ c: string }>(sql`SELECT c FROM unnest(${contents}::text[]) AS u(c)
-    WHERE ${erasedSql(names, key).content("decode(c, 'hex')")}`);
+    WHERE ${erasedSql(session.names, key).content("decode(c, 'hex')")}`);
   return rows.map(({ c }) => c);
 }
 
 /** Finds PIDs of erased people. */
 export async function findErasedPids(
   session: Session,
-  names: SchemaNames,
   key: ErasureKey | null,
   pids: readonly string[],
 ): Promise<ReadonlySet<string>> {
   if (key === null || pids.length === 0) return new Set();
-  return (await findErased(session, names, key, { pids: [...pids] })).pids;
+  return (await findErased(session, key, { pids: [...pids] })).pids;
 }
 
 /** Returns the PIDs of erased people. */
 export async function readErasedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
   if (pids.length === 0) return new Set();
   return db.transaction(async (session) => {
-    const { key } = await readErasures(session, db.names, db.readErasureSecret);
-    return findErasedPids(session, db.names, key, pids);
+    const { key } = await readErasures(session, db.readErasureSecret);
+    return findErasedPids(session, key, pids);
   });
 }
 

@@ -3,10 +3,10 @@ import type { Cell } from "../../schemas/convert.ts";
 import { tableNamed } from "../../schemas/registry.ts";
 import type { Table } from "../../schemas/table.ts";
 import { copyRows } from "../db/copy.ts";
-import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
+import { quoteIdentifier, type SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { ErasureKey } from "../erasure/key.ts";
-import type { RunRef } from "../runs/run-ref.ts";
+import type { RunRef } from "../runs/fence.ts";
 import { removeErasedRows } from "./erased.ts";
 
 /** A commit in progress. */
@@ -98,14 +98,14 @@ export const STAGE = "staged_row";
  * left out. All rows of feeds pass here.
  */
 export async function stageRows(
-  { session, names, erasureKey }: Writing,
+  { session, erasureKey }: Writing,
   { table, columns, rows }: StagedRows,
 ): Promise<number> {
   const stage = `pg_temp.${STAGE}`;
   const list = columns.map((name) => sql.id(name));
   await session.change(sql`
     CREATE TEMP TABLE ${sql.id(STAGE)} ON COMMIT DROP AS
-    SELECT ${sql.join(list)}, 0::bigint AS _ord FROM ${tableId(names, table)} LIMIT 0`);
+    SELECT ${sql.join(list)}, 0::bigint AS _ord FROM ${session.table(table)} LIMIT 0`);
   let ord = 0;
   let piece: (readonly Cell[])[] = [];
   const copyPiece = async () => {
@@ -117,14 +117,14 @@ export async function stageRows(
     if (piece.length === COPY_ROWS) await copyPiece();
   }
   await copyPiece();
-  const erased = await removeErasedRows(session, names, erasureKey, { stage, table, columns });
+  const erased = await removeErasedRows(session, erasureKey, { stage, table, columns });
   await session.change(sql`ANALYZE ${sql.raw(stage)}`);
   return erased;
 }
 
 /** Merges rows into their table; rows without a change are not written. */
 export async function upsertRows(writing: Writing, upsert: Upsert): Promise<UpsertResult> {
-  const { session, names, run } = writing;
+  const { session, run } = writing;
   const table = tableNamed(upsert.table);
   const { hasRunId } = table;
   const suppressed = await stageRows(writing, upsert);
@@ -142,7 +142,7 @@ export async function upsertRows(writing: Writing, upsert: Upsert): Promise<Upse
     WITH given AS (
       SELECT DISTINCT ON (${key}) * FROM pg_temp.${sql.raw(STAGE)} ORDER BY ${key}, _ord DESC),
     written AS (
-      INSERT INTO ${tableId(names, table.name)} AS t (${list}, _synced_at${sql.raw(hasRunId ? ", _run_id" : "")})
+      INSERT INTO ${session.table(table.name)} AS t (${list}, _synced_at${sql.raw(hasRunId ? ", _run_id" : "")})
       SELECT ${list}, now()${hasRunId ? sql`, ${run.runId}` : sql``} FROM given ORDER BY ${key}
       ON CONFLICT (${key}) DO UPDATE SET ${set}_synced_at = excluded._synced_at${sql.raw(hasRunId ? ", _run_id = excluded._run_id" : "")}
       WHERE ${isChanged}
@@ -177,25 +177,25 @@ function isStaged({ key }: Table) {
 }
 
 /** Deletes children of a parent that are not staged. */
-function deleteOthers({ session, names }: Writing, table: Table, parent: Readonly<Record<string, string>>) {
+function deleteOthers({ session }: Writing, table: Table, parent: Readonly<Record<string, string>>) {
   return session.change(sql`
-    DELETE FROM ${tableId(names, table.name)} AS t WHERE ${hasValues(parent)} AND NOT ${isStaged(table)}`);
+    DELETE FROM ${session.table(table.name)} AS t WHERE ${hasValues(parent)} AND NOT ${isStaged(table)}`);
 }
 
 /** Updates `_synced_at` of the parent, with which children are published. */
 async function touchParent(
-  { session, names, run }: Writing,
+  { session, run }: Writing,
   { parent }: Table,
   key: Readonly<Record<string, string>>,
 ): Promise<void> {
   if (parent === null) return;
   await session.change(sql`
-    UPDATE ${tableId(names, parent)} AS t SET _synced_at = now(), _run_id = ${run.runId} WHERE ${hasValues(key)}`);
+    UPDATE ${session.table(parent)} AS t SET _synced_at = now(), _run_id = ${run.runId} WHERE ${hasValues(key)}`);
 }
 
 /** Marks rows within the scope that are not staged. */
 async function markMissing(
-  { session, names, run }: Writing,
+  { session, run }: Writing,
   table: Table,
   { scope, flag, since, at, atMostHalf }: MissingRows,
 ): Promise<Pick<UpsertResult, "marked" | "unbelieved">> {
@@ -203,7 +203,7 @@ async function markMissing(
   const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
   const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
   const isMissing = sql`NOT ${isStaged(table)}`;
-  const target = tableId(names, table.name);
+  const target = session.table(table.name);
   if (atMostHalf) {
     const [rows = { all: 0, missing: 0 }] = await session.rows<{ all: number; missing: number }>(sql`
       SELECT count(*) AS all, count(*) FILTER (WHERE ${isMissing}) AS missing

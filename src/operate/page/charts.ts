@@ -1,7 +1,5 @@
-import * as Plot from "@observablehq/plot";
 import { html, raw } from "hono/html";
-import { parseHTML } from "linkedom";
-import type { Html } from "./elements.ts";
+import { CHART_DAYS, dayBefore, type Html } from "./elements.ts";
 
 /** One value of a chart. */
 export interface Point {
@@ -26,13 +24,47 @@ export interface Chart {
   readonly axisText?: (value: number) => string;
 }
 
+/** Renders a chart of the last days, today included. */
+export function renderDays(
+  chart: Pick<Chart, "title" | "points" | "text" | "axisText" | "form">,
+  nowMs: number,
+): Promise<Html> {
+  return drawChart({
+    ...chart,
+    interval: "day",
+    firstDay: dayBefore(nowMs, CHART_DAYS - 1),
+    lastDay: dayBefore(nowMs, 0),
+  });
+}
+
+/** Last rendering of each chart: most readings find the figures of the one before. */
+const drawn = new Map<string, { readonly figures: string; readonly drawing: Html }>();
+
+/** Renders a chart. Its library is loaded with the first one, because a scheduler that no one looks at doesn't need it. */
+export async function drawChart(chart: Chart): Promise<Html> {
+  const figures = JSON.stringify(chart);
+  const known = drawn.get(chart.title);
+  if (known?.figures === figures) return known.drawing;
+  const drawing = await renderChart(chart);
+  drawn.set(chart.title, { figures, drawing });
+  return drawing;
+}
+
+/** Loads the library of charts. */
+export function loadPlot() {
+  return Promise.all([import("@observablehq/plot"), import("linkedom")]);
+}
+
 /** Series with a color of their own; the others are shown together. */
 const COLORS = 6;
+
 const OTHERS = "other";
+
 const SIZE = { width: 400, height: 190, marginLeft: 52, marginRight: 8, marginTop: 14, marginBottom: 28 };
 
 /** Renders a chart as SVG, in colors of the style sheet. */
-export function renderChart(chart: Chart): Html {
+async function renderChart(chart: Chart): Promise<Html> {
+  const [Plot, { parseHTML }] = await loadPlot();
   const { points, series } = foldSeries(chart);
   const { interval, text, form } = chart;
   const data = points.map((point) => ({ ...point, date: new Date(`${point.day}T00:00:00Z`) }));

@@ -1,12 +1,43 @@
 import { html } from "hono/html";
-import { ago, ahead } from "../../figures.ts";
+import { ago, ahead, count } from "../../figures.ts";
+import type { JobServices } from "../../jobs/services.ts";
+import type { StatusReport } from "../../jobs/report/status.ts";
+import type { LedgerHistoryRow } from "../../load/history/queries.ts";
+
+/** Sources of the sections. */
+export interface View {
+  readonly services: Pick<JobServices, "config" | "db" | "log">;
+  readonly status: StatusReport;
+  /** Reads the ledger of {@link CHART_DAYS}; once per page, because it is the largest table read. */
+  readonly ledger: () => Promise<readonly LedgerHistoryRow[]>;
+  /** Time of the page, in milliseconds since the epoch. */
+  readonly nowMs: number;
+}
+
+/** Section of the page. */
+export interface Section {
+  readonly id: string;
+  readonly title: string;
+  /** Reads and renders its content, without the heading. */
+  readonly show: (view: View) => Promise<Html>;
+}
+
+/** Days shown by charts. */
+export const CHART_DAYS = 90;
+
+/** UTC day some days before an instant: `2026-11-21`. */
+export function dayBefore(nowMs: number, days: number): string {
+  return new Date(nowMs - days * 86_400_000).toISOString().slice(0, 10);
+}
 
 /** Escaped HTML; a promise if a part of it is one. */
 export type Html = ReturnType<typeof html>;
 
 /** Column of a table. */
-export interface TableColumn {
+export interface TableColumn<Row> {
   readonly name: string;
+  /** Content of a row's cell: a number is shown with separators, null as nothing. */
+  readonly cell: (row: Row) => Html | string | number | null;
   /** True for right-aligned figures. */
   readonly isNumber?: boolean;
   /** True if a narrow screen leaves it out. */
@@ -16,26 +47,30 @@ export interface TableColumn {
 }
 
 /** Renders a table that scrolls by itself on narrow screens; `empty` replaces a table without rows. */
-export function table(
+export function table<Row>(
   caption: string,
-  columns: readonly TableColumn[],
-  rows: readonly (readonly (Html | string)[])[],
   empty: string,
+  rows: readonly Row[],
+  columns: readonly TableColumn<Row>[],
 ): Html {
   if (rows.length === 0) return note(empty);
-  const classOf = ({ isNumber, isExtra, isText }: TableColumn) =>
+  const classOf = ({ isNumber, isExtra, isText }: TableColumn<Row>) =>
     [isNumber ? "number" : "", isExtra ? "extra" : "", isText ? "text" : ""]
       .filter((name) => name !== "")
       .join(" ");
+  const cellOf = (column: TableColumn<Row>, row: Row) => {
+    const content = column.cell(row);
+    return typeof content === "number" ? count(content) : (content ?? "");
+  };
   const form = columns.some(({ isText }) => isText) ? "texts" : "figures";
   return html`<div class="scroll" role="region" aria-label="${caption} (table)" tabindex="0"><table class="${form}">
 <caption class="hidden">${caption}</caption>
 <thead><tr>${columns.map((column) => html`<th scope="col" class="${classOf(column)}">${column.name}</th>`)}</tr></thead>
 <tbody>${rows.map(
-    (cells) => html`<tr>${columns.map((column, i) =>
+    (row) => html`<tr>${columns.map((column, i) =>
       i === 0
-        ? html`<th scope="row" class="${classOf(column)}">${cells[i]}</th>`
-        : html`<td class="${classOf(column)}">${cells[i]}</td>`,
+        ? html`<th scope="row" class="${classOf(column)}">${cellOf(column, row)}</th>`
+        : html`<td class="${classOf(column)}">${cellOf(column, row)}</td>`,
     )}</tr>
 `,
   )}</tbody></table></div>`;

@@ -1,32 +1,27 @@
 import { html } from "hono/html";
+import { describeForLog } from "../../errors.ts";
 import { ahead, countText, timeText } from "../../figures.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
-import { describeForLog } from "../log-fields.ts";
-import { type Html, note, prose, state } from "./elements.ts";
-import { showCost } from "./sections/cost.ts";
-import { showCoverage } from "./sections/coverage.ts";
-import { showDestinations } from "./sections/destinations.ts";
-import { showDrift } from "./sections/drift.ts";
-import { showJobs } from "./sections/jobs.ts";
-import { showRejects } from "./sections/rejects.ts";
-import { showRunning } from "./sections/running.ts";
-import { showRuns } from "./sections/runs.ts";
-import { showSegments } from "./sections/segments.ts";
-import { showUsage } from "./sections/usage.ts";
-import type { Section, View } from "./view.ts";
+import type { JobServices } from "../../jobs/services.ts";
+import { readLedgerHistory } from "../../load/history/queries.ts";
+import { remembered } from "../overview.ts";
+import { CHART_DAYS, type Html, note, prose, type Section, state, type View } from "./elements.ts";
+import { cost, usage } from "./cost.ts";
+import { coverage, destinations, drift, segments } from "./data.ts";
+import { jobs, rejects, running, runs } from "./jobs.ts";
 
 /** Sections of the page, in its order. */
 const sections: readonly Section[] = [
-  { id: "now", title: "Running now", show: showRunning },
-  { id: "jobs", title: "Jobs", show: showJobs },
-  { id: "runs", title: "Last runs", show: showRuns },
-  { id: "cost", title: "Cost and budgets", show: showCost },
-  { id: "usage", title: "Usage and match rates", show: showUsage },
-  { id: "coverage", title: "Coverage", show: showCoverage },
-  { id: "segments", title: "Segments and deaths", show: showSegments },
-  { id: "rejects", title: "Rejects", show: showRejects },
-  { id: "destinations", title: "Destinations", show: showDestinations },
-  { id: "drift", title: "Schema drift", show: showDrift },
+  running,
+  jobs,
+  runs,
+  cost,
+  usage,
+  coverage,
+  segments,
+  rejects,
+  destinations,
+  drift,
 ];
 
 /** Renders the whole page. */
@@ -122,4 +117,30 @@ function problems({ attention, gaps, answers_left_behind: left }: StatusReport):
   )}</ul>
 </section>
 `;
+}
+
+/** Renders the page on request. */
+export type LivePage = ReturnType<typeof createLivePage>;
+
+/** Requests within this time share one rendering, so that many readers cost as much as one. */
+const LIFE_MS = 2_000;
+
+/** Creates the page of the current services. */
+export function createLivePage(
+  services: () => Pick<JobServices, "config" | "db" | "clock" | "log">,
+  readStatus: () => Promise<StatusReport | null>,
+) {
+  return {
+    /** Renders the whole page; null if the warehouse doesn't answer. */
+    page: remembered(LIFE_MS, async () => {
+      const status = await readStatus();
+      const { db, clock } = services();
+      const ledger = remembered(Number.POSITIVE_INFINITY, () => readLedgerHistory(db, CHART_DAYS));
+      return status && renderPage({ services: services(), status, ledger, nowMs: clock.now() });
+    }),
+    /** Renders its part on running jobs. */
+    running: remembered(LIFE_MS, async () =>
+      running.show({ services: services(), nowMs: services().clock.now() }),
+    ),
+  };
 }

@@ -1,10 +1,9 @@
 import type { Client } from "../../bigquery/client.ts";
-import { explainFailure, grantText, type NamedProject } from "../../bigquery/explain-failure.ts";
-import { BigQueryFailure, isNotFound } from "../../bigquery/failure.ts";
+import { explainFailure, grantText, type NamedProject, orMissing } from "../../bigquery/failure.ts";
 import { openSession } from "../../bigquery/session.ts";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Catalog, DestinationFinding, PublishedTable } from "../destination.ts";
-import { type DatasetNames, POSITION_TABLE, positionTable } from "./ddl.ts";
+import { type DatasetNames, POSITION_TABLE, positionTable } from "./datasets.ts";
 
 /** Bytes of a table that a batch changes, as counted by BigQuery. */
 interface ChangedTable {
@@ -79,7 +78,7 @@ async function findings(context: CheckContext, catalog: Catalog): Promise<readon
   const { client, names, where } = context;
   const found: DestinationFinding[] = [];
   const data = await datasetOf(client, names.data);
-  for (const name of [names.data, names.ops]) found.push(...(await checkDataset(context, name)));
+  for (const name of [names.data, names.ops]) found.push(await checkDataset(context, name));
   const session = openSession({
     client,
     dataset: null,
@@ -90,45 +89,38 @@ async function findings(context: CheckContext, catalog: Catalog): Promise<readon
   found.push({ ok: true, message: `${client.project} runs queries for this account.` });
   if (!found.every(({ ok }) => ok) || (await tableOf(client, names.ops, POSITION_TABLE)) === null)
     return found;
-  found.push(...(await checkRights(context)));
+  found.push(await checkRights(context));
   // A dry run: a project without billing refuses DML.
   await session.dryRun({ text: `DELETE FROM ${positionTable(names)} WHERE FALSE` });
   found.push(await costOf(context, catalog));
   return found;
 }
 
-async function checkDataset(
-  { client, where }: CheckContext,
-  name: string,
-): Promise<readonly DestinationFinding[]> {
+async function checkDataset({ client, where }: CheckContext, name: string): Promise<DestinationFinding> {
   const dataset = await datasetOf(client, name);
   if (dataset === null) {
-    return [{ ok: true, message: `Dataset ${name} doesn't exist yet; the first publication creates it.` }];
+    return { ok: true, message: `Dataset ${name} doesn't exist yet; the first publication creates it.` };
   }
   const { location, defaultTableExpirationMs, defaultPartitionExpirationMs } = dataset;
   if (where.location !== null && location.toUpperCase() !== where.location.toUpperCase()) {
-    return [
-      {
-        ok: false,
-        message: `Dataset ${name} is in ${location}, but ${where.path}.location is ${where.location}.`,
-        hint: `Set ${where.path}.location: ${location}, or choose another dataset; datasets can't be moved.`,
-      },
-    ];
+    return {
+      ok: false,
+      message: `Dataset ${name} is in ${location}, but ${where.path}.location is ${where.location}.`,
+      hint: `Set ${where.path}.location: ${location}, or choose another dataset; datasets can't be moved.`,
+    };
   }
   if (defaultTableExpirationMs !== undefined || defaultPartitionExpirationMs !== undefined) {
-    return [
-      {
-        ok: false,
-        message: `Dataset ${name} has a default expiration, which would delete published tables or partitions.`,
-        hint: `Run: ALTER SCHEMA \`${client.project}\`.\`${name}\` SET OPTIONS (default_table_expiration_days = NULL, default_partition_expiration_days = NULL);`,
-      },
-    ];
+    return {
+      ok: false,
+      message: `Dataset ${name} has a default expiration, which would delete published tables or partitions.`,
+      hint: `Run: ALTER SCHEMA \`${client.project}\`.\`${name}\` SET OPTIONS (default_table_expiration_days = NULL, default_partition_expiration_days = NULL);`,
+    };
   }
-  return [{ ok: true, message: `Dataset ${name} exists in ${location}.` }];
+  return { ok: true, message: `Dataset ${name} exists in ${location}.` };
 }
 
 /** Verifies privileges on the position table; they usually come from its dataset. */
-async function checkRights({ client, names, where }: CheckContext): Promise<readonly DestinationFinding[]> {
+async function checkRights({ client, names, where }: CheckContext): Promise<DestinationFinding> {
   const answer = await client.send<{ readonly permissions?: readonly string[] }>({
     method: "POST",
     path: `/datasets/${names.ops}/tables/${POSITION_TABLE}:testIamPermissions`,
@@ -136,13 +128,11 @@ async function checkRights({ client, names, where }: CheckContext): Promise<read
   });
   const granted = new Set(answer.permissions ?? []);
   const lacking = RIGHTS.filter((right) => !granted.has(right));
-  if (lacking.length === 0) return [{ ok: true, message: "This account may write to the tables." }];
+  if (lacking.length === 0) return { ok: true, message: "This account may write to the tables." };
   const hint = where.datasets.map((dataset) =>
     grantText("roles/bigquery.dataEditor", [client.project, dataset]),
   );
-  return [
-    { ok: false, message: `This account lacks ${lacking.join(", ")}.`, hint: `Run: ${hint.join(" ")}` },
-  ];
+  return { ok: false, message: `This account lacks ${lacking.join(", ")}.`, hint: `Run: ${hint.join(" ")}` };
 }
 
 async function costOf({ client, names }: CheckContext, catalog: Catalog): Promise<DestinationFinding> {
@@ -166,7 +156,7 @@ async function storedTable(
 }
 
 function datasetOf(client: Client, name: string): Promise<Dataset | null> {
-  return found(client.send<Dataset>({ method: "GET", path: `/datasets/${name}` }));
+  return orMissing(client.send<Dataset>({ method: "GET", path: `/datasets/${name}` }));
 }
 
 interface TableSize {
@@ -175,16 +165,7 @@ interface TableSize {
 }
 
 function tableOf(client: Client, dataset: string, table: string): Promise<TableSize | null> {
-  return found(client.send<TableSize>({ method: "GET", path: `/datasets/${dataset}/tables/${table}` }));
-}
-
-async function found<Resource>(request: Promise<Resource>): Promise<Resource | null> {
-  try {
-    return await request;
-  } catch (error) {
-    if (error instanceof BigQueryFailure && isNotFound(error)) return null;
-    throw error;
-  }
+  return orMissing(client.send<TableSize>({ method: "GET", path: `/datasets/${dataset}/tables/${table}` }));
 }
 
 function refused(error: unknown, where: NamedProject): DestinationFinding {

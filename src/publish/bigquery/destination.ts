@@ -1,9 +1,15 @@
 import { type ClientOptions, openClient } from "../../bigquery/client.ts";
-import { explainFailure, type NamedProject } from "../../bigquery/explain-failure.ts";
-import { isNotFound } from "../../bigquery/failure.ts";
-import { insertJob, runJob } from "../../bigquery/jobs.ts";
-import { quoteIdentifier, quoteLiteral } from "../../bigquery/names.ts";
-import { LABELS, openSession, queryOf, resultsOf, type Session } from "../../bigquery/session.ts";
+import { explainFailure, orMissing, type NamedProject } from "../../bigquery/failure.ts";
+import {
+  insertJob,
+  LABELS,
+  openSession,
+  queryOf,
+  resultsOf,
+  runJob,
+  type Session,
+} from "../../bigquery/session.ts";
+import { quoteIdentifier, quoteLiteral } from "../../bigquery/sql.ts";
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column } from "../../schemas/table.ts";
 import type {
@@ -16,9 +22,15 @@ import type {
   TableChange,
 } from "../destination.ts";
 import { checkDestination } from "./check.ts";
-import { type DatasetNames, positionTable, tableName } from "./ddl.ts";
-import { migrateDatasets, openDataset } from "./migrate.ts";
-import { dropStaging, listTables, stageFiles, type StagingContext, stagingTable } from "./stage.ts";
+import {
+  type DatasetNames,
+  listTables,
+  migrateDatasets,
+  openDataset,
+  positionTable,
+  tableName,
+} from "./datasets.ts";
+import { dropStaging, stageFiles, type StagingContext, stagingTable } from "./stage.ts";
 
 /** Last row of the script. */
 interface Outcome {
@@ -205,15 +217,9 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     migrate: async (catalog) => migrateDatasets(await context(), catalog),
     restart: () => Promise.resolve(),
     async position() {
-      try {
-        const reader = await session();
-        const text = `SELECT number, id FROM ${positionTable(names)} WHERE id IS NOT NULL`;
-        const [row] = await reader.rows<Position>({ text });
-        return row ?? null;
-      } catch (error) {
-        if (isNotFound(error)) return null;
-        throw error;
-      }
+      const text = `SELECT number, id FROM ${positionTable(names)} WHERE id IS NOT NULL`;
+      const rows = await orMissing(session().then((reader) => reader.rows<Position>({ text })));
+      return rows?.[0] ?? null;
     },
     stage: async (batch, staged) => stageFiles(await context(), batch, staged),
     async commit(batch) {

@@ -1,12 +1,11 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { answerOf, type Client, pauseMs, withRetries } from "../../bigquery/client.ts";
-import { BigQueryFailure, isDuplicate, isNotFound, isTransient } from "../../bigquery/failure.ts";
-import { type JobReference, runJob } from "../../bigquery/jobs.ts";
-import { quoteQualified } from "../../bigquery/names.ts";
-import { LABELS } from "../../bigquery/session.ts";
+import { BigQueryFailure, isDuplicate, orMissing, isTransient } from "../../bigquery/failure.ts";
+import { type JobReference, LABELS, runJob } from "../../bigquery/session.ts";
+import { quoteQualified } from "../../bigquery/sql.ts";
 import type { BatchRef, PublishedTable, StagedFiles } from "../destination.ts";
-import { columnType, type DatasetNames, elementType } from "./ddl.ts";
+import { columnType, type DatasetNames, elementType, listTables } from "./datasets.ts";
 
 /** Bytes per request, a multiple of 256 KB as Google requires. */
 const CHUNK_BYTES = 4 * 1024 * 1024;
@@ -221,25 +220,6 @@ export async function dropStaging(
     return name.startsWith(own) || (older && number <= batch.number);
   });
   for (const name of tables) {
-    try {
-      await client.send({ method: "DELETE", path: `/datasets/${names.data}/tables/${name}` });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
+    await orMissing(client.send({ method: "DELETE", path: `/datasets/${names.data}/tables/${name}` }));
   }
-}
-
-/** Names of all tables and views of a dataset. */
-export async function listTables(client: Client, dataset: string): Promise<readonly string[]> {
-  const found: string[] = [];
-  let pageToken: string | undefined;
-  do {
-    const page = await client.send<{
-      readonly tables?: readonly { readonly tableReference: { readonly tableId: string } }[];
-      readonly nextPageToken?: string;
-    }>({ method: "GET", path: `/datasets/${dataset}/tables`, query: { maxResults: 1000, pageToken } });
-    found.push(...(page.tables ?? []).map(({ tableReference }) => tableReference.tableId));
-    pageToken = page.nextPageToken;
-  } while (pageToken);
-  return found;
 }

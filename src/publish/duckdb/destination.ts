@@ -1,39 +1,34 @@
 import { createHash } from "node:crypto";
-import {
-  access,
-  constants,
-  copyFile,
-  link,
-  lstat,
-  mkdir,
-  open,
-  readlink,
-  rename,
-  rm,
-  stat,
-} from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { constants, copyFile, mkdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { FixConfigurationError, JobLockedError } from "../../errors.ts";
-import { otherWriterOf } from "../../other-writer.ts";
 import type {
   BatchRef,
   Catalog,
   Destination,
-  DestinationFinding,
   Measure,
   PublishedTable,
   StagedBatch,
   StagedFiles,
 } from "../destination.ts";
-import { explainDuckDb } from "./explain.ts";
-import { quoteText } from "./quote.ts";
-import { readIdentity, releaseFile, replaceFile } from "./release-file.ts";
-import { copyDatabase, type DuckSession, loadDuckDb, openDuckDb, type TextRow } from "./session.ts";
+import {
+  checkFiles,
+  exists,
+  explainDuckDb,
+  findFile,
+  keepFile,
+  NOT_OURS,
+  readIdentity,
+  refusedFile,
+  refuseForeign,
+  releaseFile,
+  replaceFile,
+} from "./files.ts";
+import { copyDatabase, type DuckSession, openDuckDb, quoteText, type TextRow } from "./session.ts";
 import * as statements from "./statements.ts";
 
 /** A DuckDB file that analysts open. */
 export interface DuckDbTarget {
-  readonly type: "duckdb";
   readonly name: string;
   /** File for readers, replaced by each publication. */
   readonly path: string;
@@ -265,80 +260,4 @@ function describe({ tables, views, dropped }: Catalog): string {
     dropped,
     views.map((view) => ({ ...view, text: view.select("duckdb", (name) => name) })),
   ]);
-}
-
-async function checkFiles(name: string, path: string): Promise<readonly DestinationFinding[]> {
-  try {
-    const file = await findFile(name, path);
-    await access(dirname(file), constants.W_OK | constants.X_OK);
-    await refuseForeign(name, file);
-    await loadDuckDb();
-    return [{ ok: true, message: `${path} can be written.` }];
-  } catch (error) {
-    const explained = explainDuckDb(error, name, path);
-    const known = explained instanceof FixConfigurationError ? explained : null;
-    return [
-      {
-        ok: false,
-        message: known?.message ?? `${path} can't be written.`,
-        hint: known?.problems[0]?.hint ?? "Correct the path or its permissions.",
-      },
-    ];
-  }
-}
-
-/** Links that may lead from one to the next. */
-const MOST_LINKS = 8;
-
-/** Follows links at `path` to the file that readers open. Refuses what other users could redirect. */
-async function findFile(name: string, path: string, links = 0): Promise<string> {
-  const found = await lstat(path).catch(() => null);
-  if (found?.isSymbolicLink()) {
-    const isTrusted = [0, process.getuid?.() ?? found.uid].includes(found.uid);
-    const hint = "Use the path of the real file.";
-    if (!isTrusted) throw refusedFile(name, `${path} is a link of another user (uid ${found.uid})`, hint);
-    if (links === MOST_LINKS) throw refusedFile(name, `${path} leads through too many links`, hint);
-    return findFile(name, resolve(dirname(path), await readlink(path)), links + 1);
-  }
-  const why = await otherWriterOf(dirname(path));
-  if (why === null) return path;
-  const hint = "Run person-etl as another user, or choose a folder of root that nobody else can write to.";
-  throw refusedFile(name, `as root, the folder ${dirname(path)} is not used: it ${why}`, hint);
-}
-
-const NOT_OURS = "the file exists and was not written by person-etl";
-
-/** Refuses a file that exists but is not a DuckDB database of this user. */
-async function refuseForeign(name: string, path: string): Promise<void> {
-  if (!(await exists(path))) return;
-  await using file = await open(path, "r");
-  const { uid } = await file.stat();
-  if (uid !== (process.getuid?.() ?? uid))
-    throw refusedFile(name, `the file belongs to another user (uid ${uid})`);
-  const head = Buffer.alloc(12);
-  await file.read(head, 0, 12, 0);
-  if (head.subarray(8).toString("latin1") !== "DUCK") throw refusedFile(name, NOT_OURS);
-}
-
-function refusedFile(
-  name: string,
-  message: string,
-  hint = "Choose another path, or move the file: it would be overwritten.",
-): FixConfigurationError {
-  const problem = { path: `publish.${name}.path`, message, hint };
-  return new FixConfigurationError(
-    "destination_refused",
-    `Destination ${name} can't be used: ${problem.message}.`,
-    [problem],
-  );
-}
-
-/** Keeps a file of the caller, who removes it: by a second name, or as a copy where folders are on two disks. */
-async function keepFile(file: string, kept: string): Promise<void> {
-  await rm(kept, { force: true });
-  await link(file, kept).catch(() => copyFile(file, kept));
-}
-
-async function exists(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => null)) !== null;
 }

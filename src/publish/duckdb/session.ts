@@ -1,7 +1,16 @@
 import { chmod, stat } from "node:fs/promises";
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { messageOf } from "../../errors.ts";
-import { quoteText } from "./quote.ts";
+
+/** Quotes an identifier. */
+export function quoteName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** Quotes a text literal. */
+export function quoteText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
 
 /** A row as text values by column name. */
 export type TextRow = Readonly<Record<string, string | null>>;

@@ -1,8 +1,7 @@
+import type { Catalog, PublishedTable, StagedBatch, StagedFiles, TableChange } from "../destination.ts";
+import { type DuckSession, quoteName, quoteText, type TextRow } from "./session.ts";
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column, PublishedSchema } from "../../schemas/table.ts";
-import type { Catalog, PublishedTable, StagedBatch, StagedFiles, TableChange } from "../destination.ts";
-import { quoteName, quoteText } from "./quote.ts";
-import type { DuckSession, TextRow } from "./session.ts";
 
 /** DuckDB's equivalent of a declared type. */
 interface DuckType {

@@ -1,77 +1,16 @@
-import { billedRecords } from "../billing.ts";
-import { withJoins } from "../joins.ts";
-import { personChildren } from "../person.ts";
-import { column } from "../table.ts";
-import { pathOf, utcDay, whole } from "./dialect.ts";
-import { fieldCoverage } from "./field-coverage.ts";
-import { selectFirst } from "./first-rows.ts";
-import type { Dialect, View } from "./view.ts";
-
-/** Declares a view of one row per person: the first row of a child table, in an order, with all or some of its columns. */
-function firstOfPerson(
-  view: Pick<View, "name" | "doc">,
-  tableName: string,
-  {
-    columns: wanted,
-    ...first
-  }: {
-    readonly columns?: readonly string[];
-    readonly orderBy: readonly string[];
-    readonly where?: (alias: string) => string;
-  },
-): View {
-  const all = personChildren.find(({ name }) => name === tableName)?.columns ?? [];
-  const columns = wanted?.flatMap((name) => all.filter((column) => column.name === name)) ?? all;
-  return {
-    ...view,
-    schema: "data",
-    columns,
-    reads: [tableName],
-    select: (_, ref) =>
-      selectFirst({
-        from: ref(tableName),
-        columns: columns.map(({ name }) => name),
-        groupBy: ["service_pid"],
-        ...first,
-      }),
-  };
-}
-
-/** Best phone of each person. */
-const personBestPhone = firstOfPerson(
-  {
-    name: "person_best_phone",
-    doc: "Best phone of each person: lowest `phone_rank`, then lowest `position`.",
-  },
-  "person_phone",
-  {
-    columns: ["service_pid", "phone_number", "phone_type", "phone_rank"],
-    orderBy: ["phone_rank", "position"],
-    where: (alias) => `${alias}.phone_number IS NOT NULL`,
-  },
-);
-
-/** Current address of each person. */
-const personCurrentAddress = firstOfPerson(
-  {
-    name: "person_current_address",
-    doc: "Current address of each person: lowest `address_rank`, then lowest `position`.",
-  },
-  "person_address",
-  { orderBy: ["address_rank", "position"] },
-);
-
-/** Current job of each person. */
-const personCurrentJob = firstOfPerson(
-  {
-    name: "person_current_job",
-    doc:
-      "Current job of each person: of those with `work_status` = `current`, lowest `experience_rank`, then lowest `position`. People " +
-      "without a current job have no row.",
-  },
-  "person_work_experience",
-  { orderBy: ["experience_rank", "position"], where: (alias) => `${alias}.work_status = 'current'` },
-);
+import { billedRecords } from "../ledger.ts";
+import { column, withJoins } from "../table.ts";
+import {
+  duplicateInputRow,
+  fieldCoverage,
+  identityLink,
+  personBestEmail,
+  personBestPhone,
+  personCurrentAddress,
+  personCurrentJob,
+  personEducationSubject,
+} from "./people.ts";
+import { type Dialect, pathOf, utcDay, type View, whole } from "./view.ts";
 
 /** Exact product of a number of records and a price. */
 const product = (dialect: Dialect, records: string, price: string) =>
@@ -128,132 +67,6 @@ FROM (
     ${billedRecords} AS billed, price, currency
     FROM ${ref("api_call")} WHERE budget IS NOT NULL) AS c
   GROUP BY day, endpoint, job, price, currency) AS d`,
-};
-
-/** Input rows of the same person. */
-const duplicateInputRow: View = {
-  name: "duplicate_input_row",
-  schema: "data",
-  doc: "Input rows whose best current match is the same person as that of another input row.",
-  columns: [
-    column("source", "text", "none", "Name of the input."),
-    column("source_key", "text", "direct", "The input row's key as text."),
-    column("service_pid", "text", "direct", "PID that the rows share."),
-    column("input_rows", "integer", "none", "Number of input rows with this PID, of all inputs; at least 2."),
-  ],
-  reads: ["identity_link"],
-  select: (_, ref) => `SELECT source, source_key, service_pid, input_rows
-FROM (
-  SELECT source, source_key, service_pid, count(*) OVER (PARTITION BY service_pid) AS input_rows
-  FROM ${ref("identity_link")}) AS linked
-WHERE input_rows > 1`,
-};
-
-/** Best current match of each input row. */
-const identityLink: View = {
-  name: "identity_link",
-  schema: "data",
-  doc: "Best current match of each input row: highest score, then newest match, then first job by name.",
-  columns: [
-    column("source", "text", "none", "Name of the input."),
-    column(
-      "source_key",
-      "text",
-      "direct",
-      'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
-    ),
-    column("service_pid", "text", "direct", "PID of the match."),
-    column("job", "text", "none", "Job that found the match."),
-    column("match_score", "numeric", "none", "Score of the match."),
-    column("matched_at", "timestamptz", "none", "When the row was last matched."),
-  ],
-  reads: ["resolution", "enrichment"],
-  select: (_, ref) => {
-    const answers = ["resolution", "enrichment"].map(
-      (
-        table,
-      ) => `  SELECT source, source_key, service_pid, job, match_score, last_matched_at AS matched_at, is_present
-  FROM ${ref(table)}`,
-    );
-    return selectFirst({
-      from: `(\n${answers.join("\n  UNION ALL\n")})`,
-      columns: ["source", "source_key", "service_pid", "job", "match_score", "matched_at"],
-      groupBy: ["source", "source_key"],
-      orderBy: ["match_score DESC", "matched_at DESC", "job"],
-      // Within the UNION ALL, this would keep Postgres from using the index of the key.
-      where: (alias) => `${alias}.is_present AND ${alias}.service_pid IS NOT NULL`,
-    });
-  },
-};
-
-/** Best e-mail address of each person. */
-const personBestEmail: View = {
-  name: "person_best_email",
-  schema: "data",
-  doc:
-    "Best e-mail address of each person: `valid` ones first, then those not known to be invalid, then `invalid` ones; of these the " +
-    "personal ones first, then lowest `email_rank`, then lowest `position`. Filter on `email_validation_status` before you send.",
-  columns: [
-    column("service_pid", "text", "direct", "PID of the person."),
-    column("email_address", "text", "direct", "E-mail address, as received."),
-    column("email_type", "text", "none", "`personal` or `professional`."),
-    column("email_rank", "integer", "none", "Rank among the person's addresses of this type."),
-    column(
-      "email_validation_status",
-      "text",
-      "none",
-      "`valid`, `invalid` or `unknown`; null if the address was not validated, or not known to the service. Upper and lower case are equal.",
-    ),
-  ],
-  reads: ["person_email", "email_validation"],
-  // A window, since the order depends on a join: an anti-join of two joins takes minutes on a million people.
-  select: (_, ref) => `SELECT service_pid, email_address, email_type, email_rank, email_validation_status
-FROM (
-  SELECT e.service_pid, e.email_address, e.email_type, e.email_rank, v.email_validation_status,
-    row_number() OVER (PARTITION BY e.service_pid ORDER BY
-      CASE v.email_validation_status WHEN 'valid' THEN 1 WHEN 'invalid' THEN 3 ELSE 2 END,
-      e.email_type, e.email_rank NULLS LAST, e.position) AS place
-  FROM ${ref("person_email")} AS e
-  LEFT JOIN ${ref("email_validation")} AS v ON lower(v.email_address) = lower(e.email_address)
-  WHERE e.email_address IS NOT NULL) AS ranked
-WHERE place = 1`,
-};
-
-/** One kind of subject of each experience, one row per subject. */
-function subjectRows(dialect: Dialect, experience: string, kind: "major" | "minor"): string {
-  const list = `education_${kind}s`;
-  const head = `SELECT e.service_pid, e.position AS education_position, '${kind}' AS subject_type`;
-  const tail = `e._synced_at, e._run_id\nFROM ${experience} AS e`;
-  if (dialect === "duckdb") {
-    const place = `CAST(unnest(range(len(e.${list}))) AS integer)`;
-    return `${head}, ${place} AS position, unnest(e.${list}) AS subject, ${tail}`;
-  }
-  if (dialect === "bigquery") {
-    return `${head}, place AS position, subject, ${tail} CROSS JOIN UNNEST(e.${list}) AS subject WITH OFFSET AS place`;
-  }
-  const rows = `CROSS JOIN LATERAL unnest(e.${list}) WITH ORDINALITY AS s(subject, place)`;
-  return `${head}, (s.place - 1)::integer AS position, s.subject, ${tail} ${rows}`;
-}
-
-/** Subjects of education as rows. */
-const personEducationSubject: View = {
-  name: "person_education_subject",
-  schema: "data",
-  doc: "Majors and minors of `person_education_experience`, one row per subject.",
-  columns: [
-    column("service_pid", "text", "direct", "PID of the person."),
-    column("education_position", "position", "none", "`position` of the experience."),
-    column("subject_type", "text", "none", "`major` or `minor`."),
-    column("position", "position", "none", "0-based index in the list."),
-    column("subject", "text", "indirect", "Name of the subject."),
-    column("_synced_at", "timestamptz", "none", "When the experience last changed."),
-    column("_run_id", "text", "none", "Run that last changed the experience."),
-  ],
-  reads: ["person_education_experience"],
-  select: (dialect, ref) =>
-    (["major", "minor"] as const)
-      .map((kind) => subjectRows(dialect, ref("person_education_experience"), kind))
-      .join("\nUNION ALL\n"),
 };
 
 /** Freshness of each table; in a destination this is a table of the same name. */

@@ -1,6 +1,5 @@
 import type { ColumnType } from "../field.ts";
-import { withJoins } from "../joins.ts";
-import { column } from "../table.ts";
+import { column, withJoins } from "../table.ts";
 import type { Dialect, View } from "./view.ts";
 
 /** Types that key columns keep; any other is text. */

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { findPeople, proposeKey } from "../../../src/cli/init/input-questions.ts";
-import { proposeFields } from "../../../src/cli/init/propose-fields.ts";
-import type { Table, TableColumn } from "../../../src/load/inputs/browse.ts";
+import { findPeople, proposeFields, proposeKey } from "../../../src/cli/init/propose.ts";
+import type { Table, TableColumn } from "../../../src/load/inputs/postgres-profile.ts";
 
 const CATEGORIES: Readonly<Record<string, string>> = {
   text: "S",

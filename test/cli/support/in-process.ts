@@ -1,7 +1,7 @@
 import type { EventEmitter } from "node:events";
 import fs from "node:fs";
 import { vi } from "vitest";
-import { runCommandLine } from "../../../src/cli/command-line.ts";
+import { runCommandLine } from "../../../src/cli/program.ts";
 import type { CliOptions, CliResult, Document } from "./cli.ts";
 
 /** Event emitters with listeners of a command that normally end with the process. */

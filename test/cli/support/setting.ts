@@ -1,4 +1,4 @@
-import { type SampleInput, sampleInputs } from "../../../src/sandbox/sample-inputs.ts";
+import { type SampleInput, sampleInputs } from "../../../packages/sandbox/src/sample-inputs.ts";
 import { createDatabase } from "../../support/fresh-database.ts";
 import { makeFolder, startCli } from "./cli.ts";
 import { atEnd } from "./at-end.ts";

@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
-import { chooseFields } from "../../../src/sandbox/population/person-fields.ts";
-import { createPeople } from "../../../src/sandbox/population/people.ts";
+import { chooseFields } from "../../../packages/sandbox/src/population/person-fields.ts";
+import { createPeople } from "../../../packages/sandbox/src/population/people.ts";
 import type { NightTruth, StatedDeath } from "./night-truth.ts";
 import { PEOPLE, PRICES, SEED, VIP } from "./nights-config.ts";
 import { plain } from "./marts.ts";

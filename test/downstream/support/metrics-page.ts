@@ -1,10 +1,10 @@
+import { createScope } from "../../../src/cli/command.ts";
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { openPublisher } from "../../../src/cli/open-publisher.ts";
+import { openPublisher } from "../../../src/cli/app.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import { silentLog } from "../../../src/log.ts";
-import { measureHttp } from "../../../src/operate/measured-http.ts";
 import { createMetrics } from "../../../src/operate/metrics.ts";
 import { configOf, startWorld, threeJobs } from "../../jobs/world.ts";
 
@@ -19,8 +19,12 @@ publish: { local: { type: duckdb, path: ${join(folder, "people.duckdb")} } }`;
   await world.rows("INSERT INTO crm.customers (id) VALUES (5000)");
   const services = await world.services();
   const metrics = createMetrics("0");
-  metrics.observeRun(await world.run({}, { http: measureHttp(services.http, metrics) }));
-  const publisher = openPublisher(services.config, services.db, { log: silentLog, signal: services.signal });
+  metrics.observeRun(await world.run({}, { http: metrics.measure(services.http) }));
+  const publisher = openPublisher(
+    { log: silentLog, stop: services, scope: createScope(silentLog) },
+    services.config,
+    services.db,
+  );
   await publisher.publish(["local"], { verify: false, full: false });
   await publisher.close();
   return (await metrics.render(await readStatus(services))).text;

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { copyFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { sampleInputs } from "../../../src/sandbox/sample-inputs.ts";
-import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
+import { sampleInputs } from "../../../packages/sandbox/src/sample-inputs.ts";
+import { startSandbox } from "../../../packages/sandbox/src/start-sandbox.ts";
 import { runCli } from "../../cli/support/cli.ts";
 import { makeSetting, type Setting } from "../../cli/support/setting.ts";
 import { bigQueryOfRun } from "../../support/bigquery/test-bigquery.ts";

@@ -1,7 +1,6 @@
 import { membershipsOf } from "../../../src/load/erasure/remove.ts";
 import { expect, test } from "vitest";
-import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
-import { leaveSegments } from "../../../src/jobs/erase/leave-segments.ts";
+import { erasePeople, leaveSegments, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { findTraces, findTracesAnywhere } from "../../load/suite/erased-couple.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 

@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../../support/held-day.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
-import { exitCodeOf } from "../../../src/jobs/run-report.ts";
-import { parseFaults } from "../../../src/sandbox/start-sandbox.ts";
+import { exitCodeOf } from "../../../src/jobs/job.ts";
+import { parseFaults } from "../../../packages/sandbox/src/start-sandbox.ts";
 import { configOf, jobOf, repeats, startWorld, threeJobs, unaccountedRows, type World } from "../world.ts";
 
 beforeAll(passMidnight, MIDNIGHT_TIMEOUT_MS);

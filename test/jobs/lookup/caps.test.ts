@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Cap, limitsOf, tightestCap, type Used, usedOf } from "../../../src/jobs/lookup/caps.ts";
-import { type Shard, wholeInput } from "../../../src/jobs/shard.ts";
+import { type Cap, limitsOf, tightestCap, type Used, usedOf } from "../../../src/jobs/lookup/lookup-spec.ts";
+import { type Shard, wholeInput } from "../../../src/jobs/services.ts";
 import { enrichJob } from "../support.ts";
 
 const none = { perDay: null, perMonth: null };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { decideSending, lastSendingRun, type SendCase } from "../../../src/jobs/lookup/decide.ts";
-import { zeroCounters } from "../../../src/jobs/run-report.ts";
-import { wholeInput } from "../../../src/jobs/shard.ts";
+import { decideSending, lastSendingRun, type SendCase } from "../../../src/jobs/confirm.ts";
+import { zeroCounters } from "../../../src/jobs/job.ts";
+import { wholeInput } from "../../../src/jobs/services.ts";
 import { countsOf, pastRun } from "../support.ts";
 
 const confirmAbove = { records: 10_000, ratio: 0.2 };

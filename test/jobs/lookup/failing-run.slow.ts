@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { FixConfigurationError } from "../../../src/errors.ts";
 import { createLimiter } from "../../../src/extract/limits.ts";
-import { exitCodeOf } from "../../../src/jobs/run-report.ts";
-import { parseFaults } from "../../../src/sandbox/start-sandbox.ts";
+import { exitCodeOf } from "../../../src/jobs/job.ts";
+import { parseFaults } from "../../../packages/sandbox/src/start-sandbox.ts";
 import {
   configOf,
   fastClock,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ServiceConfig } from "../../../src/config/config.ts";
-import type { Cap } from "../../../src/jobs/lookup/caps.ts";
-import { forecastOf, forecastText } from "../../../src/jobs/lookup/forecast.ts";
+import type { Cap } from "../../../src/jobs/lookup/lookup-spec.ts";
+import { forecastOf, forecastText } from "../../../src/jobs/lookup/estimate.ts";
 import { countsOf, enrichJob } from "../support.ts";
 import type { DueGroups, LookupCounts } from "../../../src/load/lookups/counts.ts";
 

@@ -7,7 +7,7 @@ import {
   StopRunError,
 } from "../../../src/errors.ts";
 import { judgeEnd, type WorkDone } from "../../../src/jobs/lookup/lookup-job.ts";
-import { zeroCounters } from "../../../src/jobs/run-report.ts";
+import { zeroCounters } from "../../../src/jobs/job.ts";
 import { countsOf } from "../support.ts";
 
 /** Ten rows read, ten records due, and a number of them sent. */

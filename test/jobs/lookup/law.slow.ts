@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { JobReport } from "../../../src/jobs/run.ts";
+import type { JobReport } from "../../../src/jobs/job.ts";
 import type { InputShard } from "../../../src/load/lookups/lookup.ts";
-import { ownsKey } from "../../../src/load/lookups/row-sql.ts";
+import { ownsKey } from "../../../src/load/lookups/content.ts";
 import { startWorld, unaccountedRows, type World } from "../world.ts";
 import * as fc from "../../support/fast-check.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { exitCodeOf } from "../../../src/jobs/run-report.ts";
+import { exitCodeOf } from "../../../src/jobs/job.ts";
 import { configOf, repeats, startWorld, unaccountedRows } from "../world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";

@@ -2,7 +2,7 @@ import { copyFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs/p
 import { basename, dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
-import { surveySpool } from "../../../src/spool/survey-spool.ts";
+import { surveySpool } from "../../../src/spool/files.ts";
 import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "../world.ts";
 import { requestsOfJobs, type SeenRequests } from "../../support/requests-of-jobs.ts";
 

@@ -1,8 +1,7 @@
 import { readdir, rename } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
-import { reportWaiting } from "../../../src/jobs/lookup/waiting-answers.ts";
+import { reportWaiting, spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
 import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "../world.ts";
 
 const config = configOf("\n  enrich_customers: { type: enrich, input: customers }");

@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
 import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
-import type { EnrichJobConfig } from "../../../src/jobs/lookup/enrich.ts";
-import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
-import type { ResolveJobConfig } from "../../../src/jobs/lookup/resolve.ts";
+import type {
+  EnrichJobConfig,
+  LookupJobConfig,
+  ResolveJobConfig,
+} from "../../../src/jobs/lookup/lookup-types.ts";
 import { customers, enrichJob, resolveJob, validateJob } from "../support.ts";
 
 async function hashOf(job: LookupJobConfig | EnrichJobConfig | ResolveJobConfig): Promise<string> {

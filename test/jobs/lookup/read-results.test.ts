@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { bindLookup } from "../../../src/jobs/lookup/lookup-types.ts";
+import { bindLookup, type LookupJobConfig } from "../../../src/jobs/lookup/lookup-types.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import type { JsonObject } from "../../../src/schemas/flatten.ts";
-import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
 import { personLists, personScalars } from "../../../src/schemas/person.ts";
 import { enrichJob, resolveJob, validateJob } from "../support.ts";
 import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";

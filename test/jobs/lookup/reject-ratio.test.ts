@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { unusualRejects } from "../../../src/jobs/lookup/decide.ts";
+import { unusualRejects } from "../../../src/jobs/confirm.ts";
 import { enrichJob } from "../support.ts";
 
 const counters = (sent: number, rejected: number, before = 0) => ({

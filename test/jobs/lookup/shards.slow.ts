@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EnrichJobConfig } from "../../../src/jobs/lookup/enrich.ts";
-import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
+import type { EnrichJobConfig, LookupJobConfig } from "../../../src/jobs/lookup/lookup-types.ts";
 import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
 import { openPostgresContext } from "../../load/postgres-context.ts";
 import { type Night, type Responder, runNight } from "../../load/suite/nights.ts";

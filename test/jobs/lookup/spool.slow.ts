@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { parseFaults } from "../../../src/sandbox/start-sandbox.ts";
-import { surveySpool } from "../../../src/spool/survey-spool.ts";
-import { spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
+import { parseFaults } from "../../../packages/sandbox/src/start-sandbox.ts";
+import { surveySpool } from "../../../src/spool/files.ts";
+import { reportWaiting, spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
-import { reportWaiting } from "../../../src/jobs/lookup/waiting-answers.ts";
 import { configOf, jobOf, runWhileTableGoes, startWorld, unaccountedRows, type World } from "../world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
@@ -33,9 +32,9 @@ describe("the spool of a run", () => {
 
   test("with a bound below the size of one answer continues call by call", async () => {
     // Uncompressed, 500 people take about 3.5 MB.
-    const config = configOf(enrichOnly, "spool: { max_megabytes: 1 }");
-    const world = await startWorld({ rows: 2200, config, latencyMs: 30 });
-    const report = await world.run();
+    const world = await startWorld({ rows: 2200, config: configOf(enrichOnly), latencyMs: 30 });
+    const { config } = await world.services();
+    const report = await world.run({}, { config: { ...config, spoolBytes: 1024 ** 2 } });
     expect(jobOf(report, "enrich_customers")).toMatchObject({ status: "succeeded", records_remaining: 0 });
     expect(await spoolOf(world)).toEqual({ contents: [], quarantined: [] });
     // One call ends before the next one begins.

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseFaults } from "../../../src/sandbox/start-sandbox.ts";
+import { parseFaults } from "../../../packages/sandbox/src/start-sandbox.ts";
 import { type PersonTruth, readPeople } from "../plain-people.ts";
 import {
   canonicalJson,

@@ -1,6 +1,6 @@
 import { configOf, jobOf, startWorld, type World } from "../world.ts";
 import type { RunRequest } from "../../../src/jobs/services.ts";
-import type { JobReport } from "../../../src/jobs/run.ts";
+import type { JobReport } from "../../../src/jobs/job.ts";
 
 /** Sixteen people or so in the world's population of 20,000. */
 export const NURSES = "registered nurses in Ohio";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { exitCodeOf } from "../../../src/jobs/run.ts";
+import { exitCodeOf } from "../../../src/jobs/job.ts";
 import { configOf, jobOf, startWorld } from "../world.ts";
 import { NURSES, storedMembers } from "./audience-world.ts";
 import { eraseByPid } from "./erase-by-pid.ts";

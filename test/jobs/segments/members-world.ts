@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import { dayOf } from "../../../src/sandbox/population/calendar.ts";
-import { createPeople } from "../../../src/sandbox/population/people.ts";
+import { dayOf } from "../../../packages/sandbox/src/population/calendar.ts";
+import { createPeople } from "../../../packages/sandbox/src/population/people.ts";
 import { configOf, startWorld, type World } from "../world.ts";
 
 /** Segment of these tests. */

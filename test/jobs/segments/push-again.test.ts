@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { exitCodeOf } from "../../../src/jobs/run-report.ts";
+import { exitCodeOf } from "../../../src/jobs/job.ts";
 import { jobOf } from "../world.ts";
 import {
   before,
@@ -51,7 +51,7 @@ test("people whom others removed are added again when the size of the segment ha
   expect(await push(world)).toMatchObject({ records_sent: 0, requests: 1 });
 });
 
-test("people whom others replaced are found by any change, and when full_sweep_every is over", async () => {
+test("people whom others replaced are found by any change, and after a week", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 10));
   await push(world);
@@ -67,7 +67,7 @@ test("people whom others replaced are found by any change, and when full_sweep_e
   expect(await membersOf(world)).toEqual([...pids.slice(0, 11), ...pids.slice(20, 22)].toSorted());
 });
 
-test("PIDs unknown to the service are sent again when full_sweep_every is over", async () => {
+test("PIDs unknown to the service are sent again after a week", async () => {
   const { world, pids } = await startPush();
   await setVips(world, [...pids.slice(0, 3), "p-nobody"]);
   await push(world);

@@ -78,7 +78,7 @@ test("erased people still in the segment count as known", async () => {
   expect(await syncOnce(world)).toMatchObject({ requests: 1, added: "1", size: "516", known: "513" });
 });
 
-test("a member who left and one who returned are found when full_sweep_every is over", async () => {
+test("a member who left and one who returned are found after a week", async () => {
   const world = await startLarge();
   await world.run();
   const [early = "", later = ""] = pidsOf(43, 45);

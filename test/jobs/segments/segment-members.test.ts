@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { StopJobError, StopRunError } from "../../../src/errors.ts";
 import { createLimiter } from "../../../src/extract/limits.ts";
 import { moveCheckpoints } from "../../../src/jobs/report/checkpoints.ts";
-import type { RunReport } from "../../../src/jobs/run.ts";
+import type { RunReport } from "../../../src/jobs/job.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import type { Db } from "../../../src/load/db/db.ts";
 import {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
-import { inspectInputs } from "../../../src/jobs/verify-inputs.ts";
+import { inspectInputs } from "../../../src/jobs/prepare.ts";
 import { configOf, jobOf } from "../world.ts";
 import { config, membersOf, push, segmentOf, setVips, startPush } from "./push-world.ts";
 
@@ -170,23 +170,6 @@ test("more removals than max_remove_ratio need confirmation", async () => {
   expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
   expect(await push(world, { yes: true })).toMatchObject({ status: "succeeded", records_sent: 20 });
   expect(await membersOf(world)).toEqual(pids.slice(11, 120).toSorted());
-});
-
-test("rows without a PID count against max_reject_ratio of all rows of the query", async () => {
-  const { world, pids } = await startPush({
-    config: config("mode: mirror, max_remove_ratio: 1, max_reject_ratio: 0.05"),
-  });
-  await setVips(world, [...pids.slice(0, 99), null]);
-  expect(await push(world)).toMatchObject({ status: "succeeded", records_rejected: 1 });
-  expect(await push(world)).toMatchObject({ status: "succeeded", records_rejected: 1, records_sent: 0 });
-  await setVips(world, [...pids.slice(0, 99), null, "p-nobody", pids[100] ?? ""]);
-  const failed = await push(world);
-  expect(failed).toMatchObject({ status: "failed", error: { code: "too_many_rejects" } });
-  expect(failed.error?.message).toContain("1 of 2 PIDs were rejected");
-  await setVips(world, [...pids.slice(0, 40), null, "", " \t", "\u00a0", null]);
-  const empty = await push(world);
-  expect(empty).toMatchObject({ error: { code: "too_many_rejects" }, records_rejected: 5, records_sent: 0 });
-  expect(empty.error?.message).toContain("5 of 45 rows of the query have no service_pid");
 });
 
 test("each row without a PID has one open reject while the query returns it", async () => {

@@ -1,5 +1,5 @@
-import type { PageMember } from "../../../src/extract/segment-page.ts";
-import type { AnsweredPage } from "../../../src/jobs/segments/proof.ts";
+import type { PageMember } from "../../../src/extract/pages.ts";
+import type { AnsweredPage } from "../../../src/jobs/segments/sweep.ts";
 import type { ProvenSpan } from "../../../src/load/feeds/members.ts";
 import type { Random } from "../../support/seeded-random.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import type { AnsweredPage } from "../../../src/jobs/segments/proof.ts";
-import { createSweep } from "../../../src/jobs/segments/sweep.ts";
+import { type AnsweredPage, createSweep } from "../../../src/jobs/segments/sweep.ts";
 import { type Random, seededRandom, testSeed } from "../../support/seeded-random.ts";
 import {
   emptyStore,

@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { type BucketingSize, dayNumber, dayText, firstDay } from "../../../src/jobs/usage/calendar.ts";
-import { planPass, type UsageCursor } from "../../../src/jobs/usage/usage-pass.ts";
+import {
+  type BucketingSize,
+  dayNumber,
+  dayText,
+  firstDay,
+  planPass,
+  type UsageCursor,
+} from "../../../src/jobs/usage/calendar.ts";
 import * as fc from "../../support/fast-check.ts";
 
 /** First night of every history. */

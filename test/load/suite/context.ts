@@ -10,19 +10,11 @@ export interface Context {
   readonly warehouse: Warehouse;
   /** Runs a statement of the test; the session's time zone is UTC. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
-  /** Names of all tables in the state schema, including work tables. */
-  tableNames(): Promise<readonly string[]>;
-  /** Rows of a table in the state schema, declared or not, as text. */
-  rowsText(table: string): Promise<string>;
-  /** Expression that changes whenever a row is rewritten, even with equal values. */
-  readonly rowVersion: string;
-  /** Postgres's error code in the reject of a value that can't be stored; null if this warehouse stores it. */
-  refusalOf(sqlstate: string): { readonly details: string | null } | null;
   close(): Promise<void>;
 }
 
-/** Runs each test with the warehouse that its suite opened. */
-export type GetContext = () => Context;
+/** Expression that changes whenever a row is rewritten, even with equal values. */
+export const ROW_VERSION = "concat_ws(' ', ctid, xmin)";
 
 /** Schemas of the warehouse under test. */
 export const schemaNames = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };

@@ -1,5 +1,5 @@
-import type { InputSource } from "../../../src/load/inputs/input-source.ts";
-import type { Identifiers, RowsByTable } from "../../../src/load/erasure/subjects.ts";
+import type { Identifiers, InputSource } from "../../../src/load/inputs/input.ts";
+import type { RowsByTable } from "../../../src/load/erasure/subjects.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import { matchAll, type Responder, runNight } from "./nights.ts";
 import { enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
@@ -24,7 +24,12 @@ export async function findTraces(
 
 /** The same, including undeclared tables: work lists of current and killed runs. */
 export async function findTracesAnywhere(
-  context: Pick<Context, "sql" | "tableNames" | "rowsText">,
+  context: Pick<Context, "sql"> & {
+    /** Names of all tables in the state schema. */
+    tableNames(): Promise<readonly string[]>;
+    /** Rows of a table in the state schema, as text. */
+    rowsText(table: string): Promise<string>;
+  },
   texts: readonly string[],
 ): Promise<readonly string[]> {
   const found = [...(await findTraces(context, texts))];

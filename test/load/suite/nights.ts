@@ -1,4 +1,4 @@
-import { enrichJob } from "../../../src/jobs/lookup/enrich.ts";
+import { enrichJob } from "../../../src/jobs/lookup/lookup-types.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { expect } from "vitest";
@@ -8,15 +8,20 @@ import { type KeyedRecord, recordsOf } from "../../support/keyed-records.ts";
 import type { Cell } from "../../../src/schemas/convert.ts";
 import { type RunCounter, runCounters } from "../../../src/schemas/ops.ts";
 import type { Context } from "./context.ts";
-import { readCoverage } from "../../../src/load/lookups/coverage.ts";
-import type { LookupAnswer, LookupReject } from "../../../src/load/lookups/answer.ts";
+import { readCoverage } from "../../../src/load/lookups/selection.ts";
+import type {
+  LookupAnswer,
+  LookupRecord,
+  LookupReject,
+  LookupSpec,
+} from "../../../src/load/lookups/lookup.ts";
 import type { LookupCommit } from "../../../src/load/lookups/commit.ts";
 import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";
 import type { LookupCounts } from "../../../src/load/lookups/counts.ts";
-import type { LookupRecord, LookupSpec } from "../../../src/load/lookups/lookup.ts";
 import type { RunEnd } from "../../../src/load/runs/runs.ts";
-import type { Attempt } from "../../../src/schemas/attempt.ts";
-import type { RunRef } from "../../../src/load/runs/run-ref.ts";
+import type { Attempt } from "../../../src/schemas/ledger.ts";
+import type { CallReservation, SendingLimits } from "../../../src/load/ledger/reserve.ts";
+import type { RunRef } from "../../../src/load/runs/fence.ts";
 
 /** Completion time of the service's calls, unless a test sets another one. */
 export const ANSWERED_AT = "2026-11-21T04:00:00.123456+00:00";
@@ -134,6 +139,23 @@ export function callOf(changes: Partial<Attempt> = {}): Attempt {
     responseBytes: 2048,
     possiblyBilled: false,
     possiblyBilledTwice: 0,
+    ...changes,
+  };
+}
+
+/** A call with this number of records and these limits. */
+export function reservationOf(
+  records: number,
+  limits: Partial<SendingLimits> = {},
+  changes: Partial<CallReservation> = {},
+): CallReservation {
+  return {
+    callId: randomUUID(),
+    endpoint: "POST /v2/enrich",
+    attempt: 1,
+    startedAt: "2026-11-21T04:00:00.000Z",
+    records,
+    limits: { perDay: null, perMonth: null, perRun: null, perShard: null, ...limits },
     ...changes,
   };
 }

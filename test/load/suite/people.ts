@@ -1,6 +1,6 @@
 import type { Context } from "./context.ts";
 import type { LookupSpec } from "../../../src/load/lookups/lookup.ts";
-import type { InputSource } from "../../../src/load/inputs/input-source.ts";
+import type { InputSource } from "../../../src/load/inputs/input.ts";
 
 /** Milliseconds of a day. */
 export const DAY_MS = 24 * 60 * 60 * 1000;
@@ -16,6 +16,11 @@ export const people: InputSource = {
   normalize: false,
   fields: { first_name: ["first_name"], last_name: ["last_name"], emails: ["email"], phones: ["phone"] },
 };
+
+/** A query as the input of a push. */
+export function pushed(sql: string): InputSource {
+  return { ...people, key: ["service_pid"], relation: { sql }, fields: {} };
+}
 
 const base: LookupSpec = {
   job: "enrich_people",

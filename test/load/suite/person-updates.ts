@@ -9,7 +9,7 @@ import { enrichSpec, makePeople } from "./people.ts";
 import type { Context } from "./context.ts";
 import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";
 import type { LookupSpec } from "../../../src/load/lookups/lookup.ts";
-import type { RunRef } from "../../../src/load/runs/run-ref.ts";
+import type { RunRef } from "../../../src/load/runs/fence.ts";
 
 const flattener = flattenerOf(enrichEndpoint.result);
 const empty: JsonObject = Object.fromEntries([

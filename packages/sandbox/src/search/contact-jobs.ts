@@ -1,0 +1,120 @@
+import { contactJobEndpoints } from "../../../../src/schemas/contact-jobs.ts";
+import { listBody, notFound, type Outcome, plainBody, refuse } from "../http/answer.ts";
+import { checkId, checkPage, pageOf, type Route, type RouteCall } from "../http/route.ts";
+import { chooseFields } from "../population/person-fields.ts";
+import { stampText, type World } from "../world.ts";
+import { type ContactJob, type ContactRow, hasEnded, moveOn, ownOf } from "./searches.ts";
+
+const stamp = (timeMs: number): string => stampText(timeMs, 0, "offset");
+
+/** Fields in a jacket (the interface leaves them open). */
+const jacket = chooseFields([
+  "full_name",
+  "first_name",
+  "last_name",
+  "linkedin_url",
+  "age",
+  "gender",
+  "service_spouse_pid",
+  "personal_emails",
+  "phones",
+]);
+
+/** `GET /person-search/v0/contact-jobs/{job_id}`. */
+const statusRoute: Route = {
+  ...contactJobEndpoints.status,
+  check: (call) => checkId("job_id", call),
+  answer({ searches, clock }, call) {
+    const job = ownOf(searches.contactJobs, call);
+    if (!job) return notFound("job");
+    const state = moveOn(job, job.course, clock.nowMs());
+    const isFinished = state === null;
+    const isCompleted = isFinished && job.failure === null;
+    const hasStarted = job.course.states[0] !== "queued" || job.passed > 0;
+    return plainBody({
+      job_id: job.jobId,
+      job_type: job.jobType,
+      status: state ?? (isCompleted ? "completed" : "failed"),
+      created_at: stamp(job.createdMs),
+      result_count: isCompleted ? job.rows.length : null,
+      total_matched: isCompleted ? job.totalMatched : null,
+      results_unlocked: job.unlockedMs !== null,
+      error_code: isFinished ? job.failure : null,
+      message: isFinished && job.failure !== null ? "The job failed." : null,
+      started_at: hasStarted ? stamp(job.createdMs) : null,
+      completed_at: isFinished ? stamp(job.updatedMs) : null,
+      updated_at: stamp(job.updatedMs),
+    });
+  },
+};
+
+/** JSON text of a result. */
+function resultText({ people }: World, { day, jobType }: ContactJob, { index, matchedTitle }: ContactRow) {
+  const current = people.careers.currentJob(index, day);
+  const company = current?.company;
+  const isAppend = jobType === "contact_append";
+  const matchedCompany = company && {
+    name: company.name,
+    domain: company.domain,
+    linkedin_url: company.linkedinUrl ?? undefined,
+  };
+  const head = JSON.stringify({
+    service_pid: people.pidOf(index, day),
+    matched_job_title: matchedTitle,
+    current_job_title: current?.title,
+    ...(isAppend ? { matched_company: matchedCompany } : { matched_naics_code: company?.naics ?? null }),
+  });
+  return `${head.slice(0, -1)},"jacket":{${jacket.text(people, index, day).slice(1)}}}`;
+}
+
+/** Serves a page, and charges for what the job's formulation of section 8 says. */
+function answerPage(world: World, job: ContactJob, call: RouteCall): Outcome {
+  const { limit, offset } = pageOf(call);
+  const rows = job.rows.slice(offset, offset + limit);
+  const nowMs = world.clock.nowMs();
+  const unlockCharges = job.unlockedMs === null ? job.rows : [];
+  const toCharge = (job.billing === "page" ? rows : unlockCharges).map(({ index }) => index);
+  const charged = world.searches.deliveries.charge(job.organization, nowMs, toCharge);
+  if (typeof charged !== "number") return charged;
+  job.billable = (job.billable ?? 0) + charged;
+  job.unlockedMs ??= nowMs;
+  const items = rows.map((row) => resultText(world, job, row));
+  const page = listBody({ job_id: job.jobId, job_type: job.jobType }, "results", items, {
+    total: job.rows.length,
+    returned: rows.length,
+    limit,
+    offset,
+    billable_count: job.billing === "page" ? charged : job.billable,
+    unlocked_at: stamp(job.unlockedMs),
+  });
+  return { ...page, billed: charged };
+}
+
+/** `POST …/results`: unlocks, and returns a page. */
+const unlockRoute: Route = {
+  ...contactJobEndpoints.unlock,
+  hasNoBody: true,
+  check: (call) => checkPage("job_id", call),
+  answer(world, call) {
+    const job = ownOf(world.searches.contactJobs, call);
+    if (!job) return notFound("job");
+    const isCompleted = hasEnded(job, job.course, world.clock.nowMs()) && job.failure === null;
+    return isCompleted ? answerPage(world, job, call) : refuse(409, null, "The job is not completed.");
+  },
+};
+
+/** `GET …/results`. */
+const resultsRoute: Route = {
+  ...contactJobEndpoints.results,
+  check: (call) => checkPage("job_id", call),
+  answer(world, call) {
+    const job = ownOf(world.searches.contactJobs, call);
+    if (!job) return notFound("job");
+    return job.unlockedMs === null
+      ? refuse(409, null, "The results are not unlocked.")
+      : answerPage(world, job, call);
+  },
+};
+
+/** Every path of contact jobs. */
+export const contactJobRoutes: readonly Route[] = [statusRoute, unlockRoute, resultsRoute];

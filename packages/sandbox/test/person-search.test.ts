@@ -1,0 +1,111 @@
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { call, sandboxFor } from "./support.ts";
+
+const SEARCH = "/person-search/v0/search";
+const query = "nurses in California or Texas";
+
+/** A search that was made. */
+async function made(sandbox: Awaited<ReturnType<typeof sandboxFor>>, body: object) {
+  const answer = await call(sandbox, SEARCH, body);
+  if (answer.status !== 200) throw new Error(`search answered ${answer.status}: ${answer.text}`);
+  return answer;
+}
+
+describe("a person search", () => {
+  it("returns PIDs, counts and coverage", async () => {
+    const sandbox = await sandboxFor();
+    const { body } = await made(sandbox, { query: `  ${query.replace(" ", "   ")} `, size: 7 });
+    expect(Object.keys(body)).toEqual([
+      "search_id",
+      "query",
+      "results",
+      "total_count",
+      "result_count",
+      "total_contact_coverage",
+      "results_contact_coverage",
+      "created_at",
+    ]);
+    expect(body["query"]).toBe(query);
+    expect(body.results.length).toBe(7);
+    expect(body["result_count"]).toBe(7);
+    expect(Number(body["total_count"])).toBeGreaterThan(7);
+    expect(body["created_at"]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    const coverage = { count: expect.any(Number), percent: expect.any(Number) };
+    expect(body["total_contact_coverage"]).toEqual({
+      personal_email: coverage,
+      professional_email: coverage,
+      phone: coverage,
+      linkedin: coverage,
+    });
+  });
+
+  it("is stored, and read again exactly as it was", async () => {
+    const sandbox = await sandboxFor();
+    const first = await made(sandbox, { query, size: 3 });
+    const path = `${SEARCH}/${String(first.body["search_id"])}`;
+    await call(sandbox, "/_sandbox/clock", { days: 900 });
+    expect((await call(sandbox, path)).text).toBe(first.text);
+    const headers = { "x-api-key": "org-other" };
+    const others = await call(sandbox, path, undefined, { headers });
+    expect([others.status, others.body.code]).toEqual([404, "not_found"]);
+    const unknown = await call(sandbox, `${SEARCH}/00000000-0000-4000-8000-000000000000`);
+    expect(unknown.status).toBe(404);
+    const malformed = await call(sandbox, `${SEARCH}/nobody`);
+    expect([malformed.status, malformed.body.details]).toEqual([
+      422,
+      [{ loc: ["path", "search_id"], type: "uuid_parsing" }],
+    ]);
+  });
+
+  it("without a usable filter is refused", async () => {
+    const sandbox = await sandboxFor();
+    const answer = await call(sandbox, SEARCH, { query: "people who juggle" });
+    expect([answer.status, answer.body.code]).toEqual([400, "no_filters_extracted"]);
+  });
+
+  it.each([
+    [{}, "query", "missing"],
+    [{ query: "" }, "query", "string_too_short"],
+    [{ query: "n".repeat(501) }, "query", "string_too_long"],
+    [{ query, size: 0 }, "size", "greater_than_equal"],
+    [{ query, size: 101 }, "size", "less_than_equal"],
+  ])("%#: a malformed request is refused", async (body, field, type) => {
+    const answer = await call(await sandboxFor(), SEARCH, body);
+    expect([answer.status, answer.body.details]).toEqual([422, [{ loc: ["body", field], type }]]);
+  });
+
+  it("counts in the usage, and stops at the daily limit", async () => {
+    const sandbox = await sandboxFor();
+    const headers = { "x-api-key": "org-quiet" };
+    const usage = async () =>
+      (await call(sandbox, "/person-search/v0/usage?days=1", undefined, { headers })).body;
+    const search = (size: number) => call(sandbox, SEARCH, { query: "women", size }, { headers });
+    const before = Number((await usage())["current_day_records_delivered"]);
+    await call(sandbox, "/_sandbox/daily_limit", { records: before + 150 });
+    expect((await search(100)).status).toBe(200);
+    const refused = await search(51);
+    expect([refused.status, refused.body.code]).toEqual([429, "rate_limit_reached"]);
+    expect((await search(50)).status).toBe(200);
+    expect(await usage()).toMatchObject({
+      daily_record_limit: before + 150,
+      current_day_records_delivered: before + 150,
+      current_day_remaining: 0,
+    });
+  });
+
+  it("survives the end of the process, with a state file", async () => {
+    const stateFile = join(await mkdtemp(join(tmpdir(), "searches-")), "state.json");
+    const first = await sandboxFor({ stateFile });
+    const search = await made(first, { query, size: 3 });
+    const job = await call(first, "/person-search/v0/search-jobs", { query });
+    await first.close();
+    const second = await sandboxFor({ stateFile });
+    const stored = await call(second, `${SEARCH}/${String(search.body["search_id"])}`);
+    expect(stored.text).toBe(search.text);
+    const status = await call(second, `/person-search/v0/search-jobs/${String(job.body["segment_id"])}`);
+    expect(status.status).toBe(200);
+  });
+});

@@ -1,0 +1,253 @@
+import { createHash } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { BASE_DAY } from "../src/population/calendar.ts";
+import { createPeople } from "../src/population/people.ts";
+import { chooseFields, personFieldNames } from "../src/population/person-fields.ts";
+import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
+import { personFields, personLists } from "../../../src/schemas/person.ts";
+import { zodOf } from "../../../src/schemas/flatten.ts";
+import { hashKey } from "../src/population/hash.ts";
+import { codeText, codeValue, feistel, shuffleBelow } from "../src/population/identifiers.ts";
+import { type SampleInput, sampleInputs } from "../src/sample-inputs.ts";
+import { enrich, sandboxFor } from "./support.ts";
+import * as fc from "../../../test/support/fast-check.ts";
+
+const TODAY = BASE_DAY + 300;
+const everyField = chooseFields(null);
+const people = createPeople(7, 1_000_000);
+const personText = (index: number, day = TODAY, population = people) =>
+  `{${everyField.text(population, index, day).slice(1)}}`;
+const anyIndex = fc.integer({ min: 0, max: people.count - 1 });
+const anyDay = fc.integer({ min: BASE_DAY - 100, max: BASE_DAY + 3000 });
+
+describe("a person", () => {
+  it("never changes: tests and the figures of the docs count on these people", () => {
+    const hash = createHash("sha256");
+    const home = createPeople(1, 1_000_000);
+    for (let i = 0; i < 500; i++) {
+      hash.update(home.pidOf(i * 31, TODAY) + personText(i * 31, BASE_DAY + i * 3, home));
+    }
+    for (const row of sampleInputs({ seed: 1, people: 10_000, rows: 500 })) hash.update(JSON.stringify(row));
+    expect(hash.digest("hex")).toBe("2910a408b62ea0972860d5085e965bfe470fb2a7367683f4747e94f12d276d41");
+  });
+
+  it("has every documented field and no other, each of its documented type", () => {
+    const result = zodOf(enrichEndpoint.result);
+    const envelope = {
+      record_id: "1",
+      is_match: true,
+      service_pid: "p-1",
+      match_score: 99.5,
+      validation_errors: null,
+    };
+    expect(personFieldNames).toEqual([...Object.keys(personFields), ...Object.keys(personLists)]);
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => {
+        const person = JSON.parse(personText(index, day));
+        expect(result.safeParse({ ...envelope, ...person }).error).toBeUndefined();
+        expect(Object.keys(person)).toEqual(personFieldNames);
+        for (const [name, list] of Object.entries(personLists)) {
+          for (const element of person[name]) {
+            expect(new Set(Object.keys(element))).toEqual(new Set(Object.keys(list.fields)));
+          }
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("shows what readers trip over: decimals, large integers, equal ranks, many scripts, combining marks, emoji", () => {
+    const texts = Array.from({ length: 8000 }, (_, i) => personText(i * 121));
+    const some = (pattern: RegExp) => texts.some((text) => pattern.test(text));
+    expect(some(/"purchase_price":[2-9]\d{9}/)).toBe(true);
+    expect(some(/"num_baths":2\.5/)).toBe(true);
+    expect(some(/"address_rank":1,[^{}]*\},\{"address_rank":1,/)).toBe(true);
+    expect(some(/"email_rank":1,[^{}]*\},\{"email_rank":1,/)).toBe(true);
+    expect(some(/\p{Script=Han}/u)).toBe(true);
+    expect(some(/\p{Script=Cyrillic}/u)).toBe(true);
+    expect(some(/\p{Script=Arabic}/u)).toBe(true);
+    expect(some(/\p{Script=Hangul}/u)).toBe(true);
+    expect(some(/\u0301/)).toBe(true);
+    expect(some(/O'Brien|O’Sullivan/)).toBe(true);
+    expect(some(/🚀/u)).toBe(true);
+    expect(some(/𠮷/u)).toBe(true);
+    expect(some(/\\n/)).toBe(true);
+  });
+});
+
+describe("a family", () => {
+  it("has spouses that point at each other and share a household, on any day", () => {
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => {
+        const { families } = people;
+        const spouse = families.spouseOf(index);
+        if (spouse === null) return;
+        expect(families.spouseOf(spouse)).toBe(index);
+        expect(families.householdOf(spouse)).toBe(families.householdOf(index));
+        expect(JSON.parse(personText(index, day)).service_spouse_pid).toBe(people.pidOf(spouse, day));
+        expect(JSON.parse(personText(spouse, day)).service_spouse_pid).toBe(people.pidOf(index, day));
+      }),
+    );
+  });
+
+  it("ends at the population's end", () => {
+    for (let count = 1; count < 100; count++) {
+      const few = createPeople(7, count);
+      for (let index = Math.max(0, count - 8); index < count; index++) {
+        const { relatives, service_spouse_pid } = JSON.parse(personText(index, TODAY, few));
+        const pids = relatives.map(
+          (relative: { relative_service_pid: string }) => relative.relative_service_pid,
+        );
+        const found = [...pids, service_spouse_pid ?? few.pidOf(0, TODAY)].map((pid) =>
+          few.findByPid(pid, TODAY),
+        );
+        expect(found.every((other) => other !== null && other < count)).toBe(true);
+      }
+    }
+  });
+});
+
+describe("time", () => {
+  it("gives a few people another PID, and the old one still leads to them", () => {
+    const merged = Array.from({ length: 20_000 }, (_, i) => i).filter(
+      (i) => people.pidOf(i, BASE_DAY) !== people.pidOf(i, BASE_DAY + 1500),
+    );
+    expect(merged.length).toBeGreaterThan(50);
+    expect(merged.length).toBeLessThan(200);
+    const [index = 0] = merged;
+    const [oldPid, newPid] = [people.pidOf(index, BASE_DAY), people.pidOf(index, BASE_DAY + 1500)];
+    expect(people.findByPid(oldPid, BASE_DAY + 1500)).toBe(index);
+    expect(people.findByPid(newPid, BASE_DAY + 1500)).toBe(index);
+    expect(people.findByPid(newPid, BASE_DAY)).toBeNull();
+  });
+});
+
+describe("scramblings", () => {
+  it("are undone by their inverse, for any seed and width", () => {
+    fc.assert(
+      fc.property(
+        fc.integer(),
+        fc.integer({ min: 1, max: 16 }),
+        fc.nat(20),
+        fc.nat(2 ** 31 - 1),
+        (seed, half, stream, n) => {
+          const permutation = feistel(hashKey(seed), half * 2, stream);
+          const value = n % 2 ** (half * 2);
+          expect(permutation.invert(permutation.apply(value))).toBe(value);
+        },
+      ),
+    );
+  });
+
+  it("hit every number below their size exactly once", () => {
+    for (const size of [1, 2, 3, 1000, 4096, 5000]) {
+      const moved = shuffleBelow(hashKey(3), size, 1);
+      expect(new Set(Array.from({ length: size }, (_, i) => moved(i))).size).toBe(size);
+    }
+  });
+
+  it("spell numbers below 2 ** 30 as six characters and back", () => {
+    fc.assert(fc.property(fc.nat(2 ** 30 - 1), (value) => codeValue(codeText(value)) === value));
+    expect(codeText(0)).toBe("aaaaaa");
+    expect(codeValue("aaaaa")).toBeNull();
+    expect(codeValue("aaaaa1")).toBeNull();
+  });
+});
+
+describe("identifiers", () => {
+  it("lead back to the person that has them", () => {
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => {
+        const { contacts } = people;
+        expect(people.findByPid(people.pidOf(index, day), day)).toBe(index);
+        for (const email of [...contacts.personalEmails(index), ...contacts.professionalEmails(index, day)]) {
+          expect(contacts.findByEmail(` ${email.toUpperCase().replace("@", "+tag@")} `, day)?.index).toBe(
+            index,
+          );
+        }
+        for (const { number } of contacts.phones(index)) {
+          expect(number).toMatch(/^\+1\d{10}$/);
+          expect(contacts.findByPhone(number)?.index).toBe(index);
+          expect(
+            contacts.findByPhone(`(${number.slice(2, 5)}) ${number.slice(5, 8)}-${number.slice(8)}`)?.index,
+          ).toBe(index);
+        }
+        const url = contacts.linkedinUrl(index);
+        const forms = url === null ? [] : [url, `${url}/`, url.replace("https://www.", "").toUpperCase()];
+        for (const form of forms) expect(contacts.findByLinkedin(form)?.index).toBe(index);
+      }),
+    );
+  });
+
+  it("of addresses lead back to the household, however the address is written", () => {
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => {
+        const { addresses, families } = people;
+        const household = families.householdOf(index);
+        for (const stay of addresses.staysOf(household, day)) {
+          const { line1, city, state, zip } = addresses.written(household, stay.slot);
+          expect(addresses.householdAt(line1, city, state, zip)).toBe(household);
+          expect(addresses.householdAt(line1.toUpperCase(), city, state.toLowerCase(), "")).toBe(household);
+          expect(addresses.householdAt(line1, "", "", zip)).toBe(household);
+        }
+      }),
+    );
+  });
+
+  it("that belong to no person resolve to none", () => {
+    expect(people.findByPid("p-00000000000000000000000000000000", TODAY)).toBeNull();
+    expect(people.findByPid("nonsense", TODAY)).toBeNull();
+    expect(people.contacts.findByEmail("nobody@mail.example", TODAY)).toBeNull();
+    expect(people.contacts.findByEmail("", TODAY)).toBeNull();
+    expect(people.contacts.findByPhone("555")).toBeNull();
+    expect(people.contacts.findByLinkedin("https://www.linkedin.com/in/aaaaaa")).toBeNull();
+    expect(people.addresses.householdAt("1 Nowhere Blvd", "Chicago", "IL", "60601")).toBeNull();
+    expect(people.addresses.householdAt("x", "", "", "")).toBeNull();
+  });
+});
+
+const options = { seed: 1, people: 10_000, rows: 8000 };
+const rows = [...sampleInputs(options)];
+const filled = (...values: (string | null)[]) =>
+  values.filter((value) => value !== null && value.trim() !== "");
+
+function toRecord(row: SampleInput): object {
+  const fields = {
+    record_id: String(row.id),
+    first_name: row.first_name,
+    last_name: row.last_name,
+    linkedin_url: row.linkedin,
+    address_line_1: row.street,
+    city: row.city,
+    state: row.state,
+    zipcode: row.zip,
+    emails: filled(row.email, row.work_email),
+    phones: filled(row.phone),
+  };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => (value?.length ?? 0) > 0));
+}
+
+describe("sample inputs", () => {
+  it("match the sandbox of the same seed and population for about 85 %", async () => {
+    const sandbox = await sandboxFor({ people: options.people });
+    let matched = 0;
+    for (let start = 0; start < rows.length; start += 500) {
+      const results = await enrich(sandbox, rows.slice(start, start + 500).map(toRecord));
+      matched += results.filter((result) => result.is_match).length;
+    }
+    expect(matched / rows.length).toBeGreaterThan(0.83);
+    expect(matched / rows.length).toBeLessThan(0.87);
+  });
+
+  it("continue past the size of the population", () => {
+    const many = [...sampleInputs({ seed: 1, people: 50, rows: 300 })];
+    expect(many).toHaveLength(300);
+    expect(many.at(-1)?.id).toBe(300);
+  });
+
+  it("come one at a time: the first rows of a billion are there at once", () => {
+    const first = sampleInputs({ seed: 1, people: 100_000_000, rows: 1_000_000_000 });
+    expect(first.next().value).toMatchObject({ id: 1 });
+    expect(first.next().value).toMatchObject({ id: 2 });
+  });
+});

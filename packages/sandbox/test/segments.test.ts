@@ -1,0 +1,285 @@
+import { describe, expect, it } from "vitest";
+import { dayOf } from "../src/population/calendar.ts";
+import { createPeople } from "../src/population/people.ts";
+import type { Sandbox } from "../src/start-sandbox.ts";
+import { call, sandboxFor } from "./support.ts";
+
+const people = createPeople(1, 10_000);
+const today = dayOf(Date.now());
+const pidsOf = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, i) => people.pidOf(from + i, today));
+const NOBODY = "00000000-0000-4000-8000-00000000dead";
+
+interface Page {
+  readonly items: readonly { readonly service_pid: string; readonly first_added_at: string }[];
+  readonly total_count: number;
+  readonly page: number;
+  readonly list_continues: boolean;
+}
+
+async function create(sandbox: Sandbox, name = "VIP"): Promise<string> {
+  return String((await call(sandbox, "/v2/segments/create", { name })).body["segment_id"]);
+}
+
+async function pageOf(sandbox: Sandbox, segmentId: string, page = 1): Promise<Page> {
+  const { body } = await call(sandbox, `/v2/segments/members?segment_id=${segmentId}&page=${page}`);
+  return JSON.parse(JSON.stringify(body.results));
+}
+
+const add = async (sandbox: Sandbox, segmentId: string, pids: readonly string[]) =>
+  (await call(sandbox, "/v2/segments/members/add", { segment_id: segmentId, service_pids: pids })).body
+    .results;
+const remove = async (sandbox: Sandbox, segmentId: string, pids: readonly string[]) =>
+  (await call(sandbox, "/v2/segments/members/remove", { segment_id: segmentId, service_pids: pids })).body
+    .results;
+const control = async (sandbox: Sandbox, path: string, body?: object) =>
+  (await call(sandbox, `/_sandbox${path}`, body)).body;
+
+describe("creating a segment", () => {
+  it("answers its id, once per name and organization", async () => {
+    const sandbox = await sandboxFor();
+    const first = await call(sandbox, "/v2/segments/create", { name: "VIP", description: "The best." });
+    expect([first.status, Object.keys(first.body)]).toEqual([
+      200,
+      ["api_request_id", "segment_id", "request_completed_at"],
+    ]);
+    expect(first.body["segment_id"]).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+    const again = await call(sandbox, "/v2/segments/create", { name: "VIP" });
+    expect([again.status, again.body.code]).toEqual([409, "conflict"]);
+    const headers = { "x-api-key": "org-other-key" };
+    expect((await call(sandbox, "/v2/segments/create", { name: "VIP" }, { headers })).status).toBe(200);
+  });
+
+  it.each([
+    ["{", 400, "bad_request", undefined],
+    [{ name: 7 }, 400, "bad_request", undefined],
+    [[], 400, "bad_request", undefined],
+    [{}, 422, "validation_error", [{ loc: ["body", "name"], type: "missing" }]],
+    [{ name: "" }, 422, "validation_error", [{ loc: ["body", "name"], type: "string_too_short" }]],
+    [
+      { name: "x".repeat(1001) },
+      422,
+      "validation_error",
+      [{ loc: ["body", "name"], type: "string_too_long" }],
+    ],
+    [
+      { name: "x", colour: "red" },
+      422,
+      "validation_error",
+      [{ loc: ["body", "colour"], type: "extra_forbidden" }],
+    ],
+  ])("refuses %j with %i", async (body, status, code, details) => {
+    const answer = await call(await sandboxFor(), "/v2/segments/create", body);
+    expect([answer.status, answer.body.code, answer.body.details]).toEqual([status, code, details]);
+  });
+});
+
+describe("changing members", () => {
+  it("counts what was added, what was there, and who doesn't exist", async () => {
+    const sandbox = await sandboxFor();
+    const segment = await create(sandbox);
+    expect(await add(sandbox, segment, [...pidsOf(0, 3), "p-nobody", "p-nobody"])).toEqual({
+      invalid_service_pids: ["p-nobody"],
+      n_redundant_additions: 0,
+      n_added: 3,
+      new_current_size: 3,
+    });
+    expect(await add(sandbox, segment, pidsOf(2, 5))).toEqual({
+      invalid_service_pids: [],
+      n_redundant_additions: 1,
+      n_added: 2,
+      new_current_size: 5,
+    });
+    expect(await remove(sandbox, segment, [...pidsOf(4, 7), "nobody"])).toEqual({
+      invalid_service_pids: ["nobody"],
+      n_deleted: 1,
+      new_current_size: 4,
+    });
+    expect(await add(sandbox, segment, [])).toMatchObject({ n_added: 0, new_current_size: 4 });
+  });
+
+  it("keeps first_added_at through removal and return, and moves last_added_at with every attempt", async () => {
+    const sandbox = await sandboxFor();
+    const segment = await create(sandbox);
+    const [one = "", two = ""] = pidsOf(0, 2);
+    await add(sandbox, segment, [one]);
+    await add(sandbox, segment, [two]);
+    const before = await pageOf(sandbox, segment);
+    expect(before.items.map((item) => item.service_pid)).toEqual([two, one]);
+    await control(sandbox, "/clock", { days: 3 });
+    await remove(sandbox, segment, [one]);
+    await add(sandbox, segment, [one, two]);
+    expect((await pageOf(sandbox, segment)).items).toEqual(before.items);
+    const truth: unknown = (await control(sandbox, `/segments/${segment}/members`))["members"];
+    const isLater = Array.isArray(truth)
+      ? truth.map((m) => Date.parse(m.last_added_at) - Date.parse(m.first_added_at) >= 3 * 86_400_000)
+      : [];
+    expect(isLater).toEqual([true, true]);
+  });
+
+  it.each(["add", "remove"])("%s refuses what is malformed or not found", async (verb) => {
+    const sandbox = await sandboxFor();
+    const segment = await create(sandbox);
+    const path = `/v2/segments/members/${verb}`;
+    const outcome = async (body: unknown, headers = {}) => {
+      const answer = await call(sandbox, path, body, { method: "POST", headers });
+      return [answer.status, answer.body.code];
+    };
+    expect(await outcome("{")).toEqual([400, "bad_request"]);
+    expect(await outcome({ service_pids: [] })).toEqual([422, "validation_error"]);
+    expect(await outcome({ segment_id: segment })).toEqual([422, "validation_error"]);
+    expect(await outcome({ segment_id: segment, service_pids: "p-1" })).toEqual([422, "validation_error"]);
+    expect(await outcome({ segment_id: "x", service_pids: [] })).toEqual([422, "validation_error"]);
+    expect(await outcome({ segment_id: NOBODY, service_pids: [] })).toEqual([404, "not_found"]);
+    const foreign = { "x-api-key": "org-other" };
+    expect(await outcome({ segment_id: segment, service_pids: [] }, foreign)).toEqual([404, "not_found"]);
+    expect(await outcome({}, { "x-api-key": "revoked" })).toEqual([401, "unauthorized"]);
+    expect((await call(sandbox, path)).status).toBe(405);
+    expect((await call(sandbox, path.replace("v2", "v1"), {})).status).toBe(404);
+  });
+});
+
+describe("listing members", () => {
+  it("pages by 5,000, newest first, with a flag for further pages", async () => {
+    const sandbox = await sandboxFor();
+    const segment = await create(sandbox);
+    for (const from of [0, 2500, 5000, 7500]) await add(sandbox, segment, pidsOf(from, from + 2500));
+    const pages = [await pageOf(sandbox, segment), await pageOf(sandbox, segment, 2)];
+    expect(pages.map(({ items, ...rest }) => [items.length, rest])).toEqual([
+      [5000, { total_count: 10_000, page: 1, list_continues: true }],
+      [5000, { total_count: 10_000, page: 2, list_continues: false }],
+    ]);
+    const listed = pages.flatMap(({ items }) => items);
+    expect(new Set(listed.map((item) => item.service_pid))).toEqual(new Set(pidsOf(0, 10_000)));
+    const times = listed.map((item) => item.first_added_at);
+    expect(times).toEqual(times.toSorted().toReversed());
+    expect(times[0]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    expect(new Set(times).size).toBe(4);
+    expect(new Set(listed.slice(0, 2500).map((item) => item.service_pid))).toEqual(
+      new Set(pidsOf(7500, 10_000)),
+    );
+    expect(await pageOf(sandbox, segment, 3)).toEqual({
+      items: [],
+      total_count: 10_000,
+      page: 3,
+      list_continues: false,
+    });
+  });
+
+  it("gives those of one moment another order whenever the segment changes, or with every request", async () => {
+    const sandbox = await sandboxFor();
+    const segment = await create(sandbox);
+    await add(sandbox, segment, pidsOf(0, 100));
+    const order = async () => (await pageOf(sandbox, segment)).items.map((item) => item.service_pid);
+    const first = await order();
+    expect(first).not.toEqual(pidsOf(0, 100));
+    expect(await order()).toEqual(first);
+    await remove(sandbox, segment, pidsOf(99, 100));
+    const second = await order();
+    expect(second).not.toEqual(first.filter((pid) => second.includes(pid)));
+    await control(sandbox, "/page_hooks", { segment_id: segment, ties: "every_request" });
+    expect(await order()).not.toEqual(await order());
+  });
+
+  it.each([
+    ["", [{ loc: ["query", "segment_id"], type: "missing" }]],
+    ["?segment_id=7", [{ loc: ["query", "segment_id"], type: "uuid_parsing" }]],
+    [`?segment_id=${NOBODY}&page=0`, [{ loc: ["query", "page"], type: "greater_than_equal" }]],
+    [`?segment_id=${NOBODY}&page=one`, [{ loc: ["query", "page"], type: "int_parsing" }]],
+    [`?segment_id=${NOBODY}&limit=5`, [{ loc: ["query", "limit"], type: "extra_forbidden" }]],
+    [`?segment_id=${NOBODY}&page=1&page=2`, [{ loc: ["query", "page"], type: "string_type" }]],
+  ])("refuses %s", async (query, details) => {
+    const answer = await call(await sandboxFor(), `/v2/segments/members${query}`);
+    expect([answer.status, answer.body.code, answer.body.details]).toEqual([
+      422,
+      "validation_error",
+      details,
+    ]);
+  });
+
+  it("finds no segment of another organization, no v1 and no POST", async () => {
+    const sandbox = await sandboxFor();
+    const query = `?segment_id=${await create(sandbox)}`;
+    const status = async (path: string, options = {}) =>
+      (await call(sandbox, path + query, undefined, options)).status;
+    expect(await status("/v2/segments/members")).toBe(200);
+    expect(await status("/v2/segments/members", { headers: { "x-api-key": "org-x" } })).toBe(404);
+    expect(await status("/v2/segments/members", { headers: { "x-api-key": "" } })).toBe(401);
+    expect(await status("/v1/segments/members")).toBe(404);
+    expect(await status("/v2/segments/members", { method: "POST" })).toBe(405);
+  });
+});
+
+describe("the controls of segments", () => {
+  it("create one of any size at once, in batches of one moment each", async () => {
+    const sandbox = await sandboxFor();
+    const made = await control(sandbox, "/segments", {
+      segment_id: NOBODY,
+      name: "large",
+      members: 10_000,
+      batch: 4000,
+      seconds_between_batches: 3600,
+      at: "2026-03-01T12:00:00Z",
+    });
+    expect(made).toMatchObject({ segment_id: NOBODY, current_size: 10_000, ever_members: 10_000 });
+    const { items } = await pageOf(sandbox, NOBODY);
+    const times = items.map((item) => item.first_added_at);
+    expect(new Set(times)).toEqual(new Set(["2026-03-01T12:00:00.000000Z", "2026-03-01T11:00:00.000000Z"]));
+  });
+
+  it("add and remove at a chosen moment, even in the past", async () => {
+    const sandbox = await sandboxFor();
+    const segment = await create(sandbox);
+    const [one = "", two = "", three = ""] = pidsOf(0, 3);
+    await add(sandbox, segment, [one]);
+    await control(sandbox, "/members", { segment_id: segment, add: [two], at: "2026-01-01T00:00:00Z" });
+    await control(sandbox, "/members", { segment_id: segment, add: [three], at: "2026-02-01T00:00:00Z" });
+    expect((await pageOf(sandbox, segment)).items.map((item) => item.service_pid)).toEqual([one, three, two]);
+    const changed = await control(sandbox, "/members", { segment_id: segment, remove: [three, "x"] });
+    expect(changed).toEqual({ n_deleted: 1, n_added: 0, invalid_service_pids: ["x"], new_current_size: 2 });
+  });
+
+  it("change members after the page that is named, before the next one", async () => {
+    const sandbox = await sandboxFor();
+    const segment = await create(sandbox);
+    await add(sandbox, segment, pidsOf(0, 10));
+    await control(sandbox, "/page_hooks", {
+      segment_id: segment,
+      after: [{ page: 2, add: pidsOf(10, 12), remove: pidsOf(0, 1) }],
+    });
+    const sizes: number[] = [];
+    for (let i = 0; i < 4; i++) sizes.push((await pageOf(sandbox, segment)).total_count);
+    expect(sizes).toEqual([10, 10, 11, 11]);
+  });
+
+  it("let members come, go and return at random between pages, repeatably", async () => {
+    const runs = [];
+    for (let run = 0; run < 2; run++) {
+      const sandbox = await sandboxFor();
+      await control(sandbox, "/segments", { segment_id: NOBODY, name: "busy", members: 1000, batch: 100 });
+      const churn = { seed: 7, adds: 3, readds: 1, removes: 4 };
+      await control(sandbox, "/page_hooks", { segment_id: NOBODY, churn });
+      for (let i = 0; i < 10; i++) await pageOf(sandbox, NOBODY);
+      const { members } = await control(sandbox, `/segments/${NOBODY}/members`);
+      const truth: readonly { service_pid: string; is_member: boolean }[] = JSON.parse(
+        JSON.stringify(members),
+      );
+      runs.push(truth.map((member) => [member.service_pid, member.is_member]));
+    }
+    expect(runs[0]).toEqual(runs[1]);
+    expect(runs[0]?.length).toBe(1030);
+    // Forty left and nine returned; none had left when the first page was read.
+    expect(runs[0]?.filter(([, isMember]) => isMember === false).length).toBe(31);
+  });
+
+  it("let a segment vanish, and all of them with a reset", async () => {
+    const sandbox = await sandboxFor();
+    const [one, two] = [await create(sandbox, "one"), await create(sandbox, "two")];
+    const status = async (segment: string) =>
+      (await call(sandbox, `/v2/segments/members?segment_id=${segment}`)).status;
+    await control(sandbox, "/delete_segment", { segment_id: one });
+    expect([await status(one), await status(two)]).toEqual([404, 200]);
+    await control(sandbox, "/reset", {});
+    expect(await status(two)).toBe(404);
+  });
+});

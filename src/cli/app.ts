@@ -1,0 +1,285 @@
+import { randomUUID } from "node:crypto";
+import { rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Context } from "./command.ts";
+import { startSandboxService } from "./commands/sandbox.ts";
+import { systemClock } from "../clock.ts";
+import type { Config, DestinationConfig } from "../config/config.ts";
+import { loadConfig } from "../config/load-config.ts";
+import type { SecretReference } from "../config/secrets.ts";
+import { locateConfig } from "../config/settings.ts";
+import { codeOf, FixConfigurationError } from "../errors.ts";
+import { type HttpClient, openHttpClient } from "../extract/http-client.ts";
+import { createLimiter, type Limiter } from "../extract/limits.ts";
+import { createPublisher, type Publisher, type ScheduledPublication } from "../jobs/publish/publisher.ts";
+import { jobTypes } from "../jobs/registry.ts";
+import type { JobServices } from "../jobs/services.ts";
+import type { Db } from "../load/db/db.ts";
+import { isMigrated, notSetUp, requireSetUp } from "../load/db/migrate.ts";
+import { openEmbedded } from "../load/embedded/open.ts";
+import { openWarehouse, type WarehouseTarget } from "../load/open.ts";
+import type { Log } from "../log.ts";
+import { otherWriterOf } from "../other-writer.ts";
+import { readPostgresAddress } from "../postgres-address.ts";
+import { openBigQueryDestination } from "../publish/bigquery/destination.ts";
+import { declaredCatalog, type Destination } from "../publish/destination.ts";
+import { openDuckDbDestination } from "../publish/duckdb/destination.ts";
+
+/** Loads the configuration and hides its secrets from all output. */
+export async function openConfig(context: Context): Promise<Config> {
+  const { options, env, log, scrubber } = context;
+  const config = await loadConfig({
+    jobTypes,
+    file: locateConfig(options.config ?? undefined, env),
+    env,
+    overrides: { logLevel: options.logLevel ?? undefined },
+  });
+  log.setLevel(config.logLevel);
+  await refuseForeignFolder(config.dataDir);
+  const { apiKey, userApiKey } = config.service;
+  const secrets = [apiKey, userApiKey, config.privacy.erasureKey, config.http.token, config.alerts?.webhook];
+  for (const secret of secrets) if (secret) scrubber.hide(await secret.read());
+  const connections = Object.values(config.connections);
+  const urls = connections.map((connection) => (connection.type === "postgres" ? connection.url : null));
+  for (const url of [config.warehouse.url, ...urls]) {
+    if (url !== null && url !== "embedded") scrubber.hide(readPostgresAddress(await url.read()).password);
+  }
+  for (const { path, message, line, hint } of config.warnings)
+    log.warn({ path, message, line, hint }, "configuration");
+  return config;
+}
+
+/** Refuses, as root, a data_dir that other users can change. */
+export async function refuseForeignFolder(dataDir: string): Promise<void> {
+  const why = await otherWriterOf(dataDir);
+  if (why === null) return;
+  throw new FixConfigurationError(
+    "data_dir_owner",
+    `data_dir ${dataDir} ${why}, and root uses only folders of its own that nobody else can write to.`,
+    [
+      {
+        path: "data_dir",
+        message: why,
+        hint: "run person-etl as another user, correct owner and mode (chown root, chmod go-w), or choose another data_dir",
+      },
+    ],
+  );
+}
+
+/** Reachable warehouse. */
+export interface OpenedWarehouse {
+  readonly db: Db;
+  /** Lines for the user about connecting psql and BI tools; empty for the user's own Postgres. */
+  readonly howToConnect: readonly string[];
+  /** Lets people and BI tools read an embedded database with schemas created since the start. */
+  readonly grantReading: () => Promise<void>;
+}
+
+/** Opens the configured warehouse, starts the embedded database if necessary, and checks that it is reachable. */
+export async function openConfiguredWarehouse(context: Context, config: Config): Promise<OpenedWarehouse> {
+  const { log, scope, stop } = context;
+  const { url, schema, opsSchema, stateSchema } = config.warehouse;
+  if (url !== "embedded") {
+    const db = openWarehouse(await warehouseTarget(config));
+    scope.defer("warehouse", () => db.close());
+    await isMigrated(db);
+    return { db, howToConnect: [], grantReading: async () => {} };
+  }
+  context.notify("Starting the embedded database …");
+  const server = await openEmbedded({
+    dataDir: config.dataDir,
+    log,
+    readableSchemas: [schema, opsSchema],
+    signal: stop.signal,
+  });
+  scope.deferProgram("embedded database", () => server.close());
+  const db = openWarehouse({
+    url: server.connectionString,
+    schema,
+    opsSchema,
+    stateSchema,
+    ...erasureKeyOf(config),
+  });
+  scope.defer("warehouse", () => db.close());
+  await isMigrated(db);
+  return { db, howToConnect: server.howToConnect, grantReading: () => server.grantReading() };
+}
+
+/** Opens the warehouse for a command that reads stored data; throws if there are no tables. Creates nothing. */
+export async function openFilledWarehouse(context: Context, config: Config): Promise<Db> {
+  if (await isNotCreatedYet(config)) throw notSetUp();
+  const { db } = await openConfiguredWarehouse(context, config);
+  await requireSetUp(db);
+  return db;
+}
+
+/** Opens configuration and warehouse for a command that reads stored data. */
+export async function openFilled(context: Context): Promise<{ readonly config: Config; readonly db: Db }> {
+  const config = await openConfig(context);
+  return { config, db: await openFilledWarehouse(context, config) };
+}
+
+/** Address of the configured warehouse; a placeholder for the embedded one. */
+async function warehouseTarget(config: Config): Promise<WarehouseTarget> {
+  const { warehouse } = config;
+  const { url, allowInsecure, schema, opsSchema, stateSchema } = warehouse;
+  const schemas = { schema, opsSchema, stateSchema, ...erasureKeyOf(config) };
+  if (url === "embedded") return { url: "postgresql:///", ...schemas };
+  return { url: await url.read(), readUrl: () => url.read(), allowInsecure, ...schemas };
+}
+
+/** Opens the configured warehouse without connecting. */
+export async function openUnconnected(config: Config): Promise<Db> {
+  return openWarehouse(await warehouseTarget(config));
+}
+
+function erasureKeyOf({ privacy: { erasureKey } }: Config): { readErasureSecret?: () => Promise<string> } {
+  return erasureKey ? { readErasureSecret: () => erasureKey.read() } : {};
+}
+
+/** True for an embedded database that does not exist yet; read-only commands must not create it. */
+export async function isNotCreatedYet({
+  warehouse,
+  dataDir,
+}: Pick<Config, "dataDir"> & { readonly warehouse: Pick<Config["warehouse"], "url"> }): Promise<boolean> {
+  if (warehouse.url !== "embedded") return false;
+  const password = await stat(join(dataDir, "postgres", "password")).catch(() => null);
+  return password === null;
+}
+
+/** The sandbox accepts almost any key. */
+const SANDBOX_KEY = "sandbox";
+
+/** HTTP client and limiter. */
+interface OpenedService {
+  readonly http: HttpClient;
+  readonly limiter: Limiter;
+  /** Creates a limiter without history. */
+  readonly createLimiter: () => Limiter;
+}
+
+async function readSecret({ scrubber }: Context, secret: SecretReference | null): Promise<string> {
+  if (secret === null) return SANDBOX_KEY;
+  const key = await secret.read();
+  scrubber.hide(key);
+  return key;
+}
+
+/** Opens the configured service, and starts the sandbox if configured. Sends nothing. */
+export async function openService(context: Context, config: Config): Promise<OpenedService> {
+  const { service } = config;
+  const { apiKey, userApiKey } = service;
+  const baseUrl =
+    service.baseUrl === "sandbox" ? await startSandboxService(context, config) : service.baseUrl;
+  const http = openHttpClient({
+    baseUrl,
+    concurrency: service.concurrency,
+    caFile: service.ca,
+    stop: context.stop.signal,
+    readKey: () => readSecret(context, apiKey),
+    ...(userApiKey === null ? {} : { readUserKey: () => readSecret(context, userApiKey) }),
+  });
+  context.scope.defer("connections to the service", () => http.close());
+  const openLimiter = () =>
+    createLimiter({
+      concurrency: service.concurrency,
+      requestsPerSecond: service.requestsPerSecond,
+      endpointRequestsPerSecond: Object.fromEntries(
+        Object.entries(service.limits).flatMap(([path, { requestsPerSecond }]) =>
+          ["GET", "POST"].map((method) => [`${method} ${path}`, requestsPerSecond]),
+        ),
+      ),
+      clock: systemClock,
+      service: http.origin,
+    });
+  return { http, limiter: openLimiter(), createLimiter: openLimiter };
+}
+
+/** Opens the configured service for jobs that write to this warehouse. */
+export async function openJobServices(context: Context, config: Config, db: Db): Promise<JobServices> {
+  const { log, progress, stop } = context;
+  const { http, limiter } = await openService(context, config);
+  return {
+    config,
+    db,
+    http,
+    limiter,
+    clock: systemClock,
+    log,
+    signal: stop.signal,
+    random: Math.random,
+    progress,
+  };
+}
+
+/** Configured destination with its catalog. */
+type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "everyMs">;
+
+/** Opens the configured destinations; each connects on first use. */
+export function openDestinations(config: Config): readonly OpenDestination[] {
+  return config.publish.map((destination) => ({
+    destination: openDestination(destination, config),
+    catalog: declaredCatalog(destination.tables),
+    everyMs: destination.everyMs,
+  }));
+}
+
+/** Opens the publisher for the configured destinations. */
+export function openPublisher(
+  {
+    log,
+    stop,
+    scope,
+  }: Pick<Context, "scope"> & { readonly log: Log; readonly stop: { readonly signal: AbortSignal } },
+  config: Config,
+  db: Db,
+): Publisher {
+  const publisher = createPublisher(
+    openDestinations(config).map((opened) => ({
+      ...opened,
+      db,
+      log,
+      signal: stop.signal,
+      folder: join(folderOf(config), opened.destination.name),
+    })),
+  );
+  scope.defer("destinations", () => publisher.close());
+  return publisher;
+}
+
+/** Removes the working files of a dropped destination, which contain personal data. */
+export async function removeWorkingFiles(config: Config, name: string): Promise<void> {
+  const folder = folderOf(config);
+  const own = join(folder, "duckdb", `${name}.duckdb`);
+  const others = ["tmp", "staged"].map((kind) => join(folder, "duckdb", `${name}.${kind}`));
+  const paths = [join(folder, name), own, `${own}.wal`, `${own}.new`, `${own}.new.wal`, ...others];
+  await Promise.all(paths.map((path) => rm(path, { recursive: true, force: true })));
+}
+
+function folderOf({ dataDir }: Config): string {
+  return join(dataDir, "publish");
+}
+
+/** Opens a destination; it connects at the first use. */
+function openDestination(destination: DestinationConfig, config: Config): Destination {
+  if (destination.type === "bigquery") return openBigQueryDestination(destination);
+  const { schema, opsSchema } = config.warehouse;
+  const { name, path } = destination;
+  const folder = join(folderOf(config), "duckdb");
+  return openDuckDbDestination({ name, path, folder, schemas: { data: schema, ops: opsSchema } });
+}
+
+/** Reads the token of the pages; an unknown random one while it can't be read, which keeps them inaccessible. */
+export async function readToken(
+  { scrubber, log }: Pick<Context, "scrubber" | "log">,
+  { http }: Pick<Config, "http">,
+): Promise<string> {
+  try {
+    const token = (await http.token?.read()) ?? randomUUID();
+    scrubber.hide(token);
+    return token;
+  } catch (error) {
+    log.warn({ code: codeOf(error) }, "token_unreadable");
+    return randomUUID();
+  }
+}

@@ -1,0 +1,59 @@
+import { readFileSync } from "node:fs";
+import { dirname, relative, sep } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+/** Paths from the sources and from the build, which is one folder deeper. */
+const PLACES = ["../../package.json", "../../../package.json"];
+
+/** Returns the version of this package. */
+export function readVersion(): string {
+  return findPackage()?.version ?? "unknown";
+}
+
+/** Finds this package's folder and version. */
+function findPackage(): { readonly root: URL; readonly version: string } | null {
+  for (const place of PLACES) {
+    const file = new URL(place, import.meta.url);
+    try {
+      const { name, version } = JSON.parse(readFileSync(file, "utf8"));
+      if (name === "person-etl" && typeof version === "string") return { root: new URL(".", file), version };
+    } catch {
+      // Try the next path.
+    }
+  }
+  return null;
+}
+
+/** True if running from the sources. */
+const isCheckout = import.meta.url.endsWith(".ts");
+
+/** Command name for hints, to copy from the terminal: in a checkout, the path of its launcher. */
+export const programName = isCheckout ? launcherFrom(process.cwd()) : "person-etl";
+
+function launcherFrom(folder: string): string {
+  const launcher = fileURLToPath(new URL("../../bin/person-etl", import.meta.url));
+  const path = relative(folder, launcher);
+  return path.startsWith("..") ? launcher : path;
+}
+
+/** URL of another program of this package; `path` is relative to `src`, without extension. */
+export function programFile(path: string): URL {
+  return new URL(`../${path}.${isCheckout ? "ts" : "js"}`, import.meta.url);
+}
+
+const SCHEMA = "docs/reference/config.schema.json";
+
+/**
+ * Address of the JSON Schema for the first line of a configuration: a path if the file is in the same checkout or project as
+ * this package, so that it works on every machine, else the URL of the installed file.
+ */
+export function schemaFor(configFile: string, root = findPackage()?.root): string {
+  if (root === undefined) return SCHEMA;
+  const schema = fileURLToPath(new URL(SCHEMA, root));
+  const [project = ""] = fileURLToPath(root).split(`${sep}node_modules${sep}`);
+  const folder = dirname(configFile);
+  const path = relative(folder, schema).split(sep).join("/");
+  const isInside = `${folder}${sep}`.startsWith(project.endsWith(sep) ? project : `${project}${sep}`);
+  // Editors read the address up to a blank.
+  return isInside && !/\s/u.test(path) ? path : pathToFileURL(schema).href;
+}

@@ -1,0 +1,187 @@
+import { open } from "node:fs/promises";
+import { resolve } from "node:path";
+import { type Complaint, type Path, type Problems, textOf } from "./problems.ts";
+import { valueAt, mappingAt } from "./schema/settings.ts";
+import { complaintOnPostgresUrl, isFileReference, isLoopback } from "./schema/values.ts";
+import { type Environment, expand, isEnvironmentReference } from "./variables.ts";
+import { codeOf, FixConfigurationError } from "../errors.ts";
+import { readPostgresAddress } from "../postgres-address.ts";
+
+/** A secret that is read when needed. Printing it, as JSON or otherwise, shows only its origin. */
+export interface SecretReference {
+  /** Origin (`environment variable X`, `file /run/secrets/key`); not secret. */
+  readonly origin: string;
+  /** Reads the secret; a file is read each time, so that a rotated key takes effect. */
+  read(): Promise<string>;
+}
+
+/** Secrets of a configuration; null if absent or not needed. */
+export type Secrets = Awaited<ReturnType<typeof resolveSecrets>>;
+
+/** Resolves all secrets of a tree, even if the tree has other problems. */
+export async function resolveSecrets(context: SecretContext) {
+  const { tree } = context;
+  const resolveAt = (path: Path, check: SecretCheck) => resolveSecret(context, path, check);
+  const resolveAddress = (...path: readonly string[]) => {
+    const check = checkPostgresUrl(path.join("."), valueAt(tree, [...path, "allow_insecure"]) === true);
+    return resolveAt([...path, "url"], check);
+  };
+  const isSandbox = valueAt(tree, ["service", "base_url"]) === "sandbox";
+  const isEmbedded = valueAt(tree, ["warehouse", "url"]) === "embedded";
+  const connectionUrls = new Map<string, SecretReference>();
+  for (const name of Object.keys(mappingAt(tree, "connections"))) {
+    if (valueAt(tree, ["connections", name, "type"]) !== "postgres") continue;
+    const url = await resolveAddress("connections", name);
+    if (url) connectionUrls.set(name, url);
+  }
+  return {
+    apiKey: isSandbox ? null : await resolveAt(["service", "api_key"], checkKey),
+    userApiKey: isSandbox ? null : await resolveAt(["service", "user_api_key"], checkKey),
+    warehouseUrl: isEmbedded ? null : await resolveAddress("warehouse"),
+    erasureKey: await resolveAt(["privacy", "erasure_key"], checkErasureKey),
+    connectionUrls,
+    webhook: await resolveAt(["alerts", "webhook"], checkWebhook),
+    httpToken: await resolveAt(["http", "token"], checkKey),
+  };
+}
+
+/** Where secrets are looked up. */
+interface SecretContext {
+  readonly tree: object;
+  /** Folder at which relative paths start. */
+  readonly folder: string;
+  readonly env: Environment;
+  readonly problems: Problems;
+  readonly warnings: Problems;
+}
+
+/** Reads the secret of a setting once to check it; null without one, or if it has a problem. */
+async function resolveSecret(
+  context: SecretContext,
+  path: Path,
+  check: SecretCheck,
+): Promise<SecretReference | null> {
+  const { tree, folder, env, problems } = context;
+  const reference = valueAt(tree, path);
+  if (typeof reference !== "string" || problems.has(path)) return null;
+  const refuse = ({ message, hint }: Complaint): null => {
+    problems.add(path, message, hint);
+    return null;
+  };
+  const isFile = isFileReference(reference);
+  const expanded = expand(isFile ? reference.slice("file:".length) : reference, env);
+  if (!("text" in expanded)) return refuse(expanded);
+  if (!isFile) {
+    const complaint = check(expanded.text.trim());
+    if (complaint) return refuse(complaint);
+    const origin = isEnvironmentReference(reference)
+      ? `environment variable ${reference.slice(2, -1)}`
+      : `${textOf(path)} of the configuration`;
+    return fixedSecret(origin, expanded.text.trim());
+  }
+  const file = resolve(folder, expanded.text);
+  const content = await readSecretFile(file);
+  if (!("value" in content)) {
+    // The path is not repeated, because it may be a key pasted after `file:` by mistake.
+    const what = content.message === FOLDER ? "a folder, not a file" : `a file that ${content.message}`;
+    return refuse({ message: `refers to ${what}`, hint: `relative paths start at ${folder}` });
+  }
+  const complaint = check(content.value);
+  if (complaint) return refuse(complaint);
+  if (content.isShared) {
+    context.warnings.add(path, "refers to a file that other users can read", "run chmod 600 on it");
+  }
+  return fileSecret(file);
+}
+
+/** Checks a secret; null if valid. The complaint must not contain the secret. */
+type SecretCheck = (value: string) => Complaint | null;
+
+/** Reason why a folder is no secret. */
+const FOLDER = "is a folder";
+
+/** A secret file holds one line. */
+const MAX_BYTES = 64 * 1024;
+
+/** A secret with a known value, kept in a closure so that it can't be printed. */
+export function fixedSecret(origin: string, value: string): SecretReference {
+  return { origin, read: async () => value };
+}
+
+/** A secret in a file. */
+export function fileSecret(path: string): SecretReference {
+  return {
+    origin: `file ${path}`,
+    async read() {
+      const content = await readSecretFile(path);
+      if ("value" in content) return content.value;
+      throw new FixConfigurationError(
+        "unreadable_secret",
+        `the secret in ${path}: the file ${content.message}`,
+      );
+    },
+  };
+}
+
+/** Reads a secret from a file, and whether other users can read it; or returns the reason why it can't be used. */
+async function readSecretFile(
+  path: string,
+): Promise<{ readonly value: string; readonly isShared: boolean } | { readonly message: string }> {
+  try {
+    await using handle = await open(path);
+    const stats = await handle.stat();
+    if (stats.isDirectory()) return { message: FOLDER };
+    if (stats.size > MAX_BYTES) return { message: "is larger than 64 KiB, the maximum size of a secret" };
+    const value = (await handle.readFile("utf8")).trim();
+    if (value === "") return { message: "is empty" };
+    if (/[\r\n]/.test(value)) return { message: "has more than one line" };
+    return { value, isShared: process.platform !== "win32" && (stats.mode & 0o004) !== 0 };
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === "ENOENT" || code === "ENOTDIR") return { message: "does not exist" };
+    if (code === "EACCES") return { message: "is not readable by this user" };
+    return { message: `can't be read (${code ?? "unknown reason"})` };
+  }
+}
+
+/** Checks a key, which must be valid in an HTTP header. */
+const checkKey: SecretCheck = (value) =>
+  /^[\x21-\x7e]+$/.test(value)
+    ? null
+    : {
+        message: "refers to a key with invalid characters",
+        hint: "copy it again, without blanks or line breaks",
+      };
+
+/** Checks the address of the alert webhook, which contains a secret. */
+const checkWebhook: SecretCheck = (value) => {
+  const url = URL.canParse(value) ? new URL(value) : null;
+  if (url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url))) return null;
+  return {
+    message: "does not refer to an https:// address",
+    hint: "http:// is allowed only for this machine, because the address is a secret",
+  };
+};
+
+/** Checks the key of erasure hashes. */
+const checkErasureKey: SecretCheck = (value) =>
+  value.length >= 16
+    ? null
+    : {
+        message: "refers to a key of fewer than 16 characters, which can be guessed",
+        hint: "create one with `openssl rand -hex 32`, and keep it: it identifies erased people",
+      };
+
+/** Checks a Postgres address. Requires verified TLS unless it is local or `allow_insecure` is set. */
+function checkPostgresUrl(place: string, allowInsecure: boolean): SecretCheck {
+  return (value) => {
+    const complaint = complaintOnPostgresUrl(value);
+    if (complaint) return { ...complaint, message: `refers to a value that ${complaint.message}` };
+    const { isLocal, tls } = readPostgresAddress(value);
+    if (isLocal || allowInsecure || tls === null || tls === "verify") return null;
+    return {
+      message: "would send people's data over the network without verified TLS",
+      hint: `remove sslmode (TLS is the default), or set ${place}.allow_insecure: true in a private network`,
+    };
+  };
+}

@@ -1,0 +1,60 @@
+import type { Complaint } from "./problems.ts";
+
+/** Environment variables. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const REFERENCE = /\$\$\{|\$\{([^}]*)\}?/g;
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** True if the text is exactly one reference to an environment variable. */
+export function isEnvironmentReference(text: string): boolean {
+  return /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(text);
+}
+
+/** Reference meant by text in the notation of another program: `$NAME`, `$(NAME)`, `%NAME%`, `NAME`; null if it isn't one. */
+export function meantReference(text: string): string | null {
+  const [, name] =
+    /^(?:\$|env:|ENV:)([A-Z][A-Z0-9_]*)$/.exec(text) ??
+    /^\$[([]([A-Z][A-Z0-9_]*)[)\]]$/.exec(text) ??
+    /^%([A-Z][A-Z0-9_]*)%$/.exec(text) ??
+    // Without a sign, only what can't be a key.
+    /^([A-Z]{2,}(?:_[A-Z]{2,})+)$/.exec(text) ??
+    [];
+  return name === undefined ? null : `\${${name}}`;
+}
+
+/** Replaces each `${NAME}` by the variable's value (`$${` is an escaped `${`), or returns a complaint. */
+export function expand(text: string, env: Environment): { readonly text: string } | Complaint {
+  let complaint: Complaint | null = null;
+  const expanded = text.replaceAll(REFERENCE, (match: string, name: string | undefined) => {
+    if (match === "$${") return "${";
+    const value = lookUp(match, name ?? "", env);
+    if (typeof value === "string") return value;
+    complaint ??= value;
+    return "";
+  });
+  return complaint ?? { text: expanded };
+}
+
+/** Replaces each reference by a mask, so that only literal text is left. */
+export function maskReferences(text: string, mask: string): string {
+  return text.replaceAll(REFERENCE, mask);
+}
+
+function lookUp(match: string, name: string, env: Environment): string | Complaint {
+  if (!match.endsWith("}") || !NAME.test(name)) {
+    return {
+      message: "contains an invalid reference",
+      hint: "write ${NAME} with the name of an environment variable; $${ is an escaped ${",
+    };
+  }
+  const value = Object.hasOwn(env, name) ? env[name] : undefined;
+  if (value !== undefined && value.trim() !== "") return value;
+  // Names are repeated only in capitals: a key may have been pasted between the braces by mistake.
+  const which = /^[A-Z][A-Z0-9_]*$/.test(name)
+    ? `the environment variable ${name}`
+    : "an environment variable";
+  const state = value === undefined ? "is not set" : "is empty";
+  return { message: `requires ${which}, which ${state}`, hint: "set it in the environment of this command" };
+}

@@ -1,0 +1,176 @@
+import type { JobConfig } from "../config/config.ts";
+import { LimitReachedError } from "../errors.ts";
+import { count, countText } from "../figures.ts";
+import { type BillableEstimate, billableText } from "./lookup/estimate.ts";
+import type { LookupJobConfig } from "./lookup/lookup-types.ts";
+import { costText, estimateCost, priceOf } from "./price.ts";
+import type { Counters } from "./job.ts";
+import { type JobServices, type RunRequest, type Shard, shardText, wholeInput } from "./services.ts";
+import { stopReason } from "./outage.ts";
+import type { LookupCounts } from "../load/lookups/counts.ts";
+import type { PastRun } from "../load/runs/status.ts";
+import type { Price } from "../money.ts";
+
+/** Asks the user for confirmation if required; throws if nothing may be sent. */
+export async function agree(
+  services: Pick<JobServices, "signal">,
+  job: string,
+  request: Pick<RunRequest, "yes" | "confirm">,
+  decision: SendDecision,
+): Promise<void> {
+  if (decision.kind === "send") return;
+  if (decision.kind === "stop")
+    throw new LimitReachedError("parameters_changed", `${job}: ${decision.message}`);
+  if (request.yes) return;
+  const reason = `${job}: ${decision.reason}`;
+  if (!request.confirm) {
+    throw new LimitReachedError(
+      "confirmation",
+      `${reason}. Nothing was sent; run again with --yes to confirm.`,
+    );
+  }
+  const agreed = await request.confirm(`${reason}. Continue?`);
+  if (services.signal.aborted) throw stopReason(services.signal);
+  if (!agreed)
+    throw new LimitReachedError("confirmation", `${reason}. Nothing was sent, because you declined.`);
+}
+
+/** Decides whether a run can send or has to ask first, from the job's past runs (newest first). */
+export function readDecision(
+  { config }: Pick<JobServices, "config">,
+  job: LookupJobConfig,
+  found: Pick<SendCase, "counts" | "billable" | "resend" | "acceptParameters"> & {
+    readonly pastRuns: readonly PastRun[];
+    readonly shard: Shard;
+  },
+): SendDecision {
+  const { pastRuns, shard, ...given } = found;
+  return decideSending({
+    ...given,
+    price: priceOf(config, job.type),
+    lastRun: lastSendingRun(pastRuns, shard),
+    confirmAbove: config.confirmAbove,
+  });
+}
+
+/** Ratio of rejected / tried records to report for jobs without `max_reject_ratio`, and the minimum number of records. */
+export const UNUSUAL_RATIO = 0.05;
+const FEW_RECORDS = 1000;
+
+type RejectCounters = Pick<Counters, "records_sent" | "records_rejected" | "records_rejected_before_sending">;
+
+/** Records that a run tried: those sent and those rejected before sending. */
+export function triedRecords(counters: RejectCounters): number {
+  return counters.records_sent + counters.records_rejected_before_sending;
+}
+
+/**
+ * Message about a run that rejected unusually many records; null if it didn't. Jobs with their own `max_reject_ratio` fail
+ * instead.
+ */
+export function unusualRejects(
+  job: Pick<JobConfig, "name"> & { readonly maxRejectRatio?: number | null },
+  counters: RejectCounters,
+): string | null {
+  if (typeof job.maxRejectRatio === "number") return null;
+  const tried = triedRecords(counters);
+  const { records_rejected: rejected } = counters;
+  if (tried < FEW_RECORDS || rejected <= UNUSUAL_RATIO * tried) return null;
+  return `${job.name}: ${rejected} of ${countText(tried, "record")} were rejected, more than ${UNUSUAL_RATIO * 100} %.`;
+}
+
+/** Facts for the decision whether to send. */
+export interface SendCase {
+  readonly counts: LookupCounts;
+  readonly billable: BillableEstimate;
+  /** Price of one billed record; null without one. */
+  readonly price: Price | null;
+  /** See {@link lastSendingRun}. */
+  readonly lastRun: Pick<PastRun, "status" | "recordsDue" | "counters"> | null;
+  /** `records` is the shard's part. */
+  readonly confirmAbove: { readonly records: number; readonly ratio: number };
+  readonly resend: boolean;
+  readonly acceptParameters: "resend" | "keep" | null;
+}
+
+type SendDecision =
+  | { readonly kind: "send" }
+  /** The user has to confirm. */
+  | { readonly kind: "ask"; readonly reason: string }
+  /** The user has to decide about rows bought with other parameters. */
+  | { readonly kind: "stop"; readonly message: string };
+
+/**
+ * Newest run of the same shard that sent records or succeeded; without one, the shard's part of such a run of the whole input;
+ * null if there is none. @param pastRuns newest first
+ */
+export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): SendCase["lastRun"] {
+  const newestOf = (text: string) =>
+    pastRuns.find(
+      (run) => run.shard === text && (run.status === "succeeded" || run.counters.records_sent > 0),
+    );
+  const own = newestOf(shardText(shard));
+  const whole = newestOf(shardText(wholeInput));
+  if (own !== undefined || whole === undefined) return own ?? null;
+  const { status, recordsDue, counters } = whole;
+  const waiting = counters.records_waiting / shard.count;
+  return {
+    status,
+    recordsDue: recordsDue / shard.count,
+    counters: { ...counters, records_waiting: waiting },
+  };
+}
+
+/** Decides whether to send due records or to ask the user first. */
+export function decideSending(given: SendCase): SendDecision {
+  const { counts } = given;
+  if (counts.parametersChanged > 0 && given.acceptParameters === null) {
+    return {
+      kind: "stop",
+      message:
+        `the mapping or the request parameters have changed since ${countText(counts.parametersChanged, "row")} ` +
+        `were answered; nothing was sent. Pass --accept-parameters resend to buy these answers again ` +
+        `(with everything else due: ${sizeText(given)}), or --accept-parameters keep to keep them and use ` +
+        `the new parameters from now on.`,
+    };
+  }
+  if (counts.toSend === 0) return { kind: "send" };
+  if (counts.answeredBefore === 0 && counts.unusableKeys > UNUSUAL_RATIO * counts.read) {
+    const rows = `${count(counts.unusableKeys)} of ${countText(counts.read, "row")}`;
+    return {
+      kind: "ask",
+      reason: `${rows} have a null or duplicate key. Correct the \`key\` of the input; as it is: ${sizeText(given)}`,
+    };
+  }
+  if (given.resend) {
+    return {
+      kind: "ask",
+      reason: `--resend sends all records of the job again, except those already answered in this resend: ${sizeText(given)}`,
+    };
+  }
+  if (!isUnusual(given)) return { kind: "send" };
+  const share = Math.floor((100 * counts.due) / counts.read);
+  return {
+    kind: "ask",
+    reason:
+      `more is due than confirm_above allows: ${countText(counts.due, "row")}, ${share} % of the input; ` +
+      sizeText(given),
+  };
+}
+
+function sizeText({ counts, billable, price }: SendCase): string {
+  const cost = price ? `, ${costText(estimateCost(billable, price))}` : "";
+  return `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed${cost}`;
+}
+
+function isUnusual({ counts, lastRun, confirmAbove }: SendCase): boolean {
+  if (counts.due <= confirmAbove.records || counts.due / counts.read <= confirmAbove.ratio) return false;
+  // Without an earlier run of this shard, existing answers show that it isn't the first run.
+  if (lastRun === null) return counts.answeredBefore > 0;
+  return counts.due > backlogOf(lastRun) + confirmAbove.records;
+}
+
+/** Rows that the last run left: due ones if it didn't succeed, and those that waited, such as behind a capped job. */
+function backlogOf({ status, recordsDue, counters }: NonNullable<SendCase["lastRun"]>): number {
+  return counters.records_waiting + (status === "succeeded" ? 0 : recordsDue);
+}

@@ -1,0 +1,202 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { text } from "../../config/schema/settings.ts";
+import type { JobComplaint, JobDeclaration, WrittenJob } from "../../config/schema/jobs.ts";
+import { NAME } from "../../config/schema/values.ts";
+import { LimitReachedError, StopJobError } from "../../errors.ts";
+import { callFree, type FreeCall, type FreeReply, readEnvelope } from "../../extract/free-call.ts";
+import type { FeedContext } from "../feed.ts";
+import { type UnlockCost, unlockCost } from "../price.ts";
+import type { JobServices } from "../services.ts";
+import { recordCalls } from "../../load/ledger/ledger.ts";
+import { readErasedPids } from "../../load/write/erased.ts";
+import type { Attempt } from "../../schemas/ledger.ts";
+import { countOf } from "../../schemas/convert.ts";
+import type { DriftLog } from "../../schemas/drift.ts";
+import { readId } from "../../schemas/error-body.ts";
+import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
+import {
+  MAX_QUERY_LENGTH,
+  MAX_SEARCH_SIZE,
+  personSearchEndpoints,
+  readPids,
+  searchChannels,
+} from "../../schemas/person-search.ts";
+import { searchUsageEndpoint } from "../../schemas/usage.ts";
+
+export function queryText() {
+  return text(
+    {
+      expects: `a description of an audience, at most ${MAX_QUERY_LENGTH} characters`,
+      hint: 'for example "registered nurses in Ohio with a personal email"',
+    },
+    (query) => Array.from(query).length > MAX_QUERY_LENGTH,
+  );
+}
+
+/** Stream of a search: its identity, so that the same text is searched once, whatever its name. */
+export function streamOf(query: string, size: number | null = null): string {
+  return createHash("sha256")
+    .update(JSON.stringify([query, size]))
+    .digest("hex")
+    .slice(0, 16);
+}
+
+const written = z.record(
+  z.string(),
+  z.object({ query: z.string(), size: z.number().default(MAX_SEARCH_SIZE) }),
+);
+
+/** Problems of the names and queries of a job's searches. */
+export const searchComplaints: NonNullable<JobDeclaration["complaints"]> = (job: WrittenJob) => {
+  const searches = written.safeParse(job["searches"]).data ?? {};
+  const complaints: JobComplaint[] = [];
+  const earlier = new Map<string, string>();
+  for (const [name, { query, size }] of Object.entries(searches)) {
+    const path = ["searches", name];
+    if (!NAME.test(name)) {
+      complaints.push({
+        path,
+        message: "is not a valid name",
+        hint: "use lower-case letters, digits and _, starting with a letter; at most 63 characters",
+      });
+    }
+    const stream = streamOf(query, size);
+    const same = earlier.get(stream);
+    if (same !== undefined) {
+      complaints.push({ path, message: `is the same search as ${same}`, hint: "remove one of them" });
+    }
+    earlier.set(stream, name);
+  }
+  return complaints;
+};
+
+/** Code of a query without criteria. */
+const NO_FILTERS = "no_filters_extracted";
+
+type Refused = Extract<FreeReply<unknown>, { readonly kind: "refused" }>;
+
+const { create } = personSearchEndpoints;
+
+/** Parses an answer; null if it is no search. */
+export function readSearch(bytes: Buffer, drift: DriftLog): JsonObject | null {
+  const body = readEnvelope(bytes, drift);
+  return body && readId(body["search_id"]) !== null ? body : null;
+}
+
+export function searchCall(search: { readonly query: string; readonly size: number }): FreeCall<JsonObject> {
+  return {
+    endpoint: create,
+    body: JSON.stringify(search),
+    recordsSent: 1,
+    expects: [400],
+    isOnce: true,
+    read: readSearch,
+  };
+}
+
+/** Error for a refused query. @param subject `prospects: the query of cfo_texas` */
+export function queryRefused(subject: string, { error, stop }: Refused): StopJobError {
+  if (error.code !== null && error.code !== NO_FILTERS) return stop;
+  return new StopJobError(
+    NO_FILTERS,
+    `${subject} has no criteria that the service finds (400). Describe an audience by role, industry, company, place, age, education or ` +
+      "contact channel; named individuals can't be searched for.",
+  );
+}
+
+/** Remaining records of the organization's daily limit. */
+export interface Quota {
+  readonly limit: number;
+  left: number;
+}
+
+/** Reads the daily delivery limit; null if the service doesn't report it. */
+export async function readQuota(context: Pick<FeedContext, "call">): Promise<Quota | null> {
+  const endpoint = searchUsageEndpoint;
+  try {
+    const reply = await context.call({ endpoint, path: `${endpoint.path}?days=1`, read: readEnvelope });
+    if (reply.kind === "refused") return null;
+    const limit = countOf(reply.value["daily_record_limit"]);
+    const left = countOf(reply.value["current_day_remaining"]);
+    return limit === null || left === null ? null : { limit, left };
+  } catch (error) {
+    // The service enforces its limit by itself.
+    if (error instanceof StopJobError) return null;
+    throw error;
+  }
+}
+
+export { MAX_SEARCH_SIZE as LARGEST_SIZE } from "../../schemas/person-search.ts";
+
+/** Job name of these calls in the ledger. */
+const ASKER = "search";
+
+/** Result of a search that is not stored. */
+export interface FoundPeople {
+  readonly search_id: string;
+  readonly total_count: number;
+  readonly result_count: number;
+  /** PIDs, without erased people. */
+  readonly results: readonly string[];
+  /** Number of people by contact channel: of all matches, and of the results. */
+  readonly coverage: readonly {
+    readonly channel: string;
+    readonly total: number | null;
+    readonly results: number | null;
+  }[];
+  /** Largest charge of an unlock of all matches. */
+  readonly most_billable: number;
+  /** Cost of {@link most_billable}; with `prices.unlock`. */
+  readonly most_cost?: UnlockCost;
+}
+
+/** Makes one synchronous search without storing it. Records its calls in the ledger. */
+export async function searchOnce(
+  services: Pick<JobServices, "config" | "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">,
+  runId: string,
+  search: { readonly query: string; readonly size: number },
+): Promise<FoundPeople> {
+  const { db } = services;
+  const attempts: Attempt[] = [];
+  const call = <T>(one: FreeCall<T>) =>
+    callFree({ ...services, onAttempt: (attempt) => void attempts.push(attempt) }, one);
+  try {
+    const quota = await readQuota({ call });
+    if (quota !== null && quota.left < search.size) {
+      throw new LimitReachedError(
+        "quota",
+        `The organization's daily limit of person search has ${quota.left} of ${quota.limit} records left until 00:00 UTC. Search for ` +
+          "fewer people, or again tomorrow.",
+      );
+    }
+    const reply = await call(searchCall(search));
+    if (reply.kind === "refused") throw queryRefused("The query", reply);
+    const { value: found, drift } = reply;
+    const pids = readPids(found["results"], drift).rows.map(([, pid]) => pid);
+    const erased = await readErasedPids(db, pids);
+    const results = pids.filter((pid) => !erased.has(pid));
+    const total = countOf(found["total_count"]) ?? results.length;
+    const cost = unlockCost(services.config, total);
+    return {
+      search_id: String(found["search_id"]),
+      total_count: total,
+      result_count: results.length,
+      results,
+      coverage: searchChannels.map((channel) => ({
+        channel,
+        total: coveredBy(found["total_contact_coverage"], channel),
+        results: coveredBy(found["results_contact_coverage"], channel),
+      })),
+      most_billable: total,
+      ...(cost ? { most_cost: cost } : {}),
+    };
+  } finally {
+    await recordCalls(db, { runId, job: ASKER }, attempts);
+  }
+}
+
+function coveredBy(coverage: unknown, channel: string): number | null {
+  const one = isJsonObject(coverage) ? coverage[channel] : null;
+  return isJsonObject(one) ? countOf(one["count"]) : null;
+}

@@ -1,0 +1,268 @@
+import { type RawBuilder, sql } from "kysely";
+import type pg from "pg";
+import { codeOf, type Problem } from "../../errors.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
+import { inTransaction, type PostgresSession } from "../db/session.ts";
+import {
+  columnProblems,
+  fingerprintColumns,
+  fingerprintScope,
+  listColumns,
+  partsOf,
+  settingOf,
+  unreadable,
+  unselectable,
+} from "./columns.ts";
+import {
+  type InputColumn,
+  type InputSource,
+  type KeySet,
+  narrowed,
+  type Part,
+  relationText,
+} from "./input.ts";
+
+/** Columns that a primary key or unique index makes unique together. */
+export interface UniqueKey {
+  readonly columns: readonly string[];
+  readonly isPrimary: boolean;
+  /** True if a column can be NULL, which such an index allows in any number of rows. */
+  readonly isNullable: boolean;
+}
+
+/**
+ * JSON array of a table's {@link UniqueKey}s, the primary key first. Empty for a table with children by inheritance, because
+ * its rows include theirs, which the index doesn't cover.
+ */
+export function uniqueKeysSql(table: RawBuilder<unknown>): RawBuilder<readonly UniqueKey[]> {
+  return sql`(
+    SELECT coalesce(json_agg(json_build_object('columns', k.columns, 'isPrimary', i.indisprimary, 'isNullable', k.is_nullable)
+      ORDER BY i.indisprimary DESC, i.indnkeyatts, i.indexrelid), '[]')
+    FROM pg_catalog.pg_index AS i CROSS JOIN LATERAL (
+      SELECT json_agg(a.attname ORDER BY u.place) AS columns, bool_or(NOT a.attnotnull) AS is_nullable
+      FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS u(attnum, place)
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = u.attnum
+      WHERE u.place <= i.indnkeyatts) AS k
+    WHERE i.indrelid = ${table} AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h JOIN pg_catalog.pg_class AS p ON p.oid = h.inhparent
+        WHERE h.inhparent = i.indrelid AND p.relkind <> 'p'))`;
+}
+
+/** Unique keys of an input's table; none for a query. */
+export async function readUniqueKeys(
+  session: PostgresSession,
+  { relation }: Pick<InputSource, "relation">,
+): Promise<readonly UniqueKey[]> {
+  if (!("table" in relation)) return [];
+  const table = sql`${quoteQualified(relation.table)}::regclass`;
+  const [row] = await session.rows(
+    sql<{ readonly keys: readonly UniqueKey[] }>`SELECT ${uniqueKeysSql(table)} AS keys`,
+  );
+  return row?.keys ?? [];
+}
+
+/** True if these columns contain a unique key. */
+export function containsUniqueKey(columns: readonly string[], keys: readonly UniqueKey[]): boolean {
+  return keys.some((key) => key.columns.every((column) => columns.includes(column)));
+}
+
+/** Tokens for finding a query's end. Matches only the start of a block comment. */
+const TOKEN =
+  /\s+|--[^\n]*|\/\*|e'(?:[^'\\]|''|\\[^])*'|'[^']*'|"[^"]*"|\$([a-z_\u0080-\uffff][\w\u0080-\uffff]*|)\$[^]*?\$\1\$|[\w\u0080-\uffff]+|[^]/giy;
+
+/** End of a block comment, which may contain others. */
+function endOfComment(text: string, start: number): number {
+  let depth = 0;
+  for (let i = start; i < text.length; i++) {
+    const two = text.slice(i, i + 2);
+    if (two !== "/*" && two !== "*/") continue;
+    depth += two === "/*" ? 1 : -1;
+    i++;
+    if (depth === 0) return i + 1;
+  }
+  return text.length;
+}
+
+/** Removes a query's final semicolons and the comments after them, so that it can be parenthesized. */
+export function withoutSemicolon(query: string): string {
+  let end: number | null = null;
+  TOKEN.lastIndex = 0;
+  for (let match = TOKEN.exec(query); match !== null; match = TOKEN.exec(query)) {
+    const [token] = match;
+    if (token === "/*") TOKEN.lastIndex = endOfComment(query, match.index);
+    else if (token === ";") end ??= match.index;
+    else if (!token.startsWith("--") && token.trim() !== "") end = null;
+  }
+  return end === null ? query : query.slice(0, end);
+}
+
+/** Postgres's quoting and comments. */
+const SYNTAX = { quoteQualified, withoutSemicolon };
+
+/** Queries the input's columns; throws errors of the database unchanged. */
+export async function describeColumns(
+  session: PostgresSession,
+  input: InputSource,
+): Promise<readonly InputColumn[]> {
+  const fields = await session.columns(raw(`SELECT input_row.* FROM ${relationText(input, SYNTAX)} LIMIT 0`));
+  const oids = [...new Set(fields.map(({ oid }) => oid))];
+  const described = await session.rows<{ oid: number; name: string; category: string }>(sql`
+    SELECT oid::int AS oid, format_type(oid, NULL) AS name, typcategory AS category
+    FROM pg_catalog.pg_type WHERE oid = ANY(${oids})`);
+  return fields.map((field) => {
+    const type = described.find((d) => d.oid === field.oid);
+    return { name: field.name, typeName: type?.name ?? "unknown", isArray: type?.category === "A" };
+  });
+}
+
+/** Column names of a quoted query are case-sensitive. */
+export function finderOf(columns: readonly InputColumn[]) {
+  return (name: string) => columns.find((c) => c.name === name);
+}
+
+/** Canonical text of a key column: equal values give equal text, whatever the type. */
+function keyText(column: string, columns: readonly InputColumn[]): string {
+  const quoted = `input_row.${quoteIdentifier(column)}`;
+  const typeName = columns.find((c) => c.name === column)?.typeName;
+  return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
+}
+
+/** Options of transactions that only read inputs, as the role of the connection sees them. */
+export const READING = {
+  keep: false,
+  isReadOnly: true,
+  settings: ["SET LOCAL search_path TO DEFAULT"],
+} as const;
+
+/** True if Postgres rejected a text as a value of a type. */
+export function isInvalidText(error: unknown): boolean {
+  return codeOf(error)?.startsWith("22") ?? false;
+}
+
+/**
+ * Fingerprint of a row: two 64-bit hashes over the texts of its mapped columns. Each column's hash is the seed of the next, so
+ * that values can't run together. NULL and '' are equal, as they are in a content hash.
+ */
+function fingerprintText(input: InputSource, columns: readonly InputColumn[]): string {
+  const isList = (name: string) => columns.find((c) => c.name === name)?.isArray ?? false;
+  const names = fingerprintColumns(input);
+  const scope = fingerprintScope(input, names.filter(isList));
+  const hash = (seed: bigint) =>
+    names.reduce(
+      (inner, name) =>
+        `hashtextextended(coalesce(${valueText(name, isList(name))}, '') COLLATE "C", ${inner})`,
+      `'${seed}'::bigint`,
+    );
+  return `int8send(${hash(scope.readBigInt64BE(0))}) || int8send(${hash(scope.readBigInt64BE(8))})`;
+}
+
+function valueText(name: string, isArray: boolean): string {
+  const column = `input_row.${quoteIdentifier(name)}`;
+  return `${isArray ? `(${column}::text[])` : column}::text`;
+}
+
+/** Query for the keys of a key set. */
+function keysText(keys: KeySet): string {
+  if ("query" in keys) return keys.query;
+  const elements = keys.keys.map((key) => `"${key.replaceAll(/["\\]/g, "\\$&")}"`);
+  return `SELECT unnest(${quoteLiteral(`{${elements.join(",")}}`)}::text[])`;
+}
+
+/**
+ * `SELECT source_key, p0 … pN [, fingerprint] [, rank] FROM input`: everything as text, arrays as array literals.
+ * A composite key is a JSON array of its columns' texts; a key with a null column is null.
+ */
+export function rawSelect(
+  input: InputSource,
+  parts: readonly Part[],
+  columns: readonly InputColumn[],
+  options: {
+    readonly ranked: boolean;
+    readonly hasFingerprint?: boolean | undefined;
+    /** Keys of the rows to read; null and '' are one key. Absent to read all rows. */
+    readonly among?: KeySet | undefined;
+  },
+): string {
+  const keys = input.key.map((column) => keyText(column, columns));
+  const isNull = keys.map((key) => `${key} IS NULL`).join(" OR ");
+  const key =
+    keys.length === 1
+      ? keys[0]
+      : `CASE WHEN ${isNull} THEN NULL ELSE json_build_array(${keys.join(", ")})::text END`;
+  const mapped = parts.map((part) => {
+    // The column's collation may treat different texts as equal.
+    return `${valueText(part.column, part.isArray)} COLLATE "default" AS ${part.name}`;
+  });
+  const fingerprint = options.hasFingerprint ? [`${fingerprintText(input, columns)} AS fingerprint`] : [];
+  const rank =
+    options.ranked && input.orderBy !== null
+      ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
+      : [];
+  const { among } = options;
+  const rows = among ? narrowed(input, `coalesce(${key}, '') IN (${keysText(among)})`) : input;
+  return `SELECT ${[`${key} AS source_key`, ...mapped, ...fingerprint, ...rank].join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
+}
+
+/** True if a primary key or unique index makes the key unique. */
+export async function keyIsUnique(session: PostgresSession, input: InputSource): Promise<boolean> {
+  return containsUniqueKey(input.key, await readUniqueKeys(session, input));
+}
+
+function suggestion(name: string, columns: readonly InputColumn[]): string {
+  const like = columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
+  if (like) return `Column names are case-sensitive here: the column is ${like.name}.`;
+  return listColumns(columns);
+}
+
+const WRONG_SQL = "Correct the SQL; run it in psql to locate the error.";
+
+/** Remedies by SQLSTATE. */
+const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
+  "42P01": (setting) =>
+    `Create the table, or correct \`${setting}:\`; a table outside the search path needs its schema.`,
+  "3F000": (setting) => `Create the schema, or correct \`${setting}:\`.`,
+  "42501": () => "Grant the connection's role USAGE on the schema and SELECT on the table.",
+  "42601": () => WRONG_SQL,
+  "42703": () => "Correct the column name.",
+};
+
+/** SQLSTATE of a column name that a query returns twice. */
+const AMBIGUOUS = "42702";
+const DUPLICATE_NAME = "Give each column of the query its own name.";
+
+/** SQLSTATEs of errors in a query itself, such as a division by zero. */
+const QUERY_FAULT = /^(?:2[12]|42|P0)/u;
+
+function hintFor(code: string, setting: "table" | "sql"): string | null {
+  const hint = HINTS[code]?.(setting);
+  return hint ?? (setting === "sql" && QUERY_FAULT.test(code) ? WRONG_SQL : null);
+}
+
+/** Returns the problems of an input; reads no rows and changes nothing. */
+export async function checkPostgresInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
+  return inTransaction(pool, (session) => findProblems(session, input), READING);
+}
+
+async function findProblems(session: PostgresSession, input: InputSource): Promise<readonly Problem[]> {
+  let columns: readonly InputColumn[];
+  try {
+    columns = await describeColumns(session, { ...input, where: null });
+  } catch (error) {
+    return [unreadable(input, error, hintFor(codeOf(error) ?? "", settingOf(input)))];
+  }
+  const find = finderOf(columns);
+  const problems = columnProblems(input, columns, { find, suggest: suggestion });
+  if (problems.length > 0) return problems;
+  try {
+    const query = rawSelect(input, partsOf(input, "enrich", find), columns, { ranked: true });
+    await session.rows(raw(`EXPLAIN ${query}`));
+    return [];
+  } catch (error) {
+    return [unselectable(input, error, codeOf(error) === AMBIGUOUS ? DUPLICATE_NAME : undefined)];
+  }
+}
+
+/** Wraps SQL text as a builder. */
+export function raw(text: string): RawBuilder<unknown> {
+  return sql.raw(text);
+}

@@ -1,0 +1,295 @@
+import { sql } from "kysely";
+import type { Db } from "../db/db.ts";
+import { nextCallNumber } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import { findLostClaims } from "../lookups/claims.ts";
+import type { LookupType } from "../inputs/input.ts";
+import type { LookupRecord } from "../lookups/lookup.ts";
+import type { RunRef } from "../runs/fence.ts";
+import type { Price } from "../../money.ts";
+import type { Attempt } from "../../schemas/ledger.ts";
+
+/** Maximum records to send; null for no limit. */
+export interface SendingLimits {
+  /** Per UTC day, for all jobs of the type on all machines. */
+  readonly perDay: number | null;
+  /** Per UTC month, for all jobs of the type on all machines. */
+  readonly perMonth: number | null;
+  /** Per job and run id, for all shards of any division. */
+  readonly perRun: number | null;
+  /** Per shard and run id; ignored without shards. */
+  readonly perShard: number | null;
+}
+
+/** Period of a budget or cap. */
+export type BudgetPeriod = "day" | "month" | "run" | "shard";
+
+/** Records counted in the caps of a run. */
+export interface RunUse {
+  /** All shards of any division. */
+  readonly run: number;
+  /** This shard; 0 for a run of the whole input. */
+  readonly shard: number;
+}
+
+/** Records currently counted in a budget. */
+export interface BudgetUse {
+  readonly budget: LookupType;
+  readonly period: "day" | "month";
+  /** `2026-11-21` or `2026-11`, UTC. */
+  readonly periodKey: string;
+  readonly records: number;
+}
+
+/** One row of `budget_use`. */
+interface BudgetRow {
+  readonly budget: string;
+  readonly period: BudgetPeriod;
+  readonly period_key: string;
+}
+
+/**
+ * Rows for the caps of a run: one per run ID, and one per shard. Runs with different shard counts can share an ID;
+ * the first row limits them together.
+ */
+function runRows(
+  { job, runId, shard }: RunRef,
+  { perRun, perShard }: SendingLimits,
+): readonly (BudgetRow & { readonly most: number | null })[] {
+  const ofRun = { budget: job, period: "run", period_key: runId, most: perRun } as const;
+  if (shard === "0/1") return [ofRun];
+  return [ofRun, { budget: job, period: "shard", period_key: `${runId} ${shard}`, most: perShard }];
+}
+
+/** Rows that count a call, each with its limit; `reservedAt` is ISO 8601, UTC. */
+function rowsOf(
+  run: RunRef,
+  reservedAt: string,
+  limits: SendingLimits,
+): readonly (BudgetRow & { readonly most: number | null })[] {
+  return [
+    { budget: run.jobType, period: "month", period_key: reservedAt.slice(0, 7), most: limits.perMonth },
+    { budget: run.jobType, period: "day", period_key: reservedAt.slice(0, 10), most: limits.perDay },
+    ...runRows(run, limits),
+  ];
+}
+
+/** Creates missing rows, at zero. */
+async function makeBudgetRows(session: Session, run: RunRef, rows: readonly BudgetRow[]): Promise<void> {
+  await session.change(sql`
+    INSERT INTO ${session.table("budget_use")} (budget, period, period_key, records_reserved, _synced_at, _run_id)
+    SELECT budget, period, period_key, 0, now(), ${run.runId}
+    FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(budget text, period text, period_key text)
+    ORDER BY budget COLLATE "C", period COLLATE "C", period_key COLLATE "C"
+    ON CONFLICT DO NOTHING`);
+}
+
+/** Records counted in the budgets of the current day and month. */
+export async function readBudgetUse(db: Db): Promise<readonly BudgetUse[]> {
+  return db.transaction(async (session) => {
+    return session.rows<BudgetUse>(sql`
+    SELECT budget, period, period_key AS "periodKey", records_reserved AS records
+    FROM ${db.table("budget_use")}
+    WHERE (period, period_key) IN (('day', ${session.now.slice(0, 10)}), ('month', ${session.now.slice(0, 7)}))
+    ORDER BY budget, period`);
+  });
+}
+
+/** Records reserved by a job in all runs of one ID. */
+export async function readRunUse(db: Db, run: RunRef): Promise<RunUse> {
+  const rows = await db.rows<{ period: BudgetPeriod; records: number }>(sql`
+    SELECT period, records_reserved AS records FROM ${db.table("budget_use")}
+    WHERE budget = ${run.job}
+      AND (period, period_key) IN (('run', ${run.runId}), ('shard', ${`${run.runId} ${run.shard}`}))`);
+  const usedIn = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;
+  return { run: usedIn("run"), shard: usedIn("shard") };
+}
+
+/** True if certainly nothing was billed: no answer, and an unambiguous outcome. */
+function isUncharged({ possiblyBilled, recordsMatched }: Attempt): boolean {
+  return !possiblyBilled && recordsMatched === null;
+}
+
+const NO_LIMITS = { perDay: null, perMonth: null, perRun: null, perShard: null };
+
+/**
+ * Releases the reservations of attempts that cost nothing, in their original periods. Runs near the end of a
+ * transaction, because every other call waits for these rows.
+ */
+export async function giveBack(session: Session, run: RunRef, entries: readonly Attempt[]): Promise<void> {
+  const ids = entries.filter(isUncharged).map(({ callId }) => callId);
+  if (ids.length === 0) return;
+  const calls = await session.rows<Reserved>(sql`
+    WITH back AS (
+      SELECT call_id, run_id, budget, reserved_at, records_reserved FROM ${session.table("api_call")}
+      WHERE call_id = ANY(${ids}::uuid[]) AND records_reserved > 0 ORDER BY call_id FOR UPDATE),
+    emptied AS (
+      UPDATE ${session.table("api_call")} AS c SET records_reserved = 0 FROM back WHERE c.call_id = back.call_id)
+    SELECT run_id, budget, reserved_at, records_reserved AS records FROM back`);
+  await lowerBudgets(session, run, calls);
+}
+
+/** Reservation that was released. */
+interface Reserved {
+  readonly run_id: string;
+  readonly budget: string;
+  readonly reserved_at: string;
+  /** Released records; negative for records billed in addition. */
+  readonly records: number;
+}
+
+/**
+ * Records what a reservation without an attempt of its own was billed, and releases the rest; `billed` is null if certainly
+ * nothing was. Changes nothing the second time.
+ */
+export async function settleReservation(
+  session: Session,
+  run: RunRef,
+  { callId, billed }: { readonly callId: string; readonly billed: number | null },
+): Promise<void> {
+  const calls = await session.rows<Reserved>(sql`
+    WITH open AS (
+      SELECT call_id, run_id, budget, reserved_at, records_reserved FROM ${session.table("api_call")}
+      WHERE call_id = ${callId}::uuid AND settled_at IS NULL FOR UPDATE),
+    settled AS (
+      UPDATE ${session.table("api_call")} AS c SET records_matched = ${billed}::bigint, records_reserved = ${billed ?? 0}::bigint,
+        possibly_billed = false, records_in_doubt = 0, is_sent = false, settled_at = now(), _synced_at = now()
+      FROM open WHERE c.call_id = open.call_id)
+    SELECT run_id, budget, reserved_at, records_reserved - ${billed ?? 0}::bigint AS records FROM open`);
+  await lowerBudgets(session, run, calls);
+}
+
+/** Releases records in the periods and runs of their reservation. */
+async function lowerBudgets(session: Session, run: RunRef, calls: readonly Reserved[]): Promise<void> {
+  const rows = calls.flatMap(({ run_id: runId, budget, reserved_at, records }) =>
+    rowsOf({ ...run, runId, jobType: budget }, reserved_at, NO_LIMITS).map(
+      (row): BudgetRow & { readonly records: number } => ({ ...row, records }),
+    ),
+  );
+  if (rows.length === 0) return;
+  await session.change(sql`
+    WITH back AS (
+      SELECT budget, period, period_key, sum(records)::bigint AS records FROM json_to_recordset(${JSON.stringify(rows)}::json)
+        AS r(budget text, period text, period_key text, records bigint) GROUP BY 1, 2, 3),
+    locked AS (
+      SELECT u.budget, u.period, u.period_key, back.records
+      FROM ${session.table("budget_use")} AS u JOIN back USING (budget, period, period_key)
+      ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C" FOR UPDATE OF u)
+    UPDATE ${session.table("budget_use")} AS u
+    SET records_reserved = u.records_reserved - l.records, _synced_at = now(), _run_id = ${run.runId}
+    FROM locked AS l WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)`);
+}
+
+/** A call to be sent. */
+export interface CallReservation {
+  /** UUID of the call's row in the ledger. */
+  readonly callId: string;
+  /** Method and path. */
+  readonly endpoint: string;
+  /** 1-based attempt of these records. */
+  readonly attempt: number;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  /** Number of its records. */
+  readonly records: number;
+  /** Claimed records; absent for a call without any. */
+  readonly claimed?: { readonly kind: string; readonly records: readonly LookupRecord[] };
+  readonly limits: SendingLimits;
+  /** Recorded with the call; null or absent for none. */
+  readonly price?: Price | null;
+  /** Budget of the records; the job's type by default. */
+  readonly budget?: string;
+  /** True if part of the records is useless: all or none are granted, once per call ID in any run. */
+  readonly isWhole?: true;
+}
+
+/** Result of a reservation. */
+export interface CallGrant {
+  /** Number of records that may be sent, starting with the first; 0 if nothing was reserved. */
+  readonly granted: number;
+  /** Exhausted limit; null if records were granted or claims were lost. */
+  readonly limitedBy: BudgetPeriod | null;
+  /** IDs of records whose claim the run lost: a person was erased since. Nothing was reserved; reserve the others again. */
+  readonly lost?: readonly string[];
+}
+
+/** Maximum attempts: the day may change between creating a row and using it. */
+const MAX_TRIES = 3;
+
+/**
+ * Reserves as many of a call's records as all limits allow and records the call as in flight. A single statement, which
+ * keeps the counters' rows locked until COMMIT.
+ */
+export async function reserveCall(db: Db, run: RunRef, call: CallReservation): Promise<CallGrant> {
+  return db.reservations.add(() => reserve(db, run, call));
+}
+
+async function reserve(db: Db, asking: RunRef, call: CallReservation): Promise<CallGrant> {
+  const run = { ...asking, jobType: call.budget ?? asking.jobType };
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const grant = await db.transaction(run, async (session, attempt) => {
+      // The reply to an earlier attempt may have been lost.
+      const earlier = attempt > 1 || call.isWhole ? await readGrant(session, call.callId) : null;
+      if (earlier === null && call.claimed) {
+        const { kind, records } = call.claimed;
+        const lost = await findLostClaims(session, session.names, kind, asking, records);
+        if (lost.length > 0) return { granted: 0, limitedBy: null, lost };
+      }
+      return earlier ?? (await tryReserve(session, run, call));
+    });
+    if (grant) return grant;
+    // In a separate transaction: waiting for a row that another process creates while holding the existing rows would
+    // deadlock.
+    await db.transaction(run, (session) =>
+      makeBudgetRows(session, run, rowsOf(run, session.now, call.limits)),
+    );
+  }
+  throw new Error("A row of budget_use was deleted while in use.");
+}
+
+/** Earlier grant of the call; null if there is none. */
+async function readGrant(session: Session, callId: string): Promise<CallGrant | null> {
+  const [row] = await session.rows<{ granted: number }>(sql`
+    SELECT records_reserved AS granted FROM ${session.table("api_call")} WHERE call_id = ${callId}`);
+  return row ? { granted: row.granted, limitedBy: null } : null;
+}
+
+/** Null if a counter's row is missing: the first call of a period. */
+async function tryReserve(session: Session, run: RunRef, call: CallReservation): Promise<CallGrant | null> {
+  const rows = rowsOf(run, session.now, call.limits);
+  // FOR UPDATE in key order prevents deadlocks and sees the changes of earlier holders. The update below then finds
+  // the rows already locked.
+  const [found] = await session.rows<{ rows: number; granted: number; limited_by: BudgetPeriod | null }>(sql`
+    WITH wanted AS (
+      SELECT budget, period, period_key, most FROM json_to_recordset(${JSON.stringify(rows)}::json)
+        AS w(budget text, period text, period_key text, most bigint)),
+    locked AS (
+      SELECT u.budget, u.period, u.period_key, w.most - u.records_reserved AS rest
+      FROM ${session.table("budget_use")} AS u JOIN wanted AS w USING (budget, period, period_key)
+      ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C"
+      FOR UPDATE OF u),
+    found AS (
+      SELECT count(*) AS rows,
+        CASE WHEN ${call.isWhole === true}::boolean AND min(rest) < ${call.records}::bigint THEN 0
+          ELSE greatest(0, least(${call.records}::bigint, min(rest))) END AS granted
+      FROM locked),
+    call AS (SELECT granted FROM found WHERE rows = ${rows.length} AND granted > 0),
+    raised AS (
+      UPDATE ${session.table("budget_use")} AS u
+      SET records_reserved = u.records_reserved + call.granted, _synced_at = now(), _run_id = ${run.runId}
+      FROM locked AS l CROSS JOIN call
+      WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)),
+    ledger AS (
+      INSERT INTO ${session.table("api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
+        response_bytes, possibly_billed, budget, reserved_at, records_reserved, records_in_doubt,
+        records_possibly_billed_twice, price, currency, _synced_at)
+      SELECT ${call.callId}::uuid, ${run.runId}, ${run.job}, ${nextCallNumber(session.names)}, ${call.endpoint}, ${call.startedAt}::timestamptz, ${call.attempt},
+        granted, 0, true, ${run.jobType}, now(), granted, granted, 0,
+        ${call.price?.perRecord ?? null}::numeric, ${call.price?.currency ?? null}::text, now()
+      FROM call)
+    SELECT rows, granted, (SELECT period FROM locked WHERE rest IS NOT NULL
+      ORDER BY rest, period IN ('run', 'shard'), period = 'day' LIMIT 1) AS limited_by
+    FROM found`);
+  if (!found || found.rows < rows.length) return null;
+  return { granted: found.granted, limitedBy: found.granted === 0 ? found.limited_by : null };
+}

@@ -1,0 +1,388 @@
+import { type RawBuilder, sql } from "kysely";
+import { postgresTypes } from "../db/ddl.ts";
+import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
+import type { LookupType } from "../inputs/input.ts";
+import { contentList } from "./content.ts";
+import type { AnsweredRows, LoadContext, LoadSpec, LookupAnswer, LookupReject } from "./lookup.ts";
+import type { Cell } from "../../schemas/convert.ts";
+import { enrichFields } from "../../schemas/enrich.ts";
+import { tableNamed } from "../../schemas/registry.ts";
+import { resolveFields } from "../../schemas/resolve.ts";
+import { validateFields } from "../../schemas/validate-emails.ts";
+
+/** Job type with one published row per input row. */
+export type RowLookupType = Exclude<LookupType, "validate_emails">;
+
+/** Published tables, and the columns that they copy from `lookup_answer`. */
+export const answerTables: Readonly<
+  Record<RowLookupType, { readonly table: string; readonly fields: readonly string[] }>
+> = {
+  resolve: { table: "resolution", fields: Object.keys(resolveFields) },
+  enrich: { table: "enrichment", fields: Object.keys(enrichFields) },
+};
+
+/** Match times of a row `t` with a new answer (`excluded`); a non-match changes none of them. */
+const MATCH_TIMES = `first_matched_at = coalesce(t.first_matched_at, excluded.first_matched_at),
+  last_matched_at = coalesce(excluded.last_matched_at, t.last_matched_at),
+  last_matched_service_pid = CASE WHEN excluded.last_matched_at IS NULL THEN t.last_matched_service_pid
+    ELSE excluded.last_matched_service_pid END`;
+
+/** Columns that differ if a row doesn't show its answer yet. */
+const SHOWN = ["api_request_id", "request_completed_at", "is_match", "service_pid", "is_present"];
+
+/**
+ * Joins at most one row, by an index lookup for each row. Without statistics, as on a first run, Postgres
+ * would read the whole table for each commit instead.
+ */
+function lateralOne(query: RawBuilder<unknown>, alias: string): RawBuilder<unknown> {
+  return sql`LEFT JOIN LATERAL (${query} LIMIT 1) AS ${sql.id(alias)} ON true`;
+}
+
+/** Those columns of a row. */
+const shown = (alias: string) => sql.raw(`(${SHOWN.map((name) => `${alias}.${name}`).join(", ")})`);
+
+/** A column of the answer `s` of a matched row. */
+const matched = (column: string) => sql.raw(`CASE WHEN s.outcome = 'matched' THEN s.${column} END`);
+
+/** Writes the published rows of input rows with an answer, and their match history. The only place that does. */
+export async function publishAnswers(
+  context: LoadContext,
+  type: RowLookupType,
+  rows: AnsweredRows,
+): Promise<void> {
+  const { session, names, runId } = context;
+  const { table, fields } = answerTables[type];
+  const copied = [
+    ...fields.map((name) => [name, name === "is_match" ? "s.outcome = 'matched'" : `s.${name}`] as const),
+    ["api_request_id", "s.api_request_id"] as const,
+    ["request_completed_at", "s.request_completed_at"] as const,
+    ["_extra", "s.extra"] as const,
+    ["is_present", "s.outcome = 'matched' AND NOT s.is_missing"] as const,
+  ];
+  const list = sql.raw(copied.map(([name]) => quoteIdentifier(name)).join(", "));
+  const values = sql.raw(copied.map(([, value]) => value).join(", "));
+  const set = [
+    ...copied.map(([name]) => `${quoteIdentifier(name)} = excluded.${quoteIdentifier(name)}`),
+    MATCH_TIMES,
+  ];
+  // Rows without an answer have no history.
+  const [written] = await session.rows<{ rows: number; first: number }>(sql`
+    WITH staged AS MATERIALIZED (${rows}),
+    written AS (
+      INSERT INTO ${tableId(names, table)} AS t (job, source, source_key, ${list}, first_matched_at, last_matched_at,
+        last_matched_service_pid, _synced_at, _run_id)
+      SELECT job, source, source_key, ${values}, ${matched("request_completed_at")}, ${matched("request_completed_at")},
+        ${matched("service_pid")}, now(), ${runId}
+      FROM staged AS s WHERE s.outcome <> 'rejected' ORDER BY source_key COLLATE "C", source COLLATE "C", job COLLATE "C"
+      ON CONFLICT (job, source, source_key) DO UPDATE SET ${sql.raw(set.join(", "))}, _synced_at = excluded._synced_at,
+        _run_id = excluded._run_id
+      WHERE ${shown("t")} IS DISTINCT FROM ${shown("excluded")}
+      RETURNING job, source, source_key, is_match, service_pid, match_score, request_completed_at, xmax = 0 AS is_first),
+    opened AS (
+      INSERT INTO ${tableId(names, "match_history")} (job, source, source_key, valid_from, is_match, service_pid, match_score,
+        _synced_at, _run_id)
+      SELECT job, source, source_key, request_completed_at, is_match, service_pid, match_score, now(), ${runId}
+      FROM written WHERE is_first)
+    SELECT count(*) AS rows, count(*) FILTER (WHERE is_first) AS first FROM written`);
+  const { rows: changed, first } = written ?? { rows: 0, first: 0 };
+  context.touch(table, changed);
+  context.touch("match_history", first);
+  if (first < changed) await moveHistory(context, type, rows);
+}
+
+/** Empties the fingerprints of rows in jobs that send their PIDs, which thus read them again. @param rows name of a CTE of `job, source, source_key` */
+function readDependents(names: SchemaNames, rows: string): RawBuilder<unknown> {
+  return sql`UPDATE ${tableId(names, "lookup_row")} AS d SET fingerprint = NULL
+      FROM ${sql.id(rows)} AS c JOIN ${tableId(names, "lookup_job")} AS j ON j.pid_from = c.job AND j.source = c.source
+      WHERE d.job = j.job AND d.source = j.source AND d.source_key = c.source_key`;
+}
+
+/**
+ * Closes the interval of each row whose match, PID or score changed, and opens the next. A separate statement: the rows are
+ * locked by now, so that the interval that another loader opened for them is visible. Jobs that send the PIDs of the rows
+ * read them again.
+ */
+async function moveHistory(context: LoadContext, type: RowLookupType, rows: AnsweredRows): Promise<void> {
+  const { session, names, runId } = context;
+  const history = tableId(names, "match_history");
+  const isOfRow = sql`job = k.job AND source = k.source AND source_key = k.source_key`;
+  const last = sql`SELECT ctid, valid_from, valid_to, is_match, service_pid, match_score FROM ${history}
+    WHERE ${isOfRow} ORDER BY valid_from DESC`;
+  const answer = sql`SELECT is_match, service_pid, match_score, request_completed_at
+    FROM ${tableId(names, answerTables[type].table)} WHERE ${isOfRow}`;
+  // Times of the service may run backwards, intervals must not.
+  const [moved] = await session.rows<{ rows: number }>(sql`
+    WITH changed AS MATERIALIZED (
+      SELECT k.job, k.source, k.source_key, a.is_match, a.service_pid, a.match_score, h.ctid AS last, h.valid_to IS NULL AS is_open,
+        greatest(a.request_completed_at, h.valid_to, h.valid_from + interval '1 microsecond') AS changed_at
+      FROM (${rows}) AS k ${lateralOne(answer, "a")} ${lateralOne(last, "h")}
+      WHERE a.request_completed_at IS NOT NULL AND (h.valid_from IS NULL OR h.valid_to IS NOT NULL
+        OR (h.is_match, h.service_pid, h.match_score) IS DISTINCT FROM (a.is_match, a.service_pid, a.match_score))),
+    closed AS (
+      UPDATE ${history} AS h SET valid_to = c.changed_at, _synced_at = now(), _run_id = ${runId}
+      FROM changed AS c WHERE c.is_open AND h.ctid = c.last
+      RETURNING h.source_key),
+    opened AS (
+      INSERT INTO ${history} (job, source, source_key, valid_from, is_match, service_pid, match_score, _synced_at, _run_id)
+      SELECT job, source, source_key, changed_at, is_match, service_pid, match_score, now(), ${runId}
+      FROM changed
+      RETURNING source_key),
+    dependent AS (${readDependents(names, "changed")})
+    SELECT (SELECT count(*) FROM closed) + (SELECT count(*) FROM opened) AS rows`);
+  context.touch("match_history", moved?.rows ?? 0);
+}
+
+/** Marks the published answers of rows as outdated: their content changed, was rejected, or left the input. @param keys query of the rows' keys */
+export async function unmarkPresent(
+  { session, names, runId, touch }: LoadContext,
+  { job, source, type }: { readonly job: string; readonly source: string; readonly type: RowLookupType },
+  keys: RawBuilder<unknown>,
+): Promise<void> {
+  const { table } = answerTables[type];
+  const changed = await session.change(sql`
+    UPDATE ${tableId(names, table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
+    WHERE job = ${job} AND source = ${source} AND is_present AND source_key IN (${keys})`);
+  touch(table, changed);
+}
+
+/** Columns of an answer in the order of its cells. */
+const fieldsOf: Readonly<Record<LookupType, readonly string[]>> = {
+  resolve: Object.keys(resolveFields),
+  enrich: Object.keys(enrichFields),
+  validate_emails: Object.keys(validateFields),
+};
+
+/** Types of the columns of staged answers that no published table has. */
+const STAGED = {
+  content: "bytea",
+  outcome: "text",
+  sent_service_pid: "text",
+  call_id: "uuid",
+  _extra: "jsonb",
+};
+
+/** Answers as rows `s`, sent as one JSON array per column: a temporary table costs more than its rows. */
+function staged(type: LookupType, answers: readonly LookupAnswer[]): RawBuilder<unknown> {
+  const table = tableNamed(type === "validate_emails" ? "email_validation" : answerTables[type].table);
+  const types = new Map(table.columns.map((column) => [column.name, postgresTypes[column.type]]));
+  const fields = [...fieldsOf[type], "api_request_id", "request_completed_at"];
+  const typed = [
+    ...Object.entries(STAGED),
+    ...fields.map((name) => [name, types.get(name) ?? "text"] as const),
+  ];
+  const cells = answers.map(
+    ({ record, outcome, callId, extra, cells, apiRequestId, answeredAt }): readonly Cell[] => [
+      `\\x${record.content}`,
+      outcome,
+      record.sentPid,
+      callId,
+      extra,
+      ...cells,
+      apiRequestId,
+      answeredAt,
+    ],
+  );
+  const lists = typed.map((_, i) => {
+    const list = JSON.stringify(cells.map((row) => row[i] ?? null));
+    return sql`json_array_elements_text(${list}::json)`;
+  });
+  const names = typed.map(([name]) => sql.id(name));
+  const casts = typed.map(([name, as]) => sql`${sql.id(name)}::${sql.raw(as)}`);
+  return sql`(SELECT ${sql.join(casts)} FROM ROWS FROM (${sql.join(lists)}) AS a(${sql.join(names)})) AS s`;
+}
+
+/** Number and time of each call; a call missing from the ledger counts as earlier than all others. */
+function callsOf({ names }: LoadContext, ids: readonly string[]): RawBuilder<unknown> {
+  return sql`LEFT JOIN (SELECT call_id, call_number, reserved_at FROM ${tableId(names, "api_call")}
+    WHERE call_id = ANY(${ids}::uuid[])) AS c ON c.call_id = s.call_id`;
+}
+
+/** Columns of `lookup_answer` that the answers of a job type fill. */
+function columnsOf(type: LookupType): readonly string[] {
+  return type === "validate_emails" ? [] : fieldsOf[type].filter((name) => name !== "is_match");
+}
+
+/** Columns that every answer has, besides its key. */
+const ANSWER_COLUMNS = [
+  "outcome",
+  "sent_service_pid",
+  "extra",
+  "reject",
+  "api_request_id",
+  "request_completed_at",
+  "answered_at",
+  "call_number",
+  "call_id",
+];
+
+/** A later answer replaces an earlier one, never the other way round. */
+const REPLACES = sql`t.call_number <= excluded.call_number`;
+
+/** Input rows of the contents of a kind, with their answers. */
+function rowsOf({ names }: LoadContext, kind: string, contents: readonly string[]): RawBuilder<unknown> {
+  // OFFSET 0: an index lookup for each content, whatever the statistics say.
+  return sql`
+    SELECT r.job, r.source, r.source_key, r.missing_since IS NOT NULL AS is_missing, a.*
+    FROM (${contentList(contents)}) AS c
+    CROSS JOIN LATERAL (SELECT * FROM ${tableId(names, "lookup_answer")} AS a
+      WHERE a.kind = ${kind} AND a.content = c.content OFFSET 0) AS a
+    CROSS JOIN LATERAL (SELECT job, source, source_key, missing_since FROM ${tableId(names, "lookup_row")} AS r
+      WHERE r.content = c.content OFFSET 0) AS r
+    JOIN ${tableId(names, "lookup_job")} AS j ON j.job = r.job AND j.source = r.source AND j.kind = ${kind}`;
+}
+
+/** Stores answers and publishes them for every row with their content. Returns the contents that had no later answer. */
+export async function writeAnswers(
+  context: LoadContext,
+  { type, kind }: LoadSpec,
+  answers: readonly LookupAnswer[],
+): Promise<ReadonlySet<string>> {
+  if (answers.length === 0) return new Set();
+  const { session, names, runId } = context;
+  const ids = [...new Set(answers.map(({ callId }) => callId))];
+  const columns = columnsOf(type).map(quoteIdentifier);
+  const own = columns.length === 0 ? sql`` : sql.raw(`, ${columns.join(", ")}`);
+  const from = columns.length === 0 ? sql`` : sql.raw(`, ${columns.map((name) => `s.${name}`).join(", ")}`);
+  const set = [...columns, ...ANSWER_COLUMNS].map((name) => `${name} = excluded.${name}`);
+  const isPublished = type !== "validate_emails";
+  const written = await session.rows<{ content: string }>(sql`
+    INSERT INTO ${tableId(names, "lookup_answer")} AS t (kind, content, outcome, sent_service_pid, extra, api_request_id,
+      request_completed_at, answered_at, call_number, call_id, is_first, _synced_at, _run_id ${own})
+    SELECT ${kind}, s.content, s.outcome, s.sent_service_pid, ${isPublished ? sql`s._extra` : sql`NULL::jsonb`}, s.api_request_id,
+      s.request_completed_at, coalesce(c.reserved_at, now()), coalesce(c.call_number, 0), s.call_id, true, now(), ${runId} ${from}
+    FROM ${staged(type, answers)} ${callsOf(context, ids)} ORDER BY s.content
+    ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(set.join(", "))}, is_first = t.is_first AND t.call_number = excluded.call_number,
+      _synced_at = now(), _run_id = excluded._run_id WHERE ${REPLACES}
+    RETURNING encode(content, 'hex') AS content`);
+  const contents = new Set(written.map((row) => row.content));
+  if (type === "validate_emails")
+    await writeValidations(
+      context,
+      answers.filter(({ record }) => contents.has(record.content)),
+    );
+  else await publishAnswers(context, type, rowsOf(context, kind, [...contents]));
+  return contents;
+}
+
+/** Writes the validations of addresses; keeps the previous status on a change. */
+async function writeValidations(context: LoadContext, answers: readonly LookupAnswer[]): Promise<void> {
+  if (answers.length === 0) return;
+  const fields = [...fieldsOf.validate_emails, "api_request_id", "request_completed_at", "_extra"];
+  const list = fields.map(quoteIdentifier);
+  const set = list.map((column) => `${column} = excluded.${column}`);
+  const isChanged = sql.raw("t.email_validation_status IS DISTINCT FROM excluded.email_validation_status");
+  const written = await context.session.change(sql`
+    INSERT INTO ${tableId(context.names, "email_validation")} AS t (email_address, ${sql.raw(list.join(", "))}, _synced_at, _run_id)
+    SELECT convert_from(s.content, 'UTF8'), ${sql.raw(list.map((column) => `s.${column}`).join(", "))}, now(), ${context.runId}
+    FROM ${staged("validate_emails", answers)} ORDER BY s.content
+    ON CONFLICT (email_address) DO UPDATE SET ${sql.raw(set.join(", "))},
+      previous_status = CASE WHEN ${isChanged} THEN t.email_validation_status ELSE t.previous_status END,
+      status_changed_at = CASE WHEN ${isChanged} THEN excluded.request_completed_at ELSE t.status_changed_at END,
+      _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+  context.touch("email_validation", written);
+}
+
+/** Stores that contents were rejected, and rejects every row with one of them. */
+export async function writeRejects(
+  context: LoadContext,
+  { job, type, source, kind }: LoadSpec,
+  rejects: readonly LookupReject[],
+): Promise<void> {
+  if (rejects.length === 0) return;
+  const { session, names, runId } = context;
+  const records = rejects.map(({ record, stage, code, message, details, apiRequestId }) => ({
+    content: `\\x${record.content}`,
+    pid: record.sentPid,
+    api_request_id: apiRequestId,
+    reject: { stage, code, message, details: details ?? null },
+  }));
+  const contents = rejects.map(({ record }) => record.content);
+  // Without a call number of its own, the rejection replaces whatever was answered before.
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_answer")} AS t (kind, content, outcome, sent_service_pid, reject, api_request_id,
+      answered_at, call_number, is_first, _synced_at, _run_id)
+    SELECT ${kind}, r.content, 'rejected', r.pid, r.reject, r.api_request_id, now(),
+      (SELECT coalesce(max(call_number), 0) FROM ${tableId(names, "api_call")} WHERE run_id = ${runId} AND job = ${job}), true, now(), ${runId}
+    FROM json_to_recordset(${JSON.stringify(records)}::json) AS r(content bytea, pid text, reject jsonb, api_request_id text)
+    ORDER BY r.content
+    ON CONFLICT (kind, content) DO UPDATE SET outcome = 'rejected', service_pid = NULL, sent_service_pid = excluded.sent_service_pid,
+      match_score = NULL, is_resolvable_record = NULL, validation_errors = NULL, extra = NULL, reject = excluded.reject,
+      api_request_id = excluded.api_request_id, request_completed_at = NULL, answered_at = excluded.answered_at,
+      call_number = greatest(t.call_number, excluded.call_number), call_id = NULL, is_first = false, _synced_at = now(), _run_id = excluded._run_id`);
+  const rows =
+    type === "validate_emails"
+      ? sql`SELECT ${job} AS job, ${source} AS source, convert_from(a.content, 'UTF8') AS source_key, a.*
+          FROM ${tableId(names, "lookup_answer")} AS a WHERE a.kind = ${kind}
+            AND a.content IN (${contentList(contents)})`
+      : rowsOf(context, kind, contents);
+  await rejectRows(context, type, rows);
+}
+
+/** Code of a content whose answer is an erased person; it is in no reject, which would say whose row it is. */
+const ERASED = "erased";
+
+/** Stores that contents were answered with an erased person, so that they aren't sent again. Nothing is published. */
+export async function writeLeftOut(
+  { session, names, runId }: LoadContext,
+  { kind }: LoadSpec,
+  contents: readonly string[],
+): Promise<void> {
+  if (contents.length === 0) return;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
+    SELECT ${kind}, decode(c, 'hex'), 'rejected', jsonb_build_object('code', ${ERASED}::text), now(), 0, true, now(), ${runId}
+    FROM unnest(${contents}::text[]) AS u(c) ORDER BY 2 ON CONFLICT (kind, content) DO NOTHING`);
+}
+
+/** Rejects rows whose content was rejected. @param rows {@link AnsweredRows}; others are left out */
+export async function rejectRows(
+  context: LoadContext,
+  type: LookupType,
+  rows: RawBuilder<unknown>,
+): Promise<void> {
+  const { session, names, runId, touch } = context;
+  const isRejected = sql`r.outcome = 'rejected' AND r.reject ->> 'code' <> ${ERASED}`;
+  const rejected = sql`SELECT r.job, r.source, r.source_key FROM (${rows}) AS r WHERE ${isRejected}`;
+  await resolveRejects(context, rejected);
+  const written = await session.change(sql`
+    INSERT INTO ${tableId(names, "reject")} (reject_id, run_id, job, source, source_key, stage, code,
+      message, details, api_request_id, created_at, _synced_at)
+    SELECT gen_random_uuid(), ${runId}, r.job, r.source, r.source_key, r.reject ->> 'stage', r.reject ->> 'code',
+      r.reject ->> 'message', nullif(r.reject -> 'details', 'null'), r.api_request_id, now(), now()
+    FROM (${rows}) AS r WHERE ${isRejected}`);
+  touch("reject", written);
+  if (written === 0 || type === "validate_emails") return;
+  const { table } = answerTables[type];
+  const changed = await session.change(sql`
+    UPDATE ${tableId(names, table)} AS t SET is_present = false, _synced_at = now(), _run_id = ${runId}
+    FROM (${rejected}) AS r WHERE (t.job, t.source, t.source_key) = (r.job, r.source, r.source_key) AND t.is_present`);
+  touch(table, changed);
+}
+
+/** Resolves the open rejects of input rows; jobs that sent these without a PID read them again. @param keys query of `job, source, source_key` */
+export async function resolveRejects(
+  { session, names, touch }: LoadContext,
+  keys: RawBuilder<unknown>,
+): Promise<void> {
+  const [resolved] = await session.rows<{ rejects: number }>(sql`
+    WITH resolved AS (
+      UPDATE ${tableId(names, "reject")} AS t SET resolved_at = now(), _synced_at = now() FROM (${keys}) AS k
+      WHERE (t.job, t.source, t.source_key) = (k.job, k.source, k.source_key) AND t.resolved_at IS NULL
+      RETURNING t.job, t.source, t.source_key),
+    dependent AS (${readDependents(names, "resolved")})
+    SELECT count(*) AS rejects FROM resolved`);
+  touch("reject", resolved?.rejects ?? 0);
+}
+
+/** Resolves the open rejects of all rows that have one of these contents. */
+export async function resolveAnswered(
+  context: LoadContext,
+  { job, type, source, kind }: LoadSpec,
+  contents: readonly string[],
+): Promise<void> {
+  const rows =
+    type === "validate_emails"
+      ? sql`SELECT ${job} AS job, ${source} AS source, convert_from(decode(c, 'hex'), 'UTF8') AS source_key FROM unnest(${contents}::text[]) AS u(c)`
+      : sql`SELECT job, source, source_key FROM (${rowsOf(context, kind, contents)}) AS r`;
+  await resolveRejects(context, rows);
+}

@@ -1,0 +1,219 @@
+import { type RawBuilder, sql } from "kysely";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import type { Writable } from "node:stream";
+import { finished } from "node:stream/promises";
+import { createGzip } from "node:zlib";
+import { to as copyTo } from "pg-copy-streams";
+import { postgresTypes } from "../db/ddl.ts";
+import { quoteIdentifier, quoteQualified, type SchemaNames, tableText } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import type { ColumnType } from "../../schemas/field.ts";
+import type { Column, PublishedSchema } from "../../schemas/table.ts";
+
+/** A table to publish; see the catalog of `src/publish`. */
+export interface PublishableTable {
+  readonly name: string;
+  readonly schema: PublishedSchema;
+  readonly key: readonly string[];
+  readonly columns: readonly Column[];
+  readonly root: string;
+  readonly rootKey: readonly string[];
+}
+
+/** Tables of the publication state. */
+type StateTable = "destination" | "destination_table" | "dirty_key" | "publication_batch";
+
+/** Qualified, quoted name of a table of the publication state. */
+export function stateText(names: SchemaNames, name: StateTable): string {
+  return quoteQualified([names.state, name]);
+}
+
+/** The same as part of a statement. */
+export function stateTable({ names }: Session, name: StateTable): RawBuilder<unknown> {
+  return sql.id(names.state, name);
+}
+
+/** Qualified name of a published table, quoted. */
+export function sourceText(names: SchemaNames, table: Pick<PublishableTable, "name">): string {
+  return tableText(names, table.name);
+}
+
+/** Short tag of a destination for trigger names, whose length is limited. */
+export function tagOf(destination: string): string {
+  return createHash("sha256").update(destination).digest("hex").slice(0, 12);
+}
+
+/** Signature of a table's columns. If it changes, all rows are published again. */
+export function columnsText({ columns }: PublishableTable): string {
+  return columns.map(({ name, type }) => `${name} ${type}`).join(", ");
+}
+
+const within = (from: string, to: string) => (value: string) =>
+  `CASE WHEN ${value} BETWEEN ${from} AND ${to} THEN ${value} END`;
+
+/**
+ * Expressions that write a value as destinations read it. Loads store only values that fit everywhere. Values written by
+ * others that don't fit (NaN, infinity, years before 1) are published as null, so that they don't block later batches.
+ */
+const written: Partial<Readonly<Record<ColumnType, (value: string) => string>>> = {
+  numeric: (value) => `CASE WHEN abs(${value}) < 1e18 THEN trim_scale(round(${value}, 20))::text END`,
+  json: (value) => `${value}::text`,
+  bytes: (value) => `translate(encode(${value}, 'base64'), E'\\n', '')`,
+  date: within("DATE '0001-01-01'", "DATE '9999-12-31'"),
+  timestamp: within("TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
+  timestamptz: within("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
+};
+
+/** Expression of a column as destinations read it. */
+export function writtenValue(type: ColumnType, column: string): string {
+  return written[type]?.(column) ?? column;
+}
+
+/** Query of columns as destinations read them, in the form of the files. `from` names a table `t`. */
+function lineQuery(columns: PublishableTable["columns"], from: string, format: FileFormat): string {
+  const list = columns.map(({ name, type }) => {
+    const column = `t.${quoteIdentifier(name)}`;
+    if (type === "text[]" && format === "text") return `to_json(${column})::text`;
+    return `${writtenValue(type, column)} AS ${quoteIdentifier(name)}`;
+  });
+  if (format === "text") return `SELECT '', ${list.join(", ")} FROM ${from}`;
+  return `SELECT row_to_json(r) FROM (SELECT ${list.join(", ")} FROM ${from}) AS r`;
+}
+
+/** Query of a table's rows. `condition` follows the table, named `t`. */
+export function rowQuery(
+  names: SchemaNames,
+  table: PublishableTable,
+  condition: string,
+  format: FileFormat,
+): string {
+  return lineQuery(table.columns, `${sourceText(names, table)} AS t ${condition}`, format);
+}
+
+/** Query of the keys in a key table. */
+export function keyQuery({ rootKey, columns }: PublishableTable, keys: string, format: FileFormat): string {
+  const keyed = columns.filter(({ name }) => rootKey.includes(name));
+  return lineQuery(keyed, `${keys} AS t`, format);
+}
+
+/** SELECT list that converts the marked keys of a root to its key columns. `key` is the jsonb array. */
+export function keyColumns({ rootKey, columns }: PublishableTable, key: string): string {
+  const types = new Map(columns.map(({ name, type }) => [name, postgresTypes[type]]));
+  return rootKey
+    .map((name, index) => `(${key} ->> ${index})::${types.get(name) ?? "text"} AS ${quoteIdentifier(name)}`)
+    .join(", ");
+}
+
+/** Files of one COPY. */
+export interface CopiedFiles {
+  readonly files: readonly string[];
+  readonly lines: number;
+  /** Bytes of the longest line. */
+  readonly longestLineBytes: number;
+}
+
+/** Form of the lines: JSON objects, or COPY's text after an empty column. */
+export type FileFormat = "json" | "text";
+
+/**
+ * COPY options and gzip level by form; null writes the file uncompressed. CSV with a quote that JSON never contains writes the only
+ * column unchanged.
+ */
+const formats: Readonly<Record<FileFormat, { readonly copy: string; readonly gzip: number | null }>> = {
+  json: { copy: "FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02'", gzip: 3 },
+  // Read once, on the same machine: compressing costs more than it saves.
+  text: { copy: "FORMAT text", gzip: null },
+};
+
+/** Uncompressed bytes per file: loads read several files in parallel. */
+const FILE_BYTES = 256 * 1024 * 1024;
+/** Received bytes that are worth a collection. */
+const GARBAGE_BYTES = 1024 * 1024;
+const NEWLINE = 0x0a;
+
+interface OpenFile {
+  readonly input: Writable;
+  readonly written: Promise<void>;
+  bytes: number;
+}
+
+function openFile(path: string, level: number | null): OpenFile {
+  const target = createWriteStream(path, { flags: "w", mode: 0o600 });
+  let input: Writable = target;
+  if (level !== null) {
+    const gzip = createGzip({ level });
+    gzip.on("error", (error) => target.destroy(error));
+    gzip.pipe(target);
+    input = gzip;
+  }
+  const written = finished(target);
+  // A full disk surfaces at the next write or at the end; until then, the rejection must count as handled.
+  written.catch(() => {});
+  return { input, written, bytes: 0 };
+}
+
+async function write(file: OpenFile, chunk: Buffer): Promise<void> {
+  file.bytes += chunk.length;
+  if (file.input.write(chunk)) return;
+  // A failed file never drains.
+  await Promise.race([once(file.input, "drain"), file.written]);
+}
+
+async function close(file: OpenFile): Promise<void> {
+  file.input.end();
+  await file.written;
+}
+
+/** Streams the rows of a query into files `PREFIX-0`, …, one row per line. */
+export async function copyToFiles(
+  session: Session,
+  query: string,
+  prefix: string,
+  format: FileFormat,
+): Promise<CopiedFiles> {
+  const { copy, gzip } = formats[format];
+  const stream = session.client.query(copyTo(`COPY (${query}) TO STDOUT WITH (${copy})`));
+  const files: string[] = [];
+  let [lines, bytes, lineBytes, longestLineBytes] = [0, 0, 0, 0];
+  let file: OpenFile | null = null;
+  let failure: unknown = null;
+  const next = () => {
+    const path = `${prefix}-${files.length}${gzip === null ? "" : ".gz"}`;
+    files.push(path);
+    return openFile(path, gzip);
+  };
+  for await (const chunk of stream) {
+    // The connection can be reused only after the COPY is read to its end.
+    if (failure !== null) continue;
+    const received: Buffer = chunk;
+    let start = 0;
+    for (let at = received.indexOf(NEWLINE); at >= 0; at = received.indexOf(NEWLINE, start)) {
+      longestLineBytes = Math.max(longestLineBytes, lineBytes + at + 1 - start);
+      lines += 1;
+      lineBytes = 0;
+      start = at + 1;
+    }
+    lineBytes += received.length - start;
+    bytes += received.length;
+    try {
+      file ??= next();
+      if (start > 0 && file.bytes + start >= FILE_BYTES) {
+        await write(file, received.subarray(0, start));
+        await close(file);
+        file = null;
+        if (start === received.length) continue;
+        file = next();
+        await write(file, received.subarray(start));
+      } else await write(file, received);
+    } catch (error) {
+      failure = error;
+    }
+  }
+  if (failure !== null) throw failure;
+  if (file) await close(file);
+  // V8 counts few of the bytes received, and runs no collection while the destination works.
+  if (bytes > GARBAGE_BYTES) globalThis.gc?.();
+  return { files, lines, longestLineBytes };
+}

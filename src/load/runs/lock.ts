@@ -1,0 +1,316 @@
+import { sql } from "kysely";
+import { randomUUID } from "node:crypto";
+import { codeOf, StopJobError, StopRunError } from "../../errors.ts";
+import type { Db } from "../db/db.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import { type LockWait, type Session, waitForLock } from "../db/session.ts";
+import { isBeating, isHeldBy, ownerToken, type RunRef } from "./fence.ts";
+import type { RunnerProcess } from "../../process-state.ts";
+import { runCounters, type Writer, writers } from "../../schemas/ops.ts";
+
+const counterNames = Object.keys(runCounters);
+
+/** Time between the registration of a writer and its transaction; longer only if the process was suspended. */
+const REGISTRATION_LIFE = "30 seconds";
+
+/**
+ * Runs a command's transaction, registered in `sync_run` in a transaction of its own before: until it has committed,
+ * `safe_until` stays before its start.
+ */
+export async function asWriter<Result>(
+  db: Db,
+  writer: Writer,
+  work: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  const runId = randomUUID();
+  const syncRun = db.table("sync_run");
+  const end = (session: Session, status: "succeeded" | "failed") =>
+    session.change(sql`UPDATE ${syncRun} SET status = ${status}, finished_at = clock_timestamp(), _synced_at = clock_timestamp()
+      WHERE run_id = ${runId} AND status <> 'failed'`);
+  await db.transaction((session) =>
+    session.change(sql`
+      INSERT INTO ${syncRun} (run_id, job, shard, job_type, status, started_at, records_due, _synced_at,
+        ${sql.join(counterNames.map((name) => sql.id(name)))})
+      VALUES (${runId}, ${writer}, '0/1', ${writer}, 'running', now(), 0, now(), ${sql.join(counterNames.map(() => sql`0`))})
+      ON CONFLICT DO NOTHING`),
+  );
+  try {
+    return await db.transaction(async (session) => {
+      // Whoever closes abandoned entries skips locked ones.
+      const held = await session.rows(
+        sql`SELECT FROM ${syncRun} WHERE run_id = ${runId} AND status <> 'failed' FOR UPDATE`,
+      );
+      if (held.length === 0) throw suspended(writer);
+      const result = await work(session);
+      await end(session, "succeeded");
+      return result;
+    });
+  } catch (error) {
+    // Report the error of the work; the next run closes an open entry.
+    await db.transaction((session) => end(session, "failed")).catch(() => {});
+    throw error;
+  }
+}
+
+function suspended(writer: Writer): StopRunError {
+  return new StopRunError(
+    "writer_suspended",
+    `${writer}: this process was suspended before it could write, so another one closed its entry in sync_run. Nothing ` +
+      "was changed; repeat the command.",
+  );
+}
+
+/** Condition for the entry `r` of a command. */
+const isWriter = sql`r.job IN (${sql.join(writers.map((name) => sql.lit(name)))})`;
+
+/** Condition for the entry `r` of a command whose process ended without closing it, unless its transaction has locked the row. */
+const isAbandonedWriter = sql`r.started_at NOT BETWEEN clock_timestamp() - interval ${sql.lit(REGISTRATION_LIFE)}
+    AND clock_timestamp() + interval ${sql.lit(REGISTRATION_LIFE)}`;
+
+/** Holder of a job, or of a shard of it. */
+export interface LockHolder extends RunnerProcess {
+  readonly job: string;
+  readonly shard: string;
+  readonly epoch: number;
+  readonly runId: string;
+  readonly acquiredAt: string;
+  readonly heartbeatAt: string;
+  readonly expiresAt: string;
+  /** True if expired by the warehouse's clock; another process can take over. */
+  readonly isExpired: boolean;
+}
+
+/** Request for a job's lock. */
+export interface LockRequest extends Omit<RunRef, "epoch"> {
+  readonly process: RunnerProcess;
+  /** Milliseconds without a heartbeat after which the lock expires. */
+  readonly lifeMs: number;
+  /** Dead holders, treated as expired. */
+  readonly dead: readonly LockHolder[];
+}
+
+/** Result of a lock request. */
+export type LockReply =
+  | {
+      readonly kind: "held";
+      readonly run: RunRef;
+      /** Expired or dead holders, whose runs were marked as failed. */
+      readonly tookOver: readonly LockHolder[];
+    }
+  /** Other holders of the job: the same shard, or a different shard count. */
+  | { readonly kind: "refused"; readonly holders: readonly LockHolder[] };
+
+/** Maximum wait of a takeover for a commit of the former owner. */
+const COMMIT_TIMEOUT = "30s";
+
+/** A row of `job_lock`. */
+interface LockRow extends LockHolder {
+  readonly ownerToken: string;
+  readonly isReleased: boolean;
+}
+
+/**
+ * Acquires the lock of a job, or of a shard of it, by compare-and-set; one process per job at a time. Locks the row FOR
+ * UPDATE, unlike a heartbeat, so that raising the epoch waits for every fence that has passed.
+ */
+export async function acquireLock(db: Db, request: LockRequest): Promise<LockReply> {
+  return db.transaction(async (session) => {
+    const { job, shard } = request;
+    await waitForLock(session, requestLock(db.names, job));
+    const known = await readRows(session, job);
+    const inTheWay = known.filter((row) => isInTheWay(row, shard));
+    const refusal = refusalBy(inTheWay, request);
+    if (refusal) return refusal;
+    await endSessions(session, inTheWay);
+    // A holder that appeared dead may have renewed its lock.
+    const locked = await lockRows(session, job, inTheWay);
+    const lateRefusal = refusalBy(locked, request);
+    if (lateRefusal) return lateRefusal;
+    // New sessions of the former owner can't commit anymore, but would block others.
+    await endSessions(session, inTheWay);
+    const takenOver = locked.filter((row) => !row.isReleased);
+    const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);
+    await session.change(sql`
+    UPDATE ${session.table("job_lock")} SET epoch = epoch + 1, released_at = clock_timestamp(), _synced_at = now()
+    WHERE job = ${job} AND shard = ANY(${others}::text[])`);
+    const epoch = (locked.find((row) => row.shard === shard)?.epoch ?? 0) + 1;
+    await writeOwner(session, request, epoch);
+    await closeAbandonedRuns(session, { job, shard });
+    const { runId, jobType } = request;
+    return { kind: "held", run: { runId, job, jobType, shard, epoch }, tookOver: takenOver.map(holderOf) };
+  });
+}
+
+/** Lock of the requests for a job. A row apart from the job's lock, so that it blocks neither heartbeats nor commits. */
+export function requestLock(names: SchemaNames, job: string): LockWait {
+  const table = tableId(names, "job_request");
+  return {
+    purpose: `requests for the job ${job}`,
+    take: sql`INSERT INTO ${table} (job, _synced_at, _run_id) VALUES (${job}, now(), '')
+      ON CONFLICT (job) DO UPDATE SET _synced_at = now()`,
+    holders: sql`SELECT l.pid FROM pg_catalog.pg_locks AS l JOIN ${table} AS r ON r.xmax = l.transactionid
+      WHERE l.granted AND l.locktype = 'transactionid' AND r.job = ${job}`,
+  };
+}
+
+/** Heartbeat; false if the lock is lost. */
+export async function renewLock(db: Db, run: RunRef, lifeMs: number): Promise<boolean> {
+  return db.lockTransaction(async (session) => {
+    const renewed = await session.change(sql`
+    UPDATE ${db.table("job_lock")} SET heartbeat_at = clock_timestamp(), _synced_at = clock_timestamp(),
+      expires_at = clock_timestamp() + ${lifeMs} * interval '1 millisecond' WHERE ${isHeldBy(run)}`);
+    return renewed > 0;
+  });
+}
+
+/** Releases the lock if it is still held. */
+export async function releaseLock(db: Db, run: RunRef): Promise<void> {
+  return db.transaction(async (session) => {
+    await session.change(sql`
+    UPDATE ${session.table("job_lock")} SET released_at = clock_timestamp(), _synced_at = clock_timestamp()
+    WHERE ${isHeldBy(run)}`);
+  });
+}
+
+/** Current holders of a job; none if the table doesn't exist yet. */
+export async function readHolders(session: Session, job: string): Promise<readonly LockHolder[]> {
+  const [table] = await session.rows<{ exists: boolean }>(sql`
+    SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = ${session.names.state} AND tablename = 'job_lock') AS exists`);
+  if (!table?.exists) return [];
+  const rows = await readRows(session, job);
+  return rows.filter((row) => !row.isReleased).map(holderOf);
+}
+
+/** Holders of all jobs and shards whose lock hasn't expired. */
+export function readUnexpiredHolders(db: Db): Promise<readonly LockHolder[]> {
+  return db.rows(sql`
+    SELECT ${lockRow} FROM ${db.table("job_lock")} AS l WHERE released_at IS NULL AND ${isBeating("l")}`);
+}
+
+/** Expired locks: their processes ended, or lost the warehouse, without releasing them. */
+export function readExpiredLocks(db: Db): Promise<readonly Pick<RunRef, "job" | "shard" | "jobType">[]> {
+  return db.rows(sql`
+    SELECT l.job, l.shard, coalesce(s.job_type, '') AS "jobType" FROM ${db.table("job_lock")} AS l
+    LEFT JOIN ${db.table("sync_run")} AS s ON s.run_id = l.run_id AND s.job = l.job AND s.shard = l.shard
+    WHERE l.released_at IS NULL AND NOT ${isBeating("l")} ORDER BY l.job, l.shard`);
+}
+
+/** Current holders of a job that keep a shard of it from running. */
+export function readHoldersInTheWay(db: Db, job: string, shard: string): Promise<readonly LockHolder[]> {
+  return db.transaction(async (session) => {
+    const holders = await readHolders(session, job);
+    return holders.filter((holder) => isInTheWay(holder, shard));
+  });
+}
+
+const lockRow = sql`job, shard, epoch, owner_token AS "ownerToken", run_id AS "runId", host, pid, machine,
+  process_start AS "processStart", acquired_at AS "acquiredAt", heartbeat_at AS "heartbeatAt", expires_at AS "expiresAt",
+  NOT ${isBeating("l")} AS "isExpired", released_at IS NOT NULL AS "isReleased"`;
+
+function readRows(session: Session, job: string): Promise<readonly LockRow[]> {
+  return session.rows<LockRow>(sql`
+    SELECT ${lockRow} FROM ${session.table("job_lock")} AS l WHERE job = ${job} ORDER BY shard`);
+}
+
+/** True for the same shard, or a shard of another division: both could send the same records. */
+function isInTheWay(row: Pick<LockRow, "shard">, shard: string): boolean {
+  return row.shard === shard || shardCountOf(row.shard) !== shardCountOf(shard);
+}
+
+/** `4` of `1/4`. */
+function shardCountOf(shard: string): string {
+  return shard.slice(shard.indexOf("/") + 1);
+}
+
+function refusalBy(rows: readonly LockRow[], { dead }: LockRequest): LockReply | null {
+  const isDead = (row: LockRow) =>
+    dead.some(({ shard, epoch }) => row.shard === shard && row.epoch === epoch);
+  const alive = rows.filter((row) => !row.isReleased && !row.isExpired && !isDead(row));
+  return alive.length === 0 ? null : { kind: "refused", holders: alive.map(holderOf) };
+}
+
+function holderOf(row: LockRow): LockHolder {
+  const { ownerToken: _token, isReleased: _released, ...holder } = row;
+  return holder;
+}
+
+/**
+ * Ends sessions of former owners: a COPY whose client has stopped survives every timeout and cancellation. Without
+ * privilege to end them, the takeover waits for their commits.
+ */
+async function endSessions(session: Session, owners: readonly LockRow[]): Promise<void> {
+  const sessionNames = owners.map((row) => `person-etl ${row.ownerToken}`);
+  await session.client.query("SAVEPOINT before_ending");
+  try {
+    // A transaction sees the sessions as it first read them.
+    await session.rows(sql`SELECT pg_stat_clear_snapshot()`);
+    await session.rows(sql`
+      SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
+      WHERE datname = current_database() AND application_name = ANY(${sessionNames}::text[]) AND pid <> pg_backend_pid()`);
+  } catch (error) {
+    if (codeOf(error) !== "42501") throw error;
+    await session.client.query("ROLLBACK TO SAVEPOINT before_ending");
+  }
+}
+
+/** Locks the rows after fences in progress have committed. Returns their current state. */
+async function lockRows(
+  session: Session,
+  job: string,
+  rows: readonly LockRow[],
+): Promise<readonly LockRow[]> {
+  await session.client.query(`SET LOCAL lock_timeout = '${COMMIT_TIMEOUT}'`);
+  try {
+    return await session.rows<LockRow>(sql`
+      SELECT ${lockRow} FROM ${session.table("job_lock")} AS l
+      WHERE job = ${job} AND shard = ANY(${rows.map((row) => row.shard)}::text[]) ORDER BY shard FOR UPDATE`);
+  } catch (error) {
+    if (codeOf(error) !== "55P03") throw error;
+    const former = rows.map((row) => `person-etl ${row.ownerToken}`).join("', '");
+    throw new StopJobError(
+      "takeover_blocked",
+      `${job}: can't take over the job, because a commit of its former owner is still in progress. Find the ` +
+        `sessions whose application_name is '${former}' in pg_stat_activity, and end them with pg_terminate_backend ` +
+        "as a role with that privilege.",
+      { cause: error },
+    );
+  }
+}
+
+async function writeOwner(session: Session, request: LockRequest, epoch: number): Promise<void> {
+  const { job, shard, runId, process, lifeMs } = request;
+  await session.change(sql`
+    INSERT INTO ${session.table("job_lock")} (job, shard, epoch, owner_token, run_id, host, pid, machine,
+      process_start, acquired_at, heartbeat_at, expires_at, released_at, _synced_at)
+    SELECT ${job}, ${shard}, ${epoch}, ${ownerToken(session.names, { job, shard, epoch })}, ${runId}, ${process.host},
+      ${process.pid}, ${process.machine}, ${process.processStart}, at, at,
+      at + ${lifeMs} * interval '1 millisecond', NULL, at
+    FROM (SELECT clock_timestamp() AS at) AS moment
+    ON CONFLICT (job, shard) DO UPDATE SET epoch = excluded.epoch, owner_token = excluded.owner_token,
+      run_id = excluded.run_id, host = excluded.host, pid = excluded.pid, machine = excluded.machine,
+      process_start = excluded.process_start, acquired_at = excluded.acquired_at,
+      heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at, released_at = NULL,
+      _synced_at = excluded._synced_at`);
+}
+
+/**
+ * Closes abandoned runs of every job, and commands: those of this shard and those without a holder. Counts that were not
+ * recorded stay 0.
+ */
+async function closeAbandonedRuns(
+  session: Session,
+  { job, shard }: Pick<RunRef, "job" | "shard">,
+): Promise<void> {
+  // Skips entries that another process closes.
+  const abandoned = sql`SELECT r.run_id, r.job, r.shard FROM ${session.table("sync_run")} AS r
+    WHERE r.status = 'running' AND CASE WHEN ${isWriter} THEN ${isAbandonedWriter} ELSE NOT EXISTS (
+      SELECT FROM ${session.table("job_lock")} AS l
+      WHERE l.job = r.job AND l.shard = r.shard AND (l.job, l.shard) <> (${job}, ${shard}) AND l.released_at IS NULL) END
+    FOR UPDATE SKIP LOCKED`;
+  await session.change(sql`
+    UPDATE ${session.table("sync_run")} SET status = 'failed', finished_at = now(), _synced_at = now(),
+      error = 'The process ended without closing this run.',
+      records_remaining = greatest(0, records_read - records_unchanged - records_duplicate - records_suppressed
+        - records_waiting - records_sent - records_rejected_before_sending)
+    WHERE (run_id, job, shard) IN (${abandoned})`);
+}

@@ -1,0 +1,164 @@
+import { html } from "hono/html";
+import { count, countText, timeText } from "../../figures.ts";
+import { costOfBilled } from "../../jobs/price.ts";
+import type { StatusReport } from "../../jobs/report/status.ts";
+import { type LedgerHistoryRow, readUsageHistory } from "../../load/history/queries.ts";
+import { amountText, costOf } from "../../money.ts";
+import { type Point, renderDays } from "./charts.ts";
+import { bar, CHART_DAYS, dayBefore, type Html, note, past, type Section, table } from "./elements.ts";
+
+/** What was billed, in money where prices are configured, and what budgets and quotas leave. */
+export const cost: Section = {
+  id: "cost",
+  title: "Cost and budgets",
+  async show({ services, status, ledger, nowMs }) {
+    const currency = services.config.prices?.currency ?? null;
+    const rows = await ledger();
+    const text = currency === null ? count : (value: number) => amountText(value, currency);
+    const chart = {
+      title: currency === null ? "Billed records per day" : `Cost per day (${currency})`,
+      points: pointsOf(rows, currency),
+      text,
+      axisText: (value: number) => text(value).replace(/\.00$/, ""),
+      form: "bars",
+    } as const;
+    const spent =
+      rows.length === 0
+        ? note("Nothing was billed in 90 days.")
+        : html`<div class="charts">${await renderDays(chart, nowMs)}<div>${periods(rows, currency, nowMs)}</div></div>`;
+    return html`${spent}
+<h3>Budgets (UTC)</h3>${budgets(status)}
+<h3>Quota of the service</h3>${quotas(status, nowMs)}`;
+  },
+};
+
+function pointsOf(rows: readonly LedgerHistoryRow[], currency: string | null): readonly Point[] {
+  const points = new Map<string, Point>();
+  for (const { day, job, price, currency: own, recordsBilled } of rows) {
+    const isPriced = price !== null && own === currency;
+    const value = currency === null ? recordsBilled : isPriced ? Number(costOf(recordsBilled, price)) : 0;
+    const key = `${day} ${job}`;
+    points.set(key, { day, series: job, value: value + (points.get(key)?.value ?? 0) });
+  }
+  return [...points.values()].filter(({ value }) => value > 0);
+}
+
+/** Sums of today, of this month and of the month before. */
+function periods(rows: readonly LedgerHistoryRow[], currency: string | null, nowMs: number): Html {
+  const today = dayBefore(nowMs, 0);
+  const month = today.slice(0, 7);
+  const before = dayBefore(Date.parse(`${month}-01T00:00:00Z`), 1).slice(0, 7);
+  const sums = Object.entries({ today, "this month": month, "last month": before }).map(([name, start]) => ({
+    name,
+    ...costOfBilled(
+      rows.filter(({ day }) => day.startsWith(start)),
+      currency ?? "",
+    ),
+  }));
+  type Sum = (typeof sums)[number];
+  const costText = ({ amount, records_without_price: unpriced }: Sum) => {
+    const text = amountText(amount, currency ?? "USD");
+    return unpriced === 0 ? text : `${text} and ${countText(unpriced, "record")} without a price`;
+  };
+  return table("Billed by period (UTC)", "", sums, [
+    { name: "period (UTC)", cell: ({ name }) => name },
+    { name: "records billed", cell: (sum) => sum.records_billed, isNumber: true },
+    ...(currency === null ? [] : [{ name: "cost", cell: costText, isNumber: true }]),
+    { name: "possibly billed", cell: (sum) => sum.possibly_billed, isNumber: true, isExtra: true },
+  ]);
+}
+
+function budgets({ budgets: found }: StatusReport): Html {
+  const withAmount = (records: number, amount: number | undefined, currency: string | undefined) =>
+    amount === undefined || currency === undefined
+      ? count(records)
+      : `${count(records)} (${amountText(amount, currency)})`;
+  const rows = found.map((budget) => ({ ...budget, name: `${budget.budget} per ${budget.period}` }));
+  return table("Budgets", "No budget is configured: runs send everything that is due.", rows, [
+    { name: "budget", cell: ({ name }) => name },
+    { name: "used", cell: ({ used }) => used, isNumber: true },
+    {
+      name: "limit",
+      cell: ({ limit, limit_amount: amount, currency }) => withAmount(limit, amount, currency),
+      isNumber: true,
+      isExtra: true,
+    },
+    { name: "share", cell: ({ used, limit, name }) => bar(used, limit, `${name}: used`), isExtra: true },
+    {
+      name: "left",
+      cell: ({ left, left_amount: amount, currency }) => withAmount(left, amount, currency),
+      isNumber: true,
+    },
+    {
+      name: "lasts until",
+      cell: ({ period, lasts_until: end }) => (end === null ? `end of the ${period}` : timeText(end)),
+      isExtra: true,
+    },
+    { name: "renewed", cell: (budget) => timeText(budget.resets_at), isExtra: true },
+  ]);
+}
+
+function quotas({ quotas: found }: StatusReport, nowMs: number): Html {
+  const known = found.flatMap(({ limit, left, observed_at: at }) =>
+    limit === null || left === null ? [] : [{ limit, left, at }],
+  );
+  return table("Quota of person search", "No job has read a quota yet (search_usage does).", known, [
+    { name: "quota", cell: () => "person search per day" },
+    { name: "limit", cell: ({ limit }) => limit, isNumber: true },
+    {
+      name: "used",
+      cell: ({ limit, left }) => bar(limit - left, limit, "quota of person search: used"),
+      isExtra: true,
+    },
+    { name: "left", cell: ({ left }) => left, isNumber: true },
+    { name: "read", cell: ({ at }) => past(at, nowMs), isExtra: true },
+  ]);
+}
+
+/** Usage and match rates of the last days. */
+export const usage: Section = {
+  id: "usage",
+  title: "Usage and match rates",
+  async show({ services, ledger, nowMs }) {
+    const { endpoints, searches } = await readUsageHistory(services.db, CHART_DAYS);
+    const charts = [
+      {
+        title: "Records per day, as the service counts them",
+        points: endpoints.map(({ day, endpoint, records }) => ({ day, series: endpoint, value: records })),
+        text: count,
+        form: "bars",
+      },
+      {
+        title: "Match rate per day, from the ledger",
+        points: ratesOf(await ledger()),
+        text: (value: number) => `${value.toFixed(1)} %`,
+        axisText: (value: number) => `${value} %`,
+        form: "lines",
+      },
+      {
+        title: "Records delivered by person search per day",
+        points: searches.map(({ day, recordsDelivered: value }) => ({ day, series: "delivered", value })),
+        text: count,
+        form: "bars",
+      },
+    ] as const;
+    const drawn = charts.filter(({ points }) => points.some(({ value }) => value > 0));
+    if (drawn.length === 0) return note("No usage in 90 days.");
+    const isReported = endpoints.length > 0;
+    return html`<div class="charts">${await Promise.all(drawn.map((chart) => renderDays(chart, nowMs)))}</div>
+${isReported ? "" : note("The service's own count per endpoint needs a job of type endpoint_usage.")}`;
+  },
+};
+
+/** Matches per answered record, in percent, by day and job. Answers of unlocks match nothing. */
+function ratesOf(rows: readonly LedgerHistoryRow[]): readonly Point[] {
+  const lookups = rows.filter(({ budget }) => budget !== "unlock");
+  return [...Map.groupBy(lookups, ({ day, job }) => `${day} ${job}`).values()].flatMap((own) => {
+    const [first] = own;
+    const answered = own.reduce((sum, { recordsAnswered }) => sum + recordsAnswered, 0);
+    const matched = own.reduce((sum, { recordsMatched }) => sum + recordsMatched, 0);
+    return first && answered > 0
+      ? [{ day: first.day, series: first.job, value: (100 * matched) / answered }]
+      : [];
+  });
+}

@@ -1,0 +1,175 @@
+import { html } from "hono/html";
+import { count, countText, durationText, percent } from "../../figures.ts";
+import {
+  readDeathWeeks,
+  readFieldCoverage,
+  readSchemaDrift,
+  readSegmentHistory,
+  type SegmentDay,
+  type TableCoverage,
+} from "../../load/history/queries.ts";
+import { drawChart, renderDays } from "./charts.ts";
+import {
+  bar,
+  CHART_DAYS,
+  dayBefore,
+  type Html,
+  note,
+  past,
+  type Section,
+  state,
+  table,
+  type View,
+} from "./elements.ts";
+
+/** How much of the inputs is answered, and of the people known. */
+export const coverage: Section = {
+  id: "coverage",
+  title: "Coverage",
+  async show({ services, status, nowMs }) {
+    const tables = (await readFieldCoverage(services.db)).filter(({ rows }) => rows !== 0);
+    const inputs = status.jobs.flatMap(({ job, coverage: own }) => (own === null ? [] : [{ job, ...own }]));
+    const shown = table("Rows of inputs", "No job has read an input yet.", inputs, [
+      { name: "job", cell: ({ job }) => job },
+      { name: "input", cell: ({ source }) => source, isExtra: true },
+      { name: "rows", cell: (input) => input.input_rows, isNumber: true },
+      { name: "answered", cell: (input) => percent(input.answered, input.input_rows), isNumber: true },
+      { name: "matched", cell: ({ matched, answered }) => percent(matched, answered), isNumber: true },
+      { name: "rejected", cell: ({ rejected }) => rejected, isNumber: true, isExtra: true },
+      { name: "due", cell: ({ due }) => due, isNumber: true },
+      { name: "oldest answer", cell: (input) => past(input.oldest_answer_at, nowMs), isExtra: true },
+    ]);
+    return html`${shown}
+<h3>Fields of people</h3>${
+      tables.length === 0 ? note("No people are stored yet.") : html`${tables.map(renderFields)}`
+    }`;
+  },
+};
+
+function renderFields({ table: name, rows, isEstimated, fields }: TableCoverage, at: number): Html {
+  if (rows === null) {
+    return html`<details><summary>${name} <span>no figures</span></summary>${note(
+      "The server has not collected statistics of this large table yet (ANALYZE).",
+    )}</details>`;
+  }
+  const least = fields.toSorted((a, b) => a.rowsKnown - b.rowsKnown)[0];
+  const about = isEstimated ? "about " : "";
+  const remark = least ? `; least known: ${least.column}, ${percent(least.rowsKnown, rows)}` : "";
+  return html`<details${at === 0 ? html` open` : ""}><summary>${name} <span>${about}${countText(rows, "row")}${remark}</span></summary>
+<ul class="fields">${fields.map(
+    ({
+      column,
+      rowsKnown,
+    }) => html`<li><span>${column}</span>${bar(rowsKnown, rows, `${name}.${column}: known`)}<span class="number">${percent(rowsKnown, rows)}</span></li>
+`,
+  )}</ul></details>`;
+}
+
+/** Weeks of deaths, the current one included. */
+const WEEKS = 26;
+
+/** Sizes of segments, and deaths per week. */
+export const segments: Section = {
+  id: "segments",
+  title: "Segments and deaths",
+  async show({ services, nowMs }) {
+    const days = await readSegmentHistory(services.db, CHART_DAYS);
+    const deaths = await showDeaths({ services, nowMs });
+    if (days.length === 0) {
+      return html`${note("No job has read the members of a segment in 90 days.")}<div class="charts">${deaths}</div>`;
+    }
+    const points = days.map((day) => ({ day: day.day, series: nameOf(day), value: day.knownMembers }));
+    const title = "Members of segments per day";
+    const grouped = [...Map.groupBy(days, ({ segmentId }) => segmentId).values()];
+    const shown = grouped.flatMap((own) => {
+      const last = own.at(-1);
+      const added = own.reduce((sum, day) => sum + day.added, 0);
+      const removed = own.reduce((sum, day) => sum + day.removed, 0);
+      return last ? [{ ...last, added, removed }] : [];
+    });
+    return html`<div class="charts">${await renderDays({ title, points, text: count, form: "lines" }, nowMs)}
+${deaths}</div>
+${table("Segments", "", shown, [
+  { name: "segment", cell: nameOf },
+  { name: "members", cell: ({ knownMembers }) => knownMembers, isNumber: true },
+  { name: "added in 90 days", cell: ({ added }) => added, isNumber: true },
+  { name: "removed", cell: ({ removed }) => removed, isNumber: true, isExtra: true },
+  { name: "removal pending", cell: (own) => own.removalsPending, isNumber: true, isExtra: true },
+])}`;
+  },
+};
+
+/** Name of a segment; the beginning of its ID if it has none. */
+function nameOf({ name, segmentId }: Pick<SegmentDay, "name" | "segmentId">): string {
+  return name ?? segmentId.slice(0, 8);
+}
+
+async function showDeaths({ services, nowMs }: Pick<View, "services" | "nowMs">): Promise<Html> {
+  const weeks = await readDeathWeeks(services.db, WEEKS);
+  if (weeks.length === 0) return note("No death was observed in 26 weeks.");
+  const total = weeks.reduce((sum, { deaths }) => sum + deaths, 0);
+  const daysSinceMonday = (new Date(nowMs).getUTCDay() + 6) % 7;
+  return drawChart({
+    title: `Deaths per week of first observation: ${countText(total, "death")} in 26 weeks`,
+    points: weeks.map(({ week, deaths }) => ({ day: week, series: "deaths", value: deaths })),
+    firstDay: dayBefore(nowMs, daysSinceMonday + 7 * (WEEKS - 1)),
+    lastDay: dayBefore(nowMs, daysSinceMonday),
+    interval: "week",
+    form: "bars",
+    text: count,
+  });
+}
+
+/** Destinations, and what they still lack. */
+export const destinations: Section = {
+  id: "destinations",
+  title: "Destinations",
+  async show({ status, nowMs }) {
+    return table("Destinations", "No destination is configured (publish).", status.publications, [
+      {
+        name: "destination",
+        cell: (row) => (row.is_configured ? row.destination : `${row.destination} (not configured)`),
+      },
+      { name: "published", cell: (row) => past(row.last_published_at, nowMs) },
+      { name: "keys waiting", cell: (row) => row.keys_waiting, isNumber: true },
+      {
+        name: "lag",
+        cell: ({ lag_seconds: seconds }) => (seconds === 0 ? "none" : durationText(seconds)),
+        isNumber: true,
+      },
+      { name: "rows published", cell: (row) => row.rows_published, isNumber: true, isExtra: true },
+      { name: "compared", cell: (row) => past(row.last_verified_at, nowMs), isExtra: true },
+      {
+        name: "result",
+        cell({ tables_differing: differing }) {
+          if (differing === null) return "";
+          return differing.length === 0
+            ? state("good", "equal")
+            : state("bad", `differs: ${differing.join(", ")}`);
+        },
+        isExtra: true,
+      },
+    ]);
+  },
+};
+
+/** Fields shown, the last seen ones. */
+const FIELDS = 30;
+
+/** Fields of the service's answers that differ from their declaration. */
+export const drift: Section = {
+  id: "drift",
+  title: "Schema drift",
+  async show({ services, nowMs }) {
+    const fields = await readSchemaDrift(services.db, FIELDS);
+    return table("Schema drift", "The service's answers have only declared fields.", fields, [
+      { name: "field", cell: ({ path }) => html`<code>${path}</code>` },
+      { name: "endpoint", cell: ({ endpoint }) => endpoint },
+      { name: "difference", cell: ({ kind }) => kind.replace("_", " ") },
+      { name: "type", cell: ({ observedType }) => observedType, isExtra: true },
+      { name: "times", cell: ({ occurrences }) => occurrences, isNumber: true },
+      { name: "first seen", cell: ({ firstSeenAt }) => past(firstSeenAt, nowMs), isExtra: true },
+      { name: "last seen", cell: ({ lastSeenAt }) => past(lastSeenAt, nowMs), isExtra: true },
+    ]);
+  },
+};

@@ -1,0 +1,277 @@
+import { createHash } from "node:crypto";
+import type { Client } from "../../bigquery/client.ts";
+import { orMissing } from "../../bigquery/failure.ts";
+import { insertJob, LABELS, runJob } from "../../bigquery/session.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../bigquery/sql.ts";
+import type { Catalog, PublishedTable } from "../destination.ts";
+import type { ColumnType, PiiClass } from "../../schemas/field.ts";
+import type { Column, PublishedSchema } from "../../schemas/table.ts";
+import type { View } from "../../schemas/views/view.ts";
+
+/** The project and datasets that are written. */
+export interface DatasetNames {
+  readonly project: string;
+  readonly data: string;
+  readonly ops: string;
+}
+
+const TYPES: Readonly<Record<ColumnType, string>> = {
+  text: "STRING",
+  integer: "INT64",
+  position: "INT64",
+  // 38 digits before and after the decimal point; NUMERIC has only 9 after it, fewer than a score may need.
+  numeric: "BIGNUMERIC",
+  boolean: "BOOL",
+  date: "DATE",
+  timestamptz: "TIMESTAMP",
+  timestamp: "DATETIME",
+  json: "JSON",
+  uuid: "STRING",
+  bytes: "BYTES",
+  "text[]": "ARRAY<STRING>",
+};
+
+/** BigQuery's type of a declared type. */
+export function columnType(type: ColumnType): string {
+  return TYPES[type];
+}
+
+/** Element type of a list; null for a scalar type. */
+export function elementType(type: ColumnType): string | null {
+  return /^ARRAY<(\w+)>$/.exec(TYPES[type])?.[1] ?? null;
+}
+
+/** Tables with daily partitions, and the partitioning column. */
+const PARTITIONED: Readonly<Record<string, string>> = {
+  api_call: "started_at",
+  endpoint_usage_bucket: "bucket_start",
+};
+
+const UNCLUSTERABLE: ReadonlySet<ColumnType> = new Set(["json", "bytes"]);
+
+const MOST_CLUSTER_COLUMNS = 4;
+
+/** Label of the position table: a hash of the catalog that the datasets were migrated to. */
+const CATALOG_LABEL = "catalog";
+
+/** Table with the last batch committed to the datasets. */
+export const POSITION_TABLE = "publication_position";
+
+/** Quotes the name of a table. */
+export function tableName(names: DatasetNames, schema: PublishedSchema, name: string): string {
+  return quoteQualified([names.project, names[schema], name]);
+}
+
+/** Quotes the name of the position table. */
+export function positionTable(names: DatasetNames): string {
+  return tableName(names, "ops", POSITION_TABLE);
+}
+
+/** `CREATE TABLE` of a declared table. */
+export function createTable(table: PublishedTable, names: DatasetNames): string {
+  const time = PARTITIONED[table.name];
+  const cluster = table.key
+    .filter((name) => table.columns.some((c) => c.name === name && !UNCLUSTERABLE.has(c.type)))
+    .slice(0, MOST_CLUSTER_COLUMNS);
+  return [
+    `CREATE TABLE IF NOT EXISTS ${tableName(names, table.schema, table.name)} (`,
+    table.columns.map((c) => `  ${columnText(c, c.required === true)}`).join(",\n"),
+    `)`,
+    ...(time === undefined ? [] : [`PARTITION BY TIMESTAMP_TRUNC(${quoteIdentifier(time)}, DAY)`]),
+    ...(cluster.length === 0 ? [] : [`CLUSTER BY ${cluster.map(quoteIdentifier).join(", ")}`]),
+    `OPTIONS (description = ${quoteLiteral(tableDescription(table))}, ` +
+      `labels = [("application", "person-etl"), ("pii", "${strictestPii(table.columns)}")])`,
+  ].join("\n");
+}
+
+/** `ALTER TABLE` that adds columns; they are null in existing rows. */
+function addColumns(table: PublishedTable, columns: readonly Column[], names: DatasetNames): string {
+  const added = columns.map((c) => `  ADD COLUMN IF NOT EXISTS ${columnText(c, false)}`);
+  return `ALTER TABLE ${tableName(names, table.schema, table.name)}\n${added.join(",\n")}`;
+}
+
+/** `CREATE TABLE` of the position table, with the row that every batch updates. */
+function createPosition(names: DatasetNames): string {
+  return (
+    `CREATE TABLE IF NOT EXISTS ${positionTable(names)}\n` +
+    `OPTIONS (description = 'The last batch committed to these datasets. pii: none', labels = [("application", "person-etl")])\n` +
+    `AS SELECT 0 AS number, CAST(NULL AS STRING) AS id, CAST(NULL AS TIMESTAMP) AS published_at`
+  );
+}
+
+/** `CREATE OR REPLACE VIEW`. */
+export function createView(
+  view: View,
+  names: DatasetNames,
+  schemas: ReadonlyMap<string, PublishedSchema>,
+): string {
+  const ref = (name: string) => tableName(names, schemas.get(name) ?? "data", name);
+  const columns = view.columns.map((c) => {
+    const description = quoteLiteral(columnDescription(c));
+    return `  ${quoteIdentifier(c.name)} OPTIONS (description = ${description})`;
+  });
+  return (
+    `CREATE OR REPLACE VIEW ${tableName(names, view.schema, view.name)} (\n${columns.join(",\n")}\n)\n` +
+    `OPTIONS (description = ${quoteLiteral(`${view.doc} pii: ${strictestPii(view.columns)}`)}) AS\n` +
+    view.select("bigquery", ref)
+  );
+}
+
+function columnText(c: Column, isRequired: boolean): string {
+  // A list is never null in BigQuery, and doesn't support NOT NULL.
+  const type = `${columnType(c.type)}${isRequired && elementType(c.type) === null ? " NOT NULL" : ""}`;
+  return `${quoteIdentifier(c.name)} ${type} OPTIONS (description = ${quoteLiteral(columnDescription(c))})`;
+}
+
+/** Description of a column, with its PII class. */
+function columnDescription(c: Column): string {
+  return `${c.doc} pii: ${c.pii}`;
+}
+
+/** Description of a table, with the strictest PII class of its columns. */
+function tableDescription(table: PublishedTable): string {
+  return `${table.doc} pii: ${strictestPii(table.columns)}`;
+}
+
+const BY_STRICTNESS = ["sensitive", "direct", "indirect"] as const;
+
+function strictestPii(columns: readonly Column[]): PiiClass {
+  return BY_STRICTNESS.find((pii) => columns.some((c) => c.pii === pii)) ?? "none";
+}
+
+interface Field {
+  readonly name: string;
+  readonly description?: string;
+}
+
+interface TableResource {
+  readonly schema?: { readonly fields?: readonly Field[] };
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** Statements that create tables, and all views. */
+function statementsOf(
+  tables: readonly PublishedTable[],
+  catalog: Catalog,
+  names: DatasetNames,
+): readonly string[] {
+  const schemas = schemasOf(catalog);
+  return [
+    createPosition(names),
+    ...tables.map((table) => createTable(table, names)),
+    ...catalog.views.map((view) => createView(view, names, schemas)),
+  ];
+}
+
+/** Creates a dataset if it is missing; returns its location. */
+export async function openDataset(client: Client, dataset: string, location: string | null): Promise<string> {
+  const path = `/datasets/${dataset}`;
+  const found = await orMissing(client.send<{ readonly location: string }>({ method: "GET", path }));
+  if (found) return found.location;
+  const created = await client.send<{ readonly location: string }>({
+    method: "POST",
+    path: "/datasets",
+    body: {
+      datasetReference: { projectId: client.project, datasetId: dataset },
+      ...(location === null ? {} : { location }),
+      labels: LABELS,
+    },
+  });
+  return created.location;
+}
+
+/** Creates missing tables and drops those no longer published. A label of the position table records the catalog. */
+export async function migrateDatasets(
+  {
+    client,
+    names,
+    location,
+  }: { readonly client: Client; readonly names: DatasetNames; readonly location: string },
+  catalog: Catalog,
+): Promise<void> {
+  const all = statementsOf(catalog.tables, catalog, names);
+  const hash = createHash("sha256").update(JSON.stringify(all)).digest("hex").slice(0, 32);
+  const existing = {
+    data: new Set(await listTables(client, names.data)),
+    ops: new Set(await listTables(client, names.ops)),
+  };
+  const dropped = catalog.dropped.filter(({ schema, name }) => existing[schema].has(name));
+  for (const table of dropped) await client.send({ method: "DELETE", path: pathOf(names, table) });
+  const hasAll = [...catalog.tables, ...catalog.views].every(({ schema, name }) =>
+    existing[schema].has(name),
+  );
+  const positionPath = `/datasets/${names.ops}/tables/${POSITION_TABLE}`;
+  if (hasAll && existing.ops.has(POSITION_TABLE)) {
+    const { labels } = await client.send<TableResource>({ method: "GET", path: positionPath });
+    if (labels?.[CATALOG_LABEL] === hash) return;
+  }
+  const old = catalog.tables.filter(({ schema, name }) => existing[schema].has(name));
+  const added = (await Promise.all(old.map((table) => missingColumns(client, names, table)))).flat();
+  const missing = catalog.tables.filter((table) => !old.includes(table));
+  const script = [...added, ...statementsOf(missing, catalog, names)]
+    .map((statement) => `${statement};\n`)
+    .join("\n");
+  const id = `person_etl_migrate_${names.data}_${hash}_${Date.now()}`;
+  await runJob(client, { id, location }, (reference) =>
+    insertJob(client, reference, { labels: LABELS, query: { useLegacySql: false, query: script } }),
+  );
+  for (const table of old) await describeTable(client, names, table);
+  await client.send({
+    method: "PATCH",
+    path: positionPath,
+    body: { labels: { ...LABELS, [CATALOG_LABEL]: hash } },
+  });
+}
+
+function schemasOf(catalog: Catalog): ReadonlyMap<string, PublishedSchema> {
+  return new Map([...catalog.tables, ...catalog.views].map(({ name, schema }) => [name, schema]));
+}
+
+function pathOf(names: DatasetNames, { schema, name }: Pick<PublishedTable, "schema" | "name">): string {
+  return `/datasets/${names[schema]}/tables/${name}`;
+}
+
+async function fieldsOf(client: Client, path: string): Promise<readonly Field[]> {
+  const { schema } = await client.send<TableResource>({ method: "GET", path });
+  return schema?.fields ?? [];
+}
+
+async function missingColumns(
+  client: Client,
+  names: DatasetNames,
+  table: PublishedTable,
+): Promise<readonly string[]> {
+  const present = new Set((await fieldsOf(client, pathOf(names, table))).map(({ name }) => name));
+  const missing = table.columns.filter(({ name }) => !present.has(name));
+  return missing.length === 0 ? [] : [addColumns(table, missing, names)];
+}
+
+/** Updates the comments of a table. */
+async function describeTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<void> {
+  const path = pathOf(names, table);
+  const descriptions = new Map(table.columns.map((c) => [c.name, columnDescription(c)]));
+  const fields = (await fieldsOf(client, path)).map((field) => {
+    const description = descriptions.get(field.name);
+    return description === undefined ? field : { ...field, description };
+  });
+  await client.send({
+    method: "PATCH",
+    path,
+    body: { description: tableDescription(table), schema: { fields } },
+  });
+}
+
+/** Names of all tables and views of a dataset. */
+export async function listTables(client: Client, dataset: string): Promise<readonly string[]> {
+  const found: string[] = [];
+  let pageToken: string | undefined;
+  do {
+    const page = await client.send<{
+      readonly tables?: readonly { readonly tableReference: { readonly tableId: string } }[];
+      readonly nextPageToken?: string;
+    }>({ method: "GET", path: `/datasets/${dataset}/tables`, query: { maxResults: 1000, pageToken } });
+    found.push(...(page.tables ?? []).map(({ tableReference }) => tableReference.tableId));
+    pageToken = page.nextPageToken;
+  } while (pageToken);
+  return found;
+}

@@ -1,0 +1,118 @@
+import { column, type Table, table } from "./table.ts";
+
+/** HTTP attempt as stored in the ledger. */
+export interface Attempt {
+  /** UUID, unique per attempt. */
+  readonly callId: string;
+  /** Method and path (`POST /v2/enrich`). */
+  readonly endpoint: string;
+  readonly apiRequestId: string | null;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  /** Completion time reported by the service, in UTC with microseconds; null for none. */
+  readonly requestCompletedAt: string | null;
+  readonly milliseconds: number;
+  /** Null without a response. */
+  readonly httpStatus: number | null;
+  /** Number of calls that contained these records, including this one; 1 for the first. */
+  readonly attempt: number;
+  /** False if no connection was made, so that the service can't have received it. */
+  readonly isSent: boolean;
+  /** 0 if no connection was made. */
+  readonly recordsSent: number;
+  /** Results with `is_match` true; null without an answer. */
+  readonly recordsMatched: number | null;
+  /** Bytes as received (compressed). */
+  readonly responseBytes: number;
+  /** True if the service may have billed it, but no answer was received. */
+  readonly possiblyBilled: boolean;
+  /** Records that may have been billed by both this call and an earlier one without an answer. */
+  readonly possiblyBilledTwice: number;
+  /** Number of records that the answer omits, which may also have been billed. Absent for none. */
+  readonly recordsLeftOut?: number;
+}
+
+/** Ledger: one row per attempt of a call. */
+export const apiCall: Table = table("api_call", {
+  schema: "ops",
+  doc: "Ledger: one row per attempt of a call; written before sending if the call may be billed.",
+  key: ["call_id"],
+  columns: [
+    column("call_id", "uuid", "none", "The attempt."),
+    column("run_id", "text", "none", "The run.", true),
+    column("job", "text", "none", "The job.", true),
+    column(
+      "call_number",
+      "integer",
+      "none",
+      "Order of reservation; answers of later calls replace those of earlier ones.",
+      true,
+    ),
+    column("endpoint", "text", "none", "Method and path.", true),
+    column("api_request_id", "text", "none", "The service's ID of the call."),
+    column("started_at", "timestamptz", "none", "When it was sent.", true),
+    column("request_completed_at", "timestamptz", "none", "Completion time reported by the service."),
+    column("milliseconds", "integer", "none", "Milliseconds until the whole answer was read."),
+    column("http_status", "integer", "none", "HTTP status; null without an answer."),
+    column("attempt", "position", "none", "1-based attempt of this batch.", true),
+    column("records_sent", "integer", "none", "Number of records in the request.", true),
+    column("records_matched", "integer", "none", "Results with a match; null without results."),
+    column("response_bytes", "integer", "none", "Size of the answer in bytes, as received.", true),
+    column(
+      "possibly_billed",
+      "boolean",
+      "none",
+      "True if the outcome leaves open whether it was billed.",
+      true,
+    ),
+    column(
+      "settled_at",
+      "timestamptz",
+      "none",
+      "When its outcome was recorded; null while in flight, or permanently after a crash.",
+    ),
+    column("budget", "text", "none", "Budget it counts against: the job's type; null for none."),
+    column(
+      "reserved_at",
+      "timestamptz",
+      "none",
+      "When its records were reserved; determines the UTC day and month they count in.",
+    ),
+    column(
+      "records_reserved",
+      "integer",
+      "none",
+      "Records counted against budgets and caps; 0 if known not to be billed.",
+      true,
+    ),
+    column(
+      "records_in_doubt",
+      "integer",
+      "none",
+      "Records that may have been billed without a result: all of a call without an answer, or those that it lacks.",
+      true,
+    ),
+    column(
+      "records_possibly_billed_twice",
+      "integer",
+      "none",
+      "Records that may also have been billed in an earlier call; an upper bound.",
+      true,
+    ),
+    column("is_sent", "boolean", "none", "False if no connection was established; null while in flight."),
+    column(
+      "price",
+      "numeric",
+      "none",
+      "Price of one billed record when the call was reserved; null without `prices`.",
+    ),
+    column("currency", "text", "none", "Currency of `price`, ISO 4217."),
+  ],
+});
+
+/**
+ * Records that a call of the ledger was billed, as SQL: addresses answered, matches of other lookups, the charge of an unlock.
+ * Calls that may have been billed, and records without a result, are in `records_in_doubt` instead.
+ */
+export const billedRecords = `CASE WHEN budget IS NULL OR possibly_billed OR records_matched IS NULL THEN 0
+    WHEN budget = 'validate_emails' THEN records_sent - records_in_doubt ELSE records_matched END`;
