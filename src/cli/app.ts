@@ -19,7 +19,7 @@ import { isMigrated, notSetUp, requireSetUp } from "../load/db/migrate.ts";
 import { openEmbedded } from "../load/embedded/open.ts";
 import { openWarehouse, type WarehouseTarget } from "../load/open.ts";
 import type { Log } from "../log.ts";
-import { otherWriterOf } from "../other-writer.ts";
+import { otherWriterOf } from "../process-state.ts";
 import { readPostgresAddress } from "../postgres-address.ts";
 import { openBigQueryDestination } from "../publish/bigquery/destination.ts";
 import { declaredCatalog, type Destination } from "../publish/destination.ts";
@@ -53,17 +53,10 @@ export async function openConfig(context: Context): Promise<Config> {
 export async function refuseForeignFolder(dataDir: string): Promise<void> {
   const why = await otherWriterOf(dataDir);
   if (why === null) return;
-  throw new FixConfigurationError(
-    "data_dir_owner",
-    `data_dir ${dataDir} ${why}, and root uses only folders of its own that nobody else can write to.`,
-    [
-      {
-        path: "data_dir",
-        message: why,
-        hint: "run person-etl as another user, correct owner and mode (chown root, chmod go-w), or choose another data_dir",
-      },
-    ],
-  );
+  const message = `data_dir ${dataDir} ${why}, and root uses only folders of its own that nobody else can write to.`;
+  const hint =
+    "run person-etl as another user, correct owner and mode (chown root, chmod go-w), or choose another data_dir";
+  throw new FixConfigurationError("data_dir_owner", message, [{ path: "data_dir", message: why, hint }]);
 }
 
 /** Reachable warehouse. */
@@ -78,7 +71,7 @@ export interface OpenedWarehouse {
 /** Opens the configured warehouse, starts the embedded database if necessary, and checks that it is reachable. */
 export async function openConfiguredWarehouse(context: Context, config: Config): Promise<OpenedWarehouse> {
   const { log, scope, stop } = context;
-  const { url, schema, opsSchema, stateSchema } = config.warehouse;
+  const { url, schema, opsSchema } = config.warehouse;
   if (url !== "embedded") {
     const db = openWarehouse(await warehouseTarget(config));
     scope.defer("warehouse", () => db.close());
@@ -93,13 +86,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
     signal: stop.signal,
   });
   scope.deferProgram("embedded database", () => server.close());
-  const db = openWarehouse({
-    url: server.connectionString,
-    schema,
-    opsSchema,
-    stateSchema,
-    ...erasureKeyOf(config),
-  });
+  const db = openWarehouse({ ...(await warehouseTarget(config)), url: server.connectionString });
   scope.defer("warehouse", () => db.close());
   await isMigrated(db);
   return { db, howToConnect: server.howToConnect, grantReading: () => server.grantReading() };
@@ -120,10 +107,11 @@ export async function openFilled(context: Context): Promise<{ readonly config: C
 }
 
 /** Address of the configured warehouse; a placeholder for the embedded one. */
-async function warehouseTarget(config: Config): Promise<WarehouseTarget> {
-  const { warehouse } = config;
+async function warehouseTarget({ warehouse, privacy }: Config): Promise<WarehouseTarget> {
   const { url, allowInsecure, schema, opsSchema, stateSchema } = warehouse;
-  const schemas = { schema, opsSchema, stateSchema, ...erasureKeyOf(config) };
+  const { erasureKey } = privacy;
+  const key = erasureKey ? { readErasureSecret: () => erasureKey.read() } : {};
+  const schemas = { schema, opsSchema, stateSchema, ...key };
   if (url === "embedded") return { url: "postgresql:///", ...schemas };
   return { url: await url.read(), readUrl: () => url.read(), allowInsecure, ...schemas };
 }
@@ -131,10 +119,6 @@ async function warehouseTarget(config: Config): Promise<WarehouseTarget> {
 /** Opens the configured warehouse without connecting. */
 export async function openUnconnected(config: Config): Promise<Db> {
   return openWarehouse(await warehouseTarget(config));
-}
-
-function erasureKeyOf({ privacy: { erasureKey } }: Config): { readErasureSecret?: () => Promise<string> } {
-  return erasureKey ? { readErasureSecret: () => erasureKey.read() } : {};
 }
 
 /** True for an embedded database that does not exist yet; read-only commands must not create it. */
@@ -150,14 +134,6 @@ export async function isNotCreatedYet({
 /** The sandbox accepts almost any key. */
 const SANDBOX_KEY = "sandbox";
 
-/** HTTP client and limiter. */
-interface OpenedService {
-  readonly http: HttpClient;
-  readonly limiter: Limiter;
-  /** Creates a limiter without history. */
-  readonly createLimiter: () => Limiter;
-}
-
 async function readSecret({ scrubber }: Context, secret: SecretReference | null): Promise<string> {
   if (secret === null) return SANDBOX_KEY;
   const key = await secret.read();
@@ -165,8 +141,11 @@ async function readSecret({ scrubber }: Context, secret: SecretReference | null)
   return key;
 }
 
-/** Opens the configured service, and starts the sandbox if configured. Sends nothing. */
-export async function openService(context: Context, config: Config): Promise<OpenedService> {
+/** Opens the configured service, and starts the sandbox if configured. Sends nothing. Each limiter starts without history. */
+export async function openService(
+  context: Context,
+  config: Config,
+): Promise<{ readonly http: HttpClient; readonly createLimiter: () => Limiter }> {
   const { service } = config;
   const { apiKey, userApiKey } = service;
   const baseUrl =
@@ -180,35 +159,35 @@ export async function openService(context: Context, config: Config): Promise<Ope
     ...(userApiKey === null ? {} : { readUserKey: () => readSecret(context, userApiKey) }),
   });
   context.scope.defer("connections to the service", () => http.close());
-  const openLimiter = () =>
-    createLimiter({
-      concurrency: service.concurrency,
-      requestsPerSecond: service.requestsPerSecond,
-      endpointRequestsPerSecond: Object.fromEntries(
-        Object.entries(service.limits).flatMap(([path, { requestsPerSecond }]) =>
-          ["GET", "POST"].map((method) => [`${method} ${path}`, requestsPerSecond]),
-        ),
-      ),
-      clock: systemClock,
-      service: http.origin,
-    });
-  return { http, limiter: openLimiter(), createLimiter: openLimiter };
+  const limits = Object.entries(service.limits).flatMap(([path, { requestsPerSecond }]) =>
+    ["GET", "POST"].map((method) => [`${method} ${path}`, requestsPerSecond] as const),
+  );
+  return {
+    http,
+    createLimiter: () =>
+      createLimiter({
+        concurrency: service.concurrency,
+        requestsPerSecond: service.requestsPerSecond,
+        endpointRequestsPerSecond: Object.fromEntries(limits),
+        clock: systemClock,
+        service: http.origin,
+      }),
+  };
 }
 
 /** Opens the configured service for jobs that write to this warehouse. */
 export async function openJobServices(context: Context, config: Config, db: Db): Promise<JobServices> {
-  const { log, progress, stop } = context;
-  const { http, limiter } = await openService(context, config);
+  const { http, createLimiter } = await openService(context, config);
   return {
     config,
     db,
     http,
-    limiter,
+    limiter: createLimiter(),
     clock: systemClock,
-    log,
-    signal: stop.signal,
+    log: context.log,
+    signal: context.stop.signal,
     random: Math.random,
-    progress,
+    progress: context.progress,
   };
 }
 

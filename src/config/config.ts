@@ -3,17 +3,14 @@ import { z } from "zod";
 import type { Problem } from "../errors.ts";
 import { type Amount, recordsFor } from "../money.ts";
 import { dependenciesOf, type Reference } from "./references.ts";
-import type { alerts, ConfigDocument, logLevels, Prices } from "./schema/document.ts";
+import type { alerts, ConfigDocument, Prices } from "./schema/document.ts";
 import type { inputs, NamedSearch, SqlSource, TableSource } from "./schema/inputs.ts";
 import type { CommonJob } from "./schema/jobs.ts";
 import type { SecretReference, Secrets } from "./secrets.ts";
 import type { TestTimes } from "./settings.ts";
 
-export type { Prices } from "./schema/document.ts";
+export type { LogLevel, Prices } from "./schema/document.ts";
 export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
-
-/** Log level. */
-export type LogLevel = (typeof logLevels)[number];
 
 /** The service that is called. */
 export interface ServiceConfig

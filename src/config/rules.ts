@@ -269,7 +269,8 @@ export function dropKeys(tree: object, warnings: Problems): object {
 function insteadOf(path: Path, tree: object): string | null {
   const found = DROPPED.find(({ path: dropped, type }) => {
     const steps = dropped.split(".");
-    const isThere = steps.length === path.length && steps.every((step, i) => step === "*" || step === path[i]);
+    const isThere =
+      steps.length === path.length && steps.every((step, i) => step === "*" || step === path[i]);
     return isThere && (type === undefined || valueAt(tree, [...path.slice(0, -1), "type"]) === type);
   });
   return found?.instead ?? null;

@@ -1,8 +1,7 @@
 import { dirname, resolve } from "node:path";
-import type { LogLevel } from "./config.ts";
 import { type Problems, suggest } from "./problems.ts";
 import type { Environment } from "./variables.ts";
-import { logLevels } from "./schema/document.ts";
+import { type LogLevel, logLevels } from "./schema/document.ts";
 
 /** Settings from flags, which override environment variables, which override the file. */
 export interface Overrides {

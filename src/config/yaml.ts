@@ -14,6 +14,43 @@ import {
 import type { Complaint, Path } from "./problems.ts";
 import type { Problem } from "../errors.ts";
 
+/** The configuration as plain values, with their lines. */
+export interface YamlSource {
+  /** Mappings are objects, lists are arrays. Values with a problem are omitted. Null for an empty file. */
+  readonly value: unknown;
+  /** 1-based line of the longest existing prefix of a path; 1 if there is none. */
+  readonly lineOf: (path: Path) => number;
+  /** Invalid values: empty ones, unusual keys, cycles. */
+  readonly complaints: readonly { readonly path: Path; readonly complaint: Complaint }[];
+  readonly syntax: SyntaxProblems;
+}
+
+/** Maximum nodes in a file, because aliases can multiply its content. */
+const MAX_NODES = 20_000;
+
+const MAX_DEPTH = 40;
+
+/** Reads YAML, even if it has errors. Never throws. */
+export function readYaml(text: string, fileName: string): YamlSource {
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: true });
+  const syntax = syntaxProblems(document, text, fileName, (offset) => lineCounter.linePos(offset).line);
+  const reader = createReader(document, (offset) => lineCounter.linePos(offset).line);
+  const value = document.contents === null ? null : reader.read(document.contents, []);
+  return {
+    value: value ?? null,
+    complaints: reader.complaints,
+    syntax,
+    lineOf(path) {
+      for (let length = path.length; length > 0; length--) {
+        const line = reader.lines.get(keyOf(path.slice(0, length)));
+        if (line !== undefined) return line;
+      }
+      return 1;
+    },
+  };
+}
+
 /** Problems of a text that isn't valid YAML. */
 interface SyntaxProblems {
   readonly problems: readonly Problem[];
@@ -129,43 +166,6 @@ const complaints: Partial<Record<ErrorCode, Complaint>> = {
     hint: "reduce the nesting",
   },
 };
-
-/** The configuration as plain values, with their lines. */
-export interface YamlSource {
-  /** Mappings are objects, lists are arrays. Values with a problem are omitted. Null for an empty file. */
-  readonly value: unknown;
-  /** 1-based line of the longest existing prefix of a path; 1 if there is none. */
-  readonly lineOf: (path: Path) => number;
-  /** Invalid values: empty ones, unusual keys, cycles. */
-  readonly complaints: readonly { readonly path: Path; readonly complaint: Complaint }[];
-  readonly syntax: SyntaxProblems;
-}
-
-/** Maximum nodes in a file, because aliases can multiply its content. */
-const MAX_NODES = 20_000;
-
-const MAX_DEPTH = 40;
-
-/** Reads YAML, even if it has errors. Never throws. */
-export function readYaml(text: string, fileName: string): YamlSource {
-  const lineCounter = new LineCounter();
-  const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: true });
-  const syntax = syntaxProblems(document, text, fileName, (offset) => lineCounter.linePos(offset).line);
-  const reader = createReader(document, (offset) => lineCounter.linePos(offset).line);
-  const value = document.contents === null ? null : reader.read(document.contents, []);
-  return {
-    value: value ?? null,
-    complaints: reader.complaints,
-    syntax,
-    lineOf(path) {
-      for (let length = path.length; length > 0; length--) {
-        const line = reader.lines.get(keyOf(path.slice(0, length)));
-        if (line !== undefined) return line;
-      }
-      return 1;
-    },
-  };
-}
 
 function keyOf(path: Path): string {
   return JSON.stringify(path);

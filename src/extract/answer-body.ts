@@ -2,7 +2,7 @@ import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { createGunzip, gunzip } from "node:zlib";
 import { codeOf } from "../errors.ts";
-import { type Body, chunksOf, isFilePart } from "../file-part.ts";
+import { type Body, chunksOf, isFilePart } from "../body.ts";
 
 /** Largest answer, as received and after decompression. A larger one is lost, and may be sent for again. */
 export const MAX_LARGE_BYTES = 1024 * 1024 * 1024;

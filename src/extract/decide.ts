@@ -94,7 +94,7 @@ interface AnswerFacts {
 }
 
 /** State of the lookup and the present, as far as they matter. */
-export interface Circumstances {
+interface Circumstances {
   readonly nowMs: number;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: number;

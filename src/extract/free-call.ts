@@ -85,17 +85,64 @@ interface FreeCallOptions {
   readonly onAttempt: (attempt: Attempt) => void;
 }
 
-/** Parses the envelope of a body, without text that no warehouse can store; null if it is not an object. */
-export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null {
-  let parsed: Parsed;
+/** Errors after attempts that may have been executed. */
+const inDoubt = new WeakSet();
+
+/** True for an error of a call of which an attempt without an answer may have been executed. */
+export function mayBeDone(error: unknown): boolean {
+  return typeof error === "object" && error !== null && inDoubt.has(error);
+}
+
+/**
+ * Makes a free call, and retries it if that may help. Throws LimitReachedError, StopJobError or StopRunError, or the
+ * signal's reason if aborted.
+ */
+export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
+  const doubt = { isUncertain: false };
   try {
-    parsed = parseBounded(withoutMark(bytes));
+    return await callUntilDecided(options, call, doubt);
   } catch (error) {
-    if (error instanceof SyntaxError || error instanceof TooLargeError) return null;
+    if (doubt.isUncertain && typeof error === "object" && error !== null) inDoubt.add(error);
     throw error;
   }
-  const value = parsed.hasControlText ? cleanText(parsed.value, "", drift) : parsed.value;
-  return isJsonObject(value) ? value : null;
+}
+
+async function callUntilDecided<T>(
+  options: FreeCallOptions,
+  call: FreeCall<T>,
+  doubt: { isUncertain: boolean },
+): Promise<FreeReply<T>> {
+  const { http, limiter, clock, log, signal, random } = options;
+  const endpoint = call.endpoint.name;
+  let refusals = 0;
+  let tries = 0;
+  for (let attempt = 1; ; attempt++) {
+    const tried = await tryOnce(options, call);
+    const { outcome, error, cause, reply, answer } = tried;
+    options.onAttempt(ledgerEntry(call, tried, attempt, clock.now()));
+    const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
+    if (isRefusal) refusals += 1;
+    else tries += 1;
+    const doubts = call.isOnce ? (doubt.isUncertain ? 1 : 0) : null;
+    const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, doubts, random: random() });
+    const giveUp = limiter.report(endpoint, reportOf(outcome, tried, decision));
+    if (answer) return { ...answer, kind: "answer", mayBeDone: doubt.isUncertain };
+    if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
+      const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
+      const stop = jobEnd(code, call, tried);
+      return { kind: "refused", status: outcome.status, error, stop, mayBeDone: doubt.isUncertain };
+    }
+    doubt.isUncertain ||= isUncertain(tried);
+    if (giveUp) throw giveUp;
+    log.debug({ endpoint, cause, attempt, action: decision.action }, "call_failed");
+    if (decision.action === "renew_key") {
+      const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, call.asUser));
+      if (!isNew) throw call.asUser ? userKeyRejected(endpoint, error) : keyRejected(endpoint, error);
+    } else if (decision.action === "use_capacity") throw capacityUsedUp(endpoint, error);
+    else if (decision.action === "stop_run") throw redirected(endpoint, http.origin, reply);
+    else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);
+    else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
+  }
 }
 
 interface Tried<T> extends UnderstoodReply {
@@ -105,26 +152,6 @@ interface Tried<T> extends UnderstoodReply {
   readonly answer:
     | (Omit<FreeAnswer<T>, "kind" | "mayBeDone"> & { readonly requestCompletedAt: string | null })
     | null;
-}
-
-/** Bytes searched for envelope fields, which may precede or follow a long list of results. */
-const HEAD_BYTES = 4096;
-
-function fieldIn(bytes: Buffer, name: string): string | null {
-  const pattern = new RegExp(`"${name}"\\s*:\\s*"([^"\\\\]{1,200})"`, "u");
-  const head = bytes.toString("latin1", 0, HEAD_BYTES);
-  const tail = bytes.toString("latin1", Math.max(0, bytes.length - HEAD_BYTES));
-  return (pattern.exec(head) ?? pattern.exec(tail))?.[1] ?? null;
-}
-
-/** Maximum difference of two clocks that agree: a `Date` header has whole seconds, plus network delay. */
-const CLOCKS_AGREE_MS = 2000;
-
-/** Local time, corrected by whole seconds if the `Date` header disagrees. */
-function byItsClock(receivedMs: number, date: string | null): number {
-  const offMs = date === null ? Number.NaN : Date.parse(date) - receivedMs;
-  if (Number.isNaN(offMs) || Math.abs(offMs) <= CLOCKS_AGREE_MS) return receivedMs;
-  return receivedMs + Math.round(offMs / 1000) * 1000;
 }
 
 async function tryOnce<T>(
@@ -200,62 +227,35 @@ function jobEnd(code: string, { endpoint, recordsSent = 0 }: FreeCall<unknown>, 
     : jobStopped(code, endpoint.name, tried);
 }
 
-/** Errors after attempts that may have been executed. */
-const inDoubt = new WeakSet();
-
-/** True for an error of a call of which an attempt without an answer may have been executed. */
-export function mayBeDone(error: unknown): boolean {
-  return typeof error === "object" && error !== null && inDoubt.has(error);
-}
-
-/**
- * Makes a free call, and retries it if that may help. Throws LimitReachedError, StopJobError or StopRunError, or the
- * signal's reason if aborted.
- */
-export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
-  const doubt = { isUncertain: false };
+/** Parses the envelope of a body, without text that no warehouse can store; null if it is not an object. */
+export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null {
+  let parsed: Parsed;
   try {
-    return await callUntilDecided(options, call, doubt);
+    parsed = parseBounded(withoutMark(bytes));
   } catch (error) {
-    if (doubt.isUncertain && typeof error === "object" && error !== null) inDoubt.add(error);
+    if (error instanceof SyntaxError || error instanceof TooLargeError) return null;
     throw error;
   }
+  const value = parsed.hasControlText ? cleanText(parsed.value, "", drift) : parsed.value;
+  return isJsonObject(value) ? value : null;
 }
 
-async function callUntilDecided<T>(
-  options: FreeCallOptions,
-  call: FreeCall<T>,
-  doubt: { isUncertain: boolean },
-): Promise<FreeReply<T>> {
-  const { http, limiter, clock, log, signal, random } = options;
-  const endpoint = call.endpoint.name;
-  let refusals = 0;
-  let tries = 0;
-  for (let attempt = 1; ; attempt++) {
-    const tried = await tryOnce(options, call);
-    const { outcome, error, cause, reply, answer } = tried;
-    options.onAttempt(ledgerEntry(call, tried, attempt, clock.now()));
-    const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
-    if (isRefusal) refusals += 1;
-    else tries += 1;
-    const doubts = call.isOnce ? (doubt.isUncertain ? 1 : 0) : null;
-    const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, doubts, random: random() });
-    const giveUp = limiter.report(endpoint, reportOf(outcome, tried, decision));
-    if (answer) return { ...answer, kind: "answer", mayBeDone: doubt.isUncertain };
-    if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
-      const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
-      const stop = jobEnd(code, call, tried);
-      return { kind: "refused", status: outcome.status, error, stop, mayBeDone: doubt.isUncertain };
-    }
-    doubt.isUncertain ||= isUncertain(tried);
-    if (giveUp) throw giveUp;
-    log.debug({ endpoint, cause, attempt, action: decision.action }, "call_failed");
-    if (decision.action === "renew_key") {
-      const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, call.asUser));
-      if (!isNew) throw call.asUser ? userKeyRejected(endpoint, error) : keyRejected(endpoint, error);
-    } else if (decision.action === "use_capacity") throw capacityUsedUp(endpoint, error);
-    else if (decision.action === "stop_run") throw redirected(endpoint, http.origin, reply);
-    else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);
-    else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
-  }
+/** Bytes searched for envelope fields, which may precede or follow a long list of results. */
+const HEAD_BYTES = 4096;
+
+function fieldIn(bytes: Buffer, name: string): string | null {
+  const pattern = new RegExp(`"${name}"\\s*:\\s*"([^"\\\\]{1,200})"`, "u");
+  const head = bytes.toString("latin1", 0, HEAD_BYTES);
+  const tail = bytes.toString("latin1", Math.max(0, bytes.length - HEAD_BYTES));
+  return (pattern.exec(head) ?? pattern.exec(tail))?.[1] ?? null;
+}
+
+/** Maximum difference of two clocks that agree: a `Date` header has whole seconds, plus network delay. */
+const CLOCKS_AGREE_MS = 2000;
+
+/** Local time, corrected by whole seconds if the `Date` header disagrees. */
+function byItsClock(receivedMs: number, date: string | null): number {
+  const offMs = date === null ? Number.NaN : Date.parse(date) - receivedMs;
+  if (Number.isNaN(offMs) || Math.abs(offMs) <= CLOCKS_AGREE_MS) return receivedMs;
+  return receivedMs + Math.round(offMs / 1000) * 1000;
 }

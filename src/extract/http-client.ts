@@ -2,8 +2,7 @@ import { open, rm } from "node:fs/promises";
 import { crashPoint } from "../crash-point.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
 import { ConnectError, openAgent } from "../http-agent.ts";
-import type { Body, FilePart } from "../file-part.ts";
-import { freeBytes } from "../free-bytes.ts";
+import { type Body, type FilePart, freeBytes } from "../body.ts";
 import { MAX_LARGE_BYTES } from "./answer-body.ts";
 import {
   beginReceiving,

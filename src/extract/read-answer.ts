@@ -84,6 +84,104 @@ export interface ReadOptions<R> {
   readonly pieceBytes?: number;
 }
 
+/**
+ * Reads the body of a 200 response. The result is the same whatever the ways it is read in; that of each element depends on its own
+ * bytes only.
+ */
+export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
+  for (const open of waysToRead(bytes, options.pieceBytes)) {
+    try {
+      const parts = open();
+      return "kind" in parts ? parts : await readParts(parts, bytes.length, options);
+    } catch (error) {
+      if (!isMiscut(error)) throw error;
+    }
+  }
+  return { kind: "unreadable", reason: "no_json" };
+}
+
+/** Ways to read a body, the fastest first; one that fails leaves it to the next. The last one also finds what isn't JSON. */
+function waysToRead(bytes: Buffer, pieceBytes?: number): readonly (() => Parts | Unreadable)[] {
+  const pieces = cutAnswer(bytes, pieceBytes);
+  return [
+    ...(pieces ? [() => readPieces(bytes, pieces)] : []),
+    ...(bytes.length <= SMALL_BYTES ? [() => readWhole(bytes)] : []),
+    () => readScanned(bytes),
+  ];
+}
+
+async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptions<R>): Promise<Answer<R>> {
+  const envelope = envelopeOf(parts.keys, options.receivedAt);
+  const drift = new DriftLog(options.endpoint);
+  const context = { drift, answeredAt: envelope.answeredAt };
+  const results: (FoundResult<R> | undefined)[] = [];
+  const { maxResults = Number.POSITIVE_INFINITY } = options;
+  for (const list of parts.lists()) {
+    if (results.length + list.results.length > maxResults) throw new TooLargeError();
+    for (const result of list.results)
+      results.push(readOne({ value: result, hasControlText: list.hasControlText }, options, context));
+    // Lets loaders send their next statement.
+    await letOthersRun();
+  }
+  return {
+    kind: "answer",
+    results,
+    ...envelope,
+    drift: drift.entries(),
+    plainBytes,
+  };
+}
+
+/** Results of an answer that can be read several times, each time piece by piece. */
+export interface RepeatableResults {
+  /** All elements of the list, without text that no warehouse can store; changes are recorded as drift. */
+  results(drift: DriftLog): Iterable<unknown>;
+}
+
+/** Opens an answer with a possibly long list of results, or null instead of an empty one; null if it is invalid. */
+export function openResults(bytes: Buffer): RepeatableResults | null {
+  const parts = openParts(bytes);
+  if (parts === null) return null;
+  return {
+    *results(drift) {
+      for (const { results, hasControlText } of parts.lists()) {
+        for (const result of results) yield hasControlText ? cleanText(result, "", drift) : result;
+      }
+    },
+  };
+}
+
+function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
+  for (const open of waysToRead(bytes)) {
+    try {
+      const parts = open();
+      if ("kind" in parts)
+        return parts.reason === "no_results" && statesNull(bytes) ? { lists: () => [] } : null;
+      // Parsing shows a wrong split, so parse everything once before using it.
+      let results = 0;
+      for (const list of parts.lists()) {
+        if (list.results.some((result) => result instanceof LargeResult)) return null;
+        results += list.results.length;
+      }
+      return results === 0 && hasError(parts.keys) ? null : parts;
+    } catch (error) {
+      if (error instanceof TooLargeError) return null;
+      if (!isMiscut(error)) throw error;
+    }
+  }
+  return null;
+}
+
+/** True for an answer with null instead of an empty list. */
+function statesNull(bytes: Buffer): boolean {
+  try {
+    const keys = keysOf(JSON.parse(bytes.toString("utf8"))) ?? {};
+    return keys["results"] === null && !hasError(keys);
+  } catch {
+    return false;
+  }
+}
+
 function keyText(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
@@ -280,102 +378,4 @@ export function envelopeOf({ api_request_id, request_completed_at }: Keys, recei
   const requestCompletedAt = instantText(request_completed_at);
   const answeredAt = ageOf(requestCompletedAt, receivedAt);
   return { apiRequestId: readId(api_request_id), requestCompletedAt, answeredAt };
-}
-
-async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptions<R>): Promise<Answer<R>> {
-  const envelope = envelopeOf(parts.keys, options.receivedAt);
-  const drift = new DriftLog(options.endpoint);
-  const context = { drift, answeredAt: envelope.answeredAt };
-  const results: (FoundResult<R> | undefined)[] = [];
-  const { maxResults = Number.POSITIVE_INFINITY } = options;
-  for (const list of parts.lists()) {
-    if (results.length + list.results.length > maxResults) throw new TooLargeError();
-    for (const result of list.results)
-      results.push(readOne({ value: result, hasControlText: list.hasControlText }, options, context));
-    // Lets loaders send their next statement.
-    await letOthersRun();
-  }
-  return {
-    kind: "answer",
-    results,
-    ...envelope,
-    drift: drift.entries(),
-    plainBytes,
-  };
-}
-
-/** Ways to read a body, the fastest first; one that fails leaves it to the next. The last one also finds what isn't JSON. */
-function waysToRead(bytes: Buffer, pieceBytes?: number): readonly (() => Parts | Unreadable)[] {
-  const pieces = cutAnswer(bytes, pieceBytes);
-  return [
-    ...(pieces ? [() => readPieces(bytes, pieces)] : []),
-    ...(bytes.length <= SMALL_BYTES ? [() => readWhole(bytes)] : []),
-    () => readScanned(bytes),
-  ];
-}
-
-/** Results of an answer that can be read several times, each time piece by piece. */
-export interface RepeatableResults {
-  /** All elements of the list, without text that no warehouse can store; changes are recorded as drift. */
-  results(drift: DriftLog): Iterable<unknown>;
-}
-
-/** Opens an answer with a possibly long list of results, or null instead of an empty one; null if it is invalid. */
-export function openResults(bytes: Buffer): RepeatableResults | null {
-  const parts = openParts(bytes);
-  if (parts === null) return null;
-  return {
-    *results(drift) {
-      for (const { results, hasControlText } of parts.lists()) {
-        for (const result of results) yield hasControlText ? cleanText(result, "", drift) : result;
-      }
-    },
-  };
-}
-
-function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
-  for (const open of waysToRead(bytes)) {
-    try {
-      const parts = open();
-      if ("kind" in parts)
-        return parts.reason === "no_results" && statesNull(bytes) ? { lists: () => [] } : null;
-      // Parsing shows a wrong split, so parse everything once before using it.
-      let results = 0;
-      for (const list of parts.lists()) {
-        if (list.results.some((result) => result instanceof LargeResult)) return null;
-        results += list.results.length;
-      }
-      return results === 0 && hasError(parts.keys) ? null : parts;
-    } catch (error) {
-      if (error instanceof TooLargeError) return null;
-      if (!isMiscut(error)) throw error;
-    }
-  }
-  return null;
-}
-
-/** True for an answer with null instead of an empty list. */
-function statesNull(bytes: Buffer): boolean {
-  try {
-    const keys = keysOf(JSON.parse(bytes.toString("utf8"))) ?? {};
-    return keys["results"] === null && !hasError(keys);
-  } catch {
-    return false;
-  }
-}
-
-/**
- * Reads the body of a 200 response. The result is the same whatever the ways it is read in; that of each element depends on its own
- * bytes only.
- */
-export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
-  for (const open of waysToRead(bytes, options.pieceBytes)) {
-    try {
-      const parts = open();
-      return "kind" in parts ? parts : await readParts(parts, bytes.length, options);
-    } catch (error) {
-      if (!isMiscut(error)) throw error;
-    }
-  }
-  return { kind: "unreadable", reason: "no_json" };
 }

@@ -1,6 +1,5 @@
 import { setImmediate as letOthersRun } from "node:timers/promises";
-import { type Body, isFilePart } from "../file-part.ts";
-import { freeBytes } from "../free-bytes.ts";
+import { type Body, freeBytes, isFilePart } from "../body.ts";
 import type { LookupEndpoint } from "../schemas/answer.ts";
 import { instantAt } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
@@ -65,6 +64,90 @@ interface TakenAnswer<R> extends PairedAnswer {
   readonly drift: readonly Drift[];
 }
 
+/**
+ * Reads a 200: decompresses and parses it, maps each result by `read`, and finds the result of each item.
+ * Throws a LargeAnswerError for an answer that isn't to be in memory as a whole.
+ */
+export async function takeAnswer<R>(
+  endpoint: LookupEndpoint,
+  call: AnsweredCall<LookupItem>,
+  read: ReadResult<R>,
+  maxBytes: number = MAX_ANSWER_BYTES,
+): Promise<TakenAnswer<R>> {
+  const { body } = call;
+  if (isFilePart(body)) throw new LargeAnswerError();
+  const plain = await decompress(body, call.contentEncoding, maxBytes);
+  if (plain.kind === "unreadable" && plain.reason === "body_too_large") {
+    if (maxBytes >= MAX_ANSWER_BYTES) throw new LargeAnswerError();
+    throw new UnderstatedSizeError("The answer is larger than its last bytes state.");
+  }
+  const answer =
+    plain.kind === "plain" ? await readBounded(plain.bytes, { ...readingOf(endpoint, call), read }) : plain;
+  if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
+  if (answer.kind === "unreadable") return { ...unreadable(call, answer.reason), results: [], drift: [] };
+  const paired = pairAnswer(endpoint, call, answer);
+  const results = paired.pairing.map((index) => answer.results[index ?? -1]?.value);
+  return { ...paired, results, drift: answer.drift };
+}
+
+async function readBounded<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
+  try {
+    return await readAnswer(bytes, options);
+  } catch (error) {
+    if (error instanceof TooLargeError) return { kind: "unreadable", reason: "body_too_large" };
+    throw error;
+  }
+}
+
+/** Options for reading the results of a call. */
+export function readingOf({ name, pairing, isMatch }: LookupEndpoint, call: AnsweredCall<LookupItem>) {
+  const keyField = pairing === "record_id" ? "record_id" : "email_address";
+  const receivedAt = instantAt(call.startedAtMs + call.milliseconds);
+  return { endpoint: name, keyField, isMatch, receivedAt, maxResults: 10 * call.items.length + 100 };
+}
+
+export function unreadable(call: AnsweredCall<LookupItem>, reason: string): PairedAnswer {
+  return {
+    summary: { kind: "unreadable", reason, isTooLarge: reason === "body_too_large" },
+    attempt: unreadAttempt(call),
+    pairing: [],
+    apiRequestId: null,
+    answeredAt: instantAt(call.startedAtMs + call.milliseconds),
+  };
+}
+
+/** Finds the result of each item by the beginnings of all results. */
+function pairAnswer(
+  endpoint: LookupEndpoint,
+  call: AnsweredCall<LookupItem>,
+  answer: Omit<Answer<never>, "kind" | "results" | "drift"> & {
+    readonly results: readonly (ResultHead | undefined)[];
+  },
+): PairedAnswer {
+  const { items, possiblyBilledBefore, body } = call;
+  const { apiRequestId, answeredAt, plainBytes } = answer;
+  const pairing = pairResults(endpoint, items, answer.results);
+  const missing = pairing.flatMap((index, position) => (index === undefined ? [position] : []));
+  const isEmpty = missing.length === items.length;
+  const end = {
+    apiRequestId,
+    requestCompletedAt: answer.requestCompletedAt,
+    recordsSent: items.length,
+    recordsMatched: isEmpty ? null : pairing.filter((index) => answer.results[index ?? -1]?.isMatch).length,
+    responseBytes: body.length,
+    // An empty list counts as no answer, but may have been billed.
+    possiblyBilled: isEmpty,
+    ...(missing.length > 0 && !isEmpty ? { recordsLeftOut: missing.length } : {}),
+  };
+  return {
+    summary: { kind: "answer", missing, plainBytes, apiRequestId },
+    attempt: attemptOf(call, end, possiblyBilledBefore),
+    pairing,
+    apiRequestId,
+    answeredAt,
+  };
+}
+
 function pairResults(
   { pairing }: LookupEndpoint,
   items: readonly LookupItem[],
@@ -96,88 +179,81 @@ export class LargeAnswerError extends Error {
   override readonly name = "LargeAnswerError";
 }
 
-async function readBounded<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
-  try {
-    return await readAnswer(bytes, options);
-  } catch (error) {
-    if (error instanceof TooLargeError) return { kind: "unreadable", reason: "body_too_large" };
-    throw error;
-  }
-}
-
-/** Options for reading the results of a call. */
-export function readingOf({ name, pairing, isMatch }: LookupEndpoint, call: AnsweredCall<LookupItem>) {
-  const keyField = pairing === "record_id" ? "record_id" : "email_address";
-  const receivedAt = instantAt(call.startedAtMs + call.milliseconds);
-  return { endpoint: name, keyField, isMatch, receivedAt, maxResults: 10 * call.items.length + 100 };
-}
-
-export function unreadable(call: AnsweredCall<LookupItem>, reason: string): PairedAnswer {
-  return {
-    summary: { kind: "unreadable", reason, isTooLarge: reason === "body_too_large" },
-    attempt: unreadAttempt(call),
-    pairing: [],
-    apiRequestId: null,
-    answeredAt: instantAt(call.startedAtMs + call.milliseconds),
-  };
-}
-
-/** Finds the result of each item by the beginnings of all results. */
-export function pairAnswer(
-  endpoint: LookupEndpoint,
-  call: AnsweredCall<LookupItem>,
-  answer: Omit<Answer<never>, "kind" | "results" | "drift"> & {
-    readonly results: readonly (ResultHead | undefined)[];
-  },
-): PairedAnswer {
-  const { items, possiblyBilledBefore, body } = call;
-  const { apiRequestId, answeredAt, plainBytes } = answer;
-  const pairing = pairResults(endpoint, items, answer.results);
-  const missing = pairing.flatMap((index, position) => (index === undefined ? [position] : []));
-  const isEmpty = missing.length === items.length;
-  const end = {
-    apiRequestId,
-    requestCompletedAt: answer.requestCompletedAt,
-    recordsSent: items.length,
-    recordsMatched: isEmpty ? null : pairing.filter((index) => answer.results[index ?? -1]?.isMatch).length,
-    responseBytes: body.length,
-    // An empty list counts as no answer, but may have been billed.
-    possiblyBilled: isEmpty,
-    ...(missing.length > 0 && !isEmpty ? { recordsLeftOut: missing.length } : {}),
-  };
-  return {
-    summary: { kind: "answer", missing, plainBytes, apiRequestId },
-    attempt: attemptOf(call, end, possiblyBilledBefore),
-    pairing,
-    apiRequestId,
-    answeredAt,
-  };
+/** Answer of which the results have been seen, but not kept. */
+export interface SurveyedAnswer extends PairedAnswer {
+  /** Position of the item of each paired result, by the result's index in the body. */
+  readonly positions: ReadonlyMap<number, number>;
 }
 
 /**
- * Reads a 200: decompresses and parses it, maps each result by `read`, and finds the result of each item.
- * Throws a LargeAnswerError for an answer that isn't to be in memory as a whole.
+ * Reads a large answer once, to check it and to pair its results. Yields the index of each result before parsing it.
+ * @param unread index of a result of which no more than the beginning is read; null for none
  */
-export async function takeAnswer<R>(
+export async function* surveyAnswer(
   endpoint: LookupEndpoint,
   call: AnsweredCall<LookupItem>,
-  read: ReadResult<R>,
-  maxBytes: number = MAX_ANSWER_BYTES,
-): Promise<TakenAnswer<R>> {
-  const { body } = call;
-  if (isFilePart(body)) throw new LargeAnswerError();
-  const plain = await decompress(body, call.contentEncoding, maxBytes);
-  if (plain.kind === "unreadable" && plain.reason === "body_too_large") {
-    if (maxBytes >= MAX_ANSWER_BYTES) throw new LargeAnswerError();
-    throw new UnderstatedSizeError("The answer is larger than its last bytes state.");
+  unread: number | null,
+): AsyncGenerator<number, SurveyedAnswer> {
+  const options = readingOf(endpoint, call);
+  const scanner = createScanner();
+  const heads: (ResultHead | undefined)[] = [];
+  const none = (reason: string) => ({ ...unreadable(call, reason), positions: new Map<number, number>() });
+  try {
+    for await (const found of scanBody(call, scanner)) {
+      if (heads.length === options.maxResults) throw new TooLargeError();
+      yield found.index;
+      const { value } = found.index === unread ? skimResult(found) : parseResult(found);
+      heads.push(headOf(value, options));
+    }
+    const envelope = endScan(scanner);
+    if (typeof envelope === "string") return none(envelope);
+    const { keys, first } = envelope;
+    const answer = {
+      ...envelopeOf(keys, options.receivedAt),
+      results: heads.slice(first),
+      plainBytes: scanner.bytes,
+    };
+    const paired = pairAnswer(endpoint, call, answer);
+    const positions = paired.pairing.flatMap((index, position) =>
+      index === undefined ? [] : [[first + index, position] as const],
+    );
+    return { ...paired, positions: new Map(positions) };
+  } catch (error) {
+    const reason = reasonOf(error);
+    if (reason === null) throw error;
+    return none(reason);
   }
-  const answer =
-    plain.kind === "plain" ? await readBounded(plain.bytes, { ...readingOf(endpoint, call), read }) : plain;
-  if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
-  if (answer.kind === "unreadable") return { ...unreadable(call, answer.reason), results: [], drift: [] };
-  const paired = pairAnswer(endpoint, call, answer);
-  const results = paired.pairing.map((index) => answer.results[index ?? -1]?.value);
-  return { ...paired, results, drift: answer.drift };
+}
+
+/** Reads a surveyed answer again: its paired results with the position of their item, not parsed yet. */
+export async function* pairedResults(
+  call: AnsweredCall<LookupItem>,
+  { positions }: SurveyedAnswer,
+): AsyncGenerator<{ readonly position: number; readonly found: ScannedResult }> {
+  if (positions.size === 0) return;
+  for await (const found of scanBody(call, createScanner())) {
+    const position = positions.get(found.index);
+    if (position !== undefined) yield { position, found };
+  }
+}
+
+/** Finds the results in a body of any size, one at a time. */
+async function* scanBody(
+  { body, contentEncoding }: AnsweredCall<LookupItem>,
+  scanner: Scanner,
+): AsyncGenerator<ScannedResult> {
+  for await (const chunk of plainChunks(body, contentEncoding)) {
+    yield* scan(scanner, chunk);
+    // Lets heartbeats and commits run.
+    await letOthersRun();
+  }
+}
+
+/** Reason why a body is no answer; null for other errors. */
+function reasonOf(error: unknown): string | null {
+  if (error instanceof UnreadableBodyError) return error.reason;
+  if (error instanceof TooLargeError) return "body_too_large";
+  return error instanceof SyntaxError ? "no_json" : null;
 }
 
 /** Key of a result; null if it has none, undefined if the result is not an object. */
@@ -284,81 +360,4 @@ export function pairByAddress(addresses: readonly string[], results: readonly Ke
   const isInOrder = (paired: Pairing) =>
     results.every((result, index) => hasNoKey(result) || paired[index] === index);
   return pair(addresses, results, passes, isInOrder);
-}
-
-/** Answer of which the results have been seen, but not kept. */
-export interface SurveyedAnswer extends PairedAnswer {
-  /** Position of the item of each paired result, by the result's index in the body. */
-  readonly positions: ReadonlyMap<number, number>;
-}
-
-/** Finds the results in a body of any size, one at a time. */
-async function* scanBody(
-  { body, contentEncoding }: AnsweredCall<LookupItem>,
-  scanner: Scanner,
-): AsyncGenerator<ScannedResult> {
-  for await (const chunk of plainChunks(body, contentEncoding)) {
-    yield* scan(scanner, chunk);
-    // Lets heartbeats and commits run.
-    await letOthersRun();
-  }
-}
-
-/** Reason why a body is no answer; null for other errors. */
-function reasonOf(error: unknown): string | null {
-  if (error instanceof UnreadableBodyError) return error.reason;
-  if (error instanceof TooLargeError) return "body_too_large";
-  return error instanceof SyntaxError ? "no_json" : null;
-}
-
-/**
- * Reads a large answer once, to check it and to pair its results. Yields the index of each result before parsing it.
- * @param unread index of a result of which no more than the beginning is read; null for none
- */
-export async function* surveyAnswer(
-  endpoint: LookupEndpoint,
-  call: AnsweredCall<LookupItem>,
-  unread: number | null,
-): AsyncGenerator<number, SurveyedAnswer> {
-  const options = readingOf(endpoint, call);
-  const scanner = createScanner();
-  const heads: (ResultHead | undefined)[] = [];
-  const none = (reason: string) => ({ ...unreadable(call, reason), positions: new Map<number, number>() });
-  try {
-    for await (const found of scanBody(call, scanner)) {
-      if (heads.length === options.maxResults) throw new TooLargeError();
-      yield found.index;
-      const { value } = found.index === unread ? skimResult(found) : parseResult(found);
-      heads.push(headOf(value, options));
-    }
-    const envelope = endScan(scanner);
-    if (typeof envelope === "string") return none(envelope);
-    const { keys, first } = envelope;
-    const answer = {
-      ...envelopeOf(keys, options.receivedAt),
-      results: heads.slice(first),
-      plainBytes: scanner.bytes,
-    };
-    const paired = pairAnswer(endpoint, call, answer);
-    const positions = paired.pairing.flatMap((index, position) =>
-      index === undefined ? [] : [[first + index, position] as const],
-    );
-    return { ...paired, positions: new Map(positions) };
-  } catch (error) {
-    const reason = reasonOf(error);
-    if (reason === null) throw error;
-    return none(reason);
-  }
-}
-
-/** Reads a surveyed answer again: its paired results with the position of their item, not parsed yet. */
-export async function* pairedResults(
-  call: AnsweredCall<LookupItem>,
-  { positions }: SurveyedAnswer,
-): AsyncGenerator<{ readonly position: number; readonly found: ScannedResult }> {
-  if (positions.size === 0) return;
-  for await (const found of scanBody(call, createScanner())) {
-    const position = positions.get(found.index);
-    if (position !== undefined) yield { position, found };
-  }
 }

@@ -1,18 +1,18 @@
 import type { JobConfig } from "../config/config.ts";
 import { LimitReachedError } from "../errors.ts";
 import { count, countText } from "../figures.ts";
+import type { Counters } from "./job.ts";
 import { type BillableEstimate, billableText } from "./lookup/estimate.ts";
 import type { LookupJobConfig } from "./lookup/lookup-types.ts";
 import { costText, estimateCost, priceOf } from "./price.ts";
-import type { Counters } from "./job.ts";
+import { stopReason } from "./retry-while-down.ts";
 import { type JobServices, type RunRequest, type Shard, shardText, wholeInput } from "./services.ts";
-import { stopReason } from "./outage.ts";
 import type { LookupCounts } from "../load/lookups/counts.ts";
 import type { PastRun } from "../load/runs/status.ts";
 import type { Price } from "../money.ts";
 
 /** Asks the user for confirmation if required; throws if nothing may be sent. */
-export async function agree(
+export async function confirm(
   services: Pick<JobServices, "signal">,
   job: string,
   request: Pick<RunRequest, "yes" | "confirm">,

@@ -18,10 +18,10 @@ import type { Upsert } from "../load/write/upsert.ts";
 import type { Cell } from "../schemas/convert.ts";
 import type { Attempt } from "../schemas/ledger.ts";
 import { type RejectCode, rejectCodes } from "../schemas/reject-codes.ts";
-import type { JobCheckpoints, JobPlan, JobType, PlanContext, Planned } from "./job-type.ts";
+import type { JobCheckpoints, JobPlan, JobType } from "./job-type.ts";
 import { endOfError, type JobContext, succeeded, type Worked } from "./job.ts";
 import { estimateSeconds } from "./lookup/estimate.ts";
-import { stopReason } from "./outage.ts";
+import { stopReason } from "./retry-while-down.ts";
 import type { RunRequest } from "./services.ts";
 
 /** Completes a feed's declaration to a job type. */
@@ -30,56 +30,49 @@ export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
     ...feed,
     isSharded: false,
     reads: feed.reads ?? (() => []),
-    async plan(context, job) {
-      const planned = planFeed(context, job, feed.plannedCalls(job));
-      const { db, clock } = context;
+    async plan({ config, db, clock }, job) {
       const checkpoints = await storedCheckpoints(db, job.name);
       const known = await feed.plan?.({ db, clock, job, checkpoints });
       const remarks = feed.remarks?.(job, [...checkpoints.values()]) ?? [];
-      const plan = { ...planned.plan, remarks: [...planned.plan.remarks, ...remarks], ...known };
-      return { ...planned, plan: { ...plan, records_expected: plan.records_to_send } };
+      const { least, more } = feed.plannedCalls(job);
+      const plan = {
+        job: job.name,
+        type: job.type,
+        ...NOTHING_TO_SEND,
+        calls: least,
+        // Calls are made one at a time.
+        estimated_seconds: estimateSeconds(least, { ...config.service, concurrency: 1 }),
+        // A plan makes no calls to count pages.
+        remarks: [...(more === "" ? [] : [`more calls, ${more}`]), ...remarks],
+        ...known,
+      };
+      return { plan: { ...plan, records_expected: plan.records_to_send }, sending: 0 };
     },
     run: (context) => runFeed(feed, context),
   };
   return type;
 }
 
-/** Plans a feed without counting pages, which would need calls. */
-function planFeed(
-  { config }: PlanContext,
-  job: JobConfig,
-  { least, more }: ReturnType<FeedJobType["plannedCalls"]>,
-): Planned {
-  const plan = {
-    job: job.name,
-    type: job.type,
-    records_read: 0,
-    records_due: 0,
-    due_reasons: {},
-    records_unchanged: 0,
-    records_duplicate: 0,
-    records_waiting: 0,
-    records_suppressed: 0,
-    records_rejected_before_sending: 0,
-    reject_reasons: {},
-    records_to_send: 0,
-    records_expected: 0,
-    records_remaining: 0,
-    limited_by: null,
-    budget_left: null,
-    calls: least,
-    estimated_billable: { low: 0, expected: 0, high: 0, basis: "free" },
-    // Calls are made one at a time.
-    estimated_seconds: estimateSeconds(least, {
-      concurrency: 1,
-      requestsPerSecond: config.service.requestsPerSecond,
-    }),
-    needs_confirmation: false,
-    waiting_answers: { calls: 0, bytes: 0 },
-    remarks: more === "" ? [] : [`more calls, ${more}`],
-  };
-  return { plan, sending: 0 };
-}
+/** Plan of a job without records. */
+const NOTHING_TO_SEND: Omit<JobPlan, "job" | "type" | "calls" | "estimated_seconds" | "remarks"> = {
+  records_read: 0,
+  records_due: 0,
+  due_reasons: {},
+  records_unchanged: 0,
+  records_duplicate: 0,
+  records_waiting: 0,
+  records_suppressed: 0,
+  records_rejected_before_sending: 0,
+  reject_reasons: {},
+  records_to_send: 0,
+  records_expected: 0,
+  records_remaining: 0,
+  limited_by: null,
+  budget_left: null,
+  estimated_billable: { low: 0, expected: 0, high: 0, basis: "free" },
+  needs_confirmation: false,
+  waiting_answers: { calls: 0, bytes: 0 },
+};
 
 /** Runs a feed; maps a thrown error to the job's end. */
 async function runFeed<J extends JobConfig>(feed: FeedJobType<J>, job: JobContext<J>): Promise<Worked> {
@@ -103,8 +96,8 @@ async function storedCheckpoints(db: Db, job: string): Promise<ReadonlyMap<strin
 }
 
 async function openContext<J extends JobConfig>(context: JobContext<J>): Promise<FeedContext<J>> {
-  const { db, clock, log, signal, http, limiter, random, job, run, outage, totals } = context;
-  const checkpoints = await outage.outlast(() => storedCheckpoints(db, job.name));
+  const { db, clock, log, signal, http, limiter, random, job, run, retryWhileDown, totals } = context;
+  const checkpoints = await retryWhileDown(() => storedCheckpoints(db, job.name));
   const onAttempt = (attempt: Attempt) => totals.addAttempt(attempt);
 
   return {
@@ -120,7 +113,7 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
       // The same object for each attempt.
       const parts: Commit<Result> = { ...rows, calls, counters };
       try {
-        const committed = await outage.outlast(() => commit(db, run, parts));
+        const committed = await retryWhileDown(() => commit(db, run, parts));
         totals.addRecorded({ rows_written: committed.rowsWritten });
         return committed;
       } catch (error) {
@@ -150,7 +143,7 @@ export interface FeedContext<J extends JobConfig = JobConfig>
     | "job"
     | "run"
     | "request"
-    | "outage"
+    | "retryWhileDown"
   > {
   /** Checkpoints at the start of the run, by stream; `--full-refresh` ignores them. */
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;

@@ -11,7 +11,7 @@ import {
   unexpectedMessage,
 } from "../errors.ts";
 import { holdJob } from "./hold-job.ts";
-import { createOutage, type Outage } from "./outage.ts";
+import { createRetryWhileDown, type RetryWhileDown } from "./retry-while-down.ts";
 import type { Cost } from "./price.ts";
 import { type JobServices, type RunRequest, type Shard, shardText } from "./services.ts";
 import { countAttempts, type CounterDelta, recordAttempts, sumOf } from "../load/ledger/ledger.ts";
@@ -189,7 +189,7 @@ export interface JobContext<J extends JobConfig = JobConfig> extends JobServices
   readonly job: J;
   readonly request: RunRequest;
   readonly run: RunRef;
-  readonly outage: Outage;
+  readonly retryWhileDown: RetryWhileDown;
   readonly totals: ReturnType<typeof createTotals>;
   /** Earlier runs of the job, newest first, including one with the same ID. */
   readonly pastRuns: readonly PastRun[];
@@ -245,9 +245,9 @@ async function runHeld<J extends JobConfig>(
   const { retryForMs } = config;
   const pastRuns = await lastRuns(db, job.name);
   await beginRun(db, run);
-  const outage = createOutage({ clock, log, signal, retryForMs, job: job.name });
+  const retryWhileDown = createRetryWhileDown({ clock, log, signal, retryForMs, job: job.name });
   const totals = createTotals();
-  const worked = await work({ ...services, job, request, run, outage, totals, pastRuns }).catch(
+  const worked = await work({ ...services, job, request, run, retryWhileDown, totals, pastRuns }).catch(
     (error: unknown): Worked => ({ end: endOfError(error, `running a job of type ${job.type}`) }),
   );
   // Errors after the loss of the lock don't count as failures.
@@ -258,7 +258,7 @@ async function runHeld<J extends JobConfig>(
   const { status, limitedBy, error } = end;
   try {
     const { ledger, counters } = totals.take();
-    if (ledger.length > 0) await outage.outlast(() => recordAttempts(db, run, ledger, counters));
+    if (ledger.length > 0) await retryWhileDown(() => recordAttempts(db, run, ledger, counters));
     const runEnd = {
       status,
       limitedBy,
@@ -266,7 +266,7 @@ async function runHeld<J extends JobConfig>(
       counters: totals.counters(),
       tables: writes,
     };
-    await outage.outlast(() => endRun(db, run, runEnd, worked.coverage ?? null));
+    await retryWhileDown(() => endRun(db, run, runEnd, worked.coverage ?? null));
   } catch (failure) {
     if (failure instanceof LockLostError) return { ...result(), end: endOfError(failure, RECORDING) };
     // A warehouse that can't record the end is of no use to the jobs that follow.

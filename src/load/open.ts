@@ -2,54 +2,10 @@ import { Readable } from "node:stream";
 import { explainFailure as explainBigQueryFailure } from "../bigquery/failure.ts";
 import type { PostgresTarget } from "./db/connect.ts";
 import { type Db, openDb } from "./db/db.ts";
-import { explainFailure, explainWriting } from "./db/failures.ts";
+import { explained, explainFailure, explainWriting } from "./db/failures.ts";
 import { openBigQueryDatabase } from "./inputs/bigquery.ts";
 import { type ForeignDatabase, type InputConnection, keepForeignDatabases } from "./inputs/input.ts";
 import { openPostgresDatabase } from "./inputs/read.ts";
-
-/** Wraps a warehouse failure, so that it isn't attributed to the input's database. */
-class OtherSide extends Error {
-  override readonly name = "OtherSide";
-}
-
-/** Wraps a database to explain its failures. Failures of the warehouse that receives its rows are unchanged. */
-function explainDatabase(database: ForeignDatabase, explain: (error: unknown) => unknown): ForeignDatabase {
-  const explained = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    try {
-      return await work();
-    } catch (error) {
-      throw error instanceof OtherSide ? error.cause : explain(error);
-    }
-  };
-  return {
-    checkInput: (input) => explained(() => database.checkInput(input)),
-    describe: (input) => explained(() => database.describe(input)),
-    sampleInput: (input) => explained(() => database.sampleInput(input)),
-    read: (input, reading, work) =>
-      explained(() =>
-        database.read(input, reading, async (rows) => {
-          try {
-            return await work({ ...rows, copyText: () => explainStream(rows.copyText(), explain) });
-          } catch (cause) {
-            throw new OtherSide("the warehouse", { cause });
-          }
-        }),
-      ),
-    findRows: (input, wanted) => explained(() => database.findRows(input, wanted)),
-    close: () => database.close(),
-  };
-}
-
-function explainStream(stream: Readable, explain: (error: unknown) => unknown): Readable {
-  async function* chunks(): AsyncGenerator<Buffer> {
-    try {
-      for await (const chunk of stream) yield chunk as Buffer; // Both kinds of databases send buffers.
-    } catch (error) {
-      throw explain(error);
-    }
-  }
-  return Readable.from(chunks(), { objectMode: false });
-}
 
 /** The Postgres that is the place of record. */
 export interface WarehouseTarget extends PostgresTarget {
@@ -93,4 +49,42 @@ export function openForeignDatabase(connection: InputConnection): ForeignDatabas
       datasets: [],
     }),
   );
+}
+
+/** Wraps a warehouse failure, so that it isn't attributed to the input's database. */
+class OtherSide extends Error {
+  override readonly name = "OtherSide";
+}
+
+/** Wraps a database to explain its failures. Failures of the warehouse that receives its rows are unchanged. */
+function explainDatabase(database: ForeignDatabase, explain: (error: unknown) => unknown): ForeignDatabase {
+  const explainOwn = (error: unknown) => (error instanceof OtherSide ? error.cause : explain(error));
+  return {
+    checkInput: (input) => explained(explainOwn, () => database.checkInput(input)),
+    describe: (input) => explained(explainOwn, () => database.describe(input)),
+    sampleInput: (input) => explained(explainOwn, () => database.sampleInput(input)),
+    read: (input, reading, work) =>
+      explained(explainOwn, () =>
+        database.read(input, reading, async (rows) => {
+          try {
+            return await work({ ...rows, copyText: () => explainStream(rows.copyText(), explain) });
+          } catch (cause) {
+            throw new OtherSide("the warehouse", { cause });
+          }
+        }),
+      ),
+    findRows: (input, wanted) => explained(explainOwn, () => database.findRows(input, wanted)),
+    close: () => database.close(),
+  };
+}
+
+function explainStream(stream: Readable, explain: (error: unknown) => unknown): Readable {
+  async function* chunks(): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of stream) yield chunk as Buffer; // Both kinds of databases send buffers.
+    } catch (error) {
+      throw explain(error);
+    }
+  }
+  return Readable.from(chunks(), { objectMode: false });
 }

@@ -109,7 +109,7 @@ export async function alertRunFailure(services: AlertServices, error: unknown, r
 }
 
 /** Sends alerts about freshness and budgets. */
-export async function alertLateness(services: Services): Promise<void> {
+async function alertLateness(services: Services): Promise<void> {
   if (services.config.alerts === null) return;
   try {
     const status = await readStatus(services, { countsMembers: false });

@@ -109,7 +109,7 @@ function problemOf(code: string, { bind, port }: { readonly bind: string; readon
 }
 
 /** Adds the page, its login and its files. Nothing is loaded from elsewhere, and nothing is kept by the browser. */
-export function addPageRoutes(app: Hono, live: LivePage, token: TokenSource): void {
+function addPageRoutes(app: Hono, live: LivePage, token: TokenSource): void {
   app.use(
     secureHeaders({
       contentSecurityPolicy: {
@@ -179,7 +179,7 @@ function unreachablePage() {
 }
 
 /** Reads the token for each request, so that it can be rotated; null: none required. */
-export type TokenSource = (() => Promise<string>) | null;
+type TokenSource = (() => Promise<string>) | null;
 
 const COOKIE = "person_etl";
 
@@ -187,29 +187,25 @@ const COOKIE = "person_etl";
 const SESSION_SECONDS = 12 * 60 * 60;
 
 /** False without a token for names of other machines: a web page whose name leads here by DNS must not read anything. */
-export function isAllowedHost(context: Context, token: TokenSource): boolean {
+function isAllowedHost(context: Context, token: TokenSource): boolean {
   return token !== null || isOfThisMachine(context.req.header("host") ?? "");
 }
 
 /** True if the request has the token as a bearer token, or if none is required. */
-export async function hasToken(context: Context, token: TokenSource): Promise<boolean> {
+async function hasToken(context: Context, token: TokenSource): Promise<boolean> {
   if (token === null) return true;
   return isSame(context.req.header("authorization") ?? "", `Bearer ${await token()}`);
 }
 
 /** True if the browser has logged in with the current token, or if none is required. */
-export async function isLoggedIn(context: Context, token: TokenSource): Promise<boolean> {
+async function isLoggedIn(context: Context, token: TokenSource): Promise<boolean> {
   if (token === null) return true;
   const endMs = await getSignedCookie(context, await token(), COOKIE);
   return typeof endMs === "string" && Number(endMs) > Date.now();
 }
 
 /** Logs the browser in if it gives the token; false for a wrong one. */
-export async function logIn(
-  context: Context,
-  token: NonNullable<TokenSource>,
-  given: string,
-): Promise<boolean> {
+async function logIn(context: Context, token: NonNullable<TokenSource>, given: string): Promise<boolean> {
   const wanted = await token();
   if (!isSame(given, wanted)) return false;
   const endMs = Date.now() + SESSION_SECONDS * 1000;

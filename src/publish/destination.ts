@@ -168,39 +168,33 @@ function published({ name, schema, doc, key, columns, parent }: Table): readonly
   return [{ name, schema, doc, key, columns, root: parent ?? name, rootKey: tableNamed(parent ?? name).key }];
 }
 
+const publishable: readonly PublishedTable[] = declared.flatMap(published);
+
 /** Names of all tables that can be published. */
-export const publishableNames: readonly string[] = declared.flatMap(published).map(({ name }) => name);
+export const publishableNames: readonly string[] = publishable.map(({ name }) => name);
 
 /** Builds the catalog of a destination with every declared view whose tables it has. */
 export function declaredCatalog(only: readonly string[] | null): Catalog {
   return buildCatalog(views, only);
 }
 
-/** Adds views whose tables and views the catalog has. */
-export function withViews(catalog: Catalog, views: readonly View[]): Catalog {
-  const known = new Set([...catalog.tables, ...catalog.views].map(({ name }) => name));
-  const added = views.filter(({ reads }) => reads.every((name) => known.has(name)));
-  return { ...catalog, views: [...catalog.views, ...added] };
-}
-
 /** Builds the catalog of a destination. `only` lists its tables; null means all. */
 export function buildCatalog(views: readonly View[], only: readonly string[] | null): Catalog {
-  const names = new Set(only ?? publishableNames);
-  const tables = declared.filter(({ name }) => names.has(name)).flatMap(published);
-  const known = new Set(tables.map(({ name }) => name));
   // Freshness of unpublished tables would be misleading.
-  if (only === null) known.add(freshnessTable.name);
-  const kept: View[] = [];
+  const tables =
+    only === null ? [...publishable, freshnessTable] : publishable.filter(({ name }) => only.includes(name));
+  const dropped = [...publishable, freshnessTable].filter((table) => !tables.includes(table));
+  return withViews({ tables, views: [], dropped }, views);
+}
+
+/** Adds views whose tables and views the catalog has. Views that only Postgres can compute are tables of the same name. */
+export function withViews(catalog: Catalog, views: readonly View[]): Catalog {
+  const known = new Set([...catalog.tables, ...catalog.views].map(({ name }) => name));
+  const added: View[] = [];
   for (const view of views) {
-    // Views that only Postgres can compute are published as tables of the same name.
     if (known.has(view.name) || !view.reads.every((name) => known.has(name))) continue;
-    kept.push(view);
+    added.push(view);
     known.add(view.name);
   }
-  const all = only === null ? [...tables, freshnessTable] : tables;
-  const dropped =
-    only === null
-      ? []
-      : [...declared.flatMap(published), freshnessTable].filter(({ name }) => !names.has(name));
-  return { tables: all, views: kept, dropped };
+  return { ...catalog, views: [...catalog.views, ...added] };
 }

@@ -1,5 +1,4 @@
-import type { Cell } from "./convert.ts";
-import { jsonType } from "./convert.ts";
+import { type Cell, jsonType } from "./convert.ts";
 import { type TableRows, withNested } from "./person-search.ts";
 import type { DriftLog } from "./drift.ts";
 import { boolean, type Fields, integer, json, text, timestamptz } from "./field.ts";

@@ -1,7 +1,7 @@
 import { type SampleInput, sampleInputs } from "../../packages/sandbox/src/sample-inputs.ts";
 import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
 import { buildRequestBody } from "../../src/extract/batches.ts";
-import { bindLookup, type BoundLookup, type LookupJobConfig } from "../../src/jobs/lookup/lookup-types.ts";
+import { type BoundLookup, type LookupJobConfig, lookupOf } from "../../src/jobs/lookup/lookup-types.ts";
 import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { enrichJob, recordOf, resolveJob, validateJob } from "../jobs/support.ts";
@@ -59,7 +59,7 @@ export async function askForAnswers(
   try {
     for (let n = 0; n < batches * JOBS.length; n++) {
       const job = JOBS[n % JOBS.length] ?? enrichJob;
-      const bound = bindLookup(job);
+      const bound = lookupOf(job);
       const size = 1 + (n % maxRecords);
       const batch = new Map<string, LookupRecord>();
       for (const row of rows.slice(n * maxRecords, n * maxRecords + size)) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { InterruptedError, StopRunError } from "../../src/errors.ts";
 import { silentLog } from "../../src/log.ts";
-import { createOutage, type Outage } from "../../src/jobs/outage.ts";
+import { createRetryWhileDown } from "../../src/jobs/retry-while-down.ts";
 
 const gone = new StopRunError("database_unreachable", "The warehouse can't be used.");
 
@@ -25,8 +25,8 @@ function outageOf(retryForMs: number, signal = new AbortController().signal) {
   const events: string[] = [];
   const note = (_fields: object, event: string) => void events.push(event);
   const log = { debug: note, info: note, warn: note, error: note };
-  const outage: Outage = createOutage({ clock, log, signal, retryForMs, job: "enrich_customers" });
-  return { outage, clock, events };
+  const retryWhileDown = createRetryWhileDown({ clock, log, signal, retryForMs, job: "enrich_customers" });
+  return { retryWhileDown, clock, events };
 }
 
 /** Work that fails this many times before it succeeds. */
@@ -42,26 +42,26 @@ function failing(times: number, error: Error = gone) {
 
 describe("work at a warehouse that can't be reached", () => {
   test("is retried with growing pauses until it succeeds", async () => {
-    const { outage, clock, events } = outageOf(300_000);
-    expect(await outage.outlast(failing(8))).toBe("done");
+    const { retryWhileDown, clock, events } = outageOf(300_000);
+    expect(await retryWhileDown(failing(8))).toBe("done");
     expect(clock.waits).toEqual([500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000]);
     expect(events).toEqual(["warehouse_unreachable", "warehouse_back"]);
   });
 
   test("is given up after the time that was allowed, counted by all work together", async () => {
-    const { outage, clock } = outageOf(5000);
-    await expect(outage.outlast(failing(99))).rejects.toBe(gone);
+    const { retryWhileDown, clock } = outageOf(5000);
+    await expect(retryWhileDown(failing(99))).rejects.toBe(gone);
     expect(clock.waits).toEqual([500, 1000, 2000, 1500]);
     // A wait that all workers shared isn't repeated.
-    await expect(outage.outlast(failing(99))).rejects.toBe(gone);
+    await expect(retryWhileDown(failing(99))).rejects.toBe(gone);
     expect(clock.waits).toHaveLength(4);
-    expect(await outage.outlast(failing(0))).toBe("done");
+    expect(await retryWhileDown(failing(0))).toBe("done");
   });
 
   test("is given up too where only this work fails", async () => {
-    const { outage, clock } = outageOf(5000);
-    const both = outage.outlast(async () => {
-      expect(await outage.outlast(failing(0))).toBe("done");
+    const { retryWhileDown, clock } = outageOf(5000);
+    const both = retryWhileDown(async () => {
+      expect(await retryWhileDown(failing(0))).toBe("done");
       return await failing(1)();
     });
     await expect(both).rejects.toBe(gone);
@@ -80,41 +80,41 @@ describe("work at a warehouse that can't be reached", () => {
         }),
     };
     const { signal } = new AbortController();
-    const outage = createOutage({
+    const retryWhileDown = createRetryWhileDown({
       clock,
       log: silentLog,
       signal,
       retryForMs: 300_000,
       job: "enrich_customers",
     });
-    const waiting = outage.outlast(failing(1));
+    const waiting = retryWhileDown(failing(1));
     await sleeping.promise;
-    expect(await outage.outlast(failing(0))).toBe("done");
+    expect(await retryWhileDown(failing(0))).toBe("done");
     expect(await waiting).toBe("done");
   });
 
   test("is not retried where retries are off", async () => {
-    const { outage, clock } = outageOf(0);
-    await expect(outage.outlast(failing(1))).rejects.toBe(gone);
+    const { retryWhileDown, clock } = outageOf(0);
+    await expect(retryWhileDown(failing(1))).rejects.toBe(gone);
     expect(clock.waits).toEqual([]);
   });
 
   test("stops for a signal, before and during the wait", async () => {
     const stop = new AbortController();
-    const { outage } = outageOf(300_000, stop.signal);
-    const waiting = outage.outlast(async () => {
+    const { retryWhileDown } = outageOf(300_000, stop.signal);
+    const waiting = retryWhileDown(async () => {
       stop.abort();
       return await failing(1)();
     });
     await expect(waiting).rejects.toBeInstanceOf(InterruptedError);
-    await expect(outage.outlast(failing(1))).rejects.toBeInstanceOf(InterruptedError);
-    expect(await outage.outlast(failing(0))).toBe("done");
+    await expect(retryWhileDown(failing(1))).rejects.toBeInstanceOf(InterruptedError);
+    expect(await retryWhileDown(failing(0))).toBe("done");
   });
 });
 
 test("any other failure is reported immediately", async () => {
-  const { outage, clock, events } = outageOf(300_000);
+  const { retryWhileDown, clock, events } = outageOf(300_000);
   const full = new StopRunError("disk_full", "The disk is full.");
-  await expect(outage.outlast(failing(1, full))).rejects.toBe(full);
+  await expect(retryWhileDown(failing(1, full))).rejects.toBe(full);
   expect([clock.waits, events]).toEqual([[], []]);
 });

@@ -155,6 +155,8 @@ describe("a value that the database refuses", () => {
 const day = (n: number) => `2026-11-0${n}T00:00:00+00:00`;
 const shown = (n: number) => `2026-11-0${n} 00:00:00+00`;
 
+const next = (microsecond: number) => `2026-11-03 00:00:00.00000${microsecond}+00`;
+
 describe("the answer to a row", () => {
   const resend = resolveSpec({ resend: true });
 
@@ -187,7 +189,6 @@ describe("the answer to a row", () => {
     expect(await context.sql(row)).toEqual([{ service_pid: "p-3", request_completed_at: shown(2) }]);
     const history =
       "SELECT concat_ws(' to ', valid_from, valid_to) FROM person_data.match_history ORDER BY valid_from";
-    const next = (microsecond: number) => `2026-11-03 00:00:00.00000${microsecond}+00`;
     expect(await columnOf(context, history)).toEqual([
       `${shown(3)} to ${next(1)}`,
       `${next(1)} to ${next(2)}`,

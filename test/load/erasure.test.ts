@@ -195,6 +195,14 @@ describe("a run in progress", () => {
     expect(await context.warehouse.takeBatch(run, "s-1", batch)).toEqual({ pids: ["p-1"], last: "p-2" });
   });
 
+  test("counts each listed member of a segment once, erased ones too, and keeps no erased one", async () => {
+    const run = runOf({ job: "another", type: "enrich" });
+    await erase(context, { pids: ["p-2"] }, []);
+    const note = (...pids: readonly string[]) => context.warehouse.noteListedPids(run, "s-1", pids);
+    expect([await note("p-1", "p-2", "p-3"), await note("p-3", "p-4")]).toEqual([3, 1]);
+    expect(await findTraces(context, ["p-2"])).toEqual([]);
+  });
+
   test("restores no erased person by loads in flight, under any interleaving", async () => {
     await makePeople(context, rows);
     const { warehouse } = context;

@@ -91,6 +91,10 @@ const works: Readonly<Record<string, (warehouse: Warehouse, run: RunRef) => Prom
   },
 };
 
+const moveBeat = (by: string) =>
+  context.sql(`UPDATE person_data_state.job_lock SET heartbeat_at = clock_timestamp() + interval '${by}',
+    expires_at = clock_timestamp() + interval '${by}' + interval '30 s'`);
+
 describe("the lock of a job", () => {
   test("is held by one process, which status shows, until it is released", async () => {
     const owner = { host: "etl-1", pid: 4711, machine: "boot 1", processStart: "99" };
@@ -145,9 +149,6 @@ describe("the lock of a job", () => {
 
   test("is expired if its heartbeat is older than its life, or as far in the future: the clock was ahead", async () => {
     await hold("ahead", { lifeMs: 30_000 });
-    const moveBeat = (by: string) =>
-      context.sql(`UPDATE person_data_state.job_lock SET heartbeat_at = clock_timestamp() + interval '${by}',
-        expires_at = clock_timestamp() + interval '${by}' + interval '30 s'`);
     await moveBeat("20 s");
     expect((await ask("early")).kind).toBe("refused");
     await moveBeat("1 h");

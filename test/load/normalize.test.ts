@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { flawOf } from "../../src/load/inputs/profile.ts";
 import { isSentSql, normalized, trimmedSql } from "../../src/load/inputs/values.ts";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { useContext } from "./postgres-context.ts";
 import * as fc from "../support/fast-check.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext();
-});
-afterAll(() => context.close());
+const context = useContext();
 
 const FIELDS = ["first_name", "city", "emails", "phones"];
 

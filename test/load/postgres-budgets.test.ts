@@ -152,10 +152,17 @@ describe("a budget that several processes share", () => {
   });
 });
 
-describe("a reservation", () => {
-  const reserve = (records: number, limits: Partial<SendingLimits>, owner = runOf(spec, "run-1")) =>
-    context.warehouse.reserveCall(owner, reservationOf(records, limits));
+const reserve = (records: number, limits: Partial<SendingLimits>, owner = runOf(spec, "run-1")) =>
+  context.warehouse.reserveCall(owner, reservationOf(records, limits));
 
+const reserveFor = async (index: number, count: number, records: number, perShard: number) => {
+  const shard = runOf({ ...spec, shard: { index, count } }, "run-1");
+  await holdShard(context.warehouse, shard);
+  const held = runOf({ ...spec, shard: { index, count } }, "run-1");
+  return reserve(records, { perRun: 20, perShard }, held);
+};
+
+describe("a reservation", () => {
   test("writes the call into the ledger as pending, before it is made", async () => {
     const call = reservationOf(40, {}, { attempt: 2 });
     await context.warehouse.reserveCall(runOf(spec, "run-1"), call);
@@ -190,12 +197,6 @@ describe("a reservation", () => {
   });
 
   test("of a shard is bounded by its part, and with what shards of any division have by the whole cap", async () => {
-    const reserveFor = async (index: number, count: number, records: number, perShard: number) => {
-      const shard = runOf({ ...spec, shard: { index, count } }, "run-1");
-      await holdShard(context.warehouse, shard);
-      const held = runOf({ ...spec, shard: { index, count } }, "run-1");
-      return reserve(records, { perRun: 20, perShard }, held);
-    };
     expect(await reserveFor(0, 2, 50, 10)).toEqual({ granted: 10, limitedBy: null });
     expect(await reserveFor(0, 2, 1, 10)).toEqual({ granted: 0, limitedBy: "shard" });
     expect(await reserveFor(0, 3, 50, 7)).toEqual({ granted: 7, limitedBy: null });

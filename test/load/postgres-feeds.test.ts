@@ -5,6 +5,7 @@ import { openDoor } from "../support/door.ts";
 import { useContext } from "./postgres-context.ts";
 import { columnOf, valueOf } from "./suite/context.ts";
 import { runOf } from "./suite/nights.ts";
+import { pushed } from "./suite/people.ts";
 
 const context = useContext();
 
@@ -33,6 +34,8 @@ async function startReading(job: string, warehouse = context.warehouse) {
   };
 }
 
+const everything = (day: number): ProvenSpan => ({ after: null, before: null, seenAt: DAY(day) });
+
 describe("members of a segment", () => {
   test("count once in a sweep each of whose COMMITs loses its reply", async () => {
     const door = await openDoor(context.url, { isOpen: true });
@@ -53,7 +56,6 @@ describe("members of a segment", () => {
   });
 
   test("are not removed by a response older than the one in which another job saw them", async () => {
-    const everything = (day: number): ProvenSpan => ({ after: null, before: null, seenAt: DAY(day) });
     const members =
       "SELECT concat_ws(' ', service_pid, is_member, left(removed_seen_at::text, 10)) FROM person_data.segment_member ORDER BY 1";
     const [one, two] = [await startReading("one"), await startReading("two")];
@@ -74,18 +76,62 @@ describe("members of a segment", () => {
   });
 });
 
+test("rows about the reading itself aren't counted, but the tables that they changed are reported", async () => {
+  const run = runOf({ job: "one", type: "enrich" });
+  await context.warehouse.beginRun(run);
+  const note = async (size: number) => {
+    const upsert = { table: "segment", columns: ["segment_id", "current_size"], isBookkeeping: true };
+    await context.warehouse.commitFeed({ run, upserts: [{ ...upsert, rows: [[SEGMENT, String(size)]] }] });
+    const changed =
+      "SELECT last_changed_at FROM person_data_ops.table_freshness WHERE table_name = 'segment'";
+    return valueOf(context, changed);
+  };
+  const [first, same, other] = [await note(8), await note(8), await note(9)];
+  expect([first === null, first === same, first === other]).toEqual([false, true, false]);
+  expect(await valueOf(context, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("0");
+});
+
+test("a PID that the service calls unknown has one open reject, until it accepts or lists it", async () => {
+  const { warehouse } = context;
+  const run = runOf({ job: "another", type: "enrich" });
+  await warehouse.beginRun(run);
+  await warehouse.readWanted(run, "s-1", pushed("SELECT unnest(ARRAY['p-8', 'p-9']) AS service_pid"));
+  /** Adds what is due; returns the open rejects. */
+  const add = async (...invalid: readonly string[]) => {
+    const { pids } = await warehouse.takeBatch(run, "s-1", { change: "add", after: "", limit: 10 });
+    const answer = { pids, invalid, isOwn: true, apiRequestId: null, rejectMessage: "Unknown." };
+    await warehouse.finishBatch({ run }, { segmentId: "s-1", change: "add", ...answer });
+    return columnOf(
+      context,
+      "SELECT source_key FROM person_data.reject WHERE resolved_at IS NULL ORDER BY 1",
+    );
+  };
+  const read = async (...listed: readonly string[]) => {
+    await warehouse.clearListed(run, "s-1");
+    await warehouse.noteListedPids(run, "s-1", listed);
+    await warehouse.comparePush({ run }, { segmentId: "s-1", isComplete: false, retriesInvalid: true });
+  };
+  expect(await add("p-8", "p-9")).toEqual(["p-8", "p-9"]);
+  await read("p-8");
+  expect(await add("p-9")).toEqual(["p-9"]);
+  await read();
+  expect(await add()).toEqual([]);
+  expect(await valueOf(context, "SELECT count(*) FROM person_data.reject")).toBe("2");
+});
+
+const aliases = (count: number, prefix: string) => ({
+  table: "person_pid_alias",
+  columns: ["sent_service_pid", "returned_service_pid", "first_seen_at"],
+  rows: Array.from({ length: count }, (_, i) => [
+    `${prefix} ${"x".repeat(40)} ${i}`,
+    `returned ${i}`,
+    DAY(1),
+  ]),
+});
+
 test("a commit of a feed takes more rows than a statement can carry", async () => {
   const run = runOf({ job: "one", type: "enrich" });
   await context.warehouse.beginRun(run);
-  const aliases = (count: number, prefix: string) => ({
-    table: "person_pid_alias",
-    columns: ["sent_service_pid", "returned_service_pid", "first_seen_at"],
-    rows: Array.from({ length: count }, (_, i) => [
-      `${prefix} ${"x".repeat(40)} ${i}`,
-      `returned ${i}`,
-      DAY(1),
-    ]),
-  });
   const upserts = [aliases(8000, "many"), aliases(1, "one")];
   expect(await context.warehouse.commitFeed({ run, upserts })).toMatchObject([
     { given: 8000, inserted: 8000 },

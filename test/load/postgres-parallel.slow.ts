@@ -6,11 +6,10 @@ import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
 import { connectAsText, useContext } from "./postgres-context.ts";
 import { erase, makeCouple } from "./suite/erased-couple.ts";
-import { ANSWERED_AT, begin, commitOf, holdJobs, runOf, reserveAt } from "./suite/nights.ts";
+import { ANSWERED_AT, commitOf, holdJobs, runOf, reserveAt } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, readRows, wholePerson } from "./suite/person-updates.ts";
 import { columnOf, valueOf } from "./suite/context.ts";
-import type { LookupCounts } from "../../src/load/lookups/counts.ts";
 import type { LookupCommit } from "../../src/load/lookups/commit.ts";
 import type { LookupRecord, LookupSpec } from "../../src/load/lookups/lookup.ts";
 
@@ -126,12 +125,6 @@ async function holdUp(lock: string, work: () => Promise<unknown>) {
   return { pid, done, release: () => holder.query("COMMIT") };
 }
 
-/** Reads the addresses with a job, as its next run. */
-async function select(warehouse: Warehouse, job: string): Promise<LookupCounts> {
-  const spec = validateSpec({ job });
-  return (await warehouse.selectLookup(spec, await begin(warehouse, spec, `${job} again`))).counts;
-}
-
 describe("loaders in parallel", () => {
   test.each([
     [2, 50],
@@ -234,20 +227,6 @@ describe("loaders in parallel", () => {
         "SELECT DISTINCT email_validation_status FROM person_data.email_validation WHERE email_address LIKE '20_@%'",
       ),
     ).toEqual(["status 39"]);
-  });
-
-  test("readings of two jobs at once claim each of the same addresses once, and don't block each other", async () => {
-    const rows = Array.from({ length: 200 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
-    await makePeople(context, rows);
-    const other = openAnother();
-    for (let round = 0; round < 5; round++) {
-      await context.sql(`UPDATE crm.people SET email = '${round}' || email`);
-      const counts = await Promise.all([select(context.warehouse, "one"), select(other, "two")]);
-      expect(counts.map(({ read }) => read)).toEqual([200, 200]);
-      expect(counts.reduce((sum, { toSend }) => sum + toSend, 0)).toBe(200);
-      expect(counts.reduce((sum, { reused }) => sum + reused, 0)).toBe(200);
-    }
-    expect(await valueOf(context, "SELECT count(*) FROM person_data.input_email")).toBe("200");
   });
 });
 

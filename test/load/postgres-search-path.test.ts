@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { describe, expect, test } from "vitest";
+import { useContext, openPostgresContext } from "./postgres-context.ts";
 import { gist, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, makePeople, people } from "./suite/people.ts";
-import { clear, columnOf } from "./suite/context.ts";
+import { columnOf } from "./suite/context.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext({
+const context = useContext(() =>
+  openPostgresContext({
     prepare: `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = crm, public', current_database()); END $$`,
-  });
-});
-beforeEach(() => clear(context));
-afterAll(() => context.close());
+  }),
+);
 
 describe("the search path", () => {
   test("of statements of ours holds nothing that others create", async () => {

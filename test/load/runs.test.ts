@@ -105,14 +105,16 @@ describe("table_freshness", () => {
   });
 });
 
+const shardOf = (index: number, count: number, changes: Partial<LookupSpec> = {}): LookupSpec => ({
+  ...spec,
+  ...changes,
+  shard: { index, count },
+});
+
+const select = async (shard: LookupSpec, runId: string = randomUUID()) =>
+  context.warehouse.selectLookup(shard, await begin(context.warehouse, shard, runId));
+
 describe("shards of a run", () => {
-  const shardOf = (index: number, count: number, changes: Partial<LookupSpec> = {}): LookupSpec => ({
-    ...spec,
-    ...changes,
-    shard: { index, count },
-  });
-  const select = async (shard: LookupSpec, runId: string = randomUUID()) =>
-    context.warehouse.selectLookup(shard, await begin(context.warehouse, shard, runId));
   const twenty = Array.from({ length: 20 }, (_, i) => ({ id: String(i + 1), first_name: `Ann ${i}` }));
 
   test("that begin at the same time accept changed parameters once", async () => {
@@ -181,6 +183,17 @@ describe("slots of a schedule", () => {
       expires_at = expires_at + interval '1 h'`);
     expect(await warehouse.newestSlots()).toMatchObject([{ job: "resolve", isHeld: false }]);
     expect(await warehouse.claimSlots([claimOf("resolve", 21)], scheduler("two"), 30_000)).toHaveLength(1);
+  });
+
+  test("that are finished, held, or older than a known one are granted to no one", async () => {
+    const { warehouse } = context;
+    const claim = (day: number, owner = "two") =>
+      warehouse.claimSlots([claimOf("resolve", day)], scheduler(owner), LONG_MS);
+    expect(await claim(21, "one")).toHaveLength(1);
+    expect(await claim(22)).toEqual([]);
+    await warehouse.endSlots("one", [{ ...claimOf("resolve", 21), status: "succeeded" }]);
+    expect([await claim(21), await claim(20)]).toEqual([[], []]);
+    expect(await claim(22)).toHaveLength(1);
   });
 
   test("of a scheduler that died are claimed again, or missed once a newer one is due", async () => {
@@ -276,37 +289,38 @@ const enrichCall = (time: string, changes: Partial<Attempt> = {}) => {
   return callOf({ ...call, ...changes });
 };
 
-describe("usage_reconciliation", () => {
-  /** Commits calls, and the service's counts by endpoint and UTC day; those of past days are final. */
-  async function commitUsage(
-    days: readonly (readonly [endpoint: string, day: string, count: number])[],
-    calls: readonly Attempt[],
-  ) {
-    const counts = ["total_requests", "num_input_records", "num_resolvable_records", "num_matches"];
-    const columns = [
-      "endpoint",
-      "bucketing_size",
-      "timezone",
-      "bucket_start",
-      "bucket_start_local",
-      "bucket_end",
-    ];
-    const rows = days.map(([endpoint, day, count]) => {
-      const end = new Date(Date.parse(day) + DAY_MS).toISOString();
-      const bucket = [endpoint, "day", "UTC", `${day}T00:00:00Z`, `${day}T00:00:00`, end];
-      return [...bucket, ...counts.map(() => String(count)), "2026-11-21T04:00:00Z", "true"];
-    });
-    const table = "endpoint_usage_bucket";
-    const upserts = [{ table, columns: [...columns, ...counts, "observed_at", "is_final"], rows }];
-    await context.warehouse.commitFeed({ run: runOf({ job: "another", type: "enrich" }), calls, upserts });
-  }
-  const compared = (columns: string) =>
-    columnOf(
-      context,
-      `SELECT concat_ws(' ', endpoint, day, ${columns}) FROM person_data_ops.usage_reconciliation
-      WHERE reported IS NOT NULL ORDER BY endpoint, day`,
-    );
+/** Commits calls, and the service's counts by endpoint and UTC day; those of past days are final. */
+async function commitUsage(
+  days: readonly (readonly [endpoint: string, day: string, count: number])[],
+  calls: readonly Attempt[],
+) {
+  const counts = ["total_requests", "num_input_records", "num_resolvable_records", "num_matches"];
+  const columns = [
+    "endpoint",
+    "bucketing_size",
+    "timezone",
+    "bucket_start",
+    "bucket_start_local",
+    "bucket_end",
+  ];
+  const rows = days.map(([endpoint, day, count]) => {
+    const end = new Date(Date.parse(day) + DAY_MS).toISOString();
+    const bucket = [endpoint, "day", "UTC", `${day}T00:00:00Z`, `${day}T00:00:00`, end];
+    return [...bucket, ...counts.map(() => String(count)), "2026-11-21T04:00:00Z", "true"];
+  });
+  const table = "endpoint_usage_bucket";
+  const upserts = [{ table, columns: [...columns, ...counts, "observed_at", "is_final"], rows }];
+  await context.warehouse.commitFeed({ run: runOf({ job: "another", type: "enrich" }), calls, upserts });
+}
 
+const compared = (columns: string) =>
+  columnOf(
+    context,
+    `SELECT concat_ws(' ', endpoint, day, ${columns}) FROM person_data_ops.usage_reconciliation
+    WHERE reported IS NOT NULL ORDER BY endpoint, day`,
+  );
+
+describe("usage_reconciliation", () => {
   test("compares our answered calls with the service's counts, by its own day", async () => {
     const statuses = (second: number, list: readonly (number | null)[]) =>
       list.map((httpStatus) => enrichCall(`2026-11-20T00:00:0${second}`, { httpStatus }));

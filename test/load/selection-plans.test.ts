@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { sql } from "kysely";
-import type { Db } from "../../src/load/db/db.ts";
 import type { Session } from "../../src/load/db/session.ts";
 import { openLocalInput } from "../../src/load/inputs/read.ts";
 import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
@@ -8,8 +7,7 @@ import { seeInput } from "../../src/load/lookups/see-input.ts";
 import { readClaims } from "../../src/load/lookups/claims.ts";
 import { comparison } from "../../src/load/lookups/content.ts";
 import { contextOf } from "../../src/load/lookups/selection.ts";
-import { openDefaultDb, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
-import { clear } from "./suite/context.ts";
+import { useContext } from "./postgres-context.ts";
 import { enrichSpec, resolveSpec } from "./suite/people.ts";
 
 // Plans for large inputs and states: parallel ones.
@@ -17,14 +15,8 @@ import { enrichSpec, resolveSpec } from "./suite/people.ts";
 const resolve = resolveSpec();
 const enrich = enrichSpec({ pidFrom: "resolve_people", dropsInvalidEmails: true });
 
-let context: PostgresContext;
-let db: Db;
-beforeAll(async () => {
-  context = await openPostgresContext();
-  db = openDefaultDb(context.url);
-});
+const context = useContext();
 beforeEach(async () => {
-  await clear(context);
   // The fingerprints differ from those of the rows, as after many changes.
   await context.sql(`CREATE TABLE crm.people AS SELECT i::text AS id, 'Ann' AS first_name, 'Lee' AS last_name,
       NULL AS phone, i || '@example.com' AS email FROM generate_series(1, 60000) AS i;
@@ -35,10 +27,6 @@ beforeEach(async () => {
     VALUES ('resolve_people', 'people', '${resolve.kind}', '${resolve.mapping}', '', now(), '')`);
   // An earlier test may have left statistics of other rows.
   await context.sql("ANALYZE crm.people, person_data_state.lookup_row");
-});
-afterAll(async () => {
-  await db.close();
-  await context.close();
 });
 
 /** Has Postgres use parallel plans for small tables, too. */
@@ -53,7 +41,7 @@ async function planOf(session: Session, { type, input, ...spec }: LookupSpec): P
   await allowParallel(session);
   await session.client.query("SET LOCAL enable_nestloop = off");
   const rows = await session.rows<{ "QUERY PLAN": string }>(
-    sql`EXPLAIN ${comparison(db.names, { type, input, ...spec }, keys)}`,
+    sql`EXPLAIN ${comparison(context.warehouse.db.names, { type, input, ...spec }, keys)}`,
   );
   return rows.map((row) => row["QUERY PLAN"].replace(/\(cost=.*/u, "").trim());
 }
@@ -63,17 +51,17 @@ const serialScans = (plan: readonly string[]) =>
   plan.filter((line) => /Seq Scan/u.test(line) && !/Parallel Seq Scan/u.test(line));
 
 test.each([resolve, enrich])("compares fingerprints in a parallel plan: $job", async (spec) => {
-  const plan = await db.preview((session) => planOf(session, spec));
+  const plan = await context.warehouse.db.preview((session) => planOf(session, spec));
   expect(serialScans(plan)).toEqual([]);
   expect(plan[0]).toMatch(/^Finalize /u);
   expect(plan).toContain("->  Parallel Hash Full Join");
 });
 
 test("reads the rows of changed keys in a parallel plan", async () => {
-  const statements = await db.preview(async (session) => {
+  const statements = await context.warehouse.db.preview(async (session) => {
     await allowParallel(session);
     const query = vi.spyOn(session.client, "query");
-    const seen = await seeInput(await contextOf(db, session, resolve));
+    const seen = await seeInput(await contextOf(context.warehouse.db, session, resolve));
     expect(seen).toMatchObject({ quiet: 0, isWhole: false });
     const sent = query.mock.calls.map(([statement]) => textOf(statement));
     query.mockRestore();
@@ -89,10 +77,13 @@ test("reads a page of claims by their key, without sorting all of them", async (
   await context.sql(`INSERT INTO person_data_state.lookup_due (kind, content, record, job, shard, epoch, rows, was_rejected, is_sent, _synced_at, _run_id)
     SELECT '${resolve.kind}', sha256(i::text::bytea), '{}', 'resolve_people', '0/1', 1, 1, false, false, now(), '' FROM generate_series(1, 20000) AS i;
     ANALYZE person_data_state.lookup_due`);
-  const plan = await db.preview(async (session) => {
+  const plan = await context.warehouse.db.preview(async (session) => {
     const query = vi.spyOn(session.client, "query");
     const run = { job: "resolve_people", shard: "0/1", epoch: 1 };
-    const page = await readClaims(session, db.names, resolve, run, { after: "80", size: 100 });
+    const page = await readClaims(session, resolve, run, {
+      after: "80",
+      size: 100,
+    });
     expect(page).toHaveLength(100);
     const [read] = query.mock.calls.map(
       ([statement]) => statement as unknown as { text: string; values: string[] },

@@ -1,25 +1,20 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import type { InputConnection, InputSource } from "../../src/load/inputs/input.ts";
 import { checkInput } from "../../src/load/inputs/read.ts";
 import { checkDatabase } from "../../src/load/db/check.ts";
 import { openWarehouse } from "../../src/load/open.ts";
-import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
+import { useContext } from "./postgres-context.ts";
 import { runNight } from "./suite/nights.ts";
 import { enrichSpec, people } from "./suite/people.ts";
-import { clear, columnOf } from "./suite/context.ts";
+import { columnOf } from "./suite/context.ts";
 
-let context: PostgresContext;
-beforeAll(async () => {
-  context = await openPostgresContext();
-});
+const context = useContext();
 beforeEach(async () => {
-  await clear(context);
   await context.sql(`CREATE SCHEMA IF NOT EXISTS crm; CREATE TABLE crm.rows (id text PRIMARY KEY, email text);
     INSERT INTO crm.rows VALUES ('1', 'a@example.com'); CREATE TABLE crm.notes (note text);
     CREATE FUNCTION crm.note_it() RETURNS boolean LANGUAGE plpgsql AS
     'BEGIN INSERT INTO crm.notes VALUES (''written''); RETURN true; END'`);
 });
-afterAll(() => context.close());
 
 const source = (changes: Partial<InputSource>): InputSource => ({
   ...people,

@@ -299,7 +299,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an erasure removes rows again once the runs under way have ended",
     file: "src/load/erasure/requests.ts",
-    from: 'NOT EXISTS (${heldLocks(names)}) AS "isLast"',
+    from: 'NOT EXISTS (${heldLocks(session.names)}) AS "isLast"',
     to: 'true AS "isLast"',
     tests: ofErasure,
     named: "were removed a second time",
@@ -349,8 +349,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "rows of feeds that name an erased person are left out",
     file: "src/load/write/upsert.ts",
-    from: "await removeErasedRows(session, names, erasureKey, { stage, table, columns })",
-    to: "await removeErasedRows(session, names, null, { stage, table, columns })",
+    from: "await removeErasedRows(session, erasureKey, { stage, table, columns })",
+    to: "await removeErasedRows(session, null, { stage, table, columns })",
     tests: ["test/load/erased-json.test.ts"],
     named: "with the rows of a feed",
   },
@@ -381,8 +381,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a publisher confirms its own batch only",
     file: "src/load/publication/batch.ts",
-    from: "WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`,",
-    to: "WHERE name = ${destination} AND claimed <> confirmed`,",
+    from: "WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`);",
+    to: "WHERE name = ${destination} AND claimed <> confirmed`);",
     tests: ofPublication,
     named: "confirms no batch but its own",
   },
@@ -412,8 +412,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "--verify compares contents",
     file: "src/jobs/publish/publish-destination.ts",
-    from: "return there?.rows !== rows || there.hash !== hash;",
-    to: "return there?.rows !== rows;",
+    from: "return there?.rows === rows && there.hash === hash ? [] : [table];",
+    to: "return there?.rows === rows ? [] : [table];",
     tests: ofDuckDb,
     named: "finds a value that differs",
   },
@@ -483,7 +483,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a changed name of a push is another segment",
-    file: "src/jobs/segments/segment-push.ts",
+    file: "src/jobs/segments/segments.ts",
     from: "return last?.name === undefined || last.name === job.segmentName ? last : null;",
     to: "return last;",
     tests: ["test/jobs/segments/segment-push.test.ts"],
@@ -556,7 +556,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an erasure waits for answers on the disk of another machine",
     file: "src/load/erasure/requests.ts",
-    from: "...(await answersElsewhere(session, names, here)).map(",
+    from: "...(await answersElsewhere(session, here)).map(",
     to: "...([] as Awaited<ReturnType<typeof answersElsewhere>>).map(",
     tests: ["test/cli/erase.slow.ts"],
     named: "another machine",
@@ -635,7 +635,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a DuckDB file behind a link is replaced, not the link",
-    file: "src/publish/duckdb/destination.ts",
+    file: "src/publish/duckdb/files.ts",
     from: "return findFile(name, resolve(dirname(path), await readlink(path)), links + 1);",
     to: "return path;",
     tests: ["test/publish/duckdb-file.test.ts"],
@@ -651,7 +651,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "root uses no folder that others can write to",
-    file: "src/other-writer.ts",
+    file: "src/process-state.ts",
     from: "(found.mode & 0o022) !== 0",
     to: "found.mode === 0",
     tests: ["test/cli/data-dir-owner.test.ts"],

@@ -251,8 +251,8 @@ describe("match_history", () => {
 describe("identity_link", () => {
   /** Scores and PIDs by name, of each endpoint. */
   const answers: Readonly<Record<string, Readonly<Record<string, readonly [pid: string, score: number]>>>> = {
-    resolve: { Ann: ["p-low", 60], Bob: ["p-bob", 70], Eve: ["p-older", 50] },
-    enrich: { Ann: ["p-high", 61.5], Eve: ["p-newer", 50] },
+    resolve: { Ann: ["p-low", 60], Bob: ["p-bob", 70], Dan: ["p-best", 80], Eve: ["p-older", 50] },
+    enrich: { Ann: ["p-high", 61.5], Dan: ["p-worse", 70], Eve: ["p-newer", 50] },
   };
   testNights([
     {
@@ -262,7 +262,9 @@ describe("identity_link", () => {
       },
       nights: [
         {
-          edit: ["Ann", "Bob", "Eve"].map((name, i) => put(i + 1, name, { email: `${name}@x` })).join(""),
+          edit: ["Ann", "Bob", "Dan", "Eve"]
+            .map((name, i) => put(i + 1, name, { email: `${name}@x` }))
+            .join(""),
           service: {
             result: (usual, record, { endpoint }) => {
               const name = typeof record === "string" ? "" : String(record["full_name"]);
@@ -280,7 +282,8 @@ describe("identity_link", () => {
             "SELECT source_key, service_pid, job, match_score FROM identity_link": [
               "1|p-high|enrich|61.5",
               "2|p-bob|resolve|70",
-              "3|p-newer|enrich|50",
+              "3|p-best|resolve|80",
+              "4|p-newer|enrich|50",
             ],
           },
         },

@@ -29,6 +29,8 @@ function sumOf(
     .reduce((sum, one) => sum + one[`records_${counter}`], 0);
 }
 
+const leaves = (id: number) => `DELETE FROM crm.customers WHERE id = ${id}`;
+
 describe("shards", () => {
   test.each([
     [2, false],
@@ -123,7 +125,6 @@ describe("shards", () => {
     expect(await end(1, 2, "", failing)).toEqual([40, "2 of 2", "0/2 succeeded, 1/2 failed", false]);
     expect(rows).toBeLessThan(40);
     expect(await end(1, 2, "")).toEqual([40, "2 of 2", "0/2 succeeded, 1/2 succeeded", true]);
-    const leaves = (id: number) => `DELETE FROM crm.customers WHERE id = ${id}`;
     expect(await end(0, 1, leaves(1))).toEqual([39, "1 of 1", "0/1 succeeded", true]);
     expect((await end(0, 3, leaves(2)))[0]).toBe(39);
     expect((await end(1, 3, ""))[0]).toBe(39);

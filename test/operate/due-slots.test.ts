@@ -5,7 +5,6 @@ import { findDue } from "../../src/operate/scheduler.ts";
 import { scheduledJobs, unscheduledJobs } from "../../src/jobs/job-selection.ts";
 import { fine, load } from "../config/support.ts";
 
-
 /** Jobs of this `jobs:` section. */
 async function jobsOf(text: string): Promise<readonly JobConfig[]> {
   return (await load(`${fine.slice(0, fine.indexOf("jobs:"))}jobs:\n${text}`)).jobs;

@@ -1,9 +1,4 @@
-import {
-  checkErasureKey,
-  completeErasures,
-  readOpenErasures,
-  requestErasure,
-} from "../../src/load/erasure/requests.ts";
+import { completeErasures, readOpenErasures, requestErasure } from "../../src/load/erasure/requests.ts";
 import type { RunRef } from "../../src/load/runs/fence.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
@@ -19,43 +14,36 @@ import { createSampleTable } from "../../src/load/db/copy.ts";
 import { isMigrated, migrate, printDdl } from "../../src/load/db/migrate.ts";
 import { checkDatabase, printGrants } from "../../src/load/db/check.ts";
 import { previewLookup, selectLookup } from "../../src/load/lookups/selection.ts";
-import { countPeople, dropTombstones, membershipsOf, removeErased } from "../../src/load/erasure/remove.ts";
+import { countPeople, removeErased } from "../../src/load/erasure/remove.ts";
 import { findPeople } from "../../src/load/erasure/find.ts";
 import type { Writing } from "../../src/load/write/upsert.ts";
-import { readErasedPids } from "../../src/load/write/erased.ts";
-import { type Commit, commit, readCheckpoints } from "../../src/load/write/commit.ts";
+import { type Commit, commit } from "../../src/load/write/commit.ts";
 import {
   addMembers,
   clearListed,
-  countMembers,
   type MemberPageRows,
   type ProvenSpan,
-  readSegments,
   removeMembers,
 } from "../../src/load/feeds/members.ts";
 import {
   comparePush,
-  countPush,
   finishBatch,
   noteListedPids,
   type PushAnswer,
   type PushReading,
   readWanted,
-  returnBatch,
   takeBatch,
 } from "../../src/load/feeds/push.ts";
-import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/usage.ts";
 import { checkInput } from "../../src/load/inputs/read.ts";
-import { readBudgetUse, readRunUse, reserveCall } from "../../src/load/ledger/reserve.ts";
-import { readBilledInRun, readLedgerDays } from "../../src/load/ledger/costs.ts";
-import { recordAttempts, recordCalls } from "../../src/load/ledger/ledger.ts";
-import { changeStates, unmarkReported } from "../../src/load/runs/alerts.ts";
+import { reserveCall } from "../../src/load/ledger/reserve.ts";
+import { recordAttempts } from "../../src/load/ledger/ledger.ts";
+import { changeStates } from "../../src/load/runs/alerts.ts";
 import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/lock.ts";
-import { countRejects, dropRejects, listRejects, retryRejects } from "../../src/load/runs/rejects.ts";
+import { dropRejects } from "../../src/load/runs/rejects.ts";
 import { removeOld } from "../../src/load/runs/retention.ts";
 import { beginRun, endRun, recordFound } from "../../src/load/runs/runs.ts";
-import { claimSlots, endSlots, newestSlots, renewSlots, watchJobs } from "../../src/load/runs/slots.ts";
-import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/status.ts";
+import { claimSlots, endSlots, newestSlots } from "../../src/load/runs/slots.ts";
+import { jobStatus } from "../../src/load/runs/status.ts";
 
 /** A commit of a feed with its run. */
 export interface FeedCommit extends Commit<unknown> {
@@ -74,22 +62,22 @@ async function commitAlso<Result>(
 }
 
 /** {@link addMembers}, committed. */
-export function commitMembers(db: Db, parts: FeedCommit, page: MemberPageRows) {
+function commitMembers(db: Db, parts: FeedCommit, page: MemberPageRows) {
   return commitAlso(db, parts, (writing) => addMembers(writing, page));
 }
 
 /** {@link removeMembers}, committed. */
-export function commitRemovals(db: Db, parts: FeedCommit, segmentId: string, spans: readonly ProvenSpan[]) {
+function commitRemovals(db: Db, parts: FeedCommit, segmentId: string, spans: readonly ProvenSpan[]) {
   return commitAlso(db, parts, (writing) => removeMembers(writing, segmentId, spans));
 }
 
 /** {@link comparePush}, committed. */
-export function commitComparison(db: Db, parts: FeedCommit, reading: PushReading) {
+function commitComparison(db: Db, parts: FeedCommit, reading: PushReading) {
   return commitAlso(db, parts, (writing) => comparePush(writing, reading));
 }
 
 /** {@link finishBatch}, committed. */
-export function commitBatch(db: Db, parts: FeedCommit, answer: PushAnswer) {
+function commitBatch(db: Db, parts: FeedCommit, answer: PushAnswer) {
   return commitAlso(db, parts, (writing) => finishBatch(writing, answer));
 }
 
@@ -99,48 +87,31 @@ const functions = {
   acquireLock,
   addMembers: commitMembers,
   beginRun,
-  budgetUse: readBudgetUse,
   changeStates,
   check: checkDatabase,
-  checkErasureKey,
   checkInput,
   claimSlots,
   clearListed,
   commitFeed: async (db: Db, parts: FeedCommit) => (await commit(db, parts.run, parts)).results,
   commitLookup,
-  countMembers,
   countPeople,
-  countPush,
-  countRejects,
   createSampleTable,
   dropRejects,
-  dropTombstones,
   endRun,
   endSlots,
   findPeople,
   finishBatch: commitBatch,
-  firstOpenSearchDay,
   isMigrated,
   jobStatus,
-  lastRuns,
-  ledgerDays: readLedgerDays,
-  billedInRun: readBilledInRun,
-  listRejects,
-  membershipsOf,
   migrate,
   newestSlots,
-  recordCalls,
   noteListedPids,
   openErasures: readOpenErasures,
   preparePerson: (_db: Db, update: PersonUpdate): PreparedPerson => encodePerson(update, createRowStore()),
   previewLookup,
   printDdl,
   printGrants,
-  readCheckpoints,
-  readGaps,
   readIdentity,
-  readQuotas,
-  readSegments,
   readWanted,
   recordAttempts,
   recordFound,
@@ -148,19 +119,11 @@ const functions = {
   removeErased,
   removeOld,
   renewLock,
-  renewSlots,
   reserveCall,
-  retryRejects,
-  returnBatch,
-  runUse: readRunUse,
   selectLookup,
   removeMembers: commitRemovals,
   comparePush: commitComparison,
-  readErasedPids,
-  tableFreshness,
   takeBatch,
-  unmarkReported,
-  watchJobs,
   writeServiceHost,
 };
 

@@ -10,7 +10,9 @@ import { createSearches } from "./search/searches.ts";
 import { createSegments } from "./segments/segments.ts";
 import { keepState } from "./state-file.ts";
 import { createUsage } from "./usage/usage.ts";
-import { type Capacity, createRate, createWorldClock, type Log, type World } from "./world.ts";
+import { createWorldClock } from "./clock.ts";
+import { type Capacity, createRate } from "./organizations.ts";
+import type { Log, World } from "./world.ts";
 
 export { parseFaults } from "./faults/plan.ts";
 

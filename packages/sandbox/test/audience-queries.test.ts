@@ -33,14 +33,16 @@ describe("the structure of a query", () => {
   });
 
   it("leaves out what is no criterion", () => {
-    const parse = (query: string) => parseQuery(query, lexicon);
-    expect(parse("left-handed nurses in Ohio who juggle")).toMatchObject({
+    expect(parseQuery("left-handed nurses in Ohio who juggle", lexicon)).toMatchObject({
       unknown: ["left-handed", "juggle"],
       understood: "nurses in Ohio",
     });
     const nothing = { criterion: null, understood: null };
-    expect(parse("people who juggle with knives")).toEqual({ ...nothing, unknown: ["juggle", "knives"] });
-    expect(parse("")).toEqual({ ...nothing, unknown: [] });
+    expect(parseQuery("people who juggle with knives", lexicon)).toEqual({
+      ...nothing,
+      unknown: ["juggle", "knives"],
+    });
+    expect(parseQuery("", lexicon)).toEqual({ ...nothing, unknown: [] });
   });
 });
 

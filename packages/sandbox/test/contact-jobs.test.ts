@@ -52,15 +52,6 @@ describe("a contact job", () => {
     expect((await unlock(sandbox, id)).status).toBe(409);
   });
 
-  it("belongs to one organization, and its results wait for an unlock", async () => {
-    const sandbox = await sandboxFor();
-    const id = await jobIn(sandbox);
-    const headers = { "x-api-key": "org-other" };
-    expect((await call(sandbox, `${JOBS}/${id}`, undefined, { headers })).status).toBe(404);
-    expect((await read(sandbox, id)).status).toBe(409);
-    expect((await poll(sandbox, "no-uuid")).status).toBe(422);
-  });
-
   it("has results with titles, codes or companies, and a jacket", async () => {
     const sandbox = await sandboxFor();
     const prospect = await jobIn(sandbox, { naics_codes: ["622110"] });

@@ -70,17 +70,6 @@ describe("the ledger", () => {
   });
 });
 
-describe("the world clock", () => {
-  it("moves answers and their timestamps by days", async () => {
-    const sandbox = await sandboxFor();
-    const stamp = async () => (await call(sandbox, "/v2/enrich", { records: [] })).body.request_completed_at;
-    expect(await control(sandbox, "/clock", { days: 20 })).toMatchObject({ moved_days: 20 });
-    expect(await control(sandbox, "/clock", { days: 10.5 })).toMatchObject({ moved_days: 30.5 });
-    const aheadMs = Date.parse(String(await stamp())) - Date.now();
-    expect(Math.round(aheadMs / 3_600_000)).toBe(30.5 * 24);
-  });
-});
-
 describe("capacity", () => {
   it("refuses what the plan can't cover, and decreases by what is billed", async () => {
     const sandbox = await sandboxFor();

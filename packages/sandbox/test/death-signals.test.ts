@@ -99,16 +99,4 @@ describe("death signals", () => {
     expect([last.has("mine"), last.has(first?.obituary_id ?? "")]).toEqual([false, false]);
     expect(last.size).toBe(now.size - 2);
   });
-
-  it.each([
-    ["/v2/segments/signals/deaths", {}, 400],
-    ["/v2/segments/signals/deaths?segment_id=x", {}, 422],
-    [PATH.replace("0001", "0002"), {}, 404],
-    [PATH.replace("v2", "v1"), {}, 404],
-    [PATH, { headers: { "x-api-key": "org-other" } }, 404],
-    [PATH, { headers: { "x-api-key": "" } }, 401],
-    [PATH, { method: "POST" as const }, 405],
-  ])("%s with %j answers %i", async (path, options, status) => {
-    expect((await call(await withSegment(), path, undefined, options)).status).toBe(status);
-  });
 });

@@ -23,13 +23,6 @@ const problems = () => {
   return null;
 };
 
-const run = async (seed: number) => {
-  const sandbox = await sandboxFor({ seed, faults: parseFaults("500:0.3") });
-  const statuses: number[] = [];
-  for (let i = 0; i < 100; i++) statuses.push((await ask(sandbox, [])).status);
-  return statuses;
-};
-
 describe("a plan", () => {
   it("reads name, value, rate, endpoint and request numbers", () => {
     expect(parseFaults("429:0.1, cut_body=x:0.05@/v2/enrich#3-9,slow=2000@enrich#5,500#7-")).toEqual([
@@ -50,15 +43,6 @@ describe("a plan", () => {
       expect.objectContaining({ path: "--faults 500:7", message: "The rate must be between 0 and 1." }),
       expect.objectContaining({ path: "--faults !!", message: "Not a fault rule." }),
     ]);
-  });
-
-  it("repeats with the seed, and hits the stated share", async () => {
-    const [first, again, other] = [await run(1), await run(1), await run(2)];
-    expect(again).toEqual(first);
-    expect(other).not.toEqual(first);
-    const hits = first.filter((status) => status === 500).length;
-    expect(hits).toBeGreaterThan(15);
-    expect(hits).toBeLessThan(45);
   });
 
   it("hits only its endpoint and its requests, counted from when it was set", async () => {
@@ -147,13 +131,6 @@ describe("refusals", () => {
     expect(await enrichTotals(sandbox)).toMatchObject({ requests: 1, billed: 0 });
   });
 
-  it("with a date as Retry-After are this many seconds ahead", async () => {
-    const { headers } = await ask(await sandboxWith("429_date=60"));
-    const awayMs = Date.parse(String(headers["retry-after"])) - Date.now();
-    expect(awayMs).toBeGreaterThan(50_000);
-    expect(awayMs).toBeLessThan(61_000);
-  });
-
   it("of poison hit only batches that hold the value", async () => {
     const sandbox = await sandboxWith("poison=Poison");
     const poisoned = [
@@ -174,13 +151,6 @@ describe("refusals", () => {
     expect(deep.body.details).toEqual([
       { loc: ["body", "records", "0", "emails", "1"], type: "value_error" },
     ]);
-  });
-
-  it("of poison may come without details, or as 500", async () => {
-    const poisoned = [{ record_id: "1", last_name: "Poison" }];
-    const blind = await ask(await sandboxWith("poison_blind"), poisoned);
-    expect([blind.status, blind.body.details]).toEqual([422, undefined]);
-    expect((await ask(await sandboxWith("poison_500"), poisoned)).status).toBe(500);
   });
 
   it("come in every documented shape", async () => {
@@ -287,15 +257,6 @@ describe("distortions", () => {
     expect(distorted.text).toMatch(/\[\{[^[\]]*"sandbox_new_field":[^[\]]*\}/);
   });
 
-  it("wrong types change one field of a result", async () => {
-    const { sound, distorted } = await pair("wrong_types");
-    const changed = distorted.body.results.filter(
-      (result, i) => JSON.stringify(result) !== JSON.stringify(sound.body.results[i]),
-    );
-    expect(changed.length).toBeGreaterThan(0);
-    expect(changed.length).toBeLessThan(20);
-  });
-
   it.each([
     ["wrong_elements", /\[(?:\{.*\},)?(?:"sandbox"|7|null)/],
     ["nul_text", /\\u0000/],
@@ -310,10 +271,5 @@ describe("distortions", () => {
     const { sound, distorted } = await pair(fault);
     expect(sound.text).not.toMatch(pattern);
     expect(distorted.text).toMatch(pattern);
-  });
-
-  it("numbers with exponents are the same numbers", async () => {
-    const { sound, distorted } = await pair("exponent_numbers");
-    expect(distorted.body.results).toEqual(sound.body.results);
   });
 });

@@ -81,19 +81,6 @@ describe("POST /v1/resolve", () => {
       },
     });
   });
-
-  it("does not match another name or an unknown address", async () => {
-    const records = [
-      { record_id: "1", first_name: "Zzz", last_name: "Qqq", emails: [email] },
-      { record_id: "2", ...named, emails: ["nobody@elsewhere.example"], phones: ["12"] },
-    ];
-    const { body } = await call(await sandboxFor(), "/v1/resolve", { records });
-    expect(body.results.map((result) => [result.is_match, result.match_score])).toEqual([
-      [false, null],
-      [false, null],
-    ]);
-    expect(body.results[1]?.validation_errors).toEqual({ phones: ["value is not a valid phone number"] });
-  });
 });
 
 describe("POST /v2/validate_emails", () => {

@@ -116,13 +116,6 @@ describe("the sandbox as a program", () => {
     await answer.text();
   });
 
-  it.each(["SIGTERM", "SIGINT"] as const)("ends on %s, with connections open", async (signal) => {
-    const { child, ready } = await start();
-    await (await fetch(`${ready.url}/_sandbox`)).json();
-    child.kill(signal);
-    expect((await once(child, "exit"))[0]).toBe(0);
-  });
-
   it("ends with its parent, even a killed one, only with --exit-with-parent", async () => {
     const grandparent = `
       const { spawn } = require("node:child_process");

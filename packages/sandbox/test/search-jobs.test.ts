@@ -53,29 +53,6 @@ describe("submitting a search", () => {
       created_at: expect.stringMatching(/Z$/),
     });
   });
-
-  it.each([{ query: "" }, { query: "n".repeat(501) }, {}, { query, size: 5 }])(
-    "%j is refused with 422",
-    async (body) => {
-      expect((await call(await sandboxWith(), JOBS, body)).status).toBe(422);
-    },
-  );
-
-  it("needs a key with a user, as every call of the flow does", async () => {
-    const sandbox = await sandboxWith();
-    const id = await submit(sandbox);
-    const headers = { "x-api-key": "organization-only" };
-    const answers = [
-      await call(sandbox, JOBS, { query }, { headers }),
-      await call(sandbox, `${JOBS}/${id}`, undefined, { headers }),
-      await call(sandbox, `${JOBS}/${id}/results`, undefined, { headers, method: "POST" }),
-      await call(sandbox, `${JOBS}/${id}/results`, undefined, { headers }),
-    ];
-    expect(answers.map(({ status, body }) => [status, body.code])).toEqual(
-      answers.map(() => [401, "unauthorized"]),
-    );
-    expect((await call(sandbox, "/person-search/v0/search", { query }, { headers })).status).toBe(200);
-  });
 });
 
 describe("the states of a search", () => {
@@ -142,15 +119,6 @@ describe("the states of a search", () => {
     });
     expect(Number(last["total_count"])).toBeGreaterThan(0);
     expect((await unlock(sandbox, id)).status).toBe(409);
-  });
-
-  it("end with a cancellation", async () => {
-    const sandbox = await sandboxWith({ outcome: "search_cancelled" });
-    expect(await lastOf(sandbox, await submit(sandbox))).toMatchObject({
-      status: "cancelled",
-      error: { code: "search_cancelled", retryable: false },
-      total_count: null,
-    });
   });
 
   it("end with the criteria that can't be resolved, and a suggestion", async () => {
@@ -228,19 +196,6 @@ describe("the statistics of a search", () => {
       "TX",
     ]);
   });
-
-  it("list the ten most frequent titles, and ten states with an Other", async () => {
-    const sandbox = await sandboxWith();
-    const last = await lastOf(sandbox, await submit(sandbox, "men"));
-    const { distributions } = last["stats"] as Stats;
-    const titles = distributions["job_title"]?.map(({ count }) => count) ?? [];
-    expect(titles.length).toBe(10);
-    expect(titles).toEqual(titles.toSorted((a, b) => b - a));
-    const states = distributions["current_address_state"] ?? [];
-    expect(states.length).toBe(11);
-    expect(states.at(-1)?.label).toBe("Other");
-    expect(distributions["age"]?.map(({ label }) => label).at(-1)).toBe("75+");
-  });
 });
 
 describe("unlocking a search", () => {
@@ -298,18 +253,6 @@ describe("unlocking a search", () => {
     expect((await unlock(sandbox, id)).status).toBe(200);
     expect((await call(sandbox, "/_sandbox")).body["capacity"]).toMatchObject({ recordsLeft: 0 });
   });
-
-  it("is refused before the end, and of a preview", async () => {
-    const sandbox = await sandboxWith();
-    expect((await unlock(sandbox, await submit(sandbox))).status).toBe(409);
-    await call(sandbox, "/_sandbox/search_plan", { state_ms: 0, extent: "preview" });
-    const preview = await submit(sandbox);
-    expect(await lastOf(sandbox, preview)).toMatchObject({
-      status: "completed",
-      materialization_extent: "preview",
-    });
-    expect((await unlock(sandbox, preview)).status).toBe(409);
-  });
 });
 
 describe("pages of results", () => {
@@ -326,18 +269,6 @@ describe("pages of results", () => {
       returned: 0,
       total,
     });
-  });
-
-  it.each([
-    ["limit=0", "limit", "greater_than_equal"],
-    ["limit=101", "limit", "less_than_equal"],
-    ["offset=-1", "offset", "greater_than_equal"],
-    ["limit=ten", "limit", "int_parsing"],
-  ])("%s is refused", async (parameters, field, type) => {
-    const sandbox = await sandboxWith({ state_ms: 0 });
-    const id = await submit(sandbox);
-    const answer = await unlock(sandbox, id, `?${parameters}`);
-    expect([answer.status, answer.body.details]).toEqual([422, [{ loc: ["query", field], type }]]);
   });
 
   it("change while they are read, if a control says so", async () => {

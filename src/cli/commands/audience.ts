@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { FixConfigurationError, StopJobError } from "../../errors.ts";
-import { agree } from "../../jobs/confirm.ts";
+import { confirm } from "../../jobs/confirm.ts";
 import { adviceFor } from "../../advice.ts";
 import { runJobs } from "../../jobs/run.ts";
 import { exitCodeOf } from "../../jobs/job.ts";
@@ -9,10 +9,17 @@ import { wholeInput } from "../../jobs/services.ts";
 import { amountText } from "../../money.ts";
 import { unlockCost, unlockCostText } from "../../jobs/price.ts";
 import { type AudienceShare, readShares } from "../../load/feeds/searches.ts";
-import { type AddCommand, type Context, type Outcome, confirmation, result } from "../command.ts";
+import {
+  type AddCommand,
+  confirmation,
+  type Context,
+  newRunId,
+  type Outcome,
+  result,
+  wholeNumber,
+} from "../command.ts";
 import { count, countText } from "../../figures.ts";
 import { openJobServices, openFilled } from "../app.ts";
-import { newRunId, wholeNumber } from "../flags.ts";
 import { renderRunCost } from "../costs.ts";
 import { renderTable } from "../output.ts";
 
@@ -56,17 +63,11 @@ function findAudience(audiences: readonly AudienceReport[], name: string): Audie
   const [only] = found;
   if (only && found.length === 1) return only;
   const known = audiences.map(({ job, search }) => `${job}/${search}`).join(", ");
-  throw new FixConfigurationError(
-    "unknown_audience",
-    found.length > 1 ? `Several jobs have a search ${name}.` : `There is no audience ${name}.`,
-    [
-      {
-        path: "audience",
-        message: "is not the name of an audience",
-        hint: `known audiences: ${known || "none"}`,
-      },
-    ],
-  );
+  const summary = found.length > 1 ? `Several jobs have a search ${name}.` : `There is no audience ${name}.`;
+  const hint = `known audiences: ${known || "none"}`;
+  throw new FixConfigurationError("unknown_audience", summary, [
+    { path: "audience", message: "is not the name of an audience", hint },
+  ]);
 }
 
 const number = (value: number | null): string => (value === null ? "" : count(value));
@@ -167,7 +168,7 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
   if (!isUnlocked) {
     const cost = unlockCostText(unlockCost(config, most));
     const reason = `unlocking ${search} bills at most ${countText(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
-    await agree(
+    await confirm(
       { signal: stop.signal },
       job,
       { yes: flags.yes === true, ...confirmation(context) },

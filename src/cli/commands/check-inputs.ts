@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import type { Finding } from "./finding.ts";
+import type { Finding } from "../failure.ts";
 import { columnsText } from "../../config/template.ts";
 import { count, countText, percent } from "../../figures.ts";
 import { UNUSUAL_RATIO } from "../../jobs/confirm.ts";

@@ -1,4 +1,4 @@
-import { type Finding, finding } from "./finding.ts";
+import { type Finding, finding } from "../failure.ts";
 import type { HttpClient, HttpReply, HttpRequest } from "../../extract/http-client.ts";
 import { connectHint } from "../../http-agent.ts";
 

@@ -31,7 +31,14 @@ import {
 import type { AddCommand, Context, Outcome } from "../command.ts";
 import { profileFindings } from "./check-inputs.ts";
 import { checkService } from "./check-service.ts";
-import { attempt, exitCodeOfFindings, type Finding, finding, findingsOf, renderFindings } from "./finding.ts";
+import {
+  attempt,
+  exitCodeOfFindings,
+  type Finding,
+  finding,
+  findingsOf,
+  renderFindings,
+} from "../failure.ts";
 
 /** `check`: verifies everything possible without changes or billed calls. */
 export const addCheck: AddCommand = (program, act) => {

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import { type AddCommand, type Context, type Outcome, requireYes, result } from "../command.ts";
+import { type AddCommand, type Context, newRunId, type Outcome, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
-import { newRunId } from "../flags.ts";
 import { openConfig, openFilledWarehouse } from "../app.ts";
 import { renderTable } from "../output.ts";
 import { systemClock } from "../../clock.ts";

@@ -15,17 +15,11 @@ export const addDatabase: AddCommand = (program, act) => {
 async function database(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
   if (config.warehouse.url !== "embedded") {
-    throw new FixConfigurationError(
-      "no_embedded_database",
-      "This configuration doesn't use the embedded database.",
-      [
-        {
-          path: "warehouse.url",
-          message: `is the address of your own Postgres (${config.warehouse.url.origin})`,
-          hint: "connect to that server directly",
-        },
-      ],
-    );
+    const summary = "This configuration doesn't use the embedded database.";
+    const message = `is the address of your own Postgres (${config.warehouse.url.origin})`;
+    throw new FixConfigurationError("no_embedded_database", summary, [
+      { path: "warehouse.url", message, hint: "connect to that server directly" },
+    ]);
   }
   const { db, howToConnect } = await openConfiguredWarehouse(context, config);
   await context.announce(

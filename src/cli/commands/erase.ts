@@ -19,11 +19,17 @@ import { dropTombstones, membershipsOf } from "../../load/erasure/remove.ts";
 import { checkErasureKey, removeLostDisk, type Waiting } from "../../load/erasure/requests.ts";
 import type { RowsByTable } from "../../load/erasure/subjects.ts";
 import type { Identifiers } from "../../load/inputs/input.ts";
-import { type AddCommand, type Context, type Outcome, requireYes, result } from "../command.ts";
+import {
+  type AddCommand,
+  type Context,
+  type Outcome,
+  parseSourceKey,
+  requireYes,
+  result,
+} from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { count, countText } from "../../figures.ts";
 import { openConfig, openConfiguredWarehouse, openPublisher, openService } from "../app.ts";
-import { parseSourceKey } from "../flags.ts";
 import { renderTable } from "../output.ts";
 
 interface EraseFlags {
@@ -108,10 +114,11 @@ async function openLeave(
   services: EraseServices,
   { found }: ErasurePlan,
 ): Promise<() => Promise<LeftSegments>> {
-  const { http, limiter } = await openService(context, services.config);
+  const { http, createLimiter } = await openService(context, services.config);
   // Must be read before the rows are removed.
   const memberships = await membershipsOf(services.db, found.people.pids);
-  return () => leaveSegments({ ...services, http, limiter, random: Math.random }, memberships);
+  return () =>
+    leaveSegments({ ...services, http, limiter: createLimiter(), random: Math.random }, memberships);
 }
 
 function addLeft(first: LeftSegments, second: LeftSegments): LeftSegments {

@@ -1,8 +1,14 @@
 import type { Command } from "commander";
-import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import {
+  type AddCommand,
+  type Context,
+  keyValues,
+  type Outcome,
+  parseSourceKey,
+  result,
+} from "../command.ts";
 import { renderRequest } from "./plan.ts";
 import { UsageError } from "../failure.ts";
-import { keyValues, parseSourceKey } from "../flags.ts";
 import { openConfig, openFilledWarehouse } from "../app.ts";
 import type { Config, InputConfig } from "../../config/config.ts";
 import { suggest } from "../../config/problems.ts";

@@ -4,8 +4,20 @@ import { link, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/p
 import { basename, dirname, resolve } from "node:path";
 import type { AddCommand, Context, Outcome } from "../command.ts";
 import { UsageError } from "../failure.ts";
-import { answerAll, askAll, type InitFlags, isComplete, type Question, type Settled } from "../init/ask.ts";
-import { type Draft, findProblems, nameIn, START, type Target, withAnswers } from "../init/draft.ts";
+import {
+  answerAll,
+  askAll,
+  type Draft,
+  findProblems,
+  type InitFlags,
+  isComplete,
+  nameIn,
+  type Question,
+  type Settled,
+  START,
+  type Target,
+  withAnswers,
+} from "../init/ask.ts";
 import {
   fieldsQuestion,
   keyColumnsQuestion,
@@ -107,17 +119,11 @@ async function addInput(context: Context, file: string, flags: InitFlags, name: 
   const render = (answers: Draft["answers"]): string => {
     const added = addInputToText(text, { ...answers, table: answers.table || "t" });
     if (added !== null) return added;
-    throw new FixConfigurationError(
-      "invalid_configuration",
-      `${file} can't be extended, because \`inputs\` or \`jobs\` is written in braces.`,
-      [
-        {
-          path: "inputs",
-          message: "is written in braces",
-          hint: "write one entry per line, without { }, and run this again",
-        },
-      ],
-    );
+    const summary = `${file} can't be extended, because \`inputs\` or \`jobs\` is written in braces.`;
+    const hint = "write one entry per line, without { }, and run this again";
+    throw new FixConfigurationError("invalid_configuration", summary, [
+      { path: "inputs", message: "is written in braces", hint },
+    ]);
   };
   const start = withAnswers(START, {
     baseUrl: config.service.baseUrl,

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import { type AddCommand, type Context, type Outcome, parseShard, result, wholeNumber } from "../command.ts";
 import { renderBudgets } from "../costs.ts";
-import { parseShard, wholeNumber } from "../flags.ts";
 import { openConfig, openConfiguredWarehouse } from "../app.ts";
 import { createSampleTables } from "./sandbox.ts";
 import { type Column, renderTable } from "../output.ts";
@@ -66,25 +65,6 @@ async function plan(context: Context, names: readonly string[], flags: PlanFlags
   return result(report, renderPlan(report, context.widthColumns));
 }
 
-/** Formats a request as valid JSON with one record per line. */
-export function renderRequest({
-  method,
-  path,
-  body,
-}: Pick<ShownRequest, "method" | "path" | "body">): string {
-  const members = Object.entries(body).map(
-    ([name, value]) =>
-      `  ${JSON.stringify(name)}: ${name === "records" ? recordsText(value) : JSON.stringify(value)}`,
-  );
-  return [`${method} ${path}`, "{", members.join(",\n"), "}"].join("\n");
-}
-
-function recordsText(records: unknown): string {
-  if (!Array.isArray(records) || records.length === 1) return JSON.stringify(records);
-  const lines = records.map((record) => `    ${JSON.stringify(record)}`);
-  return ["[", lines.join(",\n"), "  ]"].join("\n");
-}
-
 /** Ends of an input row, which sum to the rows read; shown if not zero for all jobs. */
 const ENDS = [
   { name: "unchanged", value: (job: JobPlan) => job.records_unchanged },
@@ -110,6 +90,25 @@ export function renderPlan(report: PlanReport, widthColumns: number | null): str
   ]
     .filter((part) => part !== "")
     .join("\n\n");
+}
+
+/** Formats a request as valid JSON with one record per line. */
+export function renderRequest({
+  method,
+  path,
+  body,
+}: Pick<ShownRequest, "method" | "path" | "body">): string {
+  const members = Object.entries(body).map(
+    ([name, value]) =>
+      `  ${JSON.stringify(name)}: ${name === "records" ? recordsText(value) : JSON.stringify(value)}`,
+  );
+  return [`${method} ${path}`, "{", members.join(",\n"), "}"].join("\n");
+}
+
+function recordsText(records: unknown): string {
+  if (!Array.isArray(records) || records.length === 1) return JSON.stringify(records);
+  const lines = records.map((record) => `    ${JSON.stringify(record)}`);
+  return ["[", lines.join(",\n"), "  ]"].join("\n");
 }
 
 function renderRows(jobs: readonly JobPlan[], widthColumns: number | null): string {

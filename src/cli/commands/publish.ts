@@ -79,12 +79,8 @@ function refuseConfigured({ publish: destinations }: Config, name: string): void
 }
 
 function unknownDestination(name: string | null, path: string): FixConfigurationError {
-  const message = name === null ? "No destination is configured." : `There is no destination ${name}.`;
-  return new FixConfigurationError("unknown_destination", message, [
-    {
-      path,
-      message: name === null ? "has no entry" : `unknown destination ${name}`,
-      hint: "for example publish: { local: { type: duckdb, path: people.duckdb } }",
-    },
-  ]);
+  const summary = name === null ? "No destination is configured." : `There is no destination ${name}.`;
+  const message = name === null ? "has no entry" : `unknown destination ${name}`;
+  const hint = "for example publish: { local: { type: duckdb, path: people.duckdb } }";
+  return new FixConfigurationError("unknown_destination", summary, [{ path, message, hint }]);
 }

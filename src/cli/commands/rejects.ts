@@ -4,10 +4,18 @@ import { countRejects, dropRejects, type RejectFilter, retryRejects } from "../.
 import { type Command, Option } from "commander";
 import { findJob } from "../../jobs/job-selection.ts";
 import { readRejects, type RejectReport } from "../../jobs/report/explain-row.ts";
-import { type Act, type AddCommand, type Context, type Outcome, requireYes, result } from "../command.ts";
+import {
+  type Act,
+  type AddCommand,
+  type Context,
+  type Outcome,
+  parseSourceKey,
+  requireYes,
+  result,
+  wholeNumber,
+} from "../command.ts";
 import { count, countText } from "../../figures.ts";
 import { openConfig, openFilledWarehouse } from "../app.ts";
-import { parseSourceKey, wholeNumber } from "../flags.ts";
 import { renderTable } from "../output.ts";
 
 interface FilterFlags {

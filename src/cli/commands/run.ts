@@ -9,7 +9,17 @@ import { runJobs } from "../../jobs/run.ts";
 import { exitCodeOf } from "../../jobs/job.ts";
 import { checkServiceHost } from "../../jobs/prepare.ts";
 import { type Shard, shareLimits, wholeInput } from "../../jobs/services.ts";
-import { type AddCommand, type Context, type Outcome, confirmation, isYes } from "../command.ts";
+import {
+  type AddCommand,
+  confirmation,
+  type Context,
+  isYes,
+  newRunId,
+  type Outcome,
+  parseShard,
+  readRunId,
+  wholeNumber,
+} from "../command.ts";
 import type { Logger } from "../logger.ts";
 import {
   openConfig,
@@ -18,7 +28,6 @@ import {
   openJobServices,
   openPublisher,
 } from "../app.ts";
-import { newRunId, parseShard, readRunId, wholeNumber } from "../flags.ts";
 import { billedByJob, readBilledInRun } from "../../load/ledger/costs.ts";
 import { renderConnection } from "./database.ts";
 import { renderRunSummary } from "./run-summary.ts";

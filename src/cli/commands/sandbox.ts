@@ -13,9 +13,8 @@ import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
 import { inputSourceOf } from "../../jobs/sources.ts";
 import type { Db } from "../../load/db/db.ts";
 import { createSampleTable } from "../../load/db/copy.ts";
-import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import { type AddCommand, type Context, type Outcome, result, wholeNumber } from "../command.ts";
 import { UsageError } from "../failure.ts";
-import { wholeNumber } from "../flags.ts";
 import { programFile } from "../package.ts";
 
 interface SandboxFlags {

@@ -1,9 +1,8 @@
 import type { Command } from "commander";
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { type AddCommand, type Context, createScope, type Outcome, result } from "../command.ts";
+import { type AddCommand, type Context, createScope, newRunId, type Outcome, result } from "../command.ts";
 import { failureOf } from "../failure.ts";
-import { newRunId } from "../flags.ts";
 import { openConfig, openConfiguredWarehouse, openPublisher, openService, readToken } from "../app.ts";
 import { createSampleTables } from "./sandbox.ts";
 import { readVersion } from "../package.ts";
@@ -129,12 +128,9 @@ async function reload(
 
 function refuseWithout({ config }: Generation): void {
   if (scheduledJobs(config).length > 0) return;
+  const hint = 'add one, such as schedule: "15 1 * * *"; jobs that depend on it run with it';
   throw new FixConfigurationError("no_schedule", "No enabled job has a schedule.", [
-    {
-      path: "jobs",
-      message: "have no schedule",
-      hint: 'add one, such as schedule: "15 1 * * *"; jobs that depend on it run with it',
-    },
+    { path: "jobs", message: "have no schedule", hint },
   ]);
 }
 

@@ -1,10 +1,9 @@
 import type { Command } from "commander";
 import { type FoundPeople, LARGEST_SIZE, searchOnce } from "../../jobs/search/search.ts";
 import { unlockCostText } from "../../jobs/price.ts";
-import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import { type AddCommand, type Context, newRunId, type Outcome, result, wholeNumber } from "../command.ts";
 import { count, countText } from "../../figures.ts";
 import { openJobServices, openFilled } from "../app.ts";
-import { newRunId, wholeNumber } from "../flags.ts";
 import { renderTable } from "../output.ts";
 
 const DEFAULT_SIZE = 10;

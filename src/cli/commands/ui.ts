@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
-import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
+import { type AddCommand, type Context, type Outcome, result, wholeNumber } from "../command.ts";
 import { readToken, openFilled } from "../app.ts";
-import { wholeNumber } from "../flags.ts";
 
 /** `ui`: serves the page of `schedule` without running anything. */
 export const addUi: AddCommand = (program, act) => {

@@ -1,6 +1,17 @@
 import { effectText } from "../commands/check-inputs.ts";
-import { type InitFlags, listOf, mappingOf, type Question, type Reading, readMapping } from "./ask.ts";
-import { type Draft, profileDraft, tableOf, tableText, withAnswers } from "./draft.ts";
+import {
+  type Draft,
+  type InitFlags,
+  listOf,
+  mappingOf,
+  profileDraft,
+  type Question,
+  type Reading,
+  readMapping,
+  tableOf,
+  tableText,
+  withAnswers,
+} from "./ask.ts";
 import { type Fields, findPeople, proposeFields, proposeKey, type Skipped, summarize } from "./propose.ts";
 import { wordsOf } from "./recognize-column.ts";
 import { listFields, scalarFields } from "../../config/schema/inputs.ts";
@@ -10,23 +21,6 @@ import type { ConfigAnswers } from "../../config/template.ts";
 import { count, countText } from "../../figures.ts";
 import type { Table } from "../../load/inputs/postgres-profile.ts";
 import { containsUniqueKey } from "../../load/inputs/postgres.ts";
-
-/** Asks for `normalize`, with its effect on a sample. */
-export const normalizeQuestion: Question = {
-  text: async (draft) => {
-    const profile = await profileDraft(draft);
-    const isKnown = profile !== null && profile.effect.leftOut + profile.effect.changed > 0;
-    const effect = isKnown ? `\n\`normalize: true\` ${effectText(profile.effect)}.\n` : "";
-    return `${effect}Trim values, lower-case emails, leave out placeholders`;
-  },
-  proposal: () => "yes",
-  given: ({ normalize }) => (normalize === undefined ? undefined : normalize ? "yes" : "no"),
-  owns: ({ path }, { answers }) => path === `inputs.${answers.input}.normalize`,
-  read: (reply, draft) =>
-    /^(?:y(?:es)?|no?)$/iu.test(reply)
-      ? { draft: withAnswers(draft, { normalize: /^y/iu.test(reply) }) }
-      : { refused: "Answer yes or no." },
-};
 
 /** Tables shown in a list. */
 const SHOWN = 9;
@@ -117,6 +111,23 @@ function readTable(reply: string, draft: Draft, name: string | undefined): Readi
     ...(isSample ? { otherwise: { draft: next, text: CREATE, needsConfirmation: true } } : {}),
   };
 }
+
+/** Asks for `normalize`, with its effect on a sample. */
+export const normalizeQuestion: Question = {
+  text: async (draft) => {
+    const profile = await profileDraft(draft);
+    const isKnown = profile !== null && profile.effect.leftOut + profile.effect.changed > 0;
+    const effect = isKnown ? `\n\`normalize: true\` ${effectText(profile.effect)}.\n` : "";
+    return `${effect}Trim values, lower-case emails, leave out placeholders`;
+  },
+  proposal: () => "yes",
+  given: ({ normalize }) => (normalize === undefined ? undefined : normalize ? "yes" : "no"),
+  owns: ({ path }, { answers }) => path === `inputs.${answers.input}.normalize`,
+  read: (reply, draft) =>
+    /^(?:y(?:es)?|no?)$/iu.test(reply)
+      ? { draft: withAnswers(draft, { normalize: /^y/iu.test(reply) }) }
+      : { refused: "Answer yes or no." },
+};
 
 const CREATE = "Enter: let the first run create it, with sample rows";
 

@@ -1,7 +1,6 @@
 import type { Context } from "../command.ts";
 import { failureOf } from "../failure.ts";
-import type { Question, Reading } from "./ask.ts";
-import { type Draft, nameIn, type OpenedSource, withAnswers } from "./draft.ts";
+import { type Draft, nameIn, type OpenedSource, type Question, type Reading, withAnswers } from "./ask.ts";
 import { isNotCreatedYet, refuseForeignFolder } from "../app.ts";
 import { complaintOnPostgresUrl } from "../../config/schema/values.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../../config/schema/document.ts";

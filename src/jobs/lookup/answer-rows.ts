@@ -15,10 +15,9 @@ import {
 } from "../../extract/take-answer.ts";
 import { parseResult, type ReadContext, readOne } from "../../extract/read-answer.ts";
 import type { EndedCall } from "../../extract/send-call.ts";
-import type { Body } from "../../file-part.ts";
-import { freeBytes } from "../../free-bytes.ts";
+import { type Body, freeBytes } from "../../body.ts";
 import { kindOf } from "./lookup-spec.ts";
-import { type AnsweredPart, lookupAsked } from "./lookup-types.ts";
+import { type AnsweredPart, answerReader } from "./lookup-types.ts";
 import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../../load/lookups/lookup.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
 import {
@@ -72,7 +71,7 @@ function answeredCall({ call, records, doubts }: AnswerHeader, body: Body): Answ
 
 /** Makes the rows of results, with the people in a store. */
 function rowMakerOf({ spec, parameters }: AnswerHeader) {
-  const { endpoint, read } = lookupAsked(spec.type, parameters);
+  const { endpoint, read } = answerReader(spec.type, parameters);
   const makeRows = (store: Pick<RowStore, "add">, result: JsonObject, { drift }: ReadContext): ResultRows => {
     const part = read(result, drift);
     const person = part.person && encodePerson(part.person, store);

@@ -4,15 +4,15 @@ import { statedSize } from "../../extract/answer-body.ts";
 import { type Lease, type Memory, releaseLease, resizeLease, takeMemory } from "../../extract/memory.ts";
 import { LargeAnswerError } from "../../extract/take-answer.ts";
 import { countText } from "../../figures.ts";
-import { type Body, isFilePart } from "../../file-part.ts";
+import { type Body, isFilePart } from "../../body.ts";
 import type { LookupAnswer, LookupReject } from "../../load/lookups/lookup.ts";
 import { commitLookup, type CommitResult, readAnswered } from "../../load/lookups/commit.ts";
-import { isValueRefused } from "../../load/db/refusal.ts";
+import { isValueRefused } from "../../load/write/commit.ts";
 import { isRepeatedResponse } from "../../load/ledger/ledger.ts";
 import type { RunRef } from "../../load/runs/fence.ts";
 import type { Spool } from "../../spool/spool.ts";
 import type { SpooledCall } from "../../spool/files.ts";
-import { type Outage, stopReason } from "../outage.ts";
+import { type RetryWhileDown, stopReason } from "../retry-while-down.ts";
 import type { JobServices } from "../services.ts";
 import {
   type AnswerHeader,
@@ -32,7 +32,7 @@ import {
 export interface Loader extends Pick<JobServices, "db" | "log" | "progress"> {
   readonly run: RunRef;
   readonly spool: Spool;
-  readonly outage: Outage;
+  readonly retryWhileDown: RetryWhileDown;
   readonly memory: Memory;
   /** True if an earlier process received the answers. */
   readonly areLeftOver: boolean;
@@ -65,7 +65,7 @@ const RECORD_BYTES = 4 * 1024;
 
 export function createLoader(
   { db, log, progress, http }: Pick<JobServices, "db" | "log" | "progress" | "http">,
-  options: Pick<Loader, "run" | "spool" | "outage" | "areLeftOver">,
+  options: Pick<Loader, "run" | "spool" | "retryWhileDown" | "areLeftOver">,
 ): Loader {
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
   return { db, log, progress, memory: http.memory, commits, ...options };
@@ -77,7 +77,7 @@ export function createLoader(
  */
 export async function loadLeftovers(
   services: Pick<JobServices, "db" | "log" | "progress" | "http" | "signal">,
-  options: Pick<Loader, "run" | "spool" | "outage">,
+  options: Pick<Loader, "run" | "spool" | "retryWhileDown">,
 ): Promise<void> {
   const { log, progress, signal } = services;
   const { run, spool } = options;
@@ -240,15 +240,18 @@ async function readAnswer(
 }
 
 /** Rejects the records of an answer that failed to load too often, except those that a part of it answered. */
-async function giveUp({ db, outage }: Loader, header: AnswerHeader, body: Body): Promise<AnswerRows> {
+async function giveUp({ db, retryWhileDown }: Loader, header: AnswerHeader, body: Body): Promise<AnswerRows> {
   const contents = header.records.map(({ content }) => content);
-  const loaded = await outage.outlast(() => readAnswered(db, header.spec, header.call.callId, contents));
+  const loaded = await retryWhileDown(() => readAnswered(db, header.spec, header.call.callId, contents));
   return unloadable(header, body, loaded);
 }
 
 /** Replaces a response that another call of an earlier run received by no results; that of an earlier run is in its files only once. */
-async function ifNew({ db, run, outage, areLeftOver }: Loader, rows: AnswerRows): Promise<AnswerRows> {
-  if (areLeftOver || !(await outage.outlast(() => isRepeatedResponse(db, run, rows.attempt)))) return rows;
+async function ifNew(
+  { db, run, retryWhileDown, areLeftOver }: Loader,
+  rows: AnswerRows,
+): Promise<AnswerRows> {
+  if (areLeftOver || !(await retryWhileDown(() => isRepeatedResponse(db, run, rows.attempt)))) return rows;
   if (Array.isArray(rows.parts)) for (const { store } of rows.parts as readonly AnswerPart[]) store.free();
   return await noRows(rows.header);
 }
@@ -302,11 +305,11 @@ async function commitPart(
   { answers, rejects, drift, isLast }: AnswerPart,
   othersLoad: boolean,
 ): Promise<CommitResult> {
-  const { db, run, outage, areLeftOver } = loader;
+  const { db, run, retryWhileDown, areLeftOver } = loader;
   const sentBy = areLeftOver ? { sentBy: header.run } : {};
   const ledger = isLast ? [attempt] : [];
   const commit = { run, ...sentBy, spec: header.spec, ledger, answers, rejects, drift, othersLoad };
-  return await outage.outlast(() => commitLookup(db, commit));
+  return await retryWhileDown(() => commitLookup(db, commit));
 }
 
 /** Records the outcomes of a part; answers that the warehouse refused are rejects. */

@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import { count, countText, durationText } from "../../figures.ts";
 import type { Cap } from "./lookup-spec.ts";
-import { bindLookup, type LookupJobConfig } from "./lookup-types.ts";
+import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 import { costText, estimateCost, priceOf } from "../price.ts";
 import type {
   DueGroups as CountedGroups,
@@ -203,7 +203,7 @@ export function forecastOf(
   given: { readonly cap: Cap | null; readonly toCome?: number },
 ): Forecast {
   const { cap, toCome = 0 } = given;
-  const { endpoint, pidFrom } = bindLookup(job);
+  const { endpoint, pidFrom } = lookupOf(job);
   const { concurrency, limits, requestsPerSecond } = config.service;
   const toSend = Math.min(counts.toSend + toCome, cap?.records ?? Number.POSITIVE_INFINITY);
   const calls = Math.ceil(toSend / endpoint.maxRecords);

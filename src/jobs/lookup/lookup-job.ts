@@ -1,25 +1,6 @@
 import { LimitReachedError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
-import { findPeople } from "../../load/erasure/find.ts";
-import { removeErased } from "../../load/erasure/remove.ts";
-import { requestInRun } from "../../load/erasure/requests.ts";
-import type { CounterDelta } from "../../load/ledger/ledger.ts";
-import { readBudgetUse, readRunUse } from "../../load/ledger/reserve.ts";
-import type { OpenClaims } from "../../load/lookups/claims.ts";
-import type { LookupCounts } from "../../load/lookups/counts.ts";
-import {
-  lastCoverage,
-  type LookupSelection,
-  previewLookup,
-  readCoverage,
-  selectLookup,
-} from "../../load/lookups/selection.ts";
-import type { LookupSpec } from "../../load/lookups/lookup.ts";
-import { countMissing, lockGoneRows, readGoneRows } from "../../load/lookups/store-input.ts";
-import { retireJobs } from "../../load/lookups/parameters.ts";
-import { readCounters, recordFound } from "../../load/runs/runs.ts";
-import type { Spool } from "../../spool/spool.ts";
-import { agree, readDecision, triedRecords } from "../confirm.ts";
+import { confirm, readDecision, triedRecords } from "../confirm.ts";
 import type { JobType } from "../job-type.ts";
 import {
   capped,
@@ -34,8 +15,9 @@ import {
   type Worked,
   zeroCounters,
 } from "../job.ts";
-import { inputSourceOf, readSourceOf } from "../sources.ts";
 import { loadLeftovers } from "./answers.ts";
+import { forecastOf, forecastText } from "./estimate.ts";
+import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
 import {
   type Cap,
   type JobLimits,
@@ -45,11 +27,29 @@ import {
   type Used,
   usedOf,
 } from "./lookup-spec.ts";
-import { forecastOf, forecastText } from "./estimate.ts";
-import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
-import { bindLookup, isLookupJob, type LookupJobConfig, type LookupJobType } from "./lookup-types.ts";
+import { isLookupJob, type LookupJobConfig, type LookupJobType, lookupOf } from "./lookup-types.ts";
 import { planLookup } from "./plan-lookup.ts";
 import { createTally, sendDue, type Tally, type Unanswered } from "./send.ts";
+import { inputSourceOf, readSourceOf } from "../sources.ts";
+import { findPeople } from "../../load/erasure/find.ts";
+import { removeErased } from "../../load/erasure/remove.ts";
+import { requestInRun } from "../../load/erasure/requests.ts";
+import type { CounterDelta } from "../../load/ledger/ledger.ts";
+import { readBudgetUse, readRunUse } from "../../load/ledger/reserve.ts";
+import type { OpenClaims } from "../../load/lookups/claims.ts";
+import type { LookupCounts } from "../../load/lookups/counts.ts";
+import type { LookupSpec } from "../../load/lookups/lookup.ts";
+import { retireJobs } from "../../load/lookups/parameters.ts";
+import {
+  lastCoverage,
+  type LookupSelection,
+  previewLookup,
+  readCoverage,
+  selectLookup,
+} from "../../load/lookups/selection.ts";
+import { countMissing, lockGoneRows, readGoneRows } from "../../load/lookups/store-input.ts";
+import { readCounters, recordFound } from "../../load/runs/runs.ts";
+import type { Spool } from "../../spool/spool.ts";
 
 /** Completes a lookup's declaration to a job type. */
 export function lookupJob(lookup: LookupJobType): JobType {
@@ -76,7 +76,7 @@ async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> 
 
 /** Reads the input and sends what is due; maps a thrown error to the job's end. */
 async function sendSelected(task: Task): Promise<Worked> {
-  const { job, request, run, outage, totals } = task;
+  const { job, request, run, retryWhileDown, totals } = task;
   const limits = limitsOf(task.config, job, request.maxRecords, request.shard);
   let cap: Cap | null;
   let jobSpool: JobSpool | null = null;
@@ -85,15 +85,15 @@ async function sendSelected(task: Task): Promise<Worked> {
   try {
     jobSpool = await openJobSpool(task.config, task.db, run);
     doing = "loading answers of earlier runs";
-    await loadLeftovers(task, { run, outage, spool: jobSpool.spool });
+    await loadLeftovers(task, { run, retryWhileDown, spool: jobSpool.spool });
     for (const spool of await openOtherSpools(task.config, task.db, jobSpool))
-      await loadLeftovers(task, { run, outage, spool });
+      await loadLeftovers(task, { run, retryWhileDown, spool });
     doing = "reading the input";
     await retire(task);
     cap = tightestCap(limits, await readUsed(task));
     const spec = { ...task.spec, maxRecords: cap?.records ?? null };
     // A resend that the user doesn't want must leave nothing due.
-    if (spec.resend) await confirm(task, (await previewLookup(task.db, spec, 0)).counts, cap);
+    if (spec.resend) await confirmSending(task, (await previewLookup(task.db, spec, 0)).counts, cap);
     selection = await selectLookup(task.db, spec, run);
   } catch (error) {
     return { end: await closeSpool(task, endOfError(error, doing), jobSpool) };
@@ -116,9 +116,9 @@ async function sendSelected(task: Task): Promise<Worked> {
     thrown = { error };
   }
   try {
-    recorded = await outage.outlast(() => readCounters(task.db, run));
-    if (isStored) open = await outage.outlast(() => selection.countOpen());
-    await outage.outlast(() => selection.close());
+    recorded = await retryWhileDown(() => readCounters(task.db, run));
+    if (isStored) open = await retryWhileDown(() => selection.countOpen());
+    await retryWhileDown(() => selection.close());
   } catch (error) {
     thrown ??= { error };
   }
@@ -142,7 +142,7 @@ async function sendSelected(task: Task): Promise<Worked> {
   });
   return {
     end: await closeSpool(task, judged, jobSpool),
-    coverage: isStored ? await outage.outlast(() => coverageOf(task, counts)).catch(() => null) : null,
+    coverage: isStored ? await retryWhileDown(() => coverageOf(task, counts)).catch(() => null) : null,
   };
 }
 
@@ -167,10 +167,10 @@ async function readUsed({ db, job, run }: Task): Promise<Used> {
 }
 
 /** Asks before something unusual is sent. */
-async function confirm(task: Task, counts: LookupCounts, cap: Cap | null): Promise<void> {
+async function confirmSending(task: Task, counts: LookupCounts, cap: Cap | null): Promise<void> {
   const { config, job, request, pastRuns } = task;
   const { billable } = forecastOf(config, job, counts, { cap });
-  await agree(task, job.name, request, readDecision(task, job, { ...request, counts, billable, pastRuns }));
+  await confirm(task, job.name, request, readDecision(task, job, { ...request, counts, billable, pastRuns }));
 }
 
 interface Selected extends JobSpool {
@@ -181,7 +181,7 @@ interface Selected extends JobSpool {
 }
 
 async function send(task: Task, selected: Selected): Promise<void> {
-  const { config, progress, signal, job, request, run, spec, outage } = task;
+  const { config, progress, signal, job, request, run, spec, retryWhileDown } = task;
   const { selection, cap } = selected;
   const { counts } = selection;
   const forecast = forecastOf(config, job, counts, { cap });
@@ -190,12 +190,12 @@ async function send(task: Task, selected: Selected): Promise<void> {
     "planned",
   );
   progress.note(job.name, forecastText(job, counts, forecast, cap));
-  if (!request.resend) await confirm(task, counts, cap);
+  if (!request.resend) await confirmSending(task, counts, cap);
   if (counts.toSend === 0 || signal.aborted) return;
-  const bound = bindLookup(job);
+  const bound = lookupOf(job);
   progress.start(job.name, counts.toSend, bound.endpoint.name);
   try {
-    await sendDue(task, { run, spec, bound, outage, ...selected });
+    await sendDue(task, { run, spec, bound, retryWhileDown, ...selected });
   } finally {
     progress.end(job.name);
   }
@@ -361,7 +361,7 @@ async function eraseMissing({ config, db, log, progress, job, run, spec }: Task)
     // People named by other rows are kept.
     const found = await findPeople(db, { pids: [], emails: [], rows }, inputs, { spareOthers: true });
     const erasureId = await db.transaction(run, async (session) => {
-      const locked = await lockGoneRows(session, db.names, run, rows);
+      const locked = await lockGoneRows(session, run, rows);
       return locked === rows.length ? requestInRun(session, db, found) : null;
     });
     // Some rows are back; the next run checks again.

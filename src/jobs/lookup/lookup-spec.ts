@@ -3,7 +3,7 @@ import type { BudgetConfig, Config } from "../../config/config.ts";
 import { crashPoint } from "../../crash-point.ts";
 import { type LimitedBy, LimitReachedError } from "../../errors.ts";
 import type { JobContext } from "../job.ts";
-import { bindLookup, type LookupJobConfig } from "./lookup-types.ts";
+import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 import { type Shard, shareOf, wholeInput } from "../services.ts";
 import { inputSourceOf } from "../sources.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
@@ -34,7 +34,7 @@ export const plainRequest: SpecRequest = {
 
 /** Builds the spec that determines which records of a job are due. */
 export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): Promise<LookupSpec> {
-  const bound = bindLookup(job);
+  const bound = lookupOf(job);
   const { shard } = request;
   const input = await inputSourceOf(job.input, bound.inputFields);
   const mapping = Object.entries(input.fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
@@ -85,12 +85,12 @@ const LEGACY_FORM = "person-etl/parameters/1";
  * @param message says so, by the name of the limit
  */
 export async function reserve(
-  { db, run, outage }: Pick<JobContext, "db" | "run" | "outage">,
+  { db, run, retryWhileDown }: Pick<JobContext, "db" | "run" | "retryWhileDown">,
   call: CallReservation & { readonly limits: JobLimits },
   message: (limit: LimitedBy) => string,
 ): Promise<CallGrant> {
   crashPoint("before_reserve");
-  const grant = await outage.outlast(() => reserveCall(db, run, call));
+  const grant = await retryWhileDown(() => reserveCall(db, run, call));
   crashPoint("after_reserve");
   if (grant.limitedBy === null) return grant;
   const limit = nameOfLimit(call.limits, grant.limitedBy);

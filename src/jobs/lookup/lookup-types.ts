@@ -1,4 +1,5 @@
 import type { InputConfig, JobConfig, JobOf } from "../../config/config.ts";
+import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
 import {
   choice,
   flag,
@@ -8,10 +9,9 @@ import {
   text,
   wholeNumber,
 } from "../../config/schema/settings.ts";
-import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
 import { duration, inputName, jobName } from "../../config/schema/values.ts";
-import type { LookupAnswer } from "../../load/lookups/lookup.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
+import type { LookupAnswer } from "../../load/lookups/lookup.ts";
 import type { PersonUpdate } from "../../load/lookups/person-groups.ts";
 import { isPersonMatch, type LookupEndpoint } from "../../schemas/answer.ts";
 import { type Cell, pidOf } from "../../schemas/convert.ts";
@@ -315,7 +315,7 @@ const validateEmailsJob: LookupJobType<ValidateEmailsJobConfig> = {
 export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];
 
 /** Declaration of a job type, applied to one job. */
-export type BoundLookup = ReturnType<typeof bindLookup>;
+export type BoundLookup = ReturnType<typeof lookupOf>;
 
 function typeNamed(name: LookupType): LookupJobType {
   const found = lookupTypes.find(({ type }) => type === name);
@@ -329,16 +329,16 @@ export function isLookupJob(job: JobConfig): job is LookupJobConfig {
 }
 
 /** Returns the reader for answers to given parameters, independent of the current configuration. */
-export function lookupAsked(
+export function answerReader(
   type: LookupType,
   parameters: Readonly<Record<string, unknown>>,
 ): Pick<BoundLookup, "endpoint" | "read"> {
-  const { endpoint, readerOf } = typeNamed(type);
-  return { endpoint, read: readerOf(parameters) };
+  const found = typeNamed(type);
+  return { endpoint: found.endpoint, read: found.readerOf(parameters) };
 }
 
 /** Applies the declaration of a job's type to the job. */
-export function bindLookup(job: LookupJobConfig) {
+export function lookupOf(job: LookupJobConfig) {
   const type = typeNamed(job.type);
   const requestParameters = type.requestParameters(job);
   return {

@@ -7,7 +7,7 @@ import { readDecision } from "../confirm.ts";
 import type { PlanContext, Planned, ShownRequest } from "../job-type.ts";
 import { limitsOf, lookupSpecOf, plainRequest, tightestCap } from "./lookup-spec.ts";
 import { forecastOf } from "./estimate.ts";
-import { bindLookup, type LookupJobConfig } from "./lookup-types.ts";
+import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 
 /** Predicts what a run of a lookup would send; changes nothing. */
 export async function planLookup(context: PlanContext, job: LookupJobConfig): Promise<Planned> {
@@ -21,7 +21,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
     resend,
     maxRecords: cap?.records ?? null,
   });
-  const { endpoint, requestParameters: parameters } = bindLookup(job);
+  const { endpoint, requestParameters: parameters } = lookupOf(job);
   const { counts, records: items } = await previewLookup(db, spec, show * endpoint.maxRecords);
   const requests = firstRequests(endpoint, parameters, items, show);
   const answering = spec.pidFrom === null ? undefined : earlier.get(spec.pidFrom);

@@ -3,7 +3,7 @@ import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { type Batch, expectedBytes, itemsOf, withoutItems } from "../../extract/batches.ts";
 import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../extract/decide.ts";
 import { type HttpReply, type HttpResponse, OverflowError } from "../../extract/http-client.ts";
-import { isFilePart } from "../../file-part.ts";
+import { isFilePart } from "../../body.ts";
 import { type Lease, releaseLease, takeMemory } from "../../extract/memory.ts";
 import {
   applyOutcome,
@@ -36,7 +36,7 @@ import type { RunRef } from "../../load/runs/fence.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 import type { ErrorBody } from "../../schemas/error-body.ts";
 import { explainSpoolFailure, type Spool } from "../../spool/spool.ts";
-import type { Outage } from "../outage.ts";
+import type { RetryWhileDown } from "../retry-while-down.ts";
 import { priceOf } from "../price.ts";
 import type { JobServices } from "../services.ts";
 import { headerOf, type HeaderOfRun } from "./answer-rows.ts";
@@ -62,7 +62,7 @@ interface SendTask {
   readonly spool: Spool;
   /** Name of the warehouse's folder in the spool. */
   readonly warehouseName: string;
-  readonly outage: Outage;
+  readonly retryWhileDown: RetryWhileDown;
   readonly limits: JobLimits;
 }
 
@@ -107,7 +107,7 @@ export function createTally(): Tally {
  */
 export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
   const { limiter, signal } = services;
-  const cutAt = await task.outage.outlast(() => readCutAt(services.db, task.bound.endpoint.name));
+  const cutAt = await task.retryWhileDown(() => readCutAt(services.db, task.bound.endpoint.name));
   const s = openSending(services, task, cutAt);
   const onAbort = () => {
     stop(s);
@@ -125,15 +125,15 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
 }
 
 function openSending(services: JobServices, task: SendTask, cutAt: number | null): Sending {
-  const { run, spec, bound, selection, spool, outage, warehouseName } = task;
+  const { run, spec, bound, selection, spool, retryWhileDown, warehouseName } = task;
   const { endpoint, requestParameters: parameters } = bound;
-  const pages = selection.records((page) => outage.outlast(page));
+  const pages = selection.records((page) => retryWhileDown(page));
   const { clock, limiter } = services;
   return {
     ...task,
     services,
     queue: openQueue({ endpoint, pages, clock, concurrency: limiter.concurrency, cutAt }),
-    loader: createLoader(services, { run, spool, outage, areLeftOver: false }),
+    loader: createLoader(services, { run, spool, retryWhileDown, areLeftOver: false }),
     header: { warehouse: warehouseName, run, spec, parameters },
     commits: new Set(),
     stopping: new AbortController(),
@@ -249,7 +249,7 @@ async function reserveBatch(
   callId: string,
   planned: Batch<LookupRecord>,
 ): Promise<Batch<LookupRecord> | null> {
-  const { queue, services, bound, run, spec, limits, outage } = s;
+  const { queue, services, bound, run, spec, limits, retryWhileDown } = s;
   const call = {
     callId,
     endpoint: bound.endpoint.name,
@@ -265,7 +265,7 @@ async function reserveBatch(
     try {
       const records = itemsOf(batch.entries);
       const asked = { ...call, records: records.length, claimed: { kind: spec.kind, records } };
-      const { granted, lost = [] } = await reserve({ db: services.db, run, outage }, asked, usedUp);
+      const { granted, lost = [] } = await reserve({ db: services.db, run, retryWhileDown }, asked, usedUp);
       if (lost.length === 0) return cutForCall(queue, batch, granted);
       const isLost = new Set(lost);
       batch = withoutItems(batch, ({ recordId }) => isLost.has(recordId));
@@ -353,20 +353,20 @@ async function recordOutcome(
   attempt: Attempt | null,
   { rejected, unanswered, setAside }: Outcome<LookupRecord>,
 ): Promise<void> {
-  const { run, spec, selection, outage, services } = s;
+  const { run, spec, selection, retryWhileDown, services } = s;
   const { db } = services;
   const ledger = attempt ? [attempt] : [];
   if (rejected.length > 0) {
     const rejects = rejected.flatMap(({ items, ...why }) => items.map((record) => ({ record, ...why })));
     const commit = { run, spec, ledger, answers: [], rejects, drift: [] };
-    await outage.outlast(() => commitLookup(db, commit));
+    await retryWhileDown(() => commitLookup(db, commit));
     advance(s, commit);
   } else if (attempt) {
-    await outage.outlast(() => recordAttempts(db, run, ledger, countAttempts(ledger)));
+    await retryWhileDown(() => recordAttempts(db, run, ledger, countAttempts(ledger)));
   }
   const sent = [...unanswered, ...setAside.flatMap(({ items }) => items)];
   if (sent.length > 0) {
-    await outage.outlast(() => selection.markSent(sent));
+    await retryWhileDown(() => selection.markSent(sent));
   }
   for (const { items, message } of setAside) {
     const records = (s.tally.unanswered?.records ?? 0) + items.length;

@@ -10,7 +10,7 @@ import {
   tightestCap,
   usedOf,
 } from "../lookup/lookup-spec.ts";
-import { bindLookup, isLookupJob, type LookupJobConfig } from "../lookup/lookup-types.ts";
+import { isLookupJob, type LookupJobConfig, lookupOf } from "../lookup/lookup-types.ts";
 import { shownRequest } from "../lookup/plan-lookup.ts";
 import { inspectInputs } from "../prepare.ts";
 import { type JobServices, wholeInput } from "../services.ts";
@@ -128,7 +128,7 @@ export async function explainRow(
       cap,
       lastRun,
       isUndecided: classes.get(job.name)?.isUndecided ?? false,
-      pidFrom: bindLookup(job).pidFrom,
+      pidFrom: lookupOf(job).pidFrom,
       rejectCodes: rejects.filter((reject) => reject.job === job.name).map(({ code }) => code),
       row,
     };
@@ -163,8 +163,8 @@ function explainJob(
   },
 ): ExplainedJob {
   const isAddresses = job.type === "validate_emails";
-  const states = facts.states.filter((state) => state.job === job.name);
-  const stateOf = (key: string) => states.find((state) => state.source_key === key) ?? null;
+  const stateOf = (key: string) =>
+    facts.states.find((state) => state.job === job.name && state.source_key === key) ?? null;
   const rows = found.map((row): ExplainedRow => {
     const address = isAddresses ? addressOf(row) : null;
     const state = stateOf(address ?? circumstances.row.sourceKey);
@@ -208,7 +208,7 @@ function canBeSent(row: Verdict | undefined): boolean {
 
 /** Request with these records alone, built like those of a run. */
 function requestOf(job: LookupJobConfig, rows: readonly ClassifiedRow[]): ShownRequest | null {
-  const { endpoint, requestParameters: parameters } = bindLookup(job);
+  const { endpoint, requestParameters: parameters } = lookupOf(job);
   const items = rows.flatMap(({ record, recordId }) => (record === null ? [] : [{ recordId, json: record }]));
   const [request] = firstRequests(endpoint, parameters, items, 1);
   return request ? shownRequest(request) : null;

@@ -24,7 +24,7 @@ import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
 import { readSegments, type StoredSegment } from "../../load/feeds/members.ts";
 import { type PushedMembers, readPushedMembers } from "../../load/feeds/push.ts";
-import { readGaps, readQuotas, type StoredGap, type StoredQuota } from "../../load/feeds/usage.ts";
+import { readGaps, readQuotas, type StoredGap, type StoredQuota } from "../../load/feeds/searches.ts";
 import { type BilledDay, type LedgerDay, readBilledSince, readLedgerDays } from "../../load/ledger/costs.ts";
 import { readBudgetUse } from "../../load/ledger/reserve.ts";
 import {

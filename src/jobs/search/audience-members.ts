@@ -156,7 +156,7 @@ export async function readMembers(
   let before: number | null = null;
   for (let reading = 1; ; reading++) {
     const isSteady = await readAll(context, audience, reading === 1 ? first : null);
-    const members = await context.outage.outlast(() => countListed(context.db, job.name, cursor.segment_id));
+    const members = await context.retryWhileDown(() => countListed(context.db, job.name, cursor.segment_id));
     const { total = 0, suppressed = 0 } = audience.cursor.pages ?? {};
     const listed = members + suppressed;
     // A list with duplicates has fewer people than its total; a second reading shows the same.

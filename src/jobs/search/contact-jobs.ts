@@ -70,7 +70,7 @@ async function run(context: Context): Promise<void> {
   const { job, checkpoints } = context;
   const several = workOnSeveral();
   const endMs = context.clock.now() + job.deadlineMs;
-  const ids = await context.outage.outlast(() => idsOf(job, context.db));
+  const ids = await context.retryWhileDown(() => idsOf(job, context.db));
   const wrong = ids.filter((id) => !UUID.test(id));
   const open: Contact[] = [];
   let unchanged = 0;

@@ -62,7 +62,7 @@ interface Reading {
 }
 
 async function syncSegment(context: Context, segment: KnownSegment): Promise<void> {
-  const { db, run, outage, log, job, request, progress } = context;
+  const { db, run, retryWhileDown, log, job, request, progress } = context;
   const drift = new DriftLog(endpoint);
   const read: ReadPage = async (page) => {
     const call = pageCall(segment.id, page);
@@ -74,11 +74,11 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
   const stored = context.checkpoints.get(segment.id)?.cursor ?? null;
   const before = request.fullRefresh ? neverSwept : readMemberCheckpoint(stored);
   const first = await read(1);
-  await outage.outlast(() => clearListed(db, run, segment.id));
-  const { living } = await outage.outlast(() => countMembers(db, segment.id));
+  await retryWhileDown(() => clearListed(db, run, segment.id));
+  const { living } = await retryWhileDown(() => countMembers(db, segment.id));
   const reading = { segment, read, first, before, living, totals: { added: 0 } };
   const synced = (await checkQuietly(context, reading)) ?? (await sweepAll(context, reading));
-  const known = await outage.outlast(() => countMembers(db, segment.id));
+  const known = await retryWhileDown(() => countMembers(db, segment.id));
   const isComplete = isCompleteSweep(synced, known.living);
   await context.commit({
     drift: drift.entries(),
@@ -87,7 +87,7 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
       ? [{ stream: segment.id, cursor: { swept_at: synced.seenAt, suppressed: synced.suppressed } }]
       : [],
   });
-  await outage.outlast(() => clearListed(db, run, segment.id));
+  await retryWhileDown(() => clearListed(db, run, segment.id));
   const { removed, pending, totalCount, isSweep } = synced;
   const { added } = reading.totals;
   log.info(

@@ -1,11 +1,11 @@
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { type ChangeAnswer, changeCall, pageCall, readCreated } from "../../extract/pages.ts";
 import { countText } from "../../figures.ts";
-import { agree } from "../confirm.ts";
+import { confirm } from "../confirm.ts";
 import { type FeedContext, type FeedJobType, isOver, upsertRejects } from "../feed.ts";
-import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
 import {
   describeRename,
+  FULL_SWEEP_EVERY_MS,
   NO_SEGMENT,
   PUSH_STREAM,
   type PushCheckpoint,
@@ -14,9 +14,9 @@ import {
   segmentPushComplaints,
   type SegmentPushJobConfig,
   segmentPushSettings,
-  FULL_SWEEP_EVERY_MS,
 } from "./segments.ts";
 import { type AnsweredPage, type ReadPage, readPages } from "./sweep.ts";
+import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
 import { clearListed } from "../../load/feeds/members.ts";
 import {
   comparePush,
@@ -71,11 +71,11 @@ function queryOf(job: SegmentPushJobConfig): IdQuery {
 }
 
 async function pushAll(context: Context): Promise<void> {
-  const { job, run, db, outage, log } = context;
+  const { job, run, db, retryWhileDown, log } = context;
   const before = await findOrCreate(context);
   const segmentId = before.segment_id;
   const source = await idSourceOf(queryOf(job));
-  const given = await outage.outlast(() => readWanted(db, run, segmentId, source));
+  const given = await retryWhileDown(() => readWanted(db, run, segmentId, source));
   const { counts, checkpoint } = await compare(context, before);
   context.count({
     records_read: given.read,
@@ -155,10 +155,10 @@ async function compare(
   context: Context,
   before: PushCheckpoint,
 ): Promise<{ readonly counts: PushCounts; readonly checkpoint: PushCheckpoint }> {
-  const { job, run, db, outage, request } = context;
+  const { job, run, db, retryWhileDown, request } = context;
   const segmentId = before.segment_id;
   const target = { job: run.job, segmentId };
-  const counts = await outage.outlast(() => countPush(db, target));
+  const counts = await retryWhileDown(() => countPush(db, target));
   const read: ReadPage = async (page) => {
     const reply = await context.call(pageCall(segmentId, page));
     if (reply.kind === "refused") throw gone(context, members.name, segmentId, false);
@@ -172,9 +172,9 @@ async function compare(
   const isComplete = await readSegment(context, segmentId, read, first);
   const reading = { segmentId, isComplete, retriesInvalid: isDue };
   await context.commit({ also: (writing) => comparePush(writing, reading) });
-  await outage.outlast(() => clearListed(db, run, segmentId));
+  await retryWhileDown(() => clearListed(db, run, segmentId));
   return {
-    counts: await outage.outlast(() => countPush(db, target)),
+    counts: await retryWhileDown(() => countPush(db, target)),
     checkpoint: {
       segment_id: segmentId,
       read_at: isComplete ? first.seenAt : before.read_at,
@@ -185,17 +185,17 @@ async function compare(
 
 /** Reads all pages. Returns true if the number of listed members equals the size that every page reported. */
 async function readSegment(
-  { db, run, outage }: Context,
+  { db, run, retryWhileDown }: Context,
   segmentId: string,
   read: ReadPage,
   first: AnsweredPage,
 ): Promise<boolean> {
-  await outage.outlast(() => clearListed(db, run, segmentId));
+  await retryWhileDown(() => clearListed(db, run, segmentId));
   let listed = 0;
   let isSteady = true;
   for await (const page of readPages(read, first)) {
     const pids = page.members.map(({ servicePid }) => servicePid);
-    listed += await outage.outlast(() => noteListedPids(db, run, segmentId, pids));
+    listed += await retryWhileDown(() => noteListedPids(db, run, segmentId, pids));
     if (page.totalCount !== first.totalCount) isSteady = false;
   }
   return isSteady && listed === first.totalCount;
@@ -211,7 +211,7 @@ async function changeAll(
   const { job, progress } = context;
   let isDone = false;
   try {
-    if (job.mode === "mirror") await agreeToRemove(context, counts);
+    if (job.mode === "mirror") await confirmRemovals(context, counts);
     progress.start(job.name, counts.toAdd, add.name);
     isDone =
       (await changeListed(context, segmentId, "add", pushed)) &&
@@ -226,11 +226,11 @@ async function changeAll(
 }
 
 /** Asks before removing more members than `max_remove_ratio` allows. */
-async function agreeToRemove(context: Context, { toRemove, own }: PushCounts): Promise<void> {
+async function confirmRemovals(context: Context, { toRemove, own }: PushCounts): Promise<void> {
   const { job, request } = context;
   if (toRemove <= job.maxRemoveRatio * own) return;
   const share = `${countText(toRemove, "member")} of the ${own} that it added`;
-  await agree(context, job.name, request, {
+  await confirm(context, job.name, request, {
     kind: "ask",
     reason: `the query no longer returns ${share}: more than max_remove_ratio (${job.maxRemoveRatio}) allows`,
   });
@@ -254,21 +254,21 @@ async function changeListed(
   change: PushChange,
   pushed: Pushed,
 ): Promise<boolean> {
-  const { request, db, run, outage } = context;
+  const { request, db, run, retryWhileDown } = context;
   let size = BATCH_PIDS;
   let after = "";
   for (;;) {
     const limit = Math.min(size, (request.maxRecords ?? Number.POSITIVE_INFINITY) - pushed.done);
     if (limit <= 0) {
-      const counts = await outage.outlast(() => countPush(db, { job: run.job, segmentId }));
+      const counts = await retryWhileDown(() => countPush(db, { job: run.job, segmentId }));
       return (change === "add" ? counts.toAdd : counts.toRemove) === 0;
     }
     const begin = { change, after, limit };
-    const { pids, last } = await outage.outlast(() => takeBatch(db, run, segmentId, begin));
+    const { pids, last } = await retryWhileDown(() => takeBatch(db, run, segmentId, begin));
     if (last === null) return true;
     if (pids.length === 0 || (await sendBatch(context, segmentId, { change, pids, pushed }))) after = last;
     else {
-      await outage.outlast(() => returnBatch(db, run, segmentId, { change, pids }));
+      await retryWhileDown(() => returnBatch(db, run, segmentId, { change, pids }));
       size = Math.ceil(pids.length / 2);
     }
   }

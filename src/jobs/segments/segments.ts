@@ -262,8 +262,8 @@ async function storedIdOf(
 /** Returns a segment; null for an audience that a later run will store. */
 async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment | null> {
   if (segment.kind === "id") return segment;
-  const { config, outage, db, job, progress, log } = context;
-  const stored = await outage.outlast(() => readCheckpoints(db, segment.job));
+  const { config, retryWhileDown, db, job, progress, log } = context;
+  const stored = await retryWhileDown(() => readCheckpoints(db, segment.job));
   const id = segmentIdOf(config, segment, () => stored);
   if (id !== null) {
     const name = segment.kind === "search" ? segment.search : pushOf(config, segment.job).segmentName;
@@ -305,7 +305,6 @@ export function readMemberCheckpoint(cursor: unknown): MemberCheckpoint {
 
 /** Maximum pages of a segment that every run reads completely. */
 const SWEEP_ALWAYS_PAGES = 50;
-
 /** Time after which a segment is read again completely. */
 export const FULL_SWEEP_EVERY_MS = 7 * 86_400_000;
 

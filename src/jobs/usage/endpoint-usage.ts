@@ -86,7 +86,7 @@ const settings = jobSettings("endpoint_usage", {
 });
 
 /** Job that reads the usage of every endpoint; `timezone` also applies to the buckets. */
-export type EndpointUsageJobConfig = JobOf<typeof settings>;
+type EndpointUsageJobConfig = JobOf<typeof settings>;
 type Context = FeedContext<EndpointUsageJobConfig>;
 
 const record = flattenerOf(endpointUsageRecord);

@@ -1,4 +1,4 @@
-import { firstOpenSearchDay } from "../../load/feeds/usage.ts";
+import { firstOpenSearchDay } from "../../load/feeds/searches.ts";
 import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
@@ -77,14 +77,14 @@ async function ask(context: FeedContext<SearchUsageJobConfig>) {
 }
 
 async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
-  const { job, log, outage, db } = context;
+  const { job, log, retryWhileDown, db } = context;
   const { answer, receivedMs, drift } = await ask(context);
   const { orgId, quota } = answer;
   const today = Math.floor(receivedMs / DAY_MS);
   const firstOpen = today - DAYS_UNTIL_FINAL;
   const days = answer.days.filter(({ day }) => day <= today);
   // Compares stored days, not the checkpoint, so that a reset or a renamed job finds the same gap.
-  const next = await outage.outlast(() => firstOpenSearchDay(db, orgId, dayText(today)));
+  const next = await retryWhileDown(() => firstOpenSearchDay(db, orgId, dayText(today)));
   const oldest = Math.min(today - SEARCH_USAGE_DAYS + 1, ...days.map(({ day }) => day));
   const hasGap = next !== null && dayNumber(next) < oldest;
   if (hasGap) {

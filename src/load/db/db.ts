@@ -7,19 +7,12 @@ import type { ReadErasureSecret } from "../erasure/key.ts";
 import type { ForeignDatabase, ForeignDatabases, InputSource } from "../inputs/input.ts";
 import { fence, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
 import type { PostgresTarget } from "./connect.ts";
-import { explainFailure, withRetries } from "./failures.ts";
+import { explained, explainFailure, withRetries } from "./failures.ts";
 import { quoteLiteral, type SchemaNames, tableId } from "./names.ts";
 import { inTransaction, openPool, type Session, type TransactionOptions } from "./session.ts";
 
 /** Connections and schemas of a run's transactions. */
-interface RunContext {
-  readonly pool: pg.Pool;
-  /** Connections reserved for locks, never blocked by work. */
-  readonly lockPool: pg.Pool;
-  readonly names: SchemaNames;
-  /** `_run_id` of the rows, if it is not the run that holds the lock. */
-  readonly rowsRunId?: string;
-}
+type RunContext = Pick<Db, "pool" | "lockPool" | "names">;
 
 /** Runs work in one transaction of the place of record. */
 function begin<Result>(
@@ -44,7 +37,7 @@ export async function inRunTransaction<Result>(
   run: RunRef,
   work: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  const { pool, names, rowsRunId = run.runId } = context;
+  const { pool, names } = context;
   try {
     return await begin(
       pool,
@@ -60,7 +53,7 @@ export async function inRunTransaction<Result>(
         settings: [
           `SET LOCAL application_name = ${quoteLiteral(sessionName(names, run))}`,
           // The default of `_run_id`.
-          `SET LOCAL person_etl.run_id = ${quoteLiteral(rowsRunId)}`,
+          `SET LOCAL person_etl.run_id = ${quoteLiteral(run.runId)}`,
         ],
       },
     );
@@ -85,12 +78,6 @@ async function findLoss({ lockPool, names }: RunContext, run: RunRef): Promise<L
  */
 type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
 
-/** Options of a run's transaction. */
-interface RunOptions {
-  /** `_run_id` of the rows, if it is not the run that holds the lock. */
-  readonly rowsRunId?: string;
-}
-
 /** The Postgres database that is the place of record; first argument of every function in `src/load`. */
 export interface Db {
   /** Host, port, database and schemas, for messages; no secret. */
@@ -106,7 +93,7 @@ export interface Db {
   readonly reservations: PQueue;
   /** Runs work in one transaction and explains failures; with a run, ends with its fence. */
   transaction<Result>(work: Work<Result>): Promise<Result>;
-  transaction<Result>(run: RunRef, work: Work<Result>, options?: RunOptions): Promise<Result>;
+  transaction<Result>(run: RunRef, work: Work<Result>): Promise<Result>;
   /** Runs one query in a transaction of its own. */
   rows<Row>(query: RawBuilder<Row>): Promise<Row[]>;
   /** Runs work in one REPEATABLE READ transaction: all statements see one snapshot. Retried like any other. */
@@ -118,7 +105,7 @@ export interface Db {
   /** Other database that an input is read from; null for this one. */
   foreignOf(input: Pick<InputSource, "connection">): ForeignDatabase | null;
   /** Converts a driver error into one with a remedy. */
-  explain(error: unknown): unknown;
+  readonly explain: (error: unknown) => unknown;
   close(): Promise<void>;
 }
 
@@ -142,28 +129,15 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
   const address = addressOf(target.url);
   const where = { name: `The warehouse (${address})`, path: "warehouse.url" };
   const explain = (error: unknown) => explainFailure(error, where);
-  const context = { pool, lockPool, names };
 
-  async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
-    try {
-      return await work();
-    } catch (error) {
-      throw explain(error);
-    }
-  }
-
-  function transaction<Result>(
-    runOrWork: RunRef | Work<Result>,
-    workOfRun?: Work<Result>,
-    options: RunOptions = {},
-  ): Promise<Result> {
-    return explained(() =>
+  function transaction<Result>(runOrWork: RunRef | Work<Result>, workOfRun?: Work<Result>): Promise<Result> {
+    return explained(explain, () =>
       withRetries((attempt) => {
         if (typeof runOrWork === "function") {
           return begin(pool, names, (session) => runOrWork(session, attempt));
         }
         if (workOfRun === undefined) throw new TypeError("A transaction of a run needs work.");
-        return inRunTransaction({ ...context, ...options }, runOrWork, (session) =>
+        return inRunTransaction({ pool, lockPool, names }, runOrWork, (session) =>
           workOfRun(session, attempt),
         );
       }),
@@ -181,13 +155,15 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
     transaction,
     rows: (query) => transaction((session) => session.rows(query)),
     snapshot: (work) =>
-      explained(() =>
+      explained(explain, () =>
         withRetries((attempt) =>
           begin(pool, names, (session) => work(session, attempt), { isSnapshot: true }),
         ),
       ),
-    preview: (work) => explained(() => begin(pool, names, (session) => work(session, 1), { keep: false })),
-    lockTransaction: (work) => explained(() => begin(lockPool, names, (session) => work(session, 1))),
+    preview: (work) =>
+      explained(explain, () => begin(pool, names, (session) => work(session, 1), { keep: false })),
+    lockTransaction: (work) =>
+      explained(explain, () => begin(lockPool, names, (session) => work(session, 1))),
     foreignOf: ({ connection }) => (connection ? foreign.of(connection) : null),
     explain,
     async close() {

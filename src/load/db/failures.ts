@@ -93,6 +93,18 @@ export function explainFailure(error: unknown, place: NamedDatabase): unknown {
   return new FixConfigurationError("database_refused", message, problems, { cause: error });
 }
 
+/** Runs work; converts its failure. */
+export async function explained<Result>(
+  explain: (error: unknown) => unknown,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw explain(error);
+  }
+}
+
 /** Converts the error of a change where we only read into one about the configuration's SQL; returns other errors unchanged. */
 export function explainWriting(error: unknown): unknown {
   if (codeOf(error) !== READ_ONLY) return error;

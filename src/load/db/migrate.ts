@@ -7,6 +7,7 @@ import { tables } from "../../schemas/registry.ts";
 import { views } from "../../schemas/views/all-views.ts";
 import { checkDatabase } from "./check.ts";
 import type { Db } from "./db.ts";
+import { explained } from "./failures.ts";
 import { commentsOf, createView, postgresTypes } from "./ddl.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames, tableId } from "./names.ts";
 import { inTransaction, type PostgresSession, tableLock, waitForLock } from "./session.ts";
@@ -36,11 +37,7 @@ export function notSetUp(): FixConfigurationError {
 
 /** True if the tables exist. Refuses a database that can't hold them. */
 export async function isMigrated(db: Db): Promise<boolean> {
-  try {
-    return await hasTables(db.pool, db.names);
-  } catch (error) {
-    throw db.explain(error);
-  }
+  return explained(db.explain, () => hasTables(db.pool, db.names));
 }
 
 /** Creates or upgrades the tables; returns the names of migrations that ran. Safe to call from several processes. */

@@ -11,112 +11,6 @@ import { describeFailure } from "./programs.ts";
 import { connect, connectOrStart, readPostmaster, type Server, type Session, stopServer } from "./server.ts";
 import type { Log } from "../../log.ts";
 
-/** Sessions of the reader: most of the server's stay free for runs. */
-const READER_SESSIONS = 60;
-
-/** Creates a large object: any role may, without limit. */
-const MAKERS = ["lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)"];
-
-/**
- * Creates the database, its owner (no superuser), and the reader for people and BI tools; `admin` is a session of the
- * superuser in the database of the hold, which no other role may enter. Takes back what the reader changed on itself.
- */
-async function ensureDatabase({
-  server,
-  admin,
-  port,
-}: {
-  readonly server: Server;
-  readonly admin: Client;
-  readonly port: number;
-}): Promise<void> {
-  const readerFile = join(server.folders.control, "reader-password");
-  const readerPassword = (await readSmallFile(readerFile)) ?? randomBytes(24).toString("base64url");
-  await writeSmallFile(readerFile, readerPassword, 0o600);
-  const roles = await admin.query("SELECT 1 FROM pg_roles WHERE rolname = $1", [READER]);
-  if (roles.rowCount === 0) {
-    await admin.query(
-      `BEGIN; CREATE ROLE ${OWNER} LOGIN PASSWORD ${admin.escapeLiteral(server.password)}; CREATE ROLE ${READER} LOGIN; COMMIT`,
-    );
-  }
-  const exists = await admin.query("SELECT 1 FROM pg_database WHERE datname = $1", [DATABASE]);
-  if (exists.rowCount === 0) await admin.query(`CREATE DATABASE ${DATABASE} OWNER ${OWNER}`);
-  await admin.query(
-    `BEGIN;
-     ALTER ROLE ${READER} CONNECTION LIMIT ${READER_SESSIONS} PASSWORD ${admin.escapeLiteral(readerPassword)};
-     ALTER ROLE ${READER} RESET ALL;
-     ALTER ROLE ${READER} IN DATABASE ${DATABASE} RESET ALL;
-     ALTER ROLE ${READER} SET default_transaction_read_only = on;
-     ALTER ROLE ${READER} SET temp_file_limit = '4GB';
-     REVOKE CONNECT, TEMPORARY ON DATABASE postgres, template1 FROM PUBLIC;
-     REVOKE TEMPORARY ON DATABASE ${DATABASE} FROM PUBLIC;
-     COMMIT`,
-  );
-  const inside = await connect(port, server.password, { database: DATABASE });
-  try {
-    await inside.query(`REVOKE EXECUTE ON FUNCTION ${MAKERS.join(", ")} FROM PUBLIC`);
-  } finally {
-    await inside.end();
-  }
-}
-
-/** Grants the reader some schemas, if they exist. */
-async function grantReading(port: number, password: string, schemas: readonly string[]): Promise<void> {
-  const owner = await connect(port, password, { user: OWNER, database: DATABASE });
-  try {
-    const { rows } = await owner.query<{ name: string }>(
-      "SELECT quote_ident(nspname) AS name FROM pg_namespace WHERE nspname = ANY ($1) AND nspowner = $2::regrole",
-      [schemas, OWNER],
-    );
-    for (const { name } of rows) {
-      await owner.query(
-        `GRANT USAGE ON SCHEMA ${name} TO ${READER}; GRANT SELECT ON ALL TABLES IN SCHEMA ${name} TO ${READER};
-         ALTER DEFAULT PRIVILEGES IN SCHEMA ${name} GRANT SELECT ON TABLES TO ${READER}`,
-      );
-    }
-  } finally {
-    await owner.end();
-  }
-}
-
-/** Milliseconds between two attempts. */
-const POLL_MS = 50;
-/** SQLite's result code for a lock of another process. */
-const SQLITE_BUSY = 5;
-
-/**
- * Waits until no other process starts or stops the server of this folder. SQLite takes an OS lock, which ends
- * with its process, so it never becomes stale.
- */
-export async function takeStartLock(folder: string, signal?: AbortSignal): Promise<{ release(): void }> {
-  // Imported here: older Node.js releases print a warning on import.
-  const { DatabaseSync } = await import("node:sqlite");
-  const path = join(folder, "start.lock");
-  const tried = `taking the lock ${path} of the embedded database`;
-  try {
-    await (await openPlainFile(path, constants.O_CREAT | constants.O_RDWR, 0o600)).close();
-  } catch (error) {
-    throw describeFailure(tried, messageOf(error), error);
-  }
-  for (;;) {
-    signal?.throwIfAborted();
-    const database = new DatabaseSync(path);
-    try {
-      // Without a journal the lock also works on a full disk.
-      database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
-      return { release: () => database.close() };
-    } catch (error) {
-      database.close();
-      // The lower byte is the primary code.
-      const isBusy =
-        error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY;
-      if (!isBusy) throw describeFailure(tried, messageOf(error), error);
-    }
-    // On abort, the next iteration throws the signal's reason.
-    await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
-  }
-}
-
 const HOLD_TIMEOUT = "60s";
 /** SQLSTATE of a lock wait that timed out. */
 const LOCK_NOT_AVAILABLE = "55P03";
@@ -167,7 +61,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
       const session = await connectOrStart(server, signal);
       try {
         await takeHold(session.client);
-        await ensureDatabase({ server, admin: session.client, port: session.port });
+        await ensureDatabase(server, session);
         await grantReading(session.port, password, readableSchemas);
       } catch (error) {
         await releaseHold(server, session.client).catch(() => {});
@@ -297,4 +191,102 @@ async function releaseHold(server: Server, held: Client | null): Promise<void> {
 async function reconnect(server: Server): Promise<Client | null> {
   const state = await readPostmaster(server.folders);
   return state.kind === "alive" ? await connect(state.port, server.password).catch(() => null) : null;
+}
+
+/** Sessions of the reader: most of the server's stay free for runs. */
+const READER_SESSIONS = 60;
+
+/** Creates a large object: any role may, without limit. */
+const MAKERS = ["lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)"];
+
+/**
+ * Creates the database, its owner (no superuser), and the reader for people and BI tools; `admin` is a session of the
+ * superuser in the database of the hold, which no other role may enter. Takes back what the reader changed on itself.
+ */
+async function ensureDatabase(server: Server, { client: admin, port }: Session): Promise<void> {
+  const readerFile = join(server.folders.control, "reader-password");
+  const readerPassword = (await readSmallFile(readerFile)) ?? randomBytes(24).toString("base64url");
+  await writeSmallFile(readerFile, readerPassword, 0o600);
+  const roles = await admin.query("SELECT 1 FROM pg_roles WHERE rolname = $1", [READER]);
+  if (roles.rowCount === 0) {
+    await admin.query(
+      `BEGIN; CREATE ROLE ${OWNER} LOGIN PASSWORD ${admin.escapeLiteral(server.password)}; CREATE ROLE ${READER} LOGIN; COMMIT`,
+    );
+  }
+  const exists = await admin.query("SELECT 1 FROM pg_database WHERE datname = $1", [DATABASE]);
+  if (exists.rowCount === 0) await admin.query(`CREATE DATABASE ${DATABASE} OWNER ${OWNER}`);
+  await admin.query(
+    `BEGIN;
+     ALTER ROLE ${READER} CONNECTION LIMIT ${READER_SESSIONS} PASSWORD ${admin.escapeLiteral(readerPassword)};
+     ALTER ROLE ${READER} RESET ALL;
+     ALTER ROLE ${READER} IN DATABASE ${DATABASE} RESET ALL;
+     ALTER ROLE ${READER} SET default_transaction_read_only = on;
+     ALTER ROLE ${READER} SET temp_file_limit = '4GB';
+     REVOKE CONNECT, TEMPORARY ON DATABASE postgres, template1 FROM PUBLIC;
+     REVOKE TEMPORARY ON DATABASE ${DATABASE} FROM PUBLIC;
+     COMMIT`,
+  );
+  const inside = await connect(port, server.password, { database: DATABASE });
+  try {
+    await inside.query(`REVOKE EXECUTE ON FUNCTION ${MAKERS.join(", ")} FROM PUBLIC`);
+  } finally {
+    await inside.end();
+  }
+}
+
+/** Grants the reader some schemas, if they exist. */
+async function grantReading(port: number, password: string, schemas: readonly string[]): Promise<void> {
+  const owner = await connect(port, password, { user: OWNER, database: DATABASE });
+  try {
+    const { rows } = await owner.query<{ name: string }>(
+      "SELECT quote_ident(nspname) AS name FROM pg_namespace WHERE nspname = ANY ($1) AND nspowner = $2::regrole",
+      [schemas, OWNER],
+    );
+    for (const { name } of rows) {
+      await owner.query(
+        `GRANT USAGE ON SCHEMA ${name} TO ${READER}; GRANT SELECT ON ALL TABLES IN SCHEMA ${name} TO ${READER};
+         ALTER DEFAULT PRIVILEGES IN SCHEMA ${name} GRANT SELECT ON TABLES TO ${READER}`,
+      );
+    }
+  } finally {
+    await owner.end();
+  }
+}
+
+/** Milliseconds between two attempts. */
+const POLL_MS = 50;
+/** SQLite's result code for a lock of another process. */
+const SQLITE_BUSY = 5;
+
+/**
+ * Waits until no other process starts or stops the server of this folder. SQLite takes an OS lock, which ends
+ * with its process, so it never becomes stale.
+ */
+export async function takeStartLock(folder: string, signal?: AbortSignal): Promise<{ release(): void }> {
+  // Imported here: older Node.js releases print a warning on import.
+  const { DatabaseSync } = await import("node:sqlite");
+  const path = join(folder, "start.lock");
+  const tried = `taking the lock ${path} of the embedded database`;
+  try {
+    await (await openPlainFile(path, constants.O_CREAT | constants.O_RDWR, 0o600)).close();
+  } catch (error) {
+    throw describeFailure(tried, messageOf(error), error);
+  }
+  for (;;) {
+    signal?.throwIfAborted();
+    const database = new DatabaseSync(path);
+    try {
+      // Without a journal the lock also works on a full disk.
+      database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
+      return { release: () => database.close() };
+    } catch (error) {
+      database.close();
+      // The lower byte is the primary code.
+      const isBusy =
+        error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY;
+      if (!isBusy) throw describeFailure(tried, messageOf(error), error);
+    }
+    // On abort, the next iteration throws the signal's reason.
+    await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
+  }
 }

@@ -15,17 +15,8 @@ export interface ErasureKey {
   readonly outer: Buffer;
 }
 
-/** Erasure epoch and key as seen by a transaction. */
-export interface Erasures {
-  /** Number of erasures so far. */
-  readonly epoch: number;
-  /** Null if no one was erased. */
-  readonly key: ErasureKey | null;
-}
-
 /** The row of `erasure_key`. */
 interface KeyRow {
-  readonly epoch: number;
   readonly key_id: string | null;
   readonly made_key: string | null;
 }
@@ -34,7 +25,7 @@ interface KeyRow {
 const BLOCK_BYTES = 64;
 
 /** Prepares a secret; the same text gives the same key everywhere. */
-export function erasureKeyOf(secret: string): ErasureKey {
+function erasureKeyOf(secret: string): ErasureKey {
   const bytes = Buffer.from(secret, "utf8");
   const block = Buffer.alloc(BLOCK_BYTES);
   (bytes.length > BLOCK_BYTES ? createHash("sha256").update(bytes).digest() : bytes).copy(block);
@@ -46,12 +37,13 @@ export function erasureKeyOf(secret: string): ErasureKey {
   };
 }
 
-/** Reads the erasure epoch and the key. */
-export async function readErasures(session: Session, readSecret: ReadErasureSecret): Promise<Erasures> {
-  const [row] = await session.rows<KeyRow>(
-    sql`SELECT epoch, key_id, made_key FROM ${session.table("erasure_key")}`,
-  );
-  return row ? { epoch: row.epoch, key: await keyOfRow(row, readSecret) } : { epoch: 0, key: null };
+/** Reads the key; null if no one was erased. */
+export async function readErasureKey(
+  session: Session,
+  readSecret: ReadErasureSecret,
+): Promise<ErasureKey | null> {
+  const [row] = await session.rows<KeyRow>(sql`SELECT key_id, made_key FROM ${session.table("erasure_key")}`);
+  return row ? keyOfRow(row, readSecret) : null;
 }
 
 /** Increments the erasure epoch, which reservations compare, and creates the key if there is none. Returns the key. */
@@ -63,7 +55,7 @@ export async function raiseEpoch(
   const table = session.table("erasure_key");
   await session.change(sql`
     INSERT INTO ${table} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), ${erasureId}) ON CONFLICT DO NOTHING`);
-  const [row] = await session.rows<KeyRow>(sql`SELECT epoch, key_id, made_key FROM ${table} FOR UPDATE`);
+  const [row] = await session.rows<KeyRow>(sql`SELECT key_id, made_key FROM ${table} FOR UPDATE`);
   if (!row) throw new Error("The row of erasure_key is missing.");
   const configured = row.key_id === null ? await readSecret() : null;
   const made = row.key_id === null && configured === null ? randomBytes(32).toString("hex") : row.made_key;

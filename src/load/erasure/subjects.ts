@@ -53,31 +53,6 @@ function hashOf(key: ErasureKey, text: string): RawBuilder<unknown> {
   return sql`sha256(${key.outer}::bytea || sha256(${key.inner}::bytea || convert_to(${sql.raw(text)}, 'UTF8')))`;
 }
 
-/** Own identifiers of a record or row, as SQL expressions. */
-interface OwnIdentifiers {
-  /** Input row: a literal or column with the input's name, and its key. */
-  readonly row?: { readonly source: string; readonly sourceKey: string };
-  readonly pids?: readonly string[];
-  readonly emails?: readonly string[];
-  /** Arrays of addresses. */
-  readonly emailLists?: readonly string[];
-}
-
-/** Condition for a record or row that names a subject as its own row, PID or address. */
-export function namesSubject(
-  is: SubjectSql,
-  { row, pids = [], emails = [], emailLists = [] }: OwnIdentifiers,
-): RawBuilder<unknown> {
-  return anyOf([
-    ...(row ? [is.row(row.source, row.sourceKey)] : []),
-    ...pids.map((pid) => is.pid(pid)),
-    ...emails.map((email) => is.email(email)),
-    ...emailLists.map(
-      (list) => sql`EXISTS (SELECT FROM unnest(${sql.raw(list)}) AS l(l) WHERE ${is.email("l")})`,
-    ),
-  ]);
-}
-
 function anyOf(tests: readonly RawBuilder<unknown>[]): RawBuilder<unknown> {
   return tests.length === 0 ? sql`false` : sql`(${sql.join(tests, sql` OR `)})`;
 }
@@ -166,11 +141,11 @@ const at = (name: string) => `t.${quoteIdentifier(name)}`;
 /** Condition for rows `t` of a table that are a subject's, or about one: an erasure removes them. */
 export function isOfSubject(is: SubjectSql, { people, json }: NamingTable): RawBuilder<unknown> {
   const { pids = [], emails = [], isOfInputRow } = people;
-  const own = namesSubject(is, {
-    ...(isOfInputRow ? { row: { source: "t.source", sourceKey: "t.source_key" } } : {}),
-    pids: pids.map(at),
-    emails: emails.map(at),
-  });
+  const own = anyOf([
+    ...(isOfInputRow ? [is.row("t.source", "t.source_key")] : []),
+    ...pids.map((name) => is.pid(at(name))),
+    ...emails.map((name) => is.email(at(name))),
+  ]);
   // Without a PID, only its JSON says whose the row is.
   if (isOfInputRow || emails.length > 0 || pids.length === 0 || json.length === 0) return own;
   const isNobodys = pids.map((name) => sql`${sql.raw(at(name))} IS NULL`);

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
-import { readErasures } from "../erasure/key.ts";
+import { readErasureKey } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/subjects.ts";
 import { findErasedPids, removeErasedRows } from "../write/erased.ts";
 import { stageKeys } from "../inputs/read.ts";
@@ -92,7 +92,7 @@ export async function readWanted(
 }
 
 async function removeErasedWanted(db: Db, session: Session): Promise<number> {
-  const { key } = await readErasures(session, db.readErasureSecret);
+  const key = await readErasureKey(session, db.readErasureSecret);
   const staged = { stage: "pg_temp.push_wanted", table: "segment_push_member", columns: ["service_pid"] };
   return removeErasedRows(session, key, staged);
 }
@@ -115,7 +115,7 @@ export function noteListedPids(
   pids: readonly string[],
 ): Promise<number> {
   return db.transaction(run, async (session) => {
-    const { key } = await readErasures(session, db.readErasureSecret);
+    const key = await readErasureKey(session, db.readErasureSecret);
     const erased = await findErasedPids(session, key, pids);
     const kept = pids.filter((pid) => !erased.has(pid));
     const noted = await session.change(sql`
@@ -186,7 +186,7 @@ export function takeBatch(
       WHERE ${ofTarget(target)} AND p.service_pid > ${after} AND ${change === "add" ? isToAdd : isToRemove}
       ORDER BY p.service_pid LIMIT ${limit}`);
     const found = rows.map(({ pid }) => pid);
-    const { key } = await readErasures(session, db.readErasureSecret);
+    const key = await readErasureKey(session, db.readErasureSecret);
     const erased = await findErasedPids(session, key, found);
     const pids = found.filter((pid) => !erased.has(pid));
     await session.change(sql`

@@ -11,7 +11,6 @@ import {
   type SampledRow,
 } from "./input.ts";
 import { fieldsTaken, listFields, NORMALIZATION, withoutBlanksAround } from "./values.ts";
-import { HASH_VERSION } from "../lookups/content.ts";
 
 /** Finds a column of an input by its name, as the database compares names. */
 type FindColumn = (name: string) => InputColumn | undefined;
@@ -22,9 +21,9 @@ export function partsOf(input: InputSource, type: LookupType, find: FindColumn):
   const parts: Part[] = [];
   for (const field of Object.keys(input.fields).toSorted()) {
     if (!taken.has(field)) continue;
-    for (const [index, column] of (input.fields[field] ?? []).entries()) {
+    for (const column of input.fields[field] ?? []) {
       const isArray = find(column)?.isArray ?? false;
-      parts.push({ field, index, column, isArray, name: `p${parts.length}` });
+      parts.push({ field, column, isArray, name: `p${parts.length}` });
     }
   }
   return parts;
@@ -130,6 +129,8 @@ export function listColumns(columns: readonly InputColumn[]): string {
   return `Its columns are: ${columns.map(({ name }) => name).join(", ")}.`;
 }
 
+/** Version of the rule that hashes a content, part of every fingerprint. Another rule makes every content a new one, which is paid for again. */
+const HASH_VERSION = 1;
 /** Version of the fingerprint. A new one makes every row compare its content hash once, and none due. */
 const VERSION = "person-etl/fingerprint/1";
 

@@ -60,10 +60,9 @@ export function inputDefinition({ connection, relation, where, key }: InputSourc
     .digest("hex");
 }
 
-/** A mapped column: column `index` of its field. */
+/** A mapped column. */
 export interface Part {
   readonly field: string;
-  readonly index: number;
   readonly column: string;
   readonly isArray: boolean;
   /** Column name in our statements. */

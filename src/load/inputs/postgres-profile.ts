@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type pg from "pg";
 import { codeOf, type Problem } from "../../errors.ts";
 import type { PostgresTarget } from "../db/connect.ts";
-import { explainFailure, type NamedDatabase } from "../db/failures.ts";
+import { explained, explainFailure, type NamedDatabase } from "../db/failures.ts";
 import { inTransaction, openPool, type PostgresSession } from "../db/session.ts";
 import { columnsOfRows, partsOf } from "./columns.ts";
 import {
@@ -143,18 +143,14 @@ const LIMIT_MS = 5_000;
 /** Opens a database to browse; connects on first use. */
 export function openBrowser(target: PostgresTarget, place: NamedDatabase): Browser {
   const pool = openPool(target, 1, { connectMs: 8_000, queryMs: 30_000 });
-  const explained = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    try {
-      return await work();
-    } catch (error) {
-      throw explainFailure(error, place);
-    }
-  };
+  const explain = (error: unknown) => explainFailure(error, place);
   return {
     listTables: (ownSchemas) =>
-      explained(() => inTransaction(pool, (session) => session.rows(tablesExcept(ownSchemas)), READING)),
-    checkInput: (input) => explained(() => checkPostgresInput(pool, input)),
-    sampleInput: (input) => explained(() => samplePostgresInput(pool, input, LIMIT_MS)),
+      explained(explain, () =>
+        inTransaction(pool, (session) => session.rows(tablesExcept(ownSchemas)), READING),
+      ),
+    checkInput: (input) => explained(explain, () => checkPostgresInput(pool, input)),
+    sampleInput: (input) => explained(explain, () => samplePostgresInput(pool, input, LIMIT_MS)),
     close: () => pool.end(),
   };
 }

@@ -4,6 +4,7 @@ import { from as copyFrom, to as copyTo } from "pg-copy-streams";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
 import type { PostgresTarget } from "../db/connect.ts";
 import type { Db } from "../db/db.ts";
+import { explained } from "../db/failures.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import { inTransaction, openPool, type PostgresSession, withRolePath } from "../db/session.ts";
 import { partsOf, partsRead } from "./columns.ts";
@@ -304,18 +305,16 @@ function find(name: string, columns: readonly InputColumn[]): InputColumn | unde
 
 /** Returns problems of an input's table, query, columns or types; reads no rows. */
 export async function checkInput(db: Db, input: InputSource): Promise<readonly Problem[]> {
-  try {
-    return await (db.foreignOf(input)?.checkInput(input) ?? checkPostgresInput(db.pool, input));
-  } catch (error) {
-    throw db.explain(error);
-  }
+  return explained(
+    db.explain,
+    async () => db.foreignOf(input)?.checkInput(input) ?? checkPostgresInput(db.pool, input),
+  );
 }
 
 /** Counts keys of an input, and reads a sample of its rows; changes nothing. */
 export async function sampleInput(db: Db, input: InputSource): Promise<InputSample> {
-  try {
-    return await (db.foreignOf(input)?.sampleInput(input) ?? samplePostgresInput(db.pool, input));
-  } catch (error) {
-    throw db.explain(error);
-  }
+  return explained(
+    db.explain,
+    async () => db.foreignOf(input)?.sampleInput(input) ?? samplePostgresInput(db.pool, input),
+  );
 }

@@ -232,7 +232,7 @@ async function reserve(db: Db, asking: RunRef, call: CallReservation): Promise<C
       const earlier = attempt > 1 || call.isWhole ? await readGrant(session, call.callId) : null;
       if (earlier === null && call.claimed) {
         const { kind, records } = call.claimed;
-        const lost = await findLostClaims(session, session.names, kind, asking, records);
+        const lost = await findLostClaims(session, kind, asking, records);
         if (lost.length > 0) return { granted: 0, limitedBy: null, lost };
       }
       return earlier ?? (await tryReserve(session, run, call));

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { postgresTypes } from "../db/ddl.ts";
-import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
+import { quoteIdentifier } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
 import type { LookupType } from "../inputs/input.ts";
 import { contentList } from "./content.ts";
 import type { AnsweredRows, LoadContext, LoadSpec, LookupAnswer, LookupReject } from "./lookup.ts";
@@ -50,7 +51,7 @@ export async function publishAnswers(
   type: RowLookupType,
   rows: AnsweredRows,
 ): Promise<void> {
-  const { session, names, runId } = context;
+  const { session, runId } = context;
   const { table, fields } = answerTables[type];
   const copied = [
     ...fields.map((name) => [name, name === "is_match" ? "s.outcome = 'matched'" : `s.${name}`] as const),
@@ -69,7 +70,7 @@ export async function publishAnswers(
   const [written] = await session.rows<{ rows: number; first: number }>(sql`
     WITH staged AS MATERIALIZED (${rows}),
     written AS (
-      INSERT INTO ${tableId(names, table)} AS t (job, source, source_key, ${list}, first_matched_at, last_matched_at,
+      INSERT INTO ${session.table(table)} AS t (job, source, source_key, ${list}, first_matched_at, last_matched_at,
         last_matched_service_pid, _synced_at, _run_id)
       SELECT job, source, source_key, ${values}, ${matched("request_completed_at")}, ${matched("request_completed_at")},
         ${matched("service_pid")}, now(), ${runId}
@@ -79,7 +80,7 @@ export async function publishAnswers(
       WHERE ${shown("t")} IS DISTINCT FROM ${shown("excluded")}
       RETURNING job, source, source_key, is_match, service_pid, match_score, request_completed_at, xmax = 0 AS is_first),
     opened AS (
-      INSERT INTO ${tableId(names, "match_history")} (job, source, source_key, valid_from, is_match, service_pid, match_score,
+      INSERT INTO ${session.table("match_history")} (job, source, source_key, valid_from, is_match, service_pid, match_score,
         _synced_at, _run_id)
       SELECT job, source, source_key, request_completed_at, is_match, service_pid, match_score, now(), ${runId}
       FROM written WHERE is_first)
@@ -91,9 +92,9 @@ export async function publishAnswers(
 }
 
 /** Empties the fingerprints of rows in jobs that send their PIDs, which thus read them again. @param rows name of a CTE of `job, source, source_key` */
-function readDependents(names: SchemaNames, rows: string): RawBuilder<unknown> {
-  return sql`UPDATE ${tableId(names, "lookup_row")} AS d SET fingerprint = NULL
-      FROM ${sql.id(rows)} AS c JOIN ${tableId(names, "lookup_job")} AS j ON j.pid_from = c.job AND j.source = c.source
+function readDependents(session: Session, rows: string): RawBuilder<unknown> {
+  return sql`UPDATE ${session.table("lookup_row")} AS d SET fingerprint = NULL
+      FROM ${sql.id(rows)} AS c JOIN ${session.table("lookup_job")} AS j ON j.pid_from = c.job AND j.source = c.source
       WHERE d.job = j.job AND d.source = j.source AND d.source_key = c.source_key`;
 }
 
@@ -103,13 +104,13 @@ function readDependents(names: SchemaNames, rows: string): RawBuilder<unknown> {
  * read them again.
  */
 async function moveHistory(context: LoadContext, type: RowLookupType, rows: AnsweredRows): Promise<void> {
-  const { session, names, runId } = context;
-  const history = tableId(names, "match_history");
+  const { session, runId } = context;
+  const history = session.table("match_history");
   const isOfRow = sql`job = k.job AND source = k.source AND source_key = k.source_key`;
   const last = sql`SELECT ctid, valid_from, valid_to, is_match, service_pid, match_score FROM ${history}
     WHERE ${isOfRow} ORDER BY valid_from DESC`;
   const answer = sql`SELECT is_match, service_pid, match_score, request_completed_at
-    FROM ${tableId(names, answerTables[type].table)} WHERE ${isOfRow}`;
+    FROM ${session.table(answerTables[type].table)} WHERE ${isOfRow}`;
   // Times of the service may run backwards, intervals must not.
   const [moved] = await session.rows<{ rows: number }>(sql`
     WITH changed AS MATERIALIZED (
@@ -127,20 +128,20 @@ async function moveHistory(context: LoadContext, type: RowLookupType, rows: Answ
       SELECT job, source, source_key, changed_at, is_match, service_pid, match_score, now(), ${runId}
       FROM changed
       RETURNING source_key),
-    dependent AS (${readDependents(names, "changed")})
+    dependent AS (${readDependents(session, "changed")})
     SELECT (SELECT count(*) FROM closed) + (SELECT count(*) FROM opened) AS rows`);
   context.touch("match_history", moved?.rows ?? 0);
 }
 
 /** Marks the published answers of rows as outdated: their content changed, was rejected, or left the input. @param keys query of the rows' keys */
 export async function unmarkPresent(
-  { session, names, runId, touch }: LoadContext,
+  { session, runId, touch }: LoadContext,
   { job, source, type }: { readonly job: string; readonly source: string; readonly type: RowLookupType },
   keys: RawBuilder<unknown>,
 ): Promise<void> {
   const { table } = answerTables[type];
   const changed = await session.change(sql`
-    UPDATE ${tableId(names, table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
+    UPDATE ${session.table(table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
     WHERE job = ${job} AND source = ${source} AND is_present AND source_key IN (${keys})`);
   touch(table, changed);
 }
@@ -192,8 +193,8 @@ function staged(type: LookupType, answers: readonly LookupAnswer[]): RawBuilder<
 }
 
 /** Number and time of each call; a call missing from the ledger counts as earlier than all others. */
-function callsOf({ names }: LoadContext, ids: readonly string[]): RawBuilder<unknown> {
-  return sql`LEFT JOIN (SELECT call_id, call_number, reserved_at FROM ${tableId(names, "api_call")}
+function callsOf({ session }: LoadContext, ids: readonly string[]): RawBuilder<unknown> {
+  return sql`LEFT JOIN (SELECT call_id, call_number, reserved_at FROM ${session.table("api_call")}
     WHERE call_id = ANY(${ids}::uuid[])) AS c ON c.call_id = s.call_id`;
 }
 
@@ -219,16 +220,16 @@ const ANSWER_COLUMNS = [
 const REPLACES = sql`t.call_number <= excluded.call_number`;
 
 /** Input rows of the contents of a kind, with their answers. */
-function rowsOf({ names }: LoadContext, kind: string, contents: readonly string[]): RawBuilder<unknown> {
+function rowsOf({ session }: LoadContext, kind: string, contents: readonly string[]): RawBuilder<unknown> {
   // OFFSET 0: an index lookup for each content, whatever the statistics say.
   return sql`
     SELECT r.job, r.source, r.source_key, r.missing_since IS NOT NULL AS is_missing, a.*
     FROM (${contentList(contents)}) AS c
-    CROSS JOIN LATERAL (SELECT * FROM ${tableId(names, "lookup_answer")} AS a
+    CROSS JOIN LATERAL (SELECT * FROM ${session.table("lookup_answer")} AS a
       WHERE a.kind = ${kind} AND a.content = c.content OFFSET 0) AS a
-    CROSS JOIN LATERAL (SELECT job, source, source_key, missing_since FROM ${tableId(names, "lookup_row")} AS r
+    CROSS JOIN LATERAL (SELECT job, source, source_key, missing_since FROM ${session.table("lookup_row")} AS r
       WHERE r.content = c.content OFFSET 0) AS r
-    JOIN ${tableId(names, "lookup_job")} AS j ON j.job = r.job AND j.source = r.source AND j.kind = ${kind}`;
+    JOIN ${session.table("lookup_job")} AS j ON j.job = r.job AND j.source = r.source AND j.kind = ${kind}`;
 }
 
 /** Stores answers and publishes them for every row with their content. Returns the contents that had no later answer. */
@@ -238,7 +239,7 @@ export async function writeAnswers(
   answers: readonly LookupAnswer[],
 ): Promise<ReadonlySet<string>> {
   if (answers.length === 0) return new Set();
-  const { session, names, runId } = context;
+  const { session, runId } = context;
   const ids = [...new Set(answers.map(({ callId }) => callId))];
   const columns = columnsOf(type).map(quoteIdentifier);
   const own = columns.length === 0 ? sql`` : sql.raw(`, ${columns.join(", ")}`);
@@ -246,7 +247,7 @@ export async function writeAnswers(
   const set = [...columns, ...ANSWER_COLUMNS].map((name) => `${name} = excluded.${name}`);
   const isPublished = type !== "validate_emails";
   const written = await session.rows<{ content: string }>(sql`
-    INSERT INTO ${tableId(names, "lookup_answer")} AS t (kind, content, outcome, sent_service_pid, extra, api_request_id,
+    INSERT INTO ${session.table("lookup_answer")} AS t (kind, content, outcome, sent_service_pid, extra, api_request_id,
       request_completed_at, answered_at, call_number, call_id, is_first, _synced_at, _run_id ${own})
     SELECT ${kind}, s.content, s.outcome, s.sent_service_pid, ${isPublished ? sql`s._extra` : sql`NULL::jsonb`}, s.api_request_id,
       s.request_completed_at, coalesce(c.reserved_at, now()), coalesce(c.call_number, 0), s.call_id, true, now(), ${runId} ${from}
@@ -272,7 +273,7 @@ async function writeValidations(context: LoadContext, answers: readonly LookupAn
   const set = list.map((column) => `${column} = excluded.${column}`);
   const isChanged = sql.raw("t.email_validation_status IS DISTINCT FROM excluded.email_validation_status");
   const written = await context.session.change(sql`
-    INSERT INTO ${tableId(context.names, "email_validation")} AS t (email_address, ${sql.raw(list.join(", "))}, _synced_at, _run_id)
+    INSERT INTO ${context.session.table("email_validation")} AS t (email_address, ${sql.raw(list.join(", "))}, _synced_at, _run_id)
     SELECT convert_from(s.content, 'UTF8'), ${sql.raw(list.map((column) => `s.${column}`).join(", "))}, now(), ${context.runId}
     FROM ${staged("validate_emails", answers)} ORDER BY s.content
     ON CONFLICT (email_address) DO UPDATE SET ${sql.raw(set.join(", "))},
@@ -289,7 +290,7 @@ export async function writeRejects(
   rejects: readonly LookupReject[],
 ): Promise<void> {
   if (rejects.length === 0) return;
-  const { session, names, runId } = context;
+  const { session, runId } = context;
   const records = rejects.map(({ record, stage, code, message, details, apiRequestId }) => ({
     content: `\\x${record.content}`,
     pid: record.sentPid,
@@ -299,10 +300,10 @@ export async function writeRejects(
   const contents = rejects.map(({ record }) => record.content);
   // Without a call number of its own, the rejection replaces whatever was answered before.
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_answer")} AS t (kind, content, outcome, sent_service_pid, reject, api_request_id,
+    INSERT INTO ${session.table("lookup_answer")} AS t (kind, content, outcome, sent_service_pid, reject, api_request_id,
       answered_at, call_number, is_first, _synced_at, _run_id)
     SELECT ${kind}, r.content, 'rejected', r.pid, r.reject, r.api_request_id, now(),
-      (SELECT coalesce(max(call_number), 0) FROM ${tableId(names, "api_call")} WHERE run_id = ${runId} AND job = ${job}), true, now(), ${runId}
+      (SELECT coalesce(max(call_number), 0) FROM ${session.table("api_call")} WHERE run_id = ${runId} AND job = ${job}), true, now(), ${runId}
     FROM json_to_recordset(${JSON.stringify(records)}::json) AS r(content bytea, pid text, reject jsonb, api_request_id text)
     ORDER BY r.content
     ON CONFLICT (kind, content) DO UPDATE SET outcome = 'rejected', service_pid = NULL, sent_service_pid = excluded.sent_service_pid,
@@ -312,7 +313,7 @@ export async function writeRejects(
   const rows =
     type === "validate_emails"
       ? sql`SELECT ${job} AS job, ${source} AS source, convert_from(a.content, 'UTF8') AS source_key, a.*
-          FROM ${tableId(names, "lookup_answer")} AS a WHERE a.kind = ${kind}
+          FROM ${session.table("lookup_answer")} AS a WHERE a.kind = ${kind}
             AND a.content IN (${contentList(contents)})`
       : rowsOf(context, kind, contents);
   await rejectRows(context, type, rows);
@@ -323,13 +324,13 @@ const ERASED = "erased";
 
 /** Stores that contents were answered with an erased person, so that they aren't sent again. Nothing is published. */
 export async function writeLeftOut(
-  { session, names, runId }: LoadContext,
+  { session, runId }: LoadContext,
   { kind }: LoadSpec,
   contents: readonly string[],
 ): Promise<void> {
   if (contents.length === 0) return;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
+    INSERT INTO ${session.table("lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
     SELECT ${kind}, decode(c, 'hex'), 'rejected', jsonb_build_object('code', ${ERASED}::text), now(), 0, true, now(), ${runId}
     FROM unnest(${contents}::text[]) AS u(c) ORDER BY 2 ON CONFLICT (kind, content) DO NOTHING`);
 }
@@ -340,12 +341,12 @@ export async function rejectRows(
   type: LookupType,
   rows: RawBuilder<unknown>,
 ): Promise<void> {
-  const { session, names, runId, touch } = context;
+  const { session, runId, touch } = context;
   const isRejected = sql`r.outcome = 'rejected' AND r.reject ->> 'code' <> ${ERASED}`;
   const rejected = sql`SELECT r.job, r.source, r.source_key FROM (${rows}) AS r WHERE ${isRejected}`;
   await resolveRejects(context, rejected);
   const written = await session.change(sql`
-    INSERT INTO ${tableId(names, "reject")} (reject_id, run_id, job, source, source_key, stage, code,
+    INSERT INTO ${session.table("reject")} (reject_id, run_id, job, source, source_key, stage, code,
       message, details, api_request_id, created_at, _synced_at)
     SELECT gen_random_uuid(), ${runId}, r.job, r.source, r.source_key, r.reject ->> 'stage', r.reject ->> 'code',
       r.reject ->> 'message', nullif(r.reject -> 'details', 'null'), r.api_request_id, now(), now()
@@ -354,22 +355,22 @@ export async function rejectRows(
   if (written === 0 || type === "validate_emails") return;
   const { table } = answerTables[type];
   const changed = await session.change(sql`
-    UPDATE ${tableId(names, table)} AS t SET is_present = false, _synced_at = now(), _run_id = ${runId}
+    UPDATE ${session.table(table)} AS t SET is_present = false, _synced_at = now(), _run_id = ${runId}
     FROM (${rejected}) AS r WHERE (t.job, t.source, t.source_key) = (r.job, r.source, r.source_key) AND t.is_present`);
   touch(table, changed);
 }
 
 /** Resolves the open rejects of input rows; jobs that sent these without a PID read them again. @param keys query of `job, source, source_key` */
 export async function resolveRejects(
-  { session, names, touch }: LoadContext,
+  { session, touch }: LoadContext,
   keys: RawBuilder<unknown>,
 ): Promise<void> {
   const [resolved] = await session.rows<{ rejects: number }>(sql`
     WITH resolved AS (
-      UPDATE ${tableId(names, "reject")} AS t SET resolved_at = now(), _synced_at = now() FROM (${keys}) AS k
+      UPDATE ${session.table("reject")} AS t SET resolved_at = now(), _synced_at = now() FROM (${keys}) AS k
       WHERE (t.job, t.source, t.source_key) = (k.job, k.source, k.source_key) AND t.resolved_at IS NULL
       RETURNING t.job, t.source, t.source_key),
-    dependent AS (${readDependents(names, "resolved")})
+    dependent AS (${readDependents(session, "resolved")})
     SELECT count(*) AS rejects FROM resolved`);
   touch("reject", resolved?.rejects ?? 0);
 }

@@ -1,5 +1,4 @@
 import { type RawBuilder, sql } from "kysely";
-import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { isBeating, type RunRef, STATEMENT_START } from "../runs/fence.ts";
 import type { DueCount } from "./counts.ts";
@@ -17,8 +16,8 @@ function isOwn({ job, shard, epoch }: Claimant): RawBuilder<unknown> {
 }
 
 /** Condition: a claim `d` belongs to another run that holds its lock. */
-function isOthers(names: SchemaNames, run: Claimant | null): RawBuilder<unknown> {
-  const isTheirs = sql`EXISTS (SELECT FROM ${tableId(names, "job_lock")} AS l WHERE l.job = d.job AND l.shard = d.shard
+function isOthers(session: Session, run: Claimant | null): RawBuilder<unknown> {
+  const isTheirs = sql`EXISTS (SELECT FROM ${session.table("job_lock")} AS l WHERE l.job = d.job AND l.shard = d.shard
     AND l.epoch = d.epoch AND l.released_at IS NULL AND ${isBeating("l", { now: STATEMENT_START })})`;
   return run === null ? isTheirs : sql`(${isTheirs} AND NOT ${isOwn(run)})`;
 }
@@ -29,7 +28,6 @@ function isOthers(names: SchemaNames, run: Claimant | null): RawBuilder<unknown>
  */
 export async function rankDue(
   session: Session,
-  names: SchemaNames,
   { kind, maxRecords }: LookupSpec,
   run: Claimant | null,
   due: RawBuilder<unknown>,
@@ -44,7 +42,7 @@ export async function rankDue(
     SELECT *, CASE WHEN is_others THEN 'other' ${isWithin} END AS claim
     FROM (
       SELECT w.*, d.content IS NOT NULL AS is_others FROM (${due}) AS w
-      LEFT JOIN ${tableId(names, "lookup_due")} AS d ON d.kind = ${kind} AND d.content = w.content AND ${isOthers(names, run)}) AS w`);
+      LEFT JOIN ${session.table("lookup_due")} AS d ON d.kind = ${kind} AND d.content = w.content AND ${isOthers(session, run)}) AS w`);
   await session.client.query("ANALYZE pg_temp.due");
 }
 
@@ -57,13 +55,12 @@ const mine = (value: RawBuilder<unknown>) => sql`CASE WHEN claim = 'mine' THEN $
  */
 export async function claimDue(
   session: Session,
-  names: SchemaNames,
   spec: LookupSpec,
   run: RunRef,
   freshness: Freshness,
 ): Promise<void> {
   const { kind } = spec;
-  const table = tableId(names, "lookup_due");
+  const table = session.table("lookup_due");
   const claimed = await session.change(sql`
     INSERT INTO ${table} AS d (kind, content, record, sent_service_pid, job, shard, epoch, rows, was_rejected, is_sent, _synced_at, _run_id)
     SELECT ${kind}, content, ${mine(sql`record`)}, ${mine(sql`sent_pid`)}, ${mine(sql`${run.job}`)}, ${mine(sql`${run.shard}`)},
@@ -72,41 +69,36 @@ export async function claimDue(
     ON CONFLICT (kind, content) DO UPDATE SET record = excluded.record, sent_service_pid = excluded.sent_service_pid,
       job = excluded.job, shard = excluded.shard, epoch = excluded.epoch, rows = excluded.rows,
       was_rejected = d.was_rejected OR excluded.was_rejected, is_sent = false, _synced_at = now(), _run_id = excluded._run_id
-    WHERE NOT ${isOthers(names, run)}`);
+    WHERE NOT ${isOthers(session, run)}`);
   const [wanted] = await session.rows<{ records: number }>(
     sql`SELECT count(*) AS records FROM pg_temp.due WHERE claim <> 'other'`,
   );
   if (claimed < (wanted?.records ?? 0)) {
     // Another run claimed them after this reading had ranked them.
     await session.change(sql`UPDATE pg_temp.due AS w SET claim = 'other' FROM ${table} AS d
-      WHERE d.kind = ${kind} AND d.content = w.content AND ${isOthers(names, run)}`);
+      WHERE d.kind = ${kind} AND d.content = w.content AND ${isOthers(session, run)}`);
   }
   // Answered by a commit that ended after this reading had looked.
   await session.change(sql`
     WITH answered AS (
       DELETE FROM ${table} AS d USING (
-        SELECT a.* FROM pg_temp.due AS w JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${kind} AND a.content = w.content OFFSET 0) AS a
-      WHERE d.kind = ${kind} AND d.content = a.content AND NOT ${isOthers(names, run)} AND ${isFresh(freshness, "a")} RETURNING d.content)
+        SELECT a.* FROM pg_temp.due AS w JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${kind} AND a.content = w.content OFFSET 0) AS a
+      WHERE d.kind = ${kind} AND d.content = a.content AND NOT ${isOthers(session, run)} AND ${isFresh(freshness, "a")} RETURNING d.content)
     UPDATE pg_temp.due AS w SET claim = 'other' FROM answered WHERE w.content = answered.content`);
-  await forgetUnwanted(session, names, spec, run);
+  await forgetUnwanted(session, spec, run);
 }
 
 /** Deletes contents of dead runs and earlier inputs that no row has any more, and the records of free claims. */
-async function forgetUnwanted(
-  session: Session,
-  names: SchemaNames,
-  { kind, type }: LookupSpec,
-  run: RunRef,
-): Promise<void> {
-  const table = tableId(names, "lookup_due");
-  const isFree = sql`d.kind = ${kind} AND NOT ${isOwn(run)} AND NOT ${isOthers(names, run)}
+async function forgetUnwanted(session: Session, { kind, type }: LookupSpec, run: RunRef): Promise<void> {
+  const table = session.table("lookup_due");
+  const isFree = sql`d.kind = ${kind} AND NOT ${isOwn(run)} AND NOT ${isOthers(session, run)}
     AND NOT EXISTS (SELECT FROM pg_temp.due AS w WHERE w.content = d.content)`;
   const isWanted =
     type === "validate_emails"
-      ? sql`EXISTS (SELECT FROM ${tableId(names, "input_email")} AS e JOIN ${tableId(names, "lookup_job")} AS j ON j.kind = d.kind AND j.source = e.source
-          JOIN ${tableId(names, "lookup_row")} AS r ON r.job = j.job AND r.source = e.source AND r.source_key = e.source_key
+      ? sql`EXISTS (SELECT FROM ${session.table("input_email")} AS e JOIN ${session.table("lookup_job")} AS j ON j.kind = d.kind AND j.source = e.source
+          JOIN ${session.table("lookup_row")} AS r ON r.job = j.job AND r.source = e.source AND r.source_key = e.source_key
           WHERE convert_to(e.email_address, 'UTF8') = d.content AND r.missing_since IS NULL)`
-      : sql`EXISTS (SELECT FROM ${tableId(names, "lookup_row")} AS r WHERE r.content = d.content AND r.missing_since IS NULL)`;
+      : sql`EXISTS (SELECT FROM ${session.table("lookup_row")} AS r WHERE r.content = d.content AND r.missing_since IS NULL)`;
   await session.change(sql`DELETE FROM ${table} AS d WHERE ${isFree} AND NOT ${isWanted}`);
   await session.change(sql`UPDATE ${table} AS d SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL
     WHERE d.epoch IS NOT NULL AND ${isFree}`);
@@ -140,14 +132,13 @@ function recordOf(type: LookupType, { content, record, sent_pid: sentPid }: Clai
 /** Reads a page of the run's claims after a content (hex), in the order of contents. */
 export async function readClaims(
   session: Session,
-  names: SchemaNames,
   { kind, type }: Pick<LookupSpec, "kind" | "type">,
   run: Claimant,
   { after, size }: { readonly after: string; readonly size: number },
 ): Promise<readonly LookupRecord[]> {
   const rows = await session.rows<ClaimedRow>(sql`
     SELECT encode(content, 'hex') AS content, record, sent_service_pid AS sent_pid
-    FROM ${tableId(names, "lookup_due")} AS d
+    FROM ${session.table("lookup_due")} AS d
     WHERE kind = ${kind} AND content > decode(${after}, 'hex') AND ${isOwn(run)} ORDER BY d.content LIMIT ${size}`);
   return rows.map((row) => recordOf(type, row));
 }
@@ -167,14 +158,13 @@ export async function readFirstDue(
 /** Returns those of the records whose claim the run lost: a person was erased, or another run took it over. */
 export async function findLostClaims(
   session: Session,
-  names: SchemaNames,
   kind: string,
   run: Claimant,
   records: readonly LookupRecord[],
 ): Promise<readonly string[]> {
   const contents = records.map(({ content }) => content);
   const rows = await session.rows<{ content: string }>(sql`
-    SELECT encode(content, 'hex') AS content FROM ${tableId(names, "lookup_due")} AS d
+    SELECT encode(content, 'hex') AS content FROM ${session.table("lookup_due")} AS d
     WHERE kind = ${kind} AND content = ${anyContent(contents)} AND ${isOwn(run)}`);
   const own = new Set(rows.map((row) => row.content));
   return records.filter(({ content }) => !own.has(content)).map(({ recordId }) => recordId);
@@ -183,12 +173,11 @@ export async function findLostClaims(
 /** Marks claimed contents as sent although no answer followed. */
 export async function markSent(
   session: Session,
-  names: SchemaNames,
   kind: string,
   run: Claimant,
   contents: readonly string[],
 ): Promise<void> {
-  await session.change(sql`UPDATE ${tableId(names, "lookup_due")} AS d SET is_sent = true
+  await session.change(sql`UPDATE ${session.table("lookup_due")} AS d SET is_sent = true
     WHERE kind = ${kind} AND content = ${anyContent(contents)} AND ${isOwn(run)} AND NOT is_sent`);
 }
 
@@ -204,7 +193,6 @@ interface TakenClaims {
 /** Deletes contents that are answered. Locks them first: readings that want them wait, or are waited for. */
 export async function takeClaims(
   session: Session,
-  names: SchemaNames,
   kind: string,
   run: Claimant,
   contents: readonly string[],
@@ -216,8 +204,8 @@ export async function takeClaims(
     was_rejected: boolean;
     is_own: boolean;
   }>(sql`
-    DELETE FROM ${tableId(names, "lookup_due")} AS d WHERE ${isAmong} AND (SELECT count(*) FROM (
-      SELECT FROM ${tableId(names, "lookup_due")} AS d WHERE ${isAmong} ORDER BY content FOR UPDATE) AS locked) > 0
+    DELETE FROM ${session.table("lookup_due")} AS d WHERE ${isAmong} AND (SELECT count(*) FROM (
+      SELECT FROM ${session.table("lookup_due")} AS d WHERE ${isAmong} ORDER BY content FOR UPDATE) AS locked) > 0
     RETURNING encode(d.content, 'hex') AS content, d.rows, d.was_rejected, ${isOwn(run)} AS is_own`);
   const own = taken.filter((row) => row.is_own);
   return {
@@ -234,7 +222,6 @@ export async function takeClaims(
  */
 export async function keepResent(
   session: Session,
-  names: SchemaNames,
   kind: string,
   runId: string,
   contents: readonly string[],
@@ -242,12 +229,12 @@ export async function keepResent(
 ): Promise<void> {
   // Most calls are later: then no content is looked up.
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_due")} (kind, content, rows, was_rejected, is_sent, _synced_at, _run_id)
+    INSERT INTO ${session.table("lookup_due")} (kind, content, rows, was_rejected, is_sent, _synced_at, _run_id)
     SELECT ${kind}, a.content, 0, false, false, now(), ${runId}
-    FROM (SELECT max(resend_below) AS below FROM ${tableId(names, "lookup_job")} WHERE kind = ${kind} AND retired_at IS NULL) AS j
+    FROM (SELECT max(resend_below) AS below FROM ${session.table("lookup_job")} WHERE kind = ${kind} AND retired_at IS NULL) AS j
     JOIN (SELECT min(coalesce(call_number, 0)) AS first FROM unnest(${callIds}::uuid[]) AS u(call_id)
-      LEFT JOIN ${tableId(names, "api_call")} USING (call_id)) AS c ON c.first < j.below
-    CROSS JOIN LATERAL (SELECT content FROM ${tableId(names, "lookup_answer")}
+      LEFT JOIN ${session.table("api_call")} USING (call_id)) AS c ON c.first < j.below
+    CROSS JOIN LATERAL (SELECT content FROM ${session.table("lookup_answer")}
       WHERE kind = ${kind} AND content = ${anyContent(contents)}
         AND outcome <> 'rejected' AND call_number < j.below OFFSET 0) AS a
     ORDER BY a.content ON CONFLICT (kind, content) DO NOTHING`);
@@ -263,42 +250,32 @@ export interface OpenClaims {
 }
 
 /** Counts the run's claims without an answer. */
-export async function countOpen(
-  session: Session,
-  names: SchemaNames,
-  kind: string,
-  run: Claimant,
-): Promise<OpenClaims> {
+export async function countOpen(session: Session, kind: string, run: Claimant): Promise<OpenClaims> {
   const [open] = await session.rows<OpenClaims>(sql`
     SELECT count(*) AS records, coalesce(sum(rows), 0)::bigint AS rows, count(*) FILTER (WHERE is_sent) AS sent
-    FROM ${tableId(names, "lookup_due")} AS d WHERE kind = ${kind} AND ${isOwn(run)}`);
+    FROM ${session.table("lookup_due")} AS d WHERE kind = ${kind} AND ${isOwn(run)}`);
   return open ?? { records: 0, rows: 0, sent: 0 };
 }
 
 /** Releases the run's claims: their contents stay due. */
-export async function releaseClaims(
-  session: Session,
-  names: SchemaNames,
-  kind: string,
-  run: Claimant,
-): Promise<void> {
-  await session.change(sql`UPDATE ${tableId(names, "lookup_due")} AS d
+export async function releaseClaims(session: Session, kind: string, run: Claimant): Promise<void> {
+  await session.change(sql`UPDATE ${session.table("lookup_due")} AS d
     SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL, is_sent = false
     WHERE kind = ${kind} AND ${isOwn(run)}`);
 }
 
 /** Deletes answers that no row has any more, once they would have expired. */
-export async function forgetUnused(session: Session, names: SchemaNames, spec: LookupSpec): Promise<void> {
+export async function forgetUnused(session: Session, spec: LookupSpec): Promise<void> {
   const { kind, type, refreshAfterMs, refreshUnmatchedAfterMs } = spec;
   if (refreshAfterMs === null || refreshUnmatchedAfterMs === null) return;
   const longestMs = Math.max(refreshAfterMs, refreshUnmatchedAfterMs);
   const isUsed =
     type === "validate_emails"
-      ? sql`a.content IN (SELECT convert_to(email_address, 'UTF8') FROM ${tableId(names, "input_email")})`
-      : sql`EXISTS (SELECT FROM ${tableId(names, "lookup_row")} AS r WHERE r.content = a.content)`;
+      ? sql`a.content IN (SELECT convert_to(email_address, 'UTF8') FROM ${session.table("input_email")})`
+      : sql`EXISTS (SELECT FROM ${session.table("lookup_row")} AS r WHERE r.content = a.content)`;
   // Few answers are that old: those of rows are sent again.
-  await session.change(sql`DELETE FROM ${tableId(names, "lookup_answer")} AS a WHERE a.kind = ${kind}
+  await session.change(sql`DELETE FROM ${session.table("lookup_answer")} AS a WHERE a.kind = ${kind}
     AND a.answered_at <= now() - ${longestMs} * interval '1 millisecond' AND NOT ${isUsed}
-    AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_job")} AS j WHERE j.kind = a.kind
+    AND NOT EXISTS (SELECT FROM ${session.table("lookup_job")} AS j WHERE j.kind = a.kind
       AND (j.refresh_after_ms IS NULL OR j.refresh_after_ms > ${longestMs}))`);
 }

@@ -6,12 +6,10 @@ import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
 import { validateFields } from "../../schemas/validate-emails.ts";
 import type { Db } from "../db/db.ts";
-import { tableId } from "../db/names.ts";
 import { isDataFault, isTableFault } from "../db/failures.ts";
-import { explainRefusal } from "../db/refusal.ts";
+import { commit, explainRefusal } from "../write/commit.ts";
 import { countAttempts, type CounterDelta } from "../ledger/ledger.ts";
 import type { RunRef } from "../runs/fence.ts";
-import { commit } from "../write/commit.ts";
 import { findErasedContents, type KeptAnswer, type NamingAnswer, withoutErased } from "../write/erased.ts";
 import type { Writing } from "../write/upsert.ts";
 import type { LoadContext, LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "./lookup.ts";
@@ -107,7 +105,7 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
     const context: LoadContext = { ...writing, runId: run.runId };
     const { answers, rejects, left } = await keepOthers(writing, spec, parts);
     const contents = [...[...answers, ...rejects].map(({ record }) => record.content), ...left];
-    const taken = await takeClaims(writing.session, writing.names, spec.kind, run, contents);
+    const taken = await takeClaims(writing.session, spec.kind, run, contents);
     const invalid = answers.length === 0 ? [] : await write(context, spec, answers, othersLoad);
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
@@ -116,7 +114,7 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
     if (valid.length > 0) {
       const callIds = [...new Set(valid.map(({ callId }) => callId))];
       const answered = valid.map(({ record }) => record.content);
-      await keepResent(writing.session, writing.names, spec.kind, run.runId, answered, callIds);
+      await keepResent(writing.session, spec.kind, run.runId, answered, callIds);
     }
     if (taken.wereRejected) {
       await resolveAnswered(
@@ -152,7 +150,7 @@ export async function readAnswered(
 ): Promise<ReadonlySet<string>> {
   const rows = await db.transaction((session) =>
     session.rows<{ content: string }>(sql`
-      SELECT encode(a.content, 'hex') AS content FROM ${tableId(db.names, "lookup_answer")} AS a
+      SELECT encode(a.content, 'hex') AS content FROM ${session.table("lookup_answer")} AS a
       WHERE a.kind = ${kind} AND a.content IN (${contentList(contents)}) AND a.call_id = ${callId}::uuid`),
   );
   return new Set(rows.map(({ content }) => content));

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
-import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
+import { quoteLiteral } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
 import type { ErasedSql } from "../erasure/subjects.ts";
 import type { Part } from "../inputs/input.ts";
 import { raw } from "../inputs/postgres.ts";
@@ -54,9 +55,6 @@ export function mayBeExpired(
     `${a}.answered_at <= now() - ${Math.min(...ages) * (1 - SPREAD)} * interval '1 millisecond'`,
   );
 }
-
-/** Version of the hash rule, part of every fingerprint. Another rule makes every content a new one, which is paid for again. */
-export const HASH_VERSION = 1;
 
 /** One mapped value as an SQL expression: a text, or an array of texts without nulls. */
 interface Value {
@@ -138,7 +136,7 @@ export const MAX_KEY_BYTES = 2000;
 
 /** Facts for the queries of a reading. */
 export interface RowContext {
-  readonly names: SchemaNames;
+  readonly session: Session;
   readonly spec: LookupSpec;
   readonly freshness: Freshness;
   /** Kind under which the job's rows were answered before its parameters or mapping changed; null if nothing changed. */
@@ -172,7 +170,7 @@ export function isRowOf({ job, source, shard }: LookupSpec): string {
  * from estimating as many groups as rows, so that it groups in parallel.
  */
 export function comparison(
-  names: SchemaNames,
+  session: Session,
   spec: LookupSpec,
   keys: Pick<OpenedInput, "rawRows">,
 ): RawBuilder<unknown> {
@@ -180,7 +178,7 @@ export function comparison(
   return sql`SELECT source_key, count(is_row) AS rows FROM (
       SELECT CASE WHEN i.fingerprint = r.fingerprint THEN NULL ELSE coalesce(i.source_key, r.source_key, '') END AS source_key, i.is_row
       FROM (SELECT source_key, fingerprint, true AS is_row FROM (${raw(keys.rawRows)}) AS input_key WHERE ${raw(owns)}) AS i
-      FULL JOIN (SELECT source_key, fingerprint, missing_since FROM ${tableId(names, "lookup_row")} AS r WHERE ${raw(isRowOf(spec))}) AS r
+      FULL JOIN (SELECT source_key, fingerprint, missing_since FROM ${session.table("lookup_row")} AS r WHERE ${raw(isRowOf(spec))}) AS r
         ON r.source_key = i.source_key
       WHERE i.is_row OR r.missing_since IS NULL ${raw(FENCE)}) AS compared
     GROUP BY source_key`;
@@ -226,9 +224,9 @@ function validValues({ opened: { parts }, spec }: RowContext): readonly Value[] 
   });
 }
 
-function invalidEmailJoins({ names, spec, opened }: RowContext): RawBuilder<unknown> {
+function invalidEmailJoins({ session, spec, opened }: RowContext): RawBuilder<unknown> {
   if (!spec.dropsInvalidEmails) return raw("");
-  const validation = tableId(names, "email_validation");
+  const validation = session.table("email_validation");
   const joins = opened.parts
     .filter((part) => part.field === "emails")
     .map((part) =>
@@ -252,12 +250,12 @@ function pidColumns(context: RowContext): string {
     ra.content IS NULL OR ra.content <> ${resolved} AS is_waiting`;
 }
 
-function pidJoins({ names, spec: { pidFrom, source } }: RowContext): RawBuilder<unknown> {
+function pidJoins({ session, spec: { pidFrom, source } }: RowContext): RawBuilder<unknown> {
   if (pidFrom === null) return raw("");
-  return sql`LEFT JOIN ${tableId(names, "lookup_row")} AS rr
+  return sql`LEFT JOIN ${session.table("lookup_row")} AS rr
       ON rr.job = ${pidFrom} AND rr.source = ${source} AND rr.source_key = input.source_key AND rr.missing_since IS NULL
-    LEFT JOIN ${tableId(names, "lookup_answer")} AS ra ON ra.content = rr.content
-      AND ra.kind = (SELECT kind FROM ${tableId(names, "lookup_job")} WHERE job = ${pidFrom} AND source = ${source})`;
+    LEFT JOIN ${session.table("lookup_answer")} AS ra ON ra.content = rr.content
+      AND ra.kind = (SELECT kind FROM ${session.table("lookup_job")} WHERE job = ${pidFrom} AND source = ${source})`;
 }
 
 /** Condition: the row or its record names an erased person. */
@@ -285,11 +283,11 @@ function namesErased({ erased, spec, opened }: RowContext, content: string): Raw
  * `unchanged`, `reused` (another row's answer), `waiting`, `suppressed`, `reject:CODE`, or the reason why the content is due.
  */
 export function seenRows(context: RowContext): RawBuilder<unknown> {
-  const { names, spec, freshness, formerKind } = context;
+  const { session, spec, freshness, formerKind } = context;
   const sent = validValues(context);
   const withPid: readonly Value[] =
     spec.pidFrom === null ? sent : [...sent, { field: "service_pid", expression: "pid", isArray: false }];
-  const answer = tableId(names, "lookup_answer");
+  const answer = session.table("lookup_answer");
   const isSame = "s.prior_content = s.content";
   const rejected = (code: string) =>
     sql`CASE WHEN ${raw(isSame)} AND a.outcome = 'rejected' THEN 'unchanged' ELSE ${raw(`'reject:${code}'`)} END`;
@@ -297,7 +295,7 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
     joined AS (
       SELECT input.*, r.source_key IS NOT NULL AS is_known, r.content AS prior_content, r.fingerprint IS NULL AS is_unsettled, r.missing_since IS NOT NULL AS was_missing,
         ${raw(pidColumns(context))}
-      FROM input LEFT JOIN ${tableId(names, "lookup_row")} AS r
+      FROM input LEFT JOIN ${session.table("lookup_row")} AS r
         ON r.job = ${spec.job} AND r.source = ${spec.source} AND r.source_key = input.source_key
       ${pidJoins(context)} ${raw(FENCE)}),
     sent AS (
@@ -335,7 +333,7 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
 
 /** The rows of a validate_emails job: source_key, copy, rank, fingerprint, is_shared, is_known, is_erased (by its key), addresses. */
 export function seenAddressRows(context: RowContext): RawBuilder<unknown> {
-  const { names, spec, erased, opened } = context;
+  const { session, spec, erased, opened } = context;
   const texts = opened.parts.filter((part) => !part.isArray).map((part) => part.name);
   const arrays = opened.parts.filter((part) => part.isArray).map((part) => part.name);
   const all = [`array_remove(ARRAY[${texts.join(", ")}]::text[], NULL)`, ...arrays].join(" || ");
@@ -343,12 +341,12 @@ export function seenAddressRows(context: RowContext): RawBuilder<unknown> {
   return sql`WITH ${inputCtes(context)}
     SELECT input.source_key, copy, rank, input.fingerprint, is_shared, r.source_key IS NOT NULL AS is_known, ${isErased} AS is_erased,
       ${raw(all)} AS addresses
-    FROM input LEFT JOIN ${tableId(names, "lookup_row")} AS r
+    FROM input LEFT JOIN ${session.table("lookup_row")} AS r
       ON r.job = ${spec.job} AND r.source = ${spec.source} AND r.source_key = input.source_key`;
 }
 
 /** Distinct addresses of `pg_temp.seen_address` with their class, like {@link seenRows}; `rows` counts how often each occurs. */
-export function seenAddresses({ names, spec, freshness }: RowContext): RawBuilder<unknown> {
+export function seenAddresses({ session, spec, freshness }: RowContext): RawBuilder<unknown> {
   return sql`SELECT d.content, d.address, d.rows, d.rank, to_json(d.address)::text AS record, NULL::text AS sent_pid, a.outcome AS prior,
       CASE
         WHEN octet_length(d.address) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
@@ -359,5 +357,5 @@ export function seenAddresses({ names, spec, freshness }: RowContext): RawBuilde
       END AS class
     FROM (SELECT email_address AS address, convert_to(email_address, 'UTF8') AS content, count(*) AS rows, min(rank) AS rank
       FROM pg_temp.seen_address WHERE email_address IS NOT NULL AND NOT is_erased GROUP BY email_address) AS d
-    LEFT JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = d.content`;
+    LEFT JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = d.content`;
 }

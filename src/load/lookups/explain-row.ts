@@ -3,7 +3,7 @@ import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
 import { withRolePath } from "../db/session.ts";
 import { erasedSql } from "../erasure/subjects.ts";
-import { readErasures } from "../erasure/key.ts";
+import { readErasureKey } from "../erasure/key.ts";
 import { openForeignInput, openLocalInput } from "../inputs/read.ts";
 import { raw } from "../inputs/postgres.ts";
 import type { InputSource, RowKey } from "../inputs/input.ts";
@@ -85,7 +85,7 @@ export function classifyRow(db: Db, spec: LookupSpec, only: GivenKey): Promise<R
 /** True if the row itself was erased, by its key. */
 export function isRowErased(db: Db, source: string, sourceKey: string): Promise<boolean> {
   return db.transaction(async (session) => {
-    const { key } = await readErasures(session, db.readErasureSecret);
+    const key = await readErasureKey(session, db.readErasureSecret);
     if (!key) return false;
     const isErased = erasedSql(db.names, key).sourceKey(source, "source_key");
     const [found] = await session.rows<{ erased: boolean }>(sql`

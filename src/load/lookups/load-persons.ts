@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { copyEncoded, copyList } from "../db/copy.ts";
-import { quoteIdentifier, tableId, tableText } from "../db/names.ts";
+import { quoteIdentifier, tableText } from "../db/names.ts";
 import type { LoadContext, LookupAnswer } from "./lookup.ts";
 import {
   type EncodedPerson,
@@ -52,7 +52,7 @@ async function claimPersons(
   context: LoadContext,
   persons: readonly NumberedPerson[],
 ): Promise<ClaimedPersons> {
-  const { session, names, runId } = context;
+  const { session, runId } = context;
   const states = persons.map(({ person, callNumber }) => ({
     pid: person.pid,
     state: stateOfNew(person, callNumber),
@@ -60,7 +60,7 @@ async function claimPersons(
   // An update whose condition is false locks the row and doesn't write it. The new version of an updated row carries the
   // lock in xmax; an inserted row has none.
   const written = await session.rows<{ service_pid: string; is_fresh: boolean }>(sql`
-    INSERT INTO ${tableId(names, "person_state")} AS t (service_pid, group_hashes, call_number, group_call_numbers)
+    INSERT INTO ${session.table("person_state")} AS t (service_pid, group_hashes, call_number, group_call_numbers)
     SELECT pid, hashes, call_number, newer FROM ${rowsOf(states)} ORDER BY pid COLLATE "C"
     ON CONFLICT (service_pid) DO UPDATE SET call_number = excluded.call_number, _synced_at = now(), _run_id = ${runId}
       WHERE t.group_hashes = excluded.group_hashes AND t.call_number <= excluded.call_number
@@ -76,7 +76,7 @@ async function claimPersons(
 }
 
 async function readPersonStates(
-  { session, names }: LoadContext,
+  { session }: LoadContext,
   pids: readonly string[],
 ): Promise<ReadonlyMap<string, PersonState>> {
   if (pids.length === 0) return new Map();
@@ -87,7 +87,7 @@ async function readPersonStates(
     group_call_numbers: Readonly<Record<string, number>> | null;
   }>(sql`
     SELECT service_pid, group_hashes, call_number, group_call_numbers
-    FROM ${tableId(names, "person_state")} WHERE service_pid = ANY(${[...pids]})`);
+    FROM ${session.table("person_state")} WHERE service_pid = ANY(${[...pids]})`);
   return new Map(
     rows.map((row) => [
       row.service_pid,
@@ -150,7 +150,7 @@ function rowsOf(states: readonly StateOfPerson[]): RawBuilder<unknown> {
 async function writePersonStates(context: LoadContext, states: readonly StateOfPerson[]): Promise<void> {
   if (states.length === 0) return;
   await context.session.change(sql`
-    UPDATE ${tableId(context.names, "person_state")} AS t
+    UPDATE ${context.session.table("person_state")} AS t
     SET group_hashes = s.hashes, call_number = s.call_number, group_call_numbers = s.newer, _synced_at = now(),
       _run_id = ${context.runId}
     FROM ${rowsOf(states)} WHERE t.service_pid = s.pid`);
@@ -179,7 +179,7 @@ async function mergePersons(
   }
   if (changed.size > 0) {
     await context.session.change(sql`
-      UPDATE ${tableId(context.names, "person")} SET _record_synced_at = now(), _run_id = ${context.runId}
+      UPDATE ${context.session.table("person")} SET _record_synced_at = now(), _run_id = ${context.runId}
       WHERE service_pid = ANY(${[...changed].toSorted()}) AND _record_synced_at <> now()`);
     context.touch("person", 0);
   }
@@ -230,9 +230,9 @@ async function updateColumns(
   mask: string,
   persons: readonly EncodedPerson[],
 ): Promise<readonly string[]> {
-  const { session, names } = context;
-  const person = tableId(names, "person");
-  const target = tableText(names, "person");
+  const { session } = context;
+  const person = session.table("person");
+  const target = tableText(session.names, "person");
   const list = columns.map(quoteIdentifier);
   await session.client.query(
     `CREATE TEMP TABLE stage_person ON COMMIT DROP AS SELECT service_pid, ${list.join(", ")} FROM ${target} LIMIT 0`,
@@ -260,13 +260,13 @@ async function replaceList(
   persons: readonly EncodedPerson[],
 ): Promise<void> {
   if (persons.length === 0) return;
-  const { session, names } = context;
+  const { session } = context;
   const pids = persons.map((person) => person.pid);
   const only = group.discriminator
     ? sql`AND ${sql.id(group.discriminator.column)} = ${group.discriminator.value}`
     : sql``;
   const removed = await session.change(
-    sql`DELETE FROM ${tableId(names, group.table)} WHERE service_pid = ANY(${pids}) ${only}`,
+    sql`DELETE FROM ${session.table(group.table)} WHERE service_pid = ANY(${pids}) ${only}`,
   );
   context.touch(group.table, removed);
   await copyList(context, group, groupIndex, persons);
@@ -274,12 +274,12 @@ async function replaceList(
 
 /** Reads the numbers of calls. */
 async function readCallNumbers(
-  { session, names }: LoadContext,
+  { session }: LoadContext,
   answers: readonly LookupAnswer[],
 ): Promise<ReadonlyMap<string, number>> {
   const ids = [...new Set(answers.map(({ callId }) => callId))];
   const rows = await session.rows<{ call_id: string; call_number: number }>(sql`
-    SELECT call_id::text AS call_id, call_number FROM ${tableId(names, "api_call")} WHERE call_id = ANY(${ids}::uuid[])`);
+    SELECT call_id::text AS call_id, call_number FROM ${session.table("api_call")} WHERE call_id = ANY(${ids}::uuid[])`);
   return new Map(rows.map((row) => [row.call_id, row.call_number]));
 }
 
@@ -334,9 +334,9 @@ export async function loadPersons(context: LoadContext, answers: readonly Lookup
 /** COPYs new people. */
 async function insertPersons(context: LoadContext, persons: readonly EncodedPerson[]): Promise<void> {
   if (persons.length === 0) return;
-  const { session, names } = context;
+  const { session } = context;
   const columns = ["service_pid", ...scalarNames, "_extra"];
-  await copyEncoded(session, tableText(names, "person"), columns, joinRows(persons, 0));
+  await copyEncoded(session, tableText(session.names, "person"), columns, joinRows(persons, 0));
   context.touch("person", persons.length);
   for (const [i, group] of listGroups.entries()) await copyList(context, group, i + 1, persons);
 }
@@ -352,7 +352,7 @@ async function recordAliases(context: LoadContext, answers: readonly LookupAnswe
   if (pairs.size === 0) return;
   const sorted = [...pairs].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, pair]) => pair);
   const written = await context.session.change(sql`
-    INSERT INTO ${tableId(context.names, "person_pid_alias")}
+    INSERT INTO ${context.session.table("person_pid_alias")}
       (sent_service_pid, returned_service_pid, first_seen_at, _synced_at, _run_id)
     SELECT sent, returned, at, now(), ${context.runId}
     FROM json_to_recordset(${JSON.stringify(sorted)}::json) AS a(sent text, returned text, at timestamptz)

@@ -1,5 +1,4 @@
 import type { RawBuilder } from "kysely";
-import type { SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { InputSource, LookupType } from "../inputs/input.ts";
 import type { PreparedPerson } from "./person-groups.ts";
@@ -36,7 +35,6 @@ export interface LookupReject {
 /** Target of a load's rows. */
 export interface LoadContext {
   readonly session: Session;
-  readonly names: SchemaNames;
   readonly runId: string;
   /** Counts rows of a table that changed. */
   readonly touch: (table: string, rows: number) => void;

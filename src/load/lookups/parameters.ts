@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
+import { nextCallNumber } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { inputDefinition } from "../inputs/input.ts";
 import type { RunRef } from "../runs/fence.ts";
@@ -29,14 +29,14 @@ export interface StoredJob {
 }
 
 /** Compares a job's parameters with those that were last accepted. Takes over the answers of version 2. */
-export async function readJob(session: Session, names: SchemaNames, spec: LookupSpec): Promise<StoredJob> {
+export async function readJob(session: Session, spec: LookupSpec): Promise<StoredJob> {
   const [stored] = await session.rows<{
     kind: string;
     mapping: string;
     input_definition: string;
     resend_below: number | null;
   }>(sql`
-    SELECT kind, mapping, input_definition, resend_below FROM ${tableId(names, "lookup_job")}
+    SELECT kind, mapping, input_definition, resend_below FROM ${session.table("lookup_job")}
     WHERE job = ${spec.job} AND source = ${spec.source}`);
   if (!stored) return { decision: "first", formerKind: null, resendBelow: null, isSameInput: false };
   const found = {
@@ -44,7 +44,7 @@ export async function readJob(session: Session, names: SchemaNames, spec: Lookup
     isSameInput: stored.input_definition === inputDefinition(spec.input),
   };
   const isLegacy = stored.kind === LEGACY_KIND + spec.legacyParameters;
-  if (isLegacy) await takeOver(session, names, stored.kind, spec.kind);
+  if (isLegacy) await takeOver(session, stored.kind, spec.kind);
   if (isLegacy || (stored.kind === spec.kind && stored.mapping === spec.mapping)) {
     return { ...found, decision: "accepted", formerKind: null };
   }
@@ -52,8 +52,8 @@ export async function readJob(session: Session, names: SchemaNames, spec: Lookup
 }
 
 /** Gives the answers of one kind to another; of two answers to a content, the later stays. */
-async function takeOver(session: Session, names: SchemaNames, from: string, to: string): Promise<void> {
-  const answer = tableId(names, "lookup_answer");
+async function takeOver(session: Session, from: string, to: string): Promise<void> {
+  const answer = session.table("lookup_answer");
   await session.change(sql`DELETE FROM ${answer} AS n USING ${answer} AS o
     WHERE n.kind = ${to} AND o.kind = ${from} AND o.content = n.content AND n.call_number < o.call_number`);
   await session.change(sql`DELETE FROM ${answer} AS o USING ${answer} AS n
@@ -67,26 +67,25 @@ async function takeOver(session: Session, names: SchemaNames, from: string, to: 
  */
 export async function writeJob(
   session: Session,
-  names: SchemaNames,
   spec: LookupSpec,
   formerKind: string | null,
   runId: string,
 ): Promise<void> {
   if (formerKind !== null) {
-    const answer = tableId(names, "lookup_answer");
+    const answer = session.table("lookup_answer");
     // An answer that was kept is the one that the row shows already.
     const isShown =
       formerKind === spec.kind
         ? sql`true`
         : sql`EXISTS (SELECT FROM ${answer} AS f WHERE f.kind = ${formerKind} AND f.content = a.content AND f.call_number = a.call_number)`;
-    await session.change(sql`UPDATE ${tableId(names, "lookup_row")} AS r SET fingerprint = NULL, _synced_at = now()
+    await session.change(sql`UPDATE ${session.table("lookup_row")} AS r SET fingerprint = NULL, _synced_at = now()
       WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.fingerprint IS NOT NULL AND r.content IS NOT NULL
         AND NOT EXISTS (SELECT FROM ${answer} AS a WHERE a.kind = ${spec.kind} AND a.content = r.content AND ${isShown})`);
   }
   const ages = [spec.refreshAfterMs, spec.refreshUnmatchedAfterMs];
   const longest = ages.some((age) => age === null) ? null : Math.max(...ages.map((age) => age ?? 0));
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_job")} AS j
+    INSERT INTO ${session.table("lookup_job")} AS j
       (job, source, kind, mapping, pid_from, input_definition, refresh_after_ms, _synced_at, _run_id)
     VALUES (${spec.job}, ${spec.source}, ${spec.kind}, ${spec.mapping}, ${spec.pidFrom}, ${inputDefinition(spec.input)},
       ${longest}, now(), ${runId})
@@ -104,24 +103,23 @@ export async function writeJob(
  */
 export async function keepAnswers(
   session: Session,
-  names: SchemaNames,
   { job, source, kind, mapping }: LookupSpec,
   formerKind: string,
 ): Promise<void> {
   const columns = `outcome, service_pid, sent_service_pid, match_score, is_resolvable_record, validation_errors, extra, reject,
     api_request_id, request_completed_at, answered_at, call_number, call_id, is_first`;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_answer")} AS n (kind, content, ${sql.raw(columns)}, _synced_at, _run_id)
+    INSERT INTO ${session.table("lookup_answer")} AS n (kind, content, ${sql.raw(columns)}, _synced_at, _run_id)
     SELECT DISTINCT ON (s.content) ${kind}, s.content, ${sql.raw(columns.replaceAll(/(\w+)/gu, "a.$1"))}, now(), a._run_id
-    FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${formerKind} AND a.content = s.prior_content
+    FROM pg_temp.seen AS s JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${formerKind} AND a.content = s.prior_content
     WHERE s.class = 'parameters_changed' AND NOT s.was_missing
-      AND (s.content = s.prior_content OR ${mapping} <> (SELECT mapping FROM ${tableId(names, "lookup_job")} WHERE job = ${job} AND source = ${source}))
+      AND (s.content = s.prior_content OR ${mapping} <> (SELECT mapping FROM ${session.table("lookup_job")} WHERE job = ${job} AND source = ${source}))
     ORDER BY s.content, a.call_number DESC
     ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(columns.replaceAll(/(\w+)/gu, "$1 = excluded.$1"))},
       _synced_at = now(), _run_id = excluded._run_id
     WHERE n.call_number < excluded.call_number`);
   await session.change(sql`
-    UPDATE ${tableId(names, "lookup_row")} AS r SET content = s.content, _synced_at = now() FROM pg_temp.seen AS s
+    UPDATE ${session.table("lookup_row")} AS r SET content = s.content, _synced_at = now() FROM pg_temp.seen AS s
     WHERE r.job = ${job} AND r.source = ${source} AND r.source_key = s.source_key AND s.class = 'parameters_changed'`);
 }
 
@@ -133,11 +131,10 @@ export async function keepAnswers(
  */
 export async function resendBelow(
   session: Session,
-  names: SchemaNames,
   { job, source, kind }: LookupSpec,
   runId: string | null,
 ): Promise<{ readonly below: number | null; readonly isNew: boolean }> {
-  const jobs = tableId(names, "lookup_job");
+  const jobs = session.table("lookup_job");
   // Another shard may start the same resend concurrently.
   const [stored] = await session.rows<{ resend_below: number | null }>(sql`
     SELECT resend_below FROM ${jobs} WHERE job = ${job} AND source = ${source} FOR UPDATE`);
@@ -145,17 +142,17 @@ export async function resendBelow(
   const { resend_below: before } = stored;
   if (before !== null) {
     const [underWay] = await session.rows(sql`
-      SELECT FROM ${tableId(names, "api_call")} WHERE run_id = ${runId} AND job = ${job} AND call_number > ${before}
+      SELECT FROM ${session.table("api_call")} WHERE run_id = ${runId} AND job = ${job} AND call_number > ${before}
       UNION ALL
-      SELECT FROM ${tableId(names, "lookup_due")} AS d JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = d.kind AND a.content = d.content
+      SELECT FROM ${session.table("lookup_due")} AS d JOIN ${session.table("lookup_answer")} AS a ON a.kind = d.kind AND a.content = d.content
       WHERE d.kind = ${kind} AND a.call_number < ${before} LIMIT 1`);
     if (underWay) return { below: before, isNew: false };
   }
   // What another job sends again in the same run isn't sent twice.
-  const ofRun = sql`(SELECT min(call_number) FROM ${tableId(names, "api_call")}
+  const ofRun = sql`(SELECT min(call_number) FROM ${session.table("api_call")}
     WHERE run_id = ${runId} AND job IN (SELECT job FROM ${jobs} WHERE kind = ${kind}))`;
   const [begun] = await session.rows<{ resend_below: number }>(sql`
-    UPDATE ${jobs} SET resend_below = least(${nextCallNumber(names)}, ${ofRun}), _synced_at = now()
+    UPDATE ${jobs} SET resend_below = least(${nextCallNumber(session.names)}, ${ofRun}), _synced_at = now()
     WHERE job = ${job} AND source = ${source} RETURNING resend_below`);
   return { below: begun?.resend_below ?? null, isNew: true };
 }
@@ -174,31 +171,30 @@ export function retireJobs(
   run: RunRef,
   configured: readonly { readonly job: string; readonly source: string }[],
 ): Promise<readonly RetiredJob[]> {
-  return db.transaction(run, (session) => retire(session, db.names, configured, run.runId));
+  return db.transaction(run, (session) => retire(session, configured, run.runId));
 }
 
 async function retire(
   session: Session,
-  names: SchemaNames,
   configured: readonly { readonly job: string; readonly source: string }[],
   runId: string,
 ): Promise<readonly RetiredJob[]> {
   const gone = await session.rows<{ job: string; source: string; kind: string }>(sql`
-    UPDATE ${tableId(names, "lookup_job")} AS j SET retired_at = now(), _synced_at = now()
+    UPDATE ${session.table("lookup_job")} AS j SET retired_at = now(), _synced_at = now()
     WHERE retired_at IS NULL AND NOT EXISTS (SELECT FROM json_to_recordset(${JSON.stringify(configured)}::json) AS c(job text, source text)
       WHERE c.job = j.job AND c.source = j.source)
     RETURNING job, source, kind`);
   const retired: RetiredJob[] = [];
   for (const { job, source, kind } of gone) {
     const isTheirs = sql`job = ${job} AND source = ${source}`;
-    await session.change(sql`UPDATE ${tableId(names, "lookup_row")} SET fingerprint = NULL, missing_since = now(), missing_runs = 0,
+    await session.change(sql`UPDATE ${session.table("lookup_row")} SET fingerprint = NULL, missing_since = now(), missing_runs = 0,
       missing_run_id = ${runId} WHERE ${isTheirs} AND missing_since IS NULL`);
-    await session.change(sql`DELETE FROM ${tableId(names, "lookup_due")} AS d WHERE d.kind = ${kind} AND d.epoch IS NULL
-      AND NOT EXISTS (SELECT FROM ${tableId(names, "lookup_job")} AS j WHERE j.kind = d.kind AND j.retired_at IS NULL)`);
+    await session.change(sql`DELETE FROM ${session.table("lookup_due")} AS d WHERE d.kind = ${kind} AND d.epoch IS NULL
+      AND NOT EXISTS (SELECT FROM ${session.table("lookup_job")} AS j WHERE j.kind = d.kind AND j.retired_at IS NULL)`);
     let rows = 0;
     for (const { table } of Object.values(answerTables)) {
       rows +=
-        await session.change(sql`UPDATE ${tableId(names, table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
+        await session.change(sql`UPDATE ${session.table(table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
         WHERE ${isTheirs} AND is_present`);
     }
     retired.push({ job, source, rows });

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { freeBytes } from "../../free-bytes.ts";
+import { freeBytes } from "../../body.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import type { FlatList, ListDeclaration } from "../../schemas/flatten.ts";
 import { personChildren, personLists, personScalars } from "../../schemas/person.ts";

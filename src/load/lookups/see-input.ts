@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
+import { quoteLiteral } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
 import type { ErasedSql } from "../erasure/subjects.ts";
 import { createFromInput, type OpenedInput, openForeignInput, openLocalInput } from "../inputs/read.ts";
@@ -30,7 +30,6 @@ export interface GivenKey {
 /** Transaction, job and input of a reading. */
 export interface ReadingContext {
   readonly session: Session;
-  readonly names: SchemaNames;
   readonly spec: LookupSpec;
   /** Database of the input; null for the warehouse. */
   readonly foreign: ForeignDatabase | null;
@@ -61,17 +60,17 @@ export interface SeenInput {
  * differ, or whose content is wanted. Leaves them in temporary tables.
  */
 export async function seeInput(context: ReadingContext): Promise<SeenInput> {
-  const { session, names, spec, run, only } = context;
-  const job = await readJob(session, names, spec);
+  const { session, spec, run, only } = context;
+  const job = await readJob(session, spec);
   const resend = spec.resend
-    ? await resendBelow(session, names, spec, run?.runId ?? null)
+    ? await resendBelow(session, spec, run?.runId ?? null)
     : { below: job.resendBelow, isNew: false };
   const freshness: Freshness = { ...spec, resendBelow: resend.below };
   const isWhole = only !== null || resend.isNew || job.decision !== "accepted" || !(await isKnown(context));
   const quiet = await withRolePath(session, async () => {
     const { opened, total } = await openRows(context, freshness, isWhole);
     const rows: RowContext = {
-      names,
+      session,
       spec,
       freshness,
       formerKind: job.formerKind,
@@ -96,8 +95,8 @@ export async function seeInput(context: ReadingContext): Promise<SeenInput> {
 }
 
 /** True if the job has read rows of the input before. */
-async function isKnown({ session, names, spec: { job, source } }: ReadingContext): Promise<boolean> {
-  const found = await session.rows(sql`SELECT FROM ${tableId(names, "lookup_row")}
+async function isKnown({ session, spec: { job, source } }: ReadingContext): Promise<boolean> {
+  const found = await session.rows(sql`SELECT FROM ${session.table("lookup_row")}
     WHERE job = ${job} AND source = ${source} AND fingerprint IS NOT NULL LIMIT 1`);
   return found.length > 0;
 }
@@ -161,9 +160,9 @@ async function findTouched(
   freshness: Freshness,
   keys: OpenedInput,
 ): Promise<number> {
-  const { session, names, spec } = context;
+  const { session, spec } = context;
   await session.client.query("SET LOCAL enable_nestloop = off");
-  await createFromInput(session, "touched", comparison(names, spec, keys));
+  await createFromInput(session, "touched", comparison(session, spec, keys));
   await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
   const [found] = await session.rows<{ total: number; quiet: number }>(sql`
     SELECT coalesce(sum(rows), 0)::bigint AS total, coalesce(sum(rows) FILTER (WHERE source_key IS NULL), 0)::bigint AS quiet
@@ -180,11 +179,11 @@ async function findTouched(
 
 /** Adds the keys that several quiet rows share: one of the rows will be used, the others rejected. */
 async function touchShared(
-  { session, names, spec }: ReadingContext,
+  { session, spec }: ReadingContext,
   keys: OpenedInput,
   quiet: number,
 ): Promise<void> {
-  const row = tableId(names, "lookup_row");
+  const row = session.table("lookup_row");
   const [settled] = await session.rows<{ rows: number }>(sql`
     SELECT count(*) AS rows FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
       AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = r.source_key)`);
@@ -201,36 +200,36 @@ async function touchShared(
 }
 
 /** Keys of settled rows whose content is wanted: left by an earlier run, expired, or rejected for addresses that were found invalid. */
-function wantedKeys({ names, spec }: ReadingContext, freshness: Freshness): RawBuilder<unknown> {
+function wantedKeys({ session, spec }: ReadingContext, freshness: Freshness): RawBuilder<unknown> {
   const { kind, type, job, source } = spec;
   const oldest = mayBeExpired(freshness, "a");
-  const due = sql`SELECT content FROM ${tableId(names, "lookup_due")} WHERE kind = ${kind}`;
+  const due = sql`SELECT content FROM ${session.table("lookup_due")} WHERE kind = ${kind}`;
   const wanted =
     oldest === null
       ? due
-      : sql`${due} UNION ALL SELECT a.content FROM ${tableId(names, "lookup_answer")} AS a
+      : sql`${due} UNION ALL SELECT a.content FROM ${session.table("lookup_answer")} AS a
           WHERE a.kind = ${kind} AND ${oldest} AND NOT ${isFresh(freshness, "a")}`;
-  const row = tableId(names, "lookup_row");
+  const row = session.table("lookup_row");
   // Rows that were rejected for lack of an address, one of which isn't invalid any more.
   const revalidated = spec.dropsInvalidEmails
-    ? sql`UNION ALL SELECT x.source_key FROM ${tableId(names, "reject")} AS x
-        JOIN ${tableId(names, "input_email")} AS e ON e.source = x.source AND e.source_key = x.source_key
-        JOIN ${tableId(names, "email_validation")} AS v ON v.email_address = e.email_address
+    ? sql`UNION ALL SELECT x.source_key FROM ${session.table("reject")} AS x
+        JOIN ${session.table("input_email")} AS e ON e.source = x.source AND e.source_key = x.source_key
+        JOIN ${session.table("email_validation")} AS v ON v.email_address = e.email_address
         WHERE x.job = ${job} AND x.source = ${source} AND x.resolved_at IS NULL AND x.code IN ('no_identifier', 'not_resolvable')
           AND v.status_changed_at IS NOT NULL AND v.email_validation_status IS DISTINCT FROM 'invalid'
           AND ${raw(ownsKey(spec.shard, "x.source_key"))}`
     : sql``;
   return type === "validate_emails"
-    ? sql`SELECT r.source_key FROM ${tableId(names, "input_email")} AS e JOIN ${row} AS r
+    ? sql`SELECT r.source_key FROM ${session.table("input_email")} AS e JOIN ${row} AS r
         ON ${raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
         WHERE e.source = ${source} AND convert_to(e.email_address, 'UTF8') IN (${wanted})`
     : sql`SELECT r.source_key FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL AND r.content IN (${wanted}) ${revalidated}`;
 }
 
 /** Counts the addresses of rows that were not read again. */
-async function countQuietAddresses({ session, names, spec }: ReadingContext): Promise<number> {
+async function countQuietAddresses({ session, spec }: ReadingContext): Promise<number> {
   const [found] = await session.rows<{ addresses: number }>(sql`
-    SELECT count(*) AS addresses FROM ${tableId(names, "input_email")} AS e JOIN ${tableId(names, "lookup_row")} AS r
+    SELECT count(*) AS addresses FROM ${session.table("input_email")} AS e JOIN ${session.table("lookup_row")} AS r
       ON ${raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
     WHERE e.source = ${spec.source} AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = e.source_key)`);
   return found?.addresses ?? 0;

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { type SchemaNames, tableId, tableText } from "../db/names.ts";
+import { tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { readErasures } from "../erasure/key.ts";
+import { readErasureKey } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/subjects.ts";
 import { raw } from "../inputs/postgres.ts";
 import { countInDoubt, touchTables } from "../ledger/ledger.ts";
@@ -28,8 +28,8 @@ import type { RunRef } from "../runs/fence.ts";
 const NOT_DUE = sql`(class LIKE 'reject:%' OR class IN ('unchanged', 'reused', 'waiting', 'suppressed'))`;
 
 /** Contents that are due, as {@link rankDue} takes them. */
-function dueContents({ names, spec: { type, job, source } }: ReadingContext): RawBuilder<unknown> {
-  const rejected = sql`(SELECT x.source_key FROM ${tableId(names, "reject")} AS x
+function dueContents({ session, spec: { type, job, source } }: ReadingContext): RawBuilder<unknown> {
+  const rejected = sql`(SELECT x.source_key FROM ${session.table("reject")} AS x
     WHERE x.job = ${job} AND x.source = ${source} AND x.resolved_at IS NULL AND x.source_key IS NOT NULL)`;
   return type === "validate_emails"
     ? sql`SELECT content, record, sent_pid, rank, rows, prior, address IN ${rejected} AS was_rejected
@@ -44,7 +44,7 @@ function dueContents({ names, spec: { type, job, source } }: ReadingContext): Ra
  * it read, claims what is due and publishes the answers that exist already; a plan writes nothing.
  */
 async function readInput(context: ReadingContext): Promise<LookupCounts> {
-  const { session, names, spec, run } = context;
+  const { session, spec, run } = context;
   let seen = await seeInput(context);
   if (run && seen.job.decision === "keep" && seen.job.formerKind !== null) {
     seen = await keep(context, seen, seen.job.formerKind, run);
@@ -55,7 +55,7 @@ async function readInput(context: ReadingContext): Promise<LookupCounts> {
     seen.job.decision === "undecided"
       ? changed + (await countWaitingAnswers(context, seen.job)) || (await countBought(context, seen.job))
       : 0;
-  await rankDue(session, names, spec, run, dueContents(context));
+  await rankDue(session, spec, run, dueContents(context));
   const gone = run && parametersChanged === 0 ? await storeInput(context, seen, run) : 0;
   const due = await countDue(session);
   return countsOf(spec, {
@@ -66,18 +66,15 @@ async function readInput(context: ReadingContext): Promise<LookupCounts> {
     parametersChanged,
     unusableKeys: spec.type === "validate_emails" ? await countUnusableKeys(session) : 0,
     waitingRecords: run === null ? await countWaiting(session, spec) : 0,
-    history: due.length === 0 ? NO_HISTORY : await readHistory(session, names, spec.kind),
+    history: due.length === 0 ? NO_HISTORY : await readHistory(session, spec.kind),
   });
 }
 
 /** Counts the rows of all shards that were answered with other request parameters: none of them may send before the user has decided. */
-async function countBought(
-  { session, names, spec }: ReadingContext,
-  { formerKind }: StoredJob,
-): Promise<number> {
+async function countBought({ session, spec }: ReadingContext, { formerKind }: StoredJob): Promise<number> {
   if (spec.shard === null || formerKind === spec.kind) return 0;
   const [found] = await session.rows<{ rows: number }>(sql`
-    SELECT count(*) AS rows FROM ${tableId(names, "lookup_row")} AS r JOIN ${tableId(names, "lookup_answer")} AS a
+    SELECT count(*) AS rows FROM ${session.table("lookup_row")} AS r JOIN ${session.table("lookup_answer")} AS a
       ON a.kind = ${formerKind} AND a.content = r.content AND a.outcome <> 'rejected'
     WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.missing_since IS NULL`);
   return found?.rows ?? 0;
@@ -85,12 +82,12 @@ async function countBought(
 
 /** Counts the answered rows that wait for their PID: with it, they would be sent again. */
 async function countWaitingAnswers(
-  { session, names, spec }: ReadingContext,
+  { session, spec }: ReadingContext,
   { formerKind }: StoredJob,
 ): Promise<number> {
   if (spec.pidFrom === null) return 0;
   const [found] = await session.rows<{ rows: number }>(sql`
-    SELECT count(*) AS rows FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a
+    SELECT count(*) AS rows FROM pg_temp.seen AS s JOIN ${session.table("lookup_answer")} AS a
       ON a.kind = ${formerKind} AND a.content = s.prior_content AND a.outcome <> 'rejected'
     WHERE s.class = 'waiting'`);
   return found?.rows ?? 0;
@@ -103,14 +100,14 @@ async function keep(
   formerKind: string,
   run: RunRef,
 ): Promise<SeenInput> {
-  const { session, names, spec } = context;
+  const { session, spec } = context;
   if (spec.shard !== null) {
     await dropSeen(session);
     await seeInput({ ...context, spec: { ...spec, shard: null } });
   }
-  await keepAnswers(session, names, spec, formerKind);
+  await keepAnswers(session, spec, formerKind);
   await dropSeen(session);
-  await writeJob(session, names, spec, formerKind, run.runId);
+  await writeJob(session, spec, formerKind, run.runId);
   const again = await seeInput(context);
   return { ...again, job: seen.job };
 }
@@ -150,10 +147,10 @@ const NO_HISTORY: MatchHistory = {
 /** Days of answers that an estimate is made from. */
 const HISTORY_DAYS = 90;
 
-async function readHistory(session: Session, names: SchemaNames, kind: string): Promise<MatchHistory> {
+async function readHistory(session: Session, kind: string): Promise<MatchHistory> {
   const rows = await session.rows<{ with_pid: boolean; answered: number; matched: number }>(sql`
     SELECT sent_service_pid IS NOT NULL AS with_pid, count(*) AS answered, count(*) FILTER (WHERE outcome = 'matched') AS matched
-    FROM ${tableId(names, "lookup_answer")}
+    FROM ${session.table("lookup_answer")}
     WHERE kind = ${kind} AND answered_at > now() - make_interval(days => ${HISTORY_DAYS}) AND outcome <> 'rejected' GROUP BY 1`);
   const of = (withPid: boolean) => {
     const { answered = 0, matched = 0 } = rows.find((row) => row.with_pid === withPid) ?? {};
@@ -193,14 +190,12 @@ export async function contextOf(
   spec: LookupSpec,
   more: Partial<Pick<ReadingContext, "run" | "touch" | "only">> = {},
 ): Promise<ReadingContext> {
-  const { names } = db;
-  const { key } = await readErasures(session, db.readErasureSecret);
+  const key = await readErasureKey(session, db.readErasureSecret);
   return {
     session,
-    names,
     spec,
     foreign: db.foreignOf(spec.input),
-    erased: key && erasedSql(names, key),
+    erased: key && erasedSql(session.names, key),
     run: null,
     touch: () => {},
     only: null,
@@ -240,7 +235,6 @@ async function analyzeLookups(db: Db): Promise<void> {
 
 /** Reads the input, claims what is due and publishes answers that exist already, in one transaction. */
 export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promise<LookupSelection> {
-  const { names } = db;
   const { counts, rowsWritten, inDoubt } = await db.transaction(run, async (session) => {
     const written = new Map<string, number>();
     const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
@@ -260,7 +254,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     let read = 0;
     for (;;) {
       const page = await within(() =>
-        db.transaction(run, (session) => readClaims(session, names, spec, run, { after, size: PAGE_SIZE })),
+        db.transaction(run, (session) => readClaims(session, spec, run, { after, size: PAGE_SIZE })),
       );
       const last = page.at(-1);
       if (!last) return;
@@ -274,18 +268,17 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     counts,
     rowsWritten,
     records,
-    countOpen: () => db.transaction((session) => countOpen(session, names, spec.kind, run)),
+    countOpen: () => db.transaction((session) => countOpen(session, spec.kind, run)),
     markSent: (sent) =>
       db.transaction(run, (session) =>
         markSent(
           session,
-          names,
           spec.kind,
           run,
           sent.map(({ content }) => content),
         ),
       ),
-    close: () => db.transaction(run, (session) => releaseClaims(session, names, spec.kind, run)),
+    close: () => db.transaction(run, (session) => releaseClaims(session, spec.kind, run)),
   };
 }
 
@@ -303,7 +296,6 @@ export interface Coverage {
 
 /** Counts what a job has answered of its input. @param unusable rows without a usable key, which have no content */
 export async function readCoverage(db: Db, spec: LookupSpec, unusable: number): Promise<Coverage> {
-  const { names } = db;
   await analyzeLookups(db);
   return await db.transaction(async (session) => {
     const [found] = await session.rows<Omit<Coverage, "source" | "answered">>(sql`
@@ -311,9 +303,9 @@ export async function readCoverage(db: Db, spec: LookupSpec, unusable: number): 
         count(*) FILTER (WHERE a.outcome = 'unmatched') AS unmatched,
         count(*) FILTER (WHERE a.outcome = 'rejected') + ${unusable}::bigint AS rejected,
         count(d.content) AS due, min(a.answered_at)::text AS "oldestAnswerAt"
-      FROM (${contentsOf(names, spec)}) AS r
-      LEFT JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = r.content
-      LEFT JOIN ${tableId(names, "lookup_due")} AS d ON d.kind = ${spec.kind} AND d.content = r.content`);
+      FROM (${contentsOf(session, spec)}) AS r
+      LEFT JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = r.content
+      LEFT JOIN ${session.table("lookup_due")} AS d ON d.kind = ${spec.kind} AND d.content = r.content`);
     const counts = found ?? {
       inputRows: 0,
       matched: 0,
@@ -327,12 +319,12 @@ export async function readCoverage(db: Db, spec: LookupSpec, unusable: number): 
 }
 
 /** Content of each present row; for validate_emails each address once. */
-function contentsOf(names: SchemaNames, spec: LookupSpec): RawBuilder<unknown> {
-  const rows = sql`${tableId(names, "lookup_row")} AS r`;
+function contentsOf(session: Session, spec: LookupSpec): RawBuilder<unknown> {
+  const rows = sql`${session.table("lookup_row")} AS r`;
   const isPresent = sql`${raw(isRowOf(spec))} AND r.missing_since IS NULL`;
   return spec.type === "validate_emails"
     ? sql`SELECT DISTINCT convert_to(e.email_address, 'UTF8') AS content FROM ${rows}
-        JOIN ${tableId(names, "input_email")} AS e ON e.source = r.source AND e.source_key = r.source_key WHERE ${isPresent}`
+        JOIN ${session.table("input_email")} AS e ON e.source = r.source AND e.source_key = r.source_key WHERE ${isPresent}`
     : sql`SELECT r.content FROM ${rows} WHERE ${isPresent}`;
 }
 
@@ -341,7 +333,7 @@ export function lastCoverage(db: Db, { job, source }: LookupSpec, shard: string)
   return db.transaction(async (session) => {
     const [last] = await session.rows<Coverage>(sql`
       SELECT source, input_rows AS "inputRows", answered, matched, unmatched, rejected, due, oldest_answer_at::text AS "oldestAnswerAt"
-      FROM ${tableId(db.names, "input_coverage")} WHERE job = ${job} AND source = ${source} AND shard = ${shard}
+      FROM ${session.table("input_coverage")} WHERE job = ${job} AND source = ${source} AND shard = ${shard}
       ORDER BY _synced_at DESC LIMIT 1`);
     return last ?? null;
   });

@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { RowKey } from "../inputs/input.ts";
 import { raw } from "../inputs/postgres.ts";
@@ -35,7 +34,7 @@ export function countMissing(db: Db, { job, source }: LookupSpec): Promise<Missi
     const [counts] = await session.rows<MissingRows>(sql`
       SELECT count(*) FILTER (WHERE missing_since IS NULL) AS "inputRows", count(*) AS known,
         count(*) FILTER (WHERE missing_since IS NOT NULL) AS missing
-      FROM ${tableId(db.names, "lookup_row")} WHERE job = ${job} AND source = ${source}`);
+      FROM ${session.table("lookup_row")} WHERE job = ${job} AND source = ${source}`);
     return counts ?? { inputRows: 0, known: 0, missing: 0 };
   });
 }
@@ -44,7 +43,7 @@ export function countMissing(db: Db, { job, source }: LookupSpec): Promise<Missi
 export function readGoneRows(db: Db, run: RunRef, source: string, limit: number): Promise<readonly string[]> {
   return db.transaction(run, async (session) => {
     const rows = await session.rows<{ source_key: string }>(sql`
-      SELECT source_key FROM ${tableId(db.names, "lookup_row")} AS r
+      SELECT source_key FROM ${session.table("lookup_row")} AS r
       WHERE job = ${run.job} AND source = ${source} AND ${isGone} AND missing_run_id = ${run.runId}
       ORDER BY source_key LIMIT ${limit}`);
     return rows.map((row) => row.source_key);
@@ -52,14 +51,9 @@ export function readGoneRows(db: Db, run: RunRef, source: string, limit: number)
 }
 
 /** Locks the rows to erase; returns how many of them are still missing. */
-export async function lockGoneRows(
-  session: Session,
-  names: SchemaNames,
-  run: RunRef,
-  rows: readonly RowKey[],
-): Promise<number> {
+export async function lockGoneRows(session: Session, run: RunRef, rows: readonly RowKey[]): Promise<number> {
   const locked = await session.rows(sql`
-    SELECT FROM ${tableId(names, "lookup_row")} AS r
+    SELECT FROM ${session.table("lookup_row")} AS r
     JOIN json_to_recordset(${JSON.stringify(rows)}::json) AS g(source text, "sourceKey" text)
       ON r.source = g.source AND r.source_key = g."sourceKey"
     WHERE r.job = ${run.job} AND ${isGone} AND r.missing_run_id = ${run.runId} FOR UPDATE OF r`);
@@ -71,14 +65,14 @@ export async function lockGoneRows(
  * Returns the number of rows that left the input.
  */
 export async function storeInput(context: ReadingContext, seen: SeenInput, run: RunRef): Promise<number> {
-  const { session, names, spec, touch } = context;
-  const load: LoadContext = { session, names, runId: run.runId, touch };
+  const { session, spec, touch } = context;
+  const load: LoadContext = { session, runId: run.runId, touch };
   const { type } = spec;
   // A run of the whole input has read every row, and `keep` has seen to all shards already.
   const leavesRows = spec.shard !== null && seen.job.decision === "resend";
   // Another shard may still find changed rows: without a decision, only a run of the whole input accepts new parameters.
   if (seen.job.decision !== "undecided" || spec.shard === null)
-    await writeJob(session, names, spec, leavesRows ? seen.job.formerKind : null, run.runId);
+    await writeJob(session, spec, leavesRows ? seen.job.formerKind : null, run.runId);
   if (!seen.job.isSameInput) await restartMissing(context, run);
   const gone = await storeGone(context, seen, run);
   if (gone > 0) {
@@ -98,23 +92,23 @@ export async function storeInput(context: ReadingContext, seen: SeenInput, run: 
           AND prior_content IS DISTINCT FROM content AND coalesce(prior = 'rejected', true))`,
     );
   }
-  await claimDue(session, names, spec, run, seen.freshness);
+  await claimDue(session, spec, run, seen.freshness);
   await rejectUnusable(context, load);
   if (type !== "validate_emails") await publishKnown(context, load, type);
-  await forgetUnused(session, names, spec);
+  await forgetUnused(session, spec);
   return gone;
 }
 
 /** Fingerprint and content to store with a seen row: none for rows that have to be read again by the next run. */
-async function storeRows({ session, names, spec }: ReadingContext, run: RunRef): Promise<void> {
+async function storeRows({ session, spec }: ReadingContext, run: RunRef): Promise<void> {
   // A PID may change while it is read: rows stay unsettled if their resolve job runs at the same time.
   const isResolving =
     spec.pidFrom === null
       ? sql`false`
-      : sql`EXISTS (SELECT FROM ${tableId(names, "job_lock")} AS l WHERE job = ${spec.pidFrom} AND released_at IS NULL AND ${isBeating("l", { now: STATEMENT_START })})`;
+      : sql`EXISTS (SELECT FROM ${session.table("job_lock")} AS l WHERE job = ${spec.pidFrom} AND released_at IS NULL AND ${isBeating("l", { now: STATEMENT_START })})`;
   const isNone = sql`(class IN ('waiting', 'suppressed'))`;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_row")} AS r (job, source, source_key, fingerprint, content, _synced_at, _run_id)
+    INSERT INTO ${session.table("lookup_row")} AS r (job, source, source_key, fingerprint, content, _synced_at, _run_id)
     SELECT ${spec.job}, ${spec.source}, source_key, CASE WHEN NOT (is_shared OR ${isNone} OR ${isResolving}) THEN fingerprint END,
       CASE WHEN NOT ${isNone} THEN content END, now(), ${run.runId}
     FROM pg_temp.seen
@@ -125,10 +119,10 @@ async function storeRows({ session, names, spec }: ReadingContext, run: RunRef):
     WHERE (r.fingerprint, r.content, r.missing_since) IS DISTINCT FROM (excluded.fingerprint, excluded.content, NULL::timestamptz)`);
 }
 
-async function storeAddressRows({ session, names, spec }: ReadingContext, run: RunRef): Promise<void> {
+async function storeAddressRows({ session, spec }: ReadingContext, run: RunRef): Promise<void> {
   const tooLong = sql`EXISTS (SELECT FROM unnest(addresses) AS u(e) WHERE octet_length(e) > ${MAX_KEY_BYTES})`;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_row")} AS r (job, source, source_key, fingerprint, _synced_at, _run_id)
+    INSERT INTO ${session.table("lookup_row")} AS r (job, source, source_key, fingerprint, _synced_at, _run_id)
     SELECT ${spec.job}, ${spec.source}, source_key, CASE WHEN NOT (is_shared OR ${tooLong}) THEN fingerprint END, now(), ${run.runId}
     FROM pg_temp.seen WHERE copy = 1 AND source_key IS NOT NULL AND octet_length(source_key) <= ${MAX_KEY_BYTES} AND NOT is_erased
     ORDER BY source_key COLLATE "C"
@@ -138,12 +132,8 @@ async function storeAddressRows({ session, names, spec }: ReadingContext, run: R
 }
 
 /** Marks the rows that left the input as missing, and counts this run for those that stay missing. Leaves the former in `pg_temp.gone`. */
-async function storeGone(
-  { session, names, spec }: ReadingContext,
-  seen: SeenInput,
-  run: RunRef,
-): Promise<number> {
-  const row = tableId(names, "lookup_row");
+async function storeGone({ session, spec }: ReadingContext, seen: SeenInput, run: RunRef): Promise<number> {
+  const row = session.table("lookup_row");
   const isTouched = seen.isWhole ? sql`true` : sql`r.source_key IN (SELECT source_key FROM pg_temp.touched)`;
   await session.change(sql`UPDATE ${row} AS r SET missing_runs = r.missing_runs + 1, missing_run_id = ${run.runId}, _synced_at = now()
     WHERE ${raw(isRowOf(spec))} AND r.missing_since IS NOT NULL AND r.missing_run_id <> ${run.runId}
@@ -160,14 +150,14 @@ async function storeGone(
 }
 
 /** Begins counting missing rows again: the definition of the input changed. */
-async function restartMissing({ session, names, spec }: ReadingContext, run: RunRef): Promise<void> {
-  await session.change(sql`UPDATE ${tableId(names, "lookup_row")} SET missing_since = now(), missing_runs = 0, missing_run_id = ''
+async function restartMissing({ session, spec }: ReadingContext, run: RunRef): Promise<void> {
+  await session.change(sql`UPDATE ${session.table("lookup_row")} SET missing_since = now(), missing_runs = 0, missing_run_id = ''
     WHERE job = ${spec.job} AND source = ${spec.source} AND missing_since IS NOT NULL AND missing_run_id <> ${run.runId}`);
 }
 
 /** Updates `input_email` for the seen rows: writes only what differs. Keeps rows whose key left the input. */
-async function syncInputEmails({ session, names, spec: { source } }: ReadingContext): Promise<number> {
-  const table = tableId(names, "input_email");
+async function syncInputEmails({ session, spec: { source } }: ReadingContext): Promise<number> {
+  const table = session.table("input_email");
   const isCurrent = sql`a.copy = 1 AND NOT a.is_erased AND a.email_address IS NOT NULL`;
   const removed = await session.change(sql`
     DELETE FROM ${table} AS t WHERE t.source = ${source} AND t.source_key IN (SELECT source_key FROM pg_temp.seen)
@@ -196,8 +186,8 @@ const REJECT_MESSAGES: Readonly<Record<string, string>> = Object.fromEntries(
 const WITHOUT_CONTENT: readonly string[] = ["missing_key", "key_too_long", "duplicate_key"];
 
 /** Rejects the seen rows that can't be sent. An unusable content counts as answered: rejected. */
-async function rejectUnusable({ session, names, spec }: ReadingContext, load: LoadContext): Promise<void> {
-  const reject = tableId(names, "reject");
+async function rejectUnusable({ session, spec }: ReadingContext, load: LoadContext): Promise<void> {
+  const reject = session.table("reject");
   const { job, source, kind, type, shard } = spec;
   await session.change(
     type === "validate_emails"
@@ -236,7 +226,7 @@ async function rejectUnusable({ session, names, spec }: ReadingContext, load: Lo
     WHERE f.copy > coalesce(o.copies, 0)`);
   load.touch("reject", rejected);
   await session.change(sql`
-    INSERT INTO ${tableId(names, "lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
+    INSERT INTO ${session.table("lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
     SELECT DISTINCT ON (f.content) ${kind}, f.content, 'rejected',
       jsonb_build_object('stage', 'input', 'code', f.code, 'message', m.message, 'details', NULL), now(), 0, true, now(), ${load.runId}
     FROM pg_temp.unusable AS f JOIN ${messages} ON m.code = f.code WHERE f.code <> ALL(${codes}) ORDER BY f.content
@@ -245,7 +235,7 @@ async function rejectUnusable({ session, names, spec }: ReadingContext, load: Lo
 
 /** Publishes the answers that the contents of seen rows have already. */
 async function publishKnown(
-  { session, names, spec }: ReadingContext,
+  { session, spec }: ReadingContext,
   load: LoadContext,
   type: RowLookupType,
 ): Promise<void> {
@@ -255,7 +245,7 @@ async function publishKnown(
   if (!found) return;
   const rows = (isMeant: RawBuilder<unknown>) => sql`
     SELECT ${spec.job} AS job, ${spec.source} AS source, s.source_key, false AS is_missing, a.*
-    FROM pg_temp.seen AS s JOIN ${tableId(names, "lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = s.content
+    FROM pg_temp.seen AS s JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = s.content
     WHERE ${isMeant}`;
   // The reject of a row that returns was resolved when it left.
   const isReused = sql`(s.class = 'reused' OR s.class = 'unchanged' AND s.was_missing)`;

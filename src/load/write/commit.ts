@@ -1,68 +1,18 @@
 import { sql } from "kysely";
 import { z } from "zod";
 import { crashPoint } from "../../crash-point.ts";
+import { codeOf, StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
+import { isDataFault } from "../db/failures.ts";
 import type { Session } from "../db/session.ts";
-import { readErasures } from "../erasure/key.ts";
+import { readErasureKey } from "../erasure/key.ts";
 import { addCounters, type CounterDelta, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { giveBack, settleReservation } from "../ledger/reserve.ts";
 import type { RunRef } from "../runs/fence.ts";
 import { changedBy, NOTHING, type Upsert, type UpsertResult, upsertRows, type Writing } from "./upsert.ts";
-import type { Attempt } from "../../schemas/ledger.ts";
 import { instantText } from "../../schemas/convert.ts";
 import type { Drift } from "../../schemas/drift.ts";
-
-const INSTANT = "must be an instant with a time zone, such as 2026-11-21T04:00:00Z";
-
-const COUNT = "must be a count: a whole number, 0 or more";
-
-/** Count in a checkpoint. */
-export const cursorCount = z.int(COUNT).min(0, COUNT);
-
-/** Instant of a stored cursor as text; without a zone it would depend on the machine. */
-export const cursorInstant = z
-  .string(INSTANT)
-  .refine((text) => /(?:[Zz]|[+-]\d\d(?::?\d\d)?)$/u.test(text) && instantText(text) !== null, INSTANT);
-
-/** Calendar day. */
-export const cursorDay = z.iso.date("must be a day such as 2026-11-18");
-
-/** Sets a stream's checkpoint to any JSON value; null deletes it. */
-export interface CheckpointMove {
-  readonly stream: string;
-  readonly cursor: unknown;
-}
-
-/** A stored checkpoint. */
-export interface StoredCheckpoint {
-  readonly stream: string;
-  readonly cursor: unknown;
-  readonly updated_at: string;
-  readonly run_id: string;
-}
-
-/** Returns the checkpoints of a job. */
-export async function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
-  return db.rows<StoredCheckpoint>(sql`
-    SELECT stream, cursor, updated_at, run_id FROM ${db.table("checkpoint")} WHERE job = ${job} ORDER BY stream`);
-}
-
-/** Moves or deletes a checkpoint. */
-async function moveCheckpoint(
-  { session, run: { job, runId } }: Writing,
-  { stream, cursor }: CheckpointMove,
-): Promise<void> {
-  const checkpoint = session.table("checkpoint");
-  if (cursor === null) {
-    await session.change(sql`DELETE FROM ${checkpoint} WHERE job = ${job} AND stream = ${stream}`);
-    return;
-  }
-  await session.change(sql`
-    INSERT INTO ${checkpoint} (job, stream, cursor, updated_at, run_id, _synced_at)
-    VALUES (${job}, ${stream}, ${JSON.stringify(cursor)}::jsonb, now(), ${runId}, now())
-    ON CONFLICT (job, stream) DO UPDATE SET cursor = excluded.cursor, updated_at = excluded.updated_at,
-      run_id = excluded.run_id, _synced_at = excluded._synced_at`);
-}
+import type { Attempt } from "../../schemas/ledger.ts";
 
 /** Writes of one transaction of a run. The same object is given to each attempt. */
 export interface Commit<Result = null> {
@@ -126,10 +76,9 @@ async function write<Result>(
   if (isDone)
     return parts.attempted?.committed ?? { results: upserts.map(() => NOTHING), also: null, rowsWritten: 0 };
   const written = new Map<string, number>();
-  const { key } = await readErasures(session, db.readErasureSecret);
+  const key = await readErasureKey(session, db.readErasureSecret);
   const writing: Writing = {
     session,
-    names: session.names,
     run,
     erasureKey: key,
     touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
@@ -167,4 +116,106 @@ async function isLatest(
     SELECT _synced_at::text AS at FROM ${session.table("sync_run")}
     WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard} FOR UPDATE`);
   return row?.at === attempted.syncedAt;
+}
+
+const INSTANT = "must be an instant with a time zone, such as 2026-11-21T04:00:00Z";
+
+const COUNT = "must be a count: a whole number, 0 or more";
+
+/** Count in a checkpoint. */
+export const cursorCount = z.int(COUNT).min(0, COUNT);
+
+/** Instant of a stored cursor as text; without a zone it would depend on the machine. */
+export const cursorInstant = z
+  .string(INSTANT)
+  .refine((text) => /(?:[Zz]|[+-]\d\d(?::?\d\d)?)$/u.test(text) && instantText(text) !== null, INSTANT);
+
+/** Calendar day. */
+export const cursorDay = z.iso.date("must be a day such as 2026-11-18");
+
+/** Sets a stream's checkpoint to any JSON value; null deletes it. */
+export interface CheckpointMove {
+  readonly stream: string;
+  readonly cursor: unknown;
+}
+
+/** A stored checkpoint. */
+export interface StoredCheckpoint {
+  readonly stream: string;
+  readonly cursor: unknown;
+  readonly updated_at: string;
+  readonly run_id: string;
+}
+
+/** Returns the checkpoints of a job. */
+export async function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
+  return db.rows<StoredCheckpoint>(sql`
+    SELECT stream, cursor, updated_at, run_id FROM ${db.table("checkpoint")} WHERE job = ${job} ORDER BY stream`);
+}
+
+/** Moves or deletes a checkpoint. */
+async function moveCheckpoint(
+  { session, run: { job, runId } }: Writing,
+  { stream, cursor }: CheckpointMove,
+): Promise<void> {
+  const checkpoint = session.table("checkpoint");
+  if (cursor === null) {
+    await session.change(sql`DELETE FROM ${checkpoint} WHERE job = ${job} AND stream = ${stream}`);
+    return;
+  }
+  await session.change(sql`
+    INSERT INTO ${checkpoint} (job, stream, cursor, updated_at, run_id, _synced_at)
+    VALUES (${job}, ${stream}, ${JSON.stringify(cursor)}::jsonb, now(), ${runId}, now())
+    ON CONFLICT (job, stream) DO UPDATE SET cursor = excluded.cursor, updated_at = excluded.updated_at,
+      run_id = excluded.run_id, _synced_at = excluded._synced_at`);
+}
+
+/** Fields of an error of the server that name its place; none of them is a value. */
+interface Place {
+  readonly schema?: string;
+  readonly table?: string;
+  readonly column?: string;
+  readonly constraint?: string;
+  readonly where?: string;
+}
+
+/** Code of a refusal that may be due to a value, as the answer has a single record. */
+const VALUE_REFUSED = "value_refused";
+
+/** True if a refusal may be due to a value. */
+export function isValueRefused(error: unknown): boolean {
+  return codeOf(error) === VALUE_REFUSED;
+}
+
+/** Returns the error of a job whose rows a table refuses, with the place: everything received stays on disk. */
+export async function explainRefusal(db: Db, error: unknown, records: number): Promise<StopJobError> {
+  const { schema, table, column, constraint, where } = error instanceof Error ? (error as Place) : {};
+  const trigger = /function ([\w."]+)\(/u.exec(where ?? "")?.[1];
+  const tables =
+    table === undefined ? await tablesWithTrigger(db, trigger) : [[schema, table].filter(Boolean).join(".")];
+  const named = [
+    ...tables.map((name) => `table ${name}`),
+    ...(column === undefined ? [] : [`column ${column}`]),
+    ...(constraint === undefined ? [] : [`constraint ${constraint}`]),
+    ...(trigger === undefined ? [] : [`trigger function ${trigger}`]),
+  ];
+  const place = named.length === 0 ? "a table of the warehouse" : named.join(", ");
+  return new StopJobError(
+    isDataFault(error) && records === 1 ? VALUE_REFUSED : "warehouse_refused",
+    `Postgres refused every row of a response: ${place} (SQLSTATE ${codeOf(error) ?? "unknown"}). The likely cause is a column, constraint or ` +
+      "trigger that was added to the table. Nothing received is lost: remove the cause and run again; the next run loads it and sends nothing twice.",
+    { cause: error },
+  );
+}
+
+/** Tables of ours with a trigger that calls a function; a raised error names only the function. */
+async function tablesWithTrigger(db: Db, name: string | undefined): Promise<readonly string[]> {
+  if (name === undefined) return [];
+  const rows = await db.rows<{ table: string }>(sql`
+    SELECT DISTINCT format('%I.%I', n.nspname, c.relname) AS table FROM pg_catalog.pg_trigger AS t
+    JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.pronamespace
+    JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE NOT t.tgisinternal AND n.nspname = ANY(${[db.names.data, db.names.ops, db.names.state]}::text[])
+      AND ${name} IN (format('%I', p.proname), format('%I.%I', pn.nspname, p.proname)) ORDER BY 1`);
+  return rows.map((row) => row.table);
 }

@@ -15,7 +15,7 @@ import {
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import { normalizedEmail } from "../inputs/values.ts";
-import { type ErasureKey, readErasures } from "../erasure/key.ts";
+import { type ErasureKey, readErasureKey } from "../erasure/key.ts";
 import { clearedColumns, erasedSql, isOfSubject, mentionsSubject, namingOf } from "../erasure/subjects.ts";
 import type { RowKey } from "../inputs/input.ts";
 
@@ -158,7 +158,7 @@ export async function findErasedPids(
 export async function readErasedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
   if (pids.length === 0) return new Set();
   return db.transaction(async (session) => {
-    const { key } = await readErasures(session, db.readErasureSecret);
+    const key = await readErasureKey(session, db.readErasureSecret);
     return findErasedPids(session, key, pids);
   });
 }

@@ -3,7 +3,7 @@ import type { Cell } from "../../schemas/convert.ts";
 import { tableNamed } from "../../schemas/registry.ts";
 import type { Table } from "../../schemas/table.ts";
 import { copyRows } from "../db/copy.ts";
-import { quoteIdentifier, type SchemaNames } from "../db/names.ts";
+import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { ErasureKey } from "../erasure/key.ts";
 import type { RunRef } from "../runs/fence.ts";
@@ -12,7 +12,6 @@ import { removeErasedRows } from "./erased.ts";
 /** A commit in progress. */
 export interface Writing {
   readonly session: Session;
-  readonly names: SchemaNames;
   readonly run: RunRef;
   /** Key of the hashes of erased people; null if no one was erased. */
   readonly erasureKey: ErasureKey | null;

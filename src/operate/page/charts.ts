@@ -10,7 +10,7 @@ export interface Point {
 }
 
 /** Contents of a chart. */
-export interface Chart {
+interface Chart {
   readonly title: string;
   readonly points: readonly Point[];
   /** Inclusive. */

@@ -69,10 +69,6 @@ function periods(rows: readonly LedgerHistoryRow[], currency: string | null, now
 }
 
 function budgets({ budgets: found }: StatusReport): Html {
-  const withAmount = (records: number, amount: number | undefined, currency: string | undefined) =>
-    amount === undefined || currency === undefined
-      ? count(records)
-      : `${count(records)} (${amountText(amount, currency)})`;
   const rows = found.map((budget) => ({ ...budget, name: `${budget.budget} per ${budget.period}` }));
   return table("Budgets", "No budget is configured: runs send everything that is due.", rows, [
     { name: "budget", cell: ({ name }) => name },
@@ -96,6 +92,11 @@ function budgets({ budgets: found }: StatusReport): Html {
     },
     { name: "renewed", cell: (budget) => timeText(budget.resets_at), isExtra: true },
   ]);
+}
+
+function withAmount(records: number, amount: number | undefined, currency: string | undefined): string {
+  const isKnown = amount !== undefined && currency !== undefined;
+  return isKnown ? `${count(records)} (${amountText(amount, currency)})` : count(records);
 }
 
 function quotas({ quotas: found }: StatusReport, nowMs: number): Html {

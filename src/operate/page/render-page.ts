@@ -25,7 +25,7 @@ const sections: readonly Section[] = [
 ];
 
 /** Renders the whole page. */
-export async function renderPage(view: View): Promise<Html> {
+async function renderPage(view: View): Promise<Html> {
   const { status, nowMs } = view;
   const contents: Html[] = [];
   // One at a time: the page uses one connection.

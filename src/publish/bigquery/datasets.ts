@@ -191,10 +191,7 @@ export async function migrateDatasets(
 ): Promise<void> {
   const all = statementsOf(catalog.tables, catalog, names);
   const hash = createHash("sha256").update(JSON.stringify(all)).digest("hex").slice(0, 32);
-  const existing = {
-    data: new Set(await listTables(client, names.data)),
-    ops: new Set(await listTables(client, names.ops)),
-  };
+  const existing = await listBoth(client, names);
   const dropped = catalog.dropped.filter(({ schema, name }) => existing[schema].has(name));
   for (const table of dropped) await client.send({ method: "DELETE", path: pathOf(names, table) });
   const hasAll = [...catalog.tables, ...catalog.views].every(({ schema, name }) =>
@@ -259,6 +256,14 @@ async function describeTable(client: Client, names: DatasetNames, table: Publish
     path,
     body: { description: tableDescription(table), schema: { fields } },
   });
+}
+
+/** Lists the tables and views of both datasets. */
+export async function listBoth(client: Client, names: DatasetNames) {
+  return {
+    data: new Set(await listTables(client, names.data)),
+    ops: new Set(await listTables(client, names.ops)),
+  };
 }
 
 /** Names of all tables and views of a dataset. */

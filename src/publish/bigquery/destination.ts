@@ -24,7 +24,7 @@ import type {
 import { checkDestination } from "./check.ts";
 import {
   type DatasetNames,
-  listTables,
+  listBoth,
   migrateDatasets,
   openDataset,
   positionTable,
@@ -110,10 +110,7 @@ async function measureTables(
   names: DatasetNames,
   tables: readonly PublishedTable[],
 ): Promise<readonly Measure[]> {
-  const existing = {
-    data: new Set(await listTables(session.client, names.data)),
-    ops: new Set(await listTables(session.client, names.ops)),
-  };
+  const existing = await listBoth(session.client, names);
   const present = tables.filter(({ schema, name }) => existing[schema].has(name));
   const found = present.length === 0 ? [] : await session.rows<MeasuredRow>(measureQuery(names, present));
   const byName = new Map(found.map((row) => [row.table_name, row]));

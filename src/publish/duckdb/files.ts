@@ -15,10 +15,11 @@ import {
 } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError } from "../../errors.ts";
-import { otherWriterOf } from "../../other-writer.ts";
+import { otherWriterOf } from "../../process-state.ts";
 import type { DestinationFinding } from "../destination.ts";
 import { loadDuckDb } from "./session.ts";
 
+/** Verifies that the file for readers can be written, and that DuckDB can be loaded; changes nothing. */
 export async function checkFiles(name: string, path: string): Promise<readonly DestinationFinding[]> {
   try {
     const file = await findFile(name, path);
@@ -58,6 +59,7 @@ export async function findFile(name: string, path: string, links = 0): Promise<s
   throw refusedFile(name, `as root, the folder ${dirname(path)} is not used: it ${why}`, hint);
 }
 
+/** Text for a file of somebody else. */
 export const NOT_OURS = "the file exists and was not written by person-etl";
 
 /** Refuses a file that exists but is not a DuckDB database of this user. */
@@ -140,6 +142,7 @@ export async function keepFile(file: string, kept: string): Promise<void> {
   await link(file, kept).catch(() => copyFile(file, kept));
 }
 
+/** True if there is a file or folder. */
 export async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null;
 }

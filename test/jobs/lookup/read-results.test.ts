@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { bindLookup, type LookupJobConfig } from "../../../src/jobs/lookup/lookup-types.ts";
+import { type LookupJobConfig, lookupOf } from "../../../src/jobs/lookup/lookup-types.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import type { JsonObject } from "../../../src/schemas/flatten.ts";
 import { personLists, personScalars } from "../../../src/schemas/person.ts";
@@ -8,7 +8,7 @@ import type { PersonUpdate } from "../../../src/load/lookups/person-groups.ts";
 
 /** Reads one result. */
 function read(job: LookupJobConfig, result: JsonObject) {
-  const bound = bindLookup(job);
+  const bound = lookupOf(job);
   const drift = new DriftLog(bound.endpoint.name);
   const part = bound.read({ record_id: "7", ...result }, drift);
   return { ...part, drift: drift.entries() };
@@ -223,9 +223,9 @@ describe("return_fields", () => {
     expect(person?.extra).toBe('{"shoe_size":38}');
   });
   test("are left out of the request when the list is empty, like every other parameter", () => {
-    expect(bindLookup(enrichJob).requestParameters).toEqual({});
+    expect(lookupOf(enrichJob).requestParameters).toEqual({});
     const all = { ...some, matchConditionFields: ["phone"], includePremiumFields: true };
-    expect(bindLookup(all).requestParameters).toEqual({
+    expect(lookupOf(all).requestParameters).toEqual({
       match_condition_fields: ["phone"],
       return_fields: ["age", "phones"],
       include_premium_fields: true,

@@ -112,13 +112,13 @@ export function describeInputs(context: Context): void {
   });
 }
 
+const invalid: Responder = () => ({ pid: "", status: "invalid" });
+
 /** Tests of `normalize`, which hold for every engine. */
 export function describeNormalize(context: Context): void {
   const input = { ...people, normalize: true };
   const enrich = enrichSpec({ input });
   const validate = validateSpec({ input: { ...input, fields: { emails: ["email"] } } });
-  const invalid: Responder = () => ({ pid: "", status: "invalid" });
-
   describe("normalize", () => {
     test("trims values, lower-cases addresses, and leaves out what is no value", async () => {
       await makePeople(context, [

@@ -154,11 +154,12 @@ function changeOne(
 
 const isFraction = (value: unknown): boolean => typeof value === "number" && !Number.isInteger(value);
 
+const isText = (value: unknown): boolean => typeof value === "string";
+
 /** Makes a fault that inserts into a text at a random place. */
 const corrupted = (doc: string, insertedOf: (dice: Dice) => string): Fault =>
   record(doc, 0.1, (result, dice) => {
     const inserted = insertedOf(dice);
-    const isText = (value: unknown) => typeof value === "string";
     changeOne(result, dice, isText, (value) => {
       const text = String(value);
       const at = dice.below(text.length + 1);

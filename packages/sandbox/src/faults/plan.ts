@@ -29,6 +29,8 @@ export type FaultRule = FaultPlan[number];
 const RULE =
   /^(?<fault>\w+)(?:=(?<value>[^:@#]*))?(?::(?<rate>\d*\.?\d+))?(?:@(?<endpoint>[^#]+))?(?:#(?<from>\d+)(?<range>-(?<to>\d+)?)?)?$/;
 
+const numberOf = (digits: string | undefined) => (digits === undefined ? undefined : Number(digits));
+
 function readRule(text: string): FaultRule | Problem {
   const groups = RULE.exec(text)?.groups;
   const problem = (message: string): Problem => ({
@@ -43,7 +45,6 @@ function readRule(text: string): FaultRule | Problem {
   if (Number(rate) > 1) return problem("The rate must be between 0 and 1.");
   // `#5` is one request, `#5-` that request and all later ones.
   const last = range === undefined ? from : to;
-  const numberOf = (digits: string | undefined) => (digits === undefined ? undefined : Number(digits));
   return { fault, rate: Number(rate), value, endpoint, from: numberOf(from), to: numberOf(last) };
 }
 

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { RESULTS_PAGE_SIZE } from "../../../../src/schemas/audience-search.ts";
-import type { StampStyle, World } from "../world.ts";
+import type { StampStyle } from "../clock.ts";
+import type { World } from "../world.ts";
 import { type Outcome, type Refusal, type RefusedField, refuse } from "./answer.ts";
 
 /** A request whose key and path were accepted. */

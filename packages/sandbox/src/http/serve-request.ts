@@ -8,7 +8,9 @@ import { personSearchRoutes } from "../search/person-search.ts";
 import { searchJobRoutes } from "../search/search-jobs.ts";
 import { segmentRoutes } from "../segments/routes.ts";
 import { usageRoutes } from "../usage/routes.ts";
-import { checkRecords, isOrganizationOnly, organizationOf, stampText, type World } from "../world.ts";
+import { stampText } from "../clock.ts";
+import { checkRecords, isOrganizationOnly, organizationOf } from "../organizations.ts";
+import type { World } from "../world.ts";
 import { type ErrorShape, errorBody, notFound, type Outcome, refuse, type Refusal } from "./answer.ts";
 import { listIn, type Route } from "./route.ts";
 import { parseBody, readBody, send, SOUND_WIRE, type Wire } from "./transfer.ts";
@@ -184,13 +186,13 @@ export async function serveRequest(
   await sendOutcome(world, exchange, response, outcome);
 }
 
-/** Puts the envelope around the results. */
-function bodyText(world: World, route: Route | undefined, outcome: Outcome, fired: readonly FiredFault[]) {
+/** Body of an answer: the results in their envelope, or an error. */
+function bodyOf(world: World, route: Route | undefined, outcome: Outcome, fired: readonly FiredFault[]) {
   const apiRequestId = randomUUID();
   if (outcome.kind === "refusal") {
     let shape: ErrorShape = { form: "current", deprecatedFields: false };
     for (const { fault } of fired) if (fault.stage === "shape") shape = { ...shape, ...fault.shape };
-    return outcome.html ?? errorBody(outcome, apiRequestId, shape);
+    return Buffer.from(outcome.html ?? errorBody(outcome, apiRequestId, shape));
   }
   const micros = Number(process.hrtime.bigint() % 1000n);
   const id = `"api_request_id":"${apiRequestId}"`;
@@ -200,7 +202,9 @@ function bodyText(world: World, route: Route | undefined, outcome: Outcome, fire
     (route?.resultsLast
       ? [`{${id},${completed},"results":[`, "]}"]
       : [`{${id},"results":[`, `],${completed}}`]);
-  return start + outcome.items.join() + end;
+  // Encoded one by one: a single Chinese name would double the bytes of the whole text.
+  const items = outcome.items.map((item, i) => Buffer.from(i === 0 ? item : `,${item}`));
+  return Buffer.concat([Buffer.from(start), ...items, Buffer.from(end)]);
 }
 
 async function sendOutcome(
@@ -220,7 +224,7 @@ async function sendOutcome(
     "content-type": isRefusal && outcome.html !== undefined ? "text/html" : "application/json",
     date: new Date(world.clock.nowMs()).toUTCString(),
   };
-  const body = Buffer.from(bodyText(world, route, outcome, fired));
+  const body = bodyOf(world, route, outcome, fired);
   const answer = { status: outcome.status ?? 200, headers, body, compresses: world.compresses };
   await send(request, response, answer, wire);
 }

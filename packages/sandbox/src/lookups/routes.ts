@@ -7,7 +7,8 @@ import { checkAgainst, listIn, MAX_TEXT_LENGTH, type Route, unprocessable } from
 import { sanitizeEmail } from "../population/contacts.ts";
 import { hash, STREAM } from "../population/hash.ts";
 import { chooseFields, meetsConditions, personFieldNames } from "../population/person-fields.ts";
-import { stampText, type World } from "../world.ts";
+import { stampText } from "../clock.ts";
+import type { World } from "../world.ts";
 import { filled, hasAddress, hasName, matchPerson, type SentPerson } from "./match-person.ts";
 
 /** Answer to one record. */

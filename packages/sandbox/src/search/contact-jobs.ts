@@ -2,7 +2,8 @@ import { contactJobEndpoints } from "../../../../src/schemas/contact-jobs.ts";
 import { listBody, notFound, type Outcome, plainBody, refuse } from "../http/answer.ts";
 import { checkId, checkPage, pageOf, type Route, type RouteCall } from "../http/route.ts";
 import { chooseFields } from "../population/person-fields.ts";
-import { stampText, type World } from "../world.ts";
+import { stampText } from "../clock.ts";
+import type { World } from "../world.ts";
 import { type ContactJob, type ContactRow, hasEnded, moveOn, ownOf } from "./searches.ts";
 
 const stamp = (timeMs: number): string => stampText(timeMs, 0, "offset");

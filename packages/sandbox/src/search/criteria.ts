@@ -14,7 +14,9 @@ export interface Person {
 function textField(name: PersonField): (person: Person) => string | null {
   const choice = chooseFields([name]);
   return ({ people, index, day }) => {
-    const value: unknown = JSON.parse(`{${choice.text(people, index, day).slice(1)}}`)[name];
+    const value: string | number | boolean | null = JSON.parse(
+      `{${choice.text(people, index, day).slice(1)}}`,
+    )[name];
     return value === null ? null : String(value);
   };
 }

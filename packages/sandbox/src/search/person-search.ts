@@ -8,7 +8,8 @@ import {
 import { listBody, notFound, refuse, tooFast } from "../http/answer.ts";
 import { checkAgainst, checkId, type Route } from "../http/route.ts";
 import { deliveredToday } from "../usage/routes.ts";
-import { stampText, type World } from "../world.ts";
+import { stampText } from "../clock.ts";
+import type { World } from "../world.ts";
 import { countChannels, findAudience } from "./audience.ts";
 import { parseQuery } from "./parse-query.ts";
 import { normalizeQuery, ownOf } from "./searches.ts";

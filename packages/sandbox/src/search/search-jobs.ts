@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { audienceSearchEndpoints, audienceSearchRequest } from "../../../../src/schemas/audience-search.ts";
 import { listBody, notFound, type Outcome, plainBody, refuse } from "../http/answer.ts";
 import { checkAgainst, checkId, checkPage, pageOf, type Route, type RouteCall } from "../http/route.ts";
-import { stampText, type World } from "../world.ts";
+import { stampText } from "../clock.ts";
+import type { World } from "../world.ts";
 import { describeAudience, findAudience } from "./audience.ts";
 import { parseQuery } from "./parse-query.ts";
 import {

@@ -1,7 +1,7 @@
 import type { searchFailureCodes } from "../../../../src/schemas/audience-search.ts";
 import type { Refusal } from "../http/answer.ts";
 import type { Company } from "../population/companies.ts";
-import { type Capacity, checkRecords } from "../world.ts";
+import { type Capacity, checkRecords } from "../organizations.ts";
 import { createLexicon } from "./criteria.ts";
 
 /** Maximum number of records of person search delivered to an organization per UTC day. */

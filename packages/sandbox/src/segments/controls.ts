@@ -2,7 +2,9 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { Control } from "../http/route.ts";
 import { SandboxError } from "../sandbox-error.ts";
-import { HOME_ORGANIZATION, stampText, type World } from "../world.ts";
+import { microsText } from "../clock.ts";
+import { HOME_ORGANIZATION } from "../organizations.ts";
+import type { World } from "../world.ts";
 import type { Segment } from "./segments.ts";
 
 const count = z.int().min(0).default(0);
@@ -95,11 +97,10 @@ function readSegments(world: World, rest: string, query: URLSearchParams) {
   const segment = segmentOf(world, segmentId);
   if (part !== "members") return describe(segment);
   const { offset, limit } = paging.parse(Object.fromEntries(query));
-  const stampOf = (us: number) => stampText(Math.floor(us / 1000), us % 1000, "z");
   const members = segment.members.ever.slice(offset, offset + limit).map((member) => ({
     service_pid: world.segments.pidText(member.pid),
-    first_added_at: stampOf(member.firstAddedUs),
-    last_added_at: stampOf(member.lastAddedUs),
+    first_added_at: microsText(member.firstAddedUs),
+    last_added_at: microsText(member.lastAddedUs),
     is_member: member.isMember,
   }));
   return { ...describe(segment), members };

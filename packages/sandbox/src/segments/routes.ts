@@ -4,7 +4,8 @@ import { notFound, refuse } from "../http/answer.ts";
 import { checkAgainst, checkQuery, integerText, MAX_TEXT_LENGTH, type Route, uuid } from "../http/route.ts";
 import { deathSignalsOf } from "../population/deaths.ts";
 import { MAX_PEOPLE } from "../population/identifiers.ts";
-import { stampText, type World } from "../world.ts";
+import { microsText, stampText } from "../clock.ts";
+import type { World } from "../world.ts";
 import type { Segment, Segments } from "./segments.ts";
 
 const text = z.string().max(MAX_TEXT_LENGTH, { error: "string_too_long" });
@@ -74,7 +75,7 @@ function pageOfMembers(world: World, segment: Segment, page: number) {
   const { membersPerPage: perPage, segments } = world;
   const size = segment.members.size();
   const items = segment.members.list((page - 1) * perPage, perPage).map(({ pid, firstAddedUs: us }) => {
-    const addedAt = stampText(Math.floor(us / 1000), us % 1000, "z");
+    const addedAt = microsText(us);
     return `{"service_pid":"${segments.pidText(pid)}","first_added_at":"${addedAt}"}`;
   });
   const rest = `"total_count":${size},"page":${page},"list_continues":${page * perPage < size}`;

@@ -1,7 +1,7 @@
 import { hash, hashKey, hashText, throwDice } from "../population/hash.ts";
 import { MAX_PEOPLE } from "../population/identifiers.ts";
 import type { People } from "../population/people.ts";
-import type { WorldClock } from "../world.ts";
+import type { WorldClock } from "../clock.ts";
 
 /** A present or former member. */
 interface Member {
@@ -175,19 +175,20 @@ export function createSegments(seed: number, people: People, clock: WorldClock) 
   const remove = (segment: Segment, pids: readonly string[]) =>
     change(pids, (pid) => segment.members.remove(pid));
 
+  /** PIDs of up to `count` different people that were drawn. */
+  const choose = (count: number, draw: () => number | null): readonly string[] => {
+    const found = new Set<number>();
+    for (let draws = 0; found.size < count && draws < count * DRAWS; draws++) {
+      const pid = draw();
+      if (pid !== null) found.add(pid);
+    }
+    return Array.from(found, pidText);
+  };
   /** Random change after a request: a pure function of the churn's seed, the request and the members. */
   const chooseChange = ({ members, hooks }: Segment): MemberChange => {
     if (!hooks.churn) return { add: [], remove: [] };
     const { seed, adds, readds, removes } = hooks.churn;
     const dice = throwDice(seed, hooks.served, 0);
-    const choose = (count: number, draw: () => number | null): readonly string[] => {
-      const found = new Set<number>();
-      for (let draws = 0; found.size < count && draws < count * DRAWS; draws++) {
-        const pid = draw();
-        if (pid !== null) found.add(pid);
-      }
-      return Array.from(found, pidText);
-    };
     const ofKind = (isMember: boolean) => members.ever.filter((member) => member.isMember === isMember);
     const [present, former] = [ofKind(true), ofKind(false)];
     const drawNew = (): number | null => {

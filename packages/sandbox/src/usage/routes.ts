@@ -3,7 +3,8 @@ import { listBody, type Refusal, refuse } from "../http/answer.ts";
 import { checkQuery, integerText, type Route } from "../http/route.ts";
 import { DAY_MS, dayOf, dayText } from "../population/calendar.ts";
 import { hashText } from "../population/hash.ts";
-import { stampText, type World } from "../world.ts";
+import { stampText } from "../clock.ts";
+import type { World } from "../world.ts";
 import { BUCKETING_SIZES, type BucketingSize, fillBuckets, type LocalTime, localTime } from "./local-time.ts";
 import { type CountedCalls, COUNTED_ENDPOINTS, sumOf } from "./usage.ts";
 
@@ -24,10 +25,11 @@ const endpointRequest = z.strictObject({
     .optional(),
 });
 
+const bad = (message: string): Refusal => refuse(400, "bad_request", message);
+
 function checkUsage(query: URLSearchParams): Refusal | null {
   const malformed = checkQuery(endpointRequest, query);
   if (malformed) return malformed;
-  const bad = (message: string) => refuse(400, "bad_request", message);
   const [start, end] = [query.get("start_date"), query.get("end_date")];
   if ((start === null) !== (end === null)) return bad("start_date and end_date belong together.");
   if (start !== null && end !== null && start > end) return bad("start_date lies after end_date.");
@@ -45,10 +47,11 @@ function countsOf({ requests, records, resolvable, matched }: ReturnType<typeof 
   };
 }
 
+const dayOfText = (text: string): number => dayOf(Date.parse(`${text}T00:00:00Z`));
+
 /** Instants of whole local days, both inclusive; null without dates. */
 function rangeOf(local: LocalTime, start: string | null, end: string | null) {
   if (start === null || end === null) return null;
-  const dayOfText = (text: string) => dayOf(Date.parse(`${text}T00:00:00Z`));
   return { fromMs: local.startOfDay(dayOfText(start)), toMs: local.startOfDay(dayOfText(end) + 1) };
 }
 
@@ -64,7 +67,7 @@ const endpointUsageRoute: Route = {
   check: ({ query }) => checkUsage(query),
   answer({ usage }, { organization, query }) {
     const local = localTime(query.get("timezone") ?? "UTC");
-    if (!local) return refuse(400, "bad_request", "timezone is not a time zone.");
+    if (!local) return bad("timezone is not a time zone.");
     // It passed the check.
     const size = (query.get("bucketing_size") ?? "day") as BucketingSize;
     const range = rangeOf(local, query.get("start_date"), query.get("end_date"));

@@ -2,22 +2,18 @@ import type { Clock } from "../clock.ts";
 import { InterruptedError, LockLostError, StopRunError } from "../errors.ts";
 import type { Log } from "../log.ts";
 
-/** Retries work while the warehouse is unreachable. One per job. */
-export interface Outage {
-  /**
-   * Retries work while the warehouse is unreachable, so the work must be repeatable. Rejects with the original error if the
-   * outage lasts too long, and with an InterruptedError or a LockLostError if the job must stop.
-   */
-  outlast<Result>(work: () => Promise<Result>): Promise<Result>;
-}
+/**
+ * Retries work while the warehouse is unreachable, so the work must be repeatable. Rejects with the original error if the outage lasts
+ * too long, and with an InterruptedError or a LockLostError if the job must stop. One per job.
+ */
+export type RetryWhileDown = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
-interface OutageOptions {
+interface RetryOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
   /** Time limit from the first failure, of all work together and of work that fails while other work succeeds. */
   readonly retryForMs: number;
-  /** For the log. */
   readonly job: string;
 }
 
@@ -29,7 +25,8 @@ function isUnreachable(error: unknown): error is StopRunError {
   return error instanceof StopRunError && error.code === "database_unreachable";
 }
 
-export function createOutage({ clock, log, signal, retryForMs, job }: OutageOptions): Outage {
+/** Assumes a reachable warehouse at first. */
+export function createRetryWhileDown({ clock, log, signal, retryForMs, job }: RetryOptions): RetryWhileDown {
   let sinceMs: number | null = null;
   let back = new AbortController();
 
@@ -56,24 +53,22 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
     if (signal.aborted) throw stopReason(signal);
   }
 
-  return {
-    async outlast(work) {
-      let firstFailureMs = Number.POSITIVE_INFINITY;
-      for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
-        try {
-          const result = await work();
-          noteSuccess();
-          return result;
-        } catch (error) {
-          if (!isUnreachable(error)) throw error;
-          // Other work may keep succeeding, but work that always fails must end too.
-          firstFailureMs = Math.min(firstFailureMs, noteFailure(error));
-          const leftMs = firstFailureMs + retryForMs - clock.now();
-          if (leftMs <= 0) throw error;
-          await pause(Math.min(pauseMs, leftMs));
-        }
+  return async (work) => {
+    let firstFailureMs = Number.POSITIVE_INFINITY;
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+      try {
+        const result = await work();
+        noteSuccess();
+        return result;
+      } catch (error) {
+        if (!isUnreachable(error)) throw error;
+        // Other work may keep succeeding, but work that always fails must end too.
+        firstFailureMs = Math.min(firstFailureMs, noteFailure(error));
+        const leftMs = firstFailureMs + retryForMs - clock.now();
+        if (leftMs <= 0) throw error;
+        await pause(Math.min(pauseMs, leftMs));
       }
-    },
+    }
   };
 }
 

@@ -1,0 +1,30 @@
+import { DAY_MS, dayOf } from "./population/calendar.ts";
+
+export type WorldClock = ReturnType<typeof createWorldClock>;
+
+/** Makes a clock that shows real time until it is moved by some days. */
+export function createWorldClock() {
+  const clock = {
+    movedDays: 0,
+    /** Milliseconds since the epoch. */
+    nowMs: () => Date.now() + clock.movedDays * DAY_MS,
+    /** Day number (see `population/calendar.ts`). */
+    today: () => dayOf(clock.nowMs()),
+  };
+  return clock;
+}
+
+/** Endings of instants (section 2.1): `Z`, an offset, or no zone. */
+const ENDINGS = { z: "Z", offset: "+00:00", zoneless: "" };
+export type StampStyle = keyof typeof ENDINGS;
+
+/** ISO 8601 with six fractional digits; `microseconds` (0 to 999) are those below the millisecond. */
+export function stampText(timeMs: number, microseconds: number, style: StampStyle): string {
+  const iso = new Date(timeMs).toISOString();
+  return iso.slice(0, 23) + String(microseconds).padStart(3, "0") + ENDINGS[style];
+}
+
+/** The same of microseconds since the epoch, with `Z`. */
+export function microsText(us: number): string {
+  return stampText(Math.floor(us / 1000), us % 1000, "z");
+}
