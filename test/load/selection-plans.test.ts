@@ -41,7 +41,7 @@ async function planOf(session: Session, { type, input, ...spec }: LookupSpec): P
   await allowParallel(session);
   await session.client.query("SET LOCAL enable_nestloop = off");
   const rows = await session.rows<{ "QUERY PLAN": string }>(
-    sql`EXPLAIN ${comparison(context.warehouse.db.names, { type, input, ...spec }, keys)}`,
+    sql`EXPLAIN ${comparison(session, { type, input, ...spec }, keys)}`,
   );
   return rows.map((row) => row["QUERY PLAN"].replace(/\(cost=.*/u, "").trim());
 }
