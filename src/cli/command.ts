@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { randomBytes } from "node:crypto";
 import { type Failure, failureDocument, renderFailure, UsageError } from "./failure.ts";
-import type { Logger, Scrubber } from "./logger.ts";
+import type { Logger, Scrubber } from "./output.ts";
 import type { StopSignals } from "./signals.ts";
 import type { LogLevel } from "../config/config.ts";
 import { LimitReachedError } from "../errors.ts";

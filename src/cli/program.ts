@@ -30,7 +30,7 @@ import { addSearch } from "./commands/search.ts";
 import { addStatus } from "./commands/status.ts";
 import { addUi } from "./commands/ui.ts";
 import { failureOf, interrupted, UsageError } from "./failure.ts";
-import { createScrubber, type Scrubber } from "./logger.ts";
+import { createScrubber, type Scrubber } from "./output.ts";
 import { readVersion } from "./package.ts";
 import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";

@@ -1,11 +1,18 @@
-import { paint, printable, printableJson, wrapLines } from "./output.ts";
+import {
+  createLogger,
+  type Logger,
+  paint,
+  printable,
+  printableJson,
+  type Scrubber,
+  wrapLines,
+} from "./output.ts";
 import { MultiBar, type SingleBar } from "cli-progress";
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import type { WriteStream } from "node:tty";
 import pino from "pino";
 import type { GlobalOptions } from "./command.ts";
-import { createLogger, type Logger, type Scrubber } from "./logger.ts";
 import { codeOf } from "../errors.ts";
 import { count, durationText } from "../figures.ts";
 import type { Progress } from "../jobs/services.ts";

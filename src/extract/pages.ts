@@ -1,10 +1,18 @@
 import { StopJobError } from "../errors.ts";
 import { type FreeCall, type FreeEndpoint, readEnvelope } from "./free-call.ts";
 import { RESULTS_PAGE_SIZE } from "../schemas/audience-search.ts";
-import { booleanOf, type Cell, countOf, instantText, microsOf, pidOf } from "../schemas/convert.ts";
-import { type DriftLog, fieldName } from "../schemas/drift.ts";
+import {
+  booleanOf,
+  type Cell,
+  countOf,
+  type DriftLog,
+  fieldName,
+  instantText,
+  jsonText,
+  microsOf,
+  pidOf,
+} from "../schemas/convert.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
-import { jsonText } from "../schemas/json-text.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
 
 export interface ChangeAnswer {

@@ -1,7 +1,5 @@
 import { setImmediate as letOthersRun } from "node:timers/promises";
-import { cleanText } from "../schemas/json-text.ts";
-import { instantText } from "../schemas/convert.ts";
-import { type Drift, DriftLog } from "../schemas/drift.ts";
+import { cleanText, type Drift, DriftLog, instantText } from "../schemas/convert.ts";
 import { hasError, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import {
@@ -13,7 +11,7 @@ import {
   scan,
   type ScannedResult,
   type Scanner,
-} from "./scan-answer.ts";
+} from "./answer-body.ts";
 import {
   CONTROL_ESCAPE,
   parseBounded,

@@ -1,10 +1,19 @@
 import { setImmediate as letOthersRun } from "node:timers/promises";
 import { type Body, freeBytes, isFilePart } from "../body.ts";
 import type { LookupEndpoint } from "../schemas/answer.ts";
-import { instantAt } from "../schemas/convert.ts";
-import type { Drift } from "../schemas/drift.ts";
+import { type Drift, instantAt } from "../schemas/convert.ts";
 import type { Attempt } from "../schemas/ledger.ts";
-import { decompress, MAX_ANSWER_BYTES, plainChunks, UnreadableBodyError } from "./answer-body.ts";
+import {
+  createScanner,
+  decompress,
+  endScan,
+  MAX_ANSWER_BYTES,
+  plainChunks,
+  scan,
+  type ScannedResult,
+  type Scanner,
+  UnreadableBodyError,
+} from "./answer-body.ts";
 import type { LookupItem } from "./batches.ts";
 import { TooLargeError } from "./json.ts";
 import {
@@ -19,7 +28,6 @@ import {
   skimResult,
   type Unreadable,
 } from "./read-answer.ts";
-import { createScanner, endScan, scan, type ScannedResult, type Scanner } from "./scan-answer.ts";
 import { attemptOf, type CallFacts } from "./send-call.ts";
 
 /** Summary of a 200 response, as needed to decide what to send next. */

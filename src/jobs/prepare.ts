@@ -9,7 +9,7 @@ import { isMigrated, migrate } from "../load/db/migrate.ts";
 import { dropTombstones } from "../load/erasure/remove.ts";
 import { checkErasureKey } from "../load/erasure/requests.ts";
 import { describeKey } from "../load/inputs/read.ts";
-import { DriftLog } from "../schemas/drift.ts";
+import { DriftLog } from "../schemas/convert.ts";
 import { readOrganization, searchUsageEndpoint } from "../schemas/usage.ts";
 import { linkView, linkViewName } from "../schemas/views/link-input.ts";
 import { type EraseServices, finishErasures } from "./erase/erase.ts";

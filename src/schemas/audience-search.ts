@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { jsonType } from "./convert.ts";
+import { type DriftLog, jsonType } from "./convert.ts";
 import { coverageReaderOf, searchQuery, type TableRows, withNested } from "./person-search.ts";
-import type { DriftLog } from "./drift.ts";
 import { boolean, type Fields, integer, json, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject, type ListDeclaration } from "./flatten.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";

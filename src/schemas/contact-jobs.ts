@@ -1,6 +1,5 @@
-import { type Cell, jsonType } from "./convert.ts";
+import { type Cell, type DriftLog, jsonType } from "./convert.ts";
 import { type TableRows, withNested } from "./person-search.ts";
-import type { DriftLog } from "./drift.ts";
 import { boolean, type Fields, integer, json, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";

@@ -1,5 +1,168 @@
-import { rawNumber, storableJson } from "./json-text.ts";
 import type { ColumnType, Field } from "./field.ts";
+
+/** Kind of difference between a field and its declaration. */
+type DriftKind = "unknown_field" | "unexpected_type";
+
+/**
+ * Returns the name of an unknown field for a path; `?` if it doesn't look like one of the service's, which start in lower case: maps
+ * can have addresses, PIDs or names of people as keys.
+ */
+export function fieldName(name: string): string {
+  const digits = name.replaceAll(/\D/gu, "").length;
+  return /^[a-z_]\w{0,62}$/u.test(name) && digits <= 4 ? name : "?";
+}
+
+/** One difference between an endpoint's answers and the declaration. */
+export interface Drift {
+  /** Method and path, `POST /v2/enrich`. */
+  readonly endpoint: string;
+  /** Path within the result record, `[]` for lists: `address_history[].new_field`. */
+  readonly path: string;
+  readonly kind: DriftKind;
+  /** JSON type last seen, or `nul_character`, `lone_surrogate`. */
+  observedType: string;
+  occurrences: number;
+}
+
+/** Counts differences by path and kind; bounded, so that a hostile answer can't fill memory or the table. */
+export class DriftLog {
+  static readonly maxEntries = 1000;
+  /** Longer paths are truncated: they are part of a key, and index entries are limited (Postgres: 2,704 bytes). */
+  static readonly maxPathLength = 400;
+  readonly #endpoint: string;
+  readonly #entries = new Map<string, Drift>();
+
+  constructor(endpoint: string) {
+    this.#endpoint = endpoint;
+  }
+
+  /** Records one occurrence. */
+  note(kind: DriftKind, fullPath: string, observedType: string): void {
+    const isLong = fullPath.length > DriftLog.maxPathLength;
+    const path = isLong ? fullPath.slice(0, DriftLog.maxPathLength).toWellFormed() : fullPath;
+    const key = `${kind} ${path}`;
+    const known = this.#entries.get(key);
+    if (known) {
+      known.occurrences += 1;
+      known.observedType = observedType;
+    } else if (this.#entries.size < DriftLog.maxEntries) {
+      this.#entries.set(key, { endpoint: this.#endpoint, path, kind, observedType, occurrences: 1 });
+    }
+  }
+
+  /** Recorded differences, sorted by path and kind. */
+  entries(): readonly Drift[] {
+    return [...this.#entries.values()].toSorted((a, b) =>
+      a.path === b.path ? (a.kind < b.kind ? -1 : 1) : a.path < b.path ? -1 : 1,
+    );
+  }
+}
+
+/** Source text of a number that a double can't represent; null for any other value. */
+export function rawNumber(value: unknown): string | null {
+  return JSON.isRawJSON(value) ? value.rawJSON : null;
+}
+
+/** Exact JSON numbers of ES2025, which TypeScript's library does not declare yet. */
+declare global {
+  interface JSON {
+    /** Object that JSON.stringify writes as the given number, digit for digit. */
+    rawJSON(text: string): { readonly rawJSON: string };
+    /** True if a value came from {@link JSON.rawJSON}. */
+    isRawJSON(value: unknown): value is { readonly rawJSON: string };
+  }
+}
+
+const REPLACEMENT = "\uFFFD";
+
+/** Replaces the characters of a string that no warehouse can store; records each kind as drift. */
+function cleanString(value: string, note: (observedType: string) => void): string {
+  let cleaned = value;
+  if (cleaned.includes("\u0000")) {
+    note("nul_character");
+    cleaned = cleaned.replaceAll("\u0000", REPLACEMENT);
+  }
+  if (!cleaned.isWellFormed()) {
+    note("lone_surrogate");
+    cleaned = cleaned.toWellFormed();
+  }
+  return cleaned;
+}
+
+function clean(value: unknown, path: string, levels: number, drift: DriftLog): unknown {
+  if (typeof value === "string") {
+    return cleanString(value, (observedType) => drift.note("unexpected_type", path, observedType));
+  }
+  if (typeof value !== "object" || value === null || rawNumber(value) !== null) return value;
+  // Too deep to store as JSON; in its text, the characters are escaped.
+  if (levels === 0) return nestedText(value);
+  if (Array.isArray(value)) return value.map((item) => clean(item, `${path}[]`, levels - 1, drift));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => {
+      const observed: string[] = [];
+      const cleanKey = cleanString(key, (observedType) => observed.push(observedType));
+      const innerPath = path === "" ? fieldName(cleanKey) : `${path}.${fieldName(cleanKey)}`;
+      for (const observedType of observed) drift.note("unexpected_type", innerPath, observedType);
+      return [cleanKey, clean(inner, innerPath, levels - 1, drift)];
+    }),
+  );
+}
+
+/**
+ * Copies a parsed answer with NUL and lone surrogates, which no warehouse can store, replaced by U+FFFD; each path is
+ * recorded as drift. Keys are cleaned too. Only needed if the body has such an escape.
+ */
+export function cleanText(value: unknown, path: string, drift: DriftLog): unknown {
+  return clean(value, path, MAX_JSON_DEPTH, drift);
+}
+
+/** JSON nesting depth that every destination accepts (BigQuery: 500; Postgres: limited by its stack). */
+const MAX_JSON_DEPTH = 200;
+
+/** True for numbers that every destination's JSON accepts: any double, but not `1e999999`. */
+const MODEST_NUMBER = /^-?\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?$/;
+
+/** True if every destination can store a value as JSON. */
+function isStorable(value: unknown, levels: number): boolean {
+  const number = rawNumber(value);
+  if (number !== null) return MODEST_NUMBER.test(number);
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.values(value).every((inner) => isStorable(inner, levels - 1));
+}
+
+function makeStorable(value: unknown, levels: number): unknown {
+  const number = rawNumber(value);
+  if (number !== null) return MODEST_NUMBER.test(number) ? value : number;
+  if (typeof value !== "object" || value === null) return value;
+  if (levels === 0) return nestedText(value);
+  if (Array.isArray(value)) return value.map((item) => makeStorable(item, levels - 1));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, makeStorable(inner, levels - 1)]),
+  );
+}
+
+/** JSON text of a value below the last level; null if it is nested beyond what `JSON.stringify` takes. */
+function nestedText(value: object): string | null {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
+/** JSON text of a value; null if some destination can't store it. */
+function storableJson(value: unknown): string | null {
+  return isStorable(value, MAX_JSON_DEPTH) ? JSON.stringify(value) : null;
+}
+
+/**
+ * JSON text that every destination accepts. Values nested deeper than {@link MAX_JSON_DEPTH} and numbers out of range become
+ * strings of their JSON, so that one unusual value can't fail its whole batch.
+ */
+export function jsonText(value: unknown): string {
+  return storableJson(value) ?? JSON.stringify(makeStorable(value, MAX_JSON_DEPTH));
+}
 
 /**
  * One value of a row in its warehouse-neutral text form, or null. Numbers are decimal text, booleans `true`/`false`,
@@ -14,11 +177,15 @@ export const UNEXPECTED = Symbol("unexpected");
 export type Convert = (value: unknown) => Cell | typeof UNEXPECTED;
 
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$/;
+
 /** Digits before and after the decimal point that every destination stores exactly: DuckDB's DECIMAL(38, 20). */
 const MAX_WHOLE_DIGITS = 18;
+
 const MAX_FRACTION_DIGITS = 20;
+
 /** Decimal strings that {@link plainDecimal} returns unchanged. */
 const PLAIN = /^(?:0|[1-9]\d{0,17})(?:\.\d{1,20})?$/;
+
 /** Largest exponent to write out; no larger number fits. */
 const MAX_SHIFT = 40;
 
@@ -59,7 +226,9 @@ function plainDecimal(source: string, maxWholeDigits: number): string | null {
 }
 
 const MAX_INT64 = 2n ** 63n - 1n;
+
 const MIN_INT64 = -(2n ** 63n);
+
 const INT64_DIGITS = 19;
 
 function convertInteger(value: unknown): Cell | typeof UNEXPECTED {
@@ -79,6 +248,7 @@ function convertNumeric(value: unknown): Cell | typeof UNEXPECTED {
 }
 
 const TRUE_WORDS = new Set(["true", "t", "y", "yes", "1"]);
+
 const FALSE_WORDS = new Set(["false", "f", "n", "no", "0"]);
 
 /** Boolean of a value, also spelled "true", "Y" or 1; null if it is none. */

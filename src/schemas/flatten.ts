@@ -3,15 +3,17 @@ import {
   type Cell,
   type Convert,
   converterOf,
+  type DriftLog,
   EMPTY_LIST,
+  fieldName,
+  jsonText,
   jsonType,
+  rawNumber,
   splitTexts,
   UNEXPECTED,
 } from "./convert.ts";
 import { type Derivation, derivedNames, deriverOf } from "./derive.ts";
-import { type DriftLog, fieldName } from "./drift.ts";
 import { type Fields, shapeOf } from "./field.ts";
-import { jsonText, rawNumber } from "./json-text.ts";
 
 /** Nested array of objects, flattened to a child table: one row per element, `position` is its 0-based index. */
 export interface ListDeclaration {

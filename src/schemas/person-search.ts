@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { type Cell, jsonType, pidOf } from "./convert.ts";
-import { type DriftLog, fieldName } from "./drift.ts";
+import { type Cell, type DriftLog, fieldName, jsonType, pidOf } from "./convert.ts";
 import { type Fields, integer, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";

@@ -40,8 +40,8 @@ describe("each wall", () => {
   test.each([
     ["src/errors.ts", "src/log.ts", "src/config/load-config.ts"],
     ["src/schemas/person.ts", "src/schemas/field.ts", "src/load/db/db.ts"],
-    ["src/schemas/convert.ts", "src/schemas/json-text.ts", "src/extract/answer-body.ts"],
-    ["src/schemas/drift.ts", "src/errors.ts", "src/jobs/run.ts"],
+    ["src/schemas/convert.ts", "src/schemas/convert.ts", "src/extract/answer-body.ts"],
+    ["src/schemas/convert.ts", "src/errors.ts", "src/jobs/run.ts"],
     ["src/config/load-config.ts", "src/schemas/registry.ts", "src/load/db/db.ts"],
     ["src/extract/queue.ts", "src/schemas/answer.ts", "src/load/db/db.ts"],
     ["src/extract/retry.ts", "src/clock.ts", "src/jobs/run.ts"],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLogger, createScrubber } from "../../src/cli/logger.ts";
+import { createLogger, createScrubber } from "../../src/cli/output.ts";
 
 /** Line of an unexpected error on a terminal. */
 function lineAt(level: "info" | "debug"): string {

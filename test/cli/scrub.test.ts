@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createScrubber } from "../../src/cli/logger.ts";
+import { createScrubber } from "../../src/cli/output.ts";
 
 test("secrets are removed in plain text, in JSON and in addresses", () => {
   const scrubber = createScrubber();

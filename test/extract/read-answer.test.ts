@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { cutAnswer } from "../../src/extract/scan-answer.ts";
+import { cutAnswer } from "../../src/extract/answer-body.ts";
 import { readAnswer } from "../../src/extract/read-answer.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { audienceSearchEndpoints } from "../../src/schemas/audience-search.ts";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog } from "../../src/schemas/convert.ts";
 import { readPages, type ResultPage, resultsCall } from "../../src/extract/pages.ts";
 import * as fc from "../support/fast-check.ts";
 

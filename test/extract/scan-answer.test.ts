@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createScanner, endScan, scan, type ScannedResult } from "../../src/extract/scan-answer.ts";
+import { createScanner, endScan, scan, type ScannedResult } from "../../src/extract/answer-body.ts";
 import * as fc from "../support/fast-check.ts";
 
 /** Bodies with one or two lists of results, with keys before, after and around them. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { readCreated, readMemberPage } from "../../src/extract/pages.ts";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog } from "../../src/schemas/convert.ts";
 
 const bytesOf = (body: object) => Buffer.from(JSON.stringify(body));
 

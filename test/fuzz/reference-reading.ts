@@ -1,6 +1,6 @@
 import { gunzipSync } from "node:zlib";
 import { parseExact, TooDeepError } from "../../src/extract/json.ts";
-import { rawNumber } from "../../src/schemas/json-text.ts";
+import { rawNumber } from "../../src/schemas/convert.ts";
 import type { WireBody } from "./byte-mutations.ts";
 
 /** A JSON number by its source text, not as a double. */

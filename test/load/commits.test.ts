@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { Drift } from "../../src/schemas/drift.ts";
+import type { Drift } from "../../src/schemas/convert.ts";
 import { schemaOf } from "../../src/schemas/registry.ts";
 import { useContext } from "./postgres-context.ts";
 import { columnOf, ROW_VERSION, schemaNames, valueOf } from "./suite/context.ts";

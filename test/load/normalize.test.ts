@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { flawOf } from "../../src/load/inputs/profile.ts";
-import { isSentSql, normalized, trimmedSql } from "../../src/load/inputs/values.ts";
+import { isSentSql, normalized, trimmedSql } from "../../src/load/inputs/columns.ts";
 import { useContext } from "./postgres-context.ts";
 import * as fc from "../support/fast-check.ts";
 

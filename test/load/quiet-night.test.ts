@@ -5,7 +5,7 @@ import { withRolePath } from "../../src/load/db/session.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import type { InputSource } from "../../src/load/inputs/input.ts";
 import { contentHash, valuesOf } from "../../src/load/lookups/content.ts";
-import { sentValues } from "../../src/load/inputs/values.ts";
+import { sentValues } from "../../src/load/inputs/columns.ts";
 import { raw } from "../../src/load/inputs/postgres.ts";
 import { sql } from "kysely";
 import * as fc from "../support/fast-check.ts";

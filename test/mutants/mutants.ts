@@ -732,14 +732,14 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "of several lists of results, the last one counts",
-    file: "src/extract/scan-answer.ts",
+    file: "src/extract/answer-body.ts",
     from: "first: s.results - results.length",
     to: "first: 0",
     tests: ["test/extract/scan-answer.test.ts"],
   },
   {
     breaks: "blanks in texts around the results are kept",
-    file: "src/extract/scan-answer.ts",
+    file: "src/extract/answer-body.ts",
     from: "if (s.isInText) passText(s, byte);",
     to: "if (s.isInText && !isBlank(byte)) passText(s, byte);",
     tests: ["test/extract/scan-answer.test.ts"],

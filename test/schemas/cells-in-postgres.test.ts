@@ -1,6 +1,6 @@
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Cell, converterOf } from "../../src/schemas/convert.ts";
+import { type Cell, converterOf, jsonText } from "../../src/schemas/convert.ts";
 import {
   type Field,
   date,
@@ -11,7 +11,6 @@ import {
   timestamp,
   timestamptz,
 } from "../../src/schemas/field.ts";
-import { jsonText } from "../../src/schemas/json-text.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 
 let database: TestDatabase;

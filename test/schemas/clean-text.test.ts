@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { cleanText } from "../../src/schemas/json-text.ts";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { cleanText, DriftLog } from "../../src/schemas/convert.ts";
 import * as fc from "../support/fast-check.ts";
 
 /** Cleaned text, and `path observedType occurrences` of each note. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DriftLog, fieldName } from "../../src/schemas/drift.ts";
+import { DriftLog, fieldName } from "../../src/schemas/convert.ts";
 
 test("occurrences of one path and kind add up, and the last type is kept", () => {
   const drift = new DriftLog("POST /v2/enrich");

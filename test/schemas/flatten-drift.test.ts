@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { type NamedResult, nameResult } from "./named-rows.ts";

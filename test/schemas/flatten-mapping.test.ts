@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import { zodOf } from "../../src/schemas/flatten.ts";
 import { resolveEndpoint } from "../../src/schemas/resolve.ts";

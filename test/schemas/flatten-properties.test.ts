@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import { isJsonObject, type JsonObject, zodOf } from "../../src/schemas/flatten.ts";
 import { hostileRecord, listWires, scalarWires, validRecord } from "./arbitrary-record.ts";

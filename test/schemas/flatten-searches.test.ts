@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { flattenAudienceSearch } from "../../src/schemas/audience-search.ts";
 import { flattenContactJob, flattenContactResults } from "../../src/schemas/contact-jobs.ts";
 import { flattenPersonSearch, type TableRows } from "../../src/schemas/person-search.ts";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog } from "../../src/schemas/convert.ts";
 import { tableNamed } from "../../src/schemas/registry.ts";
 
 // Every field of sections 2.4 to 2.8 of the service's interface, written down from the document, each with a value of its own.

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import { flattenerOf, isJsonObject, type JsonObject } from "../../src/schemas/flatten.ts";
 

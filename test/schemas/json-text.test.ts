@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { jsonText } from "../../src/schemas/json-text.ts";
+import { jsonText } from "../../src/schemas/convert.ts";
 
 const nested = (levels: number): unknown => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
 

@@ -1,5 +1,4 @@
-import type { Cell } from "../../src/schemas/convert.ts";
-import type { DriftLog } from "../../src/schemas/drift.ts";
+import type { Cell, DriftLog } from "../../src/schemas/convert.ts";
 import type { LookupEndpoint } from "../../src/schemas/answer.ts";
 import { extraCell, type FlatList, flattenerOf, type JsonObject } from "../../src/schemas/flatten.ts";
 import { tableNamed } from "../../src/schemas/registry.ts";

@@ -9,7 +9,7 @@ import {
   takeAnswer,
 } from "../../src/extract/take-answer.ts";
 import type { LookupEndpoint } from "../../src/schemas/answer.ts";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog } from "../../src/schemas/convert.ts";
 
 /** Reads an answer of any size: in memory, or else result by result. */
 export async function takeAnyAnswer<R>(

@@ -117,8 +117,8 @@ async function openLeave(
   const { http, createLimiter } = await openService(context, services.config);
   // Must be read before the rows are removed.
   const memberships = await membershipsOf(services.db, found.people.pids);
-  return () =>
-    leaveSegments({ ...services, http, limiter: createLimiter(), random: Math.random }, memberships);
+  const limiter = createLimiter();
+  return () => leaveSegments({ ...services, http, limiter, random: Math.random }, memberships);
 }
 
 function addLeft(first: LeftSegments, second: LeftSegments): LeftSegments {

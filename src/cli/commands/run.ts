@@ -20,7 +20,7 @@ import {
   readRunId,
   wholeNumber,
 } from "../command.ts";
-import type { Logger } from "../logger.ts";
+import type { Logger } from "../output.ts";
 import {
   openConfig,
   openConfiguredWarehouse,

@@ -28,7 +28,7 @@ import {
 } from "../../load/lookups/person-groups.ts";
 import type { RunRef } from "../../load/runs/fence.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
-import { type Drift, DriftLog } from "../../schemas/drift.ts";
+import { type Drift, DriftLog } from "../../schemas/convert.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import type { Spool } from "../../spool/spool.ts";
 import type { SpooledCall } from "../../spool/files.ts";

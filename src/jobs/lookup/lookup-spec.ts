@@ -7,7 +7,7 @@ import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 import { type Shard, shareOf, wholeInput } from "../services.ts";
 import { inputSourceOf } from "../sources.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
-import { NORMALIZATION } from "../../load/inputs/values.ts";
+import { NORMALIZATION } from "../../load/inputs/columns.ts";
 import {
   type BudgetPeriod,
   type BudgetUse,

@@ -14,8 +14,7 @@ import type { LookupType } from "../../load/inputs/input.ts";
 import type { LookupAnswer } from "../../load/lookups/lookup.ts";
 import type { PersonUpdate } from "../../load/lookups/person-groups.ts";
 import { isPersonMatch, type LookupEndpoint } from "../../schemas/answer.ts";
-import { type Cell, pidOf } from "../../schemas/convert.ts";
-import type { DriftLog } from "../../schemas/drift.ts";
+import { type Cell, type DriftLog, pidOf } from "../../schemas/convert.ts";
 import {
   enrichEndpoint,
   enrichFields,

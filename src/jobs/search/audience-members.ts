@@ -3,8 +3,7 @@ import { readPages, type ResultPage, resultsCall } from "../../extract/pages.ts"
 import type { Upsert } from "../../load/write/upsert.ts";
 import { countListed } from "../../load/feeds/searches.ts";
 import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
-import { booleanOf, countOf, instantAt } from "../../schemas/convert.ts";
-import { DriftLog } from "../../schemas/drift.ts";
+import { booleanOf, countOf, DriftLog, instantAt } from "../../schemas/convert.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { readPids } from "../../schemas/person-search.ts";
 import type { FeedContext } from "../feed.ts";

@@ -11,8 +11,7 @@ import {
   finishedSearchStates,
   flattenAudienceSearch,
 } from "../../schemas/audience-search.ts";
-import { countOf } from "../../schemas/convert.ts";
-import type { DriftLog } from "../../schemas/drift.ts";
+import { countOf, type DriftLog } from "../../schemas/convert.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 
 export const audienceCursor = z.object({

@@ -7,7 +7,7 @@ import { type Commit, cursorCount } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { RESULTS_PAGE_SIZE } from "../../schemas/audience-search.ts";
 import { contactJobEndpoints, flattenContactJob, flattenContactResults } from "../../schemas/contact-jobs.ts";
-import { DriftLog } from "../../schemas/drift.ts";
+import { DriftLog } from "../../schemas/convert.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 
 export const contactCursor = z.object({

@@ -11,8 +11,7 @@ import type { JobServices } from "../services.ts";
 import { recordCalls } from "../../load/ledger/ledger.ts";
 import { readErasedPids } from "../../load/write/erased.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
-import { countOf } from "../../schemas/convert.ts";
-import type { DriftLog } from "../../schemas/drift.ts";
+import { countOf, type DriftLog } from "../../schemas/convert.ts";
 import { readId } from "../../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import {

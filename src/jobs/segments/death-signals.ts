@@ -10,17 +10,15 @@ import {
 } from "./segments.ts";
 import { openResults, type RepeatableResults } from "../../extract/read-answer.ts";
 import { cursorInstant } from "../../load/write/commit.ts";
-import { type Cell, jsonType, pidOf } from "../../schemas/convert.ts";
+import { type Cell, DriftLog, jsonText, jsonType, pidOf } from "../../schemas/convert.ts";
 import {
   deathSignalFields,
   deathSignalsEndpoint,
   signalColumn,
   signalMetadataFields,
 } from "../../schemas/segments.ts";
-import { DriftLog } from "../../schemas/drift.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import { text } from "../../schemas/field.ts";
-import { jsonText } from "../../schemas/json-text.ts";
 import { type FeedContext, type FeedJobType, type FeedReject, upsertRejects } from "../feed.ts";
 
 const { name: endpoint, path } = deathSignalsEndpoint;

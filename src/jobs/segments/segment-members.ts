@@ -9,8 +9,7 @@ import {
   removeMembers,
 } from "../../load/feeds/members.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
-import type { Cell } from "../../schemas/convert.ts";
-import { DriftLog } from "../../schemas/drift.ts";
+import { type Cell, DriftLog } from "../../schemas/convert.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import type { FeedContext, FeedJobType } from "../feed.ts";
 import { countText } from "../../figures.ts";

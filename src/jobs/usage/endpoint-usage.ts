@@ -5,8 +5,7 @@ import { day } from "../../config/schema/values.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
 import { countText } from "../../figures.ts";
 import { openZone, type Zone } from "../../schedule/zone.ts";
-import { type Cell, instantAt, instantText, jsonType } from "../../schemas/convert.ts";
-import type { DriftLog } from "../../schemas/drift.ts";
+import { type Cell, type DriftLog, instantAt, instantText, jsonType } from "../../schemas/convert.ts";
 import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import {

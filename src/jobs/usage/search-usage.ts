@@ -4,8 +4,7 @@ import type { JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
 import { cursorDay } from "../../load/write/commit.ts";
-import { type Cell, instantAt } from "../../schemas/convert.ts";
-import type { DriftLog } from "../../schemas/drift.ts";
+import { type Cell, type DriftLog, instantAt } from "../../schemas/convert.ts";
 import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../schemas/flatten.ts";
 import {

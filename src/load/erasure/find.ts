@@ -5,7 +5,7 @@ import { type Session, withRolePath } from "../db/session.ts";
 import { type Identifiers, inputDefinition, type InputSource, type NamingRow } from "../inputs/input.ts";
 import { raw } from "../inputs/postgres.ts";
 import { findRows } from "../inputs/read.ts";
-import { normalizedAddress, normalizedEmail } from "../inputs/values.ts";
+import { normalizedAddress, normalizedEmail } from "../inputs/columns.ts";
 import {
   addEmails,
   addIdentifiers,

@@ -3,7 +3,7 @@ import { quoteIdentifier, quoteLiteral, type SchemaNames, tableId } from "../db/
 import type { Session } from "../db/session.ts";
 import type { ErasureKey } from "./key.ts";
 import type { Identifiers, RowKey } from "../inputs/input.ts";
-import { normalizedAddress, normalizedEmail } from "../inputs/values.ts";
+import { normalizedAddress, normalizedEmail } from "../inputs/columns.ts";
 import { tables } from "../../schemas/registry.ts";
 import type { NamesPeople, Table } from "../../schemas/table.ts";
 

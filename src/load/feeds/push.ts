@@ -5,7 +5,7 @@ import { readErasureKey } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/subjects.ts";
 import { findErasedPids, removeErasedRows } from "../write/erased.ts";
 import { stageKeys } from "../inputs/read.ts";
-import { BLANKS } from "../inputs/values.ts";
+import { BLANKS } from "../inputs/columns.ts";
 import type { InputSource } from "../inputs/input.ts";
 import type { RunRef } from "../runs/fence.ts";
 import type { Writing } from "../write/upsert.ts";

@@ -6,6 +6,7 @@ import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../bigquery/sq
 import { openSession, type Session } from "../../bigquery/session.ts";
 import type { Problem } from "../../errors.ts";
 import {
+  BLANKS,
   columnProblems,
   columnsOfRows,
   fingerprintColumns,
@@ -39,7 +40,6 @@ import {
   SAMPLE_ROWS,
   type SampledRow,
 } from "./input.ts";
-import { BLANKS } from "./values.ts";
 import { encodeRows } from "../lookups/person-groups.ts";
 
 /**

@@ -4,7 +4,7 @@ import {
 } from "../../bigquery/sql.ts";
 import { quoteIdentifier, quoteQualified } from "../db/names.ts";
 import type { InputSample, SampledColumn } from "./input.ts";
-import { listFields, normalized, withoutBlanksAround } from "./values.ts";
+import { listFields, normalized, withoutBlanksAround } from "./columns.ts";
 
 /** Counts of a mapped column in a sample; holds no value. */
 export interface ColumnProfile extends Pick<SampledColumn, "field" | "column" | "isArray" | "typeName"> {

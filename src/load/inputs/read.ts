@@ -7,7 +7,7 @@ import type { Db } from "../db/db.ts";
 import { explained } from "../db/failures.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import { inTransaction, openPool, type PostgresSession, withRolePath } from "../db/session.ts";
-import { partsOf, partsRead } from "./columns.ts";
+import { normalizedAddress, partsOf, partsRead, sentValues } from "./columns.ts";
 import {
   type ForeignDatabase,
   type ForeignRows,
@@ -33,7 +33,6 @@ import {
   rawSelect,
   READING,
 } from "./postgres.ts";
-import { normalizedAddress, sentValues } from "./values.ts";
 import { type KeyColumn, type KeyType, linkColumnName } from "../../schemas/views/link-input.ts";
 
 /** Root or node of a plan whose subplan runs in parallel. */

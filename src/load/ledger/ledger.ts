@@ -5,7 +5,7 @@ import type { Session } from "../db/session.ts";
 import { giveBack } from "./reserve.ts";
 import type { Asker, RunRef } from "../runs/fence.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
-import type { Drift } from "../../schemas/drift.ts";
+import type { Drift } from "../../schemas/convert.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 
 /** Additions to the run's counters. */

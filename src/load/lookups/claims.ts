@@ -82,8 +82,9 @@ export async function claimDue(
   await session.change(sql`
     WITH answered AS (
       DELETE FROM ${table} AS d USING (
-        SELECT a.* FROM pg_temp.due AS w JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${kind} AND a.content = w.content OFFSET 0) AS a
-      WHERE d.kind = ${kind} AND d.content = a.content AND NOT ${isOthers(session, run)} AND ${isFresh(freshness, "a")} RETURNING d.content)
+        SELECT a.content FROM pg_temp.due AS w JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${kind} AND a.content = w.content
+        WHERE ${isFresh(freshness, "a")} OFFSET 0) AS a
+      WHERE d.kind = ${kind} AND d.content = a.content AND NOT ${isOthers(session, run)} RETURNING d.content)
     UPDATE pg_temp.due AS w SET claim = 'other' FROM answered WHERE w.content = answered.content`);
   await forgetUnwanted(session, spec, run);
 }

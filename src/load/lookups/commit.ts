@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { codeOf } from "../../errors.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
-import type { Drift } from "../../schemas/drift.ts";
+import type { Drift } from "../../schemas/convert.ts";
 import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
 import { validateFields } from "../../schemas/validate-emails.ts";

@@ -5,7 +5,7 @@ import type { ErasedSql } from "../erasure/subjects.ts";
 import type { Part } from "../inputs/input.ts";
 import { raw } from "../inputs/postgres.ts";
 import type { OpenedInput } from "../inputs/read.ts";
-import { FENCE, fieldsTaken, listFields, sentValues } from "../inputs/values.ts";
+import { FENCE, fieldsTaken, listFields, sentValues } from "../inputs/columns.ts";
 import type { InputShard, LookupSpec } from "./lookup.ts";
 
 /** Part of the first age of an answer by which it may expire early, so that records sent in one run don't all expire in one. */

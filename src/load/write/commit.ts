@@ -10,8 +10,7 @@ import { addCounters, type CounterDelta, settleLedger, touchTables, upsertDrift 
 import { giveBack, settleReservation } from "../ledger/reserve.ts";
 import type { RunRef } from "../runs/fence.ts";
 import { changedBy, NOTHING, type Upsert, type UpsertResult, upsertRows, type Writing } from "./upsert.ts";
-import { instantText } from "../../schemas/convert.ts";
-import type { Drift } from "../../schemas/drift.ts";
+import { type Drift, instantText } from "../../schemas/convert.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 
 /** Writes of one transaction of a run. The same object is given to each attempt. */

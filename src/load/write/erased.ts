@@ -14,7 +14,7 @@ import {
 } from "../lookups/person-groups.ts";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
-import { normalizedEmail } from "../inputs/values.ts";
+import { normalizedEmail } from "../inputs/columns.ts";
 import { type ErasureKey, readErasureKey } from "../erasure/key.ts";
 import { clearedColumns, erasedSql, isOfSubject, mentionsSubject, namingOf } from "../erasure/subjects.ts";
 import type { RowKey } from "../inputs/input.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type LookupJobConfig, lookupOf } from "../../../src/jobs/lookup/lookup-types.ts";
-import { DriftLog } from "../../../src/schemas/drift.ts";
+import { DriftLog } from "../../../src/schemas/convert.ts";
 import type { JsonObject } from "../../../src/schemas/flatten.ts";
 import { personLists, personScalars } from "../../../src/schemas/person.ts";
 import { enrichJob, resolveJob, validateJob } from "../support.ts";

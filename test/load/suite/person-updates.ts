@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { KeyedRecord } from "../../support/keyed-records.ts";
-import { DriftLog } from "../../../src/schemas/drift.ts";
+import { DriftLog } from "../../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";
 import { personFields, personLists, personScalars } from "../../../src/schemas/person.ts";
