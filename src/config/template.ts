@@ -4,7 +4,7 @@ import type { InputField } from "./config.ts";
 import { readYaml } from "./yaml.ts";
 
 /** An input and its fields, as answered in `init`. */
-export interface InputAnswers {
+interface InputAnswers {
   /** Name of the input. */
   readonly input: string;
   /** Connection of the table; null for the warehouse. */
@@ -66,7 +66,7 @@ ${renderJobs(answers)}`;
 }
 
 /** Renders an entry of `inputs`. */
-export function renderInput(answers: InputAnswers): string {
+function renderInput(answers: InputAnswers): string {
   const { input, connection, table, key, fields, normalize } = answers;
   return `  ${input}:
     table: ${scalar(table)}

@@ -5,7 +5,7 @@ import { quoteIdentifier, type SchemaNames } from "./names.ts";
 import { inTransaction, type PostgresSession } from "./session.ts";
 
 /** One line of `check`. */
-export interface CheckLine {
+interface CheckLine {
   /** Subject of the check. */
   readonly subject: string;
   readonly ok: boolean;

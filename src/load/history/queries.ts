@@ -33,7 +33,7 @@ export function readRecentRuns(db: Db, runs: number): Promise<readonly PastRun[]
 }
 
 /** A job, or a shard of it, that a process holds. */
-export interface RunningJob {
+interface RunningJob {
   readonly job: string;
   readonly shard: string;
   readonly runId: string;

@@ -113,7 +113,7 @@ const REJECT = "reject:";
 const isReject = (name: string) => name.startsWith(REJECT);
 
 /** Everything that a reading counted. */
-export interface Counted {
+interface Counted {
   readonly classes: readonly ClassCount[];
   readonly due: readonly DueCount[];
   /** Rows that were not read again. */

@@ -28,7 +28,7 @@ import { copyDatabase, type DuckSession, openDuckDb, quoteText, type TextRow } f
 import * as statements from "./statements.ts";
 
 /** A DuckDB file that analysts open. */
-export interface DuckDbTarget {
+interface DuckDbTarget {
   readonly name: string;
   /** File for readers, replaced by each publication. */
   readonly path: string;
