@@ -9,6 +9,7 @@ import {
   type Schema,
   schemaAt,
   valueAt,
+  isMapping,
 } from "./schema/settings.ts";
 import { NAME } from "./schema/values.ts";
 
@@ -42,7 +43,7 @@ export function entriesOf(tree: object, section: string): readonly [string, Writ
 /** Entry by name; null if there is none, or if it isn't a mapping. */
 function entryNamed(tree: object, section: string, name: string): WrittenJob | null {
   const entry = valueAt(tree, [section, name]);
-  return typeof entry === "object" && entry !== null ? mappingAt(entry) : null;
+  return isMapping(entry) ? entry : null;
 }
 
 /** True unless a job is disabled. */
@@ -114,7 +115,8 @@ export function checkNames({ tree }: Written, problems: Problems): void {
     }
   }
   for (const name of writers.filter((writer) => Object.hasOwn(mappingAt(tree, "jobs"), writer))) {
-    problems.add(["jobs", name], "is a reserved name", "the command of this name writes under it");
+    const hint = "a command of this name records its runs under it; choose another name";
+    problems.add(["jobs", name], "is a reserved name", hint);
   }
 }
 
@@ -172,7 +174,8 @@ function checkJobOfType(
   const type = types.join(" or ");
   const job = entryNamed(tree, "jobs", String(path[1]));
   const isOfType = (other: WrittenJob) => types.some((one) => other["type"] === one);
-  const isOnInput = (other: WrittenJob) => names.usesAnswers !== true || other["input"] === job?.["input"];
+  const ownInput = names.usesAnswers === true ? job?.["input"] : undefined;
+  const isOnInput = (other: WrittenJob) => names.usesAnswers !== true || other["input"] === ownInput;
   const isOnKnownInput = ({ input }: WrittenJob) =>
     typeof input === "string" && valueAt(tree, ["inputs", input]) !== undefined;
   const suitable = entriesOf(tree, "jobs").flatMap(([other, written]) =>
@@ -182,18 +185,19 @@ function checkJobOfType(
   if (!Object.hasOwn(mappingAt(tree, "jobs"), name)) {
     reportUnknown(problems, path, names.usesAnswers ? "job" : `${type} job`, name, suitable);
   } else if (typeof source?.["type"] === "string" && !isOfType(source)) {
-    problems.add(path, `must be a job of type ${type}, not ${source["type"]}`, suitableHint(suitable));
+    problems.add(path, `must be a job of type ${type}, not ${source["type"]}`, suitableHint(suitable, ownInput));
   } else if (source && job && !isOnInput(source) && isOnKnownInput(source) && isOnKnownInput(job)) {
-    problems.add(path, "is a job with a different input", suitableHint(suitable));
+    problems.add(path, "is a job with a different input", suitableHint(suitable, ownInput));
   } else if (source?.["type"] === SEARCHING && within["search"] === undefined) {
     const hint = `the searches of ${name} are ${searchesOf(source).join(", ")}`;
     problems.add([...path.slice(0, -1), "search"], "is missing", hint);
   }
 }
 
-function suitableHint(names: readonly string[]): string {
+function suitableHint(names: readonly string[], input: unknown): string {
   if (names.length === 1) return `did you mean ${names.join()}?`;
-  return names.length === 0 ? "no such job has this input" : `jobs with this input: ${names.join(", ")}`;
+  if (names.length > 1) return `jobs with this input: ${names.join(", ")}`;
+  return input === undefined ? "there is no such job" : "no such job has this input";
 }
 
 /** Type of jobs whose searches can be referred to. */

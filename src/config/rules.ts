@@ -4,7 +4,7 @@ import { entriesOf, isEnabled, type Written } from "./references.ts";
 import { budgetNames, DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "./schema/document.ts";
 import { listFields, scalarFields } from "./schema/inputs.ts";
 import type { WrittenJob } from "./schema/jobs.ts";
-import { mappingAt, valueAt } from "./schema/settings.ts";
+import { mappingAt, valueAt, isMapping } from "./schema/settings.ts";
 import { isLoopback } from "./schema/values.ts";
 
 /** Checks what involves several settings. Its messages are more specific than the schema's, and so come first. */
@@ -61,14 +61,15 @@ function checkWarehouse({ tree }: Written, problems: Problems): void {
   }
 }
 
-const PUBLISH_FORM = `warehouse: { url: embedded } (or \${WAREHOUSE_URL}) with publish: { analytics: { type: bigquery, project: my-project, location: EU, dataset: person_data, ops_dataset: person_data_ops } }`;
+const PUBLISH_FORM =
+  "use Postgres as the warehouse and add the other engine under publish: (docs/publishing.md)";
 
 /** Rejects a warehouse other than Postgres. Returns the tree without its settings, to avoid more complaints about them. */
 export function refuseOtherWarehouses(tree: object, problems: Problems): object {
   const type = valueAt(tree, ["warehouse", "type"]);
   if (typeof type !== "string" || type === "postgres") return tree;
   const message = "must be postgres: other engines get a published copy";
-  problems.add(["warehouse", "type"], message, `use ${PUBLISH_FORM}`);
+  problems.add(["warehouse", "type"], message, PUBLISH_FORM);
   return { ...tree, warehouse: { url: "embedded" } };
 }
 
@@ -118,12 +119,12 @@ function checkPrices({ tree, jobTypes }: Written, problems: Problems): void {
     for (const [period, limit] of Object.entries(limits)) {
       const isAmount = typeof limit === "object" && limit !== null && "amount" in limit;
       if (!isAmount || Object.hasOwn(prices, name)) continue;
-      const hint = valueAt(tree, ["prices"])
+      const hint = isMapping(valueAt(tree, ["prices"]))
         ? `add ${name}: 0.10 to \`prices\``
         : `add prices: { currency: USD, ${name}: 0.10 }`;
       problems.add(
         ["budgets", name, period, "amount"],
-        `needs the price of one billed record, prices.${name}`,
+        `needs prices.${name}, the price of one billed record`,
         `${hint}, or write the number of records`,
       );
     }
@@ -142,7 +143,7 @@ function checkInputs({ tree }: Written, problems: Problems): void {
     const path = ["inputs", name];
     if (input["job"] !== undefined || input["search"] !== undefined) {
       if (input["job"] === undefined) {
-        problems.add([...path, "job"], "is missing", "name the audience_search job of the search");
+        problems.add([...path, "job"], "is missing", "add the audience_search job that has this search");
       }
       for (const setting of ["table", "sql", "connection", "key", "fields"]) {
         if (input[setting] === undefined) continue;
@@ -162,7 +163,7 @@ function checkInputs({ tree }: Written, problems: Problems): void {
     if (input["table"] !== undefined && input["sql"] !== undefined) {
       problems.add([...path, "sql"], "conflicts with table", "keep only one");
     }
-    const fields = input["fields"] === undefined ? null : mappingAt(input, "fields");
+    const fields = isMapping(input["fields"]) ? input["fields"] : null;
     if (fields && Object.keys(fields).length === 0) {
       const hint = "for example { first_name: first_name, last_name: last_name, emails: [email] }";
       problems.add([...path, "fields"], "maps no column", hint);
@@ -239,9 +240,12 @@ const FINGERPRINTS = "every run compares a fingerprint of each row, so no cursor
 const DROPPED: readonly { readonly path: string; readonly type?: string; readonly instead: string }[] = [
   { path: "inputs.*.cursor", instead: FINGERPRINTS },
   { path: "inputs.*.cursor_overlap", instead: FINGERPRINTS },
-  { path: "warehouse.retry_for", instead: "a run waits 5 minutes for an unreachable warehouse" },
+  { path: "warehouse.retry_for", instead: "a run waits up to 5 minutes for an unreachable warehouse" },
   { path: "spool", instead: "a job stops sending while 1 GB of received answers waits to be loaded" },
-  { path: "scheduler", instead: "a missed run starts once within 24 hours, and no start is delayed" },
+  {
+    path: "scheduler",
+    instead: "a missed run is made up once, within 24 hours; starts are no longer spread out",
+  },
   { path: "alerts.budget_ratio", instead: "an alert is sent when 90 % of a budget is used" },
   { path: "jobs.*.full_sweep_every", instead: "a segment is read completely at least every 7 days" },
   {
@@ -251,7 +255,7 @@ const DROPPED: readonly { readonly path: string; readonly type?: string; readonl
   },
 ];
 
-/** Returns the file without keys that have no effect any more. Warns once per reason, at its first key. */
+/** Returns the file without keys that no longer have an effect. Warns once per reason, at its first key. */
 export function dropKeys(tree: object, warnings: Problems): object {
   const dropped = new Map<string, Path[]>();
   const kept = without(tree, [], (path) => {
@@ -260,8 +264,8 @@ export function dropKeys(tree: object, warnings: Problems): object {
     return instead !== null;
   });
   for (const [instead, [first = [], ...others]] of dropped) {
-    const also = others.length === 0 ? "" : `, and also ${others.map(textOf).join(", ")}`;
-    warnings.add(first, `has no effect any more: ${instead}`, `remove it${also}`);
+    const also = others.length === 0 ? "" : ` and ${others.map(textOf).join(", ")}`;
+    warnings.add(first, `no longer has an effect: ${instead}`, `remove it${also}`);
   }
   return Object(kept);
 }

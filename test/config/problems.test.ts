@@ -97,6 +97,14 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
       fineBut("  customers:\n", "  customers: crm.customers\n  other:\n"),
       "7 inputs.customers: must be a mapping of keys to values (indent its keys below it)",
     ],
+    [
+      fineBut("  customers:\n", "  customers: [crm, customers]\n  other:\n"),
+      "7 inputs.customers: must be a mapping of keys to values (indent its keys below it)",
+    ],
+    [
+      fineBut("fields: { first_name: first_name, last_name: last_name, emails: [email] }", "fields: [email]"),
+      "10 inputs.customers.fields: must be a mapping of keys to values (indent its keys below it)",
+    ],
     [inInput("where: a = 1;"), "10 inputs.customers.where: ends with a semicolon (remove it)"],
     [inInput("on_missing: delete"), `10 inputs.customers.on_missing: must be one of keep, erase ${DOCS}`],
     [inEnrich("refresh_after: 90"), `14 jobs.enrich_customers.refresh_after: ${DURATION}`],

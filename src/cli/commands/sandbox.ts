@@ -45,7 +45,7 @@ export const addSandbox: AddCommand = (program, act) => {
 };
 
 async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> {
-  const { child, errorText } = spawnSandbox(context, argumentsOf(flags));
+  const { child, errorText } = await spawnSandbox(context, argumentsOf(flags));
   child.stdout.setEncoding("utf8").once("data", (line: string) => {
     const address: { url: string; port: number } = JSON.parse(line);
     const keys = flags.apiKey === undefined ? "Any key works." : "Only the key of --api-key works.";
@@ -85,7 +85,7 @@ export async function startSandboxService(
   context: Context,
   { sandbox: { seed, people }, dataDir }: Pick<Config, "sandbox" | "dataDir">,
 ): Promise<string> {
-  const { child, errorText } = spawnSandbox(context, [
+  const { child, errorText } = await spawnSandbox(context, [
     "--port=0",
     `--seed=${seed}`,
     `--people=${people}`,
@@ -106,13 +106,15 @@ export async function startSandboxService(
 }
 
 /** Starts the sandbox without the keys and addresses in our environment, which it doesn't need. */
-function spawnSandbox({ env, scope }: Context, options: readonly string[]) {
+async function spawnSandbox({ env, scope }: Context, options: readonly string[]) {
   const program = fileURLToPath(programFile("../packages/sandbox/src/main"));
   const child = spawn(process.execPath, [program, ...options, "--exit-with-parent"], {
     detached: true,
     stdio: ["pipe", "pipe", "pipe"],
     env: Object.fromEntries(["PATH", "SystemRoot", "NODE_COMPILE_CACHE"].map((name) => [name, env[name]])),
   });
+  // Without a free file descriptor, the child has no pipes.
+  await once(child, "spawn");
   scope.deferProgram("sandbox", () => endChild(child));
   let text = "";
   child.stderr.setEncoding("utf8").on("data", (part: string) => {
