@@ -25,10 +25,16 @@ type Kind = readonly [what: string, text: RegExp];
 const clientKinds: readonly Kind[] = [
   ["garbage collector", /^\(garbage/u],
   ["writing to sockets", /^(writeBuffer|writev|write\w*String) /u],
-  ["parsing JSON", /exact-json|read-answer|cut-answer|^RegExp: \[\[:,|^utf8Slice|buffer:.*toString/u],
-  ["encoding rows for COPY", /row-store/u],
-  ["flattening and converting values", /src\/schemas\/|jobs\/lookup\/(enrich|answer-extra)/u],
-  ["hashes", /crypto|person-groups|call-bytes/u],
+  [
+    "parsing JSON",
+    /src\/extract\/(json|read-answer|answer-body)|^RegExp: \[\[:,|^utf8Slice|buffer:.*toString/u,
+  ],
+  [
+    "encoding rows for COPY",
+    /^(write(Cell|Row|Escaped)|reserve|encodeRows|decodeRows|joinRows|bytesOf|add) .*person-groups/u,
+  ],
+  ["flattening and converting values", /src\/schemas\/|jobs\/lookup\/(lookup-types|answer-rows)/u],
+  ["hashes", /crypto|person-groups|src\/spool\/spool.*(hash|encode)/u],
   ["loading: state, drivers of Postgres", /src\/load\/|node_modules\/(pg|kysely)/u],
   ["calls: HTTP, batches, decompression", /undici|src\/extract\/|zlib/u],
   ["spool", /src\/spool|internal\/fs|^(open\w*|close|read|fsync|rename|unlink|rm\w*|writeFile\w*|lstat) :/u],
@@ -46,7 +52,7 @@ const serverKinds: readonly Kind[] = [
     /^\s*WITH (?:staged|changed) |"enrichment"|"lookup_answer"|"match_history"/u,
   ],
   ["states of people", /person_state/u],
-  ["selection of due rows", /classified|lookup_work|frozen|due_row|crm/u],
+  ["selection of due rows", /pg_temp|"(touched|seen|due)"|lookup_due|crm/u],
   ["calls, budgets and counters", /api_call|budget_use|sync_run|table_load|^WITH wanted/u],
   ["COMMIT", /^COMMIT/u],
 ];
