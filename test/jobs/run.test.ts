@@ -70,6 +70,8 @@ describe("a night of resolve, validate and enrich", () => {
       error: null,
       records_due: String(job.records_sent + job.records_duplicate),
     });
+    const isFresh = "SELECT _synced_at >= finished_at FROM person_data_ops.sync_run";
+    expect(await world.value(isFresh)).toBe("t");
     const counters = Object.keys(zeroCounters).map((name) => [name, row[name]]);
     expect(Object.fromEntries(counters)).toEqual(
       Object.fromEntries(

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -95,6 +96,19 @@ describe("the sandbox as a program", () => {
     // Another population has other people.
     const other = await start(...flags, "--seed", "9");
     expect(await ask(other.ready.url, "/_sandbox/segments")).toEqual({ segments: [] });
+  });
+
+  it("exits on SIGTERM although clients keep connections open, answered or not", async () => {
+    const { child, ready } = await start("--faults", "slow=60000@resolve");
+    const head = "Host: sandbox\r\nx-api-key: k\r\ncontent-type: application/json\r\n";
+    const open = () => connect(ready.port, "127.0.0.1").on("error", () => {});
+    const [idle, waiting] = [open(), open()];
+    idle.write(`GET /_sandbox HTTP/1.1\r\n${head}\r\n`);
+    await once(idle, "data");
+    waiting.write(`POST /v1/resolve HTTP/1.1\r\n${head}content-length: 14\r\n\r\n{"records":[]}`);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    child.kill("SIGTERM");
+    expect(await once(child, "exit", { signal: AbortSignal.timeout(20_000) })).toEqual([0, null]);
   });
 
   it("prints its address on one line, and follows its flags", async () => {

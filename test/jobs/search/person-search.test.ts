@@ -237,16 +237,20 @@ describe("a person search", () => {
     expect(await world.value("SELECT count(*) FROM person_data.person_search")).toBe("1");
   });
 
-  test("leaves out who was erased, also when it is read again", async () => {
-    const world = await start();
+  test("leaves out who was erased, also when it is read again, and is marked as changed", async () => {
+    const world = await start(`${NURSES}, teachers: { query: teachers, size: 5 }`);
     await runOnce(world);
+    await world.rows("UPDATE person_data.person_search SET _synced_at = '2020-01-01'");
     const [{ service_pid: pid = null } = {}] = await world.rows(
-      "SELECT service_pid FROM person_data.person_search_result WHERE position = 2",
+      "SELECT service_pid FROM person_data.person_search_result JOIN person_data.person_search USING (search_id) WHERE search_name = 'nurses' AND position = 2",
     );
     await eraseByPid(world, pid ?? "");
     const people = "SELECT count(*) FROM person_data.person_search_result";
-    expect(await world.value(people)).toBe("6");
+    expect(await world.value(people)).toBe("11");
+    // Readers of changes read the search, and with it what is left of its people.
+    const changed = "SELECT search_name FROM person_data.person_search WHERE _synced_at > '2020-01-01'";
+    expect(await world.rows(changed)).toEqual([{ search_name: "nurses" }]);
     await runOnce(world, { fullRefresh: true });
-    expect(await world.value(people)).toBe("6");
+    expect(await world.value(people)).toBe("11");
   });
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { exitCodeOf } from "../../../src/jobs/job.ts";
+import { retryRejects } from "../../../src/load/runs/rejects.ts";
 import { jobOf } from "../world.ts";
 import {
   before,
@@ -67,7 +68,7 @@ test("people whom others replaced are found by any change, and after a week", as
   expect(await membersOf(world)).toEqual([...pids.slice(0, 11), ...pids.slice(20, 22)].toSorted());
 });
 
-test("PIDs unknown to the service are sent again after a week", async () => {
+test("PIDs unknown to the service are sent again after a week, or by rejects retry", async () => {
   const { world, pids } = await startPush();
   await setVips(world, [...pids.slice(0, 3), "p-nobody"]);
   await push(world);
@@ -76,6 +77,9 @@ test("PIDs unknown to the service are sent again after a week", async () => {
   await world.control("/clock", { days: 7.1 });
   expect(await push(world)).toMatchObject({ records_sent: 1, records_rejected: 1 });
   expect(await push(world, { fullRefresh: true })).toMatchObject({ records_sent: 1, records_rejected: 1 });
+  expect(await push(world)).toMatchObject({ records_sent: 0, records_rejected: 0 });
+  await retryRejects((await world.services()).db, { jobs: [], codes: ["unknown_pid"], rows: [] });
+  expect(await push(world)).toMatchObject({ records_sent: 1, records_rejected: 1 });
 });
 
 test.each(["2999-01-01T00:00:00Z", "yesterday"])(
