@@ -36,7 +36,7 @@ export const adviceByCode = {
   unusable_proxy:
     "HTTPS_PROXY or HTTP_PROXY isn't the address of an HTTP proxy. → Write http://HOST:PORT, or unset it. Proxies of other kinds are not supported.",
   warehouse_too_old:
-    "Version 1 created the warehouse's tables; they cannot be upgraded. → Choose new names for warehouse.schema, ops_schema and state_schema, or drop the old schemas.",
+    "An early version whose tables can't be upgraded created this warehouse. → Choose new names for warehouse.schema, ops_schema and state_schema, or drop the old schemas.",
   warehouse_unsupported:
     "The warehouse is older than Postgres 13, or its encoding isn't UTF8. → Use a newer server, or create a database with ENCODING 'UTF8'.",
   view_in_use:
@@ -47,7 +47,7 @@ export const adviceByCode = {
     "This user has no permission to read or write a path. → Grant the permission, or choose another path.",
   file_exists: "The file already exists. → Move it, or choose another name.",
   api_key_unusable:
-    "The API key contains invalid characters. → Copy it again, without blanks or line breaks.",
+    "The API key contains invalid characters. → Copy it again, without spaces or line breaks.",
   erasure_key_mismatch:
     "`privacy.erasure_key` differs from the key that erased people were recorded with. → Restore the former key: with a different one, erased people would be loaded again.",
   // The service.
@@ -123,7 +123,7 @@ export const adviceByCode = {
     "The warehouse rejected a value of an answer. → See `person-etl rejects list`, and `api_call` for the call.",
   disk_full: "The disk is full. → Free some space and run again. Committed rows are kept.",
   EMFILE:
-    "This process may not open more files. → Raise its limit (`ulimit -n 64`, `LimitNOFILE=` of systemd) and run again. Completed work is kept.",
+    "This process has reached its limit of open files. → Raise its limit (`ulimit -n 64`, `LimitNOFILE=` of systemd) and run again. Completed work is kept.",
   ENFILE: "This machine can't open more files. → Raise `fs.file-max`, and run again. Completed work is kept.",
   spool_full:
     "More than 1 GB of received answers waits to be loaded. → Restore the connection to the warehouse. The next run loads them first.",
@@ -199,7 +199,7 @@ export const adviceByCode = {
   segment_unknown:
     "The `segment_push` job of a segment has not created the segment yet. → Run that job first.",
   bad_key:
-    "The key given to `explain` is no value of the input's key column. → Correct it: the message names the column and its type.",
+    "The key given to `explain` isn't a valid value of the input's key column. → Correct it: the message names the column and its type.",
   bad_checkpoint:
     "A checkpoint is invalid. → Fix it with `person-etl checkpoint set JOB`, or start the job again from the beginning with `checkpoint reset JOB`.",
   page_not_advancing:

@@ -188,19 +188,19 @@ function missingRight(
   const bind = (role: string) =>
     `gcloud projects add-iam-policy-binding ${project} --member=serviceAccount:ACCOUNT --role=roles/bigquery.${role}`;
   if (right.startsWith("bigquery.jobs")) {
-    return [".project", `this account may not run jobs in ${project}${named}`, bind("jobUser")];
+    return [".project", `this account isn't allowed to run jobs in ${project}${named}`, bind("jobUser")];
   }
   const all = datasets.join(" and ");
   if (right === "bigquery.datasets.create") {
     const hint = `create the datasets ${all} yourself, or run: ${bind("user")}`;
-    return [".project", `this account may not create datasets in ${project}${named}`, hint];
+    return [".project", `this account isn't allowed to create datasets in ${project}${named}`, hint];
   }
   if (datasets.length === 0) {
     const hint = grantText("roles/bigquery.dataViewer", [project, "DATASET"]);
-    return [".project", `this account may not read the inputs there${named}`, hint];
+    return [".project", `this account isn't allowed to read the inputs there${named}`, hint];
   }
   const grants = datasets.map((dataset) => grantText("roles/bigquery.dataEditor", [project, dataset]));
-  return [".dataset", `this account may not write to the datasets ${all}${named}`, grants.join(" ")];
+  return [".dataset", `this account isn't allowed to write to the datasets ${all}${named}`, grants.join(" ")];
 }
 
 /** Statement that grants a role on a dataset. */

@@ -185,7 +185,11 @@ function checkJobOfType(
   if (!Object.hasOwn(mappingAt(tree, "jobs"), name)) {
     reportUnknown(problems, path, names.usesAnswers ? "job" : `${type} job`, name, suitable);
   } else if (typeof source?.["type"] === "string" && !isOfType(source)) {
-    problems.add(path, `must be a job of type ${type}, not ${source["type"]}`, suitableHint(suitable, ownInput));
+    problems.add(
+      path,
+      `must be a job of type ${type}, not ${source["type"]}`,
+      suitableHint(suitable, ownInput),
+    );
   } else if (source && job && !isOnInput(source) && isOnKnownInput(source) && isOnKnownInput(job)) {
     problems.add(path, "is a job with a different input", suitableHint(suitable, ownInput));
   } else if (source?.["type"] === SEARCHING && within["search"] === undefined) {

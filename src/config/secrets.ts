@@ -150,7 +150,7 @@ const checkKey: SecretCheck = (value) =>
     ? null
     : {
         message: "refers to a key with invalid characters",
-        hint: "copy it again, without blanks or line breaks",
+        hint: "copy it again, without spaces or line breaks",
       };
 
 /** Checks the address of the alert webhook, which contains a secret. */

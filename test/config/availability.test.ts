@@ -4,10 +4,10 @@ import { fine, fineBut, load, problemsOf } from "./support.ts";
 const UUID = "123e4567-e89b-12d3-a456-426614174000";
 
 describe("warehouses and jobs", () => {
-  it("refuse a warehouse in BigQuery with the form of `publish`", async () => {
+  it("refuse a warehouse in BigQuery with a hint at `publish`", async () => {
     const warehouse = "type: bigquery\n  project: my-project-1\n  location: EU\n  dataset: people";
     expect(await problemsOf(fineBut("type: postgres\n  url: embedded", warehouse))).toEqual([
-      "4 warehouse.type: must be postgres: other engines get a published copy (use warehouse: { url: embedded } (or ${WAREHOUSE_URL}) with publish: { analytics: { type: bigquery, project: my-project, location: EU, dataset: person_data, ops_dataset: person_data_ops } })",
+      "4 warehouse.type: must be postgres: other engines get a published copy (use Postgres as the warehouse and add the other engine under publish: (docs/publishing.md))",
     ]);
   });
 

@@ -13,8 +13,9 @@ it("keys that have no effect any more are accepted, with one warning for all of 
     {
       path: "inputs.customers.cursor",
       line: 10,
-      message: "has no effect any more: every run compares a fingerprint of each row, so no cursor is needed",
-      hint: "remove it, and also inputs.customers.cursor_overlap, inputs.others.cursor",
+      message:
+        "no longer has an effect: every run compares a fingerprint of each row, so no cursor is needed",
+      hint: "remove it and inputs.customers.cursor_overlap, inputs.others.cursor",
     },
   ]);
   expect(inputs["customers"]).toEqual((await load(fine)).inputs["customers"]);

@@ -95,7 +95,7 @@ describe("references between parts", () => {
     ],
     [
       fineBut("resolve_customers: {", "retention: {"),
-      "12 jobs.retention: is a reserved name (the command of this name writes under it)",
+      "12 jobs.retention: is a reserved name (a command of this name records its runs under it; choose another name)",
     ],
     [
       fineBut("resolve_customers: {", "Resolve-Customers: {"),

@@ -54,10 +54,10 @@ budgets:
 it("an amount needs a price, and prices a currency that exists", async () => {
   const budgets = "budgets: { enrich: { per_day: { amount: 5 } } }\n";
   expect(await problemsOf(`${fine}\n${budgets}`)).toEqual([
-    "16 budgets.enrich.per_day.amount: needs the price of one billed record, prices.enrich (add prices: { currency: USD, enrich: 0.10 }, or write the number of records)",
+    "16 budgets.enrich.per_day.amount: needs prices.enrich, the price of one billed record (add prices: { currency: USD, enrich: 0.10 }, or write the number of records)",
   ]);
   expect(await problemsOf(`${fine}\nprices: { currency: USD, resolve: 1 }\n${budgets}`)).toEqual([
-    "17 budgets.enrich.per_day.amount: needs the price of one billed record, prices.enrich (add enrich: 0.10 to `prices`, or write the number of records)",
+    "17 budgets.enrich.per_day.amount: needs prices.enrich, the price of one billed record (add enrich: 0.10 to `prices`, or write the number of records)",
   ]);
   expect(await problemsOf(`${fine}\nprices: { currency: XXQ }\n`)).toEqual([
     "16 prices.currency: must be an ISO 4217 currency code such as USD (three capital letters)",

@@ -68,6 +68,13 @@ describe("an input of the members of an audience", () => {
     expect((await problemsOf(nurses(input))).join("\n")).toContain(problem);
   });
 
+  it("is refused if there is no audience", async () => {
+    const text = nurses("{ job: resolve_customers, search: nurses }").replace(AUDIENCES, "");
+    expect((await problemsOf(text)).join("\n")).toContain(
+      "inputs.nurses.job: must be a job of type audience_search, not resolve (there is no such job)",
+    );
+  });
+
   it("that its own search runs after is refused", async () => {
     const text = nurses("{ job: audiences, search: nurses }").replace(
       "{ type: audience_search",

@@ -70,7 +70,7 @@ describe("the key", () => {
     [
       "${KEY}",
       { KEY: "two words" },
-      "3 service.api_key: refers to a key with invalid characters (copy it again, without blanks or line breaks)",
+      "3 service.api_key: refers to a key with invalid characters (copy it again, without spaces or line breaks)",
     ],
   ])("as %s with %j is not to be had", async (key, env, problem) => {
     expect(await problemsOf(withKey(key), { env })).toEqual([problem]);

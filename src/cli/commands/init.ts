@@ -67,7 +67,7 @@ export const addInit: AddCommand = (program, act) => {
       "column(s) for a field of the service, such as `emails=email,work_email`; repeatable (default: from the table)",
       (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],
     )
-    .option("--normalize", "trim values, lower-case e-mail addresses, leave out placeholders")
+    .option("--normalize", "trim values, lowercase e-mail addresses, leave out placeholders")
     .option("--no-normalize", "send values as they are (default without a terminal)")
     .action((flags: InitFlags, command: Command) => act(command, (context) => init(context, flags)));
 };

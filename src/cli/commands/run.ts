@@ -34,13 +34,17 @@ import { renderRunSummary } from "./run-summary.ts";
 import { createSampleTables } from "./sandbox.ts";
 import { durationMs } from "../../config/schema/values.ts";
 
+/** How long `--wait` without a duration waits. */
+const DEFAULT_WAIT_MS = 600_000;
+
 interface RunFlags {
   readonly fullRefresh?: boolean;
   readonly resend?: boolean;
   readonly maxRecords?: number;
   readonly shard?: Shard;
   readonly runId?: string;
-  readonly wait?: number;
+  /** In milliseconds; true if no duration is given. */
+  readonly wait?: number | true;
   readonly yes?: boolean;
   readonly acceptParameters?: "resend" | "keep";
 }
@@ -59,10 +63,8 @@ export const addRun: AddCommand = (program, act) => {
     .addOption(
       new Option(
         "--wait [duration]",
-        "wait for jobs that another process is running, instead of exiting with 4",
-      )
-        .preset("10m")
-        .argParser(parseDuration),
+        "wait for jobs that another process is running, instead of ending with exit code 4 (10m if no duration is given)",
+      ).argParser(parseDuration),
     )
     .option("--yes", "skip all confirmations")
     .addOption(
@@ -133,7 +135,7 @@ async function runIn(
     maxRecords: flags.maxRecords ?? null,
     shard,
     runId,
-    waitMs: flags.wait ?? 0,
+    waitMs: flags.wait === true ? DEFAULT_WAIT_MS : (flags.wait ?? 0),
     yes: flags.yes === true,
     acceptParameters: flags.acceptParameters ?? null,
     ...confirmation(context),

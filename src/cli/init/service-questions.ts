@@ -129,7 +129,7 @@ export function warehouseQuestion(context: Context, dataDir: string, isComplete:
     const reading = readingOf(opening, next);
     if (!allowInsecure || !("draft" in reading)) return reading;
     return {
-      refused: `${name} turns off verified TLS, so people's data would cross the network readable for others.`,
+      refused: `${name} turns off verified TLS, so others on the network could read people's data.`,
       otherwise: {
         draft: reading.draft,
         text: "Enter: allow it, in a private network",
