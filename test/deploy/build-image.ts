@@ -79,11 +79,12 @@ async function buildStage(folder: string, { name, steps }: Stage): Promise<void>
 async function copy(folder: string, workdir: string, words: readonly string[]): Promise<void> {
   const from = /^--from=(\w+)$/.exec(words[0] ?? "")?.[1];
   const sources = words.slice(from ? 1 : 0, -1);
-  const target = join(workdir, words.at(-1) ?? "");
+  const [last = ""] = words.slice(-1);
+  const target = join(workdir, last);
   for (const source of sources) {
     const path = from ? placed(join(folder, from), source) : resolve(source);
     const isFolder = (await stat(path)).isDirectory();
-    await mkdir(isFolder ? target : dirname(target), { recursive: true });
+    await mkdir(isFolder || last.endsWith("/") ? target : dirname(target), { recursive: true });
     // Docker copies the content of a folder. Links suffice for files of another stage.
     await run("cp", [from ? "-al" : "-a", isFolder ? `${path}/.` : path, target]);
   }
