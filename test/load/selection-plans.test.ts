@@ -1,4 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
+import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Session } from "../../src/load/db/session.ts";
 import { openLocalInput } from "../../src/load/inputs/read.ts";
@@ -8,6 +9,7 @@ import { readClaims } from "../../src/load/lookups/claims.ts";
 import { comparison } from "../../src/load/lookups/content.ts";
 import { contextOf } from "../../src/load/lookups/selection.ts";
 import { useContext } from "./postgres-context.ts";
+import { begin } from "./suite/nights.ts";
 import { enrichSpec, resolveSpec } from "./suite/people.ts";
 
 // Plans for large inputs and states: parallel ones.
@@ -97,6 +99,17 @@ test("reads a page of claims by their key, without sorting all of them", async (
   });
   expect(plan).toContain("Index Scan using lookup_due_pkey");
   expect(plan).not.toContain("Sort");
+});
+
+test("claims many contents although statistics say that nothing is due, as after the job before", async () => {
+  await context.sql(`INSERT INTO person_data_state.lookup_due (kind, content, rows, was_rejected, is_sent, _synced_at, _run_id)
+    SELECT 'other', sha256(i::text::bytea), 1, false, false, now(), '' FROM generate_series(1, 20000) AS i;
+    DELETE FROM person_data_state.lookup_due; ANALYZE person_data_state.lookup_due`);
+  const run = await begin(context.warehouse, resolve, randomUUID());
+  // Joined for each claim, it would take a quarter of an hour.
+  const selection = await context.warehouse.selectLookup(resolve, run);
+  expect(selection.counts.due).toBe(60_000);
+  await selection.close();
 });
 
 /** Text of a statement, as it is passed to the driver. */

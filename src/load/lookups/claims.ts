@@ -78,13 +78,13 @@ export async function claimDue(
     await session.change(sql`UPDATE pg_temp.due AS w SET claim = 'other' FROM ${table} AS d
       WHERE d.kind = ${kind} AND d.content = w.content AND ${isOthers(session, run)}`);
   }
-  // Answered by a commit that ended after this reading had looked.
+  // Answered by a commit that ended after this reading had looked. The list is made once: statistics may still say that nothing is
+  // due, by which a join would make it for each claim.
   await session.change(sql`
     WITH answered AS (
-      DELETE FROM ${table} AS d USING (
+      DELETE FROM ${table} AS d WHERE d.kind = ${kind} AND NOT ${isOthers(session, run)} AND d.content = ANY (ARRAY(
         SELECT a.content FROM pg_temp.due AS w JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${kind} AND a.content = w.content
-        WHERE ${isFresh(freshness, "a")} OFFSET 0) AS a
-      WHERE d.kind = ${kind} AND d.content = a.content AND NOT ${isOthers(session, run)} RETURNING d.content)
+        WHERE ${isFresh(freshness, "a")})) RETURNING d.content)
     UPDATE pg_temp.due AS w SET claim = 'other' FROM answered WHERE w.content = answered.content`);
   await forgetUnwanted(session, spec, run);
 }
