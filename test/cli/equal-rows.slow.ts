@@ -8,7 +8,7 @@ import { configText, createCustomers, makeSetting, startSandbox } from "./suppor
 
 const PEOPLE = sized(2000, 4000);
 const COPIES = 100;
-const GUESTS = sized(300_000, 1_000_000);
+const GUESTS = sized(150_000, 1_000_000);
 
 test("people with a hundred rows each, and very many placeholders, run within the program's heap", async () => {
   const setting = await makeSetting();
