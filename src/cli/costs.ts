@@ -1,6 +1,6 @@
 import { renderTable } from "./output.ts";
 import { count, countText } from "../figures.ts";
-import type { Cost } from "../jobs/price.ts";
+import { type Cost, withAmount } from "../jobs/price.ts";
 import type { BudgetReport } from "../jobs/report/attention.ts";
 import type { JobReport, RunReport } from "../jobs/job.ts";
 import { amountText, priceText } from "../money.ts";
@@ -34,12 +34,6 @@ export function renderBudgets(
   return isInMoney
     ? `${table}\n(a limit in money counts every record sent as billed, at the current price)`
     : table;
-}
-
-/** `5,000 ($500.00)`, or only the number of records without an amount. */
-function withAmount(records: number, amount: number | undefined, currency: string | undefined): string {
-  const isKnown = amount !== undefined && currency !== undefined;
-  return isKnown ? `${count(records)} (${amountText(amount, currency)})` : count(records);
 }
 
 /** Noun for billed records of a job type. */

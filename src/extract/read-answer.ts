@@ -180,7 +180,8 @@ function statesNull(bytes: Buffer): boolean {
   }
 }
 
-function keyText(value: unknown): string | null {
+/** Text of an ID, which may be a number; null for others. */
+export function keyText(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
 }

@@ -1,5 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { UNLOCK } from "../config/schema/document.ts";
+import { count } from "../figures.ts";
 import type { BilledDay } from "../load/ledger/costs.ts";
 import { type Amount, amountText, costOf, type Price, priceText, sumOfAmounts } from "../money.ts";
 
@@ -104,4 +105,14 @@ export function sumOfEstimates(costs: readonly CostEstimate[], currency: string)
 export function costText({ low, expected, high, currency }: CostEstimate): string {
   const text = (amount: number) => amountText(amount, currency);
   return low === high ? text(expected) : `about ${text(expected)} (${text(low)} to ${text(high)})`;
+}
+
+/** `5,000 ($500.00)`, or only the number of records without an amount. */
+export function withAmount(
+  records: number,
+  amount: number | undefined,
+  currency: string | undefined,
+): string {
+  const isKnown = amount !== undefined && currency !== undefined;
+  return isKnown ? `${count(records)} (${amountText(amount, currency)})` : count(records);
 }

@@ -34,7 +34,7 @@ import { renderRunSummary } from "./run-summary.ts";
 import { createSampleTables } from "./sandbox.ts";
 import { durationMs } from "../../config/schema/values.ts";
 
-/** How long `--wait` without a duration waits. */
+/** Wait for `--wait` without a duration. */
 const DEFAULT_WAIT_MS = 600_000;
 
 interface RunFlags {

@@ -8,7 +8,7 @@ import {
   segmentGone,
   segmentStreams,
 } from "./segments.ts";
-import { openResults, type RepeatableResults } from "../../extract/read-answer.ts";
+import { keyText, openResults, type RepeatableResults } from "../../extract/read-answer.ts";
 import { cursorInstant } from "../../load/write/commit.ts";
 import { type Cell, DriftLog, jsonText, jsonType, pidOf } from "../../schemas/convert.ts";
 import {
@@ -35,16 +35,10 @@ type Signal =
   | { readonly kind: "row"; readonly row: readonly Cell[] }
   | { readonly kind: "reject"; readonly ids: readonly (string | null)[] };
 
-/** Reads an ID, which may be a number. */
-function idOf(value: unknown): string | null {
-  if (typeof value === "number") return String(value);
-  return typeof value === "string" && value !== "" ? value : null;
-}
-
 /** Reads the row of a signal, or its IDs if one is missing. */
 function readSignal(result: JsonObject, drift: DriftLog): Signal {
   const { signal_metadata: sent, ...rest } = result;
-  const ids = [idOf(result["obituary_id"]), pidOf(result["service_pid"])];
+  const ids = [keyText(result["obituary_id"]), pidOf(result["service_pid"])];
   if (ids.includes(null)) {
     for (const [i, id] of ids.entries()) {
       if (id === null) drift.note("unexpected_type", keys[i] ?? "", typeof result[keys[i] ?? ""]);

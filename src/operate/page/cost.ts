@@ -1,13 +1,13 @@
 import { html } from "hono/html";
 import { count, countText, timeText } from "../../figures.ts";
-import { costOfBilled } from "../../jobs/price.ts";
+import { costOfBilled, withAmount } from "../../jobs/price.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
 import { type LedgerHistoryRow, readUsageHistory } from "../../load/history/queries.ts";
 import { amountText, costOf } from "../../money.ts";
 import { type Point, renderDays } from "./charts.ts";
 import { bar, CHART_DAYS, dayBefore, type Html, note, past, type Section, table } from "./elements.ts";
 
-/** What was billed, in money where prices are configured, and what budgets and quotas leave. */
+/** Billed records, in money where prices are configured, and what budgets and quotas leave. */
 export const cost: Section = {
   id: "cost",
   title: "Cost and budgets",
@@ -92,11 +92,6 @@ function budgets({ budgets: found }: StatusReport): Html {
     },
     { name: "renewed", cell: (budget) => timeText(budget.resets_at), isExtra: true },
   ]);
-}
-
-function withAmount(records: number, amount: number | undefined, currency: string | undefined): string {
-  const isKnown = amount !== undefined && currency !== undefined;
-  return isKnown ? `${count(records)} (${amountText(amount, currency)})` : count(records);
 }
 
 function quotas({ quotas: found }: StatusReport, nowMs: number): Html {

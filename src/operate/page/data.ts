@@ -22,7 +22,7 @@ import {
   type View,
 } from "./elements.ts";
 
-/** How much of the inputs is answered, and of the people known. */
+/** Share of the inputs that is answered, and of fields known of people. */
 export const coverage: Section = {
   id: "coverage",
   title: "Coverage",

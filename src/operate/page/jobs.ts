@@ -21,7 +21,7 @@ import {
   type View,
 } from "./elements.ts";
 
-/** What is running now; the page's script replaces it while the page is open. */
+/** Jobs running now; the page's script replaces it while the page is open. */
 export const running = {
   id: "now",
   title: "Running now",
@@ -60,7 +60,7 @@ export const running = {
   },
 } as const satisfies Section;
 
-/** How the end of a run is shown, and its rank: higher for what needs more attention. */
+/** Text and sign for the end of a run, and its rank: higher for what needs more attention. */
 function runState({
   status,
   limited_by: limit,
