@@ -2,8 +2,11 @@ import { addColumns } from "../src/load/db/ddl.ts";
 import type { SchemaNames } from "../src/load/db/names.ts";
 import { derivedColumns } from "../src/schemas/derive.ts";
 import { personDerivations } from "../src/schemas/person.ts";
+import { columnsOf } from "../src/schemas/table.ts";
 
 /** Adds columns computed from fields of a person. */
 export function addDerivedColumns(names: SchemaNames): readonly string[] {
-  return [...personDerivations].map(([table, ofTable]) => addColumns(table, derivedColumns(ofTable), names));
+  return [...personDerivations].map(([table, ofTable]) =>
+    addColumns(table, columnsOf(derivedColumns(ofTable)), names),
+  );
 }

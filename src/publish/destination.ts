@@ -1,5 +1,6 @@
+import { text, timestamptz } from "../schemas/field.ts";
 import { tables as declared, tableNamed } from "../schemas/registry.ts";
-import { type Column, column, type PublishedSchema, type Table } from "../schemas/table.ts";
+import { type Column, columnsOf, type PublishedSchema, type Table } from "../schemas/table.ts";
 import { views } from "../schemas/views/all-views.ts";
 import type { View } from "../schemas/views/view.ts";
 
@@ -150,17 +151,15 @@ export const freshnessTable: PublishedTable = {
   key: ["table_name"],
   root: "table_freshness",
   rootKey: ["table_name"],
-  columns: [
-    column("table_name", "text", "none", "The table.", true),
-    column(
-      "last_success_at",
-      "timestamptz",
+  columns: columnsOf({
+    table_name: text("none", "The table.", "required"),
+    last_success_at: timestamptz(
       "none",
       "End of the last success; runs that ended at your own cap or budget are included.",
     ),
-    column("last_changed_at", "timestamptz", "none", "Last change of a row."),
-    column("safe_until", "timestamptz", "none", "Every row with an older `_synced_at` is here."),
-  ],
+    last_changed_at: timestamptz("none", "Last change of a row."),
+    safe_until: timestamptz("none", "Every row with an older `_synced_at` is here."),
+  }),
 };
 
 function published({ name, schema, doc, key, columns, parent }: Table): readonly PublishedTable[] {

@@ -1,7 +1,8 @@
 import type { z } from "zod";
 import type { JsonObject, RecordDeclaration } from "./flatten.ts";
 import { booleanOf, pidOf } from "./convert.ts";
-import { type Column, column, type NamesPeople, type Table, table } from "./table.ts";
+import { boolean, numeric, text, timestamptz } from "./field.ts";
+import { type NamesPeople, table } from "./table.ts";
 
 /** An endpoint that takes a batch of records and returns one result for each (section 4.7). */
 export interface LookupEndpoint {
@@ -31,37 +32,33 @@ export function isPersonMatch({ is_match: said, service_pid: pid }: JsonObject):
 }
 
 /** Columns that name a row of an input. */
-export const inputRow: readonly Column[] = [
-  column("source", "text", "none", "Name of the input."),
-  column(
-    "source_key",
-    "text",
+export const inputRow = {
+  source: text("none", "Name of the input."),
+  source_key: text(
     "direct",
     'The input row\'s key as text; of several columns a JSON array of texts, such as ["2", "K-000097"].',
   ),
-];
+};
 
 /** Key of an input row in a job; answers are stored under it. */
-export const inputRowKey: readonly Column[] = [
-  column("job", "text", "none", "Name of the job."),
+export const inputRowKey = {
+  job: text("none", "Name of the job."),
   ...inputRow,
-];
+};
 
 /** Columns that every answer table has besides its own fields. */
-export const answerColumns: readonly Column[] = [
-  column("api_request_id", "text", "none", "The service's ID of the last answering call."),
-  column("request_completed_at", "timestamptz", "none", "When the service completed that call."),
-  column(
-    "is_present",
-    "boolean",
+export const answerColumns = {
+  api_request_id: text("none", "The service's ID of the last answering call."),
+  request_completed_at: timestamptz("none", "When the service completed that call."),
+  is_present: boolean(
     "none",
     "True if the current content of the row was matched and the row is still in the input.",
-    true,
+    "required",
   ),
-  column("first_matched_at", "timestamptz", "none", "When this row was first matched."),
-  column("last_matched_at", "timestamptz", "none", "When this row was last matched."),
-  column("last_matched_service_pid", "text", "direct", "PID of the last match; a later non-match keeps it."),
-];
+  first_matched_at: timestamptz("none", "When this row was first matched."),
+  last_matched_at: timestamptz("none", "When this row was last matched."),
+  last_matched_service_pid: text("direct", "PID of the last match; a later non-match keeps it."),
+};
 
 /** Columns of answer tables that name people. */
 export const answeredPeople: NamesPeople = {
@@ -71,22 +68,20 @@ export const answeredPeople: NamesPeople = {
 };
 
 /** Match history of each input row. */
-export const matchHistory: Table = table("match_history", {
+export const matchHistory = table("match_history", {
   schema: "data",
   doc: "Match history of each input row; the intervals of a row never overlap.",
   key: ["job", "source", "source_key", "valid_from"],
   people: { pids: ["service_pid"], emails: ["source_key"], isOfInputRow: true },
-  columns: [
+  columns: {
     ...inputRowKey,
-    column("valid_from", "timestamptz", "none", "When the service first returned this state (inclusive)."),
-    column(
-      "valid_to",
-      "timestamptz",
+    valid_from: timestamptz("none", "When the service first returned this state (inclusive)."),
+    valid_to: timestamptz(
       "none",
       "When it returned a different state (exclusive); null for the last one, also of a row that changed, was rejected or left the input since (`is_present`).",
     ),
-    column("is_match", "boolean", "none", "True if the row matched."),
-    column("service_pid", "text", "direct", "PID of the match."),
-    column("match_score", "numeric", "none", "Score of the match."),
-  ],
+    is_match: boolean("none", "True if the row matched."),
+    service_pid: text("direct", "PID of the match."),
+    match_score: numeric("none", "Score of the match."),
+  },
 });

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { type DriftLog, jsonType } from "./convert.ts";
 import { coverageReaderOf, searchQuery, type TableRows, withNested } from "./person-search.ts";
-import { boolean, type Fields, integer, json, numeric, text, timestamptz } from "./field.ts";
+import { boolean, integer, json, listPosition, numeric, position, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject, type ListDeclaration } from "./flatten.ts";
-import { column, columnsOf, type Table, table } from "./table.ts";
+import { table } from "./table.ts";
 
 const JOBS = "/person-search/v0/search-jobs";
 
@@ -33,7 +33,7 @@ export const searchFailureCodes = [
   "search_cancelled",
 ] as const;
 
-const jobFields: Fields = {
+const jobFields = {
   segment_id: text("none", "ID of the search and of its segment."),
   status: text("none", "State of the search; `completed`, `failed` and `cancelled` are final."),
   materialization_extent: text("none", "`preview` or `full`; only a full search has results."),
@@ -51,11 +51,11 @@ const errorFields = {
   code: text("none", "Code of a failed or cancelled search."),
   message: text("none", "Message of a failed or cancelled search."),
 };
-const coverageFields: Fields = {
+const coverageFields = {
   count: integer("none", "People with this channel."),
   percentage: numeric("none", "Their share in percent, two decimals."),
 };
-const bucketFields: Fields = {
+const bucketFields = {
   label: text("none", "Label of the bucket."),
   count: integer("none", "People in the bucket."),
   percentage: numeric("none", "Their share in percent, two decimals."),
@@ -78,73 +78,69 @@ const audienceDistributions = [
 /** Members of the job that are not stored: `worker` only shows liveness, `error.retryable` is always false. */
 const UNSTORED = { job: "worker", error: "retryable" } as const;
 
-const segmentId = column("segment_id", "text", "none", "ID of the search and of its segment.");
+const segmentId = { segment_id: text("none", "ID of the search and of its segment.") };
 
 /** One row per asynchronous search. */
-export const audienceSearch: Table = table("audience_search", {
+export const audienceSearch = table("audience_search", {
   schema: "data",
   doc: "Asynchronous person searches.",
   key: ["segment_id"],
   people: "nobody",
-  columns: [
-    segmentId,
-    column("search_name", "text", "none", "Name of the search in the configuration."),
-    column("query", "text", "none", "Query as configured."),
-    ...columnsOf(jobFields).filter(({ name }) => name !== "segment_id"),
-    ...columnsOf({ error_code: errorFields.code, error_message: errorFields.message }),
-    column(
-      "unlocked_at",
-      "timestamptz",
-      "none",
-      "When the results were unlocked, as the service reports it.",
-    ),
-    column("members_stored_at", "timestamptz", "none", "When all members were last stored; null until then."),
-  ],
+  columns: {
+    ...segmentId,
+    search_name: text("none", "Name of the search in the configuration."),
+    query: text("none", "Query as configured."),
+    ...jobFields,
+    error_code: errorFields.code,
+    error_message: errorFields.message,
+    unlocked_at: timestamptz("none", "When the results were unlocked, as the service reports it."),
+    members_stored_at: timestamptz("none", "When all members were last stored; null until then."),
+  },
   hasExtra: true,
 });
 
 /** Coverage of an audience by channel. */
-export const audienceSearchCoverage: Table = table("audience_search_coverage", {
+export const audienceSearchCoverage = table("audience_search_coverage", {
   schema: "data",
   doc: "Contact channels of the people of an audience.",
   key: ["segment_id", "channel"],
   parent: "audience_search",
   people: "nobody",
-  columns: [
-    segmentId,
-    column("channel", "text", "none", "`email`, `phone` or `address`."),
-    ...columnsOf(coverageFields),
-  ],
+  columns: {
+    ...segmentId,
+    channel: text("none", "`email`, `phone` or `address`."),
+    ...coverageFields,
+  },
   hasExtra: true,
 });
 
 /** Distributions of an audience. */
-export const audienceSearchDistribution: Table = table("audience_search_distribution", {
+export const audienceSearchDistribution = table("audience_search_distribution", {
   schema: "data",
   doc: "Demographics of an audience, one row per bucket.",
   key: ["segment_id", "distribution", "position"],
   parent: "audience_search",
   people: "nobody",
-  columns: [
-    segmentId,
-    column("distribution", "text", "none", "`age`, `gender`, `job_title` and so on."),
-    column("position", "position", "none", "0-based index in the service's list."),
-    ...columnsOf(bucketFields),
-  ],
+  columns: {
+    ...segmentId,
+    distribution: text("none", "`age`, `gender`, `job_title` and so on."),
+    ...listPosition,
+    ...bucketFields,
+  },
   hasExtra: true,
 });
 
 /** Members of an unlocked audience. */
-export const audienceSearchMember: Table = table("audience_search_member", {
+export const audienceSearchMember = table("audience_search_member", {
   schema: "data",
   doc: "People of an unlocked audience.",
   key: ["segment_id", "service_pid"],
   people: { pids: ["service_pid"] },
-  columns: [
-    segmentId,
-    column("service_pid", "text", "direct", "PID of the person."),
-    column("position", "position", "none", "0-based index in the service's list.", true),
-  ],
+  columns: {
+    ...segmentId,
+    service_pid: text("direct", "PID of the person."),
+    position: position("none", "0-based index in the service's list.", "required"),
+  },
 });
 
 const job = flattenerOf({ fields: jobFields, lists: {} });

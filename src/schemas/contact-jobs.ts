@@ -1,8 +1,8 @@
 import { type Cell, type DriftLog, jsonType } from "./convert.ts";
 import { type TableRows, withNested } from "./person-search.ts";
-import { boolean, type Fields, integer, json, text, timestamptz } from "./field.ts";
+import { boolean, integer, json, listPosition, prefixed, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
-import { column, columnsOf, type Table, table } from "./table.ts";
+import { table } from "./table.ts";
 
 const JOB = "/person-search/v0/contact-jobs/{job_id}";
 
@@ -16,7 +16,7 @@ export const contactJobEndpoints = {
 /** States after which nothing changes (section 3.2). */
 export const finishedContactStates: ReadonlySet<string> = new Set(["completed", "failed"]);
 
-const jobFields: Fields = {
+const jobFields = {
   job_id: text("none", "ID of the job."),
   job_type: text("none", "`contact_append` or `contact_prospect`."),
   status: text("none", "State of the job; `completed` and `failed` are final."),
@@ -37,59 +37,49 @@ const resultFields = {
   matched_naics_code: text("none", "NAICS code that matched; contact_prospect only."),
   jacket: json("sensitive", "Everything that the service returned about the person."),
 };
-const companyFields: Fields = {
+const companyFields = {
   name: text("none", "Matched company; contact_append only."),
   domain: text("none", "Domain of the matched company."),
   linkedin_url: text("none", "LinkedIn page of the matched company."),
 };
 /** Keys of `jacket` that the interface names. */
-const jacketFields: Fields = {
+const jacketFields = {
   full_name: text("direct", "Full name."),
   linkedin_url: text("direct", "LinkedIn profile."),
 };
 
-const companyColumn = (name: string): string => `matched_company_${name}`;
-const companyColumns: Fields = Object.fromEntries(
-  Object.entries(companyFields).map(([name, field]) => [companyColumn(name), field]),
-);
 const { matched_naics_code: naicsCode, jacket, ...titleFields } = resultFields;
-const jobId = column("job_id", "text", "none", "ID of the job.");
-const position = column("position", "position", "none", "0-based index in the service's list.");
+const jobId = { job_id: text("none", "ID of the job.") };
 
 /** One row per contact job. */
-export const contactJob: Table = table("contact_job", {
+export const contactJob = table("contact_job", {
   schema: "data",
   doc: "Contact jobs.",
   key: ["job_id"],
   people: "nobody",
-  columns: [
-    ...columnsOf(jobFields),
-    column("billable_count", "integer", "none", "Records charged for the results; the sum of its pages."),
-    column(
-      "unlocked_at",
-      "timestamptz",
-      "none",
-      "When the results were unlocked, as the service reports it.",
-    ),
-  ],
+  columns: {
+    ...jobFields,
+    billable_count: integer("none", "Records charged for the results; the sum of its pages."),
+    unlocked_at: timestamptz("none", "When the results were unlocked, as the service reports it."),
+  },
   hasExtra: true,
 });
 
 /** Results of contact jobs. */
-export const contactJobResult: Table = table("contact_job_result", {
+export const contactJobResult = table("contact_job_result", {
   schema: "data",
   doc: "People found by contact jobs.",
   key: ["job_id", "position"],
   people: { pids: ["service_pid"] },
-  columns: [
-    jobId,
-    position,
-    ...columnsOf(titleFields),
-    ...columnsOf(companyColumns),
-    ...columnsOf({ matched_naics_code: naicsCode }),
-    ...columnsOf(jacketFields),
-    ...columnsOf({ jacket }),
-  ],
+  columns: {
+    ...jobId,
+    ...listPosition,
+    ...titleFields,
+    ...prefixed("matched_company_", companyFields),
+    matched_naics_code: naicsCode,
+    ...jacketFields,
+    jacket,
+  },
   hasExtra: true,
 });
 

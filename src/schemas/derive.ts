@@ -1,12 +1,11 @@
 import { type Cell, isCalendarDay } from "./convert.ts";
-import type { PiiClass } from "./field.ts";
-import { type Column, column } from "./table.ts";
+import { date, type Fields, type PiiClass, prefixed, text } from "./field.ts";
 
 /** Columns computed from a text field of the same object. */
-export interface Derivation {
+export interface Derivation<Columns extends Fields = Fields> {
   /** Name of the field. */
   readonly from: string;
-  readonly columns: readonly Column[];
+  readonly columns: Columns;
   /** Returns one cell per column; never throws. */
   readonly derive: (text: string) => readonly Cell[];
 }
@@ -23,7 +22,7 @@ export function deriverOf(
   const compiled = derivations.map(({ from, columns, derive }) => ({
     source: offset + fieldNames.indexOf(from),
     derive,
-    nothing: columns.map(() => null),
+    nothing: Object.keys(columns).map(() => null),
   }));
   return (cells, at) => {
     let next = at;
@@ -35,14 +34,25 @@ export function deriverOf(
   };
 }
 
+/** All columns of derivations. */
+type DerivedColumns<D extends readonly Derivation[]> = D extends readonly [
+  Derivation<infer F>,
+  ...infer Rest extends readonly Derivation[],
+]
+  ? F & DerivedColumns<Rest>
+  : D extends readonly []
+    ? unknown
+    : Fields;
+
 /** Derived columns, in order. */
-export function derivedColumns(derivations: readonly Derivation[]): readonly Column[] {
-  return derivations.flatMap(({ columns }) => columns);
+export function derivedColumns<const D extends readonly Derivation[]>(derivations: D): DerivedColumns<D> {
+  // Object.assign loses the names; the cast restores them.
+  return Object.assign({}, ...derivations.map(({ columns }) => columns)) as DerivedColumns<D>;
 }
 
 /** Names of the derived columns, in order. */
 export function derivedNames(derivations: readonly Derivation[]): readonly string[] {
-  return derivedColumns(derivations).map(({ name }) => name);
+  return derivations.flatMap(({ columns }) => Object.keys(columns));
 }
 
 const PARTIAL_DATE = /^\d{4}(?:-\d{2}(?:-\d{2})?)?$/;
@@ -67,19 +77,14 @@ export function readPartialDate(text: string): readonly Cell[] {
 }
 
 /** Declares `X_on` and `X_precision` of a field `X_date`. @param event what happened on that day, as a sentence */
-export function partialDate(from: string, pii: PiiClass, event: string): Derivation {
-  const name = from.replace(/_date$/, "");
+export function partialDate<const Name extends string>(name: Name, pii: PiiClass, event: string) {
+  const from = `${name}_date`;
   return {
     from,
-    columns: [
-      column(
-        `${name}_on`,
-        "date",
-        pii,
-        `${event} A year or month gives its first day; null if ${from} is no possible date.`,
-      ),
-      column(`${name}_precision`, "text", "none", `Precision of ${name}_on: \`year\`, \`month\` or \`day\`.`),
-    ],
+    columns: prefixed(`${name}_` as const, {
+      on: date(pii, `${event} A year or month gives its first day; null if ${from} is no possible date.`),
+      precision: text("none", `Precision of ${name}_on: \`year\`, \`month\` or \`day\`.`),
+    }),
     derive: readPartialDate,
   };
 }

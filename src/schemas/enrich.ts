@@ -3,7 +3,7 @@ import { answerColumns, answeredPeople, inputRowKey, isPersonMatch, type LookupE
 import { boolean, json, numeric, text } from "./field.ts";
 import { personDerived, personFields, personLists } from "./person.ts";
 import type { RecordDeclaration } from "./flatten.ts";
-import { columnsOf, type Table, table } from "./table.ts";
+import { table } from "./table.ts";
 
 const optionalText = z.string().nullable().optional();
 
@@ -82,11 +82,11 @@ export const enrichEndpoint: LookupEndpoint = {
 };
 
 /** Last answer for each input row of an `enrich` job. */
-export const enrichment: Table = table("enrichment", {
+export const enrichment = table("enrichment", {
   schema: "data",
   doc: "Last answer of /v2/enrich for each input row; the person is in `person`.",
-  key: inputRowKey.map((c) => c.name),
-  columns: [...inputRowKey, ...columnsOf(enrichFields), ...answerColumns],
+  key: ["job", "source", "source_key"],
+  columns: { ...inputRowKey, ...enrichFields, ...answerColumns },
   people: answeredPeople,
   hasExtra: true,
 });

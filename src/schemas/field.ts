@@ -18,43 +18,76 @@ export type ColumnType =
   | "bytes"
   | "text[]"; // never null, without nulls
 
-/** Scalar field of the interface: column type, PII class, description, and zod type on the wire. */
-export interface Field<Z extends z.ZodType = z.ZodType> {
-  readonly kind: "field";
-  readonly type: ColumnType;
+/** A value as the driver of Postgres returns it (see load/db/session.ts). */
+interface Values {
+  readonly text: string;
+  readonly integer: number;
+  readonly position: number;
+  readonly numeric: string;
+  readonly boolean: boolean;
+  readonly date: string;
+  readonly timestamptz: string;
+  readonly timestamp: string;
+  readonly json: unknown;
+  readonly uuid: string;
+  readonly bytes: Buffer;
+  readonly "text[]": string[];
+}
+
+/** Scalar field of the interface, or column of a table. */
+export interface Field<
+  Type extends ColumnType = ColumnType,
+  Required extends boolean = boolean,
+  Z extends z.ZodType = z.ZodType,
+> {
+  readonly type: Type;
   readonly pii: PiiClass;
   readonly doc: string;
+  /** True for NOT NULL; key columns always are. */
+  readonly required: Required;
+  /** Type on the wire. */
   readonly zod: Z;
 }
 
-function field<Z extends z.ZodType>(type: ColumnType, pii: PiiClass, doc: string, zod: Z): Field<Z> {
-  return { kind: "field", type, pii, doc, zod };
+/** Returns a function that declares fields of a type. */
+function fieldOf<Type extends ColumnType, Z extends z.ZodType>(type: Type, zod: Z) {
+  function declare(pii: PiiClass, doc: string): Field<Type, Type extends "text[]" ? true : false, Z>;
+  function declare(pii: PiiClass, doc: string, required: "required"): Field<Type, true, Z>;
+  function declare(pii: PiiClass, doc: string, required?: "required"): Field<Type, boolean, Z> {
+    return { type, pii, doc, required: type === "text[]" || required !== undefined, zod };
+  }
+  return declare;
 }
 
-const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/)]);
-
 /** Text, stored code point for code point; also dates of an undocumented form. */
-export const text = (pii: PiiClass, doc: string) => field("text", pii, doc, z.string().nullable());
+export const text = fieldOf("text", z.string().nullable());
 /** Integer of at most 64 bits. */
-export const integer = (pii: PiiClass, doc: string) => field("integer", pii, doc, z.int().nullable());
+export const integer = fieldOf("integer", z.int().nullable());
+/** 0-based index in a nested array. */
+export const position = fieldOf("position", z.int());
+/** The column `position` of lists. */
+export const listPosition = { position: position("none", "0-based index in the service's list.") };
 /** Exact decimal: a JSON number or a decimal string. */
-export const numeric = (pii: PiiClass, doc: string) => field("numeric", pii, doc, decimal.nullable());
+export const numeric = fieldOf(
+  "numeric",
+  z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/)]).nullable(),
+);
 /** Boolean, also sent as "true"/"false", "Y"/"N" or 0/1. */
-export const boolean = (pii: PiiClass, doc: string) =>
-  field("boolean", pii, doc, z.union([z.boolean(), z.string(), z.number()]).nullable());
+export const boolean = fieldOf("boolean", z.union([z.boolean(), z.string(), z.number()]).nullable());
 /** Calendar day, `YYYY-MM-DD`. */
-export const date = (pii: PiiClass, doc: string) => field("date", pii, doc, z.iso.date().nullable());
+export const date = fieldOf("date", z.iso.date().nullable());
 /** Instant: ISO 8601 with `Z` or an offset; without a zone it counts as UTC. */
-export const timestamptz = (pii: PiiClass, doc: string) =>
-  field("timestamptz", pii, doc, z.string().nullable());
+export const timestamptz = fieldOf("timestamptz", z.string().nullable());
 /** Wall time without a zone. */
-export const timestamp = (pii: PiiClass, doc: string) => field("timestamp", pii, doc, z.string().nullable());
+export const timestamp = fieldOf("timestamp", z.string().nullable());
 /** Object with varying keys, stored whole. */
-export const json = (pii: PiiClass, doc: string) => field("json", pii, doc, z.unknown());
-
+export const json = fieldOf("json", z.unknown());
+/** UUID of ours; the service's are texts. */
+export const uuid = fieldOf("uuid", z.string());
+/** Hash or address as bytes; not in the interface. */
+export const bytes = fieldOf("bytes", z.never());
 /** List of texts. */
-export const texts = (pii: PiiClass, doc: string) =>
-  field("text[]", pii, doc, z.array(z.string()).nullable());
+export const texts = fieldOf("text[]", z.array(z.string()).nullable());
 
 /** Scalar fields by their name in the interface. */
 export type Fields = Readonly<Record<string, Field>>;
@@ -67,3 +100,25 @@ export function shapeOf<F extends Fields>(fields: F): ZodShape<F> {
   // Object.fromEntries loses the zod type of each key; the cast restores it.
   return Object.fromEntries(Object.entries(fields).map(([name, f]) => [name, f.zod])) as ZodShape<F>;
 }
+
+/** Fields under names with a prefix (`signal_`). */
+export type Prefixed<Prefix extends string, F extends Fields> = {
+  readonly [Name in keyof F & string as `${Prefix}${Name}`]: F[Name];
+};
+
+/** Returns the fields under names with a prefix. */
+export function prefixed<Prefix extends string, F extends Fields>(
+  prefix: Prefix,
+  fields: F,
+): Prefixed<Prefix, F> {
+  const entries = Object.entries(fields).map(([name, field]) => [`${prefix}${name}`, field]);
+  // Object.fromEntries loses the type of each key; the cast restores it.
+  return Object.fromEntries(entries) as Prefixed<Prefix, F>;
+}
+
+/** Row of declared columns. */
+export type RowOf<F extends Fields, Key extends string = never> = {
+  readonly [Name in keyof F]:
+    | Values[F[Name]["type"]]
+    | (Name extends Key ? never : F[Name]["required"] extends true ? never : null);
+};

@@ -1,4 +1,5 @@
-import { column, type Table, table } from "./table.ts";
+import { boolean, integer, numeric, position, text, timestamptz, uuid } from "./field.ts";
+import { table } from "./table.ts";
 
 /** HTTP attempt as stored in the ledger. */
 export interface Attempt {
@@ -33,81 +34,58 @@ export interface Attempt {
 }
 
 /** Ledger: one row per attempt of a call. */
-export const apiCall: Table = table("api_call", {
+export const apiCall = table("api_call", {
   schema: "ops",
   doc: "Ledger: one row per attempt of a call; written before sending if the call may be billed.",
   key: ["call_id"],
-  columns: [
-    column("call_id", "uuid", "none", "The attempt."),
-    column("run_id", "text", "none", "The run.", true),
-    column("job", "text", "none", "The job.", true),
-    column(
-      "call_number",
-      "integer",
+  columns: {
+    call_id: uuid("none", "The attempt."),
+    run_id: text("none", "The run.", "required"),
+    job: text("none", "The job.", "required"),
+    call_number: integer(
       "none",
       "Order of reservation; answers of later calls replace those of earlier ones.",
-      true,
+      "required",
     ),
-    column("endpoint", "text", "none", "Method and path.", true),
-    column("api_request_id", "text", "none", "The service's ID of the call."),
-    column("started_at", "timestamptz", "none", "When it was sent.", true),
-    column("request_completed_at", "timestamptz", "none", "Completion time reported by the service."),
-    column("milliseconds", "integer", "none", "Milliseconds until the whole answer was read."),
-    column("http_status", "integer", "none", "HTTP status; null without an answer."),
-    column("attempt", "position", "none", "1-based attempt of this batch.", true),
-    column("records_sent", "integer", "none", "Number of records in the request.", true),
-    column("records_matched", "integer", "none", "Results with a match; null without results."),
-    column("response_bytes", "integer", "none", "Size of the answer in bytes, as received.", true),
-    column(
-      "possibly_billed",
-      "boolean",
-      "none",
-      "True if the outcome leaves open whether it was billed.",
-      true,
-    ),
-    column(
-      "settled_at",
-      "timestamptz",
+    endpoint: text("none", "Method and path.", "required"),
+    api_request_id: text("none", "The service's ID of the call."),
+    started_at: timestamptz("none", "When it was sent.", "required"),
+    request_completed_at: timestamptz("none", "Completion time reported by the service."),
+    milliseconds: integer("none", "Milliseconds until the whole answer was read."),
+    http_status: integer("none", "HTTP status; null without an answer."),
+    attempt: position("none", "1-based attempt of this batch.", "required"),
+    records_sent: integer("none", "Number of records in the request.", "required"),
+    records_matched: integer("none", "Results with a match; null without results."),
+    response_bytes: integer("none", "Size of the answer in bytes, as received.", "required"),
+    possibly_billed: boolean("none", "True if the outcome leaves open whether it was billed.", "required"),
+    settled_at: timestamptz(
       "none",
       "When its outcome was recorded; null while in flight, or permanently after a crash.",
     ),
-    column("budget", "text", "none", "Budget it counts against: the job's type; null for none."),
-    column(
-      "reserved_at",
-      "timestamptz",
+    budget: text("none", "Budget it counts against: the job's type; null for none."),
+    reserved_at: timestamptz(
       "none",
       "When its records were reserved; determines the UTC day and month they count in.",
     ),
-    column(
-      "records_reserved",
-      "integer",
+    records_reserved: integer(
       "none",
       "Records counted against budgets and caps; 0 if known not to be billed.",
-      true,
+      "required",
     ),
-    column(
-      "records_in_doubt",
-      "integer",
+    records_in_doubt: integer(
       "none",
       "Records that may have been billed without a result: all of a call without an answer, or those that it lacks.",
-      true,
+      "required",
     ),
-    column(
-      "records_possibly_billed_twice",
-      "integer",
+    records_possibly_billed_twice: integer(
       "none",
       "Records that may also have been billed in an earlier call; an upper bound.",
-      true,
+      "required",
     ),
-    column("is_sent", "boolean", "none", "False if no connection was established; null while in flight."),
-    column(
-      "price",
-      "numeric",
-      "none",
-      "Price of one billed record when the call was reserved; null without `prices`.",
-    ),
-    column("currency", "text", "none", "Currency of `price`, ISO 4217."),
-  ],
+    is_sent: boolean("none", "False if no connection was established; null while in flight."),
+    price: numeric("none", "Price of one billed record when the call was reserved; null without `prices`."),
+    currency: text("none", "Currency of `price`, ISO 4217."),
+  },
 });
 
 /**

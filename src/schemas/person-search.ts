@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { type Cell, type DriftLog, fieldName, jsonType, pidOf } from "./convert.ts";
-import { type Fields, integer, numeric, text, timestamptz } from "./field.ts";
+import { type Fields, integer, listPosition, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
-import { column, columnsOf, type Table, table } from "./table.ts";
+import { table } from "./table.ts";
 
 /** Rows of a table, as a commit takes them. */
 export interface TableRows {
@@ -97,7 +97,7 @@ export const searchChannels = ["personal_email", "professional_email", "phone", 
 /** Coverage objects by `scope`. */
 const scopes = { total: "total_contact_coverage", results: "results_contact_coverage" } as const;
 
-const searchFields: Fields = {
+const searchFields = {
   search_id: text("none", "ID of the search."),
   query: text("none", "Query as normalized by the service."),
   total_count: integer("none", "Number of matching people; may exceed `result_count`."),
@@ -105,55 +105,55 @@ const searchFields: Fields = {
   created_at: timestamptz("none", "When the service stored the search."),
 };
 
-const coverageFields: Fields = {
+const coverageFields = {
   count: integer("none", "People with this channel."),
   percent: numeric("none", "Their share in percent, 0 to 100."),
 };
 
-const searchId = column("search_id", "text", "none", "ID of the search.");
+const searchId = { search_id: text("none", "ID of the search.") };
 
 /** One row per synchronous search. */
-export const personSearch: Table = table("person_search", {
+export const personSearch = table("person_search", {
   schema: "data",
   doc: "Synchronous person searches.",
   key: ["search_id"],
   people: "nobody",
-  columns: [
-    searchId,
-    column("search_name", "text", "none", "Name of the search in the configuration."),
-    ...columnsOf(searchFields).filter(({ name }) => name !== "search_id"),
-  ],
+  columns: {
+    ...searchId,
+    search_name: text("none", "Name of the search in the configuration."),
+    ...searchFields,
+  },
   hasExtra: true,
 });
 
 /** Coverage of a search by scope and channel. */
-export const personSearchCoverage: Table = table("person_search_coverage", {
+export const personSearchCoverage = table("person_search_coverage", {
   schema: "data",
   doc: "Contact channels of the people of a search.",
   key: ["search_id", "scope", "channel"],
   parent: "person_search",
   people: "nobody",
-  columns: [
-    searchId,
-    column("scope", "text", "none", "`total`: all matching people; `results`: those returned."),
-    column("channel", "text", "none", "`personal_email`, `professional_email`, `phone` or `linkedin`."),
-    ...columnsOf(coverageFields),
-  ],
+  columns: {
+    ...searchId,
+    scope: text("none", "`total`: all matching people; `results`: those returned."),
+    channel: text("none", "`personal_email`, `professional_email`, `phone` or `linkedin`."),
+    ...coverageFields,
+  },
   hasExtra: true,
 });
 
 /** PIDs of a search, in the service's order. */
-export const personSearchResult: Table = table("person_search_result", {
+export const personSearchResult = table("person_search_result", {
   schema: "data",
   doc: "People returned by a search.",
   key: ["search_id", "position"],
   parent: "person_search",
   people: { pids: ["service_pid"] },
-  columns: [
-    searchId,
-    column("position", "position", "none", "0-based index in the service's list."),
-    column("service_pid", "text", "direct", "PID of the person.", true),
-  ],
+  columns: {
+    ...searchId,
+    ...listPosition,
+    service_pid: text("direct", "PID of the person.", "required"),
+  },
 });
 
 const record = flattenerOf({ fields: searchFields, lists: {} });

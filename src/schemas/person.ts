@@ -1,8 +1,20 @@
 import type { Cell } from "./convert.ts";
 import { type Derivation, derivedColumns, derivedNames, partialDate } from "./derive.ts";
-import { boolean, date, integer, numeric, type PiiClass, text, texts } from "./field.ts";
+import {
+  boolean,
+  date,
+  type Fields,
+  integer,
+  listPosition,
+  numeric,
+  type PiiClass,
+  prefixed,
+  text,
+  texts,
+  timestamptz,
+} from "./field.ts";
 import type { ListDeclaration } from "./flatten.ts";
-import { column, columnsOf, type NamesPeople, type Table, table } from "./table.ts";
+import { type NamesPeople, table } from "./table.ts";
 
 const AMOUNT = /^(-?)\$?(\d{1,3}(?:,\d{3})+|\d+)([kmb]?)$/;
 const ZEROS: Readonly<Record<string, string>> = { "": "", k: "000", m: "000000", b: "000000000" };
@@ -42,15 +54,14 @@ export function readMoneyRange(text: string): readonly Cell[] {
 }
 
 /** Declares `X_min` and `X_max` of a field `X_range`. @param amount what the range is of */
-function moneyRange(from: string, pii: PiiClass, amount: string): Derivation {
-  const name = from.replace(/_range$/, "");
+function moneyRange<const Name extends string>(name: Name, pii: PiiClass, amount: string) {
   const unit = "in US dollars, as the text states it (inclusive)";
   return {
-    from,
-    columns: [
-      column(`${name}_min`, "numeric", pii, `Lower end of the ${amount}, ${unit}; null if open or unknown.`),
-      column(`${name}_max`, "numeric", pii, `Upper end of the ${amount}, ${unit}; null if open or unknown.`),
-    ],
+    from: `${name}_range`,
+    columns: prefixed(`${name}_` as const, {
+      min: numeric(pii, `Lower end of the ${amount}, ${unit}; null if open or unknown.`),
+      max: numeric(pii, `Upper end of the ${amount}, ${unit}; null if open or unknown.`),
+    }),
     derive: readMoneyRange,
   };
 }
@@ -94,10 +105,10 @@ export const personFields = {
 };
 
 /** Columns of `person` computed from its fields. */
-export const personDerived: readonly Derivation[] = [
-  moneyRange("estimated_income_range", "sensitive", "estimated income"),
-  moneyRange("estimated_wealth_range", "sensitive", "estimated wealth"),
-];
+export const personDerived = [
+  moneyRange("estimated_income", "sensitive", "estimated income"),
+  moneyRange("estimated_wealth", "sensitive", "estimated wealth"),
+] as const;
 
 /** Columns of `person` filled from an answer, in order: fields, then derived columns. */
 export const personScalars: readonly string[] = [
@@ -165,10 +176,10 @@ const addressFields = {
 };
 
 const addressDerived = [
-  partialDate("purchase_date", "indirect", "Day of purchase."),
-  partialDate("first_seen_date", "none", "Day on which the person was first seen at the address."),
-  partialDate("last_seen_date", "none", "Day on which the person was last seen at the address."),
-];
+  partialDate("purchase", "indirect", "Day of purchase."),
+  partialDate("first_seen", "none", "Day on which the person was first seen at the address."),
+  partialDate("last_seen", "none", "Day on which the person was last seen at the address."),
+] as const;
 
 const workFields = {
   experience_rank: integer("none", "Rank among the person's jobs; may be equal."),
@@ -207,9 +218,9 @@ const workFields = {
 };
 
 const workDerived = [
-  partialDate("work_start_date", "indirect", "Start of the job."),
-  partialDate("work_end_date", "indirect", "End of the job."),
-];
+  partialDate("work_start", "indirect", "Start of the job."),
+  partialDate("work_end", "indirect", "End of the job."),
+] as const;
 
 const educationFields = {
   experience_rank: integer("none", "Rank among the person's education; may be equal."),
@@ -225,9 +236,9 @@ const educationFields = {
 };
 
 const educationDerived = [
-  partialDate("education_start_date", "indirect", "Start of the education."),
-  partialDate("education_end_date", "indirect", "End of the education."),
-];
+  partialDate("education_start", "indirect", "Start of the education."),
+  partialDate("education_end", "indirect", "End of the education."),
+] as const;
 
 /** Nested lists of an enriched record (section 2.14). */
 export const personLists = {
@@ -245,96 +256,91 @@ export const personLists = {
 } satisfies Record<string, ListDeclaration>;
 
 /** Derived columns by table. */
-export const personDerivations: ReadonlyMap<string, readonly Derivation[]> = new Map([
+export const personDerivations: ReadonlyMap<string, readonly Derivation[]> = new Map<
+  string,
+  readonly Derivation[]
+>([
   ["person", personDerived],
   ["person_address", addressDerived],
   ["person_work_experience", workDerived],
   ["person_education_experience", educationDerived],
 ]);
 
-const pid = column("service_pid", "text", "direct", "PID of the person.");
-const position = column("position", "position", "none", "0-based index in the service's list.");
+const pid = { service_pid: text("direct", "PID of the person.") };
 
 /** One row per person. */
-export const person: Table = table("person", {
+export const person = table("person", {
   schema: "data",
   doc: "One row per enriched person; a later non-match changes nothing here.",
   key: ["service_pid"],
   people: { pids: ["service_pid"], clears: ["service_spouse_pid"] },
   hasExtra: true,
-  columns: [
-    pid,
-    ...columnsOf(personFields),
+  columns: {
+    ...pid,
+    ...personFields,
     ...derivedColumns(personDerived),
-    column(
-      "_record_synced_at",
-      "timestamptz",
+    _record_synced_at: timestamptz(
       "none",
       "When the person or any of its child rows last changed, including removals.",
-      true,
+      "required",
     ),
-  ],
+  },
 });
 
-const child = (
-  name: string,
+/** Declares a list of a person. @param kind further columns of the key */
+function child<const Name extends string, F extends Fields, Kind extends Fields = Record<never, never>>(
+  name: Name,
   doc: string,
-  key: Table["columns"],
-  columns: Table["columns"],
-  named: NamesPeople = {},
-): Table =>
-  table(name, {
+  columns: F,
+  { pids = [], ...people }: NamesPeople = {},
+  kind?: Kind,
+) {
+  const kinds = Object.keys(kind ?? {}) as (keyof Kind & string)[];
+  return table(name, {
     schema: "data",
     doc,
-    key: key.map((c) => c.name),
-    columns: [...key, ...columns],
+    key: ["service_pid", ...kinds, "position"],
+    columns: { ...pid, ...(kind as Kind), ...listPosition, ...columns },
     hasExtra: true,
     parent: "person",
-    people: { ...named, pids: ["service_pid", ...(named.pids ?? [])], isListOfPerson: true },
+    people: { ...people, pids: ["service_pid", ...pids], isListOfPerson: true },
   });
+}
 
 /** Child tables of a person; each list is replaced as a whole. */
-export const personChildren: readonly Table[] = [
+export const personChildren = [
   child(
     "person_email",
     "E-mail addresses of a person.",
-    [pid, column("email_type", "text", "none", "`personal` or `professional`."), position],
-    columnsOf(emailFields),
+    emailFields,
     { emails: ["email_address"] },
+    { email_type: text("none", "`personal` or `professional`.") },
   ),
-  child("person_phone", "Phones of a person.", [pid, position], columnsOf(phoneFields)),
-  child("person_relative", "Relatives of a person.", [pid, position], columnsOf(relativeFields), {
-    pids: ["relative_service_pid"],
+  child("person_phone", "Phones of a person.", phoneFields),
+  child("person_relative", "Relatives of a person.", relativeFields, { pids: ["relative_service_pid"] }),
+  child("person_address", "Address history of a person.", {
+    ...addressFields,
+    ...derivedColumns(addressDerived),
   }),
-  child(
-    "person_address",
-    "Address history of a person.",
-    [pid, position],
-    [...columnsOf(addressFields), ...derivedColumns(addressDerived)],
-  ),
-  child(
-    "person_work_experience",
-    "Current and past jobs of a person.",
-    [pid, position],
-    [...columnsOf(workFields), ...derivedColumns(workDerived)],
-  ),
-  child(
-    "person_education_experience",
-    "Education of a person.",
-    [pid, position],
-    [...columnsOf(educationFields), ...derivedColumns(educationDerived)],
-  ),
-];
+  child("person_work_experience", "Current and past jobs of a person.", {
+    ...workFields,
+    ...derivedColumns(workDerived),
+  }),
+  child("person_education_experience", "Education of a person.", {
+    ...educationFields,
+    ...derivedColumns(educationDerived),
+  }),
+] as const;
 
 /** PIDs for which the service returned another PID. */
-export const personPidAlias: Table = table("person_pid_alias", {
+export const personPidAlias = table("person_pid_alias", {
   schema: "data",
   doc: "PIDs for which the service returned another PID.",
   key: ["sent_service_pid", "returned_service_pid"],
   people: { pids: ["sent_service_pid", "returned_service_pid"] },
-  columns: [
-    column("sent_service_pid", "text", "direct", "PID that was sent."),
-    column("returned_service_pid", "text", "direct", "PID that was returned."),
-    column("first_seen_at", "timestamptz", "none", "When this was first returned.", true),
-  ],
+  columns: {
+    sent_service_pid: text("direct", "PID that was sent."),
+    returned_service_pid: text("direct", "PID that was returned."),
+    first_seen_at: timestamptz("none", "When this was first returned.", "required"),
+  },
 });

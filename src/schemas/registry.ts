@@ -12,7 +12,7 @@ import * as state from "./state.ts";
 import type { Schema, Table } from "./table.ts";
 import * as usage from "./usage.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
-import { views } from "./views/all-views.ts";
+import { declaredViews, views } from "./views/all-views.ts";
 
 /** Every declared endpoint that takes batches of records. */
 export const lookupEndpoints: readonly LookupEndpoint[] = [
@@ -21,8 +21,8 @@ export const lookupEndpoints: readonly LookupEndpoint[] = [
   enrichEndpoint,
 ];
 
-/** Every declared table, parents before children; used by DDL, comments, erasure and tests. */
-export const tables: readonly Table[] = [
+/** Parents before children. */
+const declaredTables = [
   resolution,
   enrichment,
   matchHistory,
@@ -76,7 +76,19 @@ export const tables: readonly Table[] = [
   ops.erasureSubject,
   ops.erasureKey,
   ops.erasureRequest,
-];
+] as const;
+
+/** Every declared table, parents before children; used by DDL, comments, erasure and tests. */
+export const tables: readonly Table[] = declaredTables;
+
+type Relation = (typeof declaredTables)[number] | Extract<(typeof declaredViews)[number], { readonly row?: unknown }>;
+
+/** Columns of every declared table and view, by `SCHEMA.NAME` with the declared schema; values as the driver returns them. */
+export type Database = {
+  readonly [R in Relation as `${R["schema"]}.${R["name"]}`]: R extends { readonly row?: infer Row }
+    ? Row
+    : never;
+};
 
 const tablesByName: ReadonlyMap<string, Table> = new Map(tables.map((table) => [table.name, table]));
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { answerColumns, answeredPeople, inputRowKey, isPersonMatch, type LookupEndpoint } from "./answer.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import type { RecordDeclaration } from "./flatten.ts";
-import { columnsOf, type Table, table } from "./table.ts";
+import { table } from "./table.ts";
 
 const name = z.string().nullable().optional();
 
@@ -61,11 +61,11 @@ export const resolveEndpoint: LookupEndpoint = {
 };
 
 /** Last answer for each input row of a `resolve` job. */
-export const resolution: Table = table("resolution", {
+export const resolution = table("resolution", {
   schema: "data",
   doc: "Last answer of /v1/resolve for each input row.",
-  key: inputRowKey.map((c) => c.name),
-  columns: [...inputRowKey, ...columnsOf(resolveFields), ...answerColumns],
+  key: ["job", "source", "source_key"],
+  columns: { ...inputRowKey, ...resolveFields, ...answerColumns },
   people: answeredPeople,
   hasExtra: true,
 });

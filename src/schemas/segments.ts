@@ -1,5 +1,5 @@
-import { date, type Fields, json, numeric, text, timestamptz } from "./field.ts";
-import { column, columnsOf, type Table, table } from "./table.ts";
+import { boolean, date, integer, json, numeric, prefixed, text, timestamptz } from "./field.ts";
+import { table } from "./table.ts";
 
 /** Fields of one item (section 2.3), without the PID. */
 const memberFields = {
@@ -17,138 +17,115 @@ export const segmentEndpoints = {
   remove: { name: "POST /v2/segments/members/remove", method: "POST", path: "/v2/segments/members/remove" },
 } as const;
 
-const segmentId = column("segment_id", "text", "none", "ID of the segment.");
+const segmentId = { segment_id: text("none", "ID of the segment.") };
 
-const servicePid = column("service_pid", "text", "direct", "PID of the person.");
+const servicePid = { service_pid: text("direct", "PID of the person.") };
 
 /** Segments that jobs read or fill. */
-export const segment: Table = table("segment", {
+export const segment = table("segment", {
   schema: "data",
   doc: "Segments that jobs read or fill.",
   key: ["segment_id"],
   people: "nobody",
-  columns: [
-    segmentId,
-    column("name", "text", "none", "Name in the configuration; null for none."),
-    column("description", "text", "none", "Description in the configuration."),
-    column("current_size", "integer", "none", "Number of members last reported by the service."),
-    column("source", "text", "none", "`api` if a job created it, otherwise null."),
-    column(
-      "last_checked_at",
-      "timestamptz",
-      "none",
-      "When its size was last compared with the known members.",
-    ),
-    column(
-      "last_complete_sync_at",
-      "timestamptz",
+  columns: {
+    ...segmentId,
+    name: text("none", "Name in the configuration; null for none."),
+    description: text("none", "Description in the configuration."),
+    current_size: integer("none", "Number of members last reported by the service."),
+    source: text("none", "`api` if a job created it, otherwise null."),
+    last_checked_at: timestamptz("none", "When its size was last compared with the known members."),
+    last_complete_sync_at: timestamptz(
       "none",
       "Start of the last pass that listed every member and left no removal pending.",
     ),
-  ],
+  },
 });
 
 /** Current and former members. */
-export const segmentMember: Table = table("segment_member", {
+export const segmentMember = table("segment_member", {
   schema: "data",
   doc: "Current and former members of segments.",
   key: ["segment_id", "service_pid"],
   people: { pids: ["service_pid"] },
-  columns: [
-    segmentId,
-    servicePid,
-    column("first_added_at", "timestamptz", "none", memberFields.first_added_at.doc),
-    column("is_member", "boolean", "none", "True for a current member.", true),
-    column("first_seen_at", "timestamptz", "none", "First response that listed the person.", true),
-    column("removed_seen_at", "timestamptz", "none", "Response that proved the removal; null for a member."),
-  ],
+  columns: {
+    ...segmentId,
+    ...servicePid,
+    ...memberFields,
+    is_member: boolean("none", "True for a current member.", "required"),
+    first_seen_at: timestamptz("none", "First response that listed the person.", "required"),
+    removed_seen_at: timestamptz("none", "Response that proved the removal; null for a member."),
+  },
   hasExtra: true,
 });
 
 /** Intervals of membership. */
-export const segmentMembershipHistory: Table = table("segment_membership_history", {
+export const segmentMembershipHistory = table("segment_membership_history", {
   schema: "data",
   doc: "Observed intervals of membership; those of one person in one segment never overlap.",
   key: ["segment_id", "service_pid", "valid_from"],
   people: { pids: ["service_pid"] },
-  columns: [
-    segmentId,
-    servicePid,
-    column("valid_from", "timestamptz", "none", "Start (inclusive)."),
-    column(
-      "valid_to",
-      "timestamptz",
-      "none",
-      "Response that proved the removal (exclusive); null for a current member.",
-    ),
-    column(
-      "valid_from_basis",
-      "text",
+  columns: {
+    ...segmentId,
+    ...servicePid,
+    valid_from: timestamptz("none", "Start (inclusive)."),
+    valid_to: timestamptz("none", "Response that proved the removal (exclusive); null for a current member."),
+    valid_from_basis: text(
       "none",
       "`vendor`: `first_added_at`; `observed`: response that listed the person again.",
-      true,
+      "required",
     ),
-  ],
+  },
 });
 
 /** Result of each pass over a segment. */
-export const segmentSync: Table = table("segment_sync", {
+export const segmentSync = table("segment_sync", {
   schema: "ops",
   doc: "Result of each run for each segment.",
   key: ["segment_id", "run_id"],
-  columns: [
-    segmentId,
-    column("run_id", "text", "none", "The run."),
-    column("observed_at", "timestamptz", "none", "Time of the newest response.", true),
-    column("current_size", "integer", "none", "Number of members reported by the service.", true),
-    column("known_members", "integer", "none", "Members in `segment_member` after the run.", true),
-    column("added", "integer", "none", "Listed people who were not known as members.", true),
-    column("removed", "integer", "none", "Members whose removal was proven.", true),
-    column(
-      "removals_pending",
-      "integer",
+  columns: {
+    ...segmentId,
+    run_id: text("none", "The run."),
+    observed_at: timestamptz("none", "Time of the newest response.", "required"),
+    current_size: integer("none", "Number of members reported by the service.", "required"),
+    known_members: integer("none", "Members in `segment_member` after the run.", "required"),
+    added: integer("none", "Listed people who were not known as members.", "required"),
+    removed: integer("none", "Members whose removal was proven.", "required"),
+    removals_pending: integer(
       "none",
       "Known members that were not listed but whose removal is not proven.",
-      true,
+      "required",
     ),
-  ],
+  },
 });
 
 /** PIDs that a push job compares with its segment. */
-export const segmentPushMember: Table = table("segment_push_member", {
+export const segmentPushMember = table("segment_push_member", {
   schema: "state",
   doc: "State of each PID of a segment_push job.",
   people: { pids: ["service_pid"] },
   key: ["job", "segment_id", "service_pid"],
-  columns: [
-    column("job", "text", "none", "The job."),
-    segmentId,
-    servicePid,
-    column("is_wanted", "boolean", "none", "True if the query returns the PID.", true),
-    column(
-      "state",
-      "text",
+  columns: {
+    job: text("none", "The job."),
+    ...segmentId,
+    ...servicePid,
+    is_wanted: boolean("none", "True if the query returns the PID.", "required"),
+    state: text(
       "none",
       "`absent`; `member`; `invalid`: the service rejected the PID; `unknown`: a call about it got no answer yet.",
-      true,
+      "required",
     ),
-    column(
-      "is_own",
-      "boolean",
-      "none",
-      "True if the job added it, so that `mirror` may remove it; null if unknown.",
-    ),
-    column("run_id", "text", "none", "Run that last changed this row.", true),
-  ],
+    is_own: boolean("none", "True if the job added it, so that `mirror` may remove it; null if unknown."),
+    run_id: text("none", "Run that last changed this row.", "required"),
+  },
 });
 
 /** Members listed by the current pass. */
-export const segmentListed: Table = table("segment_listed", {
+export const segmentListed = table("segment_listed", {
   schema: "state",
   doc: "Members that the current pass over a segment has listed; removed at its end.",
   people: { pids: ["service_pid"] },
   key: ["job", "segment_id", "service_pid"],
-  columns: [column("job", "text", "none", "Job that reads the segment."), segmentId, servicePid],
+  columns: { job: text("none", "Job that reads the segment."), ...segmentId, ...servicePid },
 });
 
 /** `GET /v2/segments/signals/deaths` (section 4.6). */
@@ -159,14 +136,14 @@ export const deathSignalsEndpoint = {
 } as const;
 
 /** Scalar fields of a signal (section 2.11), without its key. */
-export const deathSignalFields: Fields = {
+export const deathSignalFields = {
   date_of_death: date("sensitive", "Day of death; may be filled or corrected later."),
   publication_last_update_date: date("none", "Last update of the publication."),
   first_observed_at: timestamptz("none", "First observation by the service; null for older signals."),
 };
 
 /** Keys of `signal_metadata` that the interface documents; each becomes a column `signal_…`. */
-export const signalMetadataFields: Fields = {
+export const signalMetadataFields = {
   source: text("none", "`obituary_database`, `ssdi` or `public_records`."),
   obituary_url: text("direct", "Address of the obituary."),
   publication_name: text("none", "Name of the publication."),
@@ -185,38 +162,36 @@ export function signalColumn(key: string): string {
   return `signal_${key}`;
 }
 
-const obituaryId = column("obituary_id", "text", "indirect", "Stable ID of the obituary.");
+const obituaryId = { obituary_id: text("indirect", "Stable ID of the obituary.") };
 
 /** Signals of all segments. */
-export const deathSignal: Table = table("death_signal", {
+export const deathSignal = table("death_signal", {
   schema: "data",
   doc: "Death signals, one row per signal, even if several segments report it.",
   key: ["obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },
-  columns: [
-    obituaryId,
-    servicePid,
-    ...columnsOf(deathSignalFields),
-    ...columnsOf(
-      Object.fromEntries(Object.entries(signalMetadataFields).map(([key, f]) => [signalColumn(key), f])),
-    ),
-    column("signal_metadata", "json", "sensitive", "All metadata as sent."),
-  ],
+  columns: {
+    ...obituaryId,
+    ...servicePid,
+    ...deathSignalFields,
+    ...prefixed("signal_", signalMetadataFields),
+    signal_metadata: json("sensitive", "All metadata as sent."),
+  },
   hasExtra: true,
 });
 
 /** Signals by segment. */
-export const segmentDeathSignal: Table = table("segment_death_signal", {
+export const segmentDeathSignal = table("segment_death_signal", {
   schema: "data",
   doc: "Death signals that segments report or have reported.",
   key: ["segment_id", "obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },
-  columns: [
-    column("segment_id", "text", "none", "ID of the segment."),
-    obituaryId,
-    servicePid,
-    column("first_seen_at", "timestamptz", "none", "First response that reported the signal.", true),
-    column("is_present", "boolean", "none", "True if the last response reported it.", true),
-    column("removed_seen_at", "timestamptz", "none", "First response without it; null while present."),
-  ],
+  columns: {
+    ...segmentId,
+    ...obituaryId,
+    ...servicePid,
+    first_seen_at: timestamptz("none", "First response that reported the signal.", "required"),
+    is_present: boolean("none", "True if the last response reported it.", "required"),
+    removed_seen_at: timestamptz("none", "First response without it; null while present."),
+  },
 });

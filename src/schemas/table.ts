@@ -1,4 +1,4 @@
-import type { ColumnType, Fields, PiiClass } from "./field.ts";
+import { type Field, type Fields, json, type RowOf, text, timestamptz } from "./field.ts";
 
 /** Schema of a table: `data` (people), `ops` (runs and usage, no personal data), `state` (internal records). */
 export type Schema = "data" | "ops" | "state";
@@ -7,11 +7,8 @@ export type Schema = "data" | "ops" | "state";
 export type PublishedSchema = Exclude<Schema, "state">;
 
 /** One declared column. */
-export interface Column {
+export interface Column extends Omit<Field, "zod" | "required"> {
   readonly name: string;
-  readonly type: ColumnType;
-  readonly pii: PiiClass;
-  readonly doc: string;
   /** True for NOT NULL; key columns always are. */
   readonly required?: boolean;
 }
@@ -46,56 +43,74 @@ export interface Table {
   readonly people: NamesPeople | "nobody" | "kept" | null;
 }
 
-/** Declares one column. */
-export function column(name: string, type: ColumnType, pii: PiiClass, doc: string, required = false): Column {
-  return { name, type, pii, doc, required };
+/** A table with the types of its name and rows. */
+export interface DeclaredTable<Name extends string, S extends Schema, Row> extends Table {
+  readonly name: Name;
+  readonly schema: S;
+  /** Type of a row; without a value. */
+  readonly row?: Row;
 }
 
-/** Columns of scalar fields, named as in the interface. */
-export function columnsOf(fields: Fields): readonly Column[] {
-  return Object.entries(fields).map(([name, f]) => column(name, f.type, f.pii, f.doc, f.type === "text[]"));
-}
+const extraColumn = {
+  _extra: json("sensitive", "Values of the service without a declared column, by field."),
+};
+const syncedAtColumn = { _synced_at: timestamptz("none", "When the row last changed.", "required") };
+const runIdColumn = { _run_id: text("none", "Run that last changed the row.", "required") };
 
-const syncedAt = column("_synced_at", "timestamptz", "none", "When the row last changed.", true);
-
-const runId = column("_run_id", "text", "none", "Run that last changed the row.", true);
-
-const extra = column(
-  "_extra",
-  "json",
-  "sensitive",
-  "Values of the service without a declared column, by field.",
-);
-
-interface TableOptions {
-  readonly schema: Schema;
+interface TableOptions<S extends Schema, F extends Fields, Key extends string, HasExtra extends boolean> {
+  readonly schema: S;
   readonly doc: string;
-  readonly key: readonly string[];
-  readonly columns: readonly Column[];
+  readonly key: readonly Key[];
+  readonly columns: F;
   /** Root table, with whose rows these are replaced. Omitted for a root. */
   readonly parent?: string;
   /** True if rows come from an object of the interface: unknown fields go to `_extra`. */
-  readonly hasExtra?: boolean;
+  readonly hasExtra?: HasExtra;
   /** Optional in the ops schema only, which holds no personal data. */
   readonly people?: Table["people"];
 }
 
+/** Row of a table: its declared columns, and those that {@link table} adds. */
+export type TableRow<F extends Fields, Key extends string, HasExtra extends boolean> = RowOf<F, Key> &
+  RowOf<typeof syncedAtColumn> &
+  (HasExtra extends true ? RowOf<typeof extraColumn> : unknown) &
+  ("run_id" extends keyof F ? unknown : RowOf<typeof runIdColumn>);
+
 /** Declares a table; adds `_extra` (if requested), `_synced_at`, `_run_id` unless it has a `run_id`, and joins to descriptions. */
-export function table(name: string, options: TableOptions): Table {
-  const hasRunId = !options.columns.some((c) => c.name === "run_id");
-  const keyed = withJoins({ name, schema: options.schema, columns: options.columns }).map((c) =>
-    options.key.includes(c.name) ? { ...c, required: true } : c,
-  );
-  return {
+export function table<
+  const Name extends string,
+  S extends Schema,
+  F extends Fields,
+  const Key extends string & keyof F,
+  HasExtra extends boolean = false,
+>(
+  name: Name,
+  options: TableOptions<S, F, Key, HasExtra>,
+): DeclaredTable<Name, S, TableRow<F, Key, HasExtra>> {
+  const { schema, doc, parent = null, people = schema === "ops" ? "nobody" : null } = options;
+  const key: readonly string[] = options.key;
+  const hasRunId = !Object.hasOwn(options.columns, "run_id");
+  const described = withJoins({ name, schema, columns: columnsOf(options.columns) });
+  const columns = [
+    ...described.map((column) => (key.includes(column.name) ? { ...column, required: true } : column)),
+    ...columnsOf({
+      ...(options.hasExtra ? extraColumn : {}),
+      ...syncedAtColumn,
+      ...(hasRunId ? runIdColumn : {}),
+    }),
+  ];
+  return { name, schema, doc, key, columns, parent, hasRunId, people };
+}
+
+/** Columns of declared fields. */
+export function columnsOf(fields: Fields): readonly Column[] {
+  return Object.entries(fields).map(([name, { type, pii, doc, required }]) => ({
     name,
-    schema: options.schema,
-    doc: options.doc,
-    key: options.key,
-    columns: [...keyed, ...(options.hasExtra ? [extra] : []), syncedAt, ...(hasRunId ? [runId] : [])],
-    parent: options.parent ?? null,
-    hasRunId,
-    people: options.people ?? (options.schema === "ops" ? "nobody" : null),
-  };
+    type,
+    pii,
+    doc,
+    required,
+  }));
 }
 
 /** Columns that hold the key of a row in another table or view. */

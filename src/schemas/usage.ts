@@ -1,6 +1,6 @@
-import { date, type Fields, integer, numeric, text, timestamptz } from "./field.ts";
+import { boolean, date, integer, json, numeric, text, timestamp, timestamptz } from "./field.ts";
 import type { RecordDeclaration } from "./flatten.ts";
-import { type Column, column, columnsOf, type Table, table } from "./table.ts";
+import { table } from "./table.ts";
 
 /** `GET /person-search/v0/usage` (section 4.3). */
 export const searchUsageEndpoint = {
@@ -30,13 +30,13 @@ export function readEndpoint(value: unknown): string | null {
 /** Days from the end of a day or bucket until its counts are final. */
 export const DAYS_UNTIL_FINAL = 3;
 
-const searchQuotaFields: Fields = {
+const searchQuotaFields = {
   daily_record_limit: integer("none", "Maximum records delivered per UTC day."),
   current_day_records_delivered: integer("none", "Records delivered on this UTC day so far."),
   current_day_remaining: integer("none", "Remaining records of this UTC day's limit."),
 };
-const searchDayKey: Fields = { period_start: date("none", "The UTC day.") };
-const searchDayFields: Fields = {
+const searchDayKey = { period_start: date("none", "The UTC day.") };
+const searchDayFields = {
   records_delivered: integer("none", "Records delivered."),
   searches_created: integer("none", "Searches created."),
   parse_requests: integer("none", "Queries parsed."),
@@ -51,13 +51,13 @@ export const searchUsageRecord = {
   },
 } satisfies RecordDeclaration;
 
-const countFields: Fields = {
+const countFields = {
   total_requests: integer("none", "Number of requests to the endpoint."),
   num_input_records: integer("none", "Number of records in these requests."),
   num_resolvable_records: integer("none", "Number of records that the service could use."),
   num_matches: integer("none", "Number of records that matched a person."),
 };
-const endpointFields: Fields = {
+const endpointFields = {
   ...countFields,
   overall_match_rate: numeric("none", "Matches per record; 0 without records."),
   resolvable_match_rate: numeric("none", "Matches per resolvable record; 0 without any."),
@@ -77,77 +77,70 @@ export const endpointUsageRecord = {
   },
 } satisfies RecordDeclaration;
 
-const isFinal: Column = column(
-  "is_final",
-  "boolean",
-  "none",
-  "True if it was read three days or more after its end; later corrections are rare.",
-  true,
-);
-const extra: Column = column("_extra", "json", "none", "Numbers and booleans without a declared column.");
-const orgId: Column = column("org_id", "text", "none", "The service's ID of the organization.");
-const endpoint: Column = column(
-  "endpoint",
-  "text",
-  "none",
-  "Version and path, without a leading slash (`v2/enrich`).",
-);
+const isFinal = {
+  is_final: boolean(
+    "none",
+    "True if it was read three days or more after its end; later corrections are rare.",
+    "required",
+  ),
+};
+const extra = { _extra: json("none", "Numbers and booleans without a declared column.") };
+const orgId = { org_id: text("none", "The service's ID of the organization.") };
+const endpoint = { endpoint: text("none", "Version and path, without a leading slash (`v2/enrich`).") };
 
 /** Person search per UTC day. */
-export const personSearchUsageDaily: Table = table("person_search_usage_daily", {
+export const personSearchUsageDaily = table("person_search_usage_daily", {
   schema: "ops",
   doc: "Usage of person search by the whole organization, per UTC day.",
   key: ["org_id", "period_start"],
-  columns: [orgId, ...columnsOf(searchDayKey), ...columnsOf(searchDayFields), isFinal, extra],
+  columns: { ...orgId, ...searchDayKey, ...searchDayFields, ...isFinal, ...extra },
 });
 
 /** Quota of person search, once per reading. */
-export const personSearchQuota: Table = table("person_search_quota", {
+export const personSearchQuota = table("person_search_quota", {
   schema: "ops",
   doc: "Quota of person search of the organization, once per reading.",
   key: ["org_id", "observed_at"],
-  columns: [
-    orgId,
-    column("observed_at", "timestamptz", "none", "Time of the reading."),
-    ...columnsOf(searchQuotaFields),
-    extra,
-  ],
+  columns: {
+    ...orgId,
+    observed_at: timestamptz("none", "Time of the reading."),
+    ...searchQuotaFields,
+    ...extra,
+  },
 });
 
 /** All-time usage by endpoint and day of reading. */
-export const endpointUsage: Table = table("endpoint_usage", {
+export const endpointUsage = table("endpoint_usage", {
   schema: "ops",
   doc: "All-time usage of each endpoint by the whole organization, one row per day of reading.",
   key: ["endpoint", "observed_date"],
-  columns: [
-    endpoint,
-    column("observed_date", "date", "none", "UTC day of the reading."),
-    ...columnsOf(endpointFields),
-    extra,
-  ],
+  columns: {
+    ...endpoint,
+    observed_date: date("none", "UTC day of the reading."),
+    ...endpointFields,
+    ...extra,
+  },
 });
 
 /** Usage in buckets of time. */
-export const endpointUsageBucket: Table = table("endpoint_usage_bucket", {
+export const endpointUsageBucket = table("endpoint_usage_bucket", {
   schema: "ops",
   doc: "Usage of each endpoint by the whole organization, in buckets of time, zeros included.",
   key: ["endpoint", "bucketing_size", "timezone", "bucket_start"],
-  columns: [
-    endpoint,
-    column("bucketing_size", "text", "none", "`hour`, `day`, `week`, `month`, `quarter` or `year`."),
-    column("timezone", "text", "none", "IANA name of the time zone of the buckets."),
-    column("bucket_start", "timestamptz", "none", "Start of the bucket (inclusive)."),
-    column(
-      "bucket_start_local",
-      "timestamp",
+  columns: {
+    ...endpoint,
+    bucketing_size: text("none", "`hour`, `day`, `week`, `month`, `quarter` or `year`."),
+    timezone: text("none", "IANA name of the time zone of the buckets."),
+    bucket_start: timestamptz("none", "Start of the bucket (inclusive)."),
+    bucket_start_local: timestamp(
       "none",
       "The start on the zone's wall clock; equal for the two buckets of a repeated hour.",
-      true,
+      "required",
     ),
-    column("bucket_end", "timestamptz", "none", "End of the bucket (exclusive).", true),
-    ...columnsOf(countFields),
-    column("observed_at", "timestamptz", "none", "Time of the reading that last changed this row.", true),
-    isFinal,
-    extra,
-  ],
+    bucket_end: timestamptz("none", "End of the bucket (exclusive).", "required"),
+    ...countFields,
+    observed_at: timestamptz("none", "Time of the reading that last changed this row.", "required"),
+    ...isFinal,
+    ...extra,
+  },
 });

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { booleanOf } from "./convert.ts";
 import { inputRow, type LookupEndpoint } from "./answer.ts";
-import { boolean, text, timestamp } from "./field.ts";
+import { boolean, position, text, timestamp, timestamptz } from "./field.ts";
 import type { RecordDeclaration } from "./flatten.ts";
-import { column, columnsOf, type Table, table } from "./table.ts";
+import { table } from "./table.ts";
 
 /** Answer columns of one result (section 2.13), without the address. */
 export const validateFields = {
@@ -33,31 +33,31 @@ export const validateEmailsEndpoint: LookupEndpoint = {
 };
 
 /** Last answer for each address. */
-export const emailValidation: Table = table("email_validation", {
+export const emailValidation = table("email_validation", {
   schema: "data",
   doc: "Last answer of /v2/validate_emails for each address.",
   key: ["email_address"],
   people: { emails: ["email_address"] },
-  columns: [
-    column("email_address", "text", "direct", "Address as sent."),
-    ...columnsOf(validateFields),
-    column("previous_status", "text", "none", "Status before the current one."),
-    column("status_changed_at", "timestamptz", "none", "When the status last changed."),
-    column("api_request_id", "text", "none", "The service's ID of the last answering call."),
-    column("request_completed_at", "timestamptz", "none", "When the service completed that call."),
-  ],
+  columns: {
+    email_address: text("direct", "Address as sent."),
+    ...validateFields,
+    previous_status: text("none", "Status before the current one."),
+    status_changed_at: timestamptz("none", "When the status last changed."),
+    api_request_id: text("none", "The service's ID of the last answering call."),
+    request_completed_at: timestamptz("none", "When the service completed that call."),
+  },
   hasExtra: true,
 });
 
 /** Addresses of each input row. */
-export const inputEmail: Table = table("input_email", {
+export const inputEmail = table("input_email", {
   schema: "data",
   doc: "Addresses of each input row, in mapping order.",
   key: ["source", "source_key", "position"],
   people: { emails: ["source_key", "email_address"], isOfInputRow: true },
-  columns: [
+  columns: {
     ...inputRow,
-    column("position", "position", "none", "0-based index among the row's addresses."),
-    column("email_address", "text", "direct", "Address as in the input."),
-  ],
+    position: position("none", "0-based index among the row's addresses."),
+    email_address: text("direct", "Address as in the input."),
+  },
 });

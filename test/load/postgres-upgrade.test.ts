@@ -7,7 +7,7 @@ import { openPostgresContext } from "./postgres-context.ts";
 
 const tables = [...personDerivations.keys()];
 const derivedOf = (table: string) =>
-  (personDerivations.get(table) ?? []).flatMap(({ columns }) => columns.map(({ name }) => name));
+  (personDerivations.get(table) ?? []).flatMap(({ columns }) => Object.keys(columns));
 
 /** Rows of the tables with derived columns. */
 async function readAll(client: Client): Promise<Readonly<Record<string, readonly unknown[]>>> {

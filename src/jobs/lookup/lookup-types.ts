@@ -171,7 +171,7 @@ const enrichCellAt = placesOf(enrichFields, enrichResult);
 
 /** Field from which each derived column is computed. */
 const sourceOf: ReadonlyMap<string, string> = new Map(
-  personDerived.flatMap(({ from, columns }) => columns.map(({ name }) => [name, from] as const)),
+  personDerived.flatMap(({ from, columns }) => Object.keys(columns).map((name) => [name, from] as const)),
 );
 
 /** By scalar column of a person: its cell, and the field that it comes from with that field's cell. */

@@ -1,15 +1,16 @@
-import type { RawBuilder } from "kysely";
+import type { QueryCreator, RawBuilder } from "kysely";
 import PQueue from "p-queue";
 import type pg from "pg";
 import { LockLostError } from "../../errors.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
+import type { Database } from "../../schemas/registry.ts";
 import type { ReadErasureSecret } from "../erasure/key.ts";
 import type { ForeignDatabase, ForeignDatabases, InputSource } from "../inputs/input.ts";
 import { fence, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
 import type { PostgresTarget } from "./connect.ts";
 import { explained, explainFailure, withRetries } from "./failures.ts";
-import { quoteLiteral, type SchemaNames, tableId } from "./names.ts";
-import { inTransaction, openPool, type Session, type TransactionOptions } from "./session.ts";
+import { queriesOf, quoteLiteral, type SchemaNames, tableId } from "./names.ts";
+import { inTransaction, openPool, type Session, type Statement, type TransactionOptions } from "./session.ts";
 
 /** Connections and schemas of a run's transactions. */
 type RunContext = Pick<Db, "pool" | "lockPool" | "names">;
@@ -23,7 +24,7 @@ function begin<Result>(
 ): Promise<Result> {
   return inTransaction(
     pool,
-    (session) => work({ ...session, names, table: (name) => tableId(names, name) }),
+    (session) => work({ ...session, names, table: (name) => tableId(names, name), query: queriesOf(names) }),
     options,
   );
 }
@@ -85,6 +86,8 @@ export interface Db {
   readonly names: SchemaNames;
   /** Qualified name of a declared table or view, quoted. */
   table(name: string): RawBuilder<unknown>;
+  /** Builds queries on declared tables and views, named `SCHEMA.NAME` with the declared schema. */
+  readonly query: QueryCreator<Database>;
   readonly pool: pg.Pool;
   /** Connections reserved for locks, never blocked by work. */
   readonly lockPool: pg.Pool;
@@ -95,7 +98,7 @@ export interface Db {
   transaction<Result>(work: Work<Result>): Promise<Result>;
   transaction<Result>(run: RunRef, work: Work<Result>): Promise<Result>;
   /** Runs one query in a transaction of its own. */
-  rows<Row>(query: RawBuilder<Row>): Promise<Row[]>;
+  rows<Row>(query: Statement<Row>): Promise<Row[]>;
   /** Runs work in one REPEATABLE READ transaction: all statements see one snapshot. Retried like any other. */
   snapshot<Result>(work: Work<Result>): Promise<Result>;
   /** Runs work in a transaction and rolls it back. */
@@ -148,6 +151,7 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
     description: `${address}, schemas ${names.data} and ${names.ops}`,
     names,
     table: (name) => tableId(names, name),
+    query: queriesOf(names),
     pool,
     lockPool,
     readErasureSecret,

@@ -240,11 +240,12 @@ async function fillDerived(
 
 async function fillColumns(
   session: PostgresSession,
-  names: SchemaNames,
+  schemas: SchemaNames,
   table: string,
   { from, columns, derive }: Derivation,
 ): Promise<void> {
-  const target = tableId(names, table);
+  const target = tableId(schemas, table);
+  const names = Object.keys(columns);
   const found = await session.rows<{ text: string }>(sql`
     SELECT DISTINCT ${sql.id(from)} AS text FROM ${target} WHERE length(${sql.id(from)}) <= ${LONGEST}`);
   const derived = found
@@ -253,10 +254,12 @@ async function fillColumns(
   if (derived.length === 0) return;
   const values = derived.map(({ text, cells }) => ({
     text,
-    ...Object.fromEntries(cells.map((cell, i) => [columns[i]?.name, cell])),
+    ...Object.fromEntries(cells.map((cell, i) => [names[i], cell])),
   }));
-  const types = columns.map(({ name, type }) => sql`${sql.id(name)} ${sql.raw(postgresTypes[type])}`);
-  const set = columns.map(({ name }) => sql`${sql.id(name)} = d.${sql.id(name)}`);
+  const types = Object.entries(columns).map(
+    ([name, { type }]) => sql`${sql.id(name)} ${sql.raw(postgresTypes[type])}`,
+  );
+  const set = names.map((name) => sql`${sql.id(name)} = d.${sql.id(name)}`);
   await session.change(sql`
     UPDATE ${target} AS t SET ${sql.join(set)}, _synced_at = now()
     FROM json_to_recordset(${JSON.stringify(values)}::json) AS d(text text, ${sql.join(types)})

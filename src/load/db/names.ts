@@ -1,9 +1,56 @@
-import { type RawBuilder, sql } from "kysely";
-import { schemaOf } from "../../schemas/registry.ts";
+import {
+  DummyDriver,
+  type KyselyPlugin,
+  Kysely,
+  OperationNodeTransformer,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type QueryCreator,
+  type RawBuilder,
+  SchemableIdentifierNode,
+  sql,
+} from "kysely";
+import { type Database, schemaOf } from "../../schemas/registry.ts";
 import type { Schema } from "../../schemas/table.ts";
 
 /** Names of the warehouse's schemas. */
 export type SchemaNames = Readonly<Record<Schema, string>>;
+
+/** Compiles statements; never connects. Values become parameters, `sql.id` quotes identifiers. */
+export const compiler = new Kysely<Database>({
+  dialect: {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => new DummyDriver(),
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  },
+});
+
+/** Replaces the declared schema of a table by the configured one; kysely takes only a class for this. */
+class SchemaTransformer extends OperationNodeTransformer {
+  readonly #names: Readonly<Record<string, string>>;
+  constructor(names: SchemaNames) {
+    super();
+    this.#names = names;
+  }
+  protected override transformSchemableIdentifier(node: SchemableIdentifierNode): SchemableIdentifierNode {
+    const schema = this.#names[node.schema?.name ?? ""];
+    return schema === undefined
+      ? node
+      : SchemableIdentifierNode.createWithSchema(schema, node.identifier.name);
+  }
+}
+
+/** Builder of queries on declared tables and views, named `SCHEMA.NAME` with the declared schema. */
+export function queriesOf(names: SchemaNames): QueryCreator<Database> {
+  const transformer = new SchemaTransformer(names);
+  const plugin: KyselyPlugin = {
+    transformQuery: ({ node, queryId }) => transformer.transformNode(node, queryId),
+    transformResult: async ({ result }) => result,
+  };
+  return compiler.withPlugin(plugin);
+}
 
 /** Qualified name of a declared table or view, quoted. */
 export function tableId(names: SchemaNames, name: string): RawBuilder<unknown> {

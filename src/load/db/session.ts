@@ -1,35 +1,21 @@
-import {
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  type RawBuilder,
-  sql,
-} from "kysely";
+import { type Compilable, type QueryCreator, type RawBuilder, sql } from "kysely";
 import { type CustomTypesConfig, types as defaultTypes, Pool, type PoolClient } from "pg";
 import { codeOf, StopRunError } from "../../errors.ts";
 import { clientFor, type PostgresTarget, settingsOf } from "./connect.ts";
 import { explainWriting, READ_ONLY } from "./failures.ts";
-import type { SchemaNames } from "./names.ts";
+import { compiler, type SchemaNames } from "./names.ts";
+import type { Database } from "../../schemas/registry.ts";
 import { type OpenTransaction, watchConnection } from "./watch-connection.ts";
 
-/** Compiles `sql` templates; never connects. Values become parameters, `sql.id` quotes identifiers. */
-const compiler = new Kysely<unknown>({
-  dialect: {
-    createAdapter: () => new PostgresAdapter(),
-    createDriver: () => new DummyDriver(),
-    createIntrospector: (db) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  },
-});
+/** SQL text, or a query of {@link Session.query}, whose rows have the types of its columns. */
+export type Statement<Row> = RawBuilder<Row> | Compilable<Row>;
 
 /** A connection to any Postgres database inside a transaction. */
 export interface PostgresSession {
   /** Runs a statement and returns its rows. */
-  rows<Row>(statement: RawBuilder<Row>): Promise<Row[]>;
+  rows<Row>(statement: Statement<Row>): Promise<Row[]>;
   /** Runs a statement and returns the number of changed rows. */
-  change(statement: RawBuilder<unknown>): Promise<number>;
+  change(statement: Statement<unknown>): Promise<number>;
   /** Returns names and types of a statement's columns; runs it. */
   columns(
     statement: RawBuilder<unknown>,
@@ -47,6 +33,8 @@ export interface Session extends PostgresSession {
   readonly names: SchemaNames;
   /** Qualified name of a declared table or view, quoted. */
   table(name: string): RawBuilder<unknown>;
+  /** Builds queries on declared tables and views, named `SCHEMA.NAME` with the declared schema. */
+  readonly query: QueryCreator<Database>;
 }
 
 /** Search path of our own statements: an object that another role creates can't replace a built-in one. */
@@ -133,7 +121,7 @@ export function openPool(
 }
 
 function sessionOf(client: PoolClient, now: string): PostgresSession {
-  const query = (statement: RawBuilder<unknown>) => {
+  const query = (statement: Statement<unknown>) => {
     const { sql, parameters } = statement.compile(compiler);
     // The extended protocol takes one statement only: SQL of the configuration can't add another one.
     const extended = { text: sql, values: [...parameters], queryMode: "extended" };
@@ -142,8 +130,8 @@ function sessionOf(client: PoolClient, now: string): PostgresSession {
   return {
     client,
     now,
-    async rows<Row>(statement: RawBuilder<Row>) {
-      // The caller declares the row type.
+    async rows<Row>(statement: Statement<Row>) {
+      // The caller declares the row type of SQL text.
       return (await query(statement)).rows as Row[];
     },
     async change(statement) {

@@ -1,5 +1,5 @@
 import { billedRecords } from "../ledger.ts";
-import { column, withJoins } from "../table.ts";
+import { boolean, date, integer, numeric, text, timestamptz } from "../field.ts";
 import {
   duplicateInputRow,
   fieldCoverage,
@@ -10,7 +10,7 @@ import {
   personCurrentJob,
   personEducationSubject,
 } from "./people.ts";
-import { type Dialect, pathOf, utcDay, type View, whole } from "./view.ts";
+import { type Dialect, pathOf, utcDay, type View, view, whole } from "./view.ts";
 
 /** Exact product of a number of records and a price. */
 const product = (dialect: Dialect, records: string, price: string) =>
@@ -20,41 +20,29 @@ const product = (dialect: Dialect, records: string, price: string) =>
     : `${records} * ${price}`;
 
 /** Cost of the ledger's calls. */
-const costDaily: View = {
-  name: "cost_daily",
+const costDaily = view("cost_daily", {
   schema: "ops",
   doc: "Billed records and their cost by UTC day, endpoint, job and price; a day on which a price changed has a row for each price.",
-  columns: [
-    column(
-      "day",
-      "date",
-      "none",
-      "UTC day on which the records were reserved; budgets count them on this day.",
-    ),
-    column("endpoint", "text", "none", "Path without its leading slash, as in `usage_reconciliation`."),
-    column("job", "text", "none", "The job."),
-    column(
-      "records_sent",
-      "integer",
+  columns: {
+    day: date("none", "UTC day on which the records were reserved; budgets count them on this day."),
+    endpoint: text("none", "Path without its leading slash, as in `usage_reconciliation`."),
+    job: text("none", "The job."),
+    records_sent: integer(
       "none",
       "Records in calls that were answered or may have been billed; budgets count them.",
     ),
-    column(
-      "records_billed",
-      "integer",
+    records_billed: integer(
       "none",
       "Records billed: addresses answered, matches of other jobs, charges of unlocks.",
     ),
-    column(
-      "possibly_billed",
-      "integer",
+    possibly_billed: integer(
       "none",
       "Further records that may have been billed: calls without an answer, records without a result.",
     ),
-    column("price", "numeric", "none", "Price of one billed record; null if `prices` had none."),
-    column("amount", "numeric", "none", "`records_billed` at this price, exact; null without a price."),
-    column("currency", "text", "none", "Currency of the price, ISO 4217."),
-  ],
+    price: numeric("none", "Price of one billed record; null if `prices` had none."),
+    amount: numeric("none", "`records_billed` at this price, exact; null without a price."),
+    currency: text("none", "Currency of the price, ISO 4217."),
+  },
   reads: ["api_call"],
   select: (dialect, ref) => `SELECT day, endpoint, job, records_sent, records_billed, possibly_billed, price,
   ${product(dialect, "records_billed", "price")} AS amount, currency
@@ -67,24 +55,21 @@ FROM (
     ${billedRecords} AS billed, price, currency
     FROM ${ref("api_call")} WHERE budget IS NOT NULL) AS c
   GROUP BY day, endpoint, job, price, currency) AS d`,
-};
+});
 
 /** Freshness of each table; in a destination this is a table of the same name. */
-const tableFreshness: View = {
-  name: "table_freshness",
+const tableFreshness = view("table_freshness", {
   schema: "ops",
   doc: "When each table was last loaded and changed; incremental readers can read up to `safe_until`.",
-  columns: [
-    column("table_name", "text", "none", "The table."),
-    column(
-      "last_success_at",
-      "timestamptz",
+  columns: {
+    table_name: text("none", "The table."),
+    last_success_at: timestamptz(
       "none",
       "End of the last success; runs that ended at your own cap or budget are included.",
     ),
-    column("last_changed_at", "timestamptz", "none", "Last change of a row."),
-    column("safe_until", "timestamptz", "none", "Every row with an older `_synced_at` is committed."),
-  ],
+    last_changed_at: timestamptz("none", "Last change of a row."),
+    safe_until: timestamptz("none", "Every row with an older `_synced_at` is committed."),
+  },
   reads: ["sync_run", "table_load"],
   // Rows that are not committed yet have a `_synced_at` after the start of the run, or command, that writes them.
   select: (
@@ -93,27 +78,26 @@ const tableFreshness: View = {
   ) => `SELECT table_name, max(last_success_at) AS last_success_at, max(last_changed_at) AS last_changed_at,
   coalesce((SELECT min(r.started_at) FROM ${ref("sync_run")} AS r WHERE r.status = 'running'), now()) AS safe_until
 FROM ${ref("table_load")} GROUP BY table_name`,
-};
+});
 
 const countOf = (outcome: string) => `sum(CASE WHEN outcome = '${outcome}' THEN 1 ELSE 0 END)`;
 
 /** Compares the ledger with the usage reported by the service. */
-const usageReconciliation: View = {
-  name: "usage_reconciliation",
+const usageReconciliation = view("usage_reconciliation", {
   schema: "ops",
   doc: "Calls in the ledger and usage reported by the service, by endpoint and UTC day. The service counts the whole organization.",
-  columns: [
-    column("endpoint", "text", "none", "Path without its leading slash, as the service reports it."),
-    column("day", "date", "none", "UTC day."),
-    column("ours", "integer", "none", "Answered calls in the ledger; null for days removed by `retention`."),
-    column("reported", "integer", "none", "Requests reported by the service; null if it reported none."),
-    column("not_ours", "integer", "none", "`reported` minus `ours`."),
-    column("ours_records", "integer", "none", "Records in answered calls of the ledger."),
-    column("reported_records", "integer", "none", "Input records reported by the service."),
-    column("ours_in_doubt", "integer", "none", "Calls in the ledger without a known outcome."),
-    column("is_final", "boolean", "none", "True once the service no longer changes the day."),
-    column("ours_refused", "integer", "none", "Calls in the ledger rejected by the service."),
-  ],
+  columns: {
+    endpoint: text("none", "Path without its leading slash, as the service reports it."),
+    day: date("none", "UTC day."),
+    ours: integer("none", "Answered calls in the ledger; null for days removed by `retention`."),
+    reported: integer("none", "Requests reported by the service; null if it reported none."),
+    not_ours: integer("none", "`reported` minus `ours`."),
+    ours_records: integer("none", "Records in answered calls of the ledger."),
+    reported_records: integer("none", "Input records reported by the service."),
+    ours_in_doubt: integer("none", "Calls in the ledger without a known outcome."),
+    is_final: boolean("none", "True once the service no longer changes the day."),
+    ours_refused: integer("none", "Calls in the ledger rejected by the service."),
+  },
   reads: ["api_call", "endpoint_usage_bucket", "warehouse_identity"],
   select: (
     dialect,
@@ -144,10 +128,10 @@ FROM (
     SELECT endpoint, ${utcDay(dialect, "bucket_start")} AS day, total_requests, num_input_records, is_final
     FROM ${ref("endpoint_usage_bucket")} WHERE bucketing_size = 'day' AND timezone = 'UTC') AS r
   ON o.endpoint = r.endpoint AND o.day = r.day) AS both_sides`,
-};
+});
 
-/** Every declared view, each after those that it reads. */
-export const views: readonly View[] = [
+/** Each after those that it reads. */
+export const declaredViews = [
   identityLink,
   duplicateInputRow,
   personBestEmail,
@@ -159,4 +143,7 @@ export const views: readonly View[] = [
   costDaily,
   tableFreshness,
   usageReconciliation,
-].map((view) => ({ ...view, columns: withJoins(view) }));
+] as const;
+
+/** Every declared view, each after those that it reads. */
+export const views: readonly View[] = declaredViews;

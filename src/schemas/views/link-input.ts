@@ -1,5 +1,5 @@
-import type { ColumnType } from "../field.ts";
-import { column, withJoins } from "../table.ts";
+import { type ColumnType, numeric, text, timestamptz } from "../field.ts";
+import { columnsOf, withJoins } from "../table.ts";
 import type { Dialect, View } from "./view.ts";
 
 /** Types that key columns keep; any other is text. */
@@ -96,15 +96,23 @@ export function linkView(input: string, key: readonly KeyColumn[]): View {
     schema: "data",
     doc: `Best current match of each row of the input ${input}, under the input's own key: identity_link with the types of the key's columns.`,
     columns: [
-      ...key.map(({ name, type }) => column(name, type, "direct", `Key of the row in the input ${input}.`)),
-      column("service_pid", "text", "direct", "PID of the match."),
-      column(
-        "match_score",
-        "numeric",
-        "none",
-        "Score of the match, in points; compare it with other scores of the same job only.",
-      ),
-      column("matched_at", "timestamptz", "none", "When the row was last matched."),
+      ...key.map(({ name, type }) => {
+        return {
+          name,
+          type,
+          pii: "direct",
+          doc: `Key of the row in the input ${input}.`,
+          required: false,
+        } as const;
+      }),
+      ...columnsOf({
+        service_pid: text("direct", "PID of the match."),
+        match_score: numeric(
+          "none",
+          "Score of the match, in points; compare it with other scores of the same job only.",
+        ),
+        matched_at: timestamptz("none", "When the row was last matched."),
+      }),
     ],
     reads: ["identity_link"],
     select: (dialect, ref) => {

@@ -1,20 +1,20 @@
 import { inputRow } from "../answer.ts";
+import { integer, numeric, position, text, timestamptz } from "../field.ts";
 import { person, personChildren } from "../person.ts";
-import { type Column, column, type Table } from "../table.ts";
-import { type Dialect, selectFirst, type View } from "./view.ts";
+import type { Column, Table } from "../table.ts";
+import { type Dialect, selectFirst, type View, view } from "./view.ts";
 
 /** Best current match of each input row. */
-export const identityLink: View = {
-  name: "identity_link",
+export const identityLink = view("identity_link", {
   schema: "data",
   doc: "Best current match of each input row: highest score, then newest match, then first job by name.",
-  columns: [
+  columns: {
     ...inputRow,
-    column("service_pid", "text", "direct", "PID of the match."),
-    column("job", "text", "none", "Job that found the match."),
-    column("match_score", "numeric", "none", "Score of the match."),
-    column("matched_at", "timestamptz", "none", "When the row was last matched."),
-  ],
+    service_pid: text("direct", "PID of the match."),
+    job: text("none", "Job that found the match."),
+    match_score: numeric("none", "Score of the match."),
+    matched_at: timestamptz("none", "When the row was last matched."),
+  },
   reads: ["resolution", "enrichment"],
   select: (_, ref) => {
     const answers = ["resolution", "enrichment"].map(
@@ -32,26 +32,25 @@ export const identityLink: View = {
       where: (alias) => `${alias}.is_present AND ${alias}.service_pid IS NOT NULL`,
     });
   },
-};
+});
 
 /** Input rows of the same person. */
-export const duplicateInputRow: View = {
-  name: "duplicate_input_row",
+export const duplicateInputRow = view("duplicate_input_row", {
   schema: "data",
   doc: "Input rows whose best current match is the same person as that of another input row.",
-  columns: [
-    column("source", "text", "none", "Name of the input."),
-    column("source_key", "text", "direct", "The input row's key as text."),
-    column("service_pid", "text", "direct", "PID that the rows share."),
-    column("input_rows", "integer", "none", "Number of input rows with this PID, of all inputs; at least 2."),
-  ],
+  columns: {
+    source: text("none", "Name of the input."),
+    source_key: text("direct", "The input row's key as text."),
+    service_pid: text("direct", "PID that the rows share."),
+    input_rows: integer("none", "Number of input rows with this PID, of all inputs; at least 2."),
+  },
   reads: ["identity_link"],
   select: (_, ref) => `SELECT source, source_key, service_pid, input_rows
 FROM (
   SELECT source, source_key, service_pid, count(*) OVER (PARTITION BY service_pid) AS input_rows
   FROM ${ref("identity_link")}) AS linked
 WHERE input_rows > 1`,
-};
+});
 
 /** Declares a view of one row per person: the first row of a child table, in an order, with all or some of its columns. */
 function firstOfPerson(
@@ -84,24 +83,21 @@ function firstOfPerson(
 }
 
 /** Best e-mail address of each person. */
-export const personBestEmail: View = {
-  name: "person_best_email",
+export const personBestEmail = view("person_best_email", {
   schema: "data",
   doc:
     "Best e-mail address of each person: `valid` ones first, then those not known to be invalid, then `invalid` ones; of these the " +
     "personal ones first, then lowest `email_rank`, then lowest `position`. Filter on `email_validation_status` before you send.",
-  columns: [
-    column("service_pid", "text", "direct", "PID of the person."),
-    column("email_address", "text", "direct", "E-mail address, as received."),
-    column("email_type", "text", "none", "`personal` or `professional`."),
-    column("email_rank", "integer", "none", "Rank among the person's addresses of this type."),
-    column(
-      "email_validation_status",
-      "text",
+  columns: {
+    service_pid: text("direct", "PID of the person."),
+    email_address: text("direct", "E-mail address, as received."),
+    email_type: text("none", "`personal` or `professional`."),
+    email_rank: integer("none", "Rank among the person's addresses of this type."),
+    email_validation_status: text(
       "none",
       "`valid`, `invalid` or `unknown`; null if the address was not validated, or not known to the service. Upper and lower case are equal.",
     ),
-  ],
+  },
   reads: ["person_email", "email_validation"],
   // A window, since the order depends on a join: an anti-join of two joins takes minutes on a million people.
   select: (_, ref) => `SELECT service_pid, email_address, email_type, email_rank, email_validation_status
@@ -114,7 +110,7 @@ FROM (
   LEFT JOIN ${ref("email_validation")} AS v ON lower(v.email_address) = lower(e.email_address)
   WHERE e.email_address IS NOT NULL) AS ranked
 WHERE place = 1`,
-};
+});
 
 /** Best phone of each person. */
 export const personBestPhone = firstOfPerson(
@@ -169,25 +165,24 @@ function subjectRows(dialect: Dialect, experience: string, kind: "major" | "mino
 }
 
 /** Subjects of education as rows. */
-export const personEducationSubject: View = {
-  name: "person_education_subject",
+export const personEducationSubject = view("person_education_subject", {
   schema: "data",
   doc: "Majors and minors of `person_education_experience`, one row per subject.",
-  columns: [
-    column("service_pid", "text", "direct", "PID of the person."),
-    column("education_position", "position", "none", "`position` of the experience."),
-    column("subject_type", "text", "none", "`major` or `minor`."),
-    column("position", "position", "none", "0-based index in the list."),
-    column("subject", "text", "indirect", "Name of the subject."),
-    column("_synced_at", "timestamptz", "none", "When the experience last changed."),
-    column("_run_id", "text", "none", "Run that last changed the experience."),
-  ],
+  columns: {
+    service_pid: text("direct", "PID of the person."),
+    education_position: position("none", "`position` of the experience."),
+    subject_type: text("none", "`major` or `minor`."),
+    position: position("none", "0-based index in the list."),
+    subject: text("indirect", "Name of the subject."),
+    _synced_at: timestamptz("none", "When the experience last changed."),
+    _run_id: text("none", "Run that last changed the experience."),
+  },
   reads: ["person_education_experience"],
   select: (dialect, ref) =>
     (["major", "minor"] as const)
       .map((kind) => subjectRows(dialect, ref("person_education_experience"), kind))
       .join("\nUNION ALL\n"),
-};
+});
 
 /** People and their lists. */
 export const coveredTables: readonly Table[] = [person, ...personChildren];
@@ -219,16 +214,15 @@ CROSS JOIN (${names.join(" UNION ALL ")}) AS fields`;
 }
 
 /** Known values per field of a person. */
-export const fieldCoverage: View = {
-  name: "field_coverage",
+export const fieldCoverage = view("field_coverage", {
   schema: "data",
   doc: "Number of known values of each field of people and their lists. Scans the tables of its rows: filter on `table_name`.",
-  columns: [
-    column("table_name", "text", "none", "Table: `person` or one of its lists, such as `person_phone`."),
-    column("column_name", "text", "none", "Column, without keys."),
-    column("rows", "integer", "none", "Rows of the table; a keyword in BigQuery, where it needs backticks."),
-    column("rows_known", "integer", "none", "Rows where the column is neither null nor an empty list."),
-  ],
+  columns: {
+    table_name: text("none", "Table: `person` or one of its lists, such as `person_phone`."),
+    column_name: text("none", "Column, without keys."),
+    rows: integer("none", "Rows of the table; a keyword in BigQuery, where it needs backticks."),
+    rows_known: integer("none", "Rows where the column is neither null nor an empty list."),
+  },
   reads: coveredTables.map(({ name }) => name),
   select: (dialect, ref) => {
     const quote = dialect === "bigquery" ? "`" : '"';
@@ -237,4 +231,4 @@ export const fieldCoverage: View = {
 FROM (
 ${rows.join("\nUNION ALL\n")}) AS covered`;
   },
-};
+});
