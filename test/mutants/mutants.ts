@@ -365,8 +365,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a deleted row is deleted in every destination",
     file: "src/load/publication/registration.ts",
-    from: '          create("delete", "DELETE", "REFERENCING OLD TABLE AS changed FOR EACH STATEMENT"),',
-    to: "",
+    from: 'of ["insert", "update", "delete"] as const',
+    to: 'of ["insert", "update"] as const',
     tests: ofPublication,
     named: "deletes rows deleted by any statement",
   },
@@ -556,8 +556,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an erasure waits for answers on the disk of another machine",
     file: "src/load/erasure/requests.ts",
-    from: "...(await answersElsewhere(session, here)).map(",
-    to: "...([] as Awaited<ReturnType<typeof answersElsewhere>>).map(",
+    from: "...(await answersElsewhere(session, here)),",
+    to: "...([] as Waiting[]),",
     tests: ["test/cli/erase.slow.ts"],
     named: "another machine",
     config: slow,

@@ -19,13 +19,13 @@ import {
 } from "../../load/publication/batch.ts";
 import {
   addDestination,
+  columnsText,
   followTable,
   leaveTable,
   markTables,
   readDestination,
+  readFollowed,
   restartDestination,
-  tablesToFollow,
-  tablesToLeave,
 } from "../../load/publication/registration.ts";
 import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
 import {
@@ -38,7 +38,6 @@ import {
   type TableChange,
   withViews,
 } from "../../publish/destination.ts";
-import { tableNamed } from "../../schemas/registry.ts";
 import { copied, createStager, type Publication, refused, stageTable } from "./publication.ts";
 
 /** Adds a new destination. Refuses one whose batch differs from the recorded one, unless everything is published again: then restarts it. */
@@ -73,13 +72,13 @@ function followedTables(catalog: Catalog): readonly PublishedTable[] {
 /** Follows the catalog's tables and stops following others. */
 async function followTables({ db, destination: { name }, catalog }: Publication): Promise<void> {
   const tables = followedTables(catalog);
-  const kept = tables.map((table) => table.name);
-  const left = await db.transaction((session) => tablesToLeave(session, name, kept));
-  for (const table of left) {
-    await db.transaction((session) => leaveTable(session, name, tableNamed(table)));
+  const followed = await db.transaction((session) => readFollowed(session, name));
+  for (const left of followed.keys()) {
+    if (tables.some((table) => table.name === left)) continue;
+    await db.transaction((session) => leaveTable(session, name, left));
   }
-  const followed = await db.transaction((session) => tablesToFollow(session, name, tables));
-  for (const table of followed) {
+  for (const table of tables) {
+    if (followed.get(table.name) === columnsText(table)) continue;
     await db.transaction((session) => followTable(session, name, table));
   }
 }

@@ -6,9 +6,8 @@ import {
   leaveTable,
   type PublicationDb,
   removeDestination,
-  tablesToLeave,
+  readFollowed,
 } from "../../load/publication/registration.ts";
-import { tableNamed } from "../../schemas/registry.ts";
 
 /** Result of publishing to one destination, printed by `publish --json`. */
 export interface PublishResult {
@@ -127,9 +126,9 @@ export function publishExitCode(results: readonly PublishResult[]): number {
 
 /** Stops recording changes for a destination. Keeps the tables in it. Returns false if it was unknown. */
 export async function dropDestination(db: PublicationDb, name: string): Promise<boolean> {
-  const tables = await db.transaction((session) => tablesToLeave(session, name, []));
-  for (const table of tables) {
-    await db.transaction((session) => leaveTable(session, name, tableNamed(table)));
+  const followed = await db.transaction((session) => readFollowed(session, name));
+  for (const table of followed.keys()) {
+    await db.transaction((session) => leaveTable(session, name, table));
   }
   return db.transaction((session) => removeDestination(session, name));
 }

@@ -1,27 +1,27 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
 import { type Identifiers, inputDefinition, type InputSource, type NamingRow } from "../inputs/input.ts";
 import { raw } from "../inputs/postgres.ts";
 import { findRows } from "../inputs/read.ts";
 import { normalizedAddress, normalizedEmail } from "../inputs/columns.ts";
 import {
-  addEmails,
   addIdentifiers,
-  addPids,
-  addRows,
+  addSubjects,
   type FoundPeople,
   stagedSql,
   stagedSubjects,
   stageSubjects,
+  type SubjectKind,
 } from "./subjects.ts";
 
 /** An input, and its search for rows that name people. */
 interface SearchedInput {
   readonly input: InputSource;
-  readonly find: (wanted: Identifiers) => Promise<readonly NamingRow[]>;
+  readonly find: (wanted: Partial<Identifiers>) => Promise<readonly NamingRow[]>;
 }
+
+const NOBODY: Identifiers = { pids: [], emails: [], rows: [] };
 
 /** Maximum number of PID replacements followed for one person. */
 const MOST_ALIASES = 10;
@@ -37,31 +37,32 @@ export async function findPeople(
   { spareOthers: sparesOthers }: { readonly spareOthers: boolean } = { spareOthers: false },
 ): Promise<FoundPeople> {
   return db.preview(async (session) => {
-    // In this session: behind a pooler there may be no other connection.
-    const findHere = (input: InputSource, wanted: Identifiers) =>
-      withRolePath(session, () => session.readOnly(() => findRows(session, input, wanted)));
-    const searched = inputs.map((input) => ({
-      input,
-      find: (wanted: Identifiers) => db.foreignOf(input)?.findRows(input, wanted) ?? findHere(input, wanted),
-    }));
+    const searched = inputs.map(
+      (input): SearchedInput => ({
+        input,
+        find: (some) => {
+          const wanted = { ...NOBODY, ...some };
+          const foreign = db.foreignOf(input);
+          if (foreign) return foreign.findRows(input, wanted);
+          // In this session: behind a pooler there may be no other connection.
+          return withRolePath(session, () => session.readOnly(() => findRows(session, input, wanted)));
+        },
+      }),
+    );
     await stageSubjects(session, named);
     const inputRows = sparesOthers ? 0 : await searchInputs(session, searched);
-    if (sparesOthers) await addFormerNames(session, inputs);
+    for (const input of inputs) await addFormerNames(session, input);
     const seed = await stagedSubjects(session);
     const added = await followStaged(session, sparesOthers);
-    if (!sparesOthers) await addAddressesOfRows(session, searched);
-    const sharedEmails = [
-      ...(await removeShared(session, seed.emails)),
-      ...(await removeSharedInInputs(session, searched, { keep: seed.emails, sparesOthers })),
-    ];
+    if (!sparesOthers) {
+      const { rows } = await stagedSubjects(session);
+      for (const { find } of searched)
+        await addIdentifiers(session, { ...NOBODY, emails: emailsOf(await find({ rows })) });
+    }
+    const stored = await removeShared(session, seed.emails);
+    const shared = [...stored, ...(await removeSharedInInputs(session, searched, seed.emails, sparesOthers))];
     const people = await stagedSubjects(session);
-    return {
-      people,
-      sharedEmails: sharedEmails.toSorted(),
-      seed,
-      sparesOthers,
-      isKnown: inputRows + added > 0,
-    };
+    return { people, sharedEmails: shared.toSorted(), seed, sparesOthers, isKnown: inputRows + added > 0 };
   });
 }
 
@@ -70,85 +71,79 @@ export async function stageFound(
   session: Session,
   { people, seed, sparesOthers, sharedEmails }: FoundPeople,
 ): Promise<void> {
-  if (sparesOthers) {
-    // Only the inputs, read before, show what others have.
-    await stageSubjects(session, people);
-    return;
-  }
+  // Where others are spared, only the inputs, read before, show what they have.
+  if (sparesOthers) return stageSubjects(session, people);
   await stageSubjects(session, seed);
   await followStaged(session, false);
   await addIdentifiers(session, people);
   await removeShared(session, seed.emails);
-  await session.change(sql`DELETE FROM pg_temp.erased_email WHERE email = ANY(${[...sharedEmails]}::text[])`);
+  await removeStaged(session, "email", sharedEmails);
 }
 
 /** Adds all identifiers of the staged people from the tables; returns the number of new ones. */
 async function followStaged(session: Session, sparesOthers: boolean): Promise<number> {
+  const inputEmail = sql`${session.table("input_email")} AS e`;
+  const personEmail = sql`${session.table("person_email")} AS e`;
+  const address = raw(normalizedAddress("e.email_address"));
+  const hasAddress = stagedSql.email("e.email_address");
   let added = 0;
-  const table = (name: string) => session.table(name);
-  added += await addRows(
-    session,
-    sql`SELECT source, source_key FROM ${table("input_email")} WHERE ${stagedSql.email("email_address")}`,
-  );
+  const add = async (kind: SubjectKind, query: RawBuilder<unknown>) => {
+    added += await addSubjects(session, kind, query);
+  };
+  await add("row", sql`SELECT source, source_key FROM ${inputEmail} WHERE ${hasAddress}`);
   added += await addPidsOfRows(session);
-  added += await addPids(
-    session,
-    sql`SELECT service_pid FROM ${table("person_email")} WHERE ${stagedSql.email("email_address")}`,
+  await add("pid", sql`SELECT service_pid FROM ${personEmail} WHERE ${hasAddress}`);
+  // The jacket is all that is known of a contact's addresses.
+  await add(
+    "pid",
+    sql`SELECT service_pid FROM ${session.table("contact_job_result")} WHERE EXISTS (
+    SELECT FROM jsonb_path_query(jacket, 'strict $.** ? (@.type() == "string" && @ like_regex "@")') AS v(value)
+    WHERE ${stagedSql.email("(v.value #>> '{}')")})`,
   );
-  added += await addPids(session, pidsOfContacts(session.names));
   if (sparesOthers) await sparePids(session);
   await addAliases(session);
   if (sparesOthers) await sparePids(session);
-  else await addRowsOfPids(session);
-  added += await addEmails(
-    session,
-    sql`SELECT ${raw(normalizedAddress("email_address"))} FROM ${table("person_email")}
-      WHERE ${stagedSql.pid("service_pid")}`,
-  );
-  added += await addEmails(
-    session,
-    sql`SELECT ${raw(normalizedAddress("e.email_address"))} FROM ${table("input_email")} AS e
-      JOIN pg_temp.erased_row AS r ON r.source = e.source AND r.source_key = e.source_key`,
+  else {
+    const answered = sql`${answeredRows(session)} AS a`;
+    await addSubjects(
+      session,
+      "row",
+      sql`SELECT source, source_key FROM ${answered} WHERE ${stagedSql.pid("a.pid")}`,
+    );
+  }
+  await add("email", sql`SELECT ${address} FROM ${personEmail} WHERE ${stagedSql.pid("e.service_pid")}`);
+  await add(
+    "email",
+    sql`SELECT ${address} FROM ${inputEmail} WHERE ${stagedSql.row("e.source", "e.source_key")}`,
   );
   return added;
+}
+
+/** Rows `source, source_key, pid` of each PID that an input row was answered with. */
+function answeredRows(session: Session): RawBuilder<unknown> {
+  const parts = ["resolution", "enrichment"].flatMap((answers) =>
+    ["service_pid", "last_matched_service_pid"].map(
+      (pid) => sql`SELECT source, source_key, ${sql.id(pid)} AS pid FROM ${session.table(answers)}`,
+    ),
+  );
+  return sql`(${sql.join(parts, sql` UNION ALL `)})`;
 }
 
 /** Adds the PIDs that staged input rows were answered with; returns the number of new ones. */
-export async function addPidsOfRows(session: Session): Promise<number> {
-  let added = 0;
-  for (const answers of ["resolution", "enrichment"]) {
-    added += await addPids(
-      session,
-      sql`SELECT unnest(ARRAY[a.service_pid, a.last_matched_service_pid]) FROM ${session.table(answers)} AS a
-        JOIN pg_temp.erased_row AS r ON r.source = a.source AND r.source_key = a.source_key`,
-    );
-  }
-  return added;
-}
-
-/** Query for the PIDs of contacts whose jacket has a staged address as a value: the jacket is all that is known of a contact's addresses. */
-function pidsOfContacts(names: SchemaNames): RawBuilder<unknown> {
-  return sql`SELECT service_pid FROM ${tableId(names, "contact_job_result")} WHERE EXISTS (
-    SELECT FROM jsonb_path_query(jacket, 'strict $.** ? (@.type() == "string" && @ like_regex "@")') AS v(value)
-    WHERE ${stagedSql.email("(v.value #>> '{}')")})`;
-}
-
-/** Adds input rows that were answered with a staged PID. */
-async function addRowsOfPids(session: Session): Promise<void> {
-  for (const answers of ["resolution", "enrichment"]) {
-    await addRows(
-      session,
-      sql`SELECT source, source_key FROM ${session.table(answers)}
-        WHERE ${stagedSql.pid("service_pid")} OR ${stagedSql.pid("last_matched_service_pid")}`,
-    );
-  }
+export function addPidsOfRows(session: Session): Promise<number> {
+  return addSubjects(
+    session,
+    "pid",
+    sql`SELECT a.pid FROM ${answeredRows(session)} AS a JOIN pg_temp.erased_row AS r USING (source, source_key)`,
+  );
 }
 
 async function addAliases(session: Session): Promise<void> {
   const alias = session.table("person_pid_alias");
   for (let step = 0; step < MOST_ALIASES; step++) {
-    const added = await addPids(
+    const added = await addSubjects(
       session,
+      "pid",
       sql`SELECT returned_service_pid FROM ${alias} WHERE ${stagedSql.pid("sent_service_pid")}
         UNION SELECT sent_service_pid FROM ${alias} WHERE ${stagedSql.pid("returned_service_pid")}`,
     );
@@ -158,11 +153,8 @@ async function addAliases(session: Session): Promise<void> {
 
 /** Removes PIDs that other input rows were answered with. */
 export async function sparePids(session: Session): Promise<void> {
-  for (const answers of ["resolution", "enrichment"]) {
-    await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${session.table(answers)} AS a
-      WHERE p.pid IN (a.service_pid, a.last_matched_service_pid)
-        AND NOT EXISTS (SELECT FROM pg_temp.erased_row AS r WHERE r.source = a.source AND r.source_key = a.source_key)`);
-  }
+  await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${answeredRows(session)} AS a
+    WHERE a.pid = p.pid AND NOT ${stagedSql.row("a.source", "a.source_key")}`);
 }
 
 /** Removes addresses that other stored rows or people have too, except those to keep; returns them. */
@@ -178,94 +170,70 @@ async function removeShared(session: Session, keep: readonly string[]): Promise<
   return rows.map(({ email }) => email);
 }
 
-/** Adds input rows with a staged key, address or PID, also under a former name of their input; returns how many. */
+async function removeStaged(
+  session: Session,
+  kind: "pid" | "email",
+  texts: readonly string[],
+): Promise<void> {
+  await session.change(
+    sql`DELETE FROM ${sql.id("pg_temp", `erased_${kind}`)} WHERE ${sql.id(kind)} = ANY(${[...texts]}::text[])`,
+  );
+}
+
+const emailsOf = (rows: readonly NamingRow[]) => rows.flatMap(({ emails }) => emails.map(normalizedEmail));
+
+/** Adds input rows with a staged key, address or PID, and their PIDs; returns the number of rows. */
 async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<number> {
   const staged = await stagedSubjects(session);
   let count = 0;
   for (const { input, find } of inputs) {
     const found = await find(staged);
     count += found.length;
-    const sources = await namesOf(session, input);
     const rows = found.flatMap(({ sourceKey }) =>
-      sourceKey === null ? [] : sources.map((source) => ({ source, sourceKey })),
+      sourceKey === null ? [] : [{ source: input.name, sourceKey }],
     );
     await addIdentifiers(session, { rows, pids: found.flatMap(({ pids }) => pids), emails: [] });
   }
   return count;
 }
 
-/** Names under which an input was read, the present one first. */
-async function namesOf(session: Session, input: InputSource): Promise<readonly string[]> {
-  const read = await session.rows<{ source: string }>(sql`
-    SELECT DISTINCT source FROM ${session.table("lookup_job")} WHERE input_definition = ${inputDefinition(input)}`);
-  return [...new Set([input.name, ...read.map(({ source }) => source)])];
+/** Adds the staged rows of an input under its former names. */
+async function addFormerNames(session: Session, input: InputSource): Promise<void> {
+  await addSubjects(
+    session,
+    "row",
+    sql`SELECT j.source, r.source_key FROM pg_temp.erased_row AS r, ${session.table("lookup_job")} AS j
+      WHERE r.source = ${input.name} AND j.input_definition = ${inputDefinition(input)}`,
+  );
 }
 
-/** Adds the staged rows under former names of their input. */
-async function addFormerNames(session: Session, inputs: readonly InputSource[]): Promise<void> {
-  for (const input of inputs) {
-    const sources = await namesOf(session, input);
-    await addRows(
-      session,
-      sql`SELECT s.source, r.source_key FROM pg_temp.erased_row AS r CROSS JOIN unnest(${sources}::text[]) AS s(source)
-        WHERE r.source = ${input.name}`,
-    );
-  }
-}
-
-/** Adds the addresses of the staged rows in their inputs. */
-async function addAddressesOfRows(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
-  const { rows } = await stagedSubjects(session);
-  for (const { find } of inputs) {
-    const found = await find({ pids: [], emails: [], rows });
-    await addIdentifiers(session, { pids: [], emails: found.flatMap(({ emails }) => emails), rows: [] });
-  }
-}
-
-/**
- * Removes addresses that other input rows have too, except those to keep, and PIDs if others are spared. Returns the addresses.
- */
+/** Removes addresses that other input rows have too, except those to keep, and PIDs if others are spared. Returns the addresses. */
 async function removeSharedInInputs(
   session: Session,
   inputs: readonly SearchedInput[],
-  { keep, sparesOthers }: { readonly keep: readonly string[]; readonly sparesOthers: boolean },
+  keep: readonly string[],
+  sparesOthers: boolean,
 ): Promise<readonly string[]> {
-  const staged = await stagedSubjects(session);
-  const kept = new Set(keep);
-  const wanted = {
-    emails: staged.emails.filter((email) => !kept.has(email)),
-    pids: sparesOthers ? staged.pids : [],
-    rows: [],
-  };
-  const gone = new Set(staged.rows.map(({ source, sourceKey }) => JSON.stringify([source, sourceKey])));
-  const shared: { email: string }[] = [];
+  const { pids, emails, rows } = await stagedSubjects(session);
+  const wanted = { emails: emails.filter((email) => !keep.includes(email)), pids: sparesOthers ? pids : [] };
+  const others: NamingRow[] = [];
   for (const { input, find } of inputs) {
-    const found = await find(wanted);
-    const others = found.filter(({ sourceKey }) => !gone.has(JSON.stringify([input.name, sourceKey])));
-    const emails = others.flatMap((row) => row.emails.map(normalizedEmail));
-    shared.push(
-      ...(await session.rows<{ email: string }>(sql`
-        DELETE FROM pg_temp.erased_email WHERE email = ANY(${emails}::text[]) AND email <> ALL(${[...keep]}::text[])
-        RETURNING email`)),
+    const own = new Set<string | null>(
+      rows.flatMap(({ source, sourceKey }) => (source === input.name ? [sourceKey] : [])),
     );
-    if (!sparesOthers) continue;
-    await session.change(
-      sql`DELETE FROM pg_temp.erased_pid WHERE pid = ANY(${others.flatMap(({ pids }) => pids)}::text[])`,
-    );
+    others.push(...(await find(wanted)).filter(({ sourceKey }) => !own.has(sourceKey)));
   }
-  return shared.map(({ email }) => email);
+  const theirs = new Set(emailsOf(others));
+  const shared = wanted.emails.filter((email) => theirs.has(email));
+  await removeStaged(session, "email", shared);
+  if (sparesOthers)
+    await removeStaged(
+      session,
+      "pid",
+      others.flatMap((row) => row.pids),
+    );
+  return shared;
 }
-
-/** Kinds whose content is an address. */
-const IS_ADDRESS = "kind LIKE 'validate_emails:%'";
-
-/** Condition: the content of a validation is a staged address. */
-const isStagedAddress = (alias: string): RawBuilder<unknown> =>
-  sql`CASE WHEN ${sql.raw(`${alias}.${IS_ADDRESS}`)} THEN ${stagedSql.email(`convert_from(${alias}.content, 'UTF8')`)} ELSE false END`;
-
-/** Condition: a content was of an erased row. */
-const isErased = (alias: string) =>
-  sql`${sql.id(alias)}.content IN (SELECT content FROM pg_temp.erased_content)`;
 
 /**
  * Removes what is due and what was answered for the staged subjects, before their rows of `lookup_row`: the contents of their input
@@ -274,6 +242,9 @@ const isErased = (alias: string) =>
 export async function removeLookupState(session: Session): Promise<void> {
   const row = session.table("lookup_row");
   const isTheirs = sql`((r.source, r.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row) OR ${stagedSql.email("r.source_key")})`;
+  // The content of a validation is an address.
+  const isErased = sql`(t.content IN (SELECT content FROM pg_temp.erased_content) OR ${stagedSql.pid("t.sent_service_pid")}
+    OR CASE WHEN t.kind LIKE 'validate_emails:%' THEN ${stagedSql.email("convert_from(t.content, 'UTF8')")} ELSE false END)`;
   await session.client.query(
     "CREATE TEMP TABLE IF NOT EXISTS erased_content (content bytea PRIMARY KEY) ON COMMIT DROP; TRUNCATE pg_temp.erased_content",
   );
@@ -282,10 +253,10 @@ export async function removeLookupState(session: Session): Promise<void> {
   await session.change(
     sql`DELETE FROM pg_temp.erased_content AS c USING ${row} AS r WHERE r.content = c.content AND NOT ${isTheirs}`,
   );
-  await session.change(sql`DELETE FROM ${session.table("lookup_due")} AS d
-    WHERE ${isErased("d")} OR ${isStagedAddress("d")} OR ${stagedSql.pid("d.sent_service_pid")}
-      OR CASE WHEN d.record LIKE '{%' THEN ${stagedSql.pid("(d.record::json ->> 'service_pid')")}
-        OR EXISTS (SELECT FROM json_array_elements_text(d.record::json -> 'emails') AS e(e) WHERE ${stagedSql.email("e.e")}) ELSE false END`);
-  await session.change(sql`DELETE FROM ${session.table("lookup_answer")} AS a
-    WHERE ${isErased("a")} OR ${isStagedAddress("a")} OR ${stagedSql.pid("a.service_pid")} OR ${stagedSql.pid("a.sent_service_pid")}`);
+  await session.change(sql`DELETE FROM ${session.table("lookup_due")} AS t
+    WHERE ${isErased} OR CASE WHEN t.record LIKE '{%' THEN ${stagedSql.pid("(t.record::json ->> 'service_pid')")}
+      OR EXISTS (SELECT FROM json_array_elements_text(t.record::json -> 'emails') AS e(e) WHERE ${stagedSql.email("e.e")}) ELSE false END`);
+  await session.change(
+    sql`DELETE FROM ${session.table("lookup_answer")} AS t WHERE ${isErased} OR ${stagedSql.pid("t.service_pid")}`,
+  );
 }

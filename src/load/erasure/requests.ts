@@ -85,13 +85,6 @@ function heldLocks(names: SchemaNames): RawBuilder<unknown> {
     WHERE l.released_at IS NULL`;
 }
 
-/** Records that the rows of a request were removed finally. */
-export async function markFinal(session: Session, requestIds: readonly string[]): Promise<void> {
-  await session.change(sql`
-    UPDATE ${session.table("erasure_request")} SET is_final = true, _synced_at = now()
-    WHERE request_id = ANY(${[...requestIds]}::uuid[])`);
-}
-
 /**
  * Completes the erasures that have nothing left to wait for; returns the reasons of each. Null where nothing is left, but a run has ended
  * since the last removal: the rows must be removed again first. All are judged before any is completed, because completing one is
@@ -111,17 +104,14 @@ export function completeErasures(
       FROM ${requests} AS q LEFT JOIN LATERAL (${heldLocks(session.names)}) AS h ON true
       WHERE q.erasure_id = ANY(${[...ids]}::uuid[]) AND NOT q.is_final GROUP BY q.erasure_id`);
     const shared: readonly Waiting[] = [
-      ...(await answersElsewhere(session, here)).map(
-        ({ job, host, folder }): Waiting => ({ kind: "received_answers", name: job, host, folder }),
-      ),
+      ...(await answersElsewhere(session, here)),
       ...(await laggingDestinations(session)).map((name): Waiting => ({ kind: "destination", name })),
     ];
-    const runsOf = new Map(open.map(({ id, runs }) => [id, runs]));
     const reasons = new Map<string, readonly Waiting[] | null>();
     for (const id of ids) {
-      const runs = (runsOf.get(id) ?? []).map((name): Waiting => ({ kind: "run", name }));
-      const waiting = [...runs, ...shared];
-      reasons.set(id, waiting.length === 0 && runsOf.has(id) ? null : waiting);
+      const runs = open.find((one) => one.id === id)?.runs;
+      const waiting = [...(runs ?? []).map((name): Waiting => ({ kind: "run", name })), ...shared];
+      reasons.set(id, waiting.length === 0 && runs ? null : waiting);
     }
     const completed = ids.filter((id) => reasons.get(id)?.length === 0);
     await session.change(sql`DELETE FROM ${requests} WHERE erasure_id = ANY(${completed}::uuid[])`);
@@ -138,11 +128,6 @@ interface SpoolPlace {
   readonly disk: string;
   readonly host: string;
   readonly folder: string;
-}
-
-/** Answers of a job on one disk, which may not be loaded. */
-interface DiskAnswers extends Omit<SpoolPlace, "disk"> {
-  readonly job: string;
 }
 
 /** A job's row of a disk, with the lock under which it was last used. */
@@ -199,11 +184,11 @@ export function removeLostDisk(db: Db, place: Omit<SpoolPlace, "disk">): Promise
  * Answers on other disks: of jobs with calls whose outcome isn't recorded, made since the disk was last seen empty. Those of a run in
  * progress count only if the disk had some before it.
  */
-function answersElsewhere(session: Session, here: string | null): Promise<readonly DiskAnswers[]> {
-  return session.rows<DiskAnswers>(sql`
-    SELECT DISTINCT p.job, p.host, p.folder FROM ${session.table("spool_place")} AS p
+function answersElsewhere(session: Session, here: string | null): Promise<readonly Waiting[]> {
+  return session.rows<Waiting>(sql`
+    SELECT DISTINCT 'received_answers' AS kind, p.job AS name, p.host, p.folder FROM ${session.table("spool_place")} AS p
     WHERE p.disk_id IS DISTINCT FROM ${here} AND NOT ${isInUse(session.names, sql`l.acquired_at <= p.since`)}
       AND EXISTS (SELECT FROM ${session.table("api_call")} AS c
         WHERE c.job = p.job AND c.settled_at IS NULL AND c.reserved_at >= p.since)
-    ORDER BY 1, 2, 3`);
+    ORDER BY 2, 3, 4`);
 }

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { quoteIdentifier, quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { ErasureKey } from "./key.ts";
-import type { Identifiers, RowKey } from "../inputs/input.ts";
+import type { Identifiers } from "../inputs/input.ts";
 import { normalizedAddress, normalizedEmail } from "../inputs/columns.ts";
 import { tables } from "../../schemas/registry.ts";
 import type { NamesPeople, Table } from "../../schemas/table.ts";
@@ -29,13 +29,12 @@ export interface ErasedSql extends SubjectSql {
 export function erasedSql(names: SchemaNames, key: ErasureKey): ErasedSql {
   const isErased = (text: string) => sql`coalesce(
     ${hashOf(key, text)} IN (SELECT subject_hash FROM ${tableId(names, "erasure_subject")}), false)`;
-  const row: SubjectSql["row"] = (source, sourceKey) => isErased(hashedText.row(source, sourceKey));
   return {
     pid: (expression) => isErased(hashedText.pid(expression)),
     email: (expression) => isErased(hashedText.email(expression)),
-    row,
+    row: (source, sourceKey) => isErased(hashedText.row(source, sourceKey)),
     content: (expression) => isErased(hashedText.content(expression)),
-    sourceKey: (source, expression) => row(quoteLiteral(source), expression),
+    sourceKey: (source, expression) => isErased(hashedText.row(quoteLiteral(source), expression)),
   };
 }
 
@@ -53,7 +52,8 @@ function hashOf(key: ErasureKey, text: string): RawBuilder<unknown> {
   return sql`sha256(${key.outer}::bytea || sha256(${key.inner}::bytea || convert_to(${sql.raw(text)}, 'UTF8')))`;
 }
 
-function anyOf(tests: readonly RawBuilder<unknown>[]): RawBuilder<unknown> {
+/** Condition that one of these holds. */
+export function anyOf(tests: readonly RawBuilder<unknown>[]): RawBuilder<unknown> {
   return tests.length === 0 ? sql`false` : sql`(${sql.join(tests, sql` OR `)})`;
 }
 
@@ -102,35 +102,34 @@ export function mentionsSubject(is: SubjectSql, json: string): RawBuilder<unknow
       AND CASE WHEN i.is_pid THEN ${is.pid("i.value")} ELSE ${is.email("i.value")} END))`;
 }
 
-/** Columns of a table that may name people. */
-export interface NamingTable {
+/** Columns of a table that may name people; see {@link NamesPeople}. */
+export interface NamingTable extends Required<Pick<NamesPeople, "pids" | "emails" | "clears">> {
   readonly table: Table;
-  readonly people: NamesPeople;
   /** JSON columns, all of which are searched. */
   readonly json: readonly string[];
+  readonly isOfInputRow: boolean;
+  readonly isListOfPerson: boolean;
 }
 
 /** Returns what a declared table, or some of its columns, says about people; null if an erasure has nothing to do there. */
 export function namingOf(table: Table, columns?: readonly string[]): NamingTable | null {
   if (table.people === "kept") return null;
-  const has = (name: string) => columns?.includes(name) ?? true;
-  const own = (names: readonly string[] = []) => names.filter(has);
+  const own = (names: readonly string[] = []) => names.filter((name) => columns?.includes(name) ?? true);
+  const named: NamesPeople = typeof table.people === "string" ? {} : (table.people ?? {});
   // The ops schema holds no personal data.
-  const json = table.columns.filter(
-    ({ name, type }) => type === "json" && table.schema === "data" && has(name),
-  );
-  const { pids, emails, clears, isOfInputRow, isListOfPerson } =
-    table.people === null || table.people === "nobody" ? {} : table.people;
-  const people: NamesPeople = {
-    pids: own(pids),
-    emails: own(emails),
-    clears: own(clears),
-    ...(isOfInputRow && has("source") && has("source_key") ? { isOfInputRow } : {}),
-    ...(isListOfPerson ? { isListOfPerson } : {}),
+  const json = table.columns.filter(({ type }) => type === "json" && table.schema === "data");
+  const naming = {
+    table,
+    pids: own(named.pids),
+    emails: own(named.emails),
+    clears: own(named.clears),
+    json: own(json.map(({ name }) => name)),
+    isOfInputRow: named.isOfInputRow === true && own(["source", "source_key"]).length === 2,
+    isListOfPerson: named.isListOfPerson === true,
   };
-  const namesNobody = own([...(pids ?? []), ...(emails ?? []), ...(clears ?? [])]).length === 0;
-  if (namesNobody && json.length === 0 && !people.isOfInputRow) return null;
-  return { table, people, json: json.map(({ name }) => name) };
+  const { pids, emails, clears } = naming;
+  const hasNames = [...pids, ...emails, ...clears, ...naming.json].length > 0 || naming.isOfInputRow;
+  return hasNames ? naming : null;
 }
 
 /** Every declared table that may name people. */
@@ -139,29 +138,27 @@ export const namingTables: readonly NamingTable[] = tables.flatMap((table) => na
 const at = (name: string) => `t.${quoteIdentifier(name)}`;
 
 /** Condition for rows `t` of a table that are a subject's, or about one: an erasure removes them. */
-export function isOfSubject(is: SubjectSql, { people, json }: NamingTable): RawBuilder<unknown> {
-  const { pids = [], emails = [], isOfInputRow } = people;
-  const own = anyOf([
+export function isOfSubject(is: SubjectSql, naming: NamingTable): RawBuilder<unknown> {
+  const { pids, emails, json, isOfInputRow } = naming;
+  const own = [
     ...(isOfInputRow ? [is.row("t.source", "t.source_key")] : []),
     ...pids.map((name) => is.pid(at(name))),
     ...emails.map((name) => is.email(at(name))),
-  ]);
+  ];
   // Without a PID, only its JSON says whose the row is.
-  if (isOfInputRow || emails.length > 0 || pids.length === 0 || json.length === 0) return own;
-  const isNobodys = pids.map((name) => sql`${sql.raw(at(name))} IS NULL`);
-  return anyOf([
-    own,
-    sql`(${sql.join(isNobodys, sql` AND `)} AND ${anyOf(json.map((name) => mentionsSubject(is, at(name))))})`,
-  ]);
+  const hasOnlyJson = !isOfInputRow && emails.length === 0 && pids.length > 0 && json.length > 0;
+  const isNobodys = pids.map((name) => sql`${sql.raw(at(name))} IS NULL AND `);
+  const mentions = anyOf(json.map((name) => mentionsSubject(is, at(name))));
+  return anyOf(hasOnlyJson ? [...own, sql`(${sql.join(isNobodys, sql``)}${mentions})`] : own);
 }
 
 /** Columns of rows `t` that become null where they name a subject, each with its condition. */
 export function clearedColumns(
   is: SubjectSql,
-  { people, json }: NamingTable,
+  { clears, json }: NamingTable,
 ): readonly { readonly column: string; readonly isCleared: RawBuilder<unknown> }[] {
   return [
-    ...(people.clears ?? []).map((column) => ({ column, isCleared: is.pid(at(column)) })),
+    ...clears.map((column) => ({ column, isCleared: is.pid(at(column)) })),
     ...json.map((column) => ({ column, isCleared: mentionsSubject(is, at(column)) })),
   ];
 }
@@ -192,47 +189,39 @@ export async function stageSubjects(session: Session, people: Identifiers): Prom
   await addIdentifiers(session, people);
 }
 
+/** Columns of the temporary tables by kind of identifier. */
+const stagedColumns = { pid: ["pid"], email: ["email"], row: ["source", "source_key"] } as const;
+
+/** Kind of identifier, and end of the name of its temporary table. */
+export type SubjectKind = keyof typeof stagedColumns;
+
+/** Adds the identifiers of a query, except nulls, blank ones and known ones; returns the number of new ones. */
+export function addSubjects(
+  session: Session,
+  kind: SubjectKind,
+  query: RawBuilder<unknown>,
+): Promise<number> {
+  const columns = sql.join(stagedColumns[kind].map((name) => sql.id(name)));
+  return session.change(sql`INSERT INTO ${sql.id("pg_temp", `erased_${kind}`)}
+    SELECT DISTINCT ${columns} FROM (${query}) AS found(${columns})
+    WHERE found IS NOT NULL AND ${sql.id(stagedColumns[kind][0])} <> '' ON CONFLICT DO NOTHING`);
+}
+
 /** Adds identifiers to the staged ones. */
 export async function addIdentifiers(session: Session, { pids, emails, rows }: Identifiers): Promise<void> {
-  await addPids(session, sql`SELECT unnest(${[...pids]}::text[])`);
-  await addEmails(session, sql`SELECT unnest(${emails.map(normalizedEmail)}::text[])`);
-  await addRows(session, rowsQuery(rows));
-}
-
-function rowsQuery(rows: readonly RowKey[]): RawBuilder<unknown> {
-  return sql`SELECT r.source, r."sourceKey"
-    FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(source text, "sourceKey" text)`;
-}
-
-/** Adds PIDs of a query, except nulls and known ones; returns the number of new ones. */
-export function addPids(session: Session, query: RawBuilder<unknown>): Promise<number> {
-  return session.change(sql`INSERT INTO pg_temp.erased_pid
-    SELECT DISTINCT pid FROM (${query}) AS found(pid) WHERE pid IS NOT NULL ON CONFLICT DO NOTHING`);
-}
-
-/** Adds normalized addresses of a query, except nulls and known ones; returns the number of new ones. */
-export function addEmails(session: Session, query: RawBuilder<unknown>): Promise<number> {
-  return session.change(sql`INSERT INTO pg_temp.erased_email
-    SELECT DISTINCT email FROM (${query}) AS found(email) WHERE email <> '' ON CONFLICT DO NOTHING`);
-}
-
-/** Adds input rows of a query, except known ones; returns the number of new ones. */
-export function addRows(session: Session, query: RawBuilder<unknown>): Promise<number> {
-  return session.change(sql`INSERT INTO pg_temp.erased_row
-    SELECT DISTINCT source, source_key FROM (${query}) AS found(source, source_key)
-    WHERE source_key IS NOT NULL ON CONFLICT DO NOTHING`);
+  await addSubjects(session, "pid", sql`SELECT unnest(${[...pids]}::text[])`);
+  await addSubjects(session, "email", sql`SELECT unnest(${emails.map(normalizedEmail)}::text[])`);
+  const list = sql`json_to_recordset(${JSON.stringify(rows)}::json) AS r(source text, "sourceKey" text)`;
+  await addSubjects(session, "row", sql`SELECT * FROM ${list}`);
 }
 
 /** Returns the staged identifiers. */
 export async function stagedSubjects(session: Session): Promise<Identifiers> {
-  const pids = await session.rows<{ pid: string }>(sql`SELECT pid FROM pg_temp.erased_pid ORDER BY pid`);
-  const emails = await session.rows<{ email: string }>(
-    sql`SELECT email FROM pg_temp.erased_email ORDER BY email`,
-  );
-  const rows = await session.rows<{ source: string; sourceKey: string }>(
-    sql`SELECT source, source_key AS "sourceKey" FROM pg_temp.erased_row ORDER BY 1, 2`,
-  );
-  return { pids: pids.map(({ pid }) => pid), emails: emails.map(({ email }) => email), rows };
+  const [staged] = await session.rows<Identifiers>(sql`
+    SELECT ARRAY(SELECT pid FROM pg_temp.erased_pid ORDER BY 1) AS pids, ARRAY(SELECT email FROM pg_temp.erased_email ORDER BY 1) AS emails,
+      (SELECT coalesce(json_agg(json_build_object('source', source, 'sourceKey', source_key) ORDER BY source, source_key), '[]')
+        FROM pg_temp.erased_row) AS rows`);
+  return staged ?? { pids: [], emails: [], rows: [] };
 }
 
 /** Number of subjects above which looking for each of them in a text takes longer than cutting out what may be one. */

@@ -10,7 +10,7 @@ import { isDataFault, isTableFault } from "../db/failures.ts";
 import { commit, explainRefusal } from "../write/commit.ts";
 import { countAttempts, type CounterDelta } from "../ledger/ledger.ts";
 import type { RunRef } from "../runs/fence.ts";
-import { findErasedContents, type KeptAnswer, type NamingAnswer, withoutErased } from "../write/erased.ts";
+import { type NamingAnswer, withoutErased } from "../write/erased.ts";
 import type { Writing } from "../write/upsert.ts";
 import type { LoadContext, LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "./lookup.ts";
 import { keepResent, takeClaims } from "./claims.ts";
@@ -169,27 +169,22 @@ async function keepOthers(
   { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
 ): Promise<Others> {
   if (erasureKey === null) return { answers, rejects, left: [] };
-  const contents = [...answers, ...rejects].map(({ record }) => record.content);
-  const erased = new Set(await findErasedContents(session, erasureKey, contents));
-  const kept = await withoutErased(session, erasureKey, [
+  const named = [
     ...answers.map((answer) => namingAnswer(spec, answer)),
     ...rejects.map(({ record }) => ({ ...ofRecord(spec, record), person: null, json: [] })),
-  ]);
-  const remaining = (record: LookupRecord, found: KeptAnswer | undefined) =>
-    erased.has(record.content) ? null : (found ?? null);
+  ];
+  const kept = await withoutErased(session, erasureKey, named);
   return {
-    left: contents.filter((content, i) => kept[i] === null && !erased.has(content)),
+    left: named.flatMap(({ content }, i) => (kept[i] === "person" ? [content] : [])),
     answers: answers.flatMap((answer, i) => {
-      const found = remaining(answer.record, kept[i]);
-      if (!found) return [];
+      const found = kept[i];
+      if (typeof found !== "object") return [];
       const [extra = null, ...json] = found.json;
-      const cells = answer.cells.map((cell, at) => {
-        const ofJson = jsonCells(spec).indexOf(at);
-        return ofJson < 0 ? cell : (json[ofJson] ?? null);
-      });
+      const cells = [...answer.cells];
+      for (const [i, at] of jsonCells(spec).entries()) cells[at] = json[i] ?? null;
       return { ...answer, person: found.person, extra, cells };
     }),
-    rejects: rejects.filter(({ record }, i) => remaining(record, kept[answers.length + i])),
+    rejects: rejects.filter((_, i) => typeof kept[answers.length + i] === "object"),
   };
 }
 
@@ -208,15 +203,15 @@ function namingAnswer(
   return { ...own, pids: [...pids, servicePid, person?.pid ?? null], person, json };
 }
 
-/** Identifiers that were sent. */
-function ofRecord({ type }: LoadSpec, record: LookupRecord): Pick<NamingAnswer, "pids" | "emails" | "rows"> {
-  if (type === "validate_emails") return { pids: [], emails: [record.address ?? ""], rows: [] };
+/** Content and identifiers that were sent. */
+function ofRecord(
+  { type }: LoadSpec,
+  { content, address, json, sentPid }: LookupRecord,
+): Pick<NamingAnswer, "content" | "pids" | "emails"> {
+  if (type === "validate_emails") return { content, pids: [], emails: [address ?? ""] };
   // Every record is built from input rows by this program.
-  const sent = JSON.parse(record.json) as {
-    readonly emails?: readonly string[];
-    readonly service_pid?: string;
-  };
-  return { pids: [record.sentPid, sent.service_pid ?? null], emails: sent.emails ?? [], rows: [] };
+  const sent = JSON.parse(json) as { readonly emails?: readonly string[]; readonly service_pid?: string };
+  return { content, pids: [sentPid, sent.service_pid ?? null], emails: sent.emails ?? [] };
 }
 
 function notLoadable(answer: LookupAnswer, error: unknown): LookupReject {

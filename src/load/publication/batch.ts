@@ -1,17 +1,15 @@
 import { sql } from "kysely";
-import { quoteIdentifier, quoteLiteral } from "../db/names.ts";
+import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import {
   type CopiedFiles,
   copyToFiles,
   type FileFormat,
-  keyColumns,
   keyQuery,
   type PublishableTable,
   rowQuery,
-  sourceText,
   stateTable,
-  stateText,
+  typedKey,
   writtenValue,
 } from "./rows.ts";
 import type { ColumnType } from "../../schemas/field.ts";
@@ -112,12 +110,12 @@ async function readBatch(
   claimed: ClaimedBatch,
   { destination, tables, format, folder, measures }: BatchOptions,
 ): Promise<KeyBatch> {
-  const isOfBatch = `destination = ${quoteLiteral(destination)}`;
-  const [found] = await session.rows<{
-    roots: readonly string[];
-    is_last: boolean;
-  }>(sql`SELECT ARRAY(SELECT DISTINCT table_name FROM ${stateTable(session, "publication_batch")} WHERE ${sql.raw(isOfBatch)}) AS roots,
-      NOT EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} WHERE ${sql.raw(isOfBatch)}) AS is_last`);
+  // CREATE TABLE takes no parameters.
+  const isOfBatch = sql`destination = ${sql.lit(destination)}`;
+  const batch = stateTable(session, "publication_batch");
+  const [found] = await session.rows<{ roots: readonly string[]; is_last: boolean }>(sql`
+    SELECT ARRAY(SELECT DISTINCT table_name FROM ${batch} WHERE ${isOfBatch}) AS roots,
+      NOT EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} WHERE ${isOfBatch}) AS is_last`);
   const roots = new Set(found?.roots);
   const isLast = found?.is_last ?? false;
   const changed = tables.filter((t) => roots.has(t.root) || (isLast && t.name === FRESHNESS));
@@ -136,12 +134,11 @@ async function readBatch(
     }
     // A temporary table of typed keys has statistics, which give the joins good plans.
     const keys = quoteIdentifier(`publish_keys_${name}`);
-    await session.change(
-      sql.raw(
-        `CREATE TEMP TABLE ${keys} ON COMMIT DROP AS SELECT DISTINCT ${keyColumns(first, "key")}
-         FROM ${stateText(session.names, "publication_batch")} WHERE ${isOfBatch} AND table_name = ${quoteLiteral(name)}`,
-      ),
+    const typed = typedKey(first, first.rootKey, "key").map(
+      (text, i) => `${text} AS ${quoteIdentifier(first.rootKey[i] ?? "")}`,
     );
+    await session.change(sql`CREATE TEMP TABLE ${sql.raw(keys)} ON COMMIT DROP AS SELECT DISTINCT ${sql.raw(typed.join(", "))}
+      FROM ${batch} WHERE ${isOfBatch} AND table_name = ${sql.lit(name)}`);
     await session.change(sql.raw(`ANALYZE ${keys}`));
     await copy(first, "keys", keyQuery(first, keys, format));
     const using = `JOIN ${keys} AS k USING (${first.rootKey.map(quoteIdentifier).join(", ")})`;
@@ -155,14 +152,7 @@ async function readBatch(
     tables: changed,
     erases: [...roots].some((root) => ERASURE_TABLES.has(root)),
     isLast,
-    measures:
-      measures && isLast
-        ? await readMeasures(
-            session,
-            tables.filter(({ name }) => name !== FRESHNESS),
-            format,
-          )
-        : null,
+    measures: measures && isLast ? await readMeasures(session, tables, format) : null,
   };
 }
 
@@ -233,18 +223,17 @@ function hashText({ columns }: PublishableTable, format: FileFormat): string {
   return `coalesce(sum(('x0' || left(${md5}, 15))::bit(64)::bigint), 0)::text`;
 }
 
-/** Counts the rows of tables and hashes their contents. */
+/** Counts the rows of tables and hashes their contents; of the view of freshness, there is nothing to compare. */
 async function readMeasures(
   session: Session,
   tables: readonly PublishableTable[],
   format: FileFormat,
 ): Promise<readonly SourceMeasure[]> {
   const measures: SourceMeasure[] = [];
-  for (const table of tables) {
+  for (const table of tables.filter(({ name }) => name !== FRESHNESS)) {
+    const hash = sql.raw(hashText(table, format));
     const [row] = await session.rows<{ rows: number; hash: string }>(
-      sql.raw(
-        `SELECT count(*) AS rows, ${hashText(table, format)} AS hash FROM ${sourceText(session.names, table)} AS t`,
-      ),
+      sql`SELECT count(*) AS rows, ${hash} AS hash FROM ${session.table(table.name)} AS t`,
     );
     measures.push({ table: table.name, rows: BigInt(row?.rows ?? 0), hash: row?.hash ?? "0" });
   }
@@ -258,7 +247,7 @@ export async function recordVerification(
   differing: readonly string[],
 ): Promise<void> {
   await session.change(sql`UPDATE ${stateTable(session, "destination")}
-      SET last_verified_at = now(), tables_differing = ${[...differing]}::text[] WHERE name = ${sql.raw(quoteLiteral(destination))}`);
+      SET last_verified_at = now(), tables_differing = ${[...differing]}::text[] WHERE name = ${destination}`);
 }
 
 /** Makes the next publication end with a batch without pending changes, even if nothing has changed. */

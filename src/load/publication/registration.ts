@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import {
@@ -5,10 +6,11 @@ import {
   quoteLiteral,
   quoteQualified,
   type SchemaNames,
+  tableText,
   THIS_DATABASE,
 } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { columnsText, type PublishableTable, sourceText, stateTable, stateText, tagOf } from "./rows.ts";
+import { type PublishableTable, stateTable } from "./rows.ts";
 
 /** The part of the place of record that publication uses. */
 export type PublicationDb = Pick<Db, "names" | "transaction" | "snapshot">;
@@ -37,14 +39,13 @@ export async function readPublicationStatus(db: Db): Promise<readonly Publicatio
 }
 
 /** Trigger function that marks changed keys of a table; its argument is the destination. */
-function functionText(names: SchemaNames, table: PublishableTable): string {
-  return quoteQualified([names.state, `mark_${table.name}`]);
-}
+const functionText = (names: SchemaNames, table: string) => quoteQualified([names.state, `mark_${table}`]);
 
 const triggerKinds = ["insert", "update", "delete", "key", "truncate"] as const;
 
+/** Name of a trigger; the tag keeps it within the limit of its length. */
 function triggerName(destination: string, kind: (typeof triggerKinds)[number]): string {
-  return quoteIdentifier(`publish_${tagOf(destination)}_${kind}`);
+  return quoteIdentifier(`publish_${hash("sha256", destination, "hex").slice(0, 12)}_${kind}`);
 }
 
 /**
@@ -54,49 +55,39 @@ function triggerName(destination: string, kind: (typeof triggerKinds)[number]): 
  */
 function createTriggers(names: SchemaNames, table: PublishableTable, destination: string): readonly string[] {
   const isRoot = table.root === table.name;
-  const on = `ON ${sourceText(names, table)}`;
-  const call = `EXECUTE FUNCTION ${functionText(names, table)}(${quoteLiteral(destination)})`;
   const create = (kind: (typeof triggerKinds)[number], event: string, level: string) =>
-    `CREATE TRIGGER ${triggerName(destination, kind)} AFTER ${event} ${on} ${level} ${call}`;
-  const keyColumns = table.rootKey.map(quoteIdentifier);
-  return [
+    `CREATE TRIGGER ${triggerName(destination, kind)} AFTER ${event} ON ${tableText(names, table.name)} ${level}
+      EXECUTE FUNCTION ${functionText(names, table.name)}(${quoteLiteral(destination)})`;
+  const keyOf = (row: string) => table.rootKey.map((name) => `${row}.${quoteIdentifier(name)}`).join(", ");
+  const statements = [
     createFunction(names, table, isRoot),
-    ...dropTriggers(names, table, destination),
+    ...dropTriggers(names, table.name, destination),
     create("truncate", "TRUNCATE", "FOR EACH STATEMENT"),
-    ...(isRoot
-      ? [
-          create("insert", "INSERT", "REFERENCING NEW TABLE AS changed FOR EACH STATEMENT"),
-          create("update", "UPDATE", "REFERENCING NEW TABLE AS changed FOR EACH STATEMENT"),
-          create("delete", "DELETE", "REFERENCING OLD TABLE AS changed FOR EACH STATEMENT"),
-        ]
-      : []),
-    // A key change must also mark the old key. Runs only for statements that set a key column.
-    ...(isRoot && keyColumns.length > 0
-      ? [
-          create(
-            "key",
-            `UPDATE OF ${keyColumns.join(", ")}`,
-            `FOR EACH ROW WHEN ((${keyColumns.map((c) => `OLD.${c}`).join(", ")}) IS DISTINCT FROM (${keyColumns.map((c) => `NEW.${c}`).join(", ")}))`,
-          ),
-        ]
-      : []),
   ];
+  if (!isRoot) return statements;
+  for (const kind of ["insert", "update", "delete"] as const) {
+    const version = kind === "delete" ? "OLD" : "NEW";
+    statements.push(create(kind, kind, `REFERENCING ${version} TABLE AS changed FOR EACH STATEMENT`));
+  }
+  if (table.rootKey.length > 0) {
+    // A key change must also mark the old key. Runs only for statements that set a key column.
+    const event = `UPDATE OF ${table.rootKey.map(quoteIdentifier).join(", ")}`;
+    const level = `FOR EACH ROW WHEN ((${keyOf("OLD")}) IS DISTINCT FROM (${keyOf("NEW")}))`;
+    statements.push(create("key", event, level));
+  }
+  return statements;
 }
 
 /** Drops the triggers of a destination on a table. */
-function dropTriggers(
-  names: SchemaNames,
-  table: Pick<PublishableTable, "name">,
-  destination: string,
-): readonly string[] {
+function dropTriggers(names: SchemaNames, table: string, destination: string): readonly string[] {
   return triggerKinds.map(
-    (kind) => `DROP TRIGGER IF EXISTS ${triggerName(destination, kind)} ON ${sourceText(names, table)}`,
+    (kind) => `DROP TRIGGER IF EXISTS ${triggerName(destination, kind)} ON ${tableText(names, table)}`,
   );
 }
 
 /** Runs with its owner's privileges: writers of the table need no privilege on the queue. */
 function createFunction(names: SchemaNames, table: PublishableTable, isRoot: boolean): string {
-  const queue = `INSERT INTO ${stateText(names, "dirty_key")} (destination, table_name, key)`;
+  const queue = `INSERT INTO ${quoteQualified([names.state, "dirty_key"])} (destination, table_name, key)`;
   const name = quoteLiteral(table.name);
   const key = (row: string) =>
     `jsonb_build_array(${table.rootKey.map((column) => `${row}.${quoteIdentifier(column)}`).join(", ")})`;
@@ -107,7 +98,7 @@ function createFunction(names: SchemaNames, table: PublishableTable, isRoot: boo
     ${queue} SELECT TG_ARGV[0], ${name}, ${key("c")} FROM changed AS c;
   END IF;`
     : "END IF;";
-  return `CREATE OR REPLACE FUNCTION ${functionText(names, table)}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+  return `CREATE OR REPLACE FUNCTION ${functionText(names, table.name)}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $mark$
 BEGIN
   IF TG_OP = 'TRUNCATE' THEN
@@ -135,8 +126,6 @@ interface DestinationState {
   readonly isReleased: boolean;
   /** False in a copy of the database that publishes to it. */
   readonly isOfThisDatabase: boolean;
-  /** Null if it was never verified. */
-  readonly lastVerifiedAt: string | null;
 }
 
 const thisDatabase = sql.raw(THIS_DATABASE);
@@ -144,20 +133,20 @@ const thisDatabase = sql.raw(THIS_DATABASE);
 /** Reads every destination that was published to and not dropped since. */
 async function readDestinations(session: Session): Promise<readonly DestinationState[]> {
   // `check` reads tables that aren't upgraded yet, without the column.
-  return session.rows<DestinationState>(sql`SELECT name, claimed, claimed_id AS "claimedId", confirmed, confirmed_id AS "confirmedId",
-        is_released AS "isReleased", coalesce(to_jsonb(d) ->> 'database' = ${thisDatabase}, true) AS "isOfThisDatabase", last_verified_at AS "lastVerifiedAt"
-      FROM ${stateTable(session, "destination")} AS d ORDER BY name`);
+  return session.rows<DestinationState>(sql`
+    SELECT name, claimed, claimed_id AS "claimedId", confirmed, confirmed_id AS "confirmedId", is_released AS "isReleased",
+      coalesce(to_jsonb(d) ->> 'database' = ${thisDatabase}, true) AS "isOfThisDatabase"
+    FROM ${stateTable(session, "destination")} AS d ORDER BY name`);
 }
 
 /** Reads one destination; null if it was never published to. */
 export async function readDestination(session: Session, name: string): Promise<DestinationState | null> {
-  const all = await readDestinations(session);
-  return all.find((destination) => destination.name === name) ?? null;
+  return (await readDestinations(session)).find((destination) => destination.name === name) ?? null;
 }
 
 /** Names of the destinations that belong to another database with the same data. */
 export async function readCopiedDestinations({ transaction }: PublicationDb): Promise<readonly string[]> {
-  const all = await transaction((session) => readDestinations(session));
+  const all = await transaction(readDestinations);
   return all.filter(({ isOfThisDatabase }) => !isOfThisDatabase).map(({ name }) => name);
 }
 
@@ -169,11 +158,22 @@ export async function addDestination(session: Session, name: string): Promise<vo
 
 /** Continues the destinations of the database that this one was copied from; returns their names. */
 export async function takeOverDestinations(session: Session): Promise<readonly string[]> {
-  const rows = await session.rows<{
-    name: string;
-  }>(sql`UPDATE ${stateTable(session, "destination")} SET database = ${thisDatabase}
-      WHERE database <> ${thisDatabase} RETURNING name`);
+  const rows = await session.rows<{ name: string }>(sql`
+    UPDATE ${stateTable(session, "destination")} SET database = ${thisDatabase} WHERE database <> ${thisDatabase} RETURNING name`);
   return rows.map(({ name }) => name);
+}
+
+/** Deletes what the state has of a destination, or of one of its tables. */
+async function forget(
+  session: Session,
+  name: string,
+  tables: readonly Parameters<typeof stateTable>[1][],
+  table: string | null = null,
+): Promise<void> {
+  for (const of of tables) {
+    await session.change(sql`DELETE FROM ${stateTable(session, of)}
+      WHERE destination = ${name} AND (${table}::text IS NULL OR table_name = ${table})`);
+  }
 }
 
 /**
@@ -181,37 +181,32 @@ export async function takeOverDestinations(session: Session): Promise<readonly s
  * progress. Drops pending keys, which full publication covers.
  */
 export async function restartDestination(session: Session, name: string, at: Position | null): Promise<void> {
-  const destination = stateTable(session, "destination");
-  await session.change(sql`UPDATE ${destination} SET claimed = greatest(claimed, ${at?.number ?? 0}::bigint),
-        confirmed = greatest(claimed, ${at?.number ?? 0}::bigint),
-        claimed_id = ${at?.id ?? null}::uuid, confirmed_id = ${at?.id ?? null}::uuid,
-        needs_freshness = true, is_released = false, database = ${thisDatabase}
-      WHERE name = ${name}`);
-  for (const table of ["publication_batch", "dirty_key"] as const) {
-    await session.change(sql`DELETE FROM ${stateTable(session, table)} WHERE destination = ${name}`);
-  }
-  await session.change(sql`INSERT INTO ${stateTable(session, "dirty_key")} (destination, table_name, key)
-      SELECT destination, table_name, NULL FROM ${stateTable(session, "destination_table")}
-      WHERE destination = ${name}`);
+  await session.change(sql`UPDATE ${stateTable(session, "destination")}
+    SET claimed = greatest(claimed, ${at?.number ?? 0}::bigint), confirmed = greatest(claimed, ${at?.number ?? 0}::bigint),
+      claimed_id = ${at?.id ?? null}::uuid, confirmed_id = ${at?.id ?? null}::uuid,
+      needs_freshness = true, is_released = false, database = ${thisDatabase}
+    WHERE name = ${name}`);
+  await forget(session, name, ["publication_batch", "dirty_key"]);
+  await markTables(session, name, [...(await readFollowed(session, name)).keys()]);
 }
 
 /** Marks tables for full publication. */
 export async function markTables(session: Session, name: string, tables: readonly string[]): Promise<void> {
   await session.change(sql`INSERT INTO ${stateTable(session, "dirty_key")} (destination, table_name, key)
-      SELECT ${name}, t, NULL FROM unnest(${[...tables]}::text[]) AS t`);
+    SELECT ${name}, t, NULL FROM unnest(${[...tables]}::text[]) AS t`);
 }
 
-/** Returns the tables without triggers, or with other columns than at their last publication. */
-export async function tablesToFollow(
-  session: Session,
-  name: string,
-  tables: readonly PublishableTable[],
-): Promise<readonly PublishableTable[]> {
-  const known = await session.rows<{ table_name: string; columns: string }>(
+/** Columns of each followed table at its last publication. */
+export async function readFollowed(session: Session, name: string): Promise<ReadonlyMap<string, string>> {
+  const rows = await session.rows<{ table_name: string; columns: string }>(
     sql`SELECT table_name, columns FROM ${stateTable(session, "destination_table")} WHERE destination = ${name}`,
   );
-  const columns = new Map(known.map((row) => [row.table_name, row.columns]));
-  return tables.filter((table) => columns.get(table.name) !== columnsText(table));
+  return new Map(rows.map((row) => [row.table_name, row.columns]));
+}
+
+/** Signature of a table's columns. If it changes, all rows are published again. */
+export function columnsText({ columns }: PublishableTable): string {
+  return columns.map(({ name, type }) => `${name} ${type}`).join(", ");
 }
 
 /**
@@ -223,57 +218,33 @@ export async function followTable(session: Session, name: string, table: Publish
   for (const statement of createTriggers(session.names, table, name))
     await session.change(sql.raw(statement));
   await session.change(sql`INSERT INTO ${stateTable(session, "destination_table")} (destination, table_name, columns)
-      VALUES (${name}, ${table.name}, ${columnsText(table)})
-      ON CONFLICT (destination, table_name) DO UPDATE SET columns = excluded.columns`);
+    VALUES (${name}, ${table.name}, ${columnsText(table)})
+    ON CONFLICT (destination, table_name) DO UPDATE SET columns = excluded.columns`);
   await markTables(session, name, [table.name]);
 }
 
-/** Returns the followed tables that are not in `kept`. */
-export async function tablesToLeave(
-  session: Session,
-  name: string,
-  kept: readonly string[],
-): Promise<readonly string[]> {
-  const rows = await session.rows<{
-    table_name: string;
-  }>(sql`SELECT table_name FROM ${stateTable(session, "destination_table")}
-      WHERE destination = ${name} AND NOT table_name = ANY(${[...kept]}::text[])`);
-  return rows.map(({ table_name }) => table_name);
-}
-
 /** Drops the triggers of a table and its pending keys. */
-export async function leaveTable(
-  session: Session,
-  name: string,
-  table: Pick<PublishableTable, "name">,
-): Promise<void> {
+export async function leaveTable(session: Session, name: string, table: string): Promise<void> {
   await session.change(sql`SET LOCAL lock_timeout = '10s'`);
   for (const statement of dropTriggers(session.names, table, name)) await session.change(sql.raw(statement));
-  for (const queue of ["destination_table", "dirty_key", "publication_batch"] as const) {
-    await session.change(
-      sql`DELETE FROM ${stateTable(session, queue)} WHERE destination = ${name} AND table_name = ${table.name}`,
-    );
-  }
+  await forget(session, name, QUEUES, table);
 }
+
+const QUEUES = ["destination_table", "dirty_key", "publication_batch"] as const;
 
 /** Deletes the recorded state of a destination after its tables are left. Returns false if there was none. */
 export async function removeDestination(session: Session, name: string): Promise<boolean> {
-  for (const table of ["destination_table", "dirty_key", "publication_batch"] as const) {
-    await session.change(sql`DELETE FROM ${stateTable(session, table)} WHERE destination = ${name}`);
-  }
-  const removed = await session.change(
-    sql`DELETE FROM ${stateTable(session, "destination")} WHERE name = ${name}`,
-  );
-  return removed > 0;
+  await forget(session, name, QUEUES);
+  const destination = stateTable(session, "destination");
+  return (await session.change(sql`DELETE FROM ${destination} WHERE name = ${name}`)) > 0;
 }
 
 /** Returns the destinations whose readers may not see all committed changes yet. */
 export async function laggingDestinations(session: Session): Promise<readonly string[]> {
-  const rows = await session.rows<{
-    name: string;
-  }>(sql`SELECT name FROM ${stateTable(session, "destination")} AS d
-      WHERE claimed <> confirmed OR NOT is_released
-        OR EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} AS k WHERE k.destination = d.name)
-      ORDER BY name`);
+  const rows = await session.rows<{ name: string }>(sql`
+    SELECT name FROM ${stateTable(session, "destination")} AS d
+    WHERE claimed <> confirmed OR NOT is_released
+      OR EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} AS k WHERE k.destination = d.name)
+    ORDER BY name`);
   return rows.map(({ name }) => name);
 }

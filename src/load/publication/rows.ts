@@ -1,13 +1,11 @@
 import { type RawBuilder, sql } from "kysely";
-import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
-import type { Writable } from "node:stream";
-import { finished } from "node:stream/promises";
+import { finished, pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { to as copyTo } from "pg-copy-streams";
 import { postgresTypes } from "../db/ddl.ts";
-import { quoteIdentifier, quoteQualified, type SchemaNames, tableText } from "../db/names.ts";
+import { quoteIdentifier, type SchemaNames, tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column, PublishedSchema } from "../../schemas/table.ts";
@@ -25,29 +23,9 @@ export interface PublishableTable {
 /** Tables of the publication state. */
 type StateTable = "destination" | "destination_table" | "dirty_key" | "publication_batch";
 
-/** Qualified, quoted name of a table of the publication state. */
-export function stateText(names: SchemaNames, name: StateTable): string {
-  return quoteQualified([names.state, name]);
-}
-
-/** The same as part of a statement. */
+/** Table of the publication state as part of a statement. */
 export function stateTable({ names }: Session, name: StateTable): RawBuilder<unknown> {
   return sql.id(names.state, name);
-}
-
-/** Qualified name of a published table, quoted. */
-export function sourceText(names: SchemaNames, table: Pick<PublishableTable, "name">): string {
-  return tableText(names, table.name);
-}
-
-/** Short tag of a destination for trigger names, whose length is limited. */
-export function tagOf(destination: string): string {
-  return createHash("sha256").update(destination).digest("hex").slice(0, 12);
-}
-
-/** Signature of a table's columns. If it changes, all rows are published again. */
-export function columnsText({ columns }: PublishableTable): string {
-  return columns.map(({ name, type }) => `${name} ${type}`).join(", ");
 }
 
 const within = (from: string, to: string) => (value: string) =>
@@ -89,7 +67,7 @@ export function rowQuery(
   condition: string,
   format: FileFormat,
 ): string {
-  return lineQuery(table.columns, `${sourceText(names, table)} AS t ${condition}`, format);
+  return lineQuery(table.columns, `${tableText(names, table.name)} AS t ${condition}`, format);
 }
 
 /** Query of the keys in a key table. */
@@ -98,12 +76,14 @@ export function keyQuery({ rootKey, columns }: PublishableTable, keys: string, f
   return lineQuery(keyed, `${keys} AS t`, format);
 }
 
-/** SELECT list that converts the marked keys of a root to its key columns. `key` is the jsonb array. */
-export function keyColumns({ rootKey, columns }: PublishableTable, key: string): string {
+/** Expressions of key columns from a jsonb array, cast to their types. */
+export function typedKey(
+  { columns }: PublishableTable,
+  key: readonly string[],
+  json: string,
+): readonly string[] {
   const types = new Map(columns.map(({ name, type }) => [name, postgresTypes[type]]));
-  return rootKey
-    .map((name, index) => `(${key} ->> ${index})::${types.get(name) ?? "text"} AS ${quoteIdentifier(name)}`)
-    .join(", ");
+  return key.map((name, index) => `(${json} ->> ${index})::${types.get(name) ?? "text"}`);
 }
 
 /** Files of one COPY. */
@@ -133,37 +113,26 @@ const FILE_BYTES = 256 * 1024 * 1024;
 const GARBAGE_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-interface OpenFile {
-  readonly input: Writable;
-  readonly written: Promise<void>;
-  bytes: number;
-}
-
-function openFile(path: string, level: number | null): OpenFile {
+function openFile(path: string, level: number | null) {
   const target = createWriteStream(path, { flags: "w", mode: 0o600 });
-  let input: Writable = target;
-  if (level !== null) {
-    const gzip = createGzip({ level });
-    gzip.on("error", (error) => target.destroy(error));
-    gzip.pipe(target);
-    input = gzip;
-  }
-  const written = finished(target);
+  const gzip = level === null ? null : createGzip({ level });
+  const input = gzip ?? target;
+  const written = gzip ? pipeline(gzip, target) : finished(target);
   // A full disk surfaces at the next write or at the end; until then, the rejection must count as handled.
   written.catch(() => {});
-  return { input, written, bytes: 0 };
-}
-
-async function write(file: OpenFile, chunk: Buffer): Promise<void> {
-  file.bytes += chunk.length;
-  if (file.input.write(chunk)) return;
-  // A failed file never drains.
-  await Promise.race([once(file.input, "drain"), file.written]);
-}
-
-async function close(file: OpenFile): Promise<void> {
-  file.input.end();
-  await file.written;
+  let bytes = 0;
+  return {
+    isFull: () => bytes >= FILE_BYTES,
+    async write(chunk: Buffer): Promise<void> {
+      bytes += chunk.length;
+      // A failed file never drains.
+      if (!input.write(chunk)) await Promise.race([once(input, "drain"), written]);
+    },
+    async close(): Promise<void> {
+      input.end();
+      await written;
+    },
+  };
 }
 
 /** Streams the rows of a query into files `PREFIX-0`, …, one row per line. */
@@ -177,7 +146,7 @@ export async function copyToFiles(
   const stream = session.client.query(copyTo(`COPY (${query}) TO STDOUT WITH (${copy})`));
   const files: string[] = [];
   let [lines, bytes, lineBytes, longestLineBytes] = [0, 0, 0, 0];
-  let file: OpenFile | null = null;
+  let file: ReturnType<typeof openFile> | null = null;
   let failure: unknown = null;
   const next = () => {
     const path = `${prefix}-${files.length}${gzip === null ? "" : ".gz"}`;
@@ -198,21 +167,25 @@ export async function copyToFiles(
     lineBytes += received.length - start;
     bytes += received.length;
     try {
-      file ??= next();
-      if (start > 0 && file.bytes + start >= FILE_BYTES) {
-        await write(file, received.subarray(0, start));
-        await close(file);
-        file = null;
-        if (start === received.length) continue;
-        file = next();
-        await write(file, received.subarray(start));
-      } else await write(file, received);
+      // A file ends with a line.
+      if (start > 0) {
+        file ??= next();
+        await file.write(received.subarray(0, start));
+        if (file.isFull()) {
+          await file.close();
+          file = null;
+        }
+      }
+      if (start < received.length) {
+        file ??= next();
+        await file.write(received.subarray(start));
+      }
     } catch (error) {
       failure = error;
     }
   }
   if (failure !== null) throw failure;
-  if (file) await close(file);
+  await file?.close();
   // V8 counts few of the bytes received, and runs no collection while the destination works.
   if (bytes > GARBAGE_BYTES) globalThis.gc?.();
   return { files, lines, longestLineBytes };

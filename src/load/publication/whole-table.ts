@@ -1,6 +1,5 @@
 import { sql } from "kysely";
-import { postgresTypes } from "../db/ddl.ts";
-import { quoteIdentifier } from "../db/names.ts";
+import { quoteIdentifier, tableText } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import {
   type CopiedFiles,
@@ -8,7 +7,7 @@ import {
   type FileFormat,
   type PublishableTable,
   rowQuery,
-  sourceText,
+  typedKey,
 } from "./rows.ts";
 
 /** Rows per range; a snapshot is held only while one range is read. */
@@ -40,45 +39,30 @@ export async function copyRange(
   table: PublishableTable,
   { after, prefix, format }: RangeOptions,
 ): Promise<Range> {
-  if (table.key.length === 0) {
-    return {
-      ...(await copyToFiles(session, rowQuery(session.names, table, "", format), prefix, format)),
-      end: null,
-    };
-  }
+  const copy = (where: string) =>
+    copyToFiles(session, rowQuery(session.names, table, where, format), prefix, format);
+  if (table.key.length === 0) return { ...(await copy("")), end: null };
   const key = table.key.map((name) => `t.${quoteIdentifier(name)}`).join(", ");
-  const from = after === null ? "" : `(${key}) > (${bound(table, "from")})`;
-  await setBound(session, "from", after);
+  const from = after === null ? "true" : `(${key}) > (${await bound(session, table, "from", after)})`;
   const [last] = await session.rows<{ key: string }>(
     sql.raw(
       // The inner query reads the index only; its rows would otherwise all be written as JSON.
-      `SELECT jsonb_build_array(${key})::text AS key FROM (SELECT ${key} FROM ${sourceText(session.names, table)} AS t
-       ${from === "" ? "" : `WHERE ${from}`} ORDER BY ${key} OFFSET ${RANGE_ROWS - 1} LIMIT 1) AS t`,
+      `SELECT jsonb_build_array(${key})::text AS key FROM (SELECT ${key} FROM ${tableText(session.names, table.name)} AS t
+       WHERE ${from} ORDER BY ${key} OFFSET ${RANGE_ROWS - 1} LIMIT 1) AS t`,
     ),
   );
   const end = last?.key ?? null;
-  await setBound(session, "to", end);
-  const conditions = [from, end === null ? "" : `(${key}) <= (${bound(table, "to")})`].filter(
-    (c) => c !== "",
-  );
-  const where = conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "";
-  return {
-    ...(await copyToFiles(session, rowQuery(session.names, table, where, format), prefix, format)),
-    end,
-  };
+  const to = end === null ? "true" : `(${key}) <= (${await bound(session, table, "to", end)})`;
+  return { ...(await copy(`WHERE ${from} AND ${to}`)), end };
 }
 
-async function setBound(session: Session, name: "from" | "to", key: RangeEnd): Promise<void> {
-  await session.rows(sql`SELECT set_config(${`person_etl.${name}`}, ${key ?? ""}, true)`);
-}
-
-/** Columns of a bound, cast to the key's types. */
-function bound({ key, columns }: PublishableTable, name: "from" | "to"): string {
-  const types = new Map(columns.map((c) => [c.name, postgresTypes[c.type]]));
-  return key
-    .map(
-      (column, index) =>
-        `(current_setting('person_etl.${name}')::jsonb ->> ${index})::${types.get(column) ?? "text"}`,
-    )
-    .join(", ");
+/** Stores a key as a setting of the transaction; returns its columns as text. */
+async function bound(
+  session: Session,
+  table: PublishableTable,
+  name: "from" | "to",
+  key: string,
+): Promise<string> {
+  await session.rows(sql`SELECT set_config(${`person_etl.${name}`}, ${key}, true)`);
+  return typedKey(table, table.key, `current_setting('person_etl.${name}')::jsonb`).join(", ");
 }

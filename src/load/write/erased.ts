@@ -17,7 +17,6 @@ import type { Session } from "../db/session.ts";
 import { normalizedEmail } from "../inputs/columns.ts";
 import { type ErasureKey, readErasureKey } from "../erasure/key.ts";
 import { clearedColumns, erasedSql, isOfSubject, mentionsSubject, namingOf } from "../erasure/subjects.ts";
-import type { RowKey } from "../inputs/input.ts";
 
 /**
  * Deletes rows of erased people from a staging table `stage` with columns of a declared table, and clears columns that
@@ -26,11 +25,7 @@ import type { RowKey } from "../inputs/input.ts";
 export async function removeErasedRows(
   session: Session,
   key: ErasureKey | null,
-  {
-    stage,
-    table,
-    columns,
-  }: { readonly stage: string; readonly table: string; readonly columns: readonly string[] },
+  { stage, table, columns }: Record<"stage" | "table", string> & { readonly columns: readonly string[] },
 ): Promise<number> {
   const naming = key && namingOf(tableNamed(table), columns);
   if (!naming) return 0;
@@ -45,20 +40,20 @@ export async function removeErasedRows(
 
 /** Answer or reject of a lookup, as far as it may name people. */
 export interface NamingAnswer {
+  /** Hex. */
+  readonly content: string;
   /** PID of the answer and PID of the request. */
   readonly pids: readonly (string | null)[];
   /** Addresses in the request. */
   readonly emails: readonly string[];
-  /** Input rows, if known. The answer is of erased people if all of them are. */
-  readonly rows: readonly RowKey[];
   /** The person of the answer, made by `encodePerson`; null without one. */
   readonly person: PreparedPerson | null;
   /** JSON texts. */
   readonly json: readonly Cell[];
 }
 
-/** Rest of an answer without erased people: null if it is of an erased person. */
-export type KeptAnswer = Pick<NamingAnswer, "person" | "json"> | null;
+/** Rest of an answer without erased people, or what of it is erased: the input row, or a person that it names. */
+type KeptAnswer = Pick<NamingAnswer, "person" | "json"> | "row" | "person";
 
 /**
  * Removes erased people from answers, in the same order: answers about them; in those about others, their addresses, relatives with
@@ -66,27 +61,19 @@ export type KeptAnswer = Pick<NamingAnswer, "person" | "json"> | null;
  */
 export async function withoutErased(
   session: Session,
-  key: ErasureKey | null,
+  key: ErasureKey,
   answers: readonly NamingAnswer[],
 ): Promise<readonly KeptAnswer[]> {
-  if (key === null) return answers;
   const named = answers.map(namedBy);
-  const erased = await findErased(session, key, {
-    pids: [...new Set(named.flatMap(({ pids }) => pids))],
-    emails: [...new Set(named.flatMap(({ emails }) => emails))],
-    rows: answers.flatMap(({ rows }) => rows),
-    json: [...new Set(named.flatMap(({ json }) => json))],
-  });
-  if (Object.values(erased).every((found) => found.size === 0)) return answers;
-  return answers.map(({ pids, emails, rows, person, json }, i) => {
+  const erased = await findErased(session, key, named);
+  return answers.map(({ content, pids, emails, person, json }, i) => {
+    // Its answer may still be on disk.
+    if (erased.contents.has(content)) return "row";
     const isErased =
       pids.some((pid) => pid !== null && erased.pids.has(pid)) ||
-      emails.some((email) => erased.emails.has(normalizedEmail(email))) ||
-      (rows.length > 0 && rows.every((row) => erased.rows.has(rowText(row))));
-    if (isErased) return null;
-    const isNamed = (["pids", "emails", "json"] as const).some((kind) =>
-      named[i]?.[kind].some((value) => erased[kind].has(value)),
-    );
+      emails.some((email) => erased.emails.has(normalizedEmail(email)));
+    if (isErased) return "person";
+    const isNamed = kinds.some((kind) => named[i]?.[kind].some((value) => erased[kind].has(value)));
     if (!isNamed) return { person, json };
     return {
       json: json.map((text) => (erased.json.has(text ?? "") ? null : text)),
@@ -100,48 +87,38 @@ function personOf(person: PreparedPerson): EncodedPerson {
   return person as EncodedPerson;
 }
 
-function rowText({ source, sourceKey }: RowKey): string {
-  return JSON.stringify([source, sourceKey]);
-}
+const kinds = ["pids", "emails", "json", "contents"] as const;
 
-/** Identifiers and JSON texts that may name people; addresses are normalized. */
-interface Named {
-  readonly pids: string[];
-  readonly emails: string[];
-  readonly json: string[];
-}
+/** Identifiers, JSON texts and contents (hex) that may name people; addresses are normalized. */
+type Named = Readonly<Record<(typeof kinds)[number], string[]>>;
 
-/** Those of erased people, or that name them; rows by their text. */
-type Erased = Readonly<Record<keyof Named | "rows", ReadonlySet<string>>>;
+/** Those of erased people. */
+type Erased = Readonly<Record<keyof Named, ReadonlySet<string>>>;
 
-/** Finds erased people. */
 async function findErased(
   session: Session,
   key: ErasureKey,
-  { pids = [], emails = [], json = [], rows = [] }: Partial<Named> & { readonly rows?: readonly RowKey[] },
+  named: readonly Partial<Named>[],
 ): Promise<Erased> {
   const is = erasedSql(session.names, key);
-  const keys = rows.map((row) => ({ ...row, text: rowText(row) }));
-  const found = await session.rows<{ kind: keyof Erased; value: string }>(sql`
-    SELECT 'pids' AS kind, v AS value FROM unnest(${pids}::text[]) AS u(v) WHERE ${is.pid("v")}
-    UNION ALL SELECT 'emails', v FROM unnest(${emails}::text[]) AS u(v) WHERE ${is.email("v")}
-    UNION ALL SELECT 'json', v FROM unnest(${json}::text[]) AS u(v) WHERE ${mentionsSubject(is, "v::jsonb")}
-    UNION ALL SELECT 'rows', text FROM json_to_recordset(${JSON.stringify(keys)}::json)
-      AS r(text text, source text, "sourceKey" text) WHERE ${is.row("source", '"sourceKey"')}`);
+  const tests = {
+    pids: is.pid("v"),
+    emails: is.email("v"),
+    json: mentionsSubject(is, "v::jsonb"),
+    contents: is.content("decode(v, 'hex')"),
+  };
+  const found: { kind: keyof Erased; value: string }[] = await session.rows(
+    sql.join(
+      kinds.map((kind) => {
+        const values = [...new Set(named.flatMap((one) => one[kind] ?? []))];
+        return sql`SELECT ${sql.lit(kind)} AS kind, v AS value FROM unnest(${values}::text[]) AS u(v) WHERE ${tests[kind]}`;
+      }),
+      sql` UNION ALL `,
+    ),
+  );
   const of = (kind: keyof Erased) =>
     new Set(found.filter((one) => one.kind === kind).map(({ value }) => value));
-  return { pids: of("pids"), emails: of("emails"), rows: of("rows"), json: of("json") };
-}
-
-/** Finds contents (hex) of erased input rows: their answers may still be on disk. */
-export async function findErasedContents(
-  session: Session,
-  key: ErasureKey,
-  contents: readonly string[],
-): Promise<readonly string[]> {
-  const rows = await session.rows<{ c: string }>(sql`SELECT c FROM unnest(${contents}::text[]) AS u(c)
-    WHERE ${erasedSql(session.names, key).content("decode(c, 'hex')")}`);
-  return rows.map(({ c }) => c);
+  return { pids: of("pids"), emails: of("emails"), json: of("json"), contents: of("contents") };
 }
 
 /** Finds PIDs of erased people. */
@@ -151,35 +128,25 @@ export async function findErasedPids(
   pids: readonly string[],
 ): Promise<ReadonlySet<string>> {
   if (key === null || pids.length === 0) return new Set();
-  return (await findErased(session, key, { pids: [...pids] })).pids;
+  return (await findErased(session, key, [{ pids: [...pids] }])).pids;
 }
 
 /** Returns the PIDs of erased people. */
 export async function readErasedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
-  if (pids.length === 0) return new Set();
-  return db.transaction(async (session) => {
-    const key = await readErasureKey(session, db.readErasureSecret);
-    return findErasedPids(session, key, pids);
-  });
+  return db.transaction(async (session) =>
+    findErasedPids(session, await readErasureKey(session, db.readErasureSecret), pids),
+  );
 }
 
 /** Positions of cells that may name people, in rows of a table. */
-interface NamingCells {
-  /** Rows with an erased PID or address there are removed. */
-  readonly pids: readonly number[];
-  readonly emails: readonly number[];
-  /** Cells with an erased PID become null. */
-  readonly clears: readonly number[];
-  /** The same for JSON that names erased people. */
-  readonly json: readonly number[];
-}
+type NamingCells = Readonly<Record<"pids" | "emails" | "clears" | "json", readonly number[]>>;
 
 /** The PID of the person itself is not among them. */
 function namingCells(table: string, columns: readonly string[]): NamingCells {
-  const { people, json } = namingOf(tableNamed(table), columns) ?? { people: {}, json: [] };
-  const at = (names: readonly string[] = []) =>
-    names.filter((name) => name !== "service_pid").map((name) => columns.indexOf(name));
-  return { pids: at(people.pids), emails: at(people.emails), clears: at(people.clears), json: at(json) };
+  const naming = namingOf(tableNamed(table), columns);
+  const at = (kind: keyof NamingCells) =>
+    (naming?.[kind] ?? []).filter((name) => name !== "service_pid").map((name) => columns.indexOf(name));
+  return { pids: at("pids"), emails: at("emails"), clears: at("clears"), json: at("json") };
 }
 
 /** By group of an encoded person. */
@@ -191,8 +158,9 @@ const cellsOfGroups: readonly NamingCells[] = [
 const emailAt = (row: readonly Cell[], at: number) => normalizedEmail(row[at] ?? "");
 
 /** Collects what an answer names. */
-function namedBy({ pids, emails, person, json }: NamingAnswer): Named {
+function namedBy({ content, pids, emails, person, json }: NamingAnswer): Named {
   const named: Named = {
+    contents: [content],
     pids: pids.filter((pid) => pid !== null),
     emails: emails.map(normalizedEmail),
     json: json.filter((text) => text !== null),
