@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { z } from "zod";
 import type { JobConfig } from "../config/config.ts";
 import type { JobDeclaration } from "../config/schema/jobs.ts";
-import { StopJobError } from "../errors.ts";
+import { LimitReachedError, OWN_LIMITS, StopJobError } from "../errors.ts";
 import { callFree, type FreeCall, type FreeReply } from "../extract/free-call.ts";
 import type { Db } from "../load/db/db.ts";
 import type { CounterDelta } from "../load/ledger/ledger.ts";
@@ -22,7 +22,6 @@ import type { JobCheckpoints, JobPlan, JobType } from "./job-type.ts";
 import { endOfError, type JobContext, succeeded, type Worked } from "./job.ts";
 import { estimateSeconds } from "./lookup/estimate.ts";
 import { stopReason } from "./retry-while-down.ts";
-import type { RunRequest } from "./services.ts";
 
 /** Completes a feed's declaration to a job type. */
 export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
@@ -145,7 +144,7 @@ export interface FeedContext<J extends JobConfig = JobConfig>
     | "request"
     | "retryWhileDown"
   > {
-  /** Checkpoints at the start of the run, by stream; `--full-refresh` ignores them. */
+  /** Checkpoints at the start of the run, by stream. */
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
   /** Makes a free call, whose attempts become part of the next commit. Throws if the job must stop. */
   call<T>(call: FreeCall<T>): Promise<FreeReply<T>>;
@@ -173,6 +172,28 @@ export interface FeedJobType<J extends JobConfig = JobConfig>
   plan?(context: FeedPlanContext<J>): Promise<Partial<JobPlan>>;
   /** Reads, flattens, writes. Throws a StopJobError if some of it failed. */
   run(context: FeedContext<J>): Promise<void>;
+}
+
+/** Collects the errors of single searches or segments, so that the others continue. */
+export function collectErrors() {
+  const failures: StopJobError[] = [];
+  const limits: LimitReachedError[] = [];
+  return {
+    /** Keeps a StopJobError or LimitReachedError; throws any other error. */
+    keep(error: unknown): void {
+      if (error instanceof StopJobError) failures.push(error);
+      else if (error instanceof LimitReachedError) limits.push(error);
+      else throw error;
+    },
+    /** Throws the kept errors as one. A failure outranks a limit, and a limit of the service one of the user. */
+    throwIfAny(): void {
+      const message = [...new Set([...failures, ...limits].map((error) => error.message))].join(" ");
+      const [failure] = failures;
+      if (failure) throw new StopJobError(failure.code, message, { cause: failure });
+      const limit = limits.find(({ code }) => !OWN_LIMITS.includes(code)) ?? limits[0];
+      if (limit) throw new LimitReachedError(limit.code, message, { cause: limit });
+    },
+  };
 }
 
 /** Record that can't be stored. Every reading finds it again. */
@@ -243,25 +264,15 @@ export function isOver(since: string | null, everyMs: number, atMs: number): boo
   return !(ageMs >= 0 && ageMs < everyMs);
 }
 
-/**
- * Returns the cursor of a stream; null before its first commit and with `--full-refresh`. Throws a StopJobError for an
- * invalid cursor.
- */
+/** Returns the cursor of a stream; null before its first commit. Throws a StopJobError for an invalid cursor. */
 export function readCursor<T>(
-  {
-    checkpoints,
-    job,
-    request,
-  }: {
-    readonly checkpoints: ReadonlyMap<string, Pick<StoredCheckpoint, "cursor">>;
-    readonly job: { readonly name: string };
-    readonly request: Pick<RunRequest, "fullRefresh">;
-  },
+  checkpoints: ReadonlyMap<string, Pick<StoredCheckpoint, "cursor">>,
+  job: { readonly name: string },
   stream: string,
   schema: z.ZodType<T>,
 ): T | null {
   const stored = checkpoints.get(stream);
-  if (!stored || request.fullRefresh) return null;
+  if (!stored) return null;
   const read = schema.safeParse(stored.cursor);
   if (read.success) return read.data;
   throw new StopJobError(

@@ -427,9 +427,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "nothing above the ceiling is unlocked",
-    file: "src/jobs/search/charges.ts",
-    from: "if (records <= maxBillable) return;",
-    to: "if (records >= 0) return;",
+    file: "src/jobs/search/tasks.ts",
+    from: "if (before + records > ceiling) {",
+    to: "if (records < 0) {",
     tests: ofUnlocks,
     named: "above its ceiling",
   },
@@ -468,14 +468,14 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a submit that may have been carried out is reported",
     file: "src/jobs/search/audience-search.ts",
-    from: "if (reply.mayBeDone || before?.is_pending) {",
-    to: "if (before?.is_pending) {",
+    from: "if (reply.mayBeDone || before.is_pending) {",
+    to: "if (before.is_pending) {",
     tests: ofUnlocks,
     named: "whose submit was lost",
   },
   {
     breaks: "each page of a contact job is reserved if the service bills it",
-    file: "src/jobs/search/contact-results.ts",
+    file: "src/jobs/search/contact-jobs.ts",
     from: 'return again.billableCount === billableCount ? "unlock" : "page";',
     to: 'return "unlock";',
     tests: ["test/jobs/search/contact-jobs.test.ts"],
@@ -483,7 +483,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a changed name of a push is another segment",
-    file: "src/jobs/segments/segments.ts",
+    file: "src/jobs/segments/segment-push.ts",
     from: "return last?.name === undefined || last.name === job.segmentName ? last : null;",
     to: "return last;",
     tests: ["test/jobs/segments/segment-push.test.ts"],
@@ -491,7 +491,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an unlocked contact job says so",
-    file: "src/jobs/search/contact-results.ts",
+    file: "src/jobs/search/contact-jobs.ts",
     from: "cursor.billing === null ?",
     to: "cursor !== null ?",
     tests: ["test/jobs/search/contact-jobs.test.ts"],

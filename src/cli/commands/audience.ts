@@ -4,7 +4,7 @@ import { confirm } from "../../jobs/confirm.ts";
 import { adviceFor } from "../../advice.ts";
 import { runJobs } from "../../jobs/run.ts";
 import { exitCodeOf } from "../../jobs/job.ts";
-import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-search.ts";
+import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-reports.ts";
 import { wholeInput } from "../../jobs/services.ts";
 import { amountText } from "../../money.ts";
 import { unlockCost, unlockCostText } from "../../jobs/price.ts";

@@ -17,7 +17,9 @@ import {
 } from "./attention.ts";
 import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
 import type { Counters } from "../job.ts";
-import { membersJobOf, pushJobOf, type SegmentConfig, segmentIdOf } from "../segments/segments.ts";
+import { membersJobOf } from "../segments/segment-members.ts";
+import { pushJobOf } from "../segments/segment-push.ts";
+import { type SegmentConfig, segmentIdOf } from "../segments/segments.ts";
 import type { JobServices } from "../services.ts";
 import { DAY_MS, dayText } from "../usage/calendar.ts";
 import type { Db } from "../../load/db/db.ts";

@@ -1,130 +1,100 @@
-import { LimitReachedError, StopJobError } from "../../errors.ts";
+import { z } from "zod";
+import { StopJobError } from "../../errors.ts";
 import { readPages, type ResultPage, resultsCall } from "../../extract/pages.ts";
+import { countListed, noteReading } from "../../load/feeds/searches.ts";
+import { cursorCount, cursorInstant } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
-import { countListed } from "../../load/feeds/searches.ts";
-import { audienceSearchEndpoints } from "../../schemas/audience-search.ts";
 import { booleanOf, countOf, DriftLog, instantAt } from "../../schemas/convert.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { readPids } from "../../schemas/person-search.ts";
 import type { FeedContext } from "../feed.ts";
-import { isStored, store, type SubmittedAudience } from "./audience.ts";
-import { checkCeiling, newIntent, reserveIntent, type UnlockIntent } from "./charges.ts";
+import { readCharged, settle, store, type Task, taskCursor } from "./tasks.ts";
 
-const { unlock, results } = audienceSearchEndpoints;
+export const audienceCursor = taskCursor.extend({
+  search: z.string("must be the name of a search"),
+  submitted_at: cursorInstant,
+  /** True while a submit has no answer; the rest is about the search before it. */
+  is_pending: z.boolean("must be true or false").default(false),
+  /** Null before the first answer. */
+  segment_id: z.string("must be the ID of a segment").nullable().default(null),
+  /** Position of the reading of the members; null if none is in progress. */
+  pages: z.object({ offset: cursorCount, total: cursorCount }).nullable().default(null),
+  /** Newest segment whose members are all stored. */
+  stored_segment_id: z.string("must be the ID of a segment").nullable().default(null),
+});
+
+type AudienceCursor = Readonly<z.output<typeof audienceCursor>>;
+
+/** A configured search with its state. */
+export interface Audience extends Task<AudienceCursor> {
+  readonly query: string;
+}
+
+/** True if all members of a search are stored. */
+export function isStored({ segment_id: id, stored_segment_id: stored }: AudienceCursor): boolean {
+  return id !== null && id === stored;
+}
 
 const PAGES_PER_COMMIT = 20;
 /** Maximum readings of members that change under way, in one run. */
 const MAX_READINGS = 3;
 
 /**
- * Unlocks the members of a completed search if that is allowed. Returns the first page if it was answered, null if the
- * members were unlocked before, `locked` if they stay locked, and `busy` if the service refuses it at the moment.
+ * Unlocks a completed search if that is allowed, and stores its members. Returns false if the service refuses the unlock at the
+ * moment.
  */
-export async function unlockMembers(
+export async function completeAudience(
   context: FeedContext,
-  audience: SubmittedAudience,
+  audience: Audience,
   body: JsonObject,
-): Promise<ResultPage | null | "locked" | "busy"> {
-  const { cursor, unlock: wanted } = audience;
+): Promise<boolean> {
+  const { cursor } = audience;
   const total = countOf(body["total_count"]);
   if (booleanOf(body["results_unlocked"])) {
     await settle(context, audience, countOf(body["billable_count"]) ?? cursor.unlock?.records ?? 0);
-    return null;
+    await readMembers(context, audience, null);
+    return true;
   }
-  if (wanted === null || total === 0) {
+  if (audience.unlock === null || total === 0) {
     await settle(context, audience, null);
-    if (total === 0 && !isStored(cursor)) {
-      await store(context, audience, {
-        upserts: [storedRow(context, audience)],
-        cursor: { stored_segment_id: cursor.segment_id },
-      });
-    }
-    return "locked";
+    if (total === 0 && !isStored(cursor)) await storeEnd(context, audience, {});
+    return true;
   }
-  const intent = await prepare(context, audience, body, wanted);
-  return send(context, audience, intent);
+  const first = await unlockMembers(context, audience, body, total);
+  if (first === null) return false;
+  await readMembers(context, audience, first);
+  return true;
 }
 
-/** Records what the unlock under way was billed, if there is one. */
-async function settle(
+/** Makes the unlock, which may be repeated: it charges once. Returns the first page; null if it is refused for the moment. */
+async function unlockMembers(
   context: FeedContext,
-  audience: SubmittedAudience,
-  billed: number | null,
-): Promise<void> {
-  const { unlock: intent } = audience.cursor;
-  if (intent === null) return;
-  await store(context, audience, { settled: { callId: intent.call_id, billed }, cursor: { unlock: null } });
-}
-
-/** Checks the conditions of an unlock, writes down the intent, and reserves its largest charge. */
-async function prepare(
-  context: FeedContext,
-  audience: SubmittedAudience,
+  audience: Audience,
   body: JsonObject,
-  wanted: { readonly maxBillable: number },
-): Promise<UnlockIntent> {
-  const subject = `${context.job.name}: the audience ${audience.name}`;
+  total: number | null,
+): Promise<ResultPage | null> {
+  const { job, log } = context;
+  const { name } = audience;
   if (body["materialization_extent"] !== "full") {
     throw new StopJobError(
       "preview_only",
-      `${subject} is only a preview, which has no results to unlock. Remove its unlock, or search again in the service's web ` +
-        "application for the full audience.",
+      `${job.name}: the audience ${name} is only a preview, which has no results to unlock. Remove its unlock, or search again in the ` +
+        "service's web application for the full audience.",
     );
   }
-  const total = countOf(body["total_count"]);
-  if (total === null) {
-    throw new StopJobError(
-      "count_unknown",
-      `${subject} has no total_count, so an unlock could cost anything. Nothing was unlocked.`,
-    );
-  }
-  const records = Math.max(total, countOf(body["estimated_billable_count"]) ?? 0);
-  // If this refuses, an earlier intent stays: its unlock may be in progress, and is charged once the state says so.
-  checkCeiling(subject, records, wanted);
-  if (audience.cursor.unlock?.records !== records) {
-    await settle(context, audience, null);
-    await store(context, audience, { cursor: { unlock: newIntent(records) } });
-  }
-  const { unlock: intent } = audience.cursor;
-  if (intent === null) throw new Error("an intent was stored");
-  await reserveIntent(context, unlock.name, intent);
-  return intent;
-}
-
-/** Sends an unlock, which may be repeated: it charges once. */
-async function send(
-  context: FeedContext,
-  audience: SubmittedAudience,
-  intent: UnlockIntent,
-): Promise<ResultPage | "busy"> {
-  const { job, log } = context;
-  const { name, cursor } = audience;
-  const call = resultsCall(unlock, { id: cursor.segment_id, list: "pids", offset: 0 });
-  const reply = await context.call({ ...call, asUser: true, expects: [402, 404, 409] });
-  if (reply.kind === "answer") {
-    const billed = reply.value.billableCount ?? intent.records;
-    await store(context, audience, {
-      upserts: [unlockedRow(cursor.segment_id, { ...reply.value, billableCount: billed })],
-      settled: { callId: intent.call_id, billed },
-      cursor: { unlock: null, pages: { offset: 0, total: reply.value.total, suppressed: 0 } },
-    });
-    log.info({ job: job.name, search: name, billable_count: billed }, "audience_unlocked");
-    return reply.value;
-  }
-  // Not finished, or another unlock is in progress: the state is read again first.
-  if (reply.status === 409) return "busy";
-  await settle(context, audience, null);
-  if (reply.status === 402) {
-    throw new LimitReachedError(
-      "credits",
-      `${job.name}: the plan doesn't cover the ${intent.records} records of ${name} (402). Nothing was unlocked; run again when ` +
-        "there are new credits.",
-    );
-  }
-  throw new StopJobError(
-    "search_gone",
-    `${job.name}: ${unlock.name}: the service has no search ${cursor.segment_id} (404).`,
-  );
+  const records = total === null ? null : Math.max(total, countOf(body["estimated_billable_count"]) ?? 0);
+  const charge = { records, before: 0, offset: 0 };
+  const page = await readCharged(context, audience, audience.endpoints.unlock, charge);
+  if (page === null) return null;
+  const { reserved } = page;
+  const billed = page.billableCount ?? reserved.records;
+  await store(context, audience, {
+    upserts: [unlockedRow(audience.id, { ...page, billableCount: billed })],
+    settled: { callId: reserved.call_id, billed },
+    cursor: { unlock: null, pages: { offset: 0, total: page.total } },
+  });
+  log.info({ job: job.name, search: name, billable_count: billed }, "audience_unlocked");
+  return page;
 }
 
 /** Facts of the unlock, as far as a page has them. */
@@ -141,35 +111,29 @@ function unlockedRow(id: string, { billableCount, unlockedAt }: ResultPage): Ups
   };
 }
 
-/** Reads and stores the members of an unlocked audience; resumes where an earlier run ended. */
-export async function readMembers(
+/** Reads and stores the members of an unlocked audience; resumes where an earlier run ended. @param first page, if already read */
+async function readMembers(
   context: FeedContext,
-  audience: SubmittedAudience,
+  audience: Audience,
   first: ResultPage | null,
 ): Promise<void> {
   const { job, log, request } = context;
-  const { name } = audience;
-  const { cursor } = audience;
+  const { name, cursor, id } = audience;
   if (isStored(cursor) && cursor.pages === null && !request.fullRefresh) return;
   if (request.fullRefresh || (cursor.pages?.offset ?? 0) === 0) await restart(context, audience);
   let before: number | null = null;
   for (let reading = 1; ; reading++) {
     const isSteady = await readAll(context, audience, reading === 1 ? first : null);
-    const members = await context.retryWhileDown(() => countListed(context.db, job.name, cursor.segment_id));
-    const { total = 0, suppressed = 0 } = audience.cursor.pages ?? {};
-    const listed = members + suppressed;
-    // A list with duplicates has fewer people than its total; a second reading shows the same.
-    if (isSteady && (listed === total || listed === before)) {
-      await store(context, audience, {
-        upserts: [storedRow(context, audience)],
-        reading: { at: "end" },
-        cursor: { pages: null, stored_segment_id: cursor.segment_id },
-      });
+    const members = await context.retryWhileDown(() => countListed(context.db, job.name, id));
+    const total = audience.cursor.pages?.total ?? 0;
+    // A list with duplicates or erased people has fewer members than its total; a second reading finds the same number.
+    if (isSteady && (members === total || members === before)) {
+      await storeEnd(context, audience, { also: (writing) => noteReading(writing, id, { at: "end" }) });
       log.info({ job: job.name, search: name, members, total }, "audience_stored");
       return;
     }
     log.warn({ job: job.name, search: name, members, total }, "audience_read_again");
-    before = isSteady ? listed : null;
+    before = isSteady ? members : null;
     await restart(context, audience);
     if (reading < MAX_READINGS) continue;
     throw new StopJobError(
@@ -180,62 +144,67 @@ export async function readMembers(
 }
 
 /** Starts to read all members. Stored ones are kept until the end, when those that weren't listed are deleted. */
-async function restart(context: FeedContext, audience: SubmittedAudience): Promise<void> {
-  const pages = { offset: 0, total: 0, suppressed: 0 };
-  await store(context, audience, { reading: { at: "start" }, cursor: { pages } });
+async function restart(context: FeedContext, audience: Audience): Promise<void> {
+  await store(context, audience, {
+    also: (writing) => noteReading(writing, audience.id, { at: "start" }),
+    cursor: { pages: { offset: 0, total: 0 } },
+  });
 }
 
-function storedRow({ clock }: FeedContext, { cursor }: SubmittedAudience): Upsert {
-  return {
-    table: "audience_search",
-    columns: ["segment_id", "members_stored_at"],
-    rows: [[cursor.segment_id, instantAt(clock.now())]],
-  };
+/** Records that all members are stored. */
+async function storeEnd(
+  context: FeedContext,
+  audience: Audience,
+  stored: Pick<Parameters<typeof store>[2], "also">,
+): Promise<void> {
+  const at = instantAt(context.clock.now());
+  const { id } = audience;
+  await store(context, audience, {
+    ...stored,
+    upserts: [{ table: "audience_search", columns: ["segment_id", "members_stored_at"], rows: [[id, at]] }],
+    cursor: { pages: null, stored_segment_id: id },
+  });
 }
 
 /** Reads the pages that are left. Returns false if their total changed under way. */
-async function readAll(
-  context: FeedContext,
-  audience: SubmittedAudience,
-  first: ResultPage | null,
-): Promise<boolean> {
+async function readAll(context: FeedContext, audience: Audience, first: ResultPage | null): Promise<boolean> {
   const { config, progress, job } = context;
-  const id = audience.cursor.segment_id;
-  let { offset, total, suppressed } = audience.cursor.pages ?? { offset: 0, total: 0, suppressed: 0 };
-  let drift = new DriftLog(results.name);
+  const { id, key, list, endpoints } = audience;
+  const { results } = endpoints;
+  let { offset, total } = audience.cursor.pages ?? { offset: 0, total: 0 };
   // All pages were stored before.
   if (total > 0 && offset >= total) return true;
+  let drift = new DriftLog(results.name);
   let taken: ResultPage[] = [];
   const commit = async () => {
-    const members = taken.flatMap((page) => membersOf(page, drift));
-    const rows: Upsert = {
-      table: "audience_search_member",
-      columns: ["segment_id", "service_pid", "position"],
-      rows: members.map(({ pid, position }) => [id, pid, position]),
-    };
-    const upserts = [rows, ...taken.slice(-1).map((page) => unlockedRow(id, page))];
+    const rows = taken.flatMap((page) => rowsOf(id, page, drift));
+    const pids = rows.map(([, pid]) => pid);
     const received = taken.reduce((sum, { items }) => sum + items.length, 0);
-    const pages = { offset, total, suppressed };
-    const reading = { at: "page", pids: members.map(({ pid }) => pid) } as const;
-    suppressed += await store(context, audience, { upserts, reading, drift, cursor: { pages }, received });
+    await store(context, audience, {
+      upserts: [
+        { table: "audience_search_member", columns: ["segment_id", "service_pid", "position"], rows },
+        ...taken.slice(-1).map((page) => unlockedRow(id, page)),
+      ],
+      also: (writing) => noteReading(writing, id, { at: "page", pids }),
+      drift,
+      cursor: { pages: { offset, total } },
+      received,
+    });
     progress.advance(job.name, received);
     taken = [];
     drift = new DriftLog(results.name);
   };
   const read = async (at: number) => {
     if (first?.offset === at) return first;
-    const call = resultsCall(results, { id, list: "pids", offset: at });
-    const reply = await context.call({ ...call, asUser: true, read: (bytes) => call.read(bytes, drift) });
+    const call = resultsCall(results, { id, list, offset: at });
+    const reply = await context.call({ ...call, ...key, read: (bytes) => call.read(bytes, drift) });
     if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
     return reply.value;
   };
   progress.start(job.name, total, results.name);
   try {
-    for await (const page of readPages(read, {
-      from: offset,
-      total,
-      ahead: 2 * config.service.concurrency,
-    })) {
+    const pages = { from: offset, total, ahead: 2 * config.service.concurrency };
+    for await (const page of readPages(read, pages)) {
       if (total !== 0 && page.total !== total) return false;
       total = page.total;
       taken.push(page);
@@ -246,15 +215,14 @@ async function readAll(
   } finally {
     progress.end(job.name);
   }
-  // The people left out of the last commit were not known before it.
-  audience.cursor = { ...audience.cursor, pages: { offset, total, suppressed } };
   return true;
 }
 
-/** PIDs of a page with their positions. */
-function membersOf({ items, offset }: ResultPage, drift: DriftLog) {
-  return readPids(items, drift, "pids").rows.map(([position, pid]) => ({
+/** Rows of the members on a page, with their positions. */
+function rowsOf(id: string, { items, offset }: ResultPage, drift: DriftLog): [string, string, string][] {
+  return readPids(items, drift, "pids").rows.map(([position, pid]) => [
+    id,
     pid,
-    position: String(offset + Number(position)),
-  }));
+    String(offset + Number(position)),
+  ]);
 }

@@ -4,14 +4,23 @@ import { listOf, settings } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { connectionName, duration, sqlText, uuid } from "../../config/schema/values.ts";
 import { StopJobError } from "../../errors.ts";
-import { statusCall } from "../../extract/pages.ts";
+import { readPages, type ResultPage, resultsCall } from "../../extract/pages.ts";
 import { countText } from "../../figures.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readKeys } from "../../load/inputs/read.ts";
+import { cursorCount } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
-import { contactJobEndpoints, finishedContactStates } from "../../schemas/contact-jobs.ts";
-import { booleanOf, countOf } from "../../schemas/convert.ts";
+import { RESULTS_PAGE_SIZE } from "../../schemas/audience-search.ts";
 import {
+  contactJobEndpoints,
+  finishedContactStates,
+  flattenContactJob,
+  flattenContactResults,
+} from "../../schemas/contact-jobs.ts";
+import { booleanOf, countOf, DriftLog } from "../../schemas/convert.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
+import {
+  collectErrors,
   type FeedContext,
   type FeedJobType,
   type FeedPlanContext,
@@ -20,17 +29,20 @@ import {
 } from "../feed.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
 import type { JobPlan } from "../job-type.ts";
-import { pollAll, unlockSetting, workOnSeveral } from "./charges.ts";
 import {
-  type Contact,
-  contactCursor,
-  contactGone,
+  isFinal,
+  planOfTasks,
+  readCharged,
+  runTasks,
+  type State,
   settle,
-  storeContact,
-  storeResults,
-} from "./contact-results.ts";
+  store,
+  type Task,
+  taskCursor,
+  unlockSetting,
+} from "./tasks.ts";
 
-const { status } = contactJobEndpoints;
+const { unlock, results } = contactJobEndpoints;
 
 const contactSettings = jobSettings("contact_jobs", {
   job_ids: z.union([
@@ -46,6 +58,24 @@ const contactSettings = jobSettings("contact_jobs", {
 
 type ContactJobsConfig = JobOf<typeof contactSettings>;
 type Context = FeedContext<ContactJobsConfig>;
+type PlanContext = FeedPlanContext<ContactJobsConfig>;
+
+const contactCursor = taskCursor.extend({
+  /** Unit that is billed (section 8): the job when it is unlocked, or each page; null before the first page. */
+  billing: z.enum(["unlock", "page"]).nullable().default(null),
+  /** Position of the next page. */
+  offset: cursorCount.default(0),
+  /** Number of results on all pages, as the last one reported; null before the first page. */
+  total: cursorCount.nullable().default(null),
+  /** Charge so far; null before the first page. */
+  billable_count: cursorCount.nullable().default(null),
+  unlocked_at: z.string("must be an instant").nullable().default(null),
+  /** True once all results are stored. */
+  is_stored: z.boolean("must be true or false").default(false),
+});
+
+type ContactCursor = Readonly<z.output<typeof contactCursor>>;
+type Contact = Task<ContactCursor>;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/iu;
 
@@ -56,141 +86,216 @@ function queryOf({ name, jobIds, connection }: ContactJobsConfig): IdQuery | nul
     : null;
 }
 
-async function idsOf(job: ContactJobsConfig, db: Db): Promise<readonly string[]> {
+/** Contact jobs, and IDs that are none. */
+async function contactsOf(
+  { job, checkpoints }: Pick<PlanContext, "job" | "checkpoints">,
+  db: Db,
+): Promise<{ readonly contacts: readonly Contact[]; readonly wrong: readonly string[] }> {
   const query = queryOf(job);
-  if (query === null) return "sql" in job.jobIds ? [] : job.jobIds;
-  const ids = await readKeys(db, await idSourceOf(query));
-  return [...new Set(ids.map((id) => id.toLowerCase()))];
+  const listed = "sql" in job.jobIds ? [] : job.jobIds;
+  const found = query === null ? listed : await readKeys(db, await idSourceOf(query));
+  const ids = [...new Set(found.map((id) => id.toLowerCase()))];
+  const contacts = ids
+    .filter((id) => UUID.test(id))
+    .map(
+      (id): Contact => ({
+        endpoints: contactJobEndpoints,
+        list: "results",
+        key: {},
+        finalStates: finishedContactStates,
+        noun: "contact job",
+        name: id,
+        ifFailed:
+          "The table contact_job has its message. Submit it again, and put the new ID in place of this one.",
+        ifGone: "Remove it from the configuration, or correct its ID.",
+        stream: id,
+        unlock: job.unlock,
+        id,
+        cursor: readCursor(checkpoints, job, id, contactCursor) ?? contactCursor.parse({}),
+        rowsOf: (cursor, state) => [rowOf(id, cursor, state)],
+      }),
+    );
+  return { contacts, wrong: ids.filter((id) => !UUID.test(id)) };
+}
+
+function rowOf(id: string, cursor: ContactCursor, state: State | null): Upsert {
+  const billable = cursor.billable_count === null ? null : String(cursor.billable_count);
+  const charged = { billable_count: billable, unlocked_at: cursor.unlocked_at };
+  if (state) return flattenContactJob({ ...state.body, job_id: id }, charged, state.drift);
+  // A page was answered, so the results are unlocked, whatever the state said before.
+  const known = { job_id: id, ...charged, ...(cursor.billing === null ? {} : { results_unlocked: "true" }) };
+  return { table: "contact_job", columns: Object.keys(known), rows: [Object.values(known)] };
 }
 
 /** Maximum number of kept characters of a wrong ID. */
 const MAX_KEPT_ID = 100;
 
 async function run(context: Context): Promise<void> {
-  const { job, checkpoints } = context;
-  const several = workOnSeveral();
-  const endMs = context.clock.now() + job.deadlineMs;
-  const ids = await context.retryWhileDown(() => idsOf(job, context.db));
-  const wrong = ids.filter((id) => !UUID.test(id));
-  const open: Contact[] = [];
-  let unchanged = 0;
-  for (const id of ids.filter((one) => UUID.test(one))) {
-    await several.attempt(async () => {
-      const cursor = readCursor({ checkpoints, job, request: { fullRefresh: false } }, id, contactCursor);
-      const contact = { id, cursor: cursor ?? contactCursor.parse({}) };
-      if (isOpen(job, context.request.fullRefresh, contact)) open.push(contact);
-      else {
-        unchanged += 1;
-        throwIfFailed(context, contact);
-      }
-    });
-  }
-  const started = open.length;
-  if (queryOf(job) !== null) await context.commit({ upserts: [rejectWrong(context, wrong)] });
-  context.count({
-    records_read: ids.length,
-    records_unchanged: unchanged,
-    records_rejected: wrong.length,
-    records_rejected_before_sending: wrong.length,
-  });
-  try {
-    await pollAll(context, several, open, {
-      endMs,
-      nameOf: ({ id }) => id,
-      advance: (contact) => advance(context, contact),
-    });
-  } finally {
-    context.count({ records_sent: started - open.length, records_remaining: open.length });
-  }
-  await several.attempt(async () => {
-    if (wrong.length === 0) return;
-    throw new StopJobError(
-      "bad_job_id",
-      `${job.name}: the query of job_ids returned ${countText(wrong.length, "ID")} that are not UUIDs. They were left out; the table \`reject\` lists them.`,
-    );
-  });
-  several.end();
-}
-
-function rejectWrong({ job, run, clock }: Context, wrong: readonly string[]): Upsert {
-  const at = new Date(clock.now()).toISOString();
-  return upsertRejects({ run, source: job.name, code: "bad_job_id", apiRequestId: null, at }, () =>
-    wrong.map((id) => ({
+  const { job, clock, request } = context;
+  const { contacts, wrong } = await context.retryWhileDown(() => contactsOf(context, context.db));
+  const errors = collectErrors();
+  if (queryOf(job) !== null) {
+    const at = new Date(clock.now()).toISOString();
+    const source = {
+      run: context.run,
+      source: job.name,
+      code: "bad_job_id",
+      apiRequestId: null,
+      at,
+    } as const;
+    const rejects = wrong.map((id) => ({
       identity: ["bad_job_id", job.name, id],
       sourceKey: id.slice(0, MAX_KEPT_ID),
       message: "The query returned an ID that is not a UUID.",
-    })),
-  );
+    }));
+    await context.commit({ upserts: [upsertRejects(source, () => rejects)] });
+  }
+  if (wrong.length > 0) {
+    const ids = countText(wrong.length, "ID");
+    const message = `${job.name}: the query of job_ids returned ${ids} that are not UUIDs. They were left out; the table \`reject\` lists them.`;
+    errors.keep(new StopJobError("bad_job_id", message));
+    const counts = { records_rejected: wrong.length, records_rejected_before_sending: wrong.length };
+    context.count({ records_read: wrong.length, ...counts });
+  }
+  const steps = {
+    isOpen: (contact: Contact) => isOpen(request.fullRefresh, contact),
+    complete: (contact: Contact, body: JsonObject) => complete(context, contact, body),
+  };
+  await runTasks(context, contacts, steps, errors);
 }
 
 /** Counts what is left to do, and the ceilings of its unlocks. */
-async function planContacts(context: FeedPlanContext<ContactJobsConfig>): Promise<Partial<JobPlan>> {
-  const { job, db, checkpoints } = context;
-  const request = { fullRefresh: false };
-  const ids = await idsOf(job, db);
-  const due = ids.filter((id) => {
-    if (!UUID.test(id)) return false;
-    const cursor = readCursor({ checkpoints, job, request }, id, contactCursor) ?? contactCursor.parse({});
-    return isOpen(job, false, { id, cursor });
-  });
-  const high = due.length * (job.unlock?.maxBillable ?? 0);
+async function planContacts(context: PlanContext): Promise<Partial<JobPlan>> {
+  const { contacts, wrong } = await contactsOf(context, context.db);
+  const due = contacts.filter((contact) => isOpen(false, contact)).length;
+  const high = due * (context.job.unlock?.maxBillable ?? 0);
   return {
-    records_read: ids.length,
-    records_due: due.length,
-    due_reasons: { never_answered: due.length },
-    records_unchanged: ids.length - due.length,
-    records_to_send: due.length,
-    calls: due.length,
+    ...planOfTasks(contacts.length + wrong.length, due),
+    calls: due,
     estimated_billable: { low: 0, expected: 0, high, basis: "ceilings of `unlock`" },
-    ...(due.length === 0 ? { remarks: [] } : {}),
   };
 }
 
-/** True if something is left to do: to wait, to unlock, to read results. */
-function isOpen({ unlock }: ContactJobsConfig, fullRefresh: boolean, { cursor }: Contact): boolean {
-  if (cursor.status === null || !finishedContactStates.has(cursor.status) || fullRefresh) return true;
-  return cursor.status === "completed" && !cursor.is_stored && (unlock !== null || cursor.unlock !== null);
+function isOpen(fullRefresh: boolean, contact: Contact): boolean {
+  const { status, is_stored: isStored, unlock: charge } = contact.cursor;
+  if (!isFinal(contact) || fullRefresh) return true;
+  return status === "completed" && !isStored && (contact.unlock !== null || charge !== null);
 }
 
-/** Reads the state of a contact job, and does what follows once it is finished. Returns false if there is something to wait for. */
-async function advance(context: Context, contact: Contact): Promise<boolean> {
-  const { job } = context;
-  const reply = await context.call({ ...statusCall(status, contact.id), expects: [404, 503] });
-  if (reply.kind === "refused") {
-    if (reply.status === 503) return false;
-    throw contactGone(context, contact, status.name);
+/**
+ * Unlocks the results of a completed contact job if that is allowed, and stores them. Section 8 leaves open whether the unlock or
+ * each page is billed, so pages are read without reservations only once the service has shown that it bills the unlock. Returns false
+ * if the service refuses the unlock for the moment.
+ */
+async function complete(context: Context, contact: Contact, body: JsonObject): Promise<boolean> {
+  const { job, log, config, progress } = context;
+  const count = countOf(body["result_count"]);
+  if (count === 0) await store(context, contact, { cursor: { is_stored: true } });
+  if (contact.unlock === null) {
+    const isUnlocked = booleanOf(body["results_unlocked"]) === true;
+    await settle(context, contact, isUnlocked ? (contact.cursor.unlock?.records ?? null) : null);
   }
-  await storeContact(context, contact, { body: reply.value, drift: reply.drift });
-  if (!finishedContactStates.has(contact.cursor.status ?? "")) return false;
-  throwIfFailed(context, contact);
-  const count = countOf(reply.value["result_count"]);
-  if (count === 0) await storeContact(context, contact, { cursor: { is_stored: true } });
-  if (job.unlock === null) {
-    const { unlock: intent } = contact.cursor;
-    await settle(
-      context,
-      contact,
-      intent && booleanOf(reply.value["results_unlocked"]) ? intent.records : null,
-    );
+  if (contact.unlock === null || contact.cursor.is_stored) return true;
+  progress.start(job.name, (count ?? 0) - contact.cursor.offset, results.name);
+  try {
+    if (contact.cursor.billing === null && !(await unlockFirst(context, contact, count))) return false;
+    const { billing, offset, total, is_stored: isStored } = contact.cursor;
+    const isBilled = billing === "page";
+    const read = (at: number) =>
+      isBilled ? readBilled(context, contact, at) : readFree(context, contact, at);
+    const ahead = isBilled ? 1 : 2 * config.service.concurrency;
+    if (!isStored) {
+      for await (const page of readPages(read, { from: offset, total, ahead })) {
+        await storePage(context, contact, page);
+      }
+    }
+  } finally {
+    progress.end(job.name);
   }
-  if (job.unlock === null || contact.cursor.is_stored) return true;
-  if (count === null) {
+  const { billable_count: billed } = contact.cursor;
+  log.info({ job: job.name, job_id: contact.id, billable_count: billed }, "contacts_stored");
+  return true;
+}
+
+/** Page of results, with its charge unless it is free. */
+interface ContactPage extends ResultPage {
+  readonly charge?: {
+    readonly callId: string;
+    readonly billing: "unlock" | "page";
+    readonly billed: number;
+  };
+}
+
+/** Reads and stores the first page, which unlocks the job and may charge all of its results. Returns false if it is refused. */
+async function unlockFirst(context: Context, contact: Contact, count: number | null): Promise<boolean> {
+  const page = await readCharged(context, contact, unlock, { records: count, before: 0, offset: 0 });
+  if (page === null) return false;
+  const { billableCount, returned, total, reserved, isInDoubt } = page;
+  const isLost = isInDoubt && (billableCount ?? 0) === 0;
+  const charge = {
+    callId: reserved.call_id,
+    // The charge of a lost answer is unknown, but the reservation covers all results, whatever is billed.
+    billing: isLost ? ("unlock" as const) : await billingOf(context, contact, page),
+    billed: isLost ? Math.max(count ?? 0, total) : (billableCount ?? returned),
+  };
+  await storePage(context, contact, { ...page, charge });
+  return true;
+}
+
+/** Finds out what the service bills: a page that was charged costs nothing the second time, an unlock states the same charge. */
+async function billingOf(
+  context: Context,
+  contact: Contact,
+  { billableCount, returned, total }: ResultPage,
+): Promise<"unlock" | "page"> {
+  if (returned >= total || (billableCount !== null && billableCount > returned)) return "unlock";
+  if (billableCount === null || billableCount === 0) return "page";
+  const again = await readFree(context, contact, 0);
+  return again.billableCount === billableCount ? "unlock" : "page";
+}
+
+/** Reads a page that is charged. */
+async function readBilled(context: Context, contact: Contact, offset: number): Promise<ContactPage> {
+  const { billable_count: before, total } = contact.cursor;
+  const records = Math.min(RESULTS_PAGE_SIZE, (total ?? 0) - offset);
+  const page = await readCharged(context, contact, results, { records, before: before ?? 0, offset });
+  if (page === null) {
     throw new StopJobError(
-      "count_unknown",
-      `${job.name}: the contact job ${contact.id} has no result_count, so an unlock could cost anything. Nothing was unlocked.`,
+      "results_locked",
+      `${context.job.name}: ${results.name}: the results of ${contact.id} are locked (409), although they were unlocked. Run again.`,
     );
   }
-  return storeResults(context, contact, { count, ceiling: job.unlock });
+  const { billableCount, returned, reserved, isInDoubt } = page;
+  // The charge of a lost answer is unknown, but at most the records of its page.
+  const billed = isInDoubt && billableCount === 0 ? returned : (billableCount ?? returned);
+  return { ...page, charge: { callId: reserved.call_id, billing: "page", billed } };
 }
 
-function throwIfFailed({ job }: Context, { id, cursor }: Contact): void {
-  if (cursor.status !== "failed") return;
-  const code = cursor.error_code === null ? "" : ` (${cursor.error_code})`;
-  throw new StopJobError(
-    "search_failed",
-    `${job.name}: the contact job ${id} failed${code}. The table contact_job has its message. Submit it again, and put the new ID ` +
-      "in place of this one.",
-  );
+async function readFree(context: Context, { id, list }: Contact, offset: number): Promise<ContactPage> {
+  const reply = await context.call(resultsCall(results, { id, list, offset }));
+  if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
+  return reply.value;
+}
+
+async function storePage(context: Context, contact: Contact, page: ContactPage): Promise<void> {
+  const { offset, returned, total, items, charge } = page;
+  const drift = new DriftLog(results.name);
+  const end = offset + returned;
+  const before = charge?.billing === "page" ? (contact.cursor.billable_count ?? 0) : 0;
+  await store(context, contact, {
+    upserts: [flattenContactResults(items, { jobId: contact.id, offset }, drift)],
+    drift,
+    received: items.length,
+    settled: charge,
+    cursor: {
+      offset: end,
+      total,
+      is_stored: end >= total,
+      ...(charge ? { billing: charge.billing, unlock: null, billable_count: before + charge.billed } : {}),
+      ...(page.unlockedAt === null ? {} : { unlocked_at: page.unlockedAt }),
+    },
+  });
+  context.progress.advance(context.job.name, items.length);
 }
 
 /** Waits for contact jobs, unlocks them if allowed, and reads their results. */

@@ -9,8 +9,15 @@ import type { Upsert } from "../../load/write/upsert.ts";
 import { type DriftLog, instantAt } from "../../schemas/convert.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { flattenPersonSearch, MAX_SEARCH_SIZE, personSearchEndpoints } from "../../schemas/person-search.ts";
-import { type FeedContext, type FeedJobType, type FeedPlanContext, isOver, readCursor } from "../feed.ts";
-import { workOnSeveral } from "./charges.ts";
+import {
+  collectErrors,
+  type FeedContext,
+  type FeedJobType,
+  type FeedPlanContext,
+  isOver,
+  readCursor,
+} from "../feed.ts";
+import { planOfTasks } from "./tasks.ts";
 import {
   queryRefused,
   queryText,
@@ -47,53 +54,46 @@ interface Search {
   readonly query: string;
   readonly size: number;
   readonly stream: string;
+  /** The stored search; null if there is none. */
+  readonly stored: z.output<typeof cursorSchema> | null;
+  readonly isDue: boolean;
 }
 
-function searchesOf({ searches }: PersonSearchJobConfig): readonly Search[] {
-  return Object.entries(searches).map(([name, search]) => ({
-    name,
-    ...search,
-    stream: streamOf(search.query, search.size),
-  }));
+function searchesOf({ job, checkpoints, clock }: FeedPlanContext<PersonSearchJobConfig>): readonly Search[] {
+  const { refreshAfterMs } = job;
+  return Object.entries(job.searches).map(([name, { query, size }]) => {
+    const stream = streamOf(query, size);
+    const stored = readCursor(checkpoints, job, stream, cursorSchema);
+    const isExpired =
+      stored !== null && refreshAfterMs !== null && isOver(stored.searched_at, refreshAfterMs, clock.now());
+    return { name, query, size, stream, stored, isDue: stored === null || isExpired };
+  });
 }
 
 async function run(context: Context): Promise<void> {
-  const { job, request } = context;
-  const several = workOnSeveral();
-  const searches = searchesOf(job);
-  const due = searches.filter((search) => isDue(context, search));
+  const errors = collectErrors();
+  const searches = searchesOf(context);
+  const due = searches.filter(({ isDue }) => isDue);
   context.count({ records_read: searches.length, records_unchanged: searches.length - due.length });
   let sent = 0;
   try {
-    for (const search of request.fullRefresh ? searches.filter((known) => !due.includes(known)) : []) {
-      await several.attempt(() => readAgain(context, search));
+    for (const search of context.request.fullRefresh ? searches : []) {
+      if (!search.isDue) await readAgain(context, search).catch(errors.keep);
     }
     const quota = due.length === 0 ? null : await readQuota(context);
     for (const search of due) {
-      await several.attempt(async () => {
+      try {
         throwIfLimited(context, search, quota, sent);
         sent += 1;
         await make(context, search, quota);
-      });
+      } catch (error) {
+        errors.keep(error);
+      }
     }
   } finally {
     context.count({ records_remaining: due.length - sent });
   }
-  several.end();
-}
-
-/** Context in which due searches are found. */
-type Known = FeedPlanContext<PersonSearchJobConfig>;
-
-function storedOf(context: Known, { stream }: Search) {
-  return readCursor({ ...context, request: { fullRefresh: false } }, stream, cursorSchema);
-}
-
-function isDue(context: Known, search: Search): boolean {
-  const stored = storedOf(context, search);
-  const { refreshAfterMs } = context.job;
-  if (stored === null || refreshAfterMs === null) return stored === null;
-  return isOver(stored.searched_at, refreshAfterMs, context.clock.now());
+  errors.throwIfAny();
 }
 
 function throwIfLimited({ job, request }: Context, search: Search, quota: Quota | null, sent: number): void {
@@ -127,7 +127,7 @@ async function make(context: Context, search: Search, quota: Quota | null): Prom
 /** Reads a stored search again by its ID, which makes no new search. */
 async function readAgain(context: Context, search: Search): Promise<void> {
   const { job } = context;
-  const stored = storedOf(context, search);
+  const { stored } = search;
   if (stored === null) return;
   const reply = await context.call({
     endpoint: read,
@@ -180,20 +180,17 @@ export const personSearchJob: FeedJobType<PersonSearchJobConfig> = {
       "checkpoint, the search is made again",
     cursor: cursorSchema,
     example: { search_id: "123e4567-e89b-12d3-a456-426614174000", searched_at: "2026-11-21T04:00:00Z" },
-    streams: async (job) => searchesOf(job).map(({ stream }) => stream),
+    streams: async ({ searches }) => Object.values(searches).map(({ query, size }) => streamOf(query, size)),
     noStream: () => "it has no searches",
   },
   plannedCalls: () => ({ least: 0, more: "" }),
   async plan(context) {
-    const searches = searchesOf(context.job);
-    const due = searches.filter((search) => isDue(context, search));
-    const expired = due.filter((search) => storedOf(context, search) !== null).length;
+    const searches = searchesOf(context);
+    const due = searches.filter(({ isDue }) => isDue);
+    const expired = due.filter(({ stored }) => stored !== null).length;
     return {
-      records_read: searches.length,
-      records_due: due.length,
+      ...planOfTasks(searches.length, due.length),
       due_reasons: { never_answered: due.length - expired, expired },
-      records_unchanged: searches.length - due.length,
-      records_to_send: due.length,
       calls: due.length === 0 ? 0 : due.length + 1,
       remarks: [],
     };

@@ -1,13 +1,6 @@
 import { z } from "zod";
-import {
-  type DeathSignalsJobConfig,
-  deathSignalsSettings,
-  forEachSegment,
-  type KnownSegment,
-  NO_SEGMENT,
-  segmentGone,
-  segmentStreams,
-} from "./segments.ts";
+import type { JobOf } from "../../config/config.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
 import { keyText, openResults, type RepeatableResults } from "../../extract/read-answer.ts";
 import { cursorInstant } from "../../load/write/commit.ts";
 import { type Cell, DriftLog, jsonText, jsonType, pidOf } from "../../schemas/convert.ts";
@@ -20,8 +13,18 @@ import {
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import { text } from "../../schemas/field.ts";
 import { type FeedContext, type FeedJobType, type FeedReject, upsertRejects } from "../feed.ts";
+import {
+  forEachSegment,
+  type KnownSegment,
+  segmentGone,
+  segmentsSetting,
+  segmentStreams,
+} from "./segments.ts";
 
 const { name: endpoint, path } = deathSignalsEndpoint;
+
+const settings = jobSettings("death_signals", { segments: segmentsSetting });
+type DeathSignalsJobConfig = JobOf<typeof settings>;
 
 const keys = ["obituary_id", "service_pid"] as const;
 const signal = flattenerOf({
@@ -172,7 +175,7 @@ function reportUnbelieved(
 /** Reads the death signals of segments: `GET /v2/segments/signals/deaths`, one call each. */
 export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
   type: "death_signals",
-  settings: deathSignalsSettings,
+  settings,
   isBilled: false,
   endpoints: [deathSignalsEndpoint],
   writes: ["death_signal", "segment_death_signal"],
@@ -180,8 +183,7 @@ export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
     meaning: "checked_at: when the segment was last read; every run reads all signals",
     cursor: z.object({ checked_at: cursorInstant }),
     example: { checked_at: "2026-11-21T04:00:00Z" },
-    streams: segmentStreams,
-    noStream: () => NO_SEGMENT,
+    ...segmentStreams,
   },
   plannedCalls: ({ segments }) => ({ least: segments.length, more: "" }),
   run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),

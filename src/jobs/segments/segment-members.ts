@@ -1,108 +1,123 @@
+import { z } from "zod";
+import type { JobConfig, JobOf } from "../../config/config.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
 import { pageCall } from "../../extract/pages.ts";
+import { countText } from "../../figures.ts";
 import {
   type AddedMembers,
   addMembers,
   clearListed,
   countMembers,
   type ProvenSpan,
-  type RemovedMembers,
   removeMembers,
 } from "../../load/feeds/members.ts";
+import { cursorCount, cursorInstant } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { type Cell, DriftLog } from "../../schemas/convert.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
-import type { FeedContext, FeedJobType } from "../feed.ts";
-import { countText } from "../../figures.ts";
+import { type FeedContext, type FeedJobType, isOver } from "../feed.ts";
 import {
   forEachSegment,
-  isSweepDue,
   type KnownSegment,
-  type MemberCheckpoint,
-  memberCursor,
-  neverSwept,
-  NO_SEGMENT,
-  readMemberCheckpoint,
   segmentGone,
-  type SegmentMembersJobConfig,
-  segmentMembersSettings,
+  segmentsSetting,
   segmentStreams,
 } from "./segments.ts";
-import { type AnsweredPage, createSweep, type ReadPage } from "./sweep.ts";
+import { type AnsweredPage, createSweep, FULL_SWEEP_EVERY_MS, type ReadPage } from "./sweep.ts";
 
 const { name: endpoint } = segmentEndpoints.members;
 
-/** Maximum pages of a quiet check; more new members require a sweep. */
-const QUIET_PAGES = 3;
+const memberSettings = jobSettings("segment_members", { segments: segmentsSetting });
 
+type SegmentMembersJobConfig = JobOf<typeof memberSettings>;
 type Context = FeedContext<SegmentMembersJobConfig>;
 
-/** Result of a quiet check or a sweep. */
-interface Synced {
-  readonly isSweep: boolean;
-  readonly totalCount: number;
-  /** True if all pages reported the same size. */
-  readonly isSteady: boolean;
-  readonly removed: number;
-  readonly pending: number;
-  readonly suppressed: number;
-  /** Time of the latest response. */
-  readonly seenAt: string;
+/** Narrows a job to `segment_members`; null for other types. */
+export function membersJobOf(job: JobConfig): SegmentMembersJobConfig | null {
+  return job.type === "segment_members" ? (job as SegmentMembersJobConfig) : null; // `type` identifies the settings
 }
+
+const memberCursor = z.object({
+  /** End of the last complete reading, by the service's clock; null for never. */
+  swept_at: cursorInstant.nullable().default(null),
+  /** Members listed in that reading but not stored because they were erased. */
+  suppressed: cursorCount.default(0),
+});
+
+/** Maximum pages of a segment that every run reads completely. */
+const SWEEP_ALWAYS_PAGES = 50;
+/** Maximum pages of a quiet check; more new members require a sweep. */
+const QUIET_PAGES = 3;
 
 interface Reading {
   readonly segment: KnownSegment;
   readonly read: ReadPage;
   readonly first: AnsweredPage;
-  readonly before: MemberCheckpoint;
+  readonly before: z.output<typeof memberCursor>;
   /** Members before this run. */
   readonly living: number;
   /** Number of people who were not known as members. */
   readonly totals: { added: number };
 }
 
+/** Result of a quiet check or a sweep. */
+interface Synced {
+  /** Latest response. */
+  readonly latest: AnsweredPage;
+  readonly isSweep: boolean;
+  /** True if all pages reported the same size. */
+  readonly isSteady: boolean;
+  readonly removed: number;
+  readonly pending: number;
+  /** Members listed but not stored, because they were erased. */
+  readonly suppressed: number;
+}
+
 async function syncSegment(context: Context, segment: KnownSegment): Promise<void> {
   const { db, run, retryWhileDown, log, job, request, progress } = context;
+  const { id } = segment;
   const drift = new DriftLog(endpoint);
   const read: ReadPage = async (page) => {
-    const call = pageCall(segment.id, page);
+    const call = pageCall(id, page);
     const reply = await context.call({ ...call, read: (bytes) => call.read(bytes, drift) });
-    if (reply.kind === "refused") throw segmentGone(job.name, endpoint, segment.id);
+    if (reply.kind === "refused") throw segmentGone(job.name, endpoint, id);
     context.count({ records_received: reply.value.members.length });
     return { ...reply.value, page, seenAt: reply.answeredAt };
   };
-  const stored = context.checkpoints.get(segment.id)?.cursor ?? null;
-  const before = request.fullRefresh ? neverSwept : readMemberCheckpoint(stored);
+  // An invalid cursor counts as none, so that all pages are read.
+  const stored = memberCursor.safeParse(request.fullRefresh ? {} : context.checkpoints.get(id)?.cursor);
+  const before = stored.data ?? memberCursor.parse({});
   const first = await read(1);
-  await retryWhileDown(() => clearListed(db, run, segment.id));
-  const { living } = await retryWhileDown(() => countMembers(db, segment.id));
+  await retryWhileDown(() => clearListed(db, run, id));
+  const living = await retryWhileDown(() => countMembers(db, id));
   const reading = { segment, read, first, before, living, totals: { added: 0 } };
   const synced = (await checkQuietly(context, reading)) ?? (await sweepAll(context, reading));
-  const known = await retryWhileDown(() => countMembers(db, segment.id));
-  const isComplete = isCompleteSweep(synced, known.living);
+  const known = await retryWhileDown(() => countMembers(db, id));
+  const { latest, isSweep, isSteady, removed, pending, suppressed } = synced;
+  const { totalCount: size, seenAt } = latest;
+  // Members not listed on any page although all pages reported the same size.
+  const missing = isSweep && isSteady ? size - known - suppressed : 0;
+  const isComplete = isSweep && isSteady && pending === 0 && missing === 0;
   await context.commit({
     drift: drift.entries(),
-    upserts: rowsAbout(run.runId, reading, synced, { living: known.living, isComplete }),
-    checkpoints: synced.isSweep
-      ? [{ stream: segment.id, cursor: { swept_at: synced.seenAt, suppressed: synced.suppressed } }]
-      : [],
+    upserts: rowsAbout(run.runId, reading, synced, { known, isComplete }),
+    checkpoints: isSweep ? [{ stream: id, cursor: { swept_at: seenAt, suppressed } }] : [],
   });
-  await retryWhileDown(() => clearListed(db, run, segment.id));
-  const { removed, pending, totalCount, isSweep } = synced;
+  await retryWhileDown(() => clearListed(db, run, id));
   const { added } = reading.totals;
   log.info(
-    { job: job.name, segment_id: segment.id, size: totalCount, added, removed, pending, sweep: isSweep },
+    { job: job.name, segment_id: id, size, added, removed, pending, sweep: isSweep },
     "segment_synced",
   );
   if (pending > 0) {
-    const subject = countText(pending, "member");
-    progress.note(job.name, `${subject} of ${segment.id} not listed; removal not confirmed yet`);
+    const members = countText(pending, "member");
+    progress.note(job.name, `${members} of ${id} not listed; removal not confirmed yet`);
   }
-  const missing = missingOf(synced, known.living);
   if (missing > 0) {
-    log.warn({ job: job.name, segment_id: segment.id, size: totalCount, missing }, "segment_members_missing");
+    log.warn({ job: job.name, segment_id: id, size, missing }, "segment_members_missing");
     progress.note(
       job.name,
-      `${countText(missing, "member")} of the ${totalCount} of ${segment.id} not listed on any page; the next run reads all pages again`,
+      `${countText(missing, "member")} of the ${size} of ${id} not listed on any page; the next run reads all pages again`,
     );
   }
 }
@@ -120,33 +135,22 @@ async function store(
   return stored;
 }
 
-/** Records the removals proven by spans. */
-async function removeProven(
-  context: Context,
-  segmentId: string,
-  spans: readonly ProvenSpan[],
-): Promise<RemovedMembers> {
-  const { also } = await context.commit({ also: (writing) => removeMembers(writing, segmentId, spans) });
-  return also ?? { removed: 0, pending: 0, pendingAt: [] };
-}
-
 /** Compares the reported size with the known members and the newest pages. Null if a sweep is due or the sizes differ. */
 async function checkQuietly(context: Context, reading: Reading): Promise<Synced | null> {
   const { read, first, before, living, totals } = reading;
   const { members, totalCount, listContinues } = first;
   const pages = listContinues && members.length > 0 ? Math.ceil(totalCount / members.length) : 1;
-  const atMs = Date.parse(first.seenAt);
-  if (context.request.fullRefresh || isSweepDue(before, { pages, atMs })) return null;
-  for (let answer = first; ; answer = await read(answer.page + 1)) {
-    const { added } = await store(context, reading, answer, false);
+  const isDue = isOver(before.swept_at, FULL_SWEEP_EVERY_MS, Date.parse(first.seenAt));
+  if (context.request.fullRefresh || pages <= SWEEP_ALWAYS_PAGES || isDue) return null;
+  for (let latest = first; ; latest = await read(latest.page + 1)) {
+    const { added } = await store(context, reading, latest, false);
     const { suppressed } = before;
-    if (living + totals.added + suppressed === answer.totalCount) {
-      const { totalCount: size, seenAt } = answer;
-      return { isSweep: false, totalCount: size, isSteady: true, removed: 0, pending: 0, suppressed, seenAt };
+    if (living + totals.added + suppressed === latest.totalCount) {
+      return { latest, isSweep: false, isSteady: true, removed: 0, pending: 0, suppressed };
     }
     // A known member on the page means that all new ones have been listed.
-    const hasMore = added === answer.members.length && answer.listContinues;
-    if (!hasMore || answer.page >= QUIET_PAGES) return null;
+    const hasMore = added === latest.members.length && latest.listContinues;
+    if (!hasMore || latest.page >= QUIET_PAGES) return null;
   }
 }
 
@@ -154,48 +158,39 @@ async function checkQuietly(context: Context, reading: Reading): Promise<Synced 
 async function sweepAll(context: Context, reading: Reading): Promise<Synced> {
   const { segment, read, first, living } = reading;
   const sweep = createSweep(read);
+  const remove = async (spans: readonly ProvenSpan[]) => {
+    const { also } = await context.commit({ also: (writing) => removeMembers(writing, segment.id, spans) });
+    return also ?? { removed: 0, pending: 0, pendingAt: [] };
+  };
   let [suppressed, removed, pending] = [0, 0, 0];
   for await (const page of sweep.pages(first)) {
     suppressed += (await store(context, reading, page, living > 0)).suppressed;
   }
   if (living > 0) {
-    const proven = await removeProven(context, segment.id, sweep.spans());
+    const proven = await remove(sweep.spans());
     ({ removed, pending } = proven);
-    for await (const page of sweep.reread(proven.pendingAt)) await store(context, reading, page, true);
+    if (pending > 0) {
+      for await (const page of sweep.reread(proven.pendingAt)) await store(context, reading, page, true);
+      const again = await remove(sweep.spans());
+      removed += again.removed;
+      ({ pending } = again);
+    }
   }
-  if (pending > 0) {
-    const proven = await removeProven(context, segment.id, sweep.spans());
-    removed += proven.removed;
-    ({ pending } = proven);
-  }
-  const { totalCount, seenAt } = sweep.latest() ?? first;
-  return { isSweep: true, totalCount, isSteady: sweep.isSteady(), removed, pending, suppressed, seenAt };
-}
-
-/** Members not listed on any page although all pages reported the same size. */
-function missingOf({ isSweep, isSteady, suppressed, totalCount }: Synced, living: number): number {
-  return isSweep && isSteady ? Math.max(totalCount - living - suppressed, 0) : 0;
-}
-
-/** True if the sweep listed all members and no removal is pending. */
-function isCompleteSweep(
-  { isSweep, isSteady, pending, suppressed, totalCount }: Synced,
-  living: number,
-): boolean {
-  return isSweep && isSteady && pending === 0 && living + suppressed === totalCount;
+  const latest = sweep.latest() ?? first;
+  return { latest, isSweep: true, isSteady: sweep.isSteady(), removed, pending, suppressed };
 }
 
 function rowsAbout(
   runId: string,
   { segment: { id, name }, first, totals }: Reading,
-  synced: Synced,
-  { living, isComplete }: { readonly living: number; readonly isComplete: boolean },
+  { latest, removed, pending }: Synced,
+  { known, isComplete }: { readonly known: number; readonly isComplete: boolean },
 ): readonly Upsert[] {
-  const { totalCount, seenAt, removed, pending } = synced;
+  const size = String(latest.totalCount);
   const segment: Readonly<Record<string, Cell>> = {
     segment_id: id,
-    current_size: String(totalCount),
-    last_checked_at: seenAt,
+    current_size: size,
+    last_checked_at: latest.seenAt,
     ...(name === null ? {} : { name }),
     // People added during the reading may be listed only by the next one.
     ...(isComplete ? { last_complete_sync_at: first.seenAt } : {}),
@@ -203,9 +198,9 @@ function rowsAbout(
   const sync: Readonly<Record<string, Cell>> = {
     segment_id: id,
     run_id: runId,
-    observed_at: seenAt,
-    current_size: String(totalCount),
-    known_members: String(living),
+    observed_at: latest.seenAt,
+    current_size: size,
+    known_members: String(known),
     added: String(totals.added),
     removed: String(removed),
     removals_pending: String(pending),
@@ -221,7 +216,7 @@ function rowsAbout(
 /** Reads the members of segments: `GET /v2/segments/members`. */
 export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
   type: "segment_members",
-  settings: segmentMembersSettings,
+  settings: memberSettings,
   isBilled: false,
   endpoints: [segmentEndpoints.members],
   writes: ["segment", "segment_member", "segment_membership_history", "segment_sync"],
@@ -230,8 +225,7 @@ export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
       "swept_at: when all pages were last read; suppressed: erased members listed then. Without a checkpoint, all pages are read",
     cursor: memberCursor,
     example: { swept_at: "2026-11-21T04:00:00Z" },
-    streams: segmentStreams,
-    noStream: () => NO_SEGMENT,
+    ...segmentStreams,
   },
   plannedCalls: ({ segments }) => ({
     least: segments.length,

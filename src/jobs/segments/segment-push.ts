@@ -1,28 +1,16 @@
+import { z } from "zod";
+import type { JobConfig, JobOf } from "../../config/config.ts";
+import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
+import { choice, ratio, text } from "../../config/schema/settings.ts";
+import { connectionName, sqlText, uuid } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { type ChangeAnswer, changeCall, pageCall, readCreated } from "../../extract/pages.ts";
+import { changeCall, pageCall, readCreated } from "../../extract/pages.ts";
 import { countText } from "../../figures.ts";
-import { confirm } from "../confirm.ts";
-import { type FeedContext, type FeedJobType, isOver, upsertRejects } from "../feed.ts";
-import {
-  describeRename,
-  FULL_SWEEP_EVERY_MS,
-  NO_SEGMENT,
-  PUSH_STREAM,
-  type PushCheckpoint,
-  pushCursor,
-  readPushCheckpoint,
-  segmentPushComplaints,
-  type SegmentPushJobConfig,
-  segmentPushSettings,
-} from "./segments.ts";
-import { type AnsweredPage, type ReadPage, readPages } from "./sweep.ts";
-import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
 import { clearListed } from "../../load/feeds/members.ts";
 import {
   comparePush,
   countPush,
   finishBatch,
-  type GivenRows,
   noteListedPids,
   type PushChange,
   type PushCounts,
@@ -30,47 +18,118 @@ import {
   returnBatch,
   takeBatch,
 } from "../../load/feeds/push.ts";
+import { cursorCount, cursorInstant, type StoredCheckpoint } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
+import { confirm } from "../confirm.ts";
+import { type FeedContext, type FeedJobType, isOver, readCursor, upsertRejects } from "../feed.ts";
+import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
+import { type AnsweredPage, FULL_SWEEP_EVERY_MS, type ReadPage, readPages } from "./sweep.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
-
-type Context = FeedContext<SegmentPushJobConfig>;
 
 /** PIDs per call (section 8 advises 1,000 to 10,000). */
 const BATCH_PIDS = 10_000;
 
-/** Fills a segment with the PIDs returned by a query. */
-export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
-  type: "segment_push",
-  settings: segmentPushSettings,
-  isBilled: false,
-  complaints: segmentPushComplaints,
-  endpoints: [create, members, add, remove],
-  writes: ["segment", "segment_push_member"],
-  checkpoints: {
-    meaning:
-      "segment_id: the segment; name: its name when it was filled; read_at: when it was last read completely; size: members after the last run",
-    cursor: pushCursor,
-    about: { key: "segment_id", keys: ["name", "read_at", "size"] },
-    example: { segment_id: "123e4567-e89b-12d3-a456-426614174000" },
-    streams: async () => [PUSH_STREAM],
-    noStream: () => NO_SEGMENT,
-  },
-  reads: (job, config) => [idReadSource(queryOf(job), config)],
-  plannedCalls: () => ({
-    least: 1,
-    more: "one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove",
-  }),
-  remarks: describeRename,
-  run: pushAll,
+const pushSettings = jobSettings("segment_push", {
+  /** Name of the segment to create; optional with `segment_id`. */
+  name: text({ expects: "the name of the segment" }).optional(),
+  /** Existing segment; null to create one. */
+  segment_id: uuid().optional(),
+  description: text({ expects: "a description" }).optional(),
+  sql: sqlText("a SELECT statement that returns service_pid"),
+  connection: connectionName().optional(),
+  mode: choice(["append", "mirror"]).default("append"),
+  /** Maximum share (0 to 1) of the job's own members that `mirror` removes per run without asking. */
+  max_remove_ratio: ratio().default(0.1),
+}).transform(({ name: segmentName, ...rest }) => ({ ...rest, segmentName }));
+
+export type SegmentPushJobConfig = JobOf<typeof pushSettings>;
+type Context = FeedContext<SegmentPushJobConfig>;
+
+/** Narrows a job to `segment_push`; null for other types. */
+export function pushJobOf(job: JobConfig): SegmentPushJobConfig | null {
+  return job.type === "segment_push" ? (job as SegmentPushJobConfig) : null; // `type` identifies the settings
+}
+
+/** Problems that involve several settings. */
+const complaints: NonNullable<JobDeclaration["complaints"]> = (job, { earlier }) => {
+  const { name, segment_id: segmentId } = job;
+  if (segmentId !== undefined) return [];
+  if (name === undefined) {
+    return [{ path: ["name"], message: "is missing", hint: "name the segment, or give its segment_id" }];
+  }
+  const same = [...earlier].find(([, other]) => other["name"] === name && other["segment_id"] === undefined);
+  if (!same || job["enabled"] === false) return [];
+  return [
+    {
+      path: ["name"],
+      message: `is also the name of jobs.${same[0]}: the service allows only one segment per name`,
+      hint: "choose another name, or give one of the two a segment_id",
+    },
+  ];
 };
+
+/** The job's only stream. */
+const STREAM = "segment";
+const SEGMENT_ID = "must be the UUID of a segment";
+
+const pushCursor = z.object({
+  segment_id: z
+    .string(SEGMENT_ID)
+    .regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/iu, SEGMENT_ID),
+  /** Configured name when the segment was filled, null for none; missing if the ID was set by hand. */
+  name: z.string("must be a name").nullable().optional(),
+  /** Time of the last complete reading of the segment, by the service's clock; null for never. */
+  read_at: cursorInstant.nullable().default(null),
+  /** Members after the last run; null if unknown. */
+  size: cursorCount.nullable().default(null),
+});
+
+/** Stored form, with fewer checks. Time and size only save calls, so invalid values count as none. */
+const storedCursor = pushCursor.extend({
+  // As returned by the service when the segment was created.
+  segment_id: z.string(SEGMENT_ID).min(1, SEGMENT_ID),
+  read_at: pushCursor.shape.read_at.catch(null),
+  size: pushCursor.shape.size.catch(null),
+});
+
+type PushCheckpoint = Readonly<z.output<typeof pushCursor>>;
+type Stored = readonly Pick<StoredCheckpoint, "stream" | "cursor">[];
+type Target = Pick<SegmentPushJobConfig, "name" | "segmentId" | "segmentName">;
+
+/** Returns the checkpoint of the segment that a push job filled last. Throws a StopJobError if it is invalid. */
+function readLast(job: Target, stored: Stored): PushCheckpoint | null {
+  const checkpoints = new Map(stored.map((found) => [found.stream, found]));
+  const cursor = readCursor(checkpoints, job, STREAM, storedCursor);
+  return cursor && { ...cursor, segment_id: cursor.segment_id.toLowerCase() };
+}
+
+/** Returns the checkpoint of a push job's segment; null before it is created. A changed name is another segment. */
+export function readPushCheckpoint(job: Target, stored: Stored): PushCheckpoint | null {
+  const last = readLast(job, stored);
+  if (job.segmentId !== null) {
+    const isSame = last?.segment_id === job.segmentId;
+    return isSame ? last : { segment_id: job.segmentId, read_at: null, size: null };
+  }
+  return last?.name === undefined || last.name === job.segmentName ? last : null;
+}
+
+/** Reports that the next run leaves the segment filled so far for another one; empty otherwise. */
+function describeRename(job: Target, stored: Stored): readonly string[] {
+  const last = readLast(job, stored);
+  if (last === null || readPushCheckpoint(job, stored) !== null) return [];
+  const lastName = last.name ? ` ("${last.name}")` : "";
+  return [
+    `another segment is created under the name "${job.segmentName}"; ${last.segment_id}${lastName}, which it filled so far, stays as it is`,
+  ];
+}
 
 function queryOf(job: SegmentPushJobConfig): IdQuery {
   return { ...job, path: `jobs.${job.name}`, key: "service_pid" };
 }
 
-async function pushAll(context: Context): Promise<void> {
+async function run(context: Context): Promise<void> {
   const { job, run, db, retryWhileDown, log } = context;
   const before = await findOrCreate(context);
   const segmentId = before.segment_id;
@@ -87,8 +146,7 @@ async function pushAll(context: Context): Promise<void> {
   });
   const pushed: Pushed = { done: 0, sent: 0, added: 0, removed: 0, rejected: 0, size: checkpoint.size };
   const isDone = await changeAll(context, segmentId, counts, pushed);
-  const after = { ...checkpoint, size: pushed.size };
-  await keepSegment(context, after, { upserts: [rejectMissing(context, given)] });
+  await keepSegment(context, { ...checkpoint, size: pushed.size }, [rejectMissing(context, given.missing)]);
   const { sent, added, removed, rejected } = pushed;
   log.info({ job: job.name, segment_id: segmentId, sent, added, removed, rejected }, "segment_pushed");
   if (!isDone) throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
@@ -97,9 +155,10 @@ async function pushAll(context: Context): Promise<void> {
 /** Returns the checkpoint of the job's segment; creates the segment if there is none. */
 async function findOrCreate(context: Context): Promise<PushCheckpoint> {
   const { job, checkpoints } = context;
-  const known = readPushCheckpoint(job, [...checkpoints.values()]);
+  const stored = [...checkpoints.values()];
+  const known = readPushCheckpoint(job, stored);
   if (known !== null) return known;
-  for (const text of describeRename(job, [...checkpoints.values()])) context.progress.note(job.name, text);
+  for (const text of describeRename(job, stored)) context.progress.note(job.name, text);
   const { segmentName: name, description } = job;
   const reply = await context.call({
     endpoint: create,
@@ -118,18 +177,18 @@ async function findOrCreate(context: Context): Promise<PushCheckpoint> {
     );
   }
   const created = { segment_id: reply.value, read_at: null, size: 0 };
-  await keepSegment(context, created, { isNew: true });
+  await keepSegment(context, created);
   context.log.info({ job: job.name, segment_id: created.segment_id }, "segment_created");
   return created;
 }
 
-/** Stores the checkpoint and the row of the segment. */
+/** Stores the checkpoint and the row of the segment; a row without others is that of a new segment. */
 async function keepSegment(
-  context: Context,
+  { job, commit }: Context,
   checkpoint: PushCheckpoint,
-  { isNew = false, upserts = [] }: { readonly isNew?: boolean; readonly upserts?: readonly Upsert[] },
+  upserts: readonly Upsert[] = [],
 ): Promise<void> {
-  const { job } = context;
+  const isNew = upserts.length === 0;
   const row = {
     segment_id: checkpoint.segment_id,
     ...(checkpoint.size === null ? {} : { current_size: String(checkpoint.size) }),
@@ -138,12 +197,12 @@ async function keepSegment(
     ...(job.description === null || !isNew ? {} : { description: job.description }),
     ...(job.segmentId === null ? { source: "api" } : {}),
   };
-  await context.commit({
+  await commit({
     upserts: [
       { table: "segment", columns: Object.keys(row), rows: [Object.values(row)], isBookkeeping: !isNew },
       ...upserts,
     ],
-    checkpoints: [{ stream: PUSH_STREAM, cursor: { ...checkpoint, name: job.segmentName } }],
+    checkpoints: [{ stream: STREAM, cursor: { ...checkpoint, name: job.segmentName } }],
   });
 }
 
@@ -157,8 +216,8 @@ async function compare(
 ): Promise<{ readonly counts: PushCounts; readonly checkpoint: PushCheckpoint }> {
   const { job, run, db, retryWhileDown, request } = context;
   const segmentId = before.segment_id;
-  const target = { job: run.job, segmentId };
-  const counts = await retryWhileDown(() => countPush(db, target));
+  const countChanges = () => retryWhileDown(() => countPush(db, run, segmentId));
+  const counts = await countChanges();
   const read: ReadPage = async (page) => {
     const reply = await context.call(pageCall(segmentId, page));
     if (reply.kind === "refused") throw gone(context, members.name, segmentId, false);
@@ -173,13 +232,10 @@ async function compare(
   const reading = { segmentId, isComplete, retriesInvalid: isDue };
   await context.commit({ also: (writing) => comparePush(writing, reading) });
   await retryWhileDown(() => clearListed(db, run, segmentId));
+  const readAt = isComplete ? first.seenAt : before.read_at;
   return {
-    counts: await retryWhileDown(() => countPush(db, target)),
-    checkpoint: {
-      segment_id: segmentId,
-      read_at: isComplete ? first.seenAt : before.read_at,
-      size: first.totalCount,
-    },
+    counts: await countChanges(),
+    checkpoint: { segment_id: segmentId, read_at: readAt, size: first.totalCount },
   };
 }
 
@@ -196,9 +252,22 @@ async function readSegment(
   for await (const page of readPages(read, first)) {
     const pids = page.members.map(({ servicePid }) => servicePid);
     listed += await retryWhileDown(() => noteListedPids(db, run, segmentId, pids));
-    if (page.totalCount !== first.totalCount) isSteady = false;
+    isSteady &&= page.totalCount === first.totalCount;
   }
   return isSteady && listed === first.totalCount;
+}
+
+/** Totals of the calls of a run. */
+interface Pushed {
+  /** PIDs in answered calls. */
+  done: number;
+  /** PIDs in answered calls that add. */
+  sent: number;
+  added: number;
+  removed: number;
+  rejected: number;
+  /** Size of the segment after the last call; null if the service omitted it. */
+  size: number | null;
 }
 
 /** Adds, then removes. Returns false if `--max-records` left some PIDs. */
@@ -208,10 +277,16 @@ async function changeAll(
   counts: PushCounts,
   pushed: Pushed,
 ): Promise<boolean> {
-  const { job, progress } = context;
+  const { job, progress, request } = context;
   let isDone = false;
   try {
-    if (job.mode === "mirror") await confirmRemovals(context, counts);
+    if (job.mode === "mirror" && counts.toRemove > job.maxRemoveRatio * counts.own) {
+      const share = `${countText(counts.toRemove, "member")} of the ${counts.own} that it added`;
+      await confirm(context, job.name, request, {
+        kind: "ask",
+        reason: `the query no longer returns ${share}: more than max_remove_ratio (${job.maxRemoveRatio}) allows`,
+      });
+    }
     progress.start(job.name, counts.toAdd, add.name);
     isDone =
       (await changeListed(context, segmentId, "add", pushed)) &&
@@ -223,28 +298,6 @@ async function changeAll(
     // Unsent PIDs belong to people erased since the comparison.
     context.count(isDone ? { records_suppressed: left } : { records_remaining: left });
   }
-}
-
-/** Asks before removing more members than `max_remove_ratio` allows. */
-async function confirmRemovals(context: Context, { toRemove, own }: PushCounts): Promise<void> {
-  const { job, request } = context;
-  if (toRemove <= job.maxRemoveRatio * own) return;
-  const share = `${countText(toRemove, "member")} of the ${own} that it added`;
-  await confirm(context, job.name, request, {
-    kind: "ask",
-    reason: `the query no longer returns ${share}: more than max_remove_ratio (${job.maxRemoveRatio}) allows`,
-  });
-}
-
-interface Pushed {
-  /** PIDs in answered calls. */
-  done: number;
-  sent: number;
-  added: number;
-  removed: number;
-  rejected: number;
-  /** Size of the segment after the last call; null if the service omitted it. */
-  size: number | null;
 }
 
 /** Adds or removes all pending PIDs. Returns false if `--max-records` left some. */
@@ -260,13 +313,13 @@ async function changeListed(
   for (;;) {
     const limit = Math.min(size, (request.maxRecords ?? Number.POSITIVE_INFINITY) - pushed.done);
     if (limit <= 0) {
-      const counts = await retryWhileDown(() => countPush(db, { job: run.job, segmentId }));
+      const counts = await retryWhileDown(() => countPush(db, run, segmentId));
       return (change === "add" ? counts.toAdd : counts.toRemove) === 0;
     }
     const begin = { change, after, limit };
     const { pids, last } = await retryWhileDown(() => takeBatch(db, run, segmentId, begin));
     if (last === null) return true;
-    if (pids.length === 0 || (await sendBatch(context, segmentId, { change, pids, pushed }))) after = last;
+    if (pids.length === 0 || (await sendBatch(context, segmentId, { change, pids }, pushed))) after = last;
     else {
       await retryWhileDown(() => returnBatch(db, run, segmentId, { change, pids }));
       size = Math.ceil(pids.length / 2);
@@ -278,36 +331,47 @@ async function changeListed(
 async function sendBatch(
   context: Context,
   segmentId: string,
-  batch: { readonly change: PushChange; readonly pids: readonly string[]; readonly pushed: Pushed },
+  { change, pids }: { readonly change: PushChange; readonly pids: readonly string[] },
+  pushed: Pushed,
 ): Promise<boolean> {
-  const { change, pids, pushed } = batch;
-  const target = change === "add" ? add : remove;
+  const isAdd = change === "add";
+  const endpoint = isAdd ? add : remove;
   const reply = await context.call({
-    ...changeCall(target, segmentId, pids),
+    ...changeCall(endpoint, segmentId, pids),
     expects: pids.length > 1 ? [404, 413] : [404],
   });
   if (reply.kind === "refused") {
-    if (reply.status === 404) throw gone(context, target.name, segmentId, pushed.done > 0);
+    if (reply.status === 404) throw gone(context, endpoint.name, segmentId, pushed.done > 0);
     return false;
   }
   const { value: answer, apiRequestId, mayBeDone } = reply;
-  const invalid = change === "add" ? invalidOf(pids, answer.invalid) : [];
+  const invalid = isAdd ? invalidOf(pids, answer.invalid) : [];
+  const [sent, rejected] = [pids.length, invalid.length];
+  pushed.done += sent;
+  pushed.size = answer.newSize;
+  pushed[isAdd ? "added" : "removed"] += answer.changed ?? 0;
+  if (isAdd) {
+    pushed.sent += sent;
+    pushed.rejected += rejected;
+  }
   const finished = {
     segmentId,
     change,
     pids,
     invalid,
-    isOwn: madeAllMembers(answer, mayBeDone),
+    // No PID was a member before. An earlier attempt without an answer may have added some.
+    isOwn: answer.redundant === 0 && !mayBeDone,
     apiRequestId,
-    rejectMessage: `${target.name}: the service does not have this PID.`,
+    rejectMessage: `${endpoint.name}: the service does not have this PID.`,
   };
-  const counters = count(pushed, change, { sent: pids.length, invalid: invalid.length, answer });
   await context.commit({
     also: (writing) => finishBatch(writing, finished),
-    counters,
+    counters: isAdd
+      ? { records_sent: sent, records_matched: sent - rejected, records_rejected: rejected }
+      : {},
     drift: reply.drift.entries(),
   });
-  context.progress.advance(context.job.name, pids.length, { rejected: invalid.length });
+  context.progress.advance(context.job.name, sent, { rejected });
   return true;
 }
 
@@ -322,45 +386,17 @@ function gone({ job }: Context, endpoint: string, segmentId: string, isChanged: 
   );
 }
 
-/** True if no PID of an add was a member before. An earlier attempt without an answer may have added some. */
-function madeAllMembers({ redundant }: Pick<ChangeAnswer, "redundant">, mayBeDone: boolean): boolean {
-  return redundant === 0 && !mayBeDone;
-}
-
-/** Adds an answer to the totals; returns the counters of its commit. */
-function count(
-  pushed: Pushed,
-  change: PushChange,
-  {
-    sent,
-    invalid,
-    answer,
-  }: { readonly sent: number; readonly invalid: number; readonly answer: ChangeAnswer },
-) {
-  pushed.done += sent;
-  pushed.size = answer.newSize;
-  if (change === "remove") {
-    pushed.removed += answer.changed ?? 0;
-    return {};
-  }
-  pushed.sent += sent;
-  pushed.added += answer.changed ?? 0;
-  pushed.rejected += invalid;
-  return { records_sent: sent, records_matched: sent - invalid, records_rejected: invalid };
-}
-
 const plain = (pid: string): string => pid.trim().toLowerCase();
 
 /** Returns the PIDs reported as invalid, even if spelled differently. */
 function invalidOf(given: readonly string[], invalid: readonly string[]): readonly string[] {
-  if (invalid.length === 0) return [];
   const [asked, exact] = [new Set(given), new Set(invalid)];
   const others = new Set(invalid.filter((pid) => !asked.has(pid)).map(plain));
   return given.filter((pid) => exact.has(pid) || others.has(plain(pid)));
 }
 
 /** Rejects each row of the query without a PID. */
-function rejectMissing({ job, run, clock }: Context, { missing }: GivenRows): Upsert {
+function rejectMissing({ job, run, clock }: Context, missing: number): Upsert {
   const at = new Date(clock.now()).toISOString();
   return upsertRejects({ run, source: job.name, code: "missing_key", apiRequestId: null, at }, function* () {
     for (let n = 1; n <= missing; n++) {
@@ -372,3 +408,29 @@ function rejectMissing({ job, run, clock }: Context, { missing }: GivenRows): Up
     }
   });
 }
+
+/** Fills a segment with the PIDs returned by a query. */
+export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
+  type: "segment_push",
+  settings: pushSettings,
+  isBilled: false,
+  complaints,
+  endpoints: [create, members, add, remove],
+  writes: ["segment", "segment_push_member"],
+  checkpoints: {
+    meaning:
+      "segment_id: the segment; name: its name when it was filled; read_at: when it was last read completely; size: members after the last run",
+    cursor: pushCursor,
+    about: { key: "segment_id", keys: ["name", "read_at", "size"] },
+    example: { segment_id: "123e4567-e89b-12d3-a456-426614174000" },
+    streams: async () => [STREAM],
+    noStream: () => "its segment has not been created yet",
+  },
+  reads: (job, config) => [idReadSource(queryOf(job), config)],
+  plannedCalls: () => ({
+    least: 1,
+    more: "one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove",
+  }),
+  remarks: describeRename,
+  run,
+};

@@ -14,6 +14,9 @@ export interface AnsweredPage extends MemberPage {
 
 export type ReadPage = (page: number) => Promise<AnsweredPage>;
 
+/** Time after which a segment is read again completely, even if its size has not changed. */
+export const FULL_SWEEP_EVERY_MS = 7 * 86_400_000;
+
 /** Items on a full page of members (section 8). */
 const PAGE_MEMBERS = 5000;
 /** Most pages beyond `total_count`, which may lag behind the list: a service that ignores `page` repeats one without end. */
@@ -42,24 +45,27 @@ export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS) {
         yield answer;
       }
     },
-    /** Reads the pages around members with these times again. */
+    /** Reads the pages again that enclose all members with these times. */
     async *reread(moments: readonly Cell[]): AsyncGenerator<AnsweredPage> {
-      for (const range of rangesAround(moments, facts)) {
-        const before = facts.filter(({ page }) => page >= range.from && page <= range.to);
-        const again: PageFacts[] = [];
-        const keys: Float64Array[] = [];
-        for await (const answer of pagesFrom(read, read(range.from), ({ page }) => page === range.to)) {
-          const page = note(answer);
-          keys.push(keysOf(answer));
-          yield answer;
-          if (page.digest !== before[again.push(page) - 1]?.digest) break;
-        }
-        const span = spanOfReadings(before, again, keys);
-        if (span) proven.push(span);
+      if (moments.length === 0) return;
+      const { from, to } = rangeAround(moments, facts);
+      const before = facts.filter(({ page }) => page >= from && page <= to);
+      const again: PageFacts[] = [];
+      const keys: number[] = [];
+      for await (const answer of pagesFrom(read, read(from), ({ page }) => page === to)) {
+        const page = note(answer);
+        again.push(page);
+        for (const { servicePid } of answer.members) keys.push(keyOf(servicePid));
+        yield answer;
+        if (page.digest !== before[again.length - 1]?.digest) return;
       }
+      if (!hasTwice(keys)) proven.push(...spanOfReadings(before, again));
     },
     /** Spans of `first_added_at` in which absence from the sweep proves a removal. */
-    spans: (): readonly ProvenSpan[] => [...facts.flatMap((page) => spanOf(page) ?? []), ...proven],
+    spans: (): readonly ProvenSpan[] => [
+      ...facts.flatMap((page) => (page.isSound ? spanBetween(page, page, page.seenAt) : [])),
+      ...proven,
+    ],
     /** True if all pages reported the same size. */
     isSteady: () => sizes.size === 1,
     /** Latest response; null before the first. */
@@ -77,8 +83,13 @@ export function readPages(
   return pagesFrom(read, first ? Promise.resolve(first) : read(1), (answer) => {
     const { page, members, listContinues, totalCount } = answer;
     pageSize = pageSizeAfter(answer, pageSize);
-    const late = page - totalCount / pageSize;
-    if (late > (listContinues ? 2 : MAX_LATE_PAGES)) throw notAdvancing(page);
+    if (page - totalCount / pageSize > (listContinues ? 2 : MAX_LATE_PAGES)) {
+      throw new StopJobError(
+        "page_not_advancing",
+        `GET /v2/segments/members: page ${page} is beyond its own total_count, but announces more pages. The job stopped reading; no ` +
+          "member was marked as removed.",
+      );
+    }
     // A full page never counts as the last one, even if it says so.
     return members.length === 0 || (!listContinues && members.length < pageSize);
   });
@@ -104,18 +115,9 @@ function pageSizeAfter({ listContinues, members }: AnsweredPage, before: number)
   return listContinues && members.length > 0 ? members.length : before;
 }
 
-function notAdvancing(page: number): StopJobError {
-  return new StopJobError(
-    "page_not_advancing",
-    `GET /v2/segments/members: page ${page} is beyond its own total_count, but announces more pages. The job stopped reading; no member ` +
-      "was marked as removed.",
-  );
-}
-
 /** Properties of a page that can prove absences, without its members. */
 interface PageFacts {
   readonly page: number;
-  readonly size: number;
   /** `first_added_at` of the first and the last item; null for an empty page. */
   readonly newest: Cell;
   readonly oldest: Cell;
@@ -132,15 +134,14 @@ interface PageFacts {
 function factsOf(answer: AnsweredPage, pageSize: number): PageFacts {
   const { page, members, totalCount, listContinues, isSound, seenAt } = answer;
   const pids = members.map(({ servicePid }) => servicePid).toSorted();
+  // A full page may have a successor: the service counts and lists members separately.
+  const isEnd = !listContinues && members.length < pageSize;
   return {
     page,
-    size: members.length,
     newest: members[0]?.firstAddedAt ?? null,
     oldest: members.at(-1)?.firstAddedAt ?? null,
     totalCount,
-    // A full page may have a successor: the service counts and lists members separately.
-    isLast:
-      !listContinues && members.length < pageSize && (page - 1) * pageSize + members.length === totalCount,
+    isLast: isEnd && (page - 1) * pageSize + members.length === totalCount,
     isSound,
     digest: hash("sha256", JSON.stringify([totalCount, listContinues, pids])),
     seenAt,
@@ -148,88 +149,47 @@ function factsOf(answer: AnsweredPage, pageSize: number): PageFacts {
 }
 
 /**
- * Span of `first_added_at` that one response covers completely. Both ends are exclusive: members with the same time may be
- * on the neighboring pages.
+ * Span of `first_added_at` that consecutive pages cover completely; none if an end is neither a member nor the end of the list. Both
+ * ends are exclusive: members with the same time may be on the neighboring pages.
  */
-function spanOf(page: PageFacts): ProvenSpan | null {
-  return page.isSound ? spanBetween(page, page, page.seenAt) : null;
+function spanBetween(first: PageFacts, last: PageFacts, seenAt: string): readonly ProvenSpan[] {
+  if (!last.isLast && last.oldest === null) return [];
+  if (first.page > 1 && first.newest === null) return [];
+  const after = last.isLast ? null : last.oldest;
+  return [{ after, before: first.page === 1 ? null : first.newest, seenAt }];
 }
 
-/** Null if an end is neither a member nor the end of the list. */
-function spanBetween(first: PageFacts, last: PageFacts, seenAt: string): ProvenSpan | null {
-  if (!last.isLast && last.oldest === null) return null;
-  if (first.page > 1 && first.newest === null) return null;
-  return {
-    after: last.isLast ? null : last.oldest,
-    before: first.page === 1 ? null : first.newest,
-    seenAt,
-  };
+/** Page numbers, both inclusive, between which all members with these times must be listed. @param pages all pages in order */
+function rangeAround(moments: readonly Cell[], pages: readonly PageFacts[]) {
+  const [first, last] = [1, pages.at(-1)?.page ?? 1];
+  // The position of a member without a time is unknown.
+  if (moments.includes(null)) return { from: first, to: last };
+  const times = moments.flatMap((moment) => (moment === null ? [] : [microsOf(moment)]));
+  const [oldestUs, newestUs] = [Math.min(...times), Math.max(...times)];
+  const newer = pages.findLast(({ newest }) => newest !== null && microsOf(newest) > newestUs)?.page ?? first;
+  const older = pages.find(({ oldest }) => oldest !== null && microsOf(oldest) < oldestUs)?.page ?? last;
+  return { from: Math.min(newer, older), to: Math.max(newer, older) };
 }
 
-/** Consecutive pages, both ends inclusive. */
-interface PageRange {
-  readonly from: number;
-  readonly to: number;
-}
-
-/**
- * Page ranges that enclose members with the given times, if no single page does. Merges overlapping ranges.
- * @param pages all pages of a reading, in order
- */
-function rangesAround(moments: readonly Cell[], pages: readonly PageFacts[]): readonly PageRange[] {
-  const last = pages.at(-1)?.page ?? 1;
-  const edges = pages.flatMap(({ page, newest, oldest }) =>
-    newest === null || oldest === null ? [] : [{ page, newest: microsOf(newest), oldest: microsOf(oldest) }],
-  );
-  const ranges = moments.map((moment): PageRange => {
-    if (moment === null) return { from: 1, to: last };
-    const at = microsOf(moment);
-    const newer = edges.findLast(({ newest }) => newest > at)?.page ?? 1;
-    const older = edges.find(({ oldest }) => oldest < at)?.page ?? last;
-    return { from: Math.min(newer, older), to: Math.max(newer, older) };
-  });
-  const merged: PageRange[] = [];
-  for (const range of ranges.toSorted((a, b) => a.from - b.from)) {
-    const before = merged.at(-1);
-    if (before && range.from <= before.to) {
-      merged[merged.length - 1] = { from: before.from, to: Math.max(before.to, range.to) };
-    } else merged.push(range);
-  }
-  return merged;
-}
-
-/**
- * Span that two identical readings of the same pages cover; null if they differ, or show a member twice.
- * @param keys hashes of the members of the second reading, by page
- */
-function spanOfReadings(
-  first: readonly PageFacts[],
-  second: readonly PageFacts[],
-  keys: readonly Float64Array[],
-): ProvenSpan | null {
+/** Span that two identical readings of the same pages cover; none if they differ. */
+function spanOfReadings(first: readonly PageFacts[], second: readonly PageFacts[]): readonly ProvenSpan[] {
   const [begin, end] = [second[0], second.at(-1)];
-  if (!begin || !end || first.length !== second.length) return null;
+  if (!begin || !end || first.length !== second.length) return [];
   const isSame = second.every(
     ({ page, digest, totalCount, isSound }, i) =>
       isSound && page === first[i]?.page && digest === first[i].digest && totalCount === begin.totalCount,
   );
-  if (!isSame || hasTwice(keys)) return null;
   // The end of the first reading is between two responses that show the absence.
-  return spanBetween(begin, end, first.at(-1)?.seenAt ?? end.seenAt);
+  return isSame ? spanBetween(begin, end, first.at(-1)?.seenAt ?? end.seenAt) : [];
 }
 
-/** 48-bit hashes of the members of a page. In a collision, a removal stays pending. */
-function keysOf({ members }: MemberPage): Float64Array {
-  return Float64Array.from(members, ({ servicePid }) => hash("sha1", servicePid, "buffer").readUIntBE(0, 6));
+/** 48-bit hash of a PID. In a collision, a removal stays pending. */
+function keyOf(servicePid: string): number {
+  return hash("sha1", servicePid, "buffer").readUIntBE(0, 6);
 }
 
-function hasTwice(keys: readonly Float64Array[]): boolean {
-  const all = new Float64Array(keys.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const ofPage of keys) {
-    all.set(ofPage, at);
-    at += ofPage.length;
-  }
-  all.sort();
+/** True if a member is on two pages, or twice on one. */
+function hasTwice(keys: number[]): boolean {
+  const all = Float64Array.from(keys).sort();
   return all.some((key, i) => i > 0 && key === all[i - 1]);
 }

@@ -280,7 +280,8 @@ function streamOf({ bucketingSize, timezone }: EndpointUsageJobConfig): string {
 async function run(context: Context): Promise<void> {
   const { job, clock, log } = context;
   const zone = openZone(job.timezone);
-  const cursor = readCursor(context, streamOf(job), usageCursor);
+  const isFull = context.request.fullRefresh;
+  const cursor = isFull ? null : readCursor(context.checkpoints, job, streamOf(job), usageCursor);
   await readTotals(context);
   const pass = planPass(job.bucketingSize, job.startDate, cursor, dayAt(zone, clock.now()));
   const unclear: (Window & { readonly leftOut: number })[] = [];

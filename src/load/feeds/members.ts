@@ -25,20 +25,11 @@ export interface ProvenSpan {
   readonly seenAt: string;
 }
 
-/** Stored members of a segment. */
-interface MemberCounts {
-  /** Rows of `segment_member` with `is_member`. */
-  readonly living: number;
-  /** All rows, including former members. */
-  readonly known: number;
-}
-
 /** Counts the stored members of a segment. */
-export async function countMembers(db: Db, segmentId: string): Promise<MemberCounts> {
-  const [counts] = await db.rows<MemberCounts>(sql`
-    SELECT count(*) FILTER (WHERE is_member) AS living, count(*) AS known
-    FROM ${db.table("segment_member")} WHERE segment_id = ${segmentId}`);
-  return counts ?? { living: 0, known: 0 };
+export async function countMembers(db: Db, segmentId: string): Promise<number> {
+  const [row] = await db.rows<{ members: number }>(sql`
+    SELECT count(*) AS members FROM ${db.table("segment_member")} WHERE segment_id = ${segmentId} AND is_member`);
+  return row?.members ?? 0;
 }
 
 /** Clears the members listed in the last reading of a segment. */

@@ -10,14 +10,8 @@ import type { InputSource } from "../inputs/input.ts";
 import type { RunRef } from "../runs/fence.ts";
 import type { Writing } from "../write/upsert.ts";
 
-/** A job's segment. */
-interface PushTarget {
-  readonly job: string;
-  readonly segmentId: string;
-}
-
 /** Number of rows of a query, by outcome. */
-export interface GivenRows {
+interface GivenRows {
   readonly read: number;
   /** Rows without a PID. */
   readonly missing: number;
@@ -44,15 +38,19 @@ export interface PushCounts {
 export type PushChange = "add" | "remove";
 
 const stateOf = (place: Pick<Db, "table">) => place.table("segment_push_member");
-const ofTarget = ({ job, segmentId }: PushTarget) => sql`p.job = ${job} AND p.segment_id = ${segmentId}`;
-
-const isToAdd = sql`p.is_wanted AND p.state = 'absent'`;
-const isToRemove = sql`NOT p.is_wanted AND p.is_own AND p.state = 'member'`;
+/** Condition on the rows of a job's segment. */
+const ofSegment = ({ job }: Pick<RunRef, "job">, segmentId: string) =>
+  sql`p.job = ${job} AND p.segment_id = ${segmentId}`;
+const isDue = {
+  add: sql`p.is_wanted AND p.state = 'absent'`,
+  remove: sql`NOT p.is_wanted AND p.is_own AND p.state = 'member'`,
+};
 
 /** Deletes the rows of people that the query doesn't return and the job has not added. Keeps members in doubt. */
-async function removeOthers(session: Session, state: RawBuilder<unknown>, target: PushTarget): Promise<void> {
+async function removeOthers(session: Session, run: RunRef, segmentId: string): Promise<void> {
   await session.change(sql`
-    DELETE FROM ${state} AS p WHERE ${ofTarget(target)} AND NOT p.is_wanted AND p.state <> 'unknown' AND NOT coalesce(p.is_own, true)`);
+    DELETE FROM ${stateOf(session)} AS p
+    WHERE ${ofSegment(run, segmentId)} AND NOT p.is_wanted AND p.state <> 'unknown' AND NOT coalesce(p.is_own, true)`);
 }
 
 /** Reads the query and records who should be a member. */
@@ -62,7 +60,6 @@ export async function readWanted(
   segmentId: string,
   source: InputSource,
 ): Promise<GivenRows> {
-  const target = { job: run.job, segmentId };
   const state = stateOf(db);
   return db.transaction(run, async (session) => {
     await stageKeys(db, session, source);
@@ -74,36 +71,32 @@ export async function readWanted(
         (SELECT count(*) FROM pg_temp.push_wanted) AS distinct
       FROM pg_temp.key_row`);
     const { read = 0, missing = 0, distinct = 0 } = counts ?? {};
-    const suppressed = await removeErasedWanted(db, session);
+    const key = await readErasureKey(session, db.readErasureSecret);
+    const wanted = { stage: "pg_temp.push_wanted", table: "segment_push_member", columns: ["service_pid"] };
+    const suppressed = await removeErasedRows(session, key, wanted);
     await session.change(sql`ANALYZE pg_temp.push_wanted`);
     await session.change(sql`
       INSERT INTO ${state} (job, segment_id, service_pid, is_wanted, state, is_own, run_id, _synced_at)
       SELECT ${run.job}, ${segmentId}, w.service_pid, true, 'absent', false, ${run.runId}, now()
       FROM pg_temp.push_wanted AS w
-      WHERE NOT EXISTS (SELECT FROM ${state} AS p WHERE ${ofTarget(target)} AND p.service_pid = w.service_pid)
+      WHERE NOT EXISTS (SELECT FROM ${state} AS p WHERE ${ofSegment(run, segmentId)} AND p.service_pid = w.service_pid)
       ORDER BY w.service_pid`);
     await session.change(sql`
       UPDATE ${state} AS p SET is_wanted = NOT p.is_wanted, run_id = ${run.runId}, _synced_at = now()
-      WHERE ${ofTarget(target)}
+      WHERE ${ofSegment(run, segmentId)}
         AND p.is_wanted <> EXISTS (SELECT FROM pg_temp.push_wanted AS w WHERE w.service_pid = p.service_pid)`);
-    await removeOthers(session, state, target);
+    await removeOthers(session, run, segmentId);
     return { read, missing, duplicate: read - missing - distinct, suppressed, wanted: distinct - suppressed };
   });
 }
 
-async function removeErasedWanted(db: Db, session: Session): Promise<number> {
-  const key = await readErasureKey(session, db.readErasureSecret);
-  const staged = { stage: "pg_temp.push_wanted", table: "segment_push_member", columns: ["service_pid"] };
-  return removeErasedRows(session, key, staged);
-}
-
 /** Counts the PIDs left to add and remove. */
-export async function countPush(db: Db, target: PushTarget): Promise<PushCounts> {
+export async function countPush(db: Db, run: RunRef, segmentId: string): Promise<PushCounts> {
   const [counts] = await db.rows<PushCounts>(sql`
-    SELECT count(*) FILTER (WHERE ${isToAdd}) AS "toAdd", count(*) FILTER (WHERE ${isToRemove}) AS "toRemove",
+    SELECT count(*) FILTER (WHERE ${isDue.add}) AS "toAdd", count(*) FILTER (WHERE ${isDue.remove}) AS "toRemove",
       count(*) FILTER (WHERE p.is_own AND p.state = 'member') AS own,
       count(*) FILTER (WHERE p.state = 'unknown') AS unknown
-    FROM ${stateOf(db)} AS p WHERE ${ofTarget(target)}`);
+    FROM ${stateOf(db)} AS p WHERE ${ofSegment(run, segmentId)}`);
   return counts ?? { toAdd: 0, toRemove: 0, own: 0, unknown: 0 };
 }
 
@@ -141,7 +134,6 @@ export async function comparePush(
   { segmentId, isComplete, retriesInvalid }: PushReading,
 ): Promise<void> {
   const { session, run } = writing;
-  const target = { job: run.job, segmentId };
   const state = stateOf(session);
   const isListed = (pid: RawBuilder<unknown>) => sql`EXISTS (
     SELECT FROM ${session.table("segment_listed")} AS l
@@ -149,16 +141,16 @@ export async function comparePush(
   await session.change(sql`ANALYZE ${session.table("segment_listed")}`);
   const present = await session.change(sql`
     UPDATE ${state} AS p SET state = 'member', run_id = ${run.runId}, _synced_at = now()
-    WHERE ${ofTarget(target)} AND p.state <> 'member' AND ${isListed(sql`p.service_pid`)}`);
+    WHERE ${ofSegment(run, segmentId)} AND p.state <> 'member' AND ${isListed(sql`p.service_pid`)}`);
   const wasMember = isComplete ? sql`p.state = 'member'` : sql`false`;
   const wasInvalid = retriesInvalid ? sql`p.state = 'invalid'` : sql`false`;
   const absent = await session.change(sql`
     UPDATE ${state} AS p SET state = 'absent', is_own = false, run_id = ${run.runId}, _synced_at = now()
-    WHERE ${ofTarget(target)} AND (p.state = 'unknown' OR ${wasMember} OR ${wasInvalid})
+    WHERE ${ofSegment(run, segmentId)} AND (p.state = 'unknown' OR ${wasMember} OR ${wasInvalid})
       AND NOT ${isListed(sql`p.service_pid`)}`);
   writing.touch("segment_push_member", present + absent);
   await resolveRejects(writing, isListed(sql`r.source_key`));
-  await removeOthers(session, state, target);
+  await removeOthers(session, run, segmentId);
 }
 
 /** PIDs of one call. */
@@ -178,12 +170,11 @@ export function takeBatch(
   segmentId: string,
   { change, after, limit }: { readonly change: PushChange; readonly after: string; readonly limit: number },
 ): Promise<PushBatch> {
-  const target = { job: run.job, segmentId };
   const state = stateOf(db);
   return db.transaction(run, async (session) => {
     const rows = await session.rows<{ pid: string }>(sql`
       SELECT p.service_pid AS pid FROM ${state} AS p
-      WHERE ${ofTarget(target)} AND p.service_pid > ${after} AND ${change === "add" ? isToAdd : isToRemove}
+      WHERE ${ofSegment(run, segmentId)} AND p.service_pid > ${after} AND ${isDue[change]}
       ORDER BY p.service_pid LIMIT ${limit}`);
     const found = rows.map(({ pid }) => pid);
     const key = await readErasureKey(session, db.readErasureSecret);
@@ -192,7 +183,7 @@ export function takeBatch(
     await session.change(sql`
       UPDATE ${state} AS p SET state = 'unknown', is_own = ${change === "add" ? sql`NULL` : sql`p.is_own`},
         run_id = ${run.runId}, _synced_at = now()
-      WHERE ${ofTarget(target)} AND p.service_pid = ANY(${pids}::text[])`);
+      WHERE ${ofSegment(run, segmentId)} AND p.service_pid = ANY(${pids}::text[])`);
     return { pids, last: found.at(-1) ?? null };
   });
 }
@@ -208,15 +199,8 @@ export function returnBatch(
     await session.change(sql`
       UPDATE ${stateOf(db)} AS p SET state = ${change === "add" ? "absent" : "member"}, is_own = ${change === "remove"},
         run_id = ${run.runId}, _synced_at = now()
-      WHERE ${ofTarget({ job: run.job, segmentId })} AND p.state = 'unknown' AND p.service_pid = ANY(${[...pids]}::text[])`);
+      WHERE ${ofSegment(run, segmentId)} AND p.state = 'unknown' AND p.service_pid = ANY(${[...pids]}::text[])`);
   });
-}
-
-/** PIDs that the service reported as unknown. */
-interface InvalidPids {
-  readonly invalid: readonly string[];
-  readonly apiRequestId: string | null;
-  readonly rejectMessage: string;
 }
 
 /** Resolves the rejects of PIDs that the service now accepts. */
@@ -228,59 +212,49 @@ async function resolveRejects(writing: Writing, isKnown: RawBuilder<unknown>): P
   writing.touch("reject", resolved);
 }
 
-/** Rejects PIDs, with one open reject each. */
-async function rejectInvalid(
-  writing: Writing,
-  { invalid, apiRequestId, rejectMessage }: InvalidPids,
-): Promise<void> {
-  if (invalid.length === 0) return;
-  const { session, run, erasureKey } = writing;
-  const reject = session.table("reject");
-  const isErased = erasureKey ? erasedSql(session.names, erasureKey).pid("pid") : sql`false`;
-  const written = await writing.session.change(sql`
-    INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
-      created_at, _synced_at)
-    SELECT gen_random_uuid(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
-      ${apiRequestId}, now(), now()
-    FROM unnest(${[...new Set(invalid)]}::text[]) AS u(pid)
-    WHERE NOT (${isErased}) AND NOT EXISTS (
-      SELECT FROM ${reject} AS r WHERE r.job = ${run.job} AND r.source_key = pid AND r.resolved_at IS NULL)`);
-  writing.touch("reject", written);
-}
-
-/** Answer to a call. Invalid PIDs get a reject; open rejects of the others are resolved. */
-export interface PushAnswer extends InvalidPids {
+/** Answer to a call. */
+export interface PushAnswer {
   readonly segmentId: string;
   readonly change: PushChange;
   readonly pids: readonly string[];
+  /** PIDs that the service reported as unknown. Each gets one open reject; open rejects of the others are resolved. */
+  readonly invalid: readonly string[];
   /** True if all other PIDs became members by this call alone. */
   readonly isOwn: boolean;
+  readonly apiRequestId: string | null;
+  readonly rejectMessage: string;
 }
 
 /** Records the answer to a call. */
 export async function finishBatch(writing: Writing, answer: PushAnswer): Promise<void> {
-  const { run } = writing;
-  const { segmentId, change, pids, invalid, isOwn } = answer;
-  const state = stateOf(writing.session);
-  const ofBatch = sql`${ofTarget({ job: run.job, segmentId })} AND p.service_pid = ANY(${[...pids]}::text[])`;
+  const { session, run, erasureKey, touch } = writing;
+  const { segmentId, change, isOwn, apiRequestId, rejectMessage } = answer;
+  const [pids, invalid] = [sql`${[...answer.pids]}::text[]`, sql`${[...answer.invalid]}::text[]`];
+  const state = stateOf(session);
+  const ofBatch = sql`${ofSegment(run, segmentId)} AND p.service_pid = ANY(${pids})`;
   if (change === "remove") {
-    writing.touch(
-      "segment_push_member",
-      await writing.session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`),
-    );
+    touch("segment_push_member", await session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`));
     return;
   }
-  const isInvalid = sql`p.service_pid = ANY(${[...invalid]}::text[])`;
-  const written = await writing.session.change(sql`
+  const isInvalid = sql`p.service_pid = ANY(${invalid})`;
+  const written = await session.change(sql`
     UPDATE ${state} AS p SET state = CASE WHEN ${isInvalid} THEN 'invalid' ELSE 'member' END,
       is_own = CASE WHEN ${isInvalid} THEN false ELSE ${isOwn ? sql`true` : sql`NULL`} END, run_id = ${run.runId}, _synced_at = now()
     WHERE ${ofBatch}`);
-  writing.touch("segment_push_member", written);
-  await resolveRejects(
-    writing,
-    sql`r.source_key = ANY(${[...pids]}::text[]) AND r.source_key <> ALL(${[...invalid]}::text[])`,
-  );
-  await rejectInvalid(writing, answer);
+  touch("segment_push_member", written);
+  await resolveRejects(writing, sql`r.source_key = ANY(${pids}) AND r.source_key <> ALL(${invalid})`);
+  if (answer.invalid.length === 0) return;
+  const reject = session.table("reject");
+  const isErased = erasureKey ? erasedSql(session.names, erasureKey).pid("pid") : sql`false`;
+  const rejected = await session.change(sql`
+    INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
+      created_at, _synced_at)
+    SELECT gen_random_uuid(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
+      ${apiRequestId}, now(), now()
+    FROM (SELECT DISTINCT unnest(${invalid}) AS pid) AS u
+    WHERE NOT (${isErased}) AND NOT EXISTS (
+      SELECT FROM ${reject} AS r WHERE r.job = ${run.job} AND r.source_key = pid AND r.resolved_at IS NULL)`);
+  touch("reject", rejected);
 }
 
 /** Members that a push job added. */

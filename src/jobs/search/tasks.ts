@@ -1,0 +1,335 @@
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import { UNLOCK } from "../../config/schema/document.ts";
+import { choice, settings, wholeNumber } from "../../config/schema/settings.ts";
+import { LimitReachedError, StopJobError } from "../../errors.ts";
+import type { FreeEndpoint } from "../../extract/free-call.ts";
+import { type ResultPage, resultsCall, statusCall } from "../../extract/pages.ts";
+import type { Commit } from "../../load/write/commit.ts";
+import type { Upsert } from "../../load/write/upsert.ts";
+import type { DriftLog } from "../../schemas/convert.ts";
+import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
+import { collectErrors, type FeedContext } from "../feed.ts";
+import type { JobPlan } from "../job-type.ts";
+import { limitsOf, reserve } from "../lookup/lookup-spec.ts";
+import { priceOf } from "../price.ts";
+import { wholeInput } from "../services.ts";
+
+/** `never`, or the largest charge that the user accepts. */
+export function unlockSetting() {
+  const ceiling = settings({ max_billable: wholeNumber(0, Number.MAX_SAFE_INTEGER) });
+  return z
+    .union([choice(["never"], "or { max_billable: 5000 }"), ceiling])
+    .default("never")
+    .transform((unlock) => (unlock === "never" ? null : unlock));
+}
+
+/** Part of a checkpoint that all tasks have. */
+export const taskCursor = z.object({
+  /** Last state; null before the first reading. */
+  status: z.string("must be a state").nullable().default(null),
+  error_code: z.string("must be a code").nullable().default(null),
+  /** A charge that is not known yet: its reservation in the ledger, made before the call, and the most that it can be. */
+  unlock: z
+    .object({ call_id: z.uuid(), records: z.int().min(0) })
+    .nullable()
+    .default(null),
+});
+
+type TaskCursor = Readonly<z.output<typeof taskCursor>>;
+
+/** Search or contact job at the service, which is waited for, unlocked and read. */
+export interface Task<Cursor extends TaskCursor = TaskCursor> {
+  readonly endpoints: {
+    readonly status: FreeEndpoint;
+    readonly unlock: FreeEndpoint;
+    readonly results: FreeEndpoint;
+  };
+  /** Member of a page that has its items. */
+  readonly list: "pids" | "results";
+  readonly key: { readonly asUser?: true };
+  readonly finalStates: ReadonlySet<string>;
+  /** `audience` or `contact job`, and its name, in messages. */
+  readonly noun: string;
+  readonly name: string;
+  /** Remedies in messages. */
+  readonly ifFailed: string;
+  readonly ifGone: string;
+  readonly stream: string;
+  /** Largest charge that the user accepts; null to unlock nothing. */
+  readonly unlock: { readonly maxBillable: number } | null;
+  /** ID at the service; empty before it is submitted. */
+  id: string;
+  cursor: Cursor;
+  /** Rows about a task whose cursor becomes this one, with the state if it was read. */
+  rowsOf(cursor: Cursor, state: State | null): readonly Upsert[];
+}
+
+/** State as answered. */
+export interface State {
+  readonly body: JsonObject;
+  readonly drift: DriftLog;
+}
+
+/** Steps of a job's tasks. */
+interface Steps<T> {
+  /** Submits a task that is not submitted yet. */
+  submit?(task: T): Promise<void>;
+  /** True if something is left to do: to wait, to unlock, to read results. */
+  isOpen(task: T): boolean;
+  /** Unlocks and reads a completed task. Returns false if its state has to be read again. */
+  complete(task: T, body: JsonObject): Promise<boolean>;
+}
+
+type Context = FeedContext & { readonly job: { readonly deadlineMs: number } };
+
+/** Recommended interval between two readings of a state (section 4.2). */
+const [LEAST_MS, MOST_MS] = [2000, 5000];
+
+/**
+ * Brings all tasks to their end; where one fails, the others continue. Throws a LimitReachedError once the deadline of the run has
+ * passed, so that the next run resumes.
+ */
+export async function runTasks<T extends Task>(
+  context: Context,
+  tasks: readonly T[],
+  steps: Steps<T>,
+  errors = collectErrors(),
+): Promise<void> {
+  const { clock, random, signal, job, progress } = context;
+  const endMs = clock.now() + job.deadlineMs;
+  const open = new Set(tasks);
+  let [unchanged, limited] = [0, 0];
+  const work = async (task: T, step: () => Promise<boolean>) => {
+    try {
+      if (!(await step())) return;
+    } catch (error) {
+      errors.keep(error);
+      if (error instanceof LimitReachedError) limited += 1;
+    }
+    open.delete(task);
+  };
+  try {
+    for (const task of tasks) {
+      await work(task, async () => {
+        await steps.submit?.(task);
+        if (steps.isOpen(task)) return false;
+        unchanged += 1;
+        throwIfFailed(context, task);
+        return true;
+      });
+    }
+    for (let isNoted = false; ; isNoted = true) {
+      for (const task of open) await work(task, () => advance(context, task, steps));
+      if (open.size === 0) break;
+      const names = [...open].map(({ name }) => name).join(", ");
+      if (clock.now() >= endMs) {
+        const message = `${job.name}: ${names} did not finish in time. The next run resumes.`;
+        errors.keep(new LimitReachedError("deadline", message));
+        break;
+      }
+      if (!isNoted) progress.note(job.name, `waiting for the service to finish ${names}`);
+      await clock.sleep(LEAST_MS + random() * (MOST_MS - LEAST_MS), signal);
+    }
+  } finally {
+    const remaining = open.size + limited;
+    context.count({
+      records_read: tasks.length,
+      records_unchanged: unchanged,
+      records_sent: tasks.length - unchanged - remaining,
+      records_remaining: remaining,
+    });
+  }
+  errors.throwIfAny();
+}
+
+async function advance<T extends Task>(context: Context, task: T, steps: Steps<T>): Promise<boolean> {
+  const { log, job } = context;
+  const wasFinal = isFinal(task);
+  const call = statusCall(task.endpoints.status, task.id);
+  const reply = await context.call({ ...call, ...task.key, expects: [404, 503] });
+  if (reply.kind === "refused") {
+    // The status is temporarily unavailable.
+    if (reply.status === 503) return false;
+    throw gone(context, task, task.endpoints.status);
+  }
+  await store(context, task, { state: { body: reply.value, drift: reply.drift } });
+  if (!isFinal(task)) return false;
+  if (!wasFinal)
+    log.info({ job: job.name, search: task.name, status: task.cursor.status }, "search_finished");
+  throwIfFailed(context, task);
+  return steps.complete(task, reply.value);
+}
+
+/** True if a task has reached its last state. */
+export function isFinal({ cursor, finalStates }: Task): boolean {
+  return cursor.status !== null && finalStates.has(cursor.status);
+}
+
+function throwIfFailed({ job }: FeedContext, task: Task): void {
+  const { status, error_code: code } = task.cursor;
+  if (!isFinal(task) || status === "completed") return;
+  const end = status === "cancelled" ? "was cancelled" : "failed";
+  const cause = code === null ? "" : ` (${code})`;
+  throw new StopJobError("search_failed", `${job.name}: ${subjectOf(task)} ${end}${cause}. ${task.ifFailed}`);
+}
+
+function gone({ job }: FeedContext, { noun, id, ifGone }: Task, { name }: FreeEndpoint): StopJobError {
+  return new StopJobError(
+    "search_gone",
+    `${job.name}: ${name}: the service has no ${noun} ${id} (404): it was deleted, or belongs to another organization. Its stored ` +
+      `rows are kept. ${ifGone}`,
+  );
+}
+
+const subjectOf = ({ noun, name }: Task) => `the ${noun} ${name}`;
+
+/** Counts tasks in a plan. */
+export function planOfTasks(read: number, due: number): Partial<JobPlan> {
+  return {
+    records_read: read,
+    records_due: due,
+    due_reasons: { never_answered: due },
+    records_unchanged: read - due,
+    records_to_send: due,
+    ...(due === 0 ? { remarks: [] } : {}),
+  };
+}
+
+/** Rows, and writes of the ledger, of one commit about a task. */
+interface Stored<Cursor> extends Pick<Commit, "settled"> {
+  readonly state?: State;
+  readonly upserts?: readonly Upsert[];
+  readonly also?: Commit<void>["also"];
+  readonly drift?: DriftLog;
+  /** Changes of the cursor. */
+  readonly cursor?: Partial<Cursor> | Partial<TaskCursor>;
+  /** Items of pages. */
+  readonly received?: number;
+}
+
+/** Commits what is known of a task together with its cursor. */
+export async function store<Cursor extends TaskCursor>(
+  context: FeedContext,
+  task: Task<Cursor>,
+  { state, upserts = [], also, drift = state?.drift, cursor: change, received = 0, settled }: Stored<Cursor>,
+): Promise<void> {
+  const cursor: Cursor = { ...task.cursor, ...(state && stateOf(state.body)), ...change };
+  await context.commit<void>({
+    upserts: [...task.rowsOf(cursor, state ?? null), ...upserts],
+    also,
+    settled,
+    checkpoints: [{ stream: task.stream, cursor }],
+    counters: { records_received: received },
+    drift: drift?.entries() ?? [],
+  });
+  task.cursor = cursor;
+}
+
+/** State and code of its error, as a checkpoint keeps them: words, never free text. */
+function stateOf(body: JsonObject): Pick<TaskCursor, "status" | "error_code"> {
+  const { status, error, error_code: code } = body;
+  return {
+    status: wordOf(status) ?? "unknown",
+    error_code: wordOf(isJsonObject(error) ? error["code"] : code),
+  };
+}
+
+function wordOf(value: unknown): string | null {
+  return typeof value === "string" && /^\w{1,60}$/u.test(value) ? value : null;
+}
+
+/** Records the charge in progress, if there is one; `billed` is null for none. */
+export async function settle(context: FeedContext, task: Task, billed: number | null): Promise<void> {
+  const { unlock } = task.cursor;
+  if (unlock === null) return;
+  await store(context, task, { settled: { callId: unlock.call_id, billed }, cursor: { unlock: null } });
+}
+
+/** Page that may have been charged. */
+export interface ChargedPage extends ResultPage {
+  readonly reserved: NonNullable<TaskCursor["unlock"]>;
+  /** True if an earlier call without an answer may have been charged, so that this answer doesn't state it. */
+  readonly isInDoubt: boolean;
+}
+
+/**
+ * Reads a page that may be charged, and reserves its largest charge first. Returns null if the service refuses it for the moment
+ * (409): not completed, or another unlock is in progress.
+ * @param charge `records`: the largest charge, null if unknown; `before`: charge of earlier pages
+ */
+export async function readCharged(
+  context: FeedContext,
+  task: Task,
+  endpoint: FreeEndpoint,
+  {
+    records,
+    before,
+    offset,
+  }: { readonly records: number | null; readonly before: number; readonly offset: number },
+): Promise<ChargedPage | null> {
+  const subject = `${context.job.name}: ${subjectOf(task)}`;
+  if (records === null) {
+    throw new StopJobError(
+      "count_unknown",
+      `${subject} has no known number of results, so an unlock could cost anything. Nothing was unlocked.`,
+    );
+  }
+  const ceiling = task.unlock?.maxBillable ?? 0;
+  // An earlier charge stays: its unlock may be in progress, and is settled once the service states it.
+  if (before + records > ceiling) {
+    throw new LimitReachedError(
+      "unlock_ceiling",
+      `${subject} may be billed up to ${before + records} records when unlocked: more than max_billable (${ceiling}) allows. ` +
+        `${before === 0 ? "Nothing" : "Nothing more"} was unlocked. Raise max_billable to unlock it.`,
+    );
+  }
+  const wasOpen = task.cursor.unlock !== null;
+  const reserved = await reserveRecords(context, task, endpoint, records);
+  const call = resultsCall(endpoint, { id: task.id, list: task.list, offset });
+  const reply = await context.call({ ...call, ...task.key, expects: [402, 403, 404, 409] });
+  const isInDoubt = wasOpen || reply.mayBeDone;
+  if (reply.kind === "answer") return { ...reply.value, reserved, isInDoubt };
+  // A charge can't be repeated, so after 402 there was none. Other refusals leave the charge of a lost answer unknown.
+  if (reply.status === 402 || !isInDoubt) await settle(context, task, null);
+  if (reply.status === 409) return null;
+  if (reply.status === 404) throw gone(context, task, endpoint);
+  if (reply.status !== 402) throw reply.stop;
+  throw new LimitReachedError(
+    "credits",
+    `${context.job.name}: the plan doesn't cover ${records} records of ${task.name} from position ${offset} on (402). What was unlocked ` +
+      "before is kept; run again when there are new credits.",
+  );
+}
+
+/** Writes down a charge and reserves it in the budgets, whole or not at all; keeps that of an earlier run if it suffices. */
+async function reserveRecords(context: FeedContext, task: Task, { name }: FreeEndpoint, records: number) {
+  const { config, clock, request, job } = context;
+  let { unlock: reserved } = task.cursor;
+  if (reserved === null || reserved.records < records) {
+    await settle(context, task, null);
+    reserved = { call_id: randomUUID(), records };
+    await store(context, task, { cursor: { unlock: reserved } });
+  }
+  const call = {
+    callId: reserved.call_id,
+    endpoint: name,
+    attempt: 1,
+    startedAt: new Date(clock.now()).toISOString(),
+    records: reserved.records,
+    limits: limitsOf(config, { type: UNLOCK, maxRecordsPerRun: null }, request.maxRecords, wholeInput),
+    price: priceOf(config, UNLOCK),
+    budget: UNLOCK,
+    isWhole: true as const,
+  };
+  const tooFew = (limit: string) =>
+    `${job.name}: less is left of ${limit} than the ${records} records that may be billed.`;
+  try {
+    await reserve(context, call, tooFew);
+  } catch (error) {
+    // Nothing was reserved, so nothing was sent.
+    if (error instanceof LimitReachedError) await settle(context, task, null);
+    throw error;
+  }
+  return reserved;
+}
