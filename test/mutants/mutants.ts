@@ -261,8 +261,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an answer reaches the rows of every job",
     file: "src/load/lookups/answers.ts",
-    from: "await publishAnswers(context, type, rowsOf(context, kind, [...contents]));",
-    to: 'await publishAnswers(context, type, sql`SELECT * FROM (${rowsOf(context, kind, [...contents])}) AS r WHERE r.job = (SELECT min(job) FROM ${tableId(names, "api_call")} WHERE call_id = ANY(${ids}::uuid[]))`);',
+    from: "WHERE r.content = a.content OFFSET 0) AS r",
+    to: "WHERE r.content = a.content ORDER BY job LIMIT 1) AS r",
     tests: ["test/nights/content.test.ts"],
   },
   {

@@ -44,6 +44,15 @@ describe("changed parameters", () => {
       ],
     },
     {
+      title: "begin no resend before they are accepted",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        { config: phones, flags: { resend: true }, ends: "limited (parameters_changed): 2 read, 2 remaining" },
+        { config: {}, edit: put(1, "Eve"), sent: ["Eve"] },
+        { edit: put(1, "Ann"), sent: [] },
+      ],
+    },
+    {
       title: "with resend under a cap are sent over several nights",
       nights: [
         { edit: names("Ann", "Bob", "Cid"), sent: ["Ann", "Bob", "Cid"] },

@@ -93,7 +93,8 @@ async function sendSelected(task: Task): Promise<Worked> {
     cap = tightestCap(limits, await readUsed(task));
     const spec = { ...task.spec, maxRecords: cap?.records ?? null };
     // A resend that the user doesn't want must leave nothing due.
-    if (spec.resend) await confirmSending(task, (await previewLookup(task.db, spec, 0)).counts, cap);
+    if (spec.resend && !request.yes)
+      await confirmSending(task, (await previewLookup(task.db, spec, 0)).counts, cap);
     selection = await selectLookup(task.db, spec, run);
   } catch (error) {
     return { end: await closeSpool(task, endOfError(error, doing), jobSpool) };
@@ -190,7 +191,7 @@ async function send(task: Task, selected: Selected): Promise<void> {
     "planned",
   );
   progress.note(job.name, forecastText(job, counts, forecast, cap));
-  if (!request.resend) await confirmSending(task, counts, cap);
+  if (!request.resend || request.yes) await confirmSending(task, counts, cap);
   if (counts.toSend === 0 || signal.aborted) return;
   const bound = lookupOf(job);
   progress.start(job.name, counts.toSend, bound.endpoint.name);

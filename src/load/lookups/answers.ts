@@ -3,7 +3,7 @@ import { postgresTypes } from "../db/ddl.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { LookupType } from "../inputs/input.ts";
-import { contentList } from "./content.ts";
+import { anyContent, contentList } from "./content.ts";
 import type { AnsweredRows, LoadContext, LoadSpec, LookupAnswer, LookupReject } from "./lookup.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { enrichFields } from "../../schemas/enrich.ts";
@@ -45,11 +45,15 @@ const shown = (alias: string) => sql.raw(`(${SHOWN.map((name) => `${alias}.${nam
 /** A column of the answer `s` of a matched row. */
 const matched = (column: string) => sql.raw(`CASE WHEN s.outcome = 'matched' THEN s.${column} END`);
 
-/** Writes the published rows of input rows with an answer, and their match history. The only place that does. */
+/**
+ * Writes the published rows of input rows with an answer, and their match history. The only place that does.
+ * @param rows with a statement `answers`: reads the answers that it returns
+ */
 export async function publishAnswers(
   context: LoadContext,
   type: RowLookupType,
   rows: AnsweredRows,
+  write?: { readonly answers: RawBuilder<unknown>; readonly written: RawBuilder<unknown> },
 ): Promise<void> {
   const { session, runId } = context;
   const { table, fields } = answerTables[type];
@@ -68,7 +72,7 @@ export async function publishAnswers(
   ];
   // Rows without an answer have no history.
   const [written] = await session.rows<{ rows: number; first: number }>(sql`
-    WITH staged AS MATERIALIZED (${rows}),
+    WITH ${write ? sql`answered AS (${write.answers}),` : sql``} staged AS MATERIALIZED (${rows}),
     written AS (
       INSERT INTO ${session.table(table)} AS t (job, source, source_key, ${list}, first_matched_at, last_matched_at,
         last_matched_service_pid, _synced_at, _run_id)
@@ -88,7 +92,7 @@ export async function publishAnswers(
   const { rows: changed, first } = written ?? { rows: 0, first: 0 };
   context.touch(table, changed);
   context.touch("match_history", first);
-  if (first < changed) await moveHistory(context, type, rows);
+  if (first < changed) await moveHistory(context, type, write?.written ?? rows);
 }
 
 /** Empties the fingerprints of rows in jobs that send their PIDs, which thus read them again. @param rows name of a CTE of `job, source, source_key` */
@@ -162,7 +166,10 @@ const STAGED = {
   _extra: "jsonb",
 };
 
-/** Answers as rows `s`, sent as one JSON array per column: a temporary table costs more than its rows. */
+/**
+ * Answers as rows `s`, sent as one JSON array per column, or as one value if all have the same: a temporary table costs more than its
+ * rows.
+ */
 function staged(type: LookupType, answers: readonly LookupAnswer[]): RawBuilder<unknown> {
   const table = tableNamed(type === "validate_emails" ? "email_validation" : answerTables[type].table);
   const types = new Map(table.columns.map((column) => [column.name, postgresTypes[column.type]]));
@@ -183,13 +190,17 @@ function staged(type: LookupType, answers: readonly LookupAnswer[]): RawBuilder<
       answeredAt,
     ],
   );
-  const lists = typed.map((_, i) => {
-    const list = JSON.stringify(cells.map((row) => row[i] ?? null));
-    return sql`json_array_elements_text(${list}::json)`;
+  const lists: RawBuilder<unknown>[] = [];
+  const values = typed.map(([name, as], i) => {
+    const column = cells.map((row) => row[i] ?? null);
+    // The contents give the number of rows.
+    const isSame = name !== "content" && column.every((value) => value === column[0]);
+    if (!isSame) lists.push(sql`json_array_elements_text(${JSON.stringify(column)}::json)`);
+    const value = isSame ? sql`${column[0]}` : sql.id(`list${lists.length}`);
+    return sql`${value}::${sql.raw(as)} AS ${sql.id(name)}`;
   });
-  const names = typed.map(([name]) => sql.id(name));
-  const casts = typed.map(([name, as]) => sql`${sql.id(name)}::${sql.raw(as)}`);
-  return sql`(SELECT ${sql.join(casts)} FROM ROWS FROM (${sql.join(lists)}) AS a(${sql.join(names)})) AS s`;
+  const names = lists.map((_, i) => sql.id(`list${i + 1}`));
+  return sql`(SELECT ${sql.join(values)} FROM ROWS FROM (${sql.join(lists)}) AS a(${sql.join(names)})) AS s`;
 }
 
 /** Number and time of each call; a call missing from the ledger counts as earlier than all others. */
@@ -219,50 +230,67 @@ const ANSWER_COLUMNS = [
 /** A later answer replaces an earlier one, never the other way round. */
 const REPLACES = sql`t.call_number <= excluded.call_number`;
 
-/** Input rows of the contents of a kind, with their answers. */
-function rowsOf({ session }: LoadContext, kind: string, contents: readonly string[]): RawBuilder<unknown> {
+/** Input rows of answers `a` of a kind. */
+function rowsWith({ session }: LoadContext, kind: string, answers: RawBuilder<unknown>): AnsweredRows {
   // OFFSET 0: an index lookup for each content, whatever the statistics say.
   return sql`
     SELECT r.job, r.source, r.source_key, r.missing_since IS NOT NULL AS is_missing, a.*
-    FROM (${contentList(contents)}) AS c
-    CROSS JOIN LATERAL (SELECT * FROM ${session.table("lookup_answer")} AS a
-      WHERE a.kind = ${kind} AND a.content = c.content OFFSET 0) AS a
+    FROM ${answers} AS a
     CROSS JOIN LATERAL (SELECT job, source, source_key, missing_since FROM ${session.table("lookup_row")} AS r
-      WHERE r.content = c.content OFFSET 0) AS r
+      WHERE r.content = a.content OFFSET 0) AS r
     JOIN ${session.table("lookup_job")} AS j ON j.job = r.job AND j.source = r.source AND j.kind = ${kind}`;
 }
 
-/** Stores answers and publishes them for every row with their content. Returns the contents that had no later answer. */
+/** Input rows of the contents of a kind, with their stored answers. */
+function rowsOf(context: LoadContext, kind: string, contents: readonly string[]): AnsweredRows {
+  const answers = sql`(SELECT * FROM ${context.session.table("lookup_answer")}
+    WHERE kind = ${kind} AND content = ${anyContent(contents)} OFFSET 0)`;
+  return rowsWith(context, kind, answers);
+}
+
+/** Keys of the input rows of contents. */
+function keysOf({ session }: LoadContext, kind: string, contents: readonly string[]): RawBuilder<unknown> {
+  return sql`SELECT r.job, r.source, r.source_key FROM (
+      SELECT job, source, source_key FROM ${session.table("lookup_row")} WHERE content = ${anyContent(contents)} OFFSET 0) AS r
+    JOIN ${session.table("lookup_job")} AS j ON j.job = r.job AND j.source = r.source AND j.kind = ${kind}`;
+}
+
+/** Stores answers and publishes them for every row with their content. A later answer is kept. */
 export async function writeAnswers(
   context: LoadContext,
   { type, kind }: LoadSpec,
   answers: readonly LookupAnswer[],
-): Promise<ReadonlySet<string>> {
-  if (answers.length === 0) return new Set();
+): Promise<void> {
+  if (answers.length === 0) return;
   const { session, runId } = context;
   const ids = [...new Set(answers.map(({ callId }) => callId))];
   const columns = columnsOf(type).map(quoteIdentifier);
   const own = columns.length === 0 ? sql`` : sql.raw(`, ${columns.join(", ")}`);
   const from = columns.length === 0 ? sql`` : sql.raw(`, ${columns.map((name) => `s.${name}`).join(", ")}`);
   const set = [...columns, ...ANSWER_COLUMNS].map((name) => `${name} = excluded.${name}`);
-  const isPublished = type !== "validate_emails";
-  const written = await session.rows<{ content: string }>(sql`
+  const isAddress = type === "validate_emails";
+  const write = sql<{ content: string }>`
     INSERT INTO ${session.table("lookup_answer")} AS t (kind, content, outcome, sent_service_pid, extra, api_request_id,
       request_completed_at, answered_at, call_number, call_id, is_first, _synced_at, _run_id ${own})
-    SELECT ${kind}, s.content, s.outcome, s.sent_service_pid, ${isPublished ? sql`s._extra` : sql`NULL::jsonb`}, s.api_request_id,
+    SELECT ${kind}, s.content, s.outcome, s.sent_service_pid, ${isAddress ? sql`NULL::jsonb` : sql`s._extra`}, s.api_request_id,
       s.request_completed_at, coalesce(c.reserved_at, now()), coalesce(c.call_number, 0), s.call_id, true, now(), ${runId} ${from}
     FROM ${staged(type, answers)} ${callsOf(context, ids)} ORDER BY s.content
     ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(set.join(", "))}, is_first = t.is_first AND t.call_number = excluded.call_number,
       _synced_at = now(), _run_id = excluded._run_id WHERE ${REPLACES}
-    RETURNING encode(content, 'hex') AS content`);
-  const contents = new Set(written.map((row) => row.content));
-  if (type === "validate_emails")
+    RETURNING ${isAddress ? sql`encode(content, 'hex') AS content` : sql`t.*`}`;
+  if (isAddress) {
+    const written = new Set((await session.rows(write)).map(({ content }) => content));
     await writeValidations(
       context,
-      answers.filter(({ record }) => contents.has(record.content)),
+      answers.filter(({ record }) => written.has(record.content)),
     );
-  else await publishAnswers(context, type, rowsOf(context, kind, [...contents]));
-  return contents;
+    return;
+  }
+  const contents = answers.map(({ record }) => record.content);
+  await publishAnswers(context, type, rowsWith(context, kind, sql`answered`), {
+    answers: write,
+    written: keysOf(context, kind, contents),
+  });
 }
 
 /** Writes the validations of addresses; keeps the previous status on a change. */
@@ -384,6 +412,6 @@ export async function resolveAnswered(
   const rows =
     type === "validate_emails"
       ? sql`SELECT ${job} AS job, ${source} AS source, convert_from(decode(c, 'hex'), 'UTF8') AS source_key FROM unnest(${contents}::text[]) AS u(c)`
-      : sql`SELECT job, source, source_key FROM (${rowsOf(context, kind, contents)}) AS r`;
+      : keysOf(context, kind, contents);
   await resolveRejects(context, rows);
 }

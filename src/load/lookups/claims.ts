@@ -191,22 +191,20 @@ interface TakenClaims {
   readonly wereRejected: boolean;
 }
 
-/** Deletes contents that are answered. Locks them first: readings that want them wait, or are waited for. */
+/** Deletes contents that are answered. Readings that want them wait, or are waited for. */
 export async function takeClaims(
   session: Session,
   kind: string,
   run: Claimant,
   contents: readonly string[],
 ): Promise<TakenClaims> {
-  const isAmong = sql`d.kind = ${kind} AND d.content = ${anyContent(contents)}`;
   const taken = await session.rows<{
     content: string;
     rows: number;
     was_rejected: boolean;
     is_own: boolean;
   }>(sql`
-    DELETE FROM ${session.table("lookup_due")} AS d WHERE ${isAmong} AND (SELECT count(*) FROM (
-      SELECT FROM ${session.table("lookup_due")} AS d WHERE ${isAmong} ORDER BY content FOR UPDATE) AS locked) > 0
+    DELETE FROM ${session.table("lookup_due")} AS d WHERE d.kind = ${kind} AND d.content = ${anyContent(contents)}
     RETURNING encode(d.content, 'hex') AS content, d.rows, d.was_rejected, ${isOwn(run)} AS is_own`);
   const own = taken.filter((row) => row.is_own);
   return {

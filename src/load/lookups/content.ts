@@ -279,7 +279,7 @@ function namesErased({ erased, spec, opened }: RowContext, content: string): Raw
 
 /**
  * The rows of a resolve or enrich job with what they would send: source_key, rank, fingerprint, is_shared, is_known (the job has
- * read the key before), was_missing (it wasn't in the input since), prior_content (of then), content, sent_pid, record, prior (outcome of the content's answer), and class:
+ * read the key before), is_stored (with this fingerprint, and not missing), was_missing (it wasn't in the input since), prior_content (of then), content, sent_pid, record, prior (outcome of the content's answer), and class:
  * `unchanged`, `reused` (another row's answer), `waiting`, `suppressed`, `reject:CODE`, or the reason why the content is due.
  */
 export function seenRows(context: RowContext): RawBuilder<unknown> {
@@ -294,17 +294,18 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
   return sql`WITH ${inputCtes(context)},
     joined AS (
       SELECT input.*, r.source_key IS NOT NULL AS is_known, r.content AS prior_content, r.fingerprint IS NULL AS is_unsettled, r.missing_since IS NOT NULL AS was_missing,
+        coalesce(r.fingerprint = input.fingerprint AND r.missing_since IS NULL, false) AS is_stored,
         ${raw(pidColumns(context))}
       FROM input LEFT JOIN ${session.table("lookup_row")} AS r
         ON r.job = ${spec.job} AND r.source = ${spec.source} AND r.source_key = input.source_key
       ${pidJoins(context)} ${raw(FENCE)}),
     sent AS (
-      SELECT source_key, rank, fingerprint, copy, is_shared, is_known, prior_content, is_unsettled, was_missing, is_waiting, pid,
+      SELECT source_key, rank, fingerprint, copy, is_shared, is_known, prior_content, is_unsettled, is_stored, was_missing, is_waiting, pid,
         ${raw(contentHash(withPid))} AS content, ${raw(hasAnyOf(withPid))} AS is_usable,
         ${raw(spec.type === "resolve" ? isResolvable(withPid) : "true")} AS is_resolvable,
         ${namesErased(context, contentHash(withPid))} AS is_erased, ${raw(recordJson(withPid))} AS record
       FROM joined ${invalidEmailJoins(context)} ${raw(FENCE)})
-    SELECT s.source_key, s.rank, s.fingerprint, s.is_shared, s.is_known, s.was_missing, s.prior_content, s.content, s.pid AS sent_pid, s.record,
+    SELECT s.source_key, s.rank, s.fingerprint, s.is_shared, s.is_known, s.is_stored, s.was_missing, s.prior_content, s.content, s.pid AS sent_pid, s.record,
       a.outcome AS prior,
       CASE
         WHEN s.is_erased THEN 'suppressed'

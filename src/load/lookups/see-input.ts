@@ -62,9 +62,11 @@ export interface SeenInput {
 export async function seeInput(context: ReadingContext): Promise<SeenInput> {
   const { session, spec, run, only } = context;
   const job = await readJob(session, spec);
-  const resend = spec.resend
-    ? await resendBelow(session, spec, run?.runId ?? null)
-    : { below: job.resendBelow, isNew: false };
+  // Until the user has decided about new parameters, nothing is sent.
+  const resend =
+    spec.resend && job.decision !== "undecided"
+      ? await resendBelow(session, spec, run?.runId ?? null)
+      : { below: job.resendBelow, isNew: false };
   const freshness: Freshness = { ...spec, resendBelow: resend.below };
   const isWhole = only !== null || resend.isNew || job.decision !== "accepted" || !(await isKnown(context));
   const quiet = await withRolePath(session, async () => {

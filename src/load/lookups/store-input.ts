@@ -6,7 +6,7 @@ import { raw } from "../inputs/postgres.ts";
 import { publishAnswers, rejectRows, resolveRejects, type RowLookupType, unmarkPresent } from "./answers.ts";
 import { claimDue, forgetUnused } from "./claims.ts";
 import type { LoadContext, LookupSpec } from "./lookup.ts";
-import { writeJob } from "./parameters.ts";
+import { type StoredJob, writeJob } from "./parameters.ts";
 import { isRowOf, KEPT_KEY_CHARACTERS, MAX_KEY_BYTES, ownsKey } from "./content.ts";
 import type { ReadingContext, SeenInput } from "./see-input.ts";
 import { isBeating, type RunRef, STATEMENT_START } from "../runs/fence.ts";
@@ -94,12 +94,15 @@ export async function storeInput(context: ReadingContext, seen: SeenInput, run: 
   }
   await claimDue(session, spec, run, seen.freshness);
   await rejectUnusable(context, load);
-  if (type !== "validate_emails") await publishKnown(context, load, type);
+  if (type !== "validate_emails") await publishKnown(context, load, type, seen.job);
   await forgetUnused(session, spec);
   return gone;
 }
 
-/** Fingerprint and content to store with a seen row: none for rows that have to be read again by the next run. */
+/** Condition: the job has read the row as it is, and published what its content is answered with. */
+const IS_SETTLED = sql`(is_stored AND class NOT IN ('waiting', 'suppressed') AND coalesce(prior_content = content, false))`;
+
+/** Stores the rows that changed, with fingerprint and content: none for rows that have to be read again by the next run. */
 async function storeRows({ session, spec }: ReadingContext, run: RunRef): Promise<void> {
   // A PID may change while it is read: rows stay unsettled if their resolve job runs at the same time.
   const isResolving =
@@ -112,7 +115,7 @@ async function storeRows({ session, spec }: ReadingContext, run: RunRef): Promis
     SELECT ${spec.job}, ${spec.source}, source_key, CASE WHEN NOT (is_shared OR ${isNone} OR ${isResolving}) THEN fingerprint END,
       CASE WHEN NOT ${isNone} THEN content END, now(), ${run.runId}
     FROM pg_temp.seen
-    WHERE class NOT IN ('reject:missing_key', 'reject:key_too_long', 'reject:duplicate_key') AND (class <> 'suppressed' OR is_known)
+    WHERE NOT (${IS_SETTLED} AND NOT is_shared AND NOT ${isResolving}) AND class NOT IN ('reject:missing_key', 'reject:key_too_long', 'reject:duplicate_key') AND (class <> 'suppressed' OR is_known)
     ORDER BY source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET fingerprint = excluded.fingerprint, content = excluded.content,
       missing_since = NULL, missing_runs = NULL, missing_run_id = NULL, _synced_at = now(), _run_id = excluded._run_id
@@ -238,22 +241,23 @@ async function publishKnown(
   { session, spec }: ReadingContext,
   load: LoadContext,
   type: RowLookupType,
+  { formerKind }: StoredJob,
 ): Promise<void> {
-  const [found] =
-    await session.rows(sql`SELECT FROM pg_temp.seen WHERE prior IS NOT NULL OR class = 'reused' UNION ALL
-    SELECT FROM pg_temp.due WHERE claim = 'other' LIMIT 1`);
-  if (!found) return;
-  const rows = (isMeant: RawBuilder<unknown>) => sql`
-    SELECT ${spec.job} AS job, ${spec.source} AS source, s.source_key, false AS is_missing, a.*
-    FROM pg_temp.seen AS s JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = s.content
-    WHERE ${isMeant}`;
-  // The reject of a row that returns was resolved when it left.
-  const isReused = sql`(s.class = 'reused' OR s.class = 'unchanged' AND s.was_missing)`;
-  await publishAnswers(
-    load,
-    type,
-    rows(sql`s.class NOT LIKE 'reject:%' AND s.class NOT IN ('waiting', 'suppressed')`),
+  const isOthers = sql`content IN (SELECT content FROM pg_temp.due WHERE claim = 'other')`;
+  // Under new parameters, rows that didn't change may show another answer.
+  const isMeant = sql`class NOT LIKE 'reject:%' AND class NOT IN ('waiting', 'suppressed')
+    AND (${formerKind !== null} OR NOT ${IS_SETTLED} OR ${isOthers})`;
+  const [found] = await session.rows(
+    sql`SELECT FROM pg_temp.seen WHERE (prior IS NOT NULL OR ${isOthers}) AND ${isMeant} LIMIT 1`,
   );
+  if (!found) return;
+  const rows = (condition: RawBuilder<unknown>) => sql`
+    SELECT ${spec.job} AS job, ${spec.source} AS source, s.source_key, false AS is_missing, a.*
+    FROM (SELECT source_key, content FROM pg_temp.seen WHERE ${condition}) AS s
+    JOIN ${session.table("lookup_answer")} AS a ON a.kind = ${spec.kind} AND a.content = s.content`;
+  // The reject of a row that returns was resolved when it left.
+  const isReused = sql`(class = 'reused' OR class = 'unchanged' AND was_missing)`;
+  await publishAnswers(load, type, rows(isMeant));
   await rejectRows(load, type, rows(isReused));
   await resolveRejects(
     load,
