@@ -81,7 +81,9 @@ const declaredTables = [
 /** Every declared table, parents before children; used by DDL, comments, erasure and tests. */
 export const tables: readonly Table[] = declaredTables;
 
-type Relation = (typeof declaredTables)[number] | Extract<(typeof declaredViews)[number], { readonly row?: unknown }>;
+type Relation =
+  | (typeof declaredTables)[number]
+  | Extract<(typeof declaredViews)[number], { readonly row?: unknown }>;
 
 /** Columns of every declared table and view, by `SCHEMA.NAME` with the declared schema; values as the driver returns them. */
 export type Database = {

@@ -3,7 +3,7 @@ import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import type { BilledDay } from "../ledger/costs.ts";
 import { isBeating } from "../runs/fence.ts";
-import { type PastRun, runColumns } from "../runs/status.ts";
+import { type PastRun, pastRuns } from "../runs/status.ts";
 import { billedRecords } from "../../schemas/ledger.ts";
 import { writers } from "../../schemas/ops.ts";
 import type { Table } from "../../schemas/table.ts";
@@ -23,12 +23,19 @@ function readBriefly<Result>(db: Db, work: (session: Session) => Promise<Result>
 /** Reads the jobs of the newest runs, newest run first, jobs in the order of their start. */
 export function readRecentRuns(db: Db, runs: number): Promise<readonly PastRun[]> {
   return readBriefly(db, (session) =>
-    session.rows<PastRun>(sql`
-    WITH newest AS (
-      SELECT run_id AS id, max(started_at) AS at FROM ${session.table("sync_run")} WHERE job <> ALL(${[...writers]}::text[])
-      GROUP BY run_id ORDER BY at DESC, run_id LIMIT ${runs})
-    SELECT ${runColumns} FROM ${session.table("sync_run")} JOIN newest ON run_id = id
-    ORDER BY at DESC, run_id, started_at, job, shard`),
+    session.rows(
+      pastRuns(session.query)
+        .where("run_id", "in", (query) =>
+          query
+            .selectFrom("ops.sync_run")
+            .select("run_id")
+            .where("job", "not in", writers)
+            .groupBy("run_id")
+            .orderBy(sql`max(started_at) DESC, run_id`)
+            .limit(runs),
+        )
+        .orderBy(sql`max(started_at) OVER (PARTITION BY run_id) DESC, run_id, started_at, job, shard`),
+    ),
   );
 }
 
@@ -67,8 +74,9 @@ export function readRunningJobs(
       SELECT coalesce(sum(records_reserved), 0)::bigint AS sent FROM ${db.table("api_call")} AS c
       WHERE c.reserved_at >= l.acquired_at AND (c.run_id, c.job) = (l.run_id, l.job)) AS c ON l.shard = '0/1'
     WHERE l.released_at IS NULL ORDER BY l.acquired_at, l.job, l.shard`);
-    const [end] = await session.rows<{ at: string | null }>(sql`
-    SELECT max(finished_at) AS at FROM ${syncRun}`);
+    const [end] = await session.rows(
+      session.query.selectFrom("ops.sync_run").select(({ fn }) => fn.max("finished_at").as("at")),
+    );
     return { jobs, lastEndAt: end?.at ?? null };
   });
 }
@@ -256,9 +264,13 @@ interface DriftedField {
 /** Reads the fields seen last. */
 export function readSchemaDrift(db: Db, limit: number): Promise<readonly DriftedField[]> {
   return readBriefly(db, (session) =>
-    session.rows<DriftedField>(sql`
-    SELECT endpoint, path, kind, observed_type AS "observedType", occurrences, first_seen_at AS "firstSeenAt",
-      last_seen_at AS "lastSeenAt"
-    FROM ${session.table("schema_drift")} ORDER BY last_seen_at DESC, endpoint, path, kind LIMIT ${limit}`),
+    session.rows(
+      session.query
+        .selectFrom("ops.schema_drift")
+        .select(["endpoint", "path", "kind", "observed_type as observedType", "occurrences"])
+        .select(["first_seen_at as firstSeenAt", "last_seen_at as lastSeenAt"])
+        .orderBy(sql`last_seen_at DESC, endpoint, path, kind`)
+        .limit(limit),
+    ),
   );
 }

@@ -155,8 +155,15 @@ export async function isRepeatedResponse(
   { apiRequestId, requestCompletedAt }: Pick<Attempt, "apiRequestId" | "requestCompletedAt">,
 ): Promise<boolean> {
   if (apiRequestId === null || requestCompletedAt === null) return Promise.resolve(false);
-  const found = await db.rows(sql`SELECT FROM ${db.table("api_call")}
-    WHERE api_request_id = ${apiRequestId} AND request_completed_at = ${requestCompletedAt}::timestamptz AND run_id <> ${runId} LIMIT 1`);
+  const found = await db.rows(
+    db.query
+      .selectFrom("ops.api_call")
+      .select("call_id")
+      .where("api_request_id", "=", apiRequestId)
+      .where("request_completed_at", "=", requestCompletedAt)
+      .where("run_id", "<>", runId)
+      .limit(1),
+  );
   return found.length > 0;
 }
 

@@ -97,10 +97,15 @@ export async function readBudgetUse(db: Db): Promise<readonly BudgetUse[]> {
 
 /** Records reserved by a job in all runs of one ID. */
 export async function readRunUse(db: Db, run: RunRef): Promise<RunUse> {
-  const rows = await db.rows<{ period: BudgetPeriod; records: number }>(sql`
-    SELECT period, records_reserved AS records FROM ${db.table("budget_use")}
-    WHERE budget = ${run.job}
-      AND (period, period_key) IN (('run', ${run.runId}), ('shard', ${`${run.runId} ${run.shard}`}))`);
+  const rows = await db.rows(
+    db.query
+      .selectFrom("state.budget_use")
+      .select(["period", "records_reserved as records"])
+      .where("budget", "=", run.job)
+      .where(
+        sql<boolean>`(period, period_key) IN (('run', ${run.runId}), ('shard', ${`${run.runId} ${run.shard}`}))`,
+      ),
+  );
   const usedIn = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;
   return { run: usedIn("run"), shard: usedIn("shard") };
 }

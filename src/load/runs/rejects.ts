@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import type { RowKey } from "../inputs/input.ts";
 import { asWriter } from "./lock.ts";
+import type { Database } from "../../schemas/registry.ts";
 
 /** Selects rejects; an empty list selects all. */
 export interface RejectFilter {
@@ -10,28 +11,29 @@ export interface RejectFilter {
   readonly rows: readonly RowKey[];
 }
 
+type Reject = Database["data.reject"];
+
 /** Rejects of one job and cause. */
-export interface RejectGroup {
-  readonly job: string;
-  readonly stage: string;
-  readonly code: string;
+export interface RejectGroup extends Pick<Reject, "job" | "stage" | "code"> {
   readonly rejects: number;
   readonly first_at: string;
   readonly last_at: string;
 }
 
+const STORED = [
+  "job",
+  "source",
+  "source_key",
+  "stage",
+  "code",
+  "message",
+  "details",
+  "created_at",
+  "resolved_at",
+] as const;
+
 /** One reject. */
-export interface StoredReject {
-  readonly job: string;
-  readonly source: string;
-  readonly source_key: string | null;
-  readonly stage: string;
-  readonly code: string;
-  readonly message: string;
-  readonly details: unknown;
-  readonly created_at: string;
-  readonly resolved_at: string | null;
-}
+export type StoredReject = Pick<Reject, (typeof STORED)[number]>;
 
 /** Result of a retry. */
 interface RejectRetry {
@@ -44,7 +46,7 @@ interface RejectRetry {
 }
 
 /** Condition for selected rows `r` of `reject`. */
-function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<unknown> {
+function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<boolean> {
   const keys = JSON.stringify(rows);
   const tests = [
     ...(all ? [] : [sql`r.resolved_at IS NULL`]),
@@ -57,7 +59,7 @@ function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<
             SELECT k.source, k."sourceKey" FROM json_to_recordset(${keys}::json) AS k(source text, "sourceKey" text))`,
         ]),
   ];
-  return tests.length === 0 ? sql`true` : sql.join(tests, sql` AND `);
+  return tests.length === 0 ? sql`true` : sql<boolean>`${sql.join(tests, sql` AND `)}`;
 }
 
 /** Counts rejects by job and cause, highest first. */
@@ -66,10 +68,16 @@ export async function countRejects(
   filter: RejectFilter,
   { all }: { readonly all: boolean },
 ): Promise<readonly RejectGroup[]> {
-  return db.rows<RejectGroup>(sql`
-    SELECT job, stage, code, count(*) AS rejects, min(created_at) AS first_at, max(created_at) AS last_at
-    FROM ${db.table("reject")} AS r WHERE ${isMeant(filter, all)}
-    GROUP BY job, stage, code ORDER BY count(*) DESC, job, code, stage`);
+  return db.rows(
+    db.query
+      .selectFrom("data.reject as r")
+      .select(["job", "stage", "code"])
+      .select(({ fn }) => [fn.countAll<number>().as("rejects")])
+      .select(({ fn }) => [fn.min("created_at").as("first_at"), fn.max("created_at").as("last_at")])
+      .where(isMeant(filter, all))
+      .groupBy(["job", "stage", "code"])
+      .orderBy(sql`rejects DESC, job, code, stage`),
+  );
 }
 
 /** Lists the newest rejects. */
@@ -78,10 +86,14 @@ export async function listRejects(
   filter: RejectFilter,
   { all, limit }: { readonly all: boolean; readonly limit: number },
 ): Promise<readonly StoredReject[]> {
-  return db.rows<StoredReject>(sql`
-    SELECT job, source, source_key, stage, code, message, details, created_at, resolved_at
-    FROM ${db.table("reject")} AS r WHERE ${isMeant(filter, all)}
-    ORDER BY created_at DESC, job, source_key, reject_id LIMIT ${limit}`);
+  return db.rows(
+    db.query
+      .selectFrom("data.reject as r")
+      .select(STORED)
+      .where(isMeant(filter, all))
+      .orderBy(sql`created_at DESC, job, source_key, reject_id`)
+      .limit(limit),
+  );
 }
 
 /** Makes rejected rows due; resolves rejects without a stored row. */

@@ -70,10 +70,14 @@ export async function watchJobs(
 
 /** Newest slot of each job. */
 export async function newestSlots(db: Db): Promise<readonly KnownSlot[]> {
-  return db.rows<KnownSlot>(sql`
-    SELECT DISTINCT ON (job) job, slot, due_at AS "dueAt", status, run_id AS "runId", ended_at AS "endedAt",
-      ended_at IS NULL AND ${isBeating("s", heartbeat)} AS "isHeld"
-    FROM ${db.table(SLOTS)} AS s ORDER BY job, due_at DESC, claimed_at DESC, slot`);
+  return db.rows(
+    db.query
+      .selectFrom("state.schedule_slot as s")
+      .distinctOn("job")
+      .select(["job", "slot", "due_at as dueAt", "status", "run_id as runId", "ended_at as endedAt"])
+      .select(sql<boolean>`ended_at IS NULL AND ${isBeating("s", heartbeat)}`.as("isHeld"))
+      .orderBy(sql`job, due_at DESC, claimed_at DESC, slot`),
+  );
 }
 
 /** Claims slots; one scheduler at a time per warehouse. */

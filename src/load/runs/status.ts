@@ -1,9 +1,10 @@
-import { sql } from "kysely";
+import { type QueryCreator, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import { type LockHolder, readHolders } from "./lock.ts";
 import { IS_SUCCESS } from "./runs.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import type { Database } from "../../schemas/registry.ts";
 
 /** Last run of a job, for `confirm_above` and `status`. */
 export interface PastRun {
@@ -48,44 +49,46 @@ export interface JobStatus {
   readonly holders: readonly LockHolder[];
 }
 
-/** Freshness of one table (view `table_freshness`). */
-export interface TableFreshness {
-  readonly table_name: string;
-  readonly last_success_at: string | null;
-  readonly last_changed_at: string | null;
-  readonly safe_until: string | null;
-}
+/** Freshness of one table. */
+export type TableFreshness = Database["ops.table_freshness"];
 
-/** Shard count in a column `shard`. */
-const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
+/** Parts of a column `shard`. */
+const SHARD = sql<number>`split_part(shard, '/', 1)::bigint`;
+const SHARD_COUNT = sql<number>`split_part(shard, '/', 2)::bigint`;
 
-/** Columns of a {@link PastRun}. */
-export const runColumns = sql`run_id AS "runId", shard, job_type AS "jobType", job, status, limited_by AS "limitedBy", started_at AS "startedAt",
-  finished_at AS "finishedAt", records_due AS "recordsDue", error,
-  json_build_object(${sql.join(Object.keys(runCounters).flatMap((name) => [sql.lit(name), sql.id(name)]))}) AS counters`;
+const counters = Object.keys(runCounters).flatMap((name) => [sql.lit(name), sql.id(name)]);
+
+/** Query of past runs. */
+export const pastRuns = (query: QueryCreator<Database>) =>
+  query
+    .selectFrom("ops.sync_run")
+    .select(["run_id as runId", "shard", "job_type as jobType", "job", "status", "limited_by as limitedBy"])
+    .select(["started_at as startedAt", "finished_at as finishedAt", "records_due as recordsDue", "error"])
+    .select(sql<Record<RunCounter, number>>`json_build_object(${sql.join(counters)})`.as("counters"));
 
 /** Past runs to read, enough for some nights of many shards. */
 const PAST_RUNS = 500;
 
 /** Last runs of a job, newest first. */
 export function lastRuns(db: Db, job: string, limit = PAST_RUNS): Promise<readonly PastRun[]> {
-  return db.transaction((session) => readLastRuns(session, job, limit));
+  return db.rows(lastRunsOf(db.query, job, limit));
 }
 
-async function readLastRuns(session: Session, job: string, limit: number): Promise<readonly PastRun[]> {
-  return session.rows<PastRun>(sql`
-    SELECT ${runColumns} FROM ${session.table("sync_run")} WHERE job = ${job} ORDER BY started_at DESC, run_id LIMIT ${limit}`);
-}
+const lastRunsOf = (query: QueryCreator<Database>, job: string, limit: number) =>
+  pastRuns(query).where("job", "=", job).orderBy(sql`started_at DESC, run_id`).limit(limit);
 
 /** Status of a job, for `status`. */
 export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
   return db.transaction(async (session) => {
     const syncRun = session.table("sync_run");
-    const [lastRun] = await readLastRuns(session, job, 1);
-    const lastPass = await session.rows<PastRun>(sql`
-    SELECT DISTINCT ON (split_part(shard, '/', 1)::bigint) ${runColumns} FROM ${syncRun}
-    WHERE job = ${job} AND ${SHARD_COUNT} = split_part(${lastRun?.shard ?? "0/1"}, '/', 2)::bigint
-    ORDER BY split_part(shard, '/', 1)::bigint, started_at DESC, run_id`);
+    const [lastRun] = await session.rows(lastRunsOf(session.query, job, 1));
+    const lastPass = await session.rows(
+      pastRuns(session.query)
+        .distinctOn(SHARD)
+        .where("job", "=", job)
+        .where(SHARD_COUNT, "=", Number(lastRun?.shard.split("/")[1] ?? 1))
+        .orderBy(sql`${SHARD}, started_at DESC, run_id`),
+    );
     // A pass of several shards is as old as its oldest shard.
     const [success] = await session.rows<{ at: string | null }>(sql`
     SELECT max(at) AS at FROM (
@@ -94,9 +97,15 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
         WHERE job = ${job} AND ${IS_SUCCESS} GROUP BY shard) AS s
       GROUP BY shards HAVING count(*) = shards) AS whole`);
     const coverage = await readCoverage(session, job);
-    const rejects = await session.rows<{ code: string; count: number }>(sql`
-    SELECT code, count(*) AS count FROM ${session.table("reject")}
-    WHERE job = ${job} AND resolved_at IS NULL GROUP BY code ORDER BY code`);
+    const rejects = await session.rows(
+      session.query
+        .selectFrom("data.reject")
+        .select(({ fn }) => ["code", fn.countAll<number>().as("count")])
+        .where("job", "=", job)
+        .where("resolved_at", "is", null)
+        .groupBy("code")
+        .orderBy("code"),
+    );
     return {
       job,
       lastRun: lastRun ?? null,
@@ -131,6 +140,5 @@ async function readCoverage(session: Session, job: string): Promise<JobStatus["c
 
 /** Reads the view `table_freshness`. */
 export async function tableFreshness(db: Db): Promise<readonly TableFreshness[]> {
-  return db.rows<TableFreshness>(sql`
-    SELECT table_name, last_success_at, last_changed_at, safe_until FROM ${db.table("table_freshness")} ORDER BY table_name`);
+  return db.rows(db.query.selectFrom("ops.table_freshness").selectAll().orderBy("table_name"));
 }

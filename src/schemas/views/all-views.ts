@@ -62,13 +62,13 @@ const tableFreshness = view("table_freshness", {
   schema: "ops",
   doc: "When each table was last loaded and changed; incremental readers can read up to `safe_until`.",
   columns: {
-    table_name: text("none", "The table."),
+    table_name: text("none", "The table.", "required"),
     last_success_at: timestamptz(
       "none",
       "End of the last success; runs that ended at your own cap or budget are included.",
     ),
     last_changed_at: timestamptz("none", "Last change of a row."),
-    safe_until: timestamptz("none", "Every row with an older `_synced_at` is committed."),
+    safe_until: timestamptz("none", "Every row with an older `_synced_at` is committed.", "required"),
   },
   reads: ["sync_run", "table_load"],
   // Rows that are not committed yet have a `_synced_at` after the start of the run, or command, that writes them.
