@@ -11,7 +11,7 @@ import { createHash } from "node:crypto";
 type Claimant = Pick<RunRef, "job" | "shard" | "epoch">;
 
 /** Condition: a claim `d` belongs to the run. */
-function isOwn({ job, shard, epoch }: Claimant): RawBuilder<unknown> {
+function isOwn({ job, shard, epoch }: Claimant): RawBuilder<boolean> {
   return sql`coalesce(d.epoch = ${epoch} AND d.job = ${job} AND d.shard = ${shard}, false)`;
 }
 
@@ -114,8 +114,19 @@ export function countDue(session: Session): Promise<readonly DueCount[]> {
 
 interface ClaimedRow {
   readonly content: string;
-  readonly record: string;
+  /** Present in each claim. */
+  readonly record: string | null;
   readonly sent_pid: string | null;
+}
+
+/** Content in hex. */
+const HEX = sql<string>`encode(d.content, 'hex')`.as("content");
+
+const isAmong = (contents: readonly string[]) => sql<boolean>`d.content = ${anyContent(contents)}`;
+
+/** Query of the run's claims `d`. */
+function claimsOf(session: Session, kind: string, run: Claimant) {
+  return session.query.selectFrom("state.lookup_due as d").where("d.kind", "=", kind).where(isOwn(run));
 }
 
 /** `record_id` of a content. The address of a validation has none. */
@@ -126,8 +137,9 @@ function recordIdOf(type: LookupType, content: string): string {
 
 function recordOf(type: LookupType, { content, record, sent_pid: sentPid }: ClaimedRow): LookupRecord {
   // The reading wrote the address as a JSON string.
-  const address = type === "validate_emails" ? { address: String(JSON.parse(record)) } : {};
-  return { recordId: recordIdOf(type, content), json: record, ...address, content, sentPid };
+  const json = record ?? "";
+  const address = type === "validate_emails" ? { address: String(JSON.parse(json)) } : {};
+  return { recordId: recordIdOf(type, content), json, ...address, content, sentPid };
 }
 
 /** Reads a page of the run's claims after a content (hex), in the order of contents. */
@@ -137,10 +149,13 @@ export async function readClaims(
   run: Claimant,
   { after, size }: { readonly after: string; readonly size: number },
 ): Promise<readonly LookupRecord[]> {
-  const rows = await session.rows<ClaimedRow>(sql`
-    SELECT encode(content, 'hex') AS content, record, sent_service_pid AS sent_pid
-    FROM ${session.table("lookup_due")} AS d
-    WHERE kind = ${kind} AND content > decode(${after}, 'hex') AND ${isOwn(run)} ORDER BY d.content LIMIT ${size}`);
+  const rows = await session.rows(
+    claimsOf(session, kind, run)
+      .select([HEX, "record", "sent_service_pid as sent_pid"])
+      .where(sql<boolean>`content > decode(${after}, 'hex')`)
+      .orderBy("d.content")
+      .limit(size),
+  );
   return rows.map((row) => recordOf(type, row));
 }
 
@@ -164,9 +179,7 @@ export async function findLostClaims(
   records: readonly LookupRecord[],
 ): Promise<readonly string[]> {
   const contents = records.map(({ content }) => content);
-  const rows = await session.rows<{ content: string }>(sql`
-    SELECT encode(content, 'hex') AS content FROM ${session.table("lookup_due")} AS d
-    WHERE kind = ${kind} AND content = ${anyContent(contents)} AND ${isOwn(run)}`);
+  const rows = await session.rows(claimsOf(session, kind, run).select(HEX).where(isAmong(contents)));
   const own = new Set(rows.map((row) => row.content));
   return records.filter(({ content }) => !own.has(content)).map(({ recordId }) => recordId);
 }
@@ -178,8 +191,15 @@ export async function markSent(
   run: Claimant,
   contents: readonly string[],
 ): Promise<void> {
-  await session.change(sql`UPDATE ${session.table("lookup_due")} AS d SET is_sent = true
-    WHERE kind = ${kind} AND content = ${anyContent(contents)} AND ${isOwn(run)} AND NOT is_sent`);
+  await session.change(
+    session.query
+      .updateTable("state.lookup_due as d")
+      .set({ is_sent: true })
+      .where("kind", "=", kind)
+      .where(isAmong(contents))
+      .where(isOwn(run))
+      .where("is_sent", "=", false),
+  );
 }
 
 /** Contents that were due and are answered. */
@@ -250,17 +270,25 @@ export interface OpenClaims {
 
 /** Counts the run's claims without an answer. */
 export async function countOpen(session: Session, kind: string, run: Claimant): Promise<OpenClaims> {
-  const [open] = await session.rows<OpenClaims>(sql`
-    SELECT count(*) AS records, coalesce(sum(rows), 0)::bigint AS rows, count(*) FILTER (WHERE is_sent) AS sent
-    FROM ${session.table("lookup_due")} AS d WHERE kind = ${kind} AND ${isOwn(run)}`);
+  const [open] = await session.rows(
+    claimsOf(session, kind, run).select(({ fn }) => [
+      fn.countAll<number>().as("records"),
+      sql<number>`coalesce(sum(rows), 0)::bigint`.as("rows"),
+      fn.countAll<number>().filterWhere("is_sent", "=", true).as("sent"),
+    ]),
+  );
   return open ?? { records: 0, rows: 0, sent: 0 };
 }
 
 /** Releases the run's claims: their contents stay due. */
 export async function releaseClaims(session: Session, kind: string, run: Claimant): Promise<void> {
-  await session.change(sql`UPDATE ${session.table("lookup_due")} AS d
-    SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL, is_sent = false
-    WHERE kind = ${kind} AND ${isOwn(run)}`);
+  await session.change(
+    session.query
+      .updateTable("state.lookup_due as d")
+      .set({ record: null, sent_service_pid: null, job: null, shard: null, epoch: null, is_sent: false })
+      .where("kind", "=", kind)
+      .where(isOwn(run)),
+  );
 }
 
 /** Deletes answers that no row has any more, once they would have expired. */

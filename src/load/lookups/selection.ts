@@ -148,10 +148,19 @@ const NO_HISTORY: MatchHistory = {
 const HISTORY_DAYS = 90;
 
 async function readHistory(session: Session, kind: string): Promise<MatchHistory> {
-  const rows = await session.rows<{ with_pid: boolean; answered: number; matched: number }>(sql`
-    SELECT sent_service_pid IS NOT NULL AS with_pid, count(*) AS answered, count(*) FILTER (WHERE outcome = 'matched') AS matched
-    FROM ${session.table("lookup_answer")}
-    WHERE kind = ${kind} AND answered_at > now() - make_interval(days => ${HISTORY_DAYS}) AND outcome <> 'rejected' GROUP BY 1`);
+  const rows = await session.rows(
+    session.query
+      .selectFrom("state.lookup_answer")
+      .select(({ fn }) => [
+        sql<boolean>`sent_service_pid IS NOT NULL`.as("with_pid"),
+        fn.countAll<number>().as("answered"),
+        fn.countAll<number>().filterWhere("outcome", "=", "matched").as("matched"),
+      ])
+      .where("kind", "=", kind)
+      .where(sql<boolean>`answered_at > now() - make_interval(days => ${HISTORY_DAYS})`)
+      .where("outcome", "<>", "rejected")
+      .groupBy("with_pid"),
+  );
   const of = (withPid: boolean) => {
     const { answered = 0, matched = 0 } = rows.find((row) => row.with_pid === withPid) ?? {};
     return { answered, matched };
@@ -331,10 +340,17 @@ function contentsOf(session: Session, spec: LookupSpec): RawBuilder<unknown> {
 /** The coverage that the job's last run recorded, for a run that changed nothing; null without one. */
 export function lastCoverage(db: Db, { job, source }: LookupSpec, shard: string): Promise<Coverage | null> {
   return db.transaction(async (session) => {
-    const [last] = await session.rows<Coverage>(sql`
-      SELECT source, input_rows AS "inputRows", answered, matched, unmatched, rejected, due, oldest_answer_at::text AS "oldestAnswerAt"
-      FROM ${session.table("input_coverage")} WHERE job = ${job} AND source = ${source} AND shard = ${shard}
-      ORDER BY _synced_at DESC LIMIT 1`);
+    const [last] = await session.rows(
+      session.query
+        .selectFrom("ops.input_coverage")
+        .select(["source", "input_rows as inputRows", "answered", "matched", "unmatched", "rejected", "due"])
+        .select(sql<string | null>`oldest_answer_at::text`.as("oldestAnswerAt"))
+        .where("job", "=", job)
+        .where("source", "=", source)
+        .where("shard", "=", shard)
+        .orderBy("_synced_at", "desc")
+        .limit(1),
+    );
     return last ?? null;
   });
 }

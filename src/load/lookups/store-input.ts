@@ -17,7 +17,7 @@ const RUNS_BEFORE_ERASURE = 3;
 
 const TIME_BEFORE_ERASURE = "24 hours";
 
-const isGone = sql`r.missing_runs >= ${RUNS_BEFORE_ERASURE} AND r.missing_since <= now() - ${TIME_BEFORE_ERASURE}::interval`;
+const isGone = sql<boolean>`r.missing_runs >= ${RUNS_BEFORE_ERASURE} AND r.missing_since <= now() - ${TIME_BEFORE_ERASURE}::interval`;
 
 /** Rows of a job's input. */
 interface MissingRows {
@@ -31,10 +31,17 @@ interface MissingRows {
 /** Counts the rows that the last reading found and missed. */
 export function countMissing(db: Db, { job, source }: LookupSpec): Promise<MissingRows> {
   return db.transaction(async (session) => {
-    const [counts] = await session.rows<MissingRows>(sql`
-      SELECT count(*) FILTER (WHERE missing_since IS NULL) AS "inputRows", count(*) AS known,
-        count(*) FILTER (WHERE missing_since IS NOT NULL) AS missing
-      FROM ${session.table("lookup_row")} WHERE job = ${job} AND source = ${source}`);
+    const [counts] = await session.rows(
+      session.query
+        .selectFrom("state.lookup_row")
+        .select(({ fn }) => [
+          fn.countAll<number>().filterWhere("missing_since", "is", null).as("inputRows"),
+          fn.countAll<number>().as("known"),
+          fn.count<number>("missing_since").as("missing"),
+        ])
+        .where("job", "=", job)
+        .where("source", "=", source),
+    );
     return counts ?? { inputRows: 0, known: 0, missing: 0 };
   });
 }
@@ -42,10 +49,17 @@ export function countMissing(db: Db, { job, source }: LookupSpec): Promise<Missi
 /** Returns up to `limit` keys that readings of three different runs, this one included, missed over at least a day. */
 export function readGoneRows(db: Db, run: RunRef, source: string, limit: number): Promise<readonly string[]> {
   return db.transaction(run, async (session) => {
-    const rows = await session.rows<{ source_key: string }>(sql`
-      SELECT source_key FROM ${session.table("lookup_row")} AS r
-      WHERE job = ${run.job} AND source = ${source} AND ${isGone} AND missing_run_id = ${run.runId}
-      ORDER BY source_key LIMIT ${limit}`);
+    const rows = await session.rows(
+      session.query
+        .selectFrom("state.lookup_row as r")
+        .select("source_key")
+        .where("job", "=", run.job)
+        .where("source", "=", source)
+        .where("missing_run_id", "=", run.runId)
+        .where(isGone)
+        .orderBy("source_key")
+        .limit(limit),
+    );
     return rows.map((row) => row.source_key);
   });
 }
@@ -154,8 +168,15 @@ async function storeGone({ session, spec }: ReadingContext, seen: SeenInput, run
 
 /** Begins counting missing rows again: the definition of the input changed. */
 async function restartMissing({ session, spec }: ReadingContext, run: RunRef): Promise<void> {
-  await session.change(sql`UPDATE ${session.table("lookup_row")} SET missing_since = now(), missing_runs = 0, missing_run_id = ''
-    WHERE job = ${spec.job} AND source = ${spec.source} AND missing_since IS NOT NULL AND missing_run_id <> ${run.runId}`);
+  await session.change(
+    session.query
+      .updateTable("state.lookup_row")
+      .set({ missing_since: sql<string>`now()`, missing_runs: 0, missing_run_id: "" })
+      .where("job", "=", spec.job)
+      .where("source", "=", spec.source)
+      .where("missing_since", "is not", null)
+      .where("missing_run_id", "<>", run.runId),
+  );
 }
 
 /** Updates `input_email` for the seen rows: writes only what differs. Keeps rows whose key left the input. */
