@@ -16,14 +16,11 @@ import { jobTypes } from "../jobs/registry.ts";
 import type { JobServices } from "../jobs/services.ts";
 import type { Db } from "../load/db/db.ts";
 import { isMigrated, notSetUp, requireSetUp } from "../load/db/migrate.ts";
-import { openEmbedded } from "../load/embedded/open.ts";
 import { openWarehouse, type WarehouseTarget } from "../load/open.ts";
 import type { Log } from "../log.ts";
 import { otherWriterOf } from "../process-state.ts";
 import { readPostgresAddress } from "../postgres-address.ts";
-import { openBigQueryDestination } from "../publish/bigquery/destination.ts";
 import { declaredCatalog, type Destination } from "../publish/destination.ts";
-import { openDuckDbDestination } from "../publish/duckdb/destination.ts";
 
 /** Loads the configuration and hides its secrets from all output. */
 export async function openConfig(context: Context): Promise<Config> {
@@ -60,42 +57,37 @@ export async function refuseForeignFolder(dataDir: string): Promise<void> {
 }
 
 /** Reachable warehouse. */
-export interface OpenedWarehouse {
+interface OpenedWarehouse {
   readonly db: Db;
   /** Lines for the user about connecting psql and BI tools; empty for the user's own Postgres. */
   readonly howToConnect: readonly string[];
-  /** Lets people and BI tools read an embedded database with schemas created since the start. */
-  readonly grantReading: () => Promise<void>;
 }
 
 /** Opens the configured warehouse, starts the embedded database if necessary, and checks that it is reachable. */
-export async function openConfiguredWarehouse(context: Context, config: Config): Promise<OpenedWarehouse> {
+export async function openWarehouseOf(context: Context, config: Config): Promise<OpenedWarehouse> {
   const { log, scope, stop } = context;
   const { url, schema, opsSchema } = config.warehouse;
-  if (url !== "embedded") {
-    const db = openWarehouse(await warehouseTarget(config));
-    scope.defer("warehouse", () => db.close());
-    await isMigrated(db);
-    return { db, howToConnect: [], grantReading: async () => {} };
+  let target = await warehouseTarget(config);
+  let howToConnect: readonly string[] = [];
+  if (url === "embedded") {
+    context.notify("Starting the embedded database …");
+    const { openEmbedded } = await import("../load/embedded/open.ts");
+    const readableSchemas = [schema, opsSchema];
+    const server = await openEmbedded({ dataDir: config.dataDir, log, readableSchemas, signal: stop.signal });
+    scope.deferProgram("embedded database", () => server.close());
+    target = { ...target, url: server.connectionString };
+    howToConnect = server.howToConnect;
   }
-  context.notify("Starting the embedded database …");
-  const server = await openEmbedded({
-    dataDir: config.dataDir,
-    log,
-    readableSchemas: [schema, opsSchema],
-    signal: stop.signal,
-  });
-  scope.deferProgram("embedded database", () => server.close());
-  const db = openWarehouse({ ...(await warehouseTarget(config)), url: server.connectionString });
+  const db = openWarehouse(target);
   scope.defer("warehouse", () => db.close());
   await isMigrated(db);
-  return { db, howToConnect: server.howToConnect, grantReading: () => server.grantReading() };
+  return { db, howToConnect };
 }
 
 /** Opens the warehouse for a command that reads stored data; throws if there are no tables. Creates nothing. */
 export async function openFilledWarehouse(context: Context, config: Config): Promise<Db> {
   if (await isNotCreatedYet(config)) throw notSetUp();
-  const { db } = await openConfiguredWarehouse(context, config);
+  const { db } = await openWarehouseOf(context, config);
   await requireSetUp(db);
   return db;
 }
@@ -131,11 +123,9 @@ export async function isNotCreatedYet({
   return password === null;
 }
 
-/** The sandbox accepts almost any key. */
-const SANDBOX_KEY = "sandbox";
-
 async function readSecret({ scrubber }: Context, secret: SecretReference | null): Promise<string> {
-  if (secret === null) return SANDBOX_KEY;
+  // The sandbox accepts almost any key.
+  if (secret === null) return "sandbox";
   const key = await secret.read();
   scrubber.hide(key);
   return key;
@@ -195,26 +185,29 @@ export async function openJobServices(context: Context, config: Config, db: Db):
 type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "everyMs">;
 
 /** Opens the configured destinations; each connects on first use. */
-export function openDestinations(config: Config): readonly OpenDestination[] {
-  return config.publish.map((destination) => ({
-    destination: openDestination(destination, config),
-    catalog: declaredCatalog(destination.tables),
-    everyMs: destination.everyMs,
-  }));
+export async function openDestinations(config: Config): Promise<readonly OpenDestination[]> {
+  return await Promise.all(
+    config.publish.map(async (destination) => ({
+      destination: await openDestination(destination, config),
+      catalog: declaredCatalog(destination.tables),
+      everyMs: destination.everyMs,
+    })),
+  );
 }
 
 /** Opens the publisher for the configured destinations. */
-export function openPublisher(
+export async function openPublisher(
   {
     log,
     stop,
     scope,
-  }: Pick<Context, "scope"> & { readonly log: Log; readonly stop: { readonly signal: AbortSignal } },
+  }: Pick<Context, "scope"> & { readonly log: Log; readonly stop: Pick<Context["stop"], "signal"> },
   config: Config,
   db: Db,
-): Publisher {
+): Promise<Publisher> {
+  const destinations = await openDestinations(config);
   const publisher = createPublisher(
-    openDestinations(config).map((opened) => ({
+    destinations.map((opened) => ({
       ...opened,
       db,
       log,
@@ -239,9 +232,13 @@ function folderOf({ dataDir }: Config): string {
   return join(dataDir, "publish");
 }
 
-/** Opens a destination; it connects at the first use. */
-function openDestination(destination: DestinationConfig, config: Config): Destination {
-  if (destination.type === "bigquery") return openBigQueryDestination(destination);
+/** Loads the modules of a destination's engine, which other configurations don't need, and opens it. */
+async function openDestination(destination: DestinationConfig, config: Config): Promise<Destination> {
+  if (destination.type === "bigquery") {
+    const { openBigQueryDestination } = await import("../publish/bigquery/destination.ts");
+    return openBigQueryDestination(destination);
+  }
+  const { openDuckDbDestination } = await import("../publish/duckdb/destination.ts");
   const { schema, opsSchema } = config.warehouse;
   const { name, path } = destination;
   const folder = join(folderOf(config), "duckdb");

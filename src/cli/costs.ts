@@ -1,39 +1,32 @@
-import { renderTable } from "./output.ts";
+import { table } from "./output.ts";
 import { count, countText } from "../figures.ts";
 import { type Cost, withAmount } from "../jobs/price.ts";
 import type { BudgetReport } from "../jobs/report/attention.ts";
-import type { JobReport, RunReport } from "../jobs/job.ts";
+import type { RunReport } from "../jobs/job.ts";
 import { amountText, priceText } from "../money.ts";
 
-/** Formats a table of budgets with their use. */
+/** Formats a table of budgets with their use; empty without budgets. */
 export function renderBudgets(
-  { budgets }: { readonly budgets: readonly (BudgetReport & { readonly lasts_until?: string | null })[] },
+  budgets: readonly (BudgetReport & { readonly lasts_until?: string | null })[],
   widthColumns: number | null,
 ): string {
-  const isForeseen = budgets.some(({ lasts_until }) => lasts_until !== undefined);
-  const table = renderTable(
-    [
-      { name: "budget" },
-      { name: "records" },
-      { name: "limit", isNumber: true },
-      { name: "used", isNumber: true, drop: 1 },
-      { name: "left", isNumber: true },
-      ...(isForeseen ? [{ name: "lasts until (UTC)", drop: 2 }] : []),
-    ],
-    budgets.map(({ budget, period, limit, used, left, lasts_until, limit_amount, left_amount, currency }) => [
-      budget,
-      period === "day" ? "today (UTC)" : "this month (UTC)",
-      withAmount(limit, limit_amount, currency),
-      count(used),
-      withAmount(left, left_amount, currency),
-      ...(isForeseen ? [lasts_until?.slice(0, 16).replace("T", " ") ?? `end of the ${period}`] : []),
-    ]),
+  if (budgets.length === 0) return "";
+  const text = table(
+    budgets,
+    {
+      budget: ({ budget }) => budget,
+      records: ({ period }) => (period === "day" ? "today (UTC)" : "this month (UTC)"),
+      limit: (one) => withAmount(one.limit, one.limit_amount, one.currency),
+      used: ({ used }) => used,
+      left: (one) => withAmount(one.left, one.left_amount, one.currency),
+      "used up (UTC)": (one) => one.lasts_until?.slice(0, 16).replace("T", " ") ?? null,
+    },
     widthColumns,
   );
   const isInMoney = budgets.some(({ limit_amount }) => limit_amount !== undefined);
   return isInMoney
-    ? `${table}\n(a limit in money counts every record sent as billed, at the current price)`
-    : table;
+    ? `${text}\n(a limit in money counts every record sent as billed, at the current price)`
+    : text;
 }
 
 /** Noun for billed records of a job type. */
@@ -46,14 +39,14 @@ const NOUNS: Readonly<Record<string, readonly [string, string]>> = {
 /** Formats what a run cost: `Cost: $123.40 (1,234 matches at $0.10).`; empty without prices. */
 export function renderRunCost({ jobs, cost, shard }: RunReport): string {
   if (cost === undefined) return "";
-  const billed = jobs.flatMap((job) =>
-    job.cost && job.cost.records_billed > 0 ? [{ job, cost: job.cost }] : [],
-  );
-  const [only] = billed;
-  const parts =
-    only && billed.length === 1
-      ? [`${nounOf(only.job, only.cost.records_billed)}${at(only.cost)}`]
-      : billed.map(({ job, cost: own }) => `${job.job}: ${count(own.records_billed)}${at(own)}`);
+  const billed = jobs.flatMap(({ job, type, cost: own }) => {
+    if (!own || own.records_billed === 0) return [];
+    const price =
+      own.price === null ? "" : ` at ${priceText({ perRecord: String(own.price), currency: own.currency })}`;
+    const what = countText(own.records_billed, ...(NOUNS[type] ?? (["record", "records"] as const)));
+    return [{ alone: `${what}${price}`, named: `${job}: ${count(own.records_billed)}${price}` }];
+  });
+  const parts = billed.map(({ alone, named }) => (billed.length === 1 ? alone : named));
   const details = parts.length === 0 ? "" : ` (${parts.join("; ")})`;
   const subject = shard === undefined ? "Cost" : "Cost of all shards so far";
   return `${subject}: ${amountText(cost.amount, cost.currency)}${details}.${uncertainty(cost)}`;
@@ -64,17 +57,9 @@ export function uncertainty(cost: Cost): string {
   const { possibly_billed: possible, records_without_price: unpriced } = cost;
   const more = amountText(cost.possibly_billed_amount, cost.currency);
   return [
-    ...(possible === 0
-      ? []
-      : [` Up to ${more} more: ${countText(possible, "record")} may have been billed without an answer.`]),
-    ...(unpriced === 0 ? [] : [` ${countText(unpriced, "billed record")} without a price not included.`]),
+    possible === 0
+      ? ""
+      : ` Up to ${more} more: ${countText(possible, "record")} may have been billed without an answer.`,
+    unpriced === 0 ? "" : ` ${countText(unpriced, "billed record")} without a price not included.`,
   ].join("");
-}
-
-function nounOf({ type }: JobReport, records: number): string {
-  return countText(records, ...(NOUNS[type] ?? (["record", "records"] as const)));
-}
-
-function at({ price, currency }: Cost): string {
-  return price === null ? "" : ` at ${priceText({ perRecord: String(price), currency })}`;
 }

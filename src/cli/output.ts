@@ -4,66 +4,63 @@ import pino from "pino";
 import { isSystemError, UsageError } from "./failure.ts";
 import type { LogLevel } from "../config/config.ts";
 import { codeOf, isOwnError, languageOwnMessage } from "../errors.ts";
+import { count } from "../figures.ts";
 import type { Log } from "../log.ts";
 
-/** Column of a table. */
-export interface Column {
-  readonly name: string;
-  readonly isNumber?: boolean;
-  /** Left out if all its cells are empty or 0. */
-  readonly isSparse?: boolean;
-  /** Left out if the terminal is too narrow, lowest number first; never without a number. */
-  readonly drop?: number;
-}
+/** Cell of a table: a number gets thousands separators, null is blank. */
+type Cell = string | number | null;
 
 /** Characters of a cell that are shown. */
 const MAX_CELL = 1000;
 
+/** A number with its unit, currency or another amount after it; columns of figures are aligned right. */
+const FIGURE = /^(?:–|[^\s\d]?[\d.,]+(?: [%s]| \(.+\))?)$/u;
+
 /**
- * Formats a table without its empty sparse columns. On a narrow terminal it leaves out columns; if it still doesn't fit,
- * it formats one block of lines per row.
+ * Formats a table; columns without any filled cell are left out. If it is wider than the terminal, each row is a block of
+ * lines instead.
+ * @param columns cell of a row, by heading
  */
-export function renderTable(
-  columns: readonly Column[],
-  rows: readonly (readonly string[])[],
+export function table<Row>(
+  rows: readonly Row[],
+  columns: Readonly<Record<string, (row: Row) => Cell>>,
   widthColumns: number | null,
 ): string {
-  const cells = rows.map((row) => row.map(cut));
-  let shown = columns
-    .map((column, i) => ({ ...column, cells: cells.map((row) => row[i] ?? "") }))
-    .filter((column) => !column.isSparse || column.cells.some((cell) => cell !== "" && cell !== "0"));
-  for (;;) {
-    const lines = draw(shown, rows.length);
-    if (widthColumns === null || lines.every((line) => widthOf(line) <= widthColumns))
-      return lines.join("\n");
-    const lowest = Math.min(...shown.map(({ drop = Number.POSITIVE_INFINITY }) => drop));
-    if (lowest === Number.POSITIVE_INFINITY) return renderBlocks(columns, cells);
-    shown = shown.filter(({ drop }) => drop !== lowest);
-  }
-}
-
-function cut(cell: string): string {
-  const line = cell.replaceAll(/\s*\n\s*/gu, " ");
-  return line.length <= MAX_CELL ? line : `${line.slice(0, MAX_CELL).toWellFormed()}…`;
-}
-
-/** Lines of a table: its header, a rule, and the rows. */
-function draw(columns: readonly (Column & { readonly cells: readonly string[] })[], rows: number): string[] {
-  const padded = columns.map(({ name, isNumber, cells }) => {
-    const texts = [name, ...cells];
-    const width = Math.max(...texts.map(widthOf));
-    return texts.map((text) => {
+  const filled = Object.entries(columns)
+    .map(([heading, cell]) => ({ heading, cells: rows.map((row) => cellText(cell(row))) }))
+    .filter(({ cells }) => cells.length === 0 || cells.some((cell) => cell !== ""));
+  const padded = filled.map(({ heading, cells }) => {
+    const isRight =
+      cells.some((cell) => cell !== "") && cells.every((cell) => cell === "" || FIGURE.test(cell));
+    const width = Math.max(...[heading, ...cells].map(widthOf));
+    return [heading, ...cells].map((text) => {
       const blanks = " ".repeat(width - widthOf(text));
-      return isNumber ? blanks + text : text + blanks;
+      return isRight ? blanks + text : text + blanks;
     });
   });
-  const lines = Array.from({ length: rows + 1 }, (_, at) =>
+  const lines = [-1, ...rows.keys()].map((at) =>
     padded
-      .map((texts) => texts[at])
+      .map((texts) => texts[at + 1])
       .join("  ")
       .trimEnd(),
   );
-  return lines.toSpliced(1, 0, "─".repeat(Math.max(...lines.map(widthOf))));
+  const width = Math.max(...lines.map(widthOf));
+  if (widthColumns === null || width <= widthColumns)
+    return lines.toSpliced(1, 0, "─".repeat(width)).join("\n");
+  const [titles, ...others] = filled;
+  return rows
+    .flatMap((_, at) => {
+      const parts = others.map(({ heading, cells }) => (cells[at] ? `${heading.trim()} ${cells[at]}` : ""));
+      const details = parts.filter((part) => part !== "").join(", ");
+      return [titles?.cells[at] ?? "", ...fill(details, "  ", "  ", widthColumns)];
+    })
+    .join("\n");
+}
+
+function cellText(cell: Cell): string {
+  if (typeof cell === "number") return count(cell);
+  const line = (cell ?? "").replaceAll(/\s*\n\s*/gu, " ");
+  return line.length <= MAX_CELL ? line : `${line.slice(0, MAX_CELL).toWellFormed()}…`;
 }
 
 /** Marks without a width of their own, and characters two columns wide. */
@@ -75,19 +72,6 @@ const WIDE =
 /** Columns that a text takes on a terminal. */
 function widthOf(text: string): number {
   return Array.from(text.replaceAll(NARROW, "").replaceAll(WIDE, "  ")).length;
-}
-
-function renderBlocks(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
-  const [first, ...rest] = columns;
-  const nameWidth = Math.max(0, ...rest.map((column) => column.name.length));
-  return rows
-    .map(([title = "", ...cells]) =>
-      [
-        `${first?.name ?? ""}: ${title}`,
-        ...rest.map((column, i) => `  ${column.name.padEnd(nameWidth)}  ${cells[i] ?? ""}`),
-      ].join("\n"),
-    )
-    .join("\n");
 }
 
 /** Control characters except tab and line end, and characters that change the direction of text. */
@@ -121,20 +105,23 @@ export function wrapLines(text: string, widthColumns: number | null): string {
     .join("\n");
 }
 
-function wrapLine(line: string, widthColumns: number): string[] {
+function wrapLine(line: string, widthColumns: number): readonly string[] {
   const lead = LEAD.exec(line)?.[0] ?? "";
   if (line.length <= widthColumns || (lead.length > 0 && lead.trim() === "")) return [line];
   const indent = " ".repeat(Math.min(lead.length, Math.floor(widthColumns / 2)));
+  return fill(line.slice(lead.length), lead, indent, widthColumns);
+}
+
+/** Breaks a text between words; the first line begins with `lead`, the others with `indent`. */
+function fill(text: string, lead: string, indent: string, widthColumns: number): readonly string[] {
   const lines: string[] = [];
-  let current = lead;
-  for (const word of line.slice(lead.length).split(" ")) {
-    const isFirst = current.trimEnd() === "" || current === lead;
-    if (!isFirst && current.length + 1 + word.length > widthColumns) {
+  let [start, current] = [lead, lead];
+  for (const word of text.split(" ")) {
+    if (current !== start && current.length + 1 + word.length > widthColumns) {
       lines.push(current);
-      current = indent + word;
-    } else {
-      current += isFirst ? word : ` ${word}`;
+      [start, current] = [indent, indent];
     }
+    current += current === start ? word : ` ${word}`;
   }
   return [...lines, current];
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { dirname, relative, sep } from "node:path";
+import { basename, dirname, relative, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 /** Paths from the sources and from the build, which is one folder deeper. */
@@ -34,6 +34,12 @@ function launcherFrom(folder: string): string {
   const launcher = fileURLToPath(new URL("../../bin/person-etl", import.meta.url));
   const path = relative(folder, launcher);
   return path.startsWith("..") ? launcher : path;
+}
+
+/** Arguments that name a configuration file, for commands to copy; none for the default one in this folder. */
+export function configFlag(file: string): readonly string[] {
+  if (dirname(file) !== process.cwd()) return ["--config", file];
+  return basename(file) === "config.yaml" ? [] : ["--config", basename(file)];
 }
 
 /** URL of another program of this package; `path` is relative to `src`, without extension. */

@@ -1,71 +1,21 @@
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
 import { once } from "node:events";
-import { adviceFor } from "../advice.ts";
-import {
-  type Act,
-  type AddCommand,
-  addGlobalOptions,
-  type Context,
-  createScope,
-  failedOutcome,
-  type GlobalOptions,
-  globalOptionsOf,
-  type Outcome,
-} from "./command.ts";
-import { addAudience } from "./commands/audience.ts";
-import { addCheck } from "./commands/check.ts";
-import { addCheckpoint } from "./commands/checkpoint.ts";
-import { addDatabase } from "./commands/database.ts";
-import { addErase } from "./commands/erase.ts";
-import { addExplain } from "./commands/explain.ts";
-import { addInit } from "./commands/init.ts";
-import { addMigrate } from "./commands/migrate.ts";
-import { addPlan } from "./commands/plan.ts";
-import { addPublish } from "./commands/publish.ts";
-import { addRejects } from "./commands/rejects.ts";
-import { addRun } from "./commands/run.ts";
-import { addSandbox } from "./commands/sandbox.ts";
-import { addSchedule } from "./commands/schedule.ts";
-import { addSearch } from "./commands/search.ts";
-import { addStatus } from "./commands/status.ts";
-import { addUi } from "./commands/ui.ts";
+import { type Context, createScope, failedOutcome, type Outcome } from "./command.ts";
+import { addCommands } from "./commands.ts";
 import { failureOf, interrupted, UsageError } from "./failure.ts";
-import { createScrubber, type Scrubber } from "./output.ts";
 import { readVersion } from "./package.ts";
 import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
-import { openTerminal, type Terminal } from "./terminal.ts";
+import type { GlobalOptions, Terminal } from "./terminal.ts";
+import { adviceFor } from "../advice.ts";
 import { systemClock } from "../clock.ts";
+import type { LogLevel } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
 
-/** All commands, in the order of the help. */
-const COMMANDS: readonly AddCommand[] = [
-  addInit,
-  addCheck,
-  addMigrate,
-  addPlan,
-  addRun,
-  addExplain,
-  addSchedule,
-  addPublish,
-  addStatus,
-  addUi,
-  addCheckpoint,
-  addRejects,
-  addErase,
-  addSearch,
-  addAudience,
-  addSandbox,
-  addDatabase,
-];
-
-/** Declares all commands. */
-function addCommands(program: Command, act: Act): void {
-  for (const add of COMMANDS) add(program, act);
-}
+/** Most verbose first. */
+const LOG_LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "silent"];
 
 /** Parses the arguments, runs the command, prints the result, and returns the exit code. */
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
-  const scrubber = createScrubber();
   let options: GlobalOptions = { config: null, json: argv.includes("--json"), logLevel: null };
   let terminal: Terminal | null = null;
   let outcome: Outcome | null = null;
@@ -74,6 +24,9 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   const program = new Command("person-etl")
     .description("Sends rows of your tables to a person data service and stores the answers in Postgres.")
     .version(readVersion(), "-V, --version", "print the version")
+    .option("-c, --config <file>", "configuration file (default: config.yaml)")
+    .option("--json", "print the result as a JSON document")
+    .addOption(new Option("--log-level <level>", "level of the log on standard error").choices(LOG_LEVELS))
     .exitOverride()
     .configureOutput({
       writeOut: (text) => {
@@ -82,11 +35,15 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
       writeErr: () => {},
     })
     .configureHelp({ showGlobalOptions: true });
-  addGlobalOptions(program);
-  addCommands(program, async (command, run, rest = {}) => {
-    options = globalOptionsOf(command);
-    terminal = openTerminal(options, scrubber);
-    outcome = await runCommand({ terminal, options, scrubber, name: command.name() }, run, rest);
+  addCommands(program, async (command, run, rest) => {
+    const {
+      config = null,
+      json = false,
+      logLevel = null,
+    } = command.optsWithGlobals<Partial<GlobalOptions>>();
+    options = { config, json, logLevel };
+    terminal = await openTerminal(options);
+    outcome = await runCommand(terminal, options, command.name(), run, rest);
   });
 
   try {
@@ -98,8 +55,12 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
         ? { document: { text }, text, exitCode: 0 }
         : failedOutcome(failureOf(error instanceof CommanderError ? usageErrorOf(error) : error));
   }
-  terminal ??= openTerminal(options, scrubber);
+  terminal ??= await openTerminal(options);
   return await report(terminal, options, outcome ?? failedOutcome(failureOf(new UsageError("No command."))));
+}
+
+async function openTerminal(options: GlobalOptions): Promise<Terminal> {
+  return (await import("./terminal.ts")).openTerminal(options);
 }
 
 /** Refuses a variable that turns off the verification of certificates in libraries, whoever is called. */
@@ -109,21 +70,15 @@ function refuseUnverified(): void {
   throw new FixConfigurationError("verification_off", `${means} ${next}`);
 }
 
-/** A command as it was called. */
-interface Invocation {
-  readonly terminal: Terminal;
-  readonly options: GlobalOptions;
-  readonly scrubber: Scrubber;
-  readonly name: string;
-}
-
 /** Runs a command, stops it on a signal, and closes what it opened. */
 async function runCommand(
-  { terminal, options, scrubber, name }: Invocation,
+  terminal: Terminal,
+  options: GlobalOptions,
+  name: string,
   run: (context: Context) => Promise<Outcome>,
   rest: object,
 ): Promise<Outcome> {
-  const { log, ask } = terminal;
+  const { log } = terminal;
   const scope = createScope(log);
   let isIdle = false;
   const stop = listenForSignals({
@@ -141,28 +96,25 @@ async function runCommand(
   const stray = Promise.withResolvers<never>();
   process.on("uncaughtException", stray.reject);
   let isAnnounced = false;
+  const { ask } = terminal;
   try {
     const context: Context = {
+      ...terminal,
       options,
       env: process.env,
-      log,
-      scrubber,
-      progress: terminal.progress,
-      notify(sentence) {
-        if (terminal.isWatched && log.shows("warn")) terminal.printError(sentence);
-      },
+      scope,
       stop,
       async untilStopped() {
         isIdle = true;
         if (!stop.signal.aborted) await once(stop.signal, "abort");
       },
-      scope,
-      widthColumns: terminal.widthColumns,
       async announce(document, text) {
         isAnnounced = true;
         await print(terminal, options, document, text);
       },
-      isWatched: terminal.isWatched,
+      notify(sentence) {
+        if (terminal.isWatched && log.shows("warn")) terminal.printError(sentence);
+      },
       ask:
         ask &&
         ((question, signal) => ask(question, signal ? AbortSignal.any([stop.signal, signal]) : stop.signal)),
@@ -206,22 +158,21 @@ async function report(terminal: Terminal, options: GlobalOptions, outcome: Outco
 
 async function print(
   terminal: Terminal,
-  options: GlobalOptions,
+  { json }: GlobalOptions,
   document: object | null,
   text: string,
 ): Promise<void> {
-  if (!options.json) {
-    if (text !== "") await terminal.print(text);
-  } else if (document !== null) {
+  if (!json && text !== "") await terminal.print(text);
+  if (json && document !== null) {
     await terminal.print(JSON.stringify(document, null, terminal.widthColumns === null ? 0 : 2));
   }
 }
 
-function usageErrorOf(error: CommanderError): UsageError {
-  if (error.code === "commander.help") return new UsageError("No command given. See person-etl --help.");
-  const message = error.message
+function usageErrorOf({ code, message }: CommanderError): UsageError {
+  if (code === "commander.help") return new UsageError("No command given. See person-etl --help.");
+  const text = message
     .replace(/^error: /, "")
     .replaceAll("\n", " ")
     .replace(/\.$/, "");
-  return new UsageError(`${message.charAt(0).toUpperCase()}${message.slice(1)}. See person-etl --help.`);
+  return new UsageError(`${text.charAt(0).toUpperCase()}${text.slice(1)}. See person-etl --help.`);
 }

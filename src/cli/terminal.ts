@@ -1,5 +1,11 @@
+import type { MultiBar, SingleBar } from "cli-progress";
+import { writeSync } from "node:fs";
+import { createInterface } from "node:readline/promises";
+import type { WriteStream } from "node:tty";
+import pino from "pino";
 import {
   createLogger,
+  createScrubber,
   type Logger,
   paint,
   printable,
@@ -7,23 +13,29 @@ import {
   type Scrubber,
   wrapLines,
 } from "./output.ts";
-import { MultiBar, type SingleBar } from "cli-progress";
-import { writeSync } from "node:fs";
-import { createInterface } from "node:readline/promises";
-import type { WriteStream } from "node:tty";
-import pino from "pino";
-import type { GlobalOptions } from "./command.ts";
+import type { LogLevel } from "../config/config.ts";
 import { codeOf } from "../errors.ts";
 import { count, durationText } from "../figures.ts";
 import type { Progress } from "../jobs/services.ts";
 import type { Log } from "../log.ts";
 
+/** Options of all commands, allowed before or after the command's name. */
+export interface GlobalOptions {
+  /** Null if not given. */
+  readonly config: string | null;
+  readonly json: boolean;
+  /** Null if not given. */
+  readonly logLevel: LogLevel | null;
+}
+
 /** Output of this process: the result on standard output, everything else on standard error. */
 export interface Terminal {
   readonly log: Logger;
+  readonly scrubber: Scrubber;
   readonly progress: Progress;
   /** True if standard error is a terminal. */
   readonly isWatched: boolean;
+  /** Width of the terminal for the result; null if the result is not written to a terminal. */
   readonly widthColumns: number | null;
   readonly ask: ((question: string, signal: AbortSignal) => Promise<string | null>) | null;
   /** Writes a result and waits until it is flushed. */
@@ -37,10 +49,11 @@ export interface Terminal {
 }
 
 /** Opens standard output and error, which can be a terminal or a file. */
-export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Terminal {
+export async function openTerminal(options: GlobalOptions): Promise<Terminal> {
+  const scrubber = createScrubber();
   const isWatched = process.stderr.isTTY;
   const destination = pino.destination({ dest: 2, sync: true });
-  const bars = isWatched && process.env["TERM"] !== "dumb" ? createProgressBars(process.stderr) : null;
+  const bars = isWatched && process.env["TERM"] !== "dumb" ? await openProgressBars(process.stderr) : null;
   const log = createLogger({
     level: options.logLevel ?? (isWatched ? "warn" : "info"),
     isForPeople: isWatched,
@@ -56,6 +69,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
   destination.on("error", () => {});
   return {
     log: isWatched ? quietForPeople(log, options) : log,
+    scrubber,
     progress: bars ?? createProgressLog(log),
     isWatched,
     widthColumns: widthOf(process.stdout),
@@ -152,41 +166,31 @@ const NARROW_COLUMNS = 72;
 
 const BAR_COLUMNS = 24;
 
-interface Payload {
+/** A job that sends. */
+interface Sending {
   readonly job: string;
-  readonly label: string;
-  readonly matched: number | null;
-  readonly rejected: number | null;
   readonly startedAtMs: number;
+  readonly total: number;
+  done: number;
+  matched?: number;
+  rejected?: number;
 }
 
 /**
  * Progress on a terminal: a bar per sending job, and a final line after its end. `print` writes a line above the bars;
  * `pause` hides them to allow other output, until the next start.
  */
-function createProgressBars(
+async function openProgressBars(
   stream: NodeJS.WriteStream,
-): Progress & { readonly print: (line: string) => void; readonly pause: () => void } {
+): Promise<Progress & { readonly print: (line: string) => void; readonly pause: () => void }> {
+  // Loaded here, because most processes have no terminal.
+  const { MultiBar } = await import("cli-progress");
   let screen: MultiBar | null = null;
-  const bars = new Map<string, { bar: SingleBar; payload: Payload; value: number; total: number }>();
+  const bars = new Map<string, { readonly bar: SingleBar; readonly sending: Sending }>();
 
   const widthOf = () => stream.columns ?? 80;
 
-  function show(): MultiBar {
-    screen ??= new MultiBar({
-      stream,
-      fps: 5,
-      hideCursor: true,
-      gracefulExit: false,
-      clearOnComplete: true,
-      linewrap: false,
-      format: (_options, params, payload: Payload) =>
-        renderBar(payload, params.value, params.total, widthOf()),
-    });
-    return screen;
-  }
-
-  function hide(): void {
+  function pause(): void {
     if (!screen) return;
     // Flush buffered lines first.
     screen.update();
@@ -202,17 +206,26 @@ function createProgressBars(
 
   return {
     print,
-    pause: hide,
-    start(job, total, label) {
-      const payload = { job, label, matched: null, rejected: null, startedAtMs: performance.now() };
-      bars.set(job, { bar: show().create(total, 0, payload), payload, value: 0, total });
+    pause,
+    start(job, total) {
+      screen ??= new MultiBar({
+        stream,
+        fps: 5,
+        hideCursor: true,
+        gracefulExit: false,
+        clearOnComplete: true,
+        linewrap: false,
+        format: (_options, _params, sending: Sending) => renderBar(sending, widthOf()),
+      });
+      const sending = { job, total, done: 0, startedAtMs: performance.now() };
+      bars.set(job, { bar: screen.create(total, 0, sending), sending });
     },
     advance(job, by, figures) {
       const entry = bars.get(job);
       if (!entry) return;
-      entry.value += by;
-      entry.payload = { ...entry.payload, ...figures };
-      entry.bar.update(entry.value, entry.payload);
+      Object.assign(entry.sending, figures);
+      entry.sending.done += by;
+      entry.bar.update(entry.sending.done, entry.sending);
     },
     note(_job, text) {
       print(printable(text));
@@ -221,31 +234,31 @@ function createProgressBars(
       const entry = bars.get(job);
       if (!entry) return;
       bars.delete(job);
-      print(renderBar(entry.payload, entry.value, entry.total, widthOf()));
+      print(renderBar(entry.sending, widthOf()));
       screen?.remove(entry.bar);
-      if (bars.size === 0) hide();
+      if (bars.size === 0) pause();
     },
   };
 }
 
 /** Formats one line: name, bar, percentage, counts, speed, time left. */
-function renderBar(payload: Payload, value: number, total: number, widthColumns: number): string {
-  const share = total === 0 ? 1 : Math.min(1, value / total);
-  const seconds = Math.max(0.001, (performance.now() - payload.startedAtMs) / 1000);
-  const speed = value / seconds;
-  const counted = value > total ? count(value) : `${count(value)} of ${count(total)}`;
+function renderBar(sending: Sending, widthColumns: number): string {
+  const { job, done, total, startedAtMs, matched, rejected } = sending;
+  const share = total === 0 ? 1 : Math.min(1, done / total);
+  const seconds = Math.max(0.001, (performance.now() - startedAtMs) / 1000);
+  const speed = done / seconds;
+  const counted = done > total ? count(done) : `${count(done)} of ${count(total)}`;
   const figures = `${`${Math.floor(share * 100)} %`.padStart(5)}  ${counted}`;
-  if (widthColumns < NARROW_COLUMNS)
-    return `${payload.job} ${figures}`.slice(0, Math.max(1, widthColumns - 1));
+  if (widthColumns < NARROW_COLUMNS) return `${job} ${figures}`.slice(0, Math.max(1, widthColumns - 1));
   const full = Math.round(share * BAR_COLUMNS);
   const bar = "█".repeat(full) + "░".repeat(BAR_COLUMNS - full);
   const left =
-    speed > 0 && value < total ? `${durationText((total - value) / speed)} left` : durationText(seconds);
+    speed > 0 && done < total ? `${durationText((total - done) / speed)} left` : durationText(seconds);
   const parts = [
-    `${payload.job}  ${bar} ${figures}`,
+    `${job}  ${bar} ${figures}`,
     left,
-    ...(payload.matched === null ? [] : [`matched ${count(payload.matched)}`]),
-    ...(payload.rejected === null || payload.rejected === 0 ? [] : [`rejected ${count(payload.rejected)}`]),
+    ...(matched === undefined ? [] : [`matched ${count(matched)}`]),
+    ...(rejected ? [`rejected ${count(rejected)}`] : []),
     `${count(speed)}/s`,
   ];
   // Leaves out what doesn't fit, instead of cutting a number.

@@ -102,7 +102,7 @@ describe("a table in BigQuery", () => {
       keys: { rows: 3, withoutKey: 1, duplicates: 1 },
       sampledRows: 3,
     });
-    const findings = profileFindings(ugly, profileOf(sample, false));
+    const findings = profileFindings("ugly", ugly, profileOf(sample, false));
     expect(findings.map(({ message }) => message)).toEqual([
       expect.stringContaining("filled in 3 sampled rows"),
       expect.stringContaining("key: 1 of 3 rows"),

@@ -2,7 +2,6 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { checkDataDir } from "../../src/cli/commands/check.ts";
 import { isAlive, postmasterPid } from "../support/embedded-files.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { atEnd } from "./support/at-end.ts";
@@ -95,18 +94,4 @@ test.concurrent("check warns about a data_dir that doesn't outlive the machine",
     message: "/dev/shm is on tmpfs: the embedded database would be lost with the machine or container",
     hint: "put data_dir on a disk or a mounted volume",
   });
-});
-
-test.concurrent("a data_dir in memory is a warning with any warehouse", async () => {
-  const inMemory = join("/dev/shm", `person-etl-${process.pid}`);
-  const warnings = async () => {
-    const findings = await checkDataDir(inMemory, { isEmbedded: false });
-    return findings.filter(({ subject, status }) => subject === "data_dir" && status === "warning");
-  };
-  expect(await warnings()).toMatchObject([
-    {
-      message:
-        "/dev/shm is on tmpfs: received answers that wait to be loaded would be lost with the machine or container",
-    },
-  ]);
 });

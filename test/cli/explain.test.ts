@@ -1,4 +1,4 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { runHere, runHereJson } from "./support/in-process.ts";
 import { API_KEY, createCustomers, makeSetting } from "./support/setting.ts";
 
@@ -7,8 +7,7 @@ test("explain and plan --show print requests on standard output only, and explai
   await createCustomers(setting.url, 5);
   await setting.query(`UPDATE crm.customers SET first_name = 'Grace', last_name = 'Hopper', email = 'grace@example.org',
     work_email = NULL, phone = NULL, city = NULL WHERE id = 1`);
-  for (const [name, value] of Object.entries(setting.env)) vi.stubEnv(name, value);
-  const here = (...args: string[]) => runHere(["--log-level", "trace", ...args], setting.cwd);
+  const here = (...args: string[]) => runHere(["--log-level", "trace", ...args], setting);
 
   expect((await here("explain", "customers/1")).stdout).toContain("The warehouse isn't set up yet");
 
@@ -48,11 +47,11 @@ enrich_customers (enrich)
   for (const { stderr } of [planned, explained]) expect(stderr).not.toMatch(/grace|Hopper/iu);
   expect(explained.stdout).not.toContain(API_KEY);
 
-  const missing = await runHereJson(["explain", "customers/4711"], setting.cwd);
+  const missing = await runHereJson(["explain", "customers/4711"], setting);
   expect([missing.code, missing.document["is_known"]]).toEqual([1, false]);
   const messages = [];
   for (const row of ["custmers/1", "orders/1", "customers", "customers/one"]) {
-    const { code, document } = await runHereJson(["explain", row], setting.cwd);
+    const { code, document } = await runHereJson(["explain", row], setting);
     messages.push([code, document.error?.message]);
   }
   expect(messages).toEqual([

@@ -37,7 +37,7 @@ jobs:
 async function findingsOf(lines: readonly string[]): Promise<readonly string[]> {
   const input = await inputOf(lines);
   const profile = profileOf(await sampleInput(context.warehouse.db, input), input.normalize);
-  return profileFindings(input, profile)
+  return profileFindings("customers", input, profile)
     .filter(({ status }) => status !== "ok")
     .flatMap(({ message, hint }) => (hint === undefined ? [message] : [message, `→ ${hint}`]));
 }
@@ -176,7 +176,11 @@ test("few repeated and missing keys are a warning, many a problem", async () => 
   await context.sql("INSERT INTO crm.customers SELECT NULL, 'Ann', '2026-01-01' FROM generate_series(1, 20)");
   const input = await inputOf(lines);
   const profile = profileOf(await sampleInput(context.warehouse.db, input), false);
-  expect(profileFindings(input, profile).map(({ status }) => status)).toEqual(["ok", "warning", "wrong"]);
+  expect(profileFindings("customers", input, profile).map(({ status }) => status)).toEqual([
+    "ok",
+    "warning",
+    "wrong",
+  ]);
 });
 
 test.each([
@@ -267,9 +271,10 @@ test("a count that takes too long is reported, not failed", async () => {
   await context.sql("CREATE VIEW crm.customers AS SELECT 1 AS id, 'Ann'::text AS name");
   const input = await inputOf(["table: crm.customers", "key: id", "fields: { full_name: name }"]);
   const sample = await sampleInput(context.warehouse.db, input);
-  const findings = profileFindings(input, profileOf({ ...sample, keys: null }, false));
+  const findings = profileFindings("customers", input, profileOf({ ...sample, keys: null }, false));
   expect(findings.slice(1)).toEqual([
     {
+      subject: "customers",
       status: "warning",
       message: "key: not verified to be unique, because counting takes more than 10 s",
       hint: "a unique index on id proves it",

@@ -14,18 +14,18 @@ test.concurrent("a run on a terminal shows bars and a table, and no log lines", 
   const { code, screen } = await run.ended;
   expect(code).toBe(0);
   expect(screen).toMatch(/resolve_customers {2}█{24} 100 % {2}\d+ of \d+/);
-  expect(screen).toMatch(/ {2}job +read +duplicate +sent +billed/);
+  expect(screen).toMatch(/ {2}job +read +sent +billed/);
   expect(screen).not.toContain("job_ended");
   expect(screen).not.toContain('"event"');
 });
 
-test.concurrent("a narrow terminal shows figures instead of bars, and fewer columns", async () => {
+test.concurrent("a narrow terminal shows figures instead of bars, and a block instead of a row", async () => {
   const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
   const { code, screen } = await startOnTerminal(["run"], { ...setting, columns: 50 }).ended;
   expect(code).toBe(0);
   expect(screen).toMatch(/resolve_customers +100 % {2}\d+ of \d+/);
   expect(screen).not.toContain("█");
-  expect(screen).toMatch(/ {2}job +sent +billed.*\r\n.*\r\n.*✓.* resolve_customers +\d+ +\d+/);
+  expect(screen).toMatch(/✓.* resolve_customers\r\n {2}read 300, sent \d+, billed \d+/);
 });
 
 test.concurrent("a failed job is reported by the summary, and not logged before it", async () => {

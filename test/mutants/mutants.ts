@@ -567,7 +567,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/cli/output.ts",
     from: "\\u000b-\\u001f",
     to: "\\u000b-\\u001a",
-    tests: ["test/cli/printable.test.ts"],
+    tests: ["test/cli/output.test.ts"],
   },
   {
     breaks: "the end of a wait for a lock names the session that holds it",

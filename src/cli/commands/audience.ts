@@ -1,57 +1,23 @@
-import type { Command } from "commander";
-import { FixConfigurationError, StopJobError } from "../../errors.ts";
-import { confirm } from "../../jobs/confirm.ts";
+import { openFilled, openJobServices } from "../app.ts";
+import { confirmation, type Context, newRunId, type Outcome, paragraphs, result } from "../command.ts";
+import { renderRunCost } from "../costs.ts";
+import { table } from "../output.ts";
 import { adviceFor } from "../../advice.ts";
-import { runJobs } from "../../jobs/run.ts";
+import { FixConfigurationError, StopJobError } from "../../errors.ts";
+import { count, countText } from "../../figures.ts";
+import { confirm } from "../../jobs/confirm.ts";
 import { exitCodeOf } from "../../jobs/job.ts";
+import { unlockCost, unlockCostText } from "../../jobs/price.ts";
+import { runJobs } from "../../jobs/run.ts";
 import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-reports.ts";
 import { wholeInput } from "../../jobs/services.ts";
-import { amountText } from "../../money.ts";
-import { unlockCost, unlockCostText } from "../../jobs/price.ts";
 import { type AudienceShare, readShares } from "../../load/feeds/searches.ts";
-import {
-  type AddCommand,
-  confirmation,
-  type Context,
-  newRunId,
-  type Outcome,
-  result,
-  wholeNumber,
-} from "../command.ts";
-import { count, countText } from "../../figures.ts";
-import { openJobServices, openFilled } from "../app.ts";
-import { renderRunCost } from "../costs.ts";
-import { renderTable } from "../output.ts";
+import { amountText } from "../../money.ts";
 
 interface UnlockFlags {
   readonly maxBillable?: number;
   readonly yes?: boolean;
 }
-
-/** `audience`: lists, shows or unlocks the audiences of `audience_search` jobs. */
-export const addAudience: AddCommand = (program, act) => {
-  const audience = program.command("audience").description("list, show or unlock audiences");
-  audience
-    .command("list")
-    .description("list the configured audiences with their state and size")
-    .action((_flags: object, command: Command) => act(command, list, { audiences: [] }));
-  audience
-    .command("show")
-    .description("show an audience with its demographics")
-    .argument("<search>", "name of the search, or JOB/SEARCH")
-    .action((name: string, _flags: object, command: Command) =>
-      act(command, (context) => show(context, name)),
-    );
-  audience
-    .command("unlock")
-    .description("unlock a finished audience, which is billed (asks for confirmation, or needs --yes)")
-    .argument("<search>", "name of the search, or JOB/SEARCH")
-    .option("--max-billable <n>", "largest charge (default: the size of the audience now)", wholeNumber(0))
-    .option("--yes", "skip the confirmation")
-    .action((name: string, flags: UnlockFlags, command: Command) =>
-      act(command, (context) => unlock(context, name, flags)),
-    );
-};
 
 async function open(context: Context) {
   const { config, db } = await openFilled(context);
@@ -70,79 +36,69 @@ function findAudience(audiences: readonly AudienceReport[], name: string): Audie
   ]);
 }
 
-const number = (value: number | null): string => (value === null ? "" : count(value));
-
-async function list(context: Context): Promise<Outcome> {
+/** Lists the configured audiences. */
+export async function list(context: Context): Promise<Outcome> {
   const { audiences } = await open(context);
   if (audiences.length === 0) return result({ audiences }, "No audience is configured.");
-  const table = renderTable(
-    [
-      { name: "audience" },
-      { name: "state" },
-      { name: "people", isNumber: true },
-      { name: "max charge", isNumber: true },
-      { name: "max cost", isNumber: true, isSparse: true },
-      { name: "unlocked" },
-      { name: "billed", isNumber: true },
-      { name: "members stored", isNumber: true },
-    ],
-    audiences.map((one) => [
-      `${one.job}/${one.search}`,
-      one.status ?? "not submitted",
-      number(one.total_count),
-      one.results_unlocked ? "" : number(one.most_billable),
-      one.most_cost ? amountText(one.most_cost.amount, one.most_cost.currency) : "",
-      one.results_unlocked ? "yes" : "no",
-      number(one.billable_count),
-      count(one.members),
-    ]),
+  const text = table(
+    audiences,
+    {
+      audience: ({ job, search }) => `${job}/${search}`,
+      state: ({ status }) => status ?? "not submitted",
+      people: (one) => one.total_count,
+      "max charge": (one) => (one.results_unlocked ? null : one.most_billable),
+      "max cost": ({ most_cost: cost }) => (cost ? amountText(cost.amount, cost.currency) : null),
+      unlocked: (one) => (one.results_unlocked ? "yes" : "no"),
+      billed: (one) => one.billable_count,
+      "members stored": (one) => one.members,
+    },
     context.widthColumns,
   );
-  return result({ audiences }, table);
+  return result({ audiences }, text);
 }
 
-async function show(context: Context, name: string): Promise<Outcome> {
+/** Shows an audience with its demographics. */
+export async function show(context: Context, _flags: object, name: string): Promise<Outcome> {
   const { db, audiences } = await open(context);
   const audience = findAudience(audiences, name);
-  const shares = audience.segment_id === null ? [] : await readShares(db, audience.segment_id);
-  const text = [describe(audience), ...renderShares(shares, context.widthColumns)].join("\n\n");
-  const shown = shares.map(({ kind, label, count: people, percentage }) => {
-    return { kind, label, count: people, percentage };
-  });
-  return result({ ...audience, shares: shown }, text);
+  const stored = audience.segment_id === null ? [] : await readShares(db, audience.segment_id);
+  const shares = stored.map((share) => ({
+    kind: share.kind,
+    label: share.label,
+    count: share.count,
+    percentage: share.percentage,
+  }));
+  const text = paragraphs(describe(audience), ...renderShares(shares, context.widthColumns));
+  return result({ ...audience, shares }, text);
 }
 
-function describe(audience: AudienceReport): string {
+function describe(audience: AudienceReport): readonly string[] {
   const { job, search, query, segment_id: id, status, total_count: total, most_billable: most } = audience;
+  const code = audience.error_code === null ? "" : ` (${audience.error_code})`;
   return [
     `${job}/${search}: ${query}`,
-    id === null
-      ? "Not submitted yet."
-      : `${id}: ${status ?? "submitted"}${audience.error_code === null ? "" : ` (${audience.error_code})`}`,
-    ...(audience.error_message === null ? [] : [audience.error_message]),
-    ...(audience.suggested_search === null ? [] : [`Suggested search: ${audience.suggested_search}`]),
-    ...(total === null ? [] : [`${countText(total, "person", "people")} match.`]),
-    ...(audience.results_unlocked
-      ? [
-          `Unlocked; ${countText(audience.billable_count ?? 0, "record")} billed, ${countText(audience.members, "member")} stored.`,
-        ]
-      : most === null || status !== "completed"
-        ? []
-        : [
-            `Locked; an unlock bills at most ${countText(most, "record")}${unlockCostText(audience.most_cost)}.`,
-          ]),
-  ].join("\n");
+    id === null ? "Not submitted yet." : `${id}: ${status ?? "submitted"}${code}`,
+    audience.error_message ?? "",
+    audience.suggested_search === null ? "" : `Suggested search: ${audience.suggested_search}`,
+    total === null ? "" : `${countText(total, "person", "people")} match.`,
+    audience.results_unlocked
+      ? `Unlocked; ${countText(audience.billable_count ?? 0, "record")} billed, ${countText(audience.members, "member")} stored.`
+      : "",
+    !audience.results_unlocked && most !== null && status === "completed"
+      ? `Locked; an unlock bills at most ${countText(most, "record")}${unlockCostText(audience.most_cost)}.`
+      : "",
+  ].filter((line) => line !== "");
 }
 
 function renderShares(shares: readonly AudienceShare[], widthColumns: number | null): readonly string[] {
   return [...Map.groupBy(shares, ({ kind }) => kind)].map(([kind, rows]) =>
-    renderTable(
-      [
-        { name: kind.replaceAll("_", " ") },
-        { name: "people", isNumber: true },
-        { name: "%", isNumber: true },
-      ],
-      rows.map(({ label, count: people, percentage }) => [label ?? "", count(people ?? 0), percentage ?? ""]),
+    table(
+      rows,
+      {
+        [kind.replaceAll("_", " ")]: ({ label }) => label,
+        people: ({ count: people }) => people ?? 0,
+        "%": ({ percentage }) => percentage,
+      },
       widthColumns,
     ),
   );
@@ -150,32 +106,30 @@ function renderShares(shares: readonly AudienceShare[], widthColumns: number | n
 
 /** Reason why an audience can't be unlocked. */
 function notReady({ job, segment_id: id, status }: AudienceReport): string {
-  if (id === null) return `was not submitted yet, so there is nothing to unlock. Run ${job} first.`;
   if (status === "completed")
     return "has no total_count, so an unlock could cost anything. Nothing was unlocked.";
-  return `is not completed (${status ?? "submitted"}), so there is nothing to unlock. Run ${job} first.`;
+  const state = id === null ? "was not submitted yet" : `is not completed (${status ?? "submitted"})`;
+  return `${state}, so there is nothing to unlock. Run ${job} first.`;
 }
 
-async function unlock(context: Context, name: string, flags: UnlockFlags): Promise<Outcome> {
+/** Unlocks a finished audience, which is billed. */
+export async function unlock(context: Context, flags: UnlockFlags, name: string): Promise<Outcome> {
   const { stop } = context;
   const { config, db, audiences } = await open(context);
   const audience = findAudience(audiences, name);
-  const { job, search, most_billable: most, results_unlocked: isUnlocked } = audience;
+  const { job, search, most_billable: most } = audience;
   if (audience.status !== "completed" || most === null) {
     throw new StopJobError("audience_unfinished", `${job}/${search} ${notReady(audience)}`);
   }
   const ceiling = flags.maxBillable ?? most;
-  if (!isUnlocked) {
+  if (!audience.results_unlocked) {
     const cost = unlockCostText(unlockCost(config, most));
     const reason = `unlocking ${search} bills at most ${countText(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
-    await confirm(
-      { signal: stop.signal },
-      job,
-      { yes: flags.yes === true, ...confirmation(context) },
-      { kind: "ask", reason },
-    );
+    const request = { yes: flags.yes === true, ...confirmation(context) };
+    await confirm({ signal: stop.signal }, job, request, { kind: "ask", reason });
   }
-  const report = await runJobs(await openJobServices(context, withUnlock(config, audience, ceiling), db), {
+  const services = await openJobServices(context, withUnlock(config, audience, ceiling), db);
+  const report = await runJobs(services, {
     jobs: [job],
     fullRefresh: false,
     resend: false,
@@ -187,22 +141,24 @@ async function unlock(context: Context, name: string, flags: UnlockFlags): Promi
     acceptParameters: null,
   });
   const after = findAudience(await reportAudiences(config, db), `${job}/${search}`);
-  const [{ error, status, limited_by: limitedBy } = { status: "failed" as const }] = report.jobs;
-  // The user asked for the unlock itself, so that a limit of their own is a reason, too.
-  const limited =
-    limitedBy && !error
-      ? `${job}/${search} ${after.results_unlocked ? "is unlocked, but not all members are stored" : "was not unlocked"}: ` +
-        `${adviceFor(limitedBy).means} ${adviceFor(limitedBy).next}`
-      : null;
-  const message = error?.message ?? limited;
+  const [{ error, status, limited_by } = { status: "failed" as const }] = report.jobs;
+  let message = error?.message;
+  if (limited_by && !error) {
+    // The user asked for the unlock itself, so that a limit of their own is a reason, too.
+    const state = after.results_unlocked ? "is unlocked, but not all members are stored" : "was not unlocked";
+    const { means, next } = adviceFor(limited_by);
+    message = `${job}/${search} ${state}: ${means} ${next}`;
+  }
   return {
     document: {
       ...after,
       run_status: status,
-      ...(limitedBy ? { limited_by: limitedBy } : {}),
+      ...(limited_by ? { limited_by } : {}),
       ...(error ? { error } : {}),
     },
-    text: [message ? `✗ ${message}` : describe(after), renderRunCost(report)].filter(Boolean).join("\n"),
-    exitCode: limitedBy ? 3 : exitCodeOf(report, stop.received()),
+    text: [...(message ? [`✗ ${message}`] : describe(after)), renderRunCost(report)]
+      .filter(Boolean)
+      .join("\n"),
+    exitCode: limited_by ? 3 : exitCodeOf(report, stop.received()),
   };
 }

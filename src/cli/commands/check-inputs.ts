@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import type { Finding } from "../failure.ts";
+import { type Finding, finding } from "./findings.ts";
 import { columnsText } from "../../config/template.ts";
 import { count, countText, percent } from "../../figures.ts";
 import { UNUSUAL_RATIO } from "../../jobs/confirm.ts";
@@ -21,171 +21,149 @@ export function sqlSetting(name: string, sql: string): string {
   return `${name}: ${stringify(sql.replaceAll("${", "$$${"), { blockQuote: false, lineWidth: 0 }).trimEnd()}`;
 }
 
-/** A finding without its subject. */
-type Line = Omit<Finding, "subject">;
-
 const LIMIT = `${SAMPLE_LIMIT_MS / 1000} s`;
 
 /** Findings about the rows of an input, one line each; no value of a row is in them. */
-export function profileFindings(input: InputSource, profile: InputProfile): readonly Line[] {
-  if (profile.keys?.rows === 0) return [{ status: "warning", message: "has no rows" }];
-  if (profile.sampledRows === 0) {
-    return [{ status: "warning", message: `not sampled, because reading takes more than ${LIMIT}` }];
+export function profileFindings(
+  subject: string,
+  input: InputSource,
+  profile: InputProfile,
+): readonly Finding[] {
+  const { keys, sampledRows, emptyRows, columns, effect } = profile;
+  const findings: Finding[] = [];
+  const warn = (message: string, hint = "") => findings.push(finding(subject, "warning", message, hint));
+  if (keys?.rows === 0) {
+    warn("has no rows");
+    return findings;
   }
-  return [
-    { status: "ok", message: filledText(profile) },
-    ...keyFindings(input, profile),
-    ...columnFindings(input, profile),
-    ...normalizeFindings(input, profile),
-  ];
-}
-
-function filledText({ columns, sampledRows }: InputProfile): string {
+  if (sampledRows === 0) {
+    warn(`not sampled, because reading takes more than ${LIMIT}`);
+    return findings;
+  }
   const shares = columns.map(
     ({ column, filled }) => `${column} ${Math.round((100 * filled) / sampledRows)} %`,
   );
-  return `filled in ${countText(sampledRows, "sampled row")}: ${shares.join(", ")}`;
+  const filledText = `filled in ${countText(sampledRows, "sampled row")}: ${shares.join(", ")}`;
+  findings.push(finding(subject, "ok", filledText), ...keyFindings(subject, input, profile));
+  for (const column of columns) {
+    const line = columnLine(column, input, profile);
+    if (line !== null) warn(...line);
+  }
+  const query = conversionOf(input, profile);
+  if (query !== null) warn(...query);
+  if (emptyRows > 0) {
+    const share = percent(emptyRows, sampledRows);
+    const message = `${share} of the rows have no value to send and are rejected (no_identifier)`;
+    warn(message, "this costs nothing; `where:` can leave them out");
+  }
+  const cleaned = effect.leftOut + effect.changed;
+  if (cleaned > 0 && input.normalize) {
+    findings.push(finding(subject, "ok", `normalize: ${effectText(effect)}`));
+  } else if (cleaned > 0) {
+    const message = `${percent(cleaned, effect.values)} of the sampled values can be cleaned`;
+    warn(message, `\`normalize: true\` ${effectText(effect)}`);
+  }
+  return findings;
 }
 
-function keyFindings({ key, name }: InputSource, profile: InputProfile): readonly Line[] {
-  const { keys, uniqueColumns, keyIsUnique } = profile;
-  const lines: Line[] = [];
+function keyFindings(subject: string, { key, name }: InputSource, profile: InputProfile): readonly Finding[] {
+  const { keys, uniqueColumns, keyIsUnique, engine } = profile;
   if (keys === null) {
-    if (keyIsUnique) return [];
     const message = `key: not verified to be unique, because counting takes more than ${LIMIT}`;
-    return [{ status: "warning", message, hint: `a unique index on ${key.join(", ")} proves it` }];
+    const hint = `a unique index on ${key.join(", ")} proves it`;
+    return keyIsUnique ? [] : [finding(subject, "warning", message, hint)];
   }
   const { rows, duplicates, withoutKey } = keys;
-  const filled = key.map((column) => `${quoteIn(profile.engine).identifier(column)} is not null`);
-  if (duplicates > 0) {
-    const better = uniqueColumns === null ? null : columnsSetting("key", uniqueColumns);
-    lines.push({
-      status: duplicates > UNUSUAL_RATIO * rows ? "wrong" : "warning",
-      message: `key: ${count(duplicates)} of ${countText(rows, "row")} (${percent(duplicates, rows)}) repeat the key of another row and would be rejected`,
-      hint:
-        better === null
-          ? `add columns to \`${columnsSetting("key", key)}\` until no two rows have the same key`
-          : `\`${better}\`, which an index makes unique`,
-    });
-  }
-  if (withoutKey > 0) {
-    lines.push({
-      status: withoutKey > UNUSUAL_RATIO * rows ? "wrong" : "warning",
-      message: `key: NULL in ${count(withoutKey)} of ${countText(rows, "row")} (${percent(withoutKey, rows)}), which would be rejected`,
-      hint: `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} leaves them out`,
-    });
-  }
-  return lines;
+  const filled = key.map((column) => `${quoteIn(engine).identifier(column)} is not null`);
+  const shareOf = (part: number) => `${count(part)} of ${countText(rows, "row")} (${percent(part, rows)})`;
+  const statusOf = (part: number) => (part > UNUSUAL_RATIO * rows ? "wrong" : "warning");
+  const findings = [
+    finding(
+      subject,
+      statusOf(duplicates),
+      `key: ${shareOf(duplicates)} repeat the key of another row and would be rejected`,
+      uniqueColumns === null
+        ? `add columns to \`${columnsSetting("key", key)}\` until no two rows have the same key`
+        : `\`${columnsSetting("key", uniqueColumns)}\`, which an index makes unique`,
+    ),
+    finding(
+      subject,
+      statusOf(withoutKey),
+      `key: NULL in ${shareOf(withoutKey)}, which would be rejected`,
+      `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} leaves them out`,
+    ),
+  ];
+  return findings.filter((_, i) => [duplicates, withoutKey][i] !== 0);
 }
 
-function columnFindings(input: InputSource, profile: InputProfile): readonly Line[] {
-  const lines: Line[] = [];
-  const sql = fixedSql(input, profile);
-  for (const column of profile.columns) {
-    const { flaw, filled, values } = column;
-    if (filled === 0) {
-      lines.push({
-        status: "warning",
-        message: `${column.column}: empty in all sampled rows`,
-        hint: removalOf(column),
-      });
-    } else if (flaw !== null) {
-      const fact =
-        flaw.values === null ? flaw.fact : `${percent(flaw.values, values)} of its values ${flaw.fact}`;
-      const hint =
-        flaw.expression === null || sql === null
-          ? `map another column to \`${column.field}\`; a view can select or convert the right value`
-          : `\`${fixedField(input, profile, column.field)}\`, with the ${"sql" in input.relation ? "columns" : "query"} below`;
-      lines.push({ status: "warning", message: `${column.column}: ${fact}`, hint });
-    } else {
-      lines.push(...valueFindings(column, input.normalize));
-    }
+/** Message and hint about a mapped column; null if it is sent as it should be. */
+function columnLine(
+  column: ColumnProfile,
+  input: InputSource,
+  profile: InputProfile,
+): readonly [message: string, hint: string] | null {
+  const { column: name, field, flaw, filled, values, placeholders, malformed } = column;
+  const removal = `remove ${name} from \`${field}\``;
+  if (filled === 0) return [`${name}: empty in all sampled rows`, removal];
+  if (flaw !== null) {
+    const fact =
+      flaw.values === null ? flaw.fact : `${percent(flaw.values, values)} of its values ${flaw.fact}`;
+    const place = "sql" in input.relation ? "columns" : "query";
+    const hint =
+      flaw.expression === null
+        ? `map another column to \`${field}\`; a view can select or convert the right value`
+        : `\`${convertedField(input, profile, field)}\`, with the ${place} below`;
+    return [`${name}: ${fact}`, hint];
   }
-  if (sql !== null) lines.push(sql);
-  if (profile.emptyRows > 0) {
-    lines.push({
-      status: "warning",
-      message: `${percent(profile.emptyRows, profile.sampledRows)} of the rows have no value to send and are rejected (no_identifier)`,
-      hint: "this costs nothing; `where:` can leave them out",
-    });
-  }
-  return lines;
-}
-
-/** Shares of values that `normalize` leaves out or changes; with it, only those of a column without any other value. */
-function valueFindings(column: ColumnProfile, normalize: boolean): readonly Line[] {
-  const { field, values, placeholders, malformed } = column;
   const unusable = placeholders + malformed;
-  if (normalize && unusable < values) return [];
-  const parts = [
-    [placeholders, "placeholders"],
-    [malformed, field === "emails" ? "without @" : "without 7 digits"],
-    [column.capitals, "with capitals"],
-    [column.padded, "with blanks around them"],
-  ] as const;
-  const shares = parts
+  // Left out by `normalize`, unless the column has nothing else.
+  if (input.normalize && unusable < values) return null;
+  const shares = (
+    [
+      [placeholders, "placeholders"],
+      [malformed, field === "emails" ? "without @" : "without 7 digits"],
+      [column.capitals, "with capitals"],
+      [column.padded, "with blanks around them"],
+    ] as const
+  )
     .filter(([number]) => number > 0)
     .map(([number, what]) => `${percent(number, values)} ${what}`);
-  if (shares.length === 0) return [];
-  const message = `${column.column}: ${shares.join(", ")}`;
-  return [{ status: "warning", message, ...(2 * unusable > values ? { hint: removalOf(column) } : {}) }];
-}
-
-function removalOf({ column, field }: ColumnProfile): string {
-  return `remove ${column} from \`${field}\``;
+  if (shares.length === 0) return null;
+  return [`${name}: ${shares.join(", ")}`, 2 * unusable > values ? removal : ""];
 }
 
 /** Name of a converted column. */
-function fixedName(
-  { column, field }: Pick<ColumnProfile, "column" | "field">,
-  names: readonly string[],
-): string {
+function convertedName({ column, field }: ColumnProfile, { names }: InputProfile): string {
   const base = `${column}_${field}`;
   return names.includes(base) ? `${base}_2` : base;
 }
 
 /** Line of `fields` with the converted columns of a field. */
-function fixedField(input: InputSource, { columns, names }: InputProfile, field: string): string {
+function convertedField(input: InputSource, profile: InputProfile, field: string): string {
   const mapped = (input.fields[field] ?? []).map((name) => {
-    const own = columns.find((column) => column.column === name && column.field === field);
-    return own?.flaw?.expression ? fixedName(own, names) : name;
+    const own = profile.columns.find((column) => column.column === name && column.field === field);
+    return own?.flaw?.expression ? convertedName(own, profile) : name;
   });
   return columnsSetting(field, mapped);
 }
 
-/** The query that converts all columns at once. */
-function fixedSql(input: InputSource, { columns, names, engine }: InputProfile): Line | null {
-  const quote = quoteIn(engine);
-  const converted = columns.flatMap((column) =>
+/** Message and hint with the query that converts all columns at once; null if none can be converted. */
+function conversionOf(
+  { relation }: InputSource,
+  profile: InputProfile,
+): readonly [message: string, hint: string] | null {
+  const quote = quoteIn(profile.engine);
+  const converted = profile.columns.flatMap((column) =>
     column.flaw?.expression
-      ? [`${column.flaw.expression} as ${quote.identifier(fixedName(column, names))}`]
+      ? [`${column.flaw.expression} as ${quote.identifier(convertedName(column, profile))}`]
       : [],
   );
   if (converted.length === 0) return null;
   const what = countText(converted.length, "column");
   const list = converted.join(", ");
-  if ("sql" in input.relation) {
-    return { status: "warning", message: `sql: to convert ${what}, let it also return:`, hint: list };
-  }
-  const { table } = input.relation;
-  const message = `table: to convert ${what}, use a query instead:`;
-  const query = `select *, ${list} from ${quote.qualified(table)}`;
-  return { status: "warning", message, hint: sqlSetting("sql", query) };
-}
-
-function normalizeFindings({ normalize }: InputSource, { effect }: InputProfile): readonly Line[] {
-  const { values, leftOut, changed } = effect;
-  if (leftOut + changed === 0) return [];
-  if (normalize) {
-    return [{ status: "ok", message: `normalize: ${effectText(effect)}` }];
-  }
-  return [
-    {
-      status: "warning",
-      message: `${percent(leftOut + changed, values)} of the sampled values can be cleaned`,
-      hint: `\`normalize: true\` ${effectText(effect)}`,
-    },
-  ];
+  if ("sql" in relation) return [`sql: to convert ${what}, let it also return:`, list];
+  const query = `select *, ${list} from ${quote.qualified(relation.table)}`;
+  return [`table: to convert ${what}, use a query instead:`, sqlSetting("sql", query)];
 }
 
 /** Effect of `normalize: true` in words. */

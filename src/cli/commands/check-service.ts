@@ -1,5 +1,5 @@
-import { type Finding, finding } from "../failure.ts";
-import type { HttpClient, HttpReply, HttpRequest } from "../../extract/http-client.ts";
+import { type Finding, finding } from "./findings.ts";
+import type { HttpClient, HttpReply } from "../../extract/http-client.ts";
 import { connectHint } from "../../http-agent.ts";
 
 /** Body of a free call to a billed endpoint: a call without records is rejected before any lookup. */
@@ -7,32 +7,34 @@ const EMPTY_BODY = "{}";
 
 const TIMEOUT_MS = 15_000;
 
+/** An endpoint; its name is method and path (`POST /v2/enrich`). */
+interface Endpoint {
+  readonly name: string;
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly asUser?: true;
+}
+
 /**
  * Checks that the service is reachable, accepts the key, and allows each endpoint. Makes only free calls: the usage reports,
  * and calls with an empty body, which every endpoint rejects.
- * @param endpoints names are method and path (`POST /v2/enrich`)
  */
 export async function checkService(
   http: HttpClient,
-  endpoints: readonly {
-    readonly name: string;
-    readonly method: "GET" | "POST";
-    readonly path: string;
-    readonly asUser?: true;
-  }[],
+  endpoints: readonly Endpoint[],
   signal: AbortSignal,
-): Promise<Finding[]> {
-  const request = async (call: Pick<HttpRequest, "method" | "path" | "asUser">): Promise<HttpReply> => {
+): Promise<readonly Finding[]> {
+  const request = async (call: Omit<Endpoint, "name">): Promise<HttpReply> => {
     const body = call.method === "POST" ? EMPTY_BODY : null;
     const reply = await http.request({ ...call, body, signal, readTimeoutMs: TIMEOUT_MS });
     if (reply.kind === "response") reply.release();
     return reply;
   };
   const first = judgeUsage(http.origin, await request({ method: "GET", path: "/usage" }));
-  if (first.status === "wrong" || first.status === "unreachable") return [first];
   const findings = [first];
-  for (const { name, method, path, asUser = false } of endpoints) {
-    findings.push(judgeEndpoint(name, await request({ method, path, asUser }), asUser));
+  if (first.status === "wrong" || first.status === "unreachable") return findings;
+  for (const { name, ...call } of endpoints) {
+    findings.push(judgeEndpoint(name, call.asUser === true, await request(call)));
   }
   return findings;
 }
@@ -59,63 +61,50 @@ function judgeUsage(origin: string, reply: HttpReply): Finding {
   return finding(subject, "ok", `${origin} is reachable${status === 200 ? " and accepts the key" : ""}`);
 }
 
+const NO_TLS =
+  "nothing speaks https there: check the port of service.base_url, or write http:// for a service on this machine";
+
 /** Next step after a failed connection, by its code. */
+const CONNECT_HINTS: Readonly<Record<string, string>> = {
+  ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
+  EPROTO: NO_TLS,
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
+  ENOTFOUND: "the host is unknown: check service.base_url, or set HTTPS_PROXY if only a proxy reaches it",
+  ECONNREFUSED:
+    "nothing listens there: check host and port of service.base_url, and HTTPS_PROXY if it is set",
+};
+
 function hintFor(code: string): string {
-  if (
-    code === "ERR_SSL_WRONG_VERSION_NUMBER" ||
-    code === "EPROTO" ||
-    code === "ERR_SSL_PACKET_LENGTH_TOO_LONG"
-  ) {
-    return "nothing speaks https there: check the port of service.base_url, or write http:// for a service on this machine";
-  }
-  const hint = connectHint(code, "service.ca");
-  if (hint !== null) return hint;
-  if (code === "ENOTFOUND")
-    return "the host is unknown: check service.base_url, or set HTTPS_PROXY if only a proxy reaches it";
-  if (code === "ECONNREFUSED")
-    return "nothing listens there: check host and port of service.base_url, and HTTPS_PROXY if it is set";
-  return "check service.base_url, the network and HTTPS_PROXY, then try again";
+  return (
+    connectHint(code, "service.ca") ??
+    CONNECT_HINTS[code] ??
+    "check service.base_url, the network and HTTPS_PROXY, then try again"
+  );
 }
 
-function judgeEndpoint(name: string, reply: HttpReply, asUser: boolean): Finding {
+/** Findings about an endpoint, by status of a free call: a call without records is a bad one. */
+const ACCESS: Readonly<Record<number, readonly [Finding["status"], message: string, hint?: string]>> = {
+  200: ["ok", "the key has access"],
+  400: ["ok", "the key has access"],
+  422: ["ok", "the key has access"],
+  401: ["wrong", "rejects the key (401)", "check the key that service.api_key refers to"],
+  403: [
+    "wrong",
+    "the key has no access (403)",
+    "ask the service to add it to your plan, or set `enabled: false` for the jobs that need it",
+  ],
+  404: ["wrong", "doesn't exist (404)", "check service.base_url, which must not include a version"],
+};
+
+function judgeEndpoint(name: string, asUser: boolean, reply: HttpReply): Finding {
   if (reply.kind === "failure") {
     const hint = "try again; if it persists, contact the service";
     return finding(name, "unreachable", `no answer (${reply.code})`, hint);
   }
-  switch (reply.status) {
-    // Free reports without parameters.
-    case 200:
-    case 400:
-    case 422:
-      return finding(name, "ok", "the key has access");
-    case 401:
-      return asUser
-        ? finding(
-            name,
-            "wrong",
-            "rejects the key (401): asynchronous person search requires the key of a user",
-            "set service.user_api_key",
-          )
-        : finding(name, "wrong", "rejects the key (401)", "check the key that service.api_key refers to");
-    case 403:
-      return finding(
-        name,
-        "wrong",
-        "the key has no access (403)",
-        "ask the service to add it to your plan, or set `enabled: false` for the jobs that need it",
-      );
-    case 404:
-      return finding(
-        name,
-        "wrong",
-        "doesn't exist (404)",
-        "check service.base_url, which must not include a version",
-      );
-    default:
-      return finding(
-        name,
-        "warning",
-        `answered ${reply.status}; only a billed call could show whether the key has access`,
-      );
+  if (reply.status === 401 && asUser) {
+    const message = "rejects the key (401): asynchronous person search requires the key of a user";
+    return finding(name, "wrong", message, "set service.user_api_key");
   }
+  const unknown = `answered ${reply.status}; only a billed call could show whether the key has access`;
+  return finding(name, ...(ACCESS[reply.status] ?? (["warning", unknown] as const)));
 }

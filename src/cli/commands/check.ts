@@ -1,7 +1,18 @@
-import type { Command } from "commander";
 import { constants } from "node:fs";
 import { access, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { profileFindings } from "./check-inputs.ts";
+import { checkService } from "./check-service.ts";
+import { attempt, type Finding, finding, findingsOf, renderFindings } from "./findings.ts";
+import {
+  isNotCreatedYet,
+  openConfig,
+  openDestinations,
+  openService,
+  openUnconnected,
+  openWarehouseOf,
+} from "../app.ts";
+import type { Context, Outcome } from "../command.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
 import { orderJobs } from "../../config/references.ts";
 import { codeOf } from "../../errors.ts";
@@ -20,75 +31,48 @@ import { profileOf } from "../../load/inputs/profile.ts";
 import { sampleInput } from "../../load/inputs/read.ts";
 import { readCopiedDestinations } from "../../load/publication/registration.ts";
 import { readCheckpoints } from "../../load/write/commit.ts";
-import {
-  isNotCreatedYet,
-  openConfig,
-  openConfiguredWarehouse,
-  openDestinations,
-  openService,
-  openUnconnected,
-} from "../app.ts";
-import type { AddCommand, Context, Outcome } from "../command.ts";
-import { profileFindings } from "./check-inputs.ts";
-import { checkService } from "./check-service.ts";
-import {
-  attempt,
-  exitCodeOfFindings,
-  type Finding,
-  finding,
-  findingsOf,
-  renderFindings,
-} from "../failure.ts";
 
-/** `check`: verifies everything possible without changes or billed calls. */
-export const addCheck: AddCommand = (program, act) => {
-  program
-    .command("check")
-    .description(
-      "check configuration, API key, endpoints, warehouse, privileges, inputs, queries, destinations and data_dir; changes nothing",
-    )
-    .action((_flags: object, command: Command) => act(command, check, { checks: [] }));
-};
+/** A subject, and what is checked about it. */
+type Check = readonly [subject: string, run: () => readonly Finding[] | Promise<readonly Finding[]>];
 
-async function check(context: Context): Promise<Outcome> {
+/** Verifies everything possible without changes or billed calls. */
+export async function check(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
   const { findings: ofWarehouse, db, isSetUp } = await checkWarehouse(context, config);
   const filled = isSetUp ? db : null;
+  const jobs = orderJobs(config);
+  const destinations = await openDestinations(config);
   const checks: readonly Check[] = [
-    { subject: "configuration", run: () => checkConfig(config) },
-    {
-      subject: "data_dir",
-      run: () => checkDataDir(config.dataDir, { isEmbedded: config.warehouse.url === "embedded" }),
-    },
-    { subject: "spool", run: () => checkSpool(config, filled) },
-    { subject: "warehouse", run: () => ofWarehouse },
-    ...sourcesOf(config, orderJobs(config)).map((source) => ({
-      subject: source.subject,
-      run: () => checkSource(config, source, db),
-    })),
-    ...(filled ? orderJobs(config).map((job) => jobCheck(job, filled)) : []),
-    ...openDestinations(config).map(destinationCheck),
-    { subject: "publish", run: () => (filled ? copiedDestinations(filled) : []) },
-    { subject: "service", run: () => checkConfiguredService(context, config) },
+    ["configuration", () => checkConfig(config)],
+    ["data_dir", () => checkDataDir(config)],
+    ["spool", () => checkSpool(config, filled)],
+    ["warehouse", () => ofWarehouse],
+    ...sourcesOf(config, jobs).map(
+      (source): Check => [source.subject, () => checkSource(config, source, db)],
+    ),
+    ...(filled ? jobs.map((job): Check => [`jobs.${job.name}`, () => checkJob(job, filled)]) : []),
+    ...destinations.map(
+      (opened): Check => [`publish.${opened.destination.name}`, () => checkDestination(opened)],
+    ),
+    ["publish", () => (filled ? copiedDestinations(filled) : [])],
+    ["service", () => checkConfiguredService(context, config)],
   ];
   const findings: Finding[] = [];
-  for (const { subject, run } of checks) findings.push(...(await attempt(subject, run)));
-  const bad = findings.filter(({ status }) => status === "wrong" || status === "unreachable");
-  const verdict = bad.length === 0 ? "✓ All checks passed." : `✗ ${countText(bad.length, "problem")} found.`;
+  for (const [subject, run] of checks) findings.push(...(await attempt(subject, run)));
+  const wrong = findings.filter(({ status }) => status === "wrong").length;
+  const unreachable = findings.filter(({ status }) => status === "unreachable").length;
+  const bad = wrong + unreachable;
+  const verdict = bad === 0 ? "✓ All checks passed." : `✗ ${countText(bad, "problem")} found.`;
   return {
     document: {
-      status: bad.length === 0 ? "succeeded" : "failed",
+      status: bad === 0 ? "succeeded" : "failed",
       checks: findings,
-      ...(bad.length === 0 ? {} : { error: { code: "check_failed", message: verdict.slice(2) } }),
+      ...(bad === 0 ? {} : { error: { code: "check_failed", message: verdict.slice(2) } }),
     },
     text: `${renderFindings(findings)}\n\n${verdict}`,
-    exitCode: exitCodeOfFindings(findings),
+    // Problems to fix have precedence over unreachable parts.
+    exitCode: wrong > 0 ? 2 : Math.min(1, unreachable),
   };
-}
-
-interface Check {
-  readonly subject: string;
-  readonly run: () => readonly Finding[] | Promise<readonly Finding[]>;
 }
 
 function checkConfig(config: Config): readonly Finding[] {
@@ -104,33 +88,26 @@ function checkConfig(config: Config): readonly Finding[] {
 }
 
 /** Reports what a job says about its next run. */
-function jobCheck(job: JobConfig, db: Db): Check {
-  const subject = `jobs.${job.name}`;
-  return {
-    subject,
-    async run() {
-      const remarks = jobTypeOf(job).remarks?.(job, await readCheckpoints(db, job.name)) ?? [];
-      return remarks.map((message) => finding(subject, "warning", message));
-    },
-  };
+async function checkJob(job: JobConfig, db: Db): Promise<readonly Finding[]> {
+  const remarks = jobTypeOf(job).remarks?.(job, await readCheckpoints(db, job.name)) ?? [];
+  return remarks.map((message) => finding(`jobs.${job.name}`, "warning", message));
 }
 
 /** Checks access, privileges and settings of a destination; creates nothing. */
-function destinationCheck({ destination, catalog }: ReturnType<typeof openDestinations>[number]): Check {
-  const subject = `publish.${destination.name}`;
-  return {
-    subject,
-    async run() {
-      try {
-        const lines = await destination.check(catalog);
-        return lines.map(({ ok, message, hint }) => finding(subject, ok ? "ok" : "wrong", message, hint));
-      } catch (error) {
-        throw destination.explain(error);
-      } finally {
-        await destination.close();
-      }
-    },
-  };
+async function checkDestination({
+  destination,
+  catalog,
+}: Awaited<ReturnType<typeof openDestinations>>[number]): Promise<readonly Finding[]> {
+  try {
+    const lines = await destination.check(catalog);
+    return lines.map(({ ok, message, hint }) =>
+      finding(`publish.${destination.name}`, ok ? "ok" : "wrong", message, hint),
+    );
+  } catch (error) {
+    throw destination.explain(error);
+  } finally {
+    await destination.close();
+  }
 }
 
 /** Warns of destinations that another copy of this database publishes to. */
@@ -169,13 +146,14 @@ async function checkWarehouse(context: Context, config: Config) {
   let db: Db | null = null;
   let isSetUp = false;
   const findings = await attempt(subject, async () => {
-    const opened = await openConfiguredWarehouse(context, config);
+    const opened = await openWarehouseOf(context, config);
     db = opened.db;
     isSetUp = await isMigrated(opened.db);
     const lines = await checkDatabase(opened.db);
-    const ofDatabase = lines.map(
-      ({ ok, ...line }): Finding => ({ ...line, status: !ok ? "wrong" : line.hint ? "warning" : "ok" }),
-    );
+    const ofDatabase = lines.map(({ subject: part, ok, message, hint }) => {
+      const sound = hint ? "warning" : "ok";
+      return finding(part, ok ? sound : "wrong", message, hint);
+    });
     // Without the privileges, the next checks would only report them again.
     if (lines.some(({ ok }) => !ok)) return ofDatabase;
     const ofService = await attempt("service of the warehouse", async () => {
@@ -194,45 +172,40 @@ async function checkWarehouse(context: Context, config: Config) {
 
 /** Checks a table or query that jobs read: its columns, types, keys, and a sample of an input's rows. Shows no value. */
 async function checkSource(config: Config, source: ReadSource, db: Db | null): Promise<readonly Finding[]> {
-  const { subject, path } = source;
-  const later = source.isOverOurTables
-    ? finding(subject, "ok", "reads tables that the first run creates; that run checks it")
+  const { subject, path, connection, isTable, isOverOurTables } = source;
+  const later = isOverOurTables
+    ? [finding(subject, "ok", "reads tables that the first run creates; that run checks it")]
     : null;
   const sample =
-    config.service.baseUrl === "sandbox" && source.isTable && source.connection === null
-      ? finding(subject, "ok", "doesn't exist yet; the first run creates it with sample rows")
+    config.service.baseUrl === "sandbox" && isTable && connection === null
+      ? [finding(subject, "ok", "doesn't exist yet; the first run creates it with sample rows")]
       : null;
-  if (db === null && source.connection === null) {
+  if (db === null && connection === null) {
     const unseen = sample ?? ((await isNotCreatedYet(config)) ? later : null);
-    return [unseen ?? finding(subject, "warning", "can't be checked, because the warehouse can't")];
+    return unseen ?? [finding(subject, "warning", "can't be checked, because the warehouse can't")];
   }
   // A source behind a connection can be read without the warehouse, which connects on first use.
   const reader = db ?? (await openUnconnected(config));
   try {
     const problems = await inspectSource(reader, source);
-    if (problems.length === 0) {
-      return [finding(subject, "ok", await readableText(source)), ...(await profileSource(reader, source))];
-    }
-    if (sample && problems.some((problem) => problem.path === `${path}.table`)) return [sample];
-    return later && !(await isMigrated(reader)) ? [later] : findingsOf(subject, problems);
+    if (problems.length === 0) return await checkRows(reader, source);
+    if (sample && problems.some((problem) => problem.path === `${path}.table`)) return sample;
+    return later && !(await isMigrated(reader)) ? later : findingsOf(subject, problems);
   } finally {
     if (reader !== db) await reader.close();
   }
 }
 
-/** Findings about the rows of an input. Tables of ours hold what the service sent. */
-async function profileSource(db: Db, source: ReadSource): Promise<readonly Finding[]> {
-  if (source.isPush || source.isOverOurTables) return [];
+/** Findings about a source that can be read, and about the rows of an input. Tables of ours hold what the service sent. */
+async function checkRows(db: Db, source: ReadSource): Promise<readonly Finding[]> {
+  const { subject } = source;
   const input = await source.open();
+  if (source.isPush) return [finding(subject, "ok", `can be read and returns ${input.key.join(", ")}`)];
+  const columns = new Set([...input.key, ...Object.values(input.fields).flat()]);
+  const readable = finding(subject, "ok", `can be read with ${countText(columns.size, "column")}`);
+  if (source.isOverOurTables) return [readable];
   const profile = profileOf(await sampleInput(db, input), input.normalize);
-  return profileFindings(input, profile).map((line) => ({ subject: source.subject, ...line }));
-}
-
-async function readableText(source: ReadSource): Promise<string> {
-  const { key, fields } = await source.open();
-  if (source.isPush) return `can be read and returns ${key.join(", ")}`;
-  const columns = new Set([...key, ...Object.values(fields).flat()]);
-  return `can be read with ${countText(columns.size, "column")}`;
+  return [readable, ...profileFindings(subject, input, profile)];
 }
 
 /** File systems lost with the machine or container, by magic number. */
@@ -246,10 +219,7 @@ const PASSING: ReadonlyMap<number, string> = new Map([
 const SCARCE_BYTES = 1024 ** 3;
 
 /** Checks data_dir without creating it: writable, persistent, enough space. */
-export async function checkDataDir(
-  dataDir: string,
-  needs: { readonly isEmbedded: boolean },
-): Promise<Finding[]> {
+async function checkDataDir({ dataDir, warehouse }: Config): Promise<readonly Finding[]> {
   const existing = await nearestExisting(dataDir);
   const subject = "data_dir";
   if (!(await stat(existing)).isDirectory()) {
@@ -261,23 +231,22 @@ export async function checkDataDir(
     const message = `this user can't write to ${existing} (${codeOf(error) ?? "no access"})`;
     return [finding(subject, "wrong", message, "grant the permission, or choose another data_dir")];
   }
+  const isEmbedded = warehouse.url === "embedded";
   const { type, bavail, bsize } = await statfs(existing);
   const place = existing === dataDir ? `${dataDir} is writable` : `${dataDir} can be created in ${existing}`;
   const findings = [finding(subject, "ok", place)];
   const passing = PASSING.get(type >>> 0);
   if (passing !== undefined) {
-    const kept = needs.isEmbedded ? "the embedded database" : "received answers that wait to be loaded";
+    const kept = isEmbedded ? "the embedded database" : "received answers that wait to be loaded";
     const message = `${existing} is on ${passing}: ${kept} would be lost with the machine or container`;
     findings.push(finding(subject, "warning", message, "put data_dir on a disk or a mounted volume"));
   }
   const freeBytes = bavail * bsize;
   const free = `${(freeBytes / 1024 ** 3).toFixed(1)} GB free in ${existing}`;
-  const hint = needs.isEmbedded
-    ? "100,000 people need about 1.5 GB in the embedded database"
-    : "free some space";
+  const need = isEmbedded ? "100,000 people need about 1.5 GB in the embedded database" : "free some space";
   findings.push(
     freeBytes < SCARCE_BYTES
-      ? finding("disk space", "warning", `only ${free}`, hint)
+      ? finding("disk space", "warning", `only ${free}`, need)
       : finding("disk space", "ok", free),
   );
   return findings;
@@ -285,14 +254,12 @@ export async function checkDataDir(
 
 /** The path itself, or its nearest existing parent. */
 async function nearestExisting(path: string): Promise<string> {
-  try {
-    await stat(path);
-    return path;
-  } catch (error) {
-    const parent = dirname(path);
-    if (parent === path) throw error;
-    return await nearestExisting(parent);
-  }
+  const parent = dirname(path);
+  const isThere = await stat(path).then(
+    () => true,
+    () => false,
+  );
+  return isThere || parent === path ? path : await nearestExisting(parent);
 }
 
 /** Checks received answers on disk: those to be loaded by the next run, and those that no run will load. */
@@ -303,9 +270,7 @@ async function checkSpool(config: Config, db: Db | null): Promise<readonly Findi
       const what = `${countText(calls, "received answer")} of ${job} (${megabytes(bytes)})`;
       return finding("spool", "ok", `${what} waiting for its next run`);
     }),
-    ...remarks.map(({ path, message, hint = "" }) =>
-      finding("spool", "warning", `${path}: ${message}`, hint),
-    ),
+    ...remarks.map(({ path, message, hint }) => finding("spool", "warning", `${path}: ${message}`, hint)),
   ];
   return findings.length === 0 ? [finding("spool", "ok", "no received answer is waiting")] : findings;
 }

@@ -1,51 +1,30 @@
-import type { Config } from "../../config/config.ts";
-import type { Command } from "commander";
+import { openConfig, openWarehouseOf } from "../app.ts";
+import { type Context, type Outcome, result } from "../command.ts";
 import { FixConfigurationError } from "../../errors.ts";
-import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
-import { openConfig, openConfiguredWarehouse, type OpenedWarehouse } from "../app.ts";
 
-/** `database`: keeps the embedded database running for psql and BI tools. */
-export const addDatabase: AddCommand = (program, act) => {
-  program
-    .command("database")
-    .description("keep the embedded database running for psql or a BI tool, until Ctrl-C")
-    .action((_flags: object, command: Command) => act(command, database));
-};
-
-async function database(context: Context): Promise<Outcome> {
+/** Keeps the embedded database running for psql and BI tools. */
+export async function database(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
-  if (config.warehouse.url !== "embedded") {
+  const { url, schema } = config.warehouse;
+  if (url !== "embedded") {
     const summary = "This configuration doesn't use the embedded database.";
-    const message = `is the address of your own Postgres (${config.warehouse.url.origin})`;
+    const message = `is the address of your own Postgres (${url.origin})`;
     throw new FixConfigurationError("no_embedded_database", summary, [
       { path: "warehouse.url", message, hint: "connect to that server directly" },
     ]);
   }
-  const { db, howToConnect } = await openConfiguredWarehouse(context, config);
-  await context.announce(
-    { warehouse: db.description, how_to_connect: howToConnect },
-    renderConnection(config, { db, howToConnect }),
-  );
-  await context.untilStopped();
-  return result(null, "");
-}
-
-/** Addresses of a running embedded database, with example queries. */
-export function renderConnection(
-  config: Config,
-  { db, howToConnect }: Pick<OpenedWarehouse, "db" | "howToConnect">,
-): string {
-  const queries = exampleQueries(config.warehouse.schema).flatMap(({ title, sql }) => [
-    `-- ${title}`,
-    ...sql,
-  ]);
-  return [
+  const { db, howToConnect } = await openWarehouseOf(context, config);
+  const queries = exampleQueries(schema).flatMap(({ title, sql }) => [`-- ${title}`, ...sql]);
+  const text = [
     `The embedded database is running until Ctrl-C: ${db.description}`,
     ...howToConnect.map((line) => `  ${line}`),
     "",
     "Example queries",
     ...queries.map((line) => `  ${line}`),
-  ].join("\n");
+  ];
+  await context.announce({ warehouse: db.description, how_to_connect: howToConnect }, text.join("\n"));
+  await context.untilStopped();
+  return result(null, "");
 }
 
 /** Three example queries, by lines. */

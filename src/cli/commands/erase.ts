@@ -1,6 +1,11 @@
-import type { Command } from "commander";
-import { text } from "node:stream/consumers";
+import { text as readText } from "node:stream/consumers";
+import { openConfig, openPublisher, openService, openWarehouseOf } from "../app.ts";
+import { type Context, type Outcome, paragraphs, parseSourceKey, requireYes, result } from "../command.ts";
+import { UsageError } from "../failure.ts";
+import { table } from "../output.ts";
 import { systemClock } from "../../clock.ts";
+import type { Config } from "../../config/config.ts";
+import { countText } from "../../figures.ts";
 import {
   erasePeople,
   type EraseServices,
@@ -19,18 +24,6 @@ import { dropTombstones, membershipsOf } from "../../load/erasure/remove.ts";
 import { checkErasureKey, removeLostDisk, type Waiting } from "../../load/erasure/requests.ts";
 import type { RowsByTable } from "../../load/erasure/subjects.ts";
 import type { Identifiers } from "../../load/inputs/input.ts";
-import {
-  type AddCommand,
-  type Context,
-  type Outcome,
-  parseSourceKey,
-  requireYes,
-  result,
-} from "../command.ts";
-import { UsageError } from "../failure.ts";
-import { count, countText } from "../../figures.ts";
-import { openConfig, openConfiguredWarehouse, openPublisher, openService } from "../app.ts";
-import { renderTable } from "../output.ts";
 
 interface EraseFlags {
   readonly pid?: readonly string[];
@@ -43,59 +36,39 @@ interface EraseFlags {
   readonly diskGone?: string;
 }
 
-const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
-
-/** `erase`: removes people from every table, file and destination, and suppresses them in later runs. */
-export const addErase: AddCommand = (program, act) => {
-  program
-    .command("erase")
-    .description("remove people from all tables, files and destinations, and suppress them in later runs")
-    .option("--pid <pid>", "the person with this PID (repeatable; - reads standard input)", collect)
-    .option("--email <address>", "everyone with this address (repeatable; - reads standard input)", collect)
-    .option(
-      "--source-key <source/key>",
-      "the person in this input row (repeatable; - reads standard input)",
-      collect,
-    )
-    .option("--dry-run", "show what would be removed; remove nothing")
-    .option("--even-if-unknown", "exit with 0 even if no one is found")
-    .option("--remove-from-segments", "also remove them from the service's segments")
-    .option("--disk-gone <host:folder>", "stop waiting for answers on a disk that is gone for good")
-    .option("--yes", "skip the confirmation")
-    .action((flags: EraseFlags, command: Command) =>
-      act(command, (context) => erase(context, flags), { status: "failed" }),
-    );
-};
-
-async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
+/** Removes people from every table, file and destination, and suppresses them in later runs. */
+export async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   const config = await openConfig(context);
-  const named = flags.diskGone === undefined ? await namedBy(flags, config.inputs) : null;
-  const { db } = await openConfiguredWarehouse(context, config);
+  const named = flags.diskGone === undefined ? await namedBy(flags, config) : null;
+  const { db } = await openWarehouseOf(context, config);
   await checkServiceHost(config, db);
   await verifySearch({ config, db });
   await migrate(db);
   await checkErasureKey(db);
   const { log, progress, stop } = context;
   const services: EraseServices = { config, db, clock: systemClock, log, signal: stop.signal, progress };
-  if (named === null) return forgetDisk(services, flags.diskGone ?? "");
-  if (flags.dryRun !== true) await finishErasures(services);
+  if (named === null) return await forgetDisk(services, flags.diskGone ?? "");
+  if (flags.dryRun === true) return planned(await planErasure(services, named));
+  await finishErasures(services);
   const plan = await planErasure(services, named);
-  if (flags.dryRun === true) return planned(plan);
-  const { found } = plan;
-  const removed = `${peopleText(found.people)}, ${countText(sumOf(plan.rows), "row")}`;
+  const removed = `${peopleText(plan)}, ${countText(sumOf(plan.rows), "row")}`;
   const what = `This removes ${removed} permanently and suppresses them in later runs`;
   await requireYes(context, flags.yes, what, "removed");
   const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
   // Before removing the rows, which contain the segments, and again after the request, in case a push added someone.
-  const leftBefore = leave && (await leave());
-  const { erasureId, rows } = await erasePeople(services, found);
-  const leftAfter = leave && (await leave());
-  await openPublisher(context, config, db).publish();
+  const leftBefore = await leave?.();
+  const { erasureId, rows } = await erasePeople(services, plan.found);
+  const leftAfter = await leave?.();
+  await (await openPublisher(context, config, db)).publish();
   const waiting = (await settleErasures(services, [erasureId])).get(erasureId);
   if (waiting === undefined) throw new Error("the erasure was not judged");
   await dropTombstones(db, config.privacy.erasureNoticeMs);
-  const left = leftBefore && leftAfter && addLeft(leftBefore, leftAfter);
-  return outcomeOf(plan, { erasureId, rows, waiting, left }, flags.evenIfUnknown === true);
+  const left = leftBefore &&
+    leftAfter && {
+      segments: Math.max(leftBefore.segments, leftAfter.segments),
+      removed: leftBefore.removed + leftAfter.removed,
+    };
+  return outcomeOf(plan, { erasureId, rows, waiting, left }, flags);
 }
 
 async function forgetDisk(services: EraseServices, place: string): Promise<Outcome> {
@@ -121,16 +94,9 @@ async function openLeave(
   return () => leaveSegments({ ...services, http, limiter, random: Math.random }, memberships);
 }
 
-function addLeft(first: LeftSegments, second: LeftSegments): LeftSegments {
-  return { segments: Math.max(first.segments, second.segments), removed: first.removed + second.removed };
-}
-
 /** Parses the flags; `-` reads lines from standard input. */
-async function namedBy(
-  { pid = [], email = [], sourceKey = [] }: EraseFlags,
-  inputs: Readonly<Record<string, { readonly key: readonly string[] }>>,
-): Promise<Identifiers> {
-  const lists = [pid, email, sourceKey];
+async function namedBy(flags: EraseFlags, { inputs }: Config): Promise<Identifiers> {
+  const lists = [flags.pid ?? [], flags.email ?? [], flags.sourceKey ?? []];
   if (lists.every((values) => values.length === 0)) {
     throw new UsageError("Name the person: --pid, --email or --source-key. See person-etl erase --help.");
   }
@@ -141,28 +107,23 @@ async function namedBy(
   if ([...pids, ...emails].some((value) => value.trim() === "")) {
     throw new UsageError("--pid and --email require a value.");
   }
-  return { pids, emails, rows: keys.map((key) => parseSourceKey(key, inputs)) };
+  const rows = keys
+    .map((key) => parseSourceKey(key, inputs))
+    .map(({ source, sourceKey }) => ({ source, sourceKey }));
+  return { pids, emails, rows };
 }
 
 async function withStandardInput(values: readonly string[]): Promise<readonly string[]> {
   if (!values.includes("-")) return values;
-  const lines = (await text(process.stdin)).split(/\r?\n/).filter((line) => line !== "");
+  const lines = (await readText(process.stdin)).split(/\r?\n/).filter((line) => line !== "");
   if (lines.length === 0) throw new UsageError("Standard input is empty.");
   return [...values.filter((value) => value !== "-"), ...lines];
 }
 
-function peopleText({ pids, emails, rows }: Identifiers): string {
-  return (
-    `everyone identified by ${countText(pids.length, "PID")}, ${countText(emails.length, "address", "addresses")} and ` +
-    countText(rows.length, "input row")
-  );
-}
-
-interface Erased {
-  readonly erasureId: string;
-  readonly rows: RowsByTable;
-  readonly waiting: readonly Waiting[];
-  readonly left: LeftSegments | null;
+function peopleText({ found: { people } }: ErasurePlan): string {
+  const pids = countText(people.pids.length, "PID");
+  const emails = countText(people.emails.length, "address", "addresses");
+  return `everyone identified by ${pids}, ${emails} and ${countText(people.rows.length, "input row")}`;
 }
 
 function countsOf({ found: { people, sharedEmails } }: ErasurePlan, rows: RowsByTable) {
@@ -176,51 +137,61 @@ function countsOf({ found: { people, sharedEmails } }: ErasurePlan, rows: RowsBy
   };
 }
 
-/** Addresses that stay, one a line; the output is the user's receipt, not a log. */
-function sharedText({ found: { sharedEmails } }: ErasurePlan): readonly string[] {
-  if (sharedEmails.length === 0) return [];
-  const stays = sharedEmails.length === 1 ? "stays" : "stay";
-  return [
-    [
-      `${countText(sharedEmails.length, "address", "addresses")} shared with others ${stays}; --email erases everyone with it:`,
-      ...sharedEmails.map((address) => `  ${address}`),
-    ].join("\n"),
-  ];
+function planned(plan: ErasurePlan): Outcome {
+  const text = paragraphs(
+    `This would erase ${peopleText(plan)}. Nothing was removed.`,
+    tableOf(plan.rows, "rows to remove"),
+    sharedText(plan),
+  );
+  const counts = { ...countsOf(plan, plan.rows), rows_removed: 0 };
+  return result({ status: "planned", erasure_id: null, ...counts }, text);
 }
 
-function planned(plan: ErasurePlan): Outcome {
-  const text = [
-    `This would erase ${peopleText(plan.found.people)}. Nothing was removed.`,
-    tableOf(plan.rows, "rows to remove"),
-    ...sharedText(plan),
-  ];
-  const document = { status: "planned", erasure_id: null, ...countsOf(plan, plan.rows), rows_removed: 0 };
-  return result(document, text.join("\n\n"));
+function tableOf(rows: RowsByTable, heading: string): string {
+  const entries = Object.entries(rows);
+  if (entries.length === 0) return "No table has rows of these people.";
+  return table(entries, { table: ([name]) => name, [heading]: ([, number]) => number }, null);
+}
+
+/** Addresses that stay, one a line; the output is the user's receipt, not a log. */
+function sharedText({ found: { sharedEmails: shared } }: ErasurePlan): readonly string[] {
+  if (shared.length === 0) return [];
+  const what = `${countText(shared.length, "address", "addresses")} shared with others`;
+  const stay = shared.length === 1 ? "stays" : "stay";
+  return [`${what} ${stay}; --email erases everyone with it:`, ...shared.map((address) => `  ${address}`)];
+}
+
+interface Erased {
+  readonly erasureId: string;
+  readonly rows: RowsByTable;
+  readonly waiting: readonly Waiting[];
+  /** Absent if nobody was to leave segments. */
+  readonly left: LeftSegments | undefined;
 }
 
 function outcomeOf(
   plan: ErasurePlan,
   { erasureId, rows, waiting, left }: Erased,
-  evenIfUnknown: boolean,
+  { evenIfUnknown = false }: EraseFlags,
 ): Outcome {
-  const status = !plan.isKnown ? "unknown" : waiting.length > 0 ? "pending" : "done";
-  const who = peopleText(plan.found.people);
-  const headline = {
-    unknown: `No one found. Recorded for later: no run will send or store ${who} (erasure ${erasureId}).`,
-    pending: `Erased ${who} here, but the erasure is still pending (erasure ${erasureId}). The next run, or erase, finishes it.`,
-    done: `✓ Erased ${who}; no later run will send or store them (erasure ${erasureId}).`,
-  }[status];
-  const text = [
-    headline,
-    ...(plan.isKnown ? [tableOf(rows, "rows removed")] : []),
-    ...sharedText(plan),
-    ...(left
-      ? [
-          `The service removed ${countText(left.removed, "membership")} from ${countText(left.segments, "segment")}.`,
-        ]
-      : []),
-    ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),
-  ];
+  const who = peopleText(plan);
+  const ends = {
+    unknown: {
+      exitCode: evenIfUnknown ? 0 : 1,
+      text: `No one found. Recorded for later: no run will send or store ${who} (erasure ${erasureId}).`,
+    },
+    pending: {
+      exitCode: 3,
+      text: `Erased ${who} here, but the erasure is still pending (erasure ${erasureId}). The next run, or erase, finishes it.`,
+    },
+    done: {
+      exitCode: 0,
+      text: `✓ Erased ${who}; no later run will send or store them (erasure ${erasureId}).`,
+    },
+  };
+  const known = waiting.length > 0 ? "pending" : "done";
+  const status = plan.isKnown ? known : "unknown";
+  const { text, exitCode } = ends[status];
   const document = {
     status,
     erasure_id: erasureId,
@@ -228,8 +199,16 @@ function outcomeOf(
     waiting_for: waiting,
     ...(left ? { segments_left: left.segments, memberships_removed: left.removed } : {}),
   };
-  const exitCode = status === "unknown" ? (evenIfUnknown ? 0 : 1) : status === "pending" ? 3 : 0;
-  return result(document, text.join("\n\n"), exitCode);
+  const lines = paragraphs(
+    text,
+    plan.isKnown ? tableOf(rows, "rows removed") : "",
+    sharedText(plan),
+    left
+      ? `The service removed ${countText(left.removed, "membership")} from ${countText(left.segments, "segment")}.`
+      : "",
+    ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),
+  );
+  return result(document, lines, exitCode);
 }
 
 function waitingText({ kind, name, host, folder }: Waiting): string {
@@ -239,15 +218,5 @@ function waitingText({ kind, name, host, folder }: Waiting): string {
   return (
     `a run of ${name} on ${host} to load the answers that it may have received in ${folder}. If that disk is gone: ` +
     `person-etl erase --disk-gone ${host}:${folder}`
-  );
-}
-
-function tableOf(rows: RowsByTable, heading: string): string {
-  const entries = Object.entries(rows);
-  if (entries.length === 0) return "No table has rows of these people.";
-  return renderTable(
-    [{ name: "table" }, { name: heading, isNumber: true }],
-    entries.map(([table, number]) => [table, count(number)]),
-    null,
   );
 }

@@ -1,17 +1,15 @@
-import { readIdentity, writeServiceHost } from "../../load/db/identity.ts";
-import type { Db } from "../../load/db/db.ts";
-import { printGrants } from "../../load/db/check.ts";
-import { migrate as migrateTables, printDdl } from "../../load/db/migrate.ts";
-import { takeOverDestinations } from "../../load/publication/registration.ts";
-import type { Command } from "commander";
+import { openConfig, openUnconnected, openWarehouseOf } from "../app.ts";
+import { type Context, type Outcome, result } from "../command.ts";
+import { UsageError } from "../failure.ts";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
 import { takeOverAnswers } from "../../jobs/lookup/job-spool.ts";
 import { serviceHostOf } from "../../jobs/prepare.ts";
-import type { AddCommand, Context, Outcome } from "../command.ts";
-import { UsageError } from "../failure.ts";
-import { openConfig, openConfiguredWarehouse, openUnconnected } from "../app.ts";
+import { printGrants } from "../../load/db/check.ts";
+import { readIdentity, writeServiceHost } from "../../load/db/identity.ts";
+import { migrate as migrateTables, printDdl } from "../../load/db/migrate.ts";
+import { takeOverDestinations } from "../../load/publication/registration.ts";
 
 interface MigrateFlags {
   readonly print?: boolean;
@@ -20,74 +18,36 @@ interface MigrateFlags {
   readonly acceptDatabase?: boolean;
 }
 
-/** `migrate`: creates or upgrades the warehouse's tables. */
-export const addMigrate: AddCommand = (program, act) => {
-  program
-    .command("migrate")
-    .description("create or upgrade the warehouse tables (`run` also does this)")
-    .option("--print", "print the DDL without changing anything")
-    .option("--grants", "with --print: print roles and grants instead")
-    .option("--accept-service <host>", "accept a new address (host and port) of the same service")
-    .option(
-      "--accept-database",
-      "after a move of the database: take over the received answers and destinations of the former one",
-    )
-    .action((flags: MigrateFlags, command: Command) => act(command, (context) => migrate(context, flags)));
-};
-
-async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> {
+/** Creates or upgrades the warehouse's tables. */
+export async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> {
   const config = await openConfig(context);
   if (flags.print === true) return await print(config, flags.grants === true);
   if (flags.grants === true) throw new UsageError("--grants requires --print.");
-  if (flags.acceptService !== undefined) refuseOtherHost(config, flags.acceptService);
-  const { db } = await openConfiguredWarehouse(context, config);
+  const { acceptService: accepted } = flags;
+  if (accepted !== undefined) refuseOtherHost(config, accepted);
+  const { db } = await openWarehouseOf(context, config);
   const migrations = await migrateTables(db);
-  const before = (await readIdentity(db))?.serviceHost;
-  const accepted = flags.acceptService ?? null;
-  if (accepted !== null) await writeServiceHost(db, accepted, { replace: true });
-  const takenOver = flags.acceptDatabase === true ? await takeOver(config, db) : null;
   const lines = [
     migrations.length === 0
       ? `✓ The tables of ${db.description} are up to date.`
       : `✓ Migrated ${db.description}: ${migrations.join(", ")}.`,
-    ...(accepted === null
-      ? []
-      : [`✓ The warehouse now belongs to ${accepted} (previously: ${before ?? "none"}).`]),
-    ...(takenOver === null ? [] : takeOverLines(takenOver)),
   ];
-  return {
-    document: {
-      warehouse: db.description,
-      migrations,
-      service_host: accepted ?? before,
-      ...(takenOver === null ? {} : { taken_over: takenOver }),
-    },
-    text: lines.join("\n"),
-    exitCode: 0,
-  };
-}
-
-/** Answers and destinations that a moved database takes over from the former one. */
-interface TakenOver {
-  /** Received answers on this disk, which the next run loads. */
-  readonly answers: number;
-  /** Destinations that the next publication continues. */
-  readonly destinations: readonly string[];
-}
-
-async function takeOver(config: Config, db: Db): Promise<TakenOver> {
+  const before = (await readIdentity(db))?.serviceHost;
+  if (accepted !== undefined) {
+    await writeServiceHost(db, accepted, { replace: true });
+    lines.push(`✓ The warehouse now belongs to ${accepted} (previously: ${before ?? "none"}).`);
+  }
+  const document = { warehouse: db.description, migrations, service_host: accepted ?? before };
+  if (flags.acceptDatabase !== true) return result(document, lines.join("\n"));
   const answers = await takeOverAnswers(config, db);
   const destinations = await db.transaction((session) => takeOverDestinations(session));
-  return { answers, destinations };
-}
-
-function takeOverLines({ answers, destinations }: TakenOver): readonly string[] {
-  if (answers + destinations.length === 0)
-    return ["✓ No received answer or destination belongs to another copy of this database."];
-  return [
-    `✓ ${countText(answers, "received answer")} taken over; the next run loads them.`,
+  lines.push(
+    answers + destinations.length === 0
+      ? "✓ No received answer or destination belongs to another copy of this database."
+      : `✓ ${countText(answers, "received answer")} taken over; the next run loads them.`,
     ...destinations.map((name) => `✓ Destination ${name} taken over; the next publication continues it.`),
-  ];
+  );
+  return result({ ...document, taken_over: { answers, destinations } }, lines.join("\n"));
 }
 
 /** Prints statements for an administrator: DDL, or roles and grants. Needs no database. */
@@ -95,7 +55,7 @@ async function print(config: Config, hasGrants: boolean): Promise<Outcome> {
   const db = await openUnconnected(config);
   try {
     const text = hasGrants ? printGrants(db) : printDdl(db);
-    return { document: hasGrants ? { grants: text } : { ddl: text }, text: text.trimEnd(), exitCode: 0 };
+    return result(hasGrants ? { grants: text } : { ddl: text }, text.trimEnd());
   } finally {
     await db.close();
   }

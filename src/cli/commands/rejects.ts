@@ -1,27 +1,17 @@
+import { openConfig, openFilledWarehouse } from "../app.ts";
+import { type Context, type Outcome, paragraphs, parseSourceKey, requireYes, result } from "../command.ts";
+import { table } from "../output.ts";
 import type { Config } from "../../config/config.ts";
-import type { Db } from "../../load/db/db.ts";
-import { countRejects, dropRejects, type RejectFilter, retryRejects } from "../../load/runs/rejects.ts";
-import { type Command, Option } from "commander";
+import { countText } from "../../figures.ts";
 import { findJob } from "../../jobs/job-selection.ts";
 import { readRejects, type RejectReport } from "../../jobs/report/explain-row.ts";
-import {
-  type Act,
-  type AddCommand,
-  type Context,
-  type Outcome,
-  parseSourceKey,
-  requireYes,
-  result,
-  wholeNumber,
-} from "../command.ts";
-import { count, countText } from "../../figures.ts";
-import { openConfig, openFilledWarehouse } from "../app.ts";
-import { renderTable } from "../output.ts";
+import type { Db } from "../../load/db/db.ts";
+import { countRejects, dropRejects, type RejectFilter, retryRejects } from "../../load/runs/rejects.ts";
 
 interface FilterFlags {
-  readonly job: readonly string[];
-  readonly code: readonly string[];
-  readonly sourceKey: readonly string[];
+  readonly job?: readonly string[];
+  readonly code?: readonly string[];
+  readonly sourceKey?: readonly string[];
 }
 
 interface ListFlags extends FilterFlags {
@@ -33,137 +23,93 @@ interface ChangeFlags extends FilterFlags {
   readonly yes?: boolean;
 }
 
-const none: readonly string[] = [];
-const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
-const repeatable = (flags: string, description: string): Option =>
-  new Option(flags, description).argParser(collect).default(none, "all");
-
-/** `rejects`: list, retry or drop records that could not be processed. */
-export const addRejects: AddCommand = (program, act) => {
-  const rejects = program
-    .command("rejects")
-    .description("list, retry or drop records that could not be processed");
-  withFilter(
-    rejects.command("list").description("count and list open rejects, with the meaning of their codes"),
-  )
-    .option("--all", "include resolved rejects")
-    .option("--limit <n>", "show at most this many records, newest first", wholeNumber(0), 20)
-    .action((flags: ListFlags, command: Command) => act(command, (context) => list(context, flags)));
-  addChange(rejects, act, {
-    name: "retry",
-    description: "read and send them again in the job's next run",
-    question: "will be read and sent again in the job's next run, and may be billed",
-    change: async (db, filter) => await retryRejects(db, filter),
-    describe: ({ rejects, due }) =>
-      `✓ ${countText(due ?? rejects, "rejected row")} will be sent in the next run of their job.` +
-      (rejects === due
-        ? ""
-        : ` ${countText(rejects - (due ?? 0), "other reject")} will be checked in every run anyway.`),
-  });
-  addChange(rejects, act, {
-    name: "drop",
-    description: "resolve them; their rows are sent again only after a change",
-    question: "will be resolved without a retry",
-    change: async (db, filter) => ({ rejects: await dropRejects(db, filter) }),
-    describe: ({ rejects }) => `✓ ${countText(rejects, "reject")} resolved.`,
-  });
-};
-
-/** Counts after a change of rejects. */
-interface Changed {
-  readonly rejects: number;
-  readonly due?: number;
-  readonly resolved?: number;
-}
-
-interface Change {
-  readonly name: string;
-  readonly description: string;
-  readonly question: string;
-  readonly change: (db: Db, filter: RejectFilter) => Promise<Changed>;
-  readonly describe: (changed: Changed) => string;
-}
-
-function withFilter(command: Command): Command {
-  return command
-    .addOption(repeatable("--job <name>", "only this job; repeatable"))
-    .addOption(repeatable("--code <code>", "only this code; repeatable"))
-    .addOption(repeatable("--source-key <source/key>", "only this input row; repeatable"));
-}
-
-function addChange(rejects: Command, act: Act, wanted: Change): void {
-  withFilter(rejects.command(wanted.name).description(wanted.description))
-    .option("--yes", "skip the confirmation")
-    .action((flags: ChangeFlags, command: Command) =>
-      act(command, (context) => change(context, flags, wanted)),
-    );
-}
-
-function filterOf({ job, code, sourceKey }: FilterFlags, { inputs }: Config): RejectFilter {
-  return { jobs: job, codes: code, rows: sourceKey.map((key) => parseSourceKey(key, inputs)) };
+async function open(context: Context, { job = [], code = [], sourceKey = [] }: FilterFlags) {
+  const config = await openConfig(context);
+  const filter = { jobs: job, codes: code, rows: sourceKey.map((key) => parseSourceKey(key, config.inputs)) };
+  return { config, filter, db: await openFilledWarehouse(context, config) };
 }
 
 /** Throws if a named job is unknown. Jobs that are no longer configured may have rejects, so it is checked if none is found. */
-function checkJobs(config: Config, names: readonly string[]): void {
-  for (const name of names) findJob(config, name);
+function checkJobs(config: Config, { jobs }: RejectFilter): void {
+  for (const name of jobs) findJob(config, name);
 }
 
-async function list(context: Context, flags: ListFlags): Promise<Outcome> {
-  const config = await openConfig(context);
-  const filter = filterOf(flags, config);
-  const db = await openFilledWarehouse(context, config);
+/** Lists open rejects with the meaning of their codes. */
+export async function list(context: Context, flags: ListFlags): Promise<Outcome> {
+  const { config, db, filter } = await open(context, flags);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
-  if (report.rejects === 0) checkJobs(config, flags.job);
+  if (report.rejects === 0) checkJobs(config, filter);
   return result(report, renderList(report, context.widthColumns));
 }
 
 function renderList({ rejects, groups, records }: RejectReport, widthColumns: number | null): string {
   if (rejects === 0) return "✓ No rejected records.";
-  const meanings = new Map(
-    groups.map(({ code, means, what_to_do }) => [code, `• ${code}: ${means}\n  → ${what_to_do}`]),
-  );
-  const shown =
-    records.length === 0
-      ? []
-      : [
-          renderTable(
-            [{ name: "job" }, { name: "source" }, { name: "key" }, { name: "code" }, { name: "rejected at" }],
-            records.map((row) => [row.job, row.source, row.source_key ?? "(none)", row.code, row.created_at]),
-            widthColumns,
-          ),
-        ];
+  const meanings = groups.map(({ code, means, what_to_do }) => `• ${code}: ${means}\n  → ${what_to_do}`);
   const left = rejects - records.length;
-  return [
-    renderTable(
-      [
-        { name: "job" },
-        { name: "stage" },
-        { name: "code" },
-        { name: "records", isNumber: true },
-        { name: "newest" },
-      ],
-      groups.map((group) => [group.job, group.stage, group.code, count(group.rejects), group.last_at]),
+  return paragraphs(
+    table(
+      groups,
+      {
+        job: ({ job }) => job,
+        stage: ({ stage }) => stage,
+        code: ({ code }) => code,
+        records: (group) => group.rejects,
+        newest: (group) => group.last_at,
+      },
       widthColumns,
     ),
-    [...meanings.values()].join("\n"),
-    ...shown,
-    ...(left > 0 && records.length > 0
-      ? [`${countText(left, "more", "more")} not shown; --limit shows more.`]
-      : []),
-  ].join("\n\n");
+    [...new Set(meanings)],
+    records.length === 0
+      ? ""
+      : table(
+          records,
+          {
+            job: ({ job }) => job,
+            source: ({ source }) => source,
+            key: (row) => row.source_key ?? "(none)",
+            code: ({ code }) => code,
+            "rejected at": (row) => row.created_at,
+          },
+          widthColumns,
+        ),
+    left > 0 && records.length > 0 ? `${countText(left, "more", "more")} not shown; --limit shows more.` : "",
+  );
 }
 
-async function change(context: Context, flags: ChangeFlags, wanted: Change): Promise<Outcome> {
-  const config = await openConfig(context);
-  const filter = filterOf(flags, config);
-  const db = await openFilledWarehouse(context, config);
+/** Marks rejects to be sent again in the next run of their job. */
+export async function retry(context: Context, flags: ChangeFlags): Promise<Outcome> {
+  const what = "will be read and sent again in the job's next run, and may be billed";
+  return await change(context, flags, what, async (db, filter) => {
+    const retried = await retryRejects(db, filter);
+    const others = retried.rejects - retried.due;
+    const more =
+      others === 0 ? "" : ` ${countText(others, "other reject")} will be checked in every run anyway.`;
+    const text = `✓ ${countText(retried.due, "rejected row")} will be sent in the next run of their job.${more}`;
+    return result(retried, text);
+  });
+}
+
+/** Resolves rejects without a retry. */
+export async function drop(context: Context, flags: ChangeFlags): Promise<Outcome> {
+  return await change(context, flags, "will be resolved without a retry", async (db, filter) => {
+    const rejects = await dropRejects(db, filter);
+    return result({ rejects }, `✓ ${countText(rejects, "reject")} resolved.`);
+  });
+}
+
+async function change(
+  context: Context,
+  flags: ChangeFlags,
+  what: string,
+  apply: (db: Db, filter: RejectFilter) => Promise<Outcome>,
+): Promise<Outcome> {
+  const { config, db, filter } = await open(context, flags);
   const groups = await countRejects(db, filter, { all: false });
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
   if (rejects === 0) {
-    checkJobs(config, flags.job);
+    checkJobs(config, filter);
     return result({ rejects: 0 }, "✓ No rejected record matches.");
   }
-  await requireYes(context, flags.yes, `${countText(rejects, "rejected record")} ${wanted.question}`);
-  const changed = await wanted.change(db, filter);
-  return result(changed, wanted.describe(changed));
+  await requireYes(context, flags.yes, `${countText(rejects, "rejected record")} ${what}`);
+  return await apply(db, filter);
 }

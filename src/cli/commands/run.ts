@@ -1,41 +1,27 @@
-import { codeOf } from "../../errors.ts";
-import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
-import type { Db } from "../../load/db/db.ts";
-import { type Command, Option, InvalidArgumentError } from "commander";
+import { basename } from "node:path";
+import { createSampleTables } from "./sandbox.ts";
+import { exampleQueries } from "./database.ts";
+import { renderPublication } from "./publish.ts";
+import { openJobServices, openPublisher, openWarehouseOf, openConfig } from "../app.ts";
+import { confirmation, type Context, newRunId, type Outcome, paragraphs } from "../command.ts";
+import { renderRunCost } from "../costs.ts";
+import { UsageError } from "../failure.ts";
+import { type Logger, table } from "../output.ts";
+import { configFlag, programName } from "../package.ts";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
-import { selectJobs } from "../../jobs/job-selection.ts";
-import { runJobs } from "../../jobs/run.ts";
-import { exitCodeOf } from "../../jobs/job.ts";
-import { checkServiceHost } from "../../jobs/prepare.ts";
-import { type Shard, shareLimits, wholeInput } from "../../jobs/services.ts";
-import {
-  type AddCommand,
-  confirmation,
-  type Context,
-  isYes,
-  newRunId,
-  type Outcome,
-  parseShard,
-  readRunId,
-  wholeNumber,
-} from "../command.ts";
-import type { Logger } from "../output.ts";
-import {
-  openConfig,
-  openConfiguredWarehouse,
-  type OpenedWarehouse,
-  openJobServices,
-  openPublisher,
-} from "../app.ts";
-import { billedByJob, readBilledInRun } from "../../load/ledger/costs.ts";
-import { renderConnection } from "./database.ts";
-import { renderRunSummary } from "./run-summary.ts";
-import { createSampleTables } from "./sandbox.ts";
 import { durationMs } from "../../config/schema/values.ts";
-
-/** Wait for `--wait` without a duration. */
-const DEFAULT_WAIT_MS = 600_000;
+import { count, countText, durationText } from "../../figures.ts";
+import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
+import { selectJobs } from "../../jobs/job-selection.ts";
+import { exitCodeOf, type JobReport, type RunReport, type Status } from "../../jobs/job.ts";
+import { checkServiceHost } from "../../jobs/prepare.ts";
+import type { PublishResult } from "../../jobs/publish/publisher.ts";
+import { jobTypes } from "../../jobs/registry.ts";
+import { runJobs } from "../../jobs/run.ts";
+import { type RunRequest, type Shard, shareLimits, wholeInput } from "../../jobs/services.ts";
+import type { Db } from "../../load/db/db.ts";
+import { billedByJob, readBilledInRun } from "../../load/ledger/costs.ts";
 
 interface RunFlags {
   readonly fullRefresh?: boolean;
@@ -43,110 +29,76 @@ interface RunFlags {
   readonly maxRecords?: number;
   readonly shard?: Shard;
   readonly runId?: string;
-  /** In milliseconds; true if no duration is given. */
-  readonly wait?: number | true;
+  /** A duration. */
+  readonly wait?: string;
   readonly yes?: boolean;
   readonly acceptParameters?: "resend" | "keep";
 }
 
-/** `run`: runs jobs once. */
-export const addRun: AddCommand = (program, act) => {
-  program
-    .command("run")
-    .description("run jobs once, in dependency order")
-    .argument("[jobs...]", "configured jobs (default: all)")
-    .option("--full-refresh", "read the data of free jobs again from the start")
-    .option("--resend", "send every record of the jobs again (asks for confirmation, or needs --yes)")
-    .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
-    .option("--shard <i/n>", "process one of n disjoint parts of the input (i from 0 to n - 1)", parseShard)
-    .option("--run-id <id>", "ID of this run, for orchestrators such as Airflow", readRunId)
-    .addOption(
-      new Option(
-        "--wait [duration]",
-        "wait for jobs that another process is running, instead of ending with exit code 4 (10m if no duration is given)",
-      ).argParser(parseDuration),
-    )
-    .option("--yes", "skip all confirmations")
-    .addOption(
-      new Option(
-        "--accept-parameters <choice>",
-        "after a change of mapping or request parameters: buy the answers again or keep them",
-      ).choices(["resend", "keep"]),
-    )
-    .action((jobs: string[], flags: RunFlags, command: Command) =>
-      act(command, (context) => run(context, jobs, flags), {
-        status: "failed",
-        run_id: flags.runId ?? null,
-        jobs: [],
-      }),
-    );
-};
-
-async function run(context: Context, names: readonly string[], flags: RunFlags): Promise<Outcome> {
+/** Runs jobs once. */
+export async function run(context: Context, flags: RunFlags, names: readonly string[]): Promise<Outcome> {
   const shard = flags.shard ?? wholeInput;
-  const config = shareLimits(await openConfig(context), shard);
-  const jobs = selectJobs(config, names);
-  const runId = flags.runId ?? newRunId();
-  let db: Db | null = null;
-  try {
-    const opened = await openConfiguredWarehouse(context, config);
-    ({ db } = opened);
-    const outcome = await runIn(context, opened, { config, jobs, names, flags, shard, runId });
-    return await offerDatabase(context, opened, config, outcome);
-  } catch (error) {
-    if (!context.stop.signal.aborted) {
-      const { alertRunFailure } = await import("../../operate/overview.ts");
-      await alertRunFailure({ config, db, clock: systemClock, log: context.log }, error, runId);
-    }
-    throw error;
-  }
-}
-
-/** Jobs and options of a run. */
-interface Wanted {
-  readonly config: Config;
-  readonly jobs: readonly JobConfig[];
-  readonly names: readonly string[];
-  readonly flags: RunFlags;
-  readonly shard: Shard;
-  readonly runId: string;
-}
-
-async function runIn(
-  context: Context,
-  { db }: OpenedWarehouse,
-  { config, jobs, names, flags, shard, runId }: Wanted,
-): Promise<Outcome> {
-  const startedAtMs = performance.now();
-  const { stop } = context;
-  const log = context.isWatched && !context.options.json ? withoutFailures(context.log) : context.log;
-  await checkServiceHost(config, db);
-  if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, context);
-  const own: Context = { ...context, log };
-  const services = await openJobServices(own, config, db);
-  const publisher = openPublisher(own, config, db);
-  // Only the first shard publishes: a destination has one publisher at a time.
-  const isPublishing = shard.index === 0;
-  if (isPublishing) publisher.startIntervals(systemClock);
-  const report = await runJobs(services, {
+  const request: RunRequest = {
     jobs: names,
     fullRefresh: flags.fullRefresh === true,
     resend: flags.resend === true,
     maxRecords: flags.maxRecords ?? null,
     shard,
-    runId,
-    waitMs: flags.wait === true ? DEFAULT_WAIT_MS : (flags.wait ?? 0),
+    runId: flags.runId ?? newRunId(),
+    waitMs: waitMsOf(flags),
     yes: flags.yes === true,
     acceptParameters: flags.acceptParameters ?? null,
     ...confirmation(context),
-  });
+  };
+  const config = shareLimits(await openConfig(context), shard);
+  const jobs = selectJobs(config, names);
+  let db: Db | null = null;
+  try {
+    ({ db } = await openWarehouseOf(context, config));
+    return await runIn(context, config, jobs, db, request);
+  } catch (error) {
+    if (!context.stop.signal.aborted) {
+      const { alertRunFailure } = await import("../../operate/overview.ts");
+      await alertRunFailure({ config, db, clock: systemClock, log: context.log }, error, request.runId);
+    }
+    throw error;
+  }
+}
+
+function waitMsOf({ wait }: RunFlags): number {
+  if (wait === undefined) return 0;
+  const waitMs = durationMs(wait);
+  if (waitMs !== null) return waitMs;
+  throw new UsageError(
+    `--wait ${wait} is not a duration such as 90s, 10m or 2h. Name jobs before this flag.`,
+  );
+}
+
+async function runIn(
+  context: Context,
+  config: Config,
+  jobs: readonly JobConfig[],
+  db: Db,
+  request: RunRequest,
+): Promise<Outcome> {
+  const startedAtMs = performance.now();
+  const { shard, runId } = request;
+  const { stop, widthColumns } = context;
+  const isSummarized = context.isWatched && !context.options.json;
+  const own: Context = isSummarized ? { ...context, log: withoutFailures(context.log) } : context;
+  await checkServiceHost(config, db);
+  await createSampleTables(config, jobs, db, context);
+  const services = await openJobServices(own, config, db);
+  const publisher = await openPublisher(own, config, db);
+  // Only the first shard publishes: a destination has one publisher at a time.
+  const isPublishing = shard.index === 0;
+  if (isPublishing) publisher.startIntervals(systemClock);
+  const report = await runJobs(services, request);
   const { concludeRun } = await import("../../operate/overview.ts");
-  await concludeRun(services, report, { isWhole: shard.index === 0 });
+  await concludeRun(services, report, { isWhole: isPublishing });
   const publications = isPublishing && !stop.signal.aborted ? await publisher.publish() : [];
   // Erasures are pending until all destinations are published.
-  if (publications.length > 0) {
-    await finishErasuresQuietly(services);
-  }
+  if (publications.length > 0) await finishErasuresQuietly(services);
   return {
     document: publications.length === 0 ? report : { ...report, publications },
     text: renderRunSummary(report, {
@@ -156,7 +108,7 @@ async function runIn(
       billed: shard.count > 1 ? null : await readBilledInRun(db, runId).then(billedByJob, () => null),
       seconds: (performance.now() - startedAtMs) / 1000,
       warehouse: db.description,
-      widthColumns: context.widthColumns,
+      widthColumns,
     }),
     exitCode: exitCodeOf(report, stop.received()),
   };
@@ -172,42 +124,166 @@ function withoutFailures(log: Logger): Logger {
   };
 }
 
-/** Seconds after which no answer counts as no, so that an unattended terminal ends. */
-const OFFER_SECONDS = 60;
-
-/** After a trial run on a terminal, offers to keep the embedded database running. */
-async function offerDatabase(
-  context: Context,
-  opened: OpenedWarehouse,
-  config: Config,
-  outcome: Outcome,
-): Promise<Outcome> {
-  const { ask, stop, options, env, widthColumns } = context;
-  const isTrial = config.service.baseUrl === "sandbox" && config.warehouse.url === "embedded";
-  const isAttended = widthColumns !== null && !options.json && !env["CI"];
-  if (!isTrial || !isAttended || ask === null || outcome.exitCode !== 0 || stop.signal.aborted)
-    return outcome;
-  await context.announce({}, outcome.text);
-  const answer = await ask(
-    `Keep the database running to query it? [y/N] (no after ${OFFER_SECONDS} s) `,
-    AbortSignal.timeout(OFFER_SECONDS * 1000),
-  ).catch((error: unknown) => {
-    if (codeOf(error) === "ABORT_ERR") return "";
-    throw error;
-  });
-  if (isYes(answer)) {
-    await opened.grantReading();
-    await context.announce({}, renderConnection(config, opened));
-    await context.untilStopped();
-  }
-  return { ...outcome, document: null, text: "" };
+/** Everything in a summary but the report. */
+interface Surroundings {
+  readonly config: Config;
+  /** Empty without destinations. */
+  readonly publications: readonly PublishResult[];
+  /** Billed records by job; null if unknown. */
+  readonly billed: ReadonlyMap<string, number> | null;
+  readonly seconds: number;
+  /** Address of the warehouse. */
+  readonly warehouse: string;
+  readonly widthColumns: number | null;
 }
 
-/** Parses the duration of a flag to milliseconds. */
-function parseDuration(text: string): number {
-  const milliseconds = durationMs(text);
-  if (milliseconds === null) {
-    throw new InvalidArgumentError("Expected a duration such as 90s, 10m or 2h; name jobs before this flag.");
+const MARKS: Readonly<Record<Status, string>> = {
+  succeeded: "✓",
+  limited: "•",
+  interrupted: "•",
+  locked: "•",
+  skipped: "✗",
+  failed: "✗",
+};
+
+/** Formats the summary of `run`: jobs, problems, next steps, and the outcome last, where terminals stop scrolling. */
+export function renderRunSummary(report: RunReport, surroundings: Surroundings): string {
+  const { config, publications, billed, warehouse, widthColumns } = surroundings;
+  const jobs = table(
+    report.jobs,
+    {
+      "  job": ({ status, job }) => `${MARKS[status]} ${job}`,
+      status: ({ status }) => (status === "succeeded" ? null : status),
+      read: (job) => job.records_read || null,
+      unchanged: (job) => job.records_unchanged || null,
+      suppressed: (job) => job.records_suppressed || null,
+      waiting: (job) => job.records_waiting || null,
+      sent: (job) => job.records_sent || null,
+      billed: ({ job }) => billed?.get(job) || null,
+      received: (job) => job.records_received || null,
+      matched: (job) => job.records_matched || null,
+      rejected: (job) => job.records_rejected || null,
+      remaining: (job) => job.records_remaining || null,
+    },
+    widthColumns,
+  );
+  const rejected = sumOf(report.jobs, (job) => job.records_rejected);
+  return paragraphs(
+    `Run ${report.run_id}${report.shard === undefined ? "" : `, shard ${report.shard}`}`,
+    jobs,
+    [
+      ...report.jobs.flatMap(remarks),
+      ...(rejected === 0
+        ? []
+        : [
+            `• ${countText(rejected, "record was", "records were")} rejected. To see why:`,
+            `  ${commandWith(config, "rejects list")}`,
+          ]),
+      ...publications.map(renderPublication),
+    ],
+    config.warehouse.url === "embedded" ? "" : `Data: ${warehouse}`,
+    report.status === "succeeded" ? nextSteps(config) : "",
+    [renderRunCost(report), headline(report, surroundings)].filter(Boolean),
+  );
+}
+
+const sumOf = (jobs: readonly JobReport[], value: (job: JobReport) => number): number =>
+  jobs.reduce((total, job) => total + value(job), 0);
+
+/** Outcome of the run in one line. */
+function headline({ status, jobs }: RunReport, { billed, seconds, publications }: Surroundings): string {
+  const time = durationText(seconds);
+  const sent = sumOf(jobs, (job) => (BILLED_TYPES.has(job.type) ? job.records_sent : 0));
+  const paid = sumOf(jobs, (job) => billed?.get(job.job) ?? 0);
+  const received = sumOf(jobs, (job) => job.records_received);
+  const written = sumOf(jobs, (job) => job.rows_written);
+  const enriched = sumOf(jobs, (job) => (job.type === "enrich" ? job.records_matched : 0));
+  const isFree = sent + paid === 0;
+  const outcome = [
+    sent > 0 ? `${countText(sent, "record")} sent` : "no records sent",
+    paid > 0 ? `${count(paid)} billed` : "",
+    enriched > 0 ? `${countText(enriched, "person", "people")} enriched` : "",
+    isFree && received > 0 ? `${countText(received, "record")} received` : "",
+    isFree && written > 0 ? `${countText(written, "row")} written` : "",
+  ].filter((part) => part !== "");
+  const behind = publications.filter((result) => result.status !== "published");
+  const names = behind.map(({ destination }) => destination).join(", ");
+  const notPublished = names === "" ? "" : ` Not published: ${names}.`;
+  if (status !== "succeeded") {
+    return `${reasonOf(status, jobs)} (${time}): ${outcome.join(", ")}. Completed work is kept.${notPublished}`;
   }
-  return milliseconds;
+  const isIdle = isFree && written + sumOf(jobs, (job) => job.records_rejected) === 0;
+  const done = isIdle ? "nothing has changed since the last run, no records sent" : outcome.join(", ");
+  return `${notPublished === "" ? "✓" : "•"} Done in ${time}: ${done}.${notPublished}`;
+}
+
+/** Types of jobs whose records are billed when sent; other jobs send only free calls. */
+const BILLED_TYPES: ReadonlySet<string> = new Set(
+  jobTypes.filter(({ isBilled }) => isBilled).map(({ type }) => type),
+);
+
+/** Reason why a run did not succeed. */
+function reasonOf(status: Exclude<Status, "succeeded">, jobs: readonly JobReport[]): string {
+  const own = jobs.filter((job) => job.status === status);
+  const isWaiting = own.some(({ limited_by }) => CONFIRMATIONS.has(limited_by));
+  const skipped = jobs.filter((job) => job.status === "skipped").length;
+  const what = {
+    limited: isWaiting ? "stopped, waiting for your confirmation" : "stopped at a limit",
+    locked: "skipped, because another process is running them",
+    skipped: "skipped",
+    failed: `failed${skipped === 0 ? "" : `, ${skipped} skipped`}`,
+    interrupted: "",
+  }[status];
+  if (status === "interrupted") return "• Stopped by a signal, the next run resumes";
+  return `${status === "limited" ? "•" : "✗"} ${own.length} of ${countText(jobs.length, "job")} ${what}`;
+}
+
+const CONFIRMATIONS: ReadonlySet<string | undefined> = new Set(["confirmation", "parameters_changed"]);
+
+/** Remark on a job that needs one. */
+function remarks({
+  job,
+  status,
+  error,
+  limited_by: limit,
+  records_remaining: remaining,
+}: JobReport): readonly string[] {
+  if (error) return [`${status === "limited" ? "•" : "✗"} ${aboutJob(job, error.message)}`];
+  if (status !== "limited" || limit === undefined) return [];
+  return [`• ${job}: stopped at ${limit}; ${countText(remaining, "row")} left for the next run.`];
+}
+
+/** Puts the job's name before a message, unless the message starts with it. */
+export function aboutJob(job: string, message: string): string {
+  return message.startsWith(`${job}:`) || message.startsWith(`${job} `) ? message : `${job}: ${message}`;
+}
+
+/** Command with the configuration in use, to copy from the terminal. */
+function commandWith({ file }: Config, command: string): string {
+  return [programName, ...configFlag(file), command].join(" ");
+}
+
+/** Next steps of a trial: look at it, query the data, then replace sandbox and embedded database. Empty without either. */
+function nextSteps(config: Config): readonly string[] {
+  const isEmbedded = config.warehouse.url === "embedded";
+  const settings = [
+    ...(config.service.baseUrl === "sandbox" ? ["service.base_url"] : []),
+    ...(isEmbedded ? ["warehouse.url"] : []),
+  ];
+  if (settings.length === 0) return [];
+  const [query] = exampleQueries(config.warehouse.schema);
+  return [
+    "To see runs, costs and coverage in a browser (until Ctrl-C):",
+    `  ${commandWith(config, "ui")}`,
+    ...(isEmbedded
+      ? [
+          "To query the data with psql or a BI tool, start its database (until Ctrl-C):",
+          `  ${commandWith(config, "database")}`,
+        ]
+      : []),
+    ...(query ? [`${query.title}:`, ...query.sql.map((line) => `  ${line}`)] : []),
+    ...(basename(config.file) === "config.example.yaml"
+      ? ["To use your own service, database and tables, write a configuration:", `  ${programName} init`]
+      : [`To leave the trial, set \`${settings.join("` and `")}\` in ${basename(config.file)}.`]),
+  ];
 }

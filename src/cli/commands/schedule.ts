@@ -1,10 +1,9 @@
-import type { Command } from "commander";
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { type AddCommand, type Context, createScope, newRunId, type Outcome, result } from "../command.ts";
-import { failureOf } from "../failure.ts";
-import { openConfig, openConfiguredWarehouse, openPublisher, openService, readToken } from "../app.ts";
 import { createSampleTables } from "./sandbox.ts";
+import { openConfig, openPublisher, openService, openWarehouseOf, readToken } from "../app.ts";
+import { type Context, createScope, newRunId, type Outcome, result } from "../command.ts";
+import { failureOf } from "../failure.ts";
 import { readVersion } from "../package.ts";
 import { systemClock } from "../../clock.ts";
 import type { Config } from "../../config/config.ts";
@@ -13,33 +12,14 @@ import { scheduledJobs, selectJobs, unscheduledJobs } from "../../jobs/job-selec
 import { checkServiceHost, prepareRun } from "../../jobs/prepare.ts";
 import type { Publisher } from "../../jobs/publish/publisher.ts";
 import type { JobServices } from "../../jobs/services.ts";
-import type { Metrics } from "../../operate/metrics.ts";
+import { createMetrics, type Metrics } from "../../operate/metrics.ts";
+import { alertRunFailure, concludeRun, createOverview } from "../../operate/overview.ts";
+import { createLivePage } from "../../operate/page/render-page.ts";
+import { servePages } from "../../operate/pages.ts";
+import { runScheduler, startAlarm } from "../../operate/scheduler.ts";
 
-/** `schedule`: stays up and runs jobs by their schedules. */
-export const addSchedule: AddCommand = (program, act) => {
-  program
-    .command("schedule")
-    .description(
-      "stay up and run jobs by their schedules; serve a page for browsers, /healthz, /readyz and /metrics",
-    )
-    .action((_flags: object, command: Command) => act(command, schedule));
-};
-
-async function schedule(context: Context): Promise<Outcome> {
-  // Loaded here, because no other command needs these modules.
-  const [
-    { createMetrics },
-    { servePages },
-    { createLivePage },
-    { runScheduler, startAlarm },
-    { alertRunFailure, concludeRun, createOverview },
-  ] = await Promise.all([
-    import("../../operate/metrics.ts"),
-    import("../../operate/pages.ts"),
-    import("../../operate/page/render-page.ts"),
-    import("../../operate/scheduler.ts"),
-    import("../../operate/overview.ts"),
-  ]);
+/** Stays up and runs jobs by their schedules. */
+export async function schedule(context: Context): Promise<Outcome> {
   const { log, scope, stop } = context;
   const { signal } = stop;
   const metrics = createMetrics(readVersion());
@@ -76,7 +56,12 @@ async function schedule(context: Context): Promise<Outcome> {
     { url: pages.url, jobs: present.config.jobs.filter(({ enabled }) => enabled).map(({ name }) => name) },
     `Running by schedule until Ctrl-C; to see it: ${pages.url}`,
   );
-  logStart(context, present, pages.url);
+  const jobs = scheduledJobs(present.config).map(({ name, companions }) => ({ job: name, with: companions }));
+  log.info({ url: pages.url, jobs }, "schedule_started");
+  for (const job of unscheduledJobs(present.config)) {
+    const hint = "give it a schedule, or run it after a job that has one";
+    log.warn({ job, hint }, "job_not_scheduled");
+  }
   await runScheduler({
     services: () => present.services(),
     by: { owner: randomUUID(), host: hostname(), pid: process.pid },
@@ -134,15 +119,6 @@ function refuseWithout({ config }: Generation): void {
   ]);
 }
 
-function logStart({ log }: Context, { config }: Generation, url: string): void {
-  const jobs = scheduledJobs(config).map(({ name, companions }) => ({ job: name, with: companions }));
-  log.info({ url, jobs }, "schedule_started");
-  for (const job of unscheduledJobs(config)) {
-    const hint = "give it a schedule, or run it after a job that has one";
-    log.warn({ job, hint }, "job_not_scheduled");
-  }
-}
-
 /** A loaded configuration with the resources opened for it. */
 interface Generation {
   readonly config: Config;
@@ -162,9 +138,9 @@ async function openGeneration(context: Context, metrics: Metrics): Promise<Gener
   try {
     const config = await openConfig(context);
     const jobs = selectJobs(config, []);
-    const { db } = await openConfiguredWarehouse(own, config);
+    const { db } = await openWarehouseOf(own, config);
     await checkServiceHost(config, db);
-    if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, own);
+    await createSampleTables(config, jobs, db, own);
     const { http, createLimiter } = await openService(own, config);
     const shared = {
       config,
@@ -177,7 +153,7 @@ async function openGeneration(context: Context, metrics: Metrics): Promise<Gener
       progress: context.progress,
     };
     await prepareRun(shared, jobs);
-    const publisher = openPublisher(own, config, db);
+    const publisher = await openPublisher(own, config, db);
     publisher.startIntervals(systemClock);
     return {
       config,

@@ -1,116 +1,151 @@
-import type { Command } from "commander";
+import { cursorText } from "./checkpoint.ts";
+import { aboutJob } from "./run.ts";
+import { openFilled } from "../app.ts";
+import { type Context, type Outcome, paragraphs, result } from "../command.ts";
+import { renderBudgets, uncertainty } from "../costs.ts";
+import { table } from "../output.ts";
 import { systemClock } from "../../clock.ts";
+import { ago, ahead, count, countText, durationText, megabytes, percent } from "../../figures.ts";
 import {
   type JobStatusReport,
   type PastRunReport,
   readStatus,
   type StatusReport,
 } from "../../jobs/report/status.ts";
-import { type AddCommand, type Context, type Outcome, result } from "../command.ts";
-import { aboutJob } from "./run-summary.ts";
-import { cursorText } from "./checkpoint.ts";
-import { ago, ahead, count, countText, durationText, megabytes, percent } from "../../figures.ts";
-import { openFilled } from "../app.ts";
 import { amountText } from "../../money.ts";
-import { renderBudgets, uncertainty } from "../costs.ts";
-import { renderTable } from "../output.ts";
 
-/** `status`: shows the state of all jobs. */
-export const addStatus: AddCommand = (program, act) => {
-  program
-    .command("status")
-    .description(
-      "show problems, last runs, freshness, coverage, checkpoints, budgets, records per day and rejects",
-    )
-    .action((_flags: object, command: Command) => act(command, status, { jobs: [] }));
-};
-
-async function status(context: Context): Promise<Outcome> {
+/** Shows the state of all jobs. */
+export async function status(context: Context): Promise<Outcome> {
   const { config, db } = await openFilled(context);
   const report = await readStatus({ config, db, clock: systemClock });
   return result(report, renderStatus(report, systemClock.now(), context.widthColumns));
 }
 
 function renderStatus(report: StatusReport, nowMs: number, widthColumns: number | null): string {
-  const from = report.service_host === null ? "no data yet" : `data from ${report.service_host}`;
-  return [
-    [glance(report, nowMs), ...attention(report), `${report.warehouse}, ${from}`].join("\n"),
-    renderJobs(report.jobs, nowMs, widthColumns),
-    [...report.jobs.flatMap((job) => remarks(job)), ...leftBehind(report)].join("\n"),
-    renderCheckpoints(report.jobs, nowMs, widthColumns),
-    report.budgets.length === 0 ? "" : renderBudgets(report, widthColumns),
-    spent(report),
-    [...quotas(report), ...gaps(report)].join("\n"),
-    report.days.length === 0 ? "" : renderDays(report, widthColumns),
-    report.publications.length === 0 ? "" : renderPublications(report, nowMs, widthColumns),
-  ]
-    .filter((part) => part !== "")
-    .join("\n\n");
+  const { service_host: host, spent, jobs } = report;
+  return paragraphs(
+    [
+      glance(report, nowMs),
+      ...report.attention.flatMap(({ subject, message, what_to_do }) => [
+        `✗ ${aboutJob(subject, message)}`,
+        `  → ${what_to_do}`,
+      ]),
+      `${report.warehouse}, ${host === null ? "no data yet" : `data from ${host}`}`,
+    ],
+    renderJobs(jobs, nowMs, widthColumns),
+    renderCoverage(jobs, nowMs, widthColumns),
+    [
+      ...jobs.flatMap(remarks),
+      ...report.answers_left_behind.map(({ folder, message, hint }) => `! ${folder}: ${message}; ${hint}`),
+    ],
+    renderCheckpoints(jobs, nowMs, widthColumns),
+    renderBudgets(report.budgets, widthColumns),
+    spent ? `Spent this month (UTC): ${amountText(spent.amount, spent.currency)}.${uncertainty(spent)}` : "",
+    [...quotas(report), ...gaps(report)],
+    renderDays(report, widthColumns),
+    renderPublications(report, nowMs, widthColumns),
+  );
 }
 
 /** First line: number of fresh jobs, running jobs, next slot. */
-function glance({ jobs, attention: found }: StatusReport, nowMs: number): string {
+function glance({ jobs, attention }: StatusReport, nowMs: number): string {
   const on = jobs.filter(({ enabled }) => enabled);
-  const wellCount = on.filter(({ freshness }) => freshness === "fresh" || freshness === "running").length;
   const running = on.filter(({ freshness }) => freshness === "running").map(({ job }) => job);
-  const isWell = found.length === 0 && wellCount === on.length;
+  const wellCount = on.filter(({ freshness }) => freshness === "fresh").length + running.length;
+  const isWell = attention.length === 0 && wellCount === on.length;
   const [next] = on
-    .flatMap(({ job, next_slot_at }) => (next_slot_at === null ? [] : [{ job, at: next_slot_at }]))
+    .flatMap(({ job, next_slot_at: at }) => (at === null ? [] : [{ job, at }]))
     .toSorted((a, b) => (a.at < b.at ? -1 : 1));
   return [
     `${isWell ? "✓" : "!"} ${wellCount} of ${countText(on.length, "job")} fresh`,
-    ...(running.length === 0 ? [] : [`running: ${running.join(", ")}`]),
-    ...(next ? [`next: ${next.job} ${ahead(next.at, nowMs)}`] : []),
-  ].join("; ");
-}
-
-function attention({ attention: found }: StatusReport): string[] {
-  return found.flatMap(({ subject, message, what_to_do }) => [
-    `✗ ${aboutJob(subject, message)}`,
-    `  → ${what_to_do}`,
-  ]);
+    running.length === 0 ? "" : `running: ${running.join(", ")}`,
+    next ? `next: ${next.job} ${ahead(next.at, nowMs)}` : "",
+  ]
+    .filter((part) => part !== "")
+    .join("; ");
 }
 
 function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumns: number | null): string {
-  return renderTable(
-    [
-      { name: "job" },
-      { name: "fresh", drop: 2 },
-      { name: "last run" },
-      { name: "status" },
-      { name: "last success", drop: 3 },
-      { name: "next", drop: 8 },
-      { name: "sent", isNumber: true, drop: 4 },
-      { name: "input rows", isNumber: true, drop: 5 },
-      { name: "answered", isNumber: true, drop: 7 },
-      { name: "matched", isNumber: true, drop: 6 },
-      { name: "due", isNumber: true },
-      { name: "oldest answer", drop: 1 },
-      { name: "rejects", isNumber: true },
-    ],
-    jobs.map(({ job, last_run, last_pass, last_success_at, coverage, open_rejects, ...report }) => [
-      job,
-      report.freshness,
-      ago(last_run?.started_at ?? null, nowMs),
-      endOfPass(last_pass),
-      ago(last_success_at, nowMs),
-      report.next_slot_at === null ? "manual" : ahead(report.next_slot_at, nowMs),
-      last_run === null ? "" : count(last_pass.reduce((sum, run) => sum + run.records_sent, 0)),
-      coverage === null ? "" : count(coverage.input_rows),
-      coverage === null ? "" : percent(coverage.answered, coverage.input_rows),
-      coverage === null ? "" : percent(coverage.matched, coverage.answered),
-      coverage === null ? "" : count(coverage.due),
-      coverage === null ? "" : ago(coverage.oldest_answer_at, nowMs),
-      count(Object.values(open_rejects).reduce((sum, rows) => sum + rows, 0)),
-    ]),
+  return table(
+    jobs,
+    {
+      job: ({ job }) => job,
+      fresh: ({ freshness }) => freshness,
+      "last run": ({ last_run: last }) => ago(last?.started_at ?? null, nowMs),
+      status: ({ last_pass: runs }) => endOfPass(runs),
+      "last success": ({ last_run: last, last_success_at: at }) =>
+        last === null || last.status === "succeeded" ? null : ago(at, nowMs),
+      next: ({ next_slot_at: at }) => (at === null ? "manual" : ahead(at, nowMs)),
+      rejects: ({ open_rejects: open }) => Object.values(open).reduce((sum, rows) => sum + rows, 0),
+    },
     widthColumns,
   );
 }
 
-/** Cost of the current month; empty without prices. */
-function spent({ spent: cost }: StatusReport): string {
-  if (cost === undefined) return "";
-  return `Spent this month (UTC): ${amountText(cost.amount, cost.currency)}.${uncertainty(cost)}`;
+/** End of the last run; for shards each end with its count. */
+function endOfPass(runs: readonly PastRunReport[]): string {
+  const ends = runs.map(({ status: end, limited_by }) =>
+    limited_by === null ? end : `${end} (${limited_by})`,
+  );
+  if (ends.length <= 1) return ends[0] ?? "never run";
+  return [...Map.groupBy(ends, (end) => end)].map(([end, all]) => `${all.length}× ${end}`).join(", ");
+}
+
+function renderCoverage(all: readonly JobStatusReport[], nowMs: number, widthColumns: number | null): string {
+  const rows = all.flatMap(({ job, coverage, last_pass: runs }) =>
+    coverage === null
+      ? []
+      : [{ ...coverage, job, sent: runs.reduce((sum, run) => sum + run.records_sent, 0) }],
+  );
+  if (rows.length === 0) return "";
+  return table(
+    rows,
+    {
+      "coverage of": ({ job }) => job,
+      "input rows": (row) => row.input_rows,
+      answered: (row) => percent(row.answered, row.input_rows),
+      matched: (row) => percent(row.matched, row.answered),
+      "last sent": ({ sent }) => sent,
+      due: ({ due }) => due,
+      oldest: (row) => ago(row.oldest_answer_at, nowMs),
+    },
+    widthColumns,
+  );
+}
+
+function remarks(report: JobStatusReport): readonly string[] {
+  const { job, last_pass, coverage, open_rejects, waiting_answers: waiting } = report;
+  const rejects = Object.entries(open_rejects).map(([code, rows]) => `${countText(rows, "row")} ${code}`);
+  const shardErrors = last_pass.length === 1 ? [] : last_pass.filter(({ error }) => error !== null);
+  return [
+    ...report.held_by.map(({ run_id, pid, host, shard, since, is_expired, last_heartbeat_at }) => {
+      const what = shard === "0/1" ? job : `${job} (shard ${shard})`;
+      const who = `run ${run_id}, process ${pid} on ${host}`;
+      return is_expired
+        ? `• ${what} was started by ${who}, whose last heartbeat was at ${last_heartbeat_at}; the next run takes over`
+        : `• ${what} has been running since ${since} (${who})`;
+    }),
+    ...shardErrors.map(({ shard, error }) => `✗ ${job} (shard ${shard}): ${error}`),
+    coverage !== null && coverage.shards_counted < coverage.shards
+      ? `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others have not finished yet`
+      : "",
+    ...report.segments.flatMap(({ segment_id: id, name, ...segment }) => {
+      const subject = name === null ? id : `${name} (${id})`;
+      const { removals_pending: pending, members_in_doubt: inDoubt, observed_at: at } = segment;
+      return [
+        pending
+          ? `• ${job}: ${countText(pending, "member")} of ${subject} not listed at ${at}; removal not confirmed yet`
+          : "",
+        inDoubt
+          ? `• ${job}: ${countText(inDoubt, "member")} of ${subject} in doubt; the job never removes them`
+          : "",
+      ];
+    }),
+    rejects.length === 0 ? "" : `• ${job}: rejected ${rejects.join(", ")}. \`rejects list\` shows them.`,
+    waiting.calls === 0
+      ? ""
+      : `• ${job}: ${countText(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
+  ].filter((line) => line !== "");
 }
 
 /** Name of the search that a checkpoint belongs to; null for other checkpoints. */
@@ -119,135 +154,59 @@ function searchIn(cursor: unknown): string | null {
   return isSearch && typeof cursor.search === "string" ? cursor.search : null;
 }
 
-/** Renders the checkpoint of each job. */
 function renderCheckpoints(
   jobs: readonly JobStatusReport[],
   nowMs: number,
   widthColumns: number | null,
 ): string {
   const rows = jobs.flatMap(({ job, checkpoints, segments }) =>
-    checkpoints.map(({ stream, cursor, updated_at }) => {
-      const name = segments.find(({ segment_id: id }) => id === stream)?.name ?? null;
-      return [job, name ?? searchIn(cursor) ?? stream, cursorText(cursor), ago(updated_at, nowMs)];
-    }),
+    checkpoints.map((checkpoint) => ({ ...checkpoint, job, segments })),
   );
-  const columns = [{ name: "job" }, { name: "stream" }, { name: "checkpoint" }, { name: "changed" }];
-  return rows.length === 0 ? "" : renderTable(columns, rows, widthColumns);
+  if (rows.length === 0) return "";
+  return table(
+    rows,
+    {
+      job: ({ job }) => job,
+      stream: ({ stream, cursor, segments }) =>
+        segments.find(({ segment_id: id }) => id === stream)?.name ?? searchIn(cursor) ?? stream,
+      checkpoint: ({ cursor }) => cursorText(cursor),
+      changed: (row) => ago(row.updated_at, nowMs),
+    },
+    widthColumns,
+  );
 }
 
-function quotas({ quotas: found }: StatusReport): string[] {
-  return found.flatMap(({ limit, left, observed_at }) =>
+function quotas({ quotas: found }: StatusReport): readonly string[] {
+  return found.flatMap(({ limit, left, observed_at: at }) =>
     limit === null || left === null
       ? []
-      : [`• person search: ${count(left)} of ${count(limit)} records left for the day at ${observed_at}`],
+      : [`• person search: ${count(left)} of ${count(limit)} records left for the day at ${at}`],
   );
 }
 
-function gaps({ gaps: found }: StatusReport): string[] {
+function gaps({ gaps: found }: StatusReport): readonly string[] {
   return found.map(
-    ({ job, gap_start, gap_end }) =>
-      `! ${job}: data from ${gap_start} to ${gap_end} is no longer available (sync_gap)`,
+    ({ job, gap_start: start, gap_end: end }) =>
+      `! ${job}: data from ${start} to ${end} is no longer available (sync_gap)`,
   );
-}
-
-function leftBehind({ answers_left_behind }: StatusReport): string[] {
-  return answers_left_behind.map(({ folder, message, hint }) => `! ${folder}: ${message}; ${hint}`);
-}
-
-function holders({ job, held_by }: JobStatusReport): string[] {
-  return held_by.map(({ run_id, pid, host, shard, since, is_expired, last_heartbeat_at }) => {
-    const what = shard === "0/1" ? job : `${job} (shard ${shard})`;
-    const who = `run ${run_id}, process ${pid} on ${host}`;
-    return is_expired
-      ? `• ${what} was started by ${who}, whose last heartbeat was at ${last_heartbeat_at}; the next run takes over`
-      : `• ${what} has been running since ${since} (${who})`;
-  });
-}
-
-/** End of the last run; for shards each end with its count. */
-function endOfPass(runs: readonly PastRunReport[]): string {
-  const ends = runs.map(({ status, limited_by }) =>
-    limited_by === null ? status : `${status} (${limited_by})`,
-  );
-  const [end] = ends;
-  if (end === undefined) return "never run";
-  if (ends.length === 1) return end;
-  return [...new Set(ends)].map((one) => `${ends.filter((e) => e === one).length}× ${one}`).join(", ");
-}
-
-function remarks(report: JobStatusReport): string[] {
-  const { job, last_pass, coverage, open_rejects, waiting_answers: waiting, segments } = report;
-  const isPart = coverage !== null && coverage.shards_counted < coverage.shards;
-  const rejects = Object.entries(open_rejects).map(([code, rows]) => `${countText(rows, "row")} ${code}`);
-  return [
-    ...holders(report),
-    ...last_pass.flatMap(({ shard, error }) =>
-      error === null || last_pass.length === 1 ? [] : [`✗ ${job} (shard ${shard}): ${error}`],
-    ),
-    ...(isPart
-      ? [
-          `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others have not finished yet`,
-        ]
-      : []),
-    ...segments.flatMap((segment) => segmentRemarks(job, segment)),
-    ...(rejects.length === 0
-      ? []
-      : [`• ${job}: rejected ${rejects.join(", ")}. \`rejects list\` shows them.`]),
-    ...(waiting.calls === 0
-      ? []
-      : [
-          `• ${job}: ${countText(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
-        ]),
-  ];
-}
-
-function segmentRemarks(job: string, segment: JobStatusReport["segments"][number]): string[] {
-  const {
-    segment_id: id,
-    name,
-    observed_at: at,
-    removals_pending: pending,
-    members_in_doubt: inDoubt,
-  } = segment;
-  const subject = name === null ? id : `${name} (${id})`;
-  return [
-    ...(pending === null || pending === 0
-      ? []
-      : [
-          `• ${job}: ${countText(pending, "member")} of ${subject} not listed at ${at}; removal not confirmed yet`,
-        ]),
-    ...(inDoubt === null || inDoubt === 0
-      ? []
-      : [`• ${job}: ${countText(inDoubt, "member")} of ${subject} in doubt; the job never removes them`]),
-  ];
 }
 
 function renderDays({ days }: StatusReport, widthColumns: number | null): string {
-  return renderTable(
-    [
-      { name: "day (UTC)" },
-      { name: "job" },
-      { name: "calls", isNumber: true, drop: 1 },
-      { name: "sent", isNumber: true },
-      { name: "matched", isNumber: true },
-      { name: "rejected", isNumber: true, drop: 2 },
-      { name: "billed", isNumber: true, isSparse: true },
-      { name: "cost", isNumber: true, isSparse: true },
-      { name: "possibly billed", isNumber: true, isSparse: true },
-      { name: "possibly twice", isNumber: true, isSparse: true },
-    ],
-    days.map((day) => [
-      day.day,
-      day.job,
-      count(day.calls),
-      count(day.records_sent),
-      count(day.records_matched),
-      count(day.records_rejected),
-      day.cost ? count(day.cost.records_billed) : "",
-      day.cost ? amountText(day.cost.amount, day.cost.currency) : "",
-      count(day.possibly_billed),
-      count(day.possibly_billed_twice),
-    ]),
+  if (days.length === 0) return "";
+  return table(
+    days,
+    {
+      "day (UTC)": ({ day }) => day,
+      job: ({ job }) => job,
+      calls: ({ calls }) => calls,
+      sent: (day) => day.records_sent,
+      matched: (day) => day.records_matched,
+      rejected: (day) => day.records_rejected,
+      billed: ({ cost }) => cost?.records_billed ?? null,
+      cost: ({ cost }) => (cost ? amountText(cost.amount, cost.currency) : null),
+      "possibly billed": (day) => day.possibly_billed || null,
+      "possibly twice": (day) => day.possibly_billed_twice || null,
+    },
     widthColumns,
   );
 }
@@ -257,25 +216,19 @@ function renderPublications(
   nowMs: number,
   widthColumns: number | null,
 ): string {
-  return renderTable(
-    [
-      { name: "destination" },
-      { name: "batch", isNumber: true, drop: 1 },
-      { name: "published" },
-      { name: "keys waiting", isNumber: true },
-      { name: "lag", isNumber: true },
-      { name: "compared", drop: 2 },
-      { name: "differed", isSparse: true },
-    ],
-    publications.map((row) => [
-      row.is_configured ? row.destination : `${row.destination} (not configured: publish --drop)`,
-      count(row.batch_number),
-      ago(row.last_published_at, nowMs),
-      count(row.keys_waiting),
-      row.lag_seconds === 0 ? "" : durationText(row.lag_seconds),
-      ago(row.last_verified_at, nowMs),
-      row.tables_differing?.join(", ") ?? "",
-    ]),
+  if (publications.length === 0) return "";
+  return table(
+    publications,
+    {
+      destination: ({ destination, is_configured: isConfigured }) =>
+        isConfigured ? destination : `${destination} (not configured: publish --drop)`,
+      batch: (row) => row.batch_number,
+      published: (row) => ago(row.last_published_at, nowMs),
+      "keys waiting": (row) => row.keys_waiting,
+      lag: ({ lag_seconds: lag }) => (lag === 0 ? null : durationText(lag)),
+      compared: (row) => ago(row.last_verified_at, nowMs),
+      differed: (row) => row.tables_differing?.join(", ") ?? null,
+    },
     widthColumns,
   );
 }

@@ -1,19 +1,16 @@
-import { effectText } from "../commands/check-inputs.ts";
 import {
   type Draft,
-  type InitFlags,
-  listOf,
-  mappingOf,
   profileDraft,
   type Question,
   type Reading,
-  readMapping,
   tableOf,
   tableText,
   withAnswers,
 } from "./ask.ts";
 import { type Fields, findPeople, proposeFields, proposeKey, type Skipped, summarize } from "./propose.ts";
 import { wordsOf } from "./recognize-column.ts";
+import { effectText } from "../commands/check-inputs.ts";
+import { UsageError } from "../failure.ts";
 import { listFields, scalarFields } from "../../config/schema/inputs.ts";
 import { parseTableName } from "../../config/schema/values.ts";
 import { suggest } from "../../config/problems.ts";
@@ -102,7 +99,9 @@ function readTable(reply: string, draft: Draft, name: string | undefined): Readi
   const isSample = found === null && getsSample(draft);
   const meant = found || source === null ? null : suggest(reply, source.tables.map(tableText));
   const table = found === null ? reply : tableText(found);
-  const proposed = found ? proposalsFor(found) : isSample ? SAMPLE : { key: ["id"], fields: {} };
+  const unread = isSample ? SAMPLE : { key: ["id"], fields: {} };
+  const proposed =
+    found === null ? unread : { key: proposeKey(found)?.value ?? [], fields: proposeFields(found).fields };
   const next = withAnswers(draft, { table, input: name ?? inputNameOf(table), ...proposed });
   if (source === null || found !== null || (isSample && meant === null)) return { draft: next };
   const hint = meant === null ? "" : `\n  → did you mean ${meant}?`;
@@ -118,7 +117,7 @@ export const normalizeQuestion: Question = {
     const profile = await profileDraft(draft);
     const isKnown = profile !== null && profile.effect.leftOut + profile.effect.changed > 0;
     const effect = isKnown ? `\n\`normalize: true\` ${effectText(profile.effect)}.\n` : "";
-    return `${effect}Trim values, lower-case emails, leave out placeholders`;
+    return `${effect}Trim values, lowercase emails, leave out placeholders`;
   },
   proposal: () => "yes",
   given: ({ normalize }) => (normalize === undefined ? undefined : normalize ? "yes" : "no"),
@@ -157,13 +156,6 @@ function findTable(reply: string, draft: Draft): Table | null {
   return byNumber ?? (byName.length === 1 ? (byName[0] ?? null) : null);
 }
 
-function proposalsFor(table: Table): Pick<ConfigAnswers, "key" | "fields"> {
-  return {
-    key: proposeKey(table)?.value ?? [],
-    fields: proposeFields(table).fields,
-  };
-}
-
 /** `crm."Kunden Stamm"` → `kunden_stamm`. */
 function inputNameOf(table: string): string {
   const last = parseTableName(table)?.table ?? table.split(".").at(-1) ?? "";
@@ -173,6 +165,14 @@ function inputNameOf(table: string): string {
     .replace(/^[_0-9]+/u, "")
     .slice(0, 40);
   return name === "" ? "input" : name;
+}
+
+/** Splits a comma-separated list. */
+function listOf(text: string): string[] {
+  return text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
 }
 
 /** Asks for the key. */
@@ -205,6 +205,24 @@ export const keyColumnsQuestion: Question = {
   },
 };
 
+/** Reads `emails=email, work_email`; null if it isn't a field with columns. */
+function readMapping(text: string): readonly [field: string, columns: readonly string[]] | null {
+  const at = text.indexOf("=");
+  return at < 1 ? null : [text.slice(0, at).trim(), listOf(text.slice(at + 1))];
+}
+
+/** Mapping of all `--field` flags; unknown fields are reported when the file is validated. */
+function mappingOf(flags: readonly string[]): Fields {
+  const entries = flags.map((flag) => {
+    const mapping = readMapping(flag);
+    if (mapping?.[1].length) return mapping;
+    throw new UsageError(
+      `--field ${flag}: write the field and its column(s), such as emails=email,work_email.`,
+    );
+  });
+  return Object.fromEntries(entries);
+}
+
 /** Shows the mapping, and asks for changes. */
 export const fieldsQuestion: Question = {
   text: (draft) => `${showFields(draft)}Change a field, such as phones=tel,mobile or city= to remove it`,
@@ -213,8 +231,7 @@ export const fieldsQuestion: Question = {
     const skipped = skippedColumns(draft).map(({ column, reason }) => `${column} (${reason})`);
     return skipped.length === 0 ? [] : [`${NOT_MAPPED} ${skipped.join(", ")}.`];
   },
-  given: (flags: InitFlags) =>
-    flags.field === undefined ? undefined : JSON.stringify(mappingOf(flags.field)),
+  given: ({ field }) => (field === undefined ? undefined : JSON.stringify(mappingOf(field))),
   owns: ({ path }, { answers }) =>
     path.startsWith(`inputs.${answers.input}.fields`) || path === `inputs.${answers.input}`,
   read: (reply, draft) => {
@@ -224,12 +241,8 @@ export const fieldsQuestion: Question = {
     if (reply.startsWith("{")) return { draft: withAnswers(draft, { fields: JSON.parse(reply) as Fields }) };
     const mapping = readMapping(reply);
     if (mapping === null) {
-      return {
-        refused:
-          Object.keys(fields).length === 0
-            ? NO_FIELDS
-            : "Write a field and its column(s): emails=email,work_email.",
-      };
+      const isEmpty = Object.keys(fields).length === 0;
+      return { refused: isEmpty ? NO_FIELDS : "Write a field and its column(s): emails=email,work_email." };
     }
     const [field, columns] = mapping;
     const known: readonly string[] = [...scalarFields, ...listFields];
@@ -255,8 +268,16 @@ function showFields(draft: Draft): string {
   const entries = Object.entries(draft.answers.fields);
   const width = Math.max(0, ...entries.map(([field]) => field.length));
   const lines = entries.map(([field, columns]) => `  ${field.padEnd(width)}  ${columns.join(", ")}`);
-  const head = lines.length === 0 ? [] : ["Fields of the service and their columns:"];
-  return ["", ...head, ...lines, ...showSkipped(skippedColumns(draft)), ""].join("\n");
+  const skipped = skippedColumns(draft);
+  const reasons = skipped.slice(0, SHOWN_SKIPPED).map(({ column, reason }) => `  ${column}: ${reason}`);
+  const more = skipped.length - SHOWN_SKIPPED;
+  return [
+    "",
+    ...(lines.length === 0 ? [] : ["Fields of the service and their columns:", ...lines]),
+    ...(reasons.length === 0 ? [] : [NOT_MAPPED, ...reasons]),
+    ...(more > 0 ? [`  and ${more} more`] : []),
+    "",
+  ].join("\n");
 }
 
 const NOT_MAPPED = "Not mapped; a view can convert them:";
@@ -266,14 +287,4 @@ function skippedColumns(draft: Draft): readonly Skipped[] {
   const table = chosenTable(draft);
   const mapped = new Set(Object.values(draft.answers.fields).flat());
   return (table ? proposeFields(table).skipped : []).filter(({ column }) => !mapped.has(column));
-}
-
-function showSkipped(skipped: readonly Skipped[]): readonly string[] {
-  if (skipped.length === 0) return [];
-  const more = skipped.length > SHOWN_SKIPPED ? [`  and ${skipped.length - SHOWN_SKIPPED} more`] : [];
-  return [
-    NOT_MAPPED,
-    ...skipped.slice(0, SHOWN_SKIPPED).map(({ column, reason }) => `  ${column}: ${reason}`),
-    ...more,
-  ];
 }

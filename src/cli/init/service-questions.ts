@@ -1,70 +1,71 @@
+import {
+  type Draft,
+  isComplete,
+  type InitFlags,
+  nameIn,
+  type OpenedSource,
+  type Question,
+  type Reading,
+  withAnswers,
+} from "./ask.ts";
+import { isNotCreatedYet, refuseForeignFolder } from "../app.ts";
 import type { Context } from "../command.ts";
 import { failureOf } from "../failure.ts";
-import { type Draft, nameIn, type OpenedSource, type Question, type Reading, withAnswers } from "./ask.ts";
-import { isNotCreatedYet, refuseForeignFolder } from "../app.ts";
-import { complaintOnPostgresUrl } from "../../config/schema/values.ts";
+import type { Config } from "../../config/config.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../../config/schema/document.ts";
+import { complaintOnPostgresUrl } from "../../config/schema/values.ts";
 import type { PostgresTarget } from "../../load/db/connect.ts";
 import { openEmbedded } from "../../load/embedded/open.ts";
 import { openBrowser } from "../../load/inputs/postgres-profile.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
 
-/** The database, or the reason why it can't be read; both null for an embedded database that isn't created yet. */
-export interface Opening {
-  readonly source: OpenedSource | null;
-  readonly failure: string | null;
-}
+const GO_ON = "Enter: go on without reading tables";
 
-/** Opens the embedded database, if it exists, and lists its tables except those in `ownSchemas`. */
-export async function openEmbeddedSource(
+/** Draft with an opened database, or the reason why it can't be read, which an empty reply accepts. */
+async function withSource(
   context: Context,
-  dataDir: string,
-  ownSchemas: readonly string[],
-): Promise<Opening> {
-  const isAbsent = await isNotCreatedYet({ warehouse: { url: "embedded" }, dataDir });
-  if (isAbsent) return { source: null, failure: null };
-  return await attempt(context, async () => {
-    await refuseForeignFolder(dataDir);
-    context.notify("Starting the embedded database …");
-    const server = await openEmbedded({ dataDir, log: context.log, signal: context.stop.signal });
-    context.scope.deferProgram("embedded database", () => server.close());
-    return await list(context, { url: server.connectionString }, ownSchemas);
-  });
-}
-
-/** Opens a Postgres database and lists its tables except those in `ownSchemas`. */
-export async function openPostgresSource(
-  context: Context,
-  target: PostgresTarget,
-  ownSchemas: readonly string[],
-): Promise<Opening> {
-  context.scrubber.hide(readPostgresAddress(target.url).password);
-  return await attempt(context, () => list(context, target, ownSchemas));
-}
-
-async function list(
-  context: Context,
-  target: PostgresTarget,
-  ownSchemas: readonly string[],
-): Promise<OpenedSource> {
-  const { host, port, database } = readPostgresAddress(target.url);
-  const name = `Postgres at ${host}:${port}${database === null ? "" : `/${database}`}`;
-  const browser = openBrowser(target, { name, path: "the address" });
-  context.scope.defer("database", () => browser.close());
-  return { name, browser, tables: await browser.listTables(ownSchemas) };
-}
-
-async function attempt(context: Context, open: () => Promise<OpenedSource>): Promise<Opening> {
+  draft: Draft,
+  open: () => Promise<OpenedSource | null>,
+): Promise<Reading> {
   try {
-    return { source: await open(), failure: null };
+    return { draft: { ...draft, source: await open() } };
   } catch (error) {
     context.stop.signal.throwIfAborted();
     const { message, problems } = failureOf(error, "listing the tables");
     const hint = problems[0]?.hint;
     // The rest of the message is about runs.
     const [sentence = message] = /^.*?[.](?= |$)/su.exec(message) ?? [];
-    return { source: null, failure: hint === undefined ? sentence : `${sentence}\n  → ${hint}` };
+    const refused = hint === undefined ? sentence : `${sentence}\n  → ${hint}`;
+    return { refused, otherwise: { draft, text: GO_ON } };
   }
+}
+
+/** Opens the embedded database and lists its tables except those in `ownSchemas`; null if it doesn't exist yet. */
+async function openEmbeddedSource(
+  context: Context,
+  dataDir: string,
+  ownSchemas: readonly string[],
+): Promise<OpenedSource | null> {
+  if (await isNotCreatedYet({ warehouse: { url: "embedded" }, dataDir })) return null;
+  await refuseForeignFolder(dataDir);
+  context.notify("Starting the embedded database …");
+  const server = await openEmbedded({ dataDir, log: context.log, signal: context.stop.signal });
+  context.scope.deferProgram("embedded database", () => server.close());
+  return await openPostgresSource(context, { url: server.connectionString }, ownSchemas);
+}
+
+/** Opens a Postgres database and lists its tables except those in `ownSchemas`. */
+async function openPostgresSource(
+  context: Context,
+  target: PostgresTarget,
+  ownSchemas: readonly string[],
+): Promise<OpenedSource> {
+  const { host, port, database, password } = readPostgresAddress(target.url);
+  context.scrubber.hide(password);
+  const name = `Postgres at ${host}:${port}${database === null ? "" : `/${database}`}`;
+  const browser = openBrowser(target, { name, path: "the address" });
+  context.scope.defer("database", () => browser.close());
+  return { name, browser, tables: await browser.listTables(ownSchemas) };
 }
 
 const OWN_SCHEMAS = [DEFAULT_SCHEMA, DEFAULT_OPS_SCHEMA, DEFAULT_STATE_SCHEMA];
@@ -73,8 +74,6 @@ const OWN_SCHEMAS = [DEFAULT_SCHEMA, DEFAULT_OPS_SCHEMA, DEFAULT_STATE_SCHEMA];
 const USUAL_NAMES = ["WAREHOUSE_URL", "DATABASE_URL"];
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
-
-const GO_ON = "Enter: go on without reading tables";
 
 /** Removes the decoration of `$NAME` and `${NAME}`. */
 const bareName = (reply: string) => reply.replace(/^\$\{?(\w+)\}?$/, "$1");
@@ -85,12 +84,10 @@ export const serviceQuestion: Question = {
   proposal: ({ answers }) => answers.baseUrl,
   given: (flags) => flags.baseUrl,
   owns: ({ path }) => path === "service.base_url",
-  read: (baseUrl, draft) => ({
-    draft: withAnswers(draft, {
-      baseUrl,
-      apiKey: baseUrl === "sandbox" ? null : "${PERSON_SERVICE_API_KEY}",
-    }),
-  }),
+  read: (baseUrl, draft) => {
+    const apiKey = baseUrl === "sandbox" ? null : "${PERSON_SERVICE_API_KEY}";
+    return { draft: withAnswers(draft, { baseUrl, apiKey }) };
+  },
 };
 
 /** Asks for the variable of the key. */
@@ -109,24 +106,19 @@ export const keyQuestion: Question = {
 };
 
 /** Asks for the warehouse, opens it and lists its tables. */
-export function warehouseQuestion(context: Context, dataDir: string, isComplete: boolean): Question {
+export function warehouseQuestion(context: Context, dataDir: string, flags: InitFlags): Question {
   const set = USUAL_NAMES.find((name) => context.env[name]?.trim());
+  const source = async (draft: Draft, open: () => Promise<OpenedSource | null>): Promise<Reading> =>
+    isComplete(flags) ? { draft } : await withSource(context, draft, open);
 
-  async function readEmbedded(draft: Draft): Promise<Reading> {
-    const opening = isComplete ? UNREAD : await openEmbeddedSource(context, dataDir, OWN_SCHEMAS);
-    return readingOf(opening, withAnswers(draft, { warehouseUrl: "embedded", allowInsecure: false }));
-  }
-
-  async function readAddress(name: string, address: string, draft: Draft): Promise<Reading> {
+  async function readAddress(name: string, address: string, before: Draft): Promise<Reading> {
     const complaint = complaintOnPostgresUrl(address);
     if (complaint) return { refused: `${name} ${complaint.message}.\n  → ${complaint.hint}` };
     const { isLocal, tls } = readPostgresAddress(address);
     const allowInsecure = !isLocal && tls !== null && tls !== "verify";
-    const next = withAnswers(draft, { warehouseUrl: `\${${name}}`, allowInsecure });
-    const opening = isComplete
-      ? UNREAD
-      : await openPostgresSource(context, { url: address, allowInsecure }, OWN_SCHEMAS);
-    const reading = readingOf(opening, next);
+    const draft = withAnswers(before, { warehouseUrl: `\${${name}}`, allowInsecure });
+    const target = { url: address, allowInsecure };
+    const reading = await source(draft, () => openPostgresSource(context, target, OWN_SCHEMAS));
     if (!allowInsecure || !("draft" in reading)) return reading;
     return {
       refused: `${name} turns off verified TLS, so others on the network could read people's data.`,
@@ -142,34 +134,67 @@ export function warehouseQuestion(context: Context, dataDir: string, isComplete:
     text: () => "Warehouse: `embedded`, or the variable with your Postgres URL",
     proposal: ({ answers }) =>
       answers.warehouseUrl === "" ? (set ?? "embedded") : nameIn(answers.warehouseUrl),
-    given: (flags) => flags.warehouseUrlEnv,
+    given: (given) => given.warehouseUrlEnv,
     owns: ({ path }) => path.startsWith("warehouse."),
     async read(reply, before) {
       const draft = { ...before, source: null };
-      if (reply === "embedded") return await readEmbedded(draft);
+      if (reply === "embedded") {
+        const next = withAnswers(draft, { warehouseUrl: "embedded", allowInsecure: false });
+        return await source(next, () => openEmbeddedSource(context, dataDir, OWN_SCHEMAS));
+      }
       if (/^postgres(?:ql)?:/u.test(reply)) {
         context.scrubber.hide(reply);
-        const [name = "WAREHOUSE_URL"] = USUAL_NAMES;
-        return await readAddress(name, reply, { ...draft, typed: { ...draft.typed, [name]: reply } });
+        const typed = { ...draft.typed, WAREHOUSE_URL: reply };
+        return await readAddress("WAREHOUSE_URL", reply, { ...draft, typed });
       }
       const name = bareName(reply);
       if (!VARIABLE.test(name))
         return { refused: "Type `embedded`, or the name of an environment variable." };
       const value = (draft.typed[name] ?? context.env[name])?.trim();
       if (value) return await readAddress(name, value, draft);
-      return readingOf(
-        { source: null, failure: isComplete ? null : `${name} isn't set here, so the tables can't be read.` },
-        withAnswers(draft, { warehouseUrl: `\${${name}}`, allowInsecure: false }),
-      );
+      const next = withAnswers(draft, { warehouseUrl: `\${${name}}`, allowInsecure: false });
+      if (isComplete(flags)) return { draft: next };
+      const refused = `${name} isn't set here, so the tables can't be read.`;
+      return { refused, otherwise: { draft: next, text: GO_ON } };
     },
   };
 }
 
-/** For flags that leave nothing to propose. */
-const UNREAD: Opening = { source: null, failure: null };
+/** Asks for the database of the rows if there are connections; opens it and lists its tables. */
+export function databaseQuestion(context: Context, config: Config, flags: InitFlags): Question {
+  const names = Object.keys(config.connections);
+  return {
+    text: () => `Database of the rows: \`warehouse\`, or a connection (${names.join(", ")})`,
+    proposal: ({ answers }) => answers.connection ?? "warehouse",
+    given: ({ connection }) => connection ?? (names.length === 0 ? "warehouse" : undefined),
+    owns: ({ path }, { answers }) => path === `inputs.${answers.input}.connection`,
+    async read(reply, before) {
+      const connection = reply === "warehouse" ? null : reply;
+      if (connection !== null && !names.includes(connection)) {
+        const known = ["warehouse", ...names].join(", ");
+        return { refused: `${reply} is not a configured connection. Known: ${known}.` };
+      }
+      const draft = { ...withAnswers(before, { connection }), source: null };
+      if (isComplete(flags)) return { draft };
+      if (connection !== null && config.connections[connection]?.type !== "postgres") {
+        const refused = "The tables of BigQuery can't be listed.";
+        return { refused, otherwise: { draft, text: GO_ON } };
+      }
+      return await withSource(context, draft, () => openDatabase(context, config, connection));
+    },
+  };
+}
 
-/** Reading of a reply that opened a database. */
-export function readingOf({ source, failure }: Opening, draft: Draft): Reading {
-  const next = { ...draft, source };
-  return failure === null ? { draft: next } : { refused: failure, otherwise: { draft: next, text: GO_ON } };
+async function openDatabase(
+  context: Context,
+  { warehouse, connections, dataDir }: Config,
+  name: string | null,
+): Promise<OpenedSource | null> {
+  const { schema, opsSchema, stateSchema } = warehouse;
+  const own = name === null ? [schema, opsSchema, stateSchema] : [];
+  const connection = name === null ? warehouse : connections[name];
+  if (!connection || !("url" in connection)) return null;
+  const { url, allowInsecure } = connection;
+  if (url === "embedded") return await openEmbeddedSource(context, dataDir, own);
+  return await openPostgresSource(context, { url: await url.read(), allowInsecure }, own);
 }

@@ -20,7 +20,7 @@ publish: { local: { type: duckdb, path: ${join(folder, "people.duckdb")} } }`;
   const services = await world.services();
   const metrics = createMetrics("0");
   metrics.observeRun(await world.run({}, { http: metrics.measure(services.http) }));
-  const publisher = openPublisher(
+  const publisher = await openPublisher(
     { log: silentLog, stop: services, scope: createScope(silentLog) },
     services.config,
     services.db,

@@ -1,0 +1,57 @@
+import { failureOf } from "../failure.ts";
+import type { Problem } from "../../errors.ts";
+
+/** One line of `check`. */
+export interface Finding {
+  /** Subject of the check. */
+  readonly subject: string;
+  /**
+   * `warning`: works but is risky, or can't be verified for free. `wrong`: the user has to fix something, exit code 2.
+   * `unreachable`: exit code 1.
+   */
+  readonly status: "ok" | "warning" | "wrong" | "unreachable";
+  readonly message: string;
+  /** Next step. */
+  readonly hint?: string;
+}
+
+/** Builds a finding; an empty hint is none. */
+export function finding(subject: string, status: Finding["status"], message: string, hint = ""): Finding {
+  return { subject, status, message, ...(hint === "" ? {} : { hint }) };
+}
+
+/** Converts problems to findings. */
+export function findingsOf(subject: string, problems: readonly Problem[]): readonly Finding[] {
+  return problems.map(({ path, message, hint }) => finding(subject, "wrong", `${path}: ${message}`, hint));
+}
+
+/** Runs one check and converts a thrown error to a finding, so that the other checks also run. */
+export async function attempt(
+  subject: string,
+  verify: () => readonly Finding[] | Promise<readonly Finding[]>,
+): Promise<readonly Finding[]> {
+  try {
+    return await verify();
+  } catch (error) {
+    const { exitCode, message, problems } = failureOf(error);
+    if (problems.length > 0) return findingsOf(subject, problems);
+    return [finding(subject, exitCode === 2 ? "wrong" : "unreachable", message)];
+  }
+}
+
+const MARKS: Readonly<Record<Finding["status"], string>> = {
+  ok: "✓",
+  warning: "!",
+  wrong: "✗",
+  unreachable: "✗",
+};
+
+/** Formats each finding as one line, with a second line for the hint. */
+export function renderFindings(findings: readonly Finding[]): string {
+  const width = Math.max(0, ...findings.map(({ subject }) => subject.length));
+  const lines = findings.flatMap(({ subject, status, message, hint }) => [
+    `${MARKS[status]} ${subject.padEnd(width)}  ${message}`,
+    ...(hint === undefined ? [] : [`  ${" ".repeat(width)}  → ${hint}`]),
+  ]);
+  return lines.join("\n");
+}
