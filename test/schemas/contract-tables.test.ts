@@ -12,28 +12,15 @@ function contractType(tableName: string, columnName: string): string {
 }
 
 describe("each table of the contract", () => {
-  test.each(contract)("%s has the contract's key", (name, table) => {
-    expect(tableNamed(name).key).toEqual(table.key);
-  });
-
-  test.each(contract)("%s has the contract's columns, in its order, keys first", (name, table) => {
+  test.each(contract)("%s has the contract's schema, key, columns and types", (name, table) => {
+    const { key, schema, columns } = tableNamed(name);
+    expect([key, schema]).toEqual([table.key, table.schema]);
     const expected = [...table.key, ...table.columns];
+    // In the contract's order, keys first; further columns are allowed.
     expect(columnNames(name).filter((column) => expected.includes(column))).toEqual(expected);
-  });
-
-  test.each(contract)("%s has the contract's types", (name, table) => {
-    const expected = [...table.key, ...table.columns].map(
-      (column) => `${column} ${contractType(name, column)}`,
+    expect(columns.map((c) => `${c.name} ${c.type}`)).toEqual(
+      expect.arrayContaining(expected.map((column) => `${column} ${contractType(name, column)}`)),
     );
-    const types = tableNamed(name).columns.map((c) => `${c.name} ${c.type}`);
-    expect(types).toEqual(expect.arrayContaining(expected));
-  });
-
-  test.each(contract)("%s lives in the contract's schema", (name, table) => {
-    expect(tableNamed(name).schema).toBe(table.schema);
-  });
-
-  test.each(contract)("%s has _extra where its rows come from an object of the interface", (name, table) => {
     expect(columnNames(name).includes("_extra")).toBe(table.hasExtra);
   });
 
@@ -53,34 +40,23 @@ describe("each table of the contract", () => {
 describe("every declared table", () => {
   const named = tables.map((table) => [table.name, table] as const);
 
-  test.each(named)("%s says when a row last changed, and by which run", (_, table) => {
+  test.each(named)("%s has described columns with classes and names that fit every warehouse", (_, table) => {
     const names = table.columns.map((c) => c.name);
     expect(table.columns.find((c) => c.name === "_synced_at")).toMatchObject({
       type: "timestamptz",
       required: true,
     });
     expect(names.includes("_run_id")).toBe(!names.includes("run_id"));
-  });
-
-  test.each(named)("%s has each column once, its key among them and never null", (_, table) => {
-    const names = table.columns.map((c) => c.name);
     expect(new Set(names).size).toBe(names.length);
-    for (const key of table.key)
+    for (const key of table.key) {
       expect(table.columns.find((c) => c.name === key)).toMatchObject({ required: true });
-  });
-
-  test.each(named)("%s and its columns are described by sentences and have a class", (_, table) => {
+    }
     expect(table.doc).toMatch(/^[A-Z`].*\.$/su);
     for (const column of table.columns) {
       expect(`${column.name}: ${column.doc}`).toMatch(/^\w+: [A-Z`\d].*\.$/su);
       expect(["none", "indirect", "direct", "sensitive"]).toContain(column.pii);
     }
-  });
-
-  test.each(named)("%s has names that fit every warehouse", (_, table) => {
-    for (const name of [table.name, ...table.columns.map((c) => c.name)]) {
-      expect(name).toMatch(/^[a-z_][a-z0-9_]{0,54}$/u);
-    }
+    for (const name of [table.name, ...names]) expect(name).toMatch(/^[a-z_][a-z0-9_]{0,54}$/u);
   });
 });
 

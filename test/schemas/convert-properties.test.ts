@@ -1,27 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { converterOf, instantText, UNEXPECTED } from "../../src/schemas/convert.ts";
-import {
-  boolean,
-  date,
-  integer,
-  json,
-  numeric,
-  text,
-  timestamp,
-  timestamptz,
-} from "../../src/schemas/field.ts";
+import { INCOMES, WEALTH } from "../../packages/sandbox/src/population/person-fields.ts";
+import { readPartialDate } from "../../src/schemas/derive.ts";
+import * as declare from "../../src/schemas/field.ts";
+import { readMoneyRange } from "../../src/schemas/person.ts";
 import * as fc from "../support/fast-check.ts";
 
-const fields = {
-  text: text("none", "A text."),
-  integer: integer("none", "A whole number."),
-  numeric: numeric("none", "A number."),
-  boolean: boolean("none", "A truth."),
-  date: date("none", "A day."),
-  timestamptz: timestamptz("none", "An instant."),
-  timestamp: timestamp("none", "Wall time."),
-  json: json("none", "Anything."),
-};
+const types = ["text", "integer", "numeric", "boolean", "date", "timestamptz", "timestamp", "json"] as const;
+const convertTo = (type: (typeof types)[number]) => converterOf(declare[type]("none", "A value."));
 
 /** `-12.5e3` as (-125, 2): the value is digits × 10^exponent. Independent of the converter on purpose. */
 function readDecimal(source: string): { digits: bigint; exponent: number } {
@@ -69,7 +55,7 @@ const decimalLiteral = fc
 
 describe("numbers", () => {
   test("any decimal literal is kept exactly, or refused because 18 digits before and 20 after the point can't hold it", () => {
-    const convert = converterOf(fields.numeric);
+    const convert = convertTo("numeric");
     fc.assert(
       fc.property(decimalLiteral, (literal) => {
         const cell = convert(literal);
@@ -81,7 +67,7 @@ describe("numbers", () => {
   });
 
   test("any JSON number within these digits reads back as the same double", () => {
-    const convert = converterOf(fields.numeric);
+    const convert = convertTo("numeric");
     fc.assert(
       fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (number) => {
         const cell = convert(number);
@@ -93,7 +79,7 @@ describe("numbers", () => {
   });
 
   test("any whole number of 64 bits is kept exactly, as a number or as text, any other is refused", () => {
-    const convert = converterOf(fields.integer);
+    const convert = convertTo("integer");
     const around = fc.oneof(
       fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
       fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }),
@@ -125,17 +111,6 @@ const padded = (max: number, width: number) =>
   fc.integer({ min: 0, max }).map((n) => String(n).padStart(width, "0"));
 
 describe("times", () => {
-  test("an instant is the one that Date reads, to the millisecond, at any offset", () => {
-    fc.assert(
-      fc.property(milliseconds, fc.integer({ min: -14 * 60, max: 14 * 60 }), (ms, offset) => {
-        const instant = instantText(writeInstant(ms, "", offset));
-        expect(instant).toMatch(/\+00:00$/);
-        expect(Date.parse(instant ?? "")).toBe(ms);
-      }),
-      { numRuns: 1000 },
-    );
-  });
-
   test("the six digits of the fraction are kept at any offset", () => {
     fc.assert(
       fc.property(milliseconds, digits(3, 3), fc.integer({ min: -840, max: 840 }), (ms, micros, offset) => {
@@ -147,7 +122,7 @@ describe("times", () => {
   });
 
   test("a day is taken exactly when the calendar has it", () => {
-    const convert = converterOf(fields.date);
+    const convert = convertTo("date");
     fc.assert(
       fc.property(padded(9999, 4), padded(13, 2), padded(32, 2), (year, month, day) => {
         const value = `${year}-${month}-${day}`;
@@ -155,6 +130,9 @@ describe("times", () => {
         const isDay =
           year !== "0000" && !Number.isNaN(parsed.getTime()) && parsed.toISOString().startsWith(value);
         expect(convert(value)).toBe(isDay ? value : UNEXPECTED);
+        expect(readPartialDate(value)).toEqual(isDay ? [value, "day"] : [null, null]);
+        const [on, precision] = readPartialDate(value.slice(0, 7));
+        if (isDay) expect([on, precision]).toEqual([`${value.slice(0, 7)}-01`, "month"]);
       }),
       { numRuns: 2000 },
     );
@@ -168,8 +146,8 @@ test("converting never throws, and gives text or refuses, for any JSON value and
   );
   fc.assert(
     fc.property(fc.oneof(fc.jsonValue(), nearMisses, decimalLiteral.map(rawOrText)), (value) => {
-      for (const field of Object.values(fields)) {
-        const cell = converterOf(field)(value);
+      for (const type of types) {
+        const cell = convertTo(type)(value);
         expect(cell === UNEXPECTED || typeof cell === "string").toBe(true);
       }
     }),
@@ -181,3 +159,31 @@ test("converting never throws, and gives text or refuses, for any JSON value and
 function rawOrText(literal: string): unknown {
   return /^-?0\d/.test(literal) ? literal : JSON.rawJSON(literal);
 }
+
+test("every range of the sandbox has a bound, and they ascend", () => {
+  for (const ranges of [INCOMES, WEALTH]) {
+    const bounds = ranges.map((range) =>
+      readMoneyRange(range).map((cell) => (cell === null ? null : Number(cell))),
+    );
+    expect([bounds.at(0)?.[0], bounds.at(-1)?.[1]]).toEqual([null, null]);
+    const middle = bounds.slice(1, -1).flat();
+    expect(middle).not.toContain(null);
+    expect(middle).toEqual(middle.toSorted((a, b) => Number(a) - Number(b)));
+  }
+});
+
+test("no text throws where dates or amounts are read; bounds have at most 18 digits and are in order", () => {
+  const amounts = fc.stringMatching(
+    /^[<>]?\$?[\d,]{0,25}[kKmMbB+]?(?: ?(?:-|to) ?\$?[\d,]{0,25}[kKmMbB]?)?$/,
+  );
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), amounts, fc.stringMatching(/^[\d-]{0,12}$/)), (text) => {
+      const bounds = readMoneyRange(text).filter((bound) => bound !== null);
+      expect(bounds.every((bound) => /^-?\d{1,18}$/.test(bound))).toBe(true);
+      expect(BigInt(bounds[0] ?? 0) <= BigInt(bounds.at(-1) ?? 0)).toBe(true);
+      const [on, precision] = readPartialDate(text);
+      expect(on === null).toBe(precision === null);
+    }),
+    { numRuns: 1000 },
+  );
+});
