@@ -1,34 +1,14 @@
 import { Readable } from "node:stream";
 import { explainFailure as explainBigQueryFailure } from "../bigquery/failure.ts";
-import type { PostgresTarget } from "./db/connect.ts";
-import { type Db, openDb } from "./db/db.ts";
+import { type Db, openDb, type WarehouseTarget } from "./db/db.ts";
 import { explained, explainFailure, explainWriting } from "./db/failures.ts";
 import { openBigQueryDatabase } from "./inputs/bigquery.ts";
 import { type ForeignDatabase, type InputConnection, keepForeignDatabases } from "./inputs/input.ts";
 import { openPostgresDatabase } from "./inputs/read.ts";
 
-/** The Postgres that is the place of record. */
-export interface WarehouseTarget extends PostgresTarget {
-  /** Schema of the people. */
-  readonly schema: string;
-  /** Schema of runs and ledger. */
-  readonly opsSchema: string;
-  /** Schema of the program's own tables. */
-  readonly stateSchema: string;
-  /** Reads the key for hashes of erased people; absent if the warehouse stores a generated one. */
-  readonly readErasureSecret?: () => Promise<string>;
-}
-
 /** Opens the place of record; connects on first use. */
 export function openWarehouse(target: WarehouseTarget): Db {
-  return openDb({
-    url: target.url,
-    readUrl: target.readUrl,
-    allowInsecure: target.allowInsecure,
-    names: { data: target.schema, ops: target.opsSchema, state: target.stateSchema },
-    readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
-    foreign: keepForeignDatabases(openForeignDatabase),
-  });
+  return openDb(target, keepForeignDatabases(openForeignDatabase));
 }
 
 /** Opens a database that inputs are read from; connects on first use. */

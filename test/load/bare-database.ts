@@ -1,5 +1,6 @@
 import type { Client } from "pg";
 import { onTestFinished } from "vitest";
+import { migrations } from "../../migrations/all-migrations.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
@@ -9,16 +10,7 @@ import { connectAsText } from "./postgres-context.ts";
 export const SCHEMAS = ["person_data", "person_data_ops", "person_data_state"] as const;
 
 /** Every migration, in order. */
-export const MIGRATIONS = [
-  "0001-tables",
-  "0002-derived-columns",
-  "0003-reader-indexes",
-  "0004-fingerprint",
-  "0005-index-of-sent-content",
-  "0006-answers-by-content",
-  "0007-places-and-requests",
-  "0008-database-of-destination",
-];
+export const MIGRATIONS = migrations.map(({ name }) => name);
 
 /** Creates an empty database for the rest of the test. */
 export async function freshDatabase(): Promise<TestDatabase> {

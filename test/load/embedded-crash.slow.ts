@@ -48,12 +48,6 @@ test("a server orphaned by kill -9 is joined, and stopped by the next process th
   expect(await answers(url)).toBe(false);
 });
 
-test("after both the process and its server were killed the database recovers with its data", async () => {
-  const { pid } = await makeOrphan();
-  process.kill(pid, "SIGKILL");
-  expect(await readKept()).toEqual([{ n: 7 }]);
-});
-
 test("a server starts although its former process number belongs to another process", async () => {
   const { pid } = await makeOrphan();
   process.kill(pid, "SIGKILL");

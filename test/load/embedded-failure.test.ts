@@ -10,9 +10,9 @@ test.each([
     "disk_full",
   ],
   ["ENOSPC: no space left on device, write", "disk_full"],
-  ['LOG:  could not bind IPv4 address "127.0.0.1": Address already in use', "port_taken"],
-  ['FATAL:  lock file "postmaster.pid" already exists', "data_in_use"],
-  ["FATAL:  pre-existing shared memory block (key 4850, ID 3) is still in use", "data_in_use"],
+  ['LOG:  could not bind IPv4 address "127.0.0.1": Address already in use', "busy"],
+  ['FATAL:  lock file "postmaster.pid" already exists', "busy"],
+  ["FATAL:  pre-existing shared memory block (key 4850, ID 3) is still in use", "busy"],
   ['FATAL:  configuration file "postgresql.conf" contains errors', "unknown"],
 ] as const)("%s is read as %s", (text, failure) => {
   expect(readStartupFailure(text)).toBe(failure);

@@ -36,51 +36,53 @@ test("a first start makes the database, a second one finds its data on the same 
   await second.close();
 });
 
-test("the server listens on 127.0.0.1 only, asks for the password, and never weakens durability", async () => {
+test("the server is closed to others and durable, its passwords are in files of their owner, and its log has no values", async () => {
   const server = await openEmbedded({ dataDir, log });
   const rows = await runSql(
     server.superuserUrl,
     `SELECT name, setting FROM pg_settings WHERE name IN ('listen_addresses', 'unix_socket_directories', 'fsync',
-       'synchronous_commit', 'full_page_writes', 'TimeZone', 'server_encoding', 'password_encryption', 'jit') ORDER BY 1`,
+       'synchronous_commit', 'full_page_writes', 'TimeZone', 'server_encoding', 'password_encryption') ORDER BY 1`,
   );
   expect(Object.fromEntries(rows.map(({ name, setting }) => [name, setting]))).toEqual({
     TimeZone: "UTC",
     fsync: "on",
     full_page_writes: "on",
-    jit: "off",
     listen_addresses: "127.0.0.1",
     password_encryption: "scram-sha-256",
     server_encoding: "UTF8",
     synchronous_commit: "on",
     unix_socket_directories: "",
   });
-  expect(
-    await runSql(
-      server.connectionString,
-      "SELECT datlocprovider, datlocale FROM pg_database WHERE datname = 'warehouse'",
-    ),
-  ).toEqual([{ datlocprovider: "b", datlocale: "C.UTF-8" }]);
+  const locale = "SELECT datlocprovider, datlocale FROM pg_database WHERE datname = 'warehouse'";
+  expect(await runSql(server.connectionString, locale)).toEqual([
+    { datlocprovider: "b", datlocale: "C.UTF-8" },
+  ]);
   const wrong = new URL(server.connectionString);
   wrong.password = "wrong";
   await expect(runSql(wrong.href, "SELECT 1")).rejects.toMatchObject({ code: "28P01" });
-  await server.close();
-});
-
-test("passwords are in files for their owner alone, and in none of the lines shown to people", async () => {
-  const server = await openEmbedded({ dataDir, log });
+  await runSql(
+    server.connectionString,
+    "CREATE TABLE t (mail text PRIMARY KEY); INSERT INTO t VALUES ('ada@example.org')",
+  );
+  for (const [statement, code] of [
+    ["INSERT INTO t VALUES ('ada@example.org')", "23505"],
+    ["SELECT 'ada@example.org'::int", "22P02"],
+  ] as const) {
+    await expect(runSql(server.connectionString, statement)).rejects.toMatchObject({ code });
+  }
   await server.close();
   const control = join(dataDir, "postgres");
+  const text = await readFile(join(control, "server.log"), "utf8");
+  expect(text).toContain("database system is ready to accept connections");
+  expect(text).not.toContain("ada@");
   const shown = server.howToConnect.join("\n");
   for (const name of ["password", "reader-password"]) {
     const file = join(control, name);
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(shown).not.toContain((await readFile(file, "utf8")).trim());
   }
-  expect(new URL(server.connectionString).password).toBe(
-    (await readFile(join(control, "password"), "utf8")).trim(),
-  );
   expect((await stat(join(control, "data"))).mode & 0o777).toBe(0o700);
-  expect(server.howToConnect[0]).toContain(
+  expect(shown).toContain(
     `PGREQUIREAUTH=scram-sha-256 PGPASSWORD=$(cat ${join(control, "reader-password")}) psql -h 127.0.0.1 -p ${server.port} -U reader warehouse`,
   );
 });
@@ -136,25 +138,6 @@ test("the program's role is no superuser, and the reader only reads the schemas 
   await third.close();
 });
 
-test("failed statements leave no values in the server's log", async () => {
-  const server = await openEmbedded({ dataDir, log });
-  const { connectionString } = server;
-  await runSql(
-    connectionString,
-    "CREATE TABLE t (mail text PRIMARY KEY); INSERT INTO t VALUES ('ada@example.org')",
-  );
-  await expect(runSql(connectionString, "INSERT INTO t VALUES ('ada@example.org')")).rejects.toMatchObject({
-    code: "23505",
-  });
-  await expect(runSql(connectionString, "SELECT 'ada@example.org'::int")).rejects.toMatchObject({
-    code: "22P02",
-  });
-  await server.close();
-  const text = await readFile(join(dataDir, "postgres", "server.log"), "utf8");
-  expect(text).toContain("database system is ready to accept connections");
-  expect(text).not.toContain("ada@");
-});
-
 test("a log that has grown too long is set aside at the next start", async () => {
   await (await openEmbedded({ dataDir, log })).close();
   const path = join(dataDir, "postgres", "server.log");
@@ -186,7 +169,7 @@ async function takePort(port: number): Promise<void> {
   await once(server, "listening").catch(() => {});
 }
 
-test("the user's own settings in postgresql.conf take precedence", async () => {
+test("the user's own settings take precedence; a server that can't start is an error with the last lines of its log", async () => {
   await (await openEmbedded({ dataDir, log })).close();
   const conf = join(dataDir, "postgres", "data", "postgresql.conf");
   const before = await readFile(conf);
@@ -194,13 +177,6 @@ test("the user's own settings in postgresql.conf take precedence", async () => {
   const server = await openEmbedded({ dataDir, log });
   expect(await runSql(server.connectionString, "SHOW work_mem")).toEqual([{ work_mem: "7MB" }]);
   await server.close();
-  await writeFile(conf, before);
-});
-
-test("a server that can't start is an error with the last lines of its log", async () => {
-  await (await openEmbedded({ dataDir, log })).close();
-  const conf = join(dataDir, "postgres", "data", "postgresql.conf");
-  const before = await readFile(conf);
   await writeFile(conf, "shared_buffers = 'plenty'\n", { flag: "a" });
   await expect(openEmbedded({ dataDir, log })).rejects.toMatchObject({
     name: "StopRunError",

@@ -1,16 +1,25 @@
-import { recordsOf } from "../support/keyed-records.ts";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { describe, expect, test } from "vitest";
+import { fileURLToPath } from "node:url";
+import type { Client } from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { LockLostError } from "../../src/errors.ts";
-import type { Warehouse } from "../support/bound-load.ts";
+import { inTransaction, tableLock, waitForLock } from "../../src/load/db/session.ts";
+import type { RunRef } from "../../src/load/runs/fence.ts";
+import { type LockHolder, type LockRequest, requestLock } from "../../src/load/runs/lock.ts";
 import { tables } from "../../src/schemas/registry.ts";
+import type { Warehouse } from "../support/bound-load.ts";
+import { recordsOf } from "../support/keyed-records.ts";
+import { runSql } from "../support/run-sql.ts";
+import { connect as connectTo, open, roleIn } from "./bare-database.ts";
+import { connectAsText, useContext } from "./postgres-context.ts";
+import { columnOf, schemaNames, valueOf } from "./suite/context.ts";
 import { callOf, commitOf, countersOf, reservationOf, tester } from "./suite/nights.ts";
 import { enrichSpec, makePeople, pushed } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
-import { columnOf, schemaNames } from "./suite/context.ts";
-import type { LockHolder, LockRequest } from "../../src/load/runs/lock.ts";
-import type { RunRef } from "../../src/load/runs/fence.ts";
-import { useContext } from "./postgres-context.ts";
 
 const context = useContext();
 
@@ -19,9 +28,48 @@ const spec = enrichSpec({ job: "locked_job" });
 const LONG_MS = 3_600_000;
 
 /** Asks for the lock of `locked_job`; long-lived by default. */
-function ask(runId: string, changes: Partial<LockRequest> = {}) {
+function ask(runId: string, changes: Partial<LockRequest> = {}, warehouse = context.warehouse) {
   const run = { runId, job: spec.job, jobType: spec.type, shard: "0/1" };
-  return context.warehouse.acquireLock({ ...run, process: tester, lifeMs: LONG_MS, dead: [], ...changes });
+  return warehouse.acquireLock({ ...run, process: tester, lifeMs: LONG_MS, dead: [], ...changes });
+}
+
+/** Takes the lock over from its holders, from another process; returns its run. */
+async function takeOver(runId: string, url = context.url): Promise<RunRef> {
+  const reply = await ask(runId, { dead: await holders() }, open(url));
+  if (reply.kind === "refused") throw new Error(`refused to ${runId}`);
+  return reply.run;
+}
+
+/** Session of the test, directly to the server. */
+const connect = () => connectTo(context.directUrl);
+
+/** Opens a transaction that holds the fence of the first owner, as before each COMMIT of a run. */
+async function holdFence(): Promise<Client> {
+  const committing = await connect();
+  await committing.query(
+    "BEGIN; SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' AND epoch = 1 FOR KEY SHARE",
+  );
+  return committing;
+}
+
+/** Opens a transaction in a session named like those of the lock's owner. */
+async function openNamed(name: string | null): Promise<Client> {
+  const client = await connect();
+  await client.query(`BEGIN; SET LOCAL application_name = '${name}'; SELECT 1`);
+  return client;
+}
+
+const OWNER_NAME =
+  "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock WHERE job = 'locked_job'";
+
+/** True if it settles within the given milliseconds. */
+async function endsWithin(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
+  // The awaiting code handles its failure.
+  const ended = work.then(
+    () => true,
+    () => true,
+  );
+  return await Promise.race([ended, delay(milliseconds, false)]);
 }
 
 /** Acquires a free lock. */
@@ -67,20 +115,6 @@ const works: Readonly<Record<string, (warehouse: Warehouse, run: RunRef) => Prom
     ),
   readWanted: (warehouse, run) => warehouse.readWanted(run, "s-1", pushed("SELECT 'p-1' AS service_pid")),
   noteListedPids: (warehouse, run) => warehouse.noteListedPids(run, "s-1", ["p-1"]),
-  finishBatch: (warehouse, run) => {
-    const answer = { segmentId: "s-1", change: "add", isOwn: false, apiRequestId: null } as const;
-    const pids = { pids: ["p-1"], invalid: ["p-1"], rejectMessage: "Unknown." };
-    return warehouse.finishBatch({ run, calls: [callOf()] }, { ...answer, ...pids });
-  },
-  comparePush: (warehouse, run) => {
-    const reading = { segmentId: "s-1", isComplete: true, retriesInvalid: true };
-    return warehouse.comparePush({ run, calls: [callOf()] }, reading);
-  },
-  addMembers: (warehouse, run) => {
-    const members = [{ servicePid: "p-1", firstAddedAt: null, seenAt: "2026-11-05T00:00:00Z", extra: null }];
-    return warehouse.addMembers({ run, calls: [callOf()] }, { segmentId: "s-1", members, isListed: true });
-  },
-  removeMembers: (warehouse, run) => warehouse.removeMembers({ run, calls: [callOf()] }, "s-1", []),
   commitFeed: (warehouse, run) => {
     const checkpoints = [{ stream: "days", cursor: { day: "2026-01-02" } }];
     return warehouse.commitFeed({ run, calls: [callOf()], checkpoints });
@@ -228,4 +262,182 @@ describe("the locks of a job's shards", () => {
     expect(await statuses()).toEqual(["failed", "failed", "failed"]);
     expect((await ask("again", { shard: "0/2" })).kind).toBe("refused");
   });
+});
+
+describe("a takeover", () => {
+  test("waits for a commit under way, also when a heartbeat came in between", async () => {
+    const run = await hold("old");
+    const committing = await holdFence();
+    expect(await context.warehouse.renewLock(run, LONG_MS)).toBe(true);
+    await committing.query(
+      "INSERT INTO person_data_state.table_load VALUES ('person', 'locked_job', NULL, now(), now(), 'old')",
+    );
+    const taken = takeOver("new");
+    expect(await endsWithin(300, taken)).toBe(false);
+    await committing.query("COMMIT");
+    expect(await taken).toMatchObject({ runId: "new", epoch: 2 });
+    expect(await columnOf(context, "SELECT _run_id FROM person_data_state.table_load")).toEqual(["old"]);
+  });
+
+  test("under way makes a fence wait for it, and fail", async () => {
+    const run = await begin("old");
+    const taking = await connect();
+    await taking.query(`BEGIN; SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' FOR UPDATE;
+      UPDATE person_data_state.job_lock SET epoch = 2 WHERE job = 'locked_job'`);
+    const late = context.warehouse.recordFound(run, { records_due: 7 });
+    expect(await endsWithin(300, late)).toBe(false);
+    await taking.query("COMMIT");
+    await expect(late).rejects.toMatchObject({ code: "lock_lost" });
+    expect(await columnOf(context, "SELECT records_due FROM person_data_ops.sync_run")).toEqual(["0"]);
+  });
+
+  test("that waits leaves the lock to an owner that renews its expired lock", async () => {
+    const run = await hold("old", { lifeMs: 1 });
+    const committing = await holdFence();
+    const asking = ask("new", {}, open(context.url));
+    expect(await endsWithin(300, asking)).toBe(false);
+    expect(await context.warehouse.renewLock(run, LONG_MS)).toBe(true);
+    await committing.query("COMMIT");
+    expect(await asking).toMatchObject({ kind: "refused", holders: [{ runId: "old" }] });
+    await context.warehouse.beginRun(run);
+  });
+
+  test("ends the sessions that its former owner opened, also while it waited, and no others", async () => {
+    const old = await hold("old");
+    const name = await valueOf(context, OWNER_NAME);
+    const committing = await holdFence();
+    const [theirs, neighbour] = [
+      await openNamed(name),
+      await openNamed("person-etl 000000000000000000000000"),
+    ];
+    const taken = takeOver("new");
+    expect(await endsWithin(300, taken)).toBe(false);
+    const late = await openNamed(name);
+    await committing.query("COMMIT");
+    expect(await taken).toMatchObject({ runId: "new", epoch: 2 });
+    for (const ended of [theirs, late])
+      await expect(ended.query("SELECT 1")).rejects.toThrow(/terminat|connection/);
+    await neighbour.query("COMMIT");
+    await expect(context.warehouse.beginRun(old)).rejects.toMatchObject({ code: "lock_lost" });
+  });
+
+  test("disconnects a process suspended in the middle of a COPY, which commits nothing when it resumes", async () => {
+    const file = fileURLToPath(new URL("stopped-copier.ts", import.meta.url));
+    const child = spawn(process.execPath, [file, context.url], { stdio: ["ignore", "pipe", "inherit"] });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    expect((await lines.next()).value).toBe("copying");
+    while (!/\) T /.test(await readFile(`/proc/${child.pid}/stat`, "utf8"))) await delay(10);
+    const copies = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+      AND query LIKE 'COPY %' AND application_name LIKE 'person-etl %'`;
+    expect(await valueOf(context, copies)).toBe("1");
+    await delay(600);
+    const tookOver = [{ runId: "stopped", host: "laptop" }];
+    expect(await ask("new", { job: "copied_job" })).toMatchObject({ kind: "held", tookOver });
+    while ((await valueOf(context, copies)) !== "0") await delay(10);
+    child.kill("SIGCONT");
+    expect((await lines.next()).value).toBe("lock_lost");
+    await once(child, "exit");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.schema_drift")).toBe("0");
+  });
+
+  test("isn't blocked by sessions that its role may not end, once they can't commit", async () => {
+    const run = await hold("old");
+    const stuck = await openNamed(await valueOf(context, OWNER_NAME));
+    expect(await takeOver("new", await roleWith("ALL"))).toMatchObject({ epoch: 2 });
+    await stuck.query("COMMIT");
+    await expect(context.warehouse.beginRun(run)).rejects.toMatchObject({ code: "lock_lost" });
+  });
+});
+
+describe("a commit", () => {
+  const commitAbout = (run: RunRef) =>
+    context.warehouse.commitLookup(
+      commitOf(context.warehouse, spec, run, [
+        [looseRecord("p-1"), { pid: "p-1", person: wholePerson("p-1", { full_name: "Ann" }) }],
+      ]),
+    );
+
+  test("waits for no heartbeat, and blocks neither heartbeats, other commits of the run nor refused requests", async () => {
+    const run = await begin("run");
+    const beating = await connect();
+    await beating.query(
+      "BEGIN; UPDATE person_data_state.job_lock SET heartbeat_at = now(), expires_at = now() + interval '1 hour'",
+    );
+    const committing = await holdFence();
+    expect(await endsWithin(30_000, commitAbout(run))).toBe(true);
+    await beating.query("COMMIT");
+    expect(await endsWithin(30_000, context.warehouse.renewLock(run, LONG_MS))).toBe(true);
+    const refused = ask("other", {}, open(context.url));
+    expect(await endsWithin(30_000, refused)).toBe(true);
+    expect((await refused).kind).toBe("refused");
+    await committing.query("COMMIT");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe("1");
+  });
+
+  test("leaves no settings or locks in its session", async () => {
+    const run = await begin("run");
+    await commitAbout(run);
+    await context.warehouse.releaseLock(run);
+    const sessions = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const client = await connectAsText(context.url);
+        onTestFinished(() => client.end());
+        await client.query("BEGIN");
+        const settings = await client.query(`SELECT name, setting FROM pg_settings
+          WHERE source = 'session' AND name NOT IN ('TimeZone', 'client_min_messages', 'application_name',
+            'client_encoding', 'DateStyle', 'standard_conforming_strings', 'transaction_isolation')`);
+        const left = await client.query(`SELECT
+          (SELECT count(*) FROM pg_prepared_statements WHERE from_sql OR name <> '') AS statements,
+          (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS locks,
+          (SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema()) AS tables`);
+        return { client, found: [settings.rows, left.rows] };
+      }),
+    );
+    for (const { client, found } of sessions) {
+      await client.query("COMMIT");
+      expect(found).toEqual([[], [{ statements: "0", locks: "0", tables: "0" }]]);
+    }
+    const names = `SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = current_database()
+      AND application_name LIKE 'person-etl%'`;
+    expect(await columnOf(context, names)).toEqual(["person-etl"]);
+  });
+});
+
+/** Creates a role with a right to all tables, for one test; returns the address to connect as it. */
+async function roleWith(right: "SELECT" | "ALL"): Promise<string> {
+  const schemas = "person_data, person_data_ops, person_data_state";
+  const grants = `GRANT USAGE ON SCHEMA ${schemas} TO ROLE; GRANT ${right} ON ALL TABLES IN SCHEMA ${schemas} TO ROLE`;
+  return (await roleIn(context.database, grants)).url;
+}
+
+test("a role that may read everything has no right to a lock of ours, and a wait for one is limited and names its holder", async () => {
+  const url = await roleWith("SELECT");
+  for (const statement of [
+    "BEGIN; LOCK TABLE person_data_state.schema_migration IN SHARE ROW EXCLUSIVE MODE",
+    "BEGIN; LOCK TABLE person_data_state.schedule_slot IN SHARE ROW EXCLUSIVE MODE",
+    "SELECT FROM person_data_state.job_request FOR UPDATE",
+    "SELECT FROM person_data_ops.sync_run FOR UPDATE",
+  ]) {
+    await expect(runSql(url, statement)).rejects.toMatchObject({ code: "42501" });
+  }
+  const holder = await connect();
+  await holder.query(`SET application_name = 'psql of Ann'; BEGIN`);
+  const { names, pool } = context.warehouse.db;
+  const slots = { ...tableLock(names.state, "schedule_slot"), purpose: "a test", timeout: "100ms" };
+  const requests = { ...requestLock(names, "a_job"), timeout: "100ms" };
+  await inTransaction(pool, (session) => waitForLock(session, requests));
+  for (const [lock, take] of [
+    [slots, "LOCK TABLE person_data_state.schedule_slot IN SHARE ROW EXCLUSIVE MODE"],
+    [requests, "UPDATE person_data_state.job_request SET _synced_at = now() WHERE job = 'a_job'"],
+  ] as const) {
+    await holder.query("SAVEPOINT held");
+    await holder.query(take);
+    await expect(inTransaction(pool, (session) => waitForLock(session, lock))).rejects.toMatchObject({
+      code: "lock_held",
+      message: expect.stringMatching(/held for 100ms by session \d+ \(role \w+, application psql of Ann\)/u),
+    });
+    await holder.query("ROLLBACK TO SAVEPOINT held");
+  }
+  await inTransaction(pool, (session) => waitForLock(session, slots));
 });

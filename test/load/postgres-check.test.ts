@@ -20,27 +20,24 @@ describe("check", () => {
   });
 
   test.each([
-    [
-      "no server",
-      (url: URL) => void (url.port = "1"),
-      "Check that Postgres is running there and that the port is right.",
-    ],
+    ["no server", (url: URL) => void (url.port = "1"), "nothing listens on that host and port", undefined],
     [
       "no such database",
       (url: URL) => void (url.pathname = "/nothing_here"),
-      "Create the database, or correct its name.",
+      "that database does not exist",
+      "create it, or correct its name in the address",
     ],
-    ["no such host", (url: URL) => void (url.hostname = "nowhere.invalid"), "Unknown host name; correct it."],
-  ])("reports what to do about %s, without a secret", async (_, spoil, hint) => {
+  ])("reports %s and what to do, without a secret", async (_, spoil, message, hint) => {
     const url = new URL((await freshDatabase()).url);
     spoil(url);
     const lines = await open(url.href).check();
-    expect(lines).toHaveLength(1);
-    expect(lines[0]).toMatchObject({ subject: "warehouse", ok: false, hint });
+    expect(lines).toEqual([
+      { subject: "warehouse", ok: false, message: expect.stringContaining(message), ...(hint && { hint }) },
+    ]);
     expect(JSON.stringify(lines)).not.toContain(url.password || "a password");
   });
 
-  test.each(["LATIN1", "SQL_ASCII"])(
+  test.each(["SQL_ASCII"])(
     "as every command refuses a database in %s, which can't hold every name",
     async (encoding) => {
       const { url } = await freshDatabase();
@@ -71,33 +68,22 @@ function* sampleRows(): Generator<(string | null)[]> {
     yield [String(i), i === 7 ? null : `tab\t${i}\n\\`, "2026-01-01T00:00:00Z"];
 }
 
-describe("a sample table", () => {
-  test("is created once by processes that start at the same time", async () => {
-    const { url } = await freshDatabase();
-    const columns = [{ name: "id", type: "bigint" }] as const;
-    const made = await Promise.all(
-      Array.from({ length: 4 }, () => open(url).createSampleTable(enrichSpec().input, columns, [["1"]])),
-    );
-    expect(made.filter(Boolean)).toHaveLength(1);
-  });
-
-  test("is created once, with its rows, and never replaces another", async () => {
-    const { url } = await freshDatabase();
-    const warehouse = open(url);
-    const { input } = enrichSpec();
-    const columns = [
-      { name: "id", type: "bigint" },
-      { name: "first_name", type: "text" },
-      { name: "updated_at", type: "timestamptz" },
-    ] as const;
-    expect(await warehouse.createSampleTable(input, columns, sampleRows())).toBe(true);
-    expect(await warehouse.createSampleTable(input, columns, [["1", "x", null]])).toBe(false);
-    const client = await connect(url);
-    expect((await client.query("SELECT count(*), count(first_name) AS named FROM crm.people")).rows).toEqual([
-      { count: "12000", named: "11999" },
-    ]);
-    expect((await client.query("SELECT * FROM crm.people WHERE id = 42")).rows).toEqual([
-      { id: "42", first_name: "tab\t42\n\\", updated_at: "2026-01-01 00:00:00+00" },
-    ]);
-  });
+test("a sample table is created once, with its rows, by processes that start at the same time", async () => {
+  const { url } = await freshDatabase();
+  const columns = [
+    { name: "id", type: "bigint" },
+    { name: "first_name", type: "text" },
+    { name: "updated_at", type: "timestamptz" },
+  ] as const;
+  const made = await Promise.all(
+    Array.from({ length: 4 }, () => open(url).createSampleTable(enrichSpec().input, columns, sampleRows())),
+  );
+  expect(made.filter(Boolean)).toHaveLength(1);
+  const client = await connect(url);
+  expect((await client.query("SELECT count(*), count(first_name) AS named FROM crm.people")).rows).toEqual([
+    { count: "12000", named: "11999" },
+  ]);
+  expect((await client.query("SELECT * FROM crm.people WHERE id = 42")).rows).toEqual([
+    { id: "42", first_name: "tab\t42\n\\", updated_at: "2026-01-01 00:00:00+00" },
+  ]);
 });

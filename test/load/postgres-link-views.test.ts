@@ -45,8 +45,7 @@ const typesOf = async () =>
   ).map(({ name, type }) => `${name} ${type}`);
 
 test.each([
-  ["smallint", "7", "bigint", "7"],
-  ["integer", "-4711", "bigint", "-4711"],
+  ["smallint", "-7", "bigint", "-7"],
   ["bigint", "8999999999999999999", "bigint", "8999999999999999999"],
   ["uuid", "0b8e4f0c-6f0e-4c6e-9f0e-0b8e4f0c6f0e", "uuid", "0b8e4f0c-6f0e-4c6e-9f0e-0b8e4f0c6f0e"],
   ["date", "2024-02-29", "date", "2024-02-29"],
@@ -55,7 +54,6 @@ test.each([
   ["text", "K-1", "text", "K-1"],
   ["varchar(10)", '["odd', "text", '["odd'],
   ["numeric", "1.5", "text", "1.5"],
-  ["boolean", "true", "text", "true"],
 ])("a key of type %s stored as %s is a %s", async (type, stored, shownType, shown) => {
   await context.sql(`CREATE TABLE crm.customers (id ${type})`);
   await match(stored);
@@ -77,26 +75,21 @@ test("a composite key has its columns, and keys of an earlier form are null", as
   ]);
 });
 
-test("a changed type recreates the view; values that don't have it are null", async () => {
+test("an unchanged view isn't created again, one of a changed type is; values that don't have it are null", async () => {
   await context.sql("CREATE TABLE crm.customers (id text)");
   await match("K-1");
   await match("12");
   await link(["id"]);
+  const oid = "SELECT 'person_data.link_customers'::regclass::oid AS oid";
+  const before = await context.sql(oid);
+  await link(["id"]);
+  expect(await context.sql(oid)).toEqual(before);
   await context.sql("ALTER TABLE crm.customers ALTER id TYPE integer USING 1");
   await link(["id"]);
   expect(await context.sql("SELECT id FROM person_data.link_customers ORDER BY 1")).toEqual([
     { id: "12" },
     { id: null },
   ]);
-});
-
-test("an unchanged view isn't created again", async () => {
-  await context.sql("CREATE TABLE crm.customers (id integer)");
-  await link(["id"]);
-  const oid = "SELECT 'person_data.link_customers'::regclass::oid AS oid";
-  const before = await context.sql(oid);
-  await link(["id"]);
-  expect(await context.sql(oid)).toEqual(before);
 });
 
 test("a changed type of a view in use is an error that names what depends on it", async () => {

@@ -16,7 +16,7 @@ export interface Mutant {
 
 const ofCommits = ["test/load/commits.test.ts"];
 const ofErasure = ["test/load/erasure.test.ts"];
-const ofLocks = ["test/load/postgres-lock.test.ts", "test/load/job-lock.test.ts"];
+const ofLocks = ["test/load/job-lock.test.ts"];
 const ofBudgets = ["test/load/postgres-budgets.test.ts"];
 const ofServers = ["test/load/postgres-servers.test.ts"];
 const ofSpool = ["test/spool/spool.test.ts"];
@@ -35,7 +35,7 @@ export const mutants: readonly Mutant[] = [
     from: "WHERE ${isHeldBy(run)} FOR KEY SHARE",
     to: "WHERE ${isHeldBy(run)}",
     tests: ofLocks,
-    named: "a fence during a takeover",
+    named: "makes a fence wait",
   },
   {
     breaks: "a released lock is no lock",

@@ -2,8 +2,8 @@ import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
-import { type Db, openDb } from "../../src/load/db/db.ts";
-import { keepForeignDatabases } from "../../src/load/inputs/input.ts";
+import type { Db } from "../../src/load/db/db.ts";
+import { openWarehouse } from "../../src/load/open.ts";
 import { silentLog } from "../../src/log.ts";
 import { buildCatalog, type Destination } from "../../src/publish/destination.ts";
 import { openPostgresContext, type PostgresContext } from "../load/postgres-context.ts";
@@ -21,13 +21,11 @@ export interface SourceContext {
 
 /** Opens a database like the program. */
 export function openPublicationDb(url: string): Db {
-  return openDb({
+  return openWarehouse({
     url,
-    names: { data: "person_data", ops: "person_data_ops", state: "person_data_state" },
-    readErasureSecret: () => Promise.resolve(null),
-    foreign: keepForeignDatabases(() => {
-      throw new Error("no other database");
-    }),
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
   });
 }
 

@@ -1,7 +1,7 @@
 import { completeErasures, readOpenErasures, requestErasure } from "../../src/load/erasure/requests.ts";
 import type { RunRef } from "../../src/load/runs/fence.ts";
-import type { Db } from "../../src/load/db/db.ts";
-import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
+import type { Db, WarehouseTarget } from "../../src/load/db/db.ts";
+import { openWarehouse as open } from "../../src/load/open.ts";
 import {
   createRowStore,
   encodePerson,

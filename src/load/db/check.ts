@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "./db.ts";
-import { codeOf, messageOf } from "../../errors.ts";
+import { FixConfigurationError, messageOf } from "../../errors.ts";
 import { quoteIdentifier, type SchemaNames } from "./names.ts";
 import { inTransaction, type PostgresSession } from "./session.ts";
 
@@ -14,39 +14,31 @@ interface CheckLine {
   readonly hint?: string;
 }
 
-/** Remedies for failed connections, by SQLSTATE or system error. */
-const HINTS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "Check that Postgres is running there and that the port is right.",
-  ENOTFOUND: "Unknown host name; correct it.",
-  "28P01": "The password was rejected; correct it.",
-  "28000": "The role may not connect from here; check pg_hba.conf.",
-  "3D000": "Create the database, or correct its name.",
-};
-
 /** Checks rights and settings; changes nothing. */
-export async function checkDatabase(
-  { pool, names, description: own }: Db,
-  description = own,
-): Promise<readonly CheckLine[]> {
+export async function checkDatabase(db: Db): Promise<readonly CheckLine[]> {
   try {
-    return await inTransaction(pool, (session) => runChecks(session, names, description), { keep: false });
+    return await inTransaction(db.pool, (session) => runChecks(session, db), { keep: false });
   } catch (error) {
-    const hint = HINTS[codeOf(error) ?? ""];
-    return [
-      {
-        subject: "warehouse",
-        ok: false,
-        message: `Can't use ${description}: ${messageOf(error) || codeOf(error) || "no answer"}.`,
-        ...(hint ? { hint } : {}),
-      },
-    ];
+    const failure = db.explain(error);
+    const hint = failure instanceof FixConfigurationError ? failure.problems[0]?.hint : undefined;
+    const message = messageOf(failure);
+    return [{ subject: "warehouse", ok: false, message, ...(hint === undefined ? {} : { hint }) }];
   }
+}
+
+/** Privileges of the role on a schema. */
+interface SchemaRights {
+  readonly name: string;
+  readonly exists: boolean;
+  readonly can_be_created: boolean;
+  readonly can_hold_tables: boolean;
+  /** A table without all privileges; null for none. */
+  readonly unwritable: string | null;
 }
 
 async function runChecks(
   session: PostgresSession,
-  names: SchemaNames,
-  description: string,
+  { names, description }: Db,
 ): Promise<readonly CheckLine[]> {
   const [server] = await session.rows<{
     version: string;
@@ -60,6 +52,7 @@ async function runChecks(
       current_setting('log_parameter_max_length') <> '0' AND (current_setting('log_min_duration_statement') <> '-1'
         OR current_setting('log_min_duration_sample') <> '-1' OR current_setting('log_statement') IN ('mod', 'all')) AS logs_values`);
   if (!server) return [];
+  const [role, database] = [quoteIdentifier(server.role), quoteIdentifier(server.database)];
   const lines: CheckLine[] = [
     { subject: "warehouse", ok: true, message: `${description} is reachable (Postgres ${server.version}).` },
   ];
@@ -68,7 +61,7 @@ async function runChecks(
       subject: "temporary tables",
       ok: false,
       message: `${server.role} may not create temporary tables, which every run needs.`,
-      hint: `As an administrator: GRANT TEMPORARY ON DATABASE ${quoteIdentifier(server.database)} TO ${quoteIdentifier(server.role)};`,
+      hint: `As an administrator: GRANT TEMPORARY ON DATABASE ${database} TO ${role};`,
     });
   }
   if (server.logs_values) {
@@ -76,110 +69,80 @@ async function runChecks(
       subject: "log of the server",
       ok: true,
       message: "Statements are logged with their values: people's data and the erasure key.",
-      hint: `As a superuser: ALTER ROLE ${quoteIdentifier(server.role)} SET log_parameter_max_length = 0;`,
+      hint: `As a superuser: ALTER ROLE ${role} SET log_parameter_max_length = 0;`,
     });
   }
-  for (const schema of [names.data, names.ops, names.state])
-    lines.push(await checkSchema(session, schema, server));
-  return lines;
-}
-
-async function checkSchema(
-  session: PostgresSession,
-  schema: string,
-  server: { readonly role: string; readonly database: string },
-): Promise<CheckLine> {
-  const subject = `schema ${schema}`;
-  const [name, role] = [quoteIdentifier(schema), quoteIdentifier(server.role)];
-  const [found] = await session.rows<{
-    can_create: boolean;
-    can_use: boolean;
-    unwritable: string | null;
-  }>(sql`
-    SELECT has_schema_privilege(n.oid, 'CREATE') AS can_create, has_schema_privilege(n.oid, 'USAGE') AS can_use,
+  const schemas = await session.rows<SchemaRights>(sql`
+    SELECT s.name, n.oid IS NOT NULL AS exists, has_database_privilege(current_database(), 'CREATE') AS can_be_created,
+      has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE') AS can_hold_tables,
       (SELECT min(c.relname) FROM pg_catalog.pg_class AS c WHERE c.relnamespace = n.oid AND c.relkind = 'r'
         AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
           AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))) AS unwritable
-    FROM pg_catalog.pg_namespace AS n WHERE nspname = ${schema}`);
-  if (found) {
-    if (!found.can_create || !found.can_use) {
-      return {
-        subject,
-        ok: false,
-        message: `${server.role} may not create tables in it.`,
-        hint: `As its owner: GRANT USAGE, CREATE ON SCHEMA ${name} TO ${role};`,
-      };
-    }
-    if (found.unwritable !== null) {
-      return {
-        subject,
-        ok: false,
-        message: `${server.role} may not write to some of its tables, such as ${found.unwritable}.`,
-        hint: `As their owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${name} TO ${role};`,
-      };
-    }
-    return { subject, ok: true, message: `exists, and ${server.role} may create tables in it.` };
+    FROM unnest(${[names.data, names.ops, names.state]}::text[]) WITH ORDINALITY AS s(name, place)
+      LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = s.name ORDER BY s.place`);
+  return [...lines, ...schemas.map((schema) => schemaLine(schema, server))];
+}
+
+function schemaLine(
+  { name, exists, can_be_created, can_hold_tables, unwritable }: SchemaRights,
+  server: { readonly role: string; readonly database: string },
+): CheckLine {
+  const subject = `schema ${name}`;
+  const [schema, role] = [quoteIdentifier(name), quoteIdentifier(server.role)];
+  const wrong = (message: string, hint: string) => ({ subject, ok: false, message, hint });
+  if (!exists && !can_be_created) {
+    return wrong(
+      `does not exist, and ${server.role} may not create it.`,
+      `As an administrator: CREATE SCHEMA ${schema} AUTHORIZATION ${role}; or GRANT CREATE ON DATABASE ${quoteIdentifier(server.database)} TO ${role};`,
+    );
   }
-  const [database] = await session.rows<{ ok: boolean }>(
-    sql`SELECT has_database_privilege(current_database(), 'CREATE') AS ok`,
-  );
-  return database?.ok
-    ? { subject, ok: true, message: "does not exist yet; it can be created." }
-    : {
-        subject,
-        ok: false,
-        message: `does not exist, and ${server.role} may not create it.`,
-        hint: `As an administrator: CREATE SCHEMA ${name} AUTHORIZATION ${role}; or GRANT CREATE ON DATABASE ${quoteIdentifier(server.database)} TO ${role};`,
-      };
+  if (!exists) return { subject, ok: true, message: "does not exist yet; it can be created." };
+  if (!can_hold_tables) {
+    return wrong(
+      `${server.role} may not create tables in it.`,
+      `As its owner: GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${role};`,
+    );
+  }
+  if (unwritable !== null) {
+    return wrong(
+      `${server.role} may not write to some of its tables, such as ${unwritable}.`,
+      `As their owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO ${role};`,
+    );
+  }
+  return { subject, ok: true, message: `exists, and ${server.role} may create tables in it.` };
 }
 
 const LOADER = "person_etl_loader";
 const PEOPLE_READER = "person_etl_people_reader";
 const OPS_READER = "person_etl_ops_reader";
 
-/** A role and the schemas that it may read. */
-function readerStatements(role: string, schemas: readonly string[]): readonly string[] {
+/** Statements that let a role read schemas. */
+function readerStatements(role: string, schemas: readonly string[]): string {
   const list = schemas.map(quoteIdentifier).join(", ");
-  return [
-    `GRANT USAGE ON SCHEMA ${list} TO ${role}`,
-    `GRANT SELECT ON ALL TABLES IN SCHEMA ${list} TO ${role}`,
-    `ALTER DEFAULT PRIVILEGES FOR ROLE ${LOADER} IN SCHEMA ${list} GRANT SELECT ON TABLES TO ${role}`,
-  ];
+  return `CREATE ROLE ${role};
+GRANT USAGE ON SCHEMA ${list} TO ${role};
+GRANT SELECT ON ALL TABLES IN SCHEMA ${list} TO ${role};
+ALTER DEFAULT PRIVILEGES FOR ROLE ${LOADER} IN SCHEMA ${list} GRANT SELECT ON TABLES TO ${role};`;
 }
 
 /** Statements for an administrator, printed by `migrate --print --grants`; can run before or after the first migration. */
-export function printGrants({ names }: Db): string {
-  const schemas = [names.data, names.ops, names.state].map(quoteIdentifier);
-  const parts = [
-    {
-      comment:
-        "Loader: runs the jobs and owns the three schemas. It also needs SELECT on the inputs; a connection to another database needs no more.",
-      statements: [
-        `CREATE ROLE ${LOADER} LOGIN`,
-        `DO $$ BEGIN EXECUTE format('GRANT CONNECT, TEMPORARY ON DATABASE %I TO ${LOADER}', current_database()); END $$`,
-        ...schemas.map((schema) => `CREATE SCHEMA IF NOT EXISTS ${schema} AUTHORIZATION ${LOADER}`),
-      ],
-    },
-    {
-      comment: "Reader of people: all tables except internal ones.",
-      statements: [
-        `CREATE ROLE ${PEOPLE_READER}`,
-        ...readerStatements(PEOPLE_READER, [names.data, names.ops]),
-      ],
-    },
-    {
-      comment: "Reader of operations: runs, usage and costs; no personal data.",
-      statements: [`CREATE ROLE ${OPS_READER}`, ...readerStatements(OPS_READER, [names.ops])],
-    },
-    {
-      comment: "Keeps values out of the server's log; only a superuser may set this.",
-      statements: [
-        `ALTER ROLE ${LOADER} SET log_parameter_max_length = 0`,
-        `ALTER ROLE ${LOADER} SET log_error_verbosity = 'terse'`,
-      ],
-    },
-  ];
-  return parts
-    .map(({ comment, statements }) => `-- ${comment}\n${statements.map((s) => `${s};\n`).join("")}`)
-    .join("\n");
+export function printGrants({ names }: { readonly names: SchemaNames }): string {
+  const schemas = [names.data, names.ops, names.state].map(
+    (name) => `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(name)} AUTHORIZATION ${LOADER};`,
+  );
+  return `-- Loader: runs the jobs and owns the three schemas. It also needs SELECT on the inputs; a connection to another database needs no more.
+CREATE ROLE ${LOADER} LOGIN;
+DO $$ BEGIN EXECUTE format('GRANT CONNECT, TEMPORARY ON DATABASE %I TO ${LOADER}', current_database()); END $$;
+${schemas.join("\n")}
+
+-- Reader of people: all tables except internal ones.
+${readerStatements(PEOPLE_READER, [names.data, names.ops])}
+
+-- Reader of operations: runs, usage and costs; no personal data.
+${readerStatements(OPS_READER, [names.ops])}
+
+-- Keeps values out of the server's log; only a superuser may set this.
+ALTER ROLE ${LOADER} SET log_parameter_max_length = 0;
+ALTER ROLE ${LOADER} SET log_error_verbosity = 'terse';
+`;
 }

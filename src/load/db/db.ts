@@ -95,8 +95,7 @@ export interface Db {
   /** Limits concurrent reservations that wait for the same rows. */
   readonly reservations: PQueue;
   /** Runs work in one transaction and explains failures; with a run, ends with its fence. */
-  transaction<Result>(work: Work<Result>): Promise<Result>;
-  transaction<Result>(run: RunRef, work: Work<Result>): Promise<Result>;
+  transaction<Result>(...args: readonly [Work<Result>] | readonly [RunRef, Work<Result>]): Promise<Result>;
   /** Runs one query in a transaction of its own. */
   rows<Row>(query: Statement<Row>): Promise<Row[]>;
   /** Runs work in one REPEATABLE READ transaction: all statements see one snapshot. Retried like any other. */
@@ -112,20 +111,25 @@ export interface Db {
   close(): Promise<void>;
 }
 
-/** Address and schemas of the place of record. */
-interface DbOptions extends PostgresTarget {
-  readonly names: SchemaNames;
-  readonly readErasureSecret: ReadErasureSecret;
-  /** Opens the databases that inputs are read from. */
-  readonly foreign: ForeignDatabases;
+/** The Postgres that is the place of record. */
+export interface WarehouseTarget extends PostgresTarget {
+  /** Schema of the people. */
+  readonly schema: string;
+  /** Schema of runs and ledger. */
+  readonly opsSchema: string;
+  /** Schema of the program's own tables. */
+  readonly stateSchema: string;
+  /** Reads the key for hashes of erased people; absent if the warehouse stores a generated one. */
+  readonly readErasureSecret?: () => Promise<string>;
 }
 
 /** Connections for loaders and reservations, and one each for pages, the ledger and a selection. */
 const CONNECTIONS = 7;
 const PARALLEL_RESERVATIONS = 2;
 
-/** Opens the place of record; connects on first use. */
-export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptions): Db {
+/** Opens the place of record; connects on first use. @param foreign opens the databases that inputs are read from */
+export function openDb(target: WarehouseTarget, foreign: ForeignDatabases): Db {
+  const names = { data: target.schema, ops: target.opsSchema, state: target.stateSchema };
   const pool = openPool(target, CONNECTIONS);
   // A heartbeat must fail before the lock expires.
   const lockPool = openPool(target, 1, { connectMs: 5_000, queryMs: 5_000 });
@@ -133,19 +137,14 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
   const where = { name: `The warehouse (${address})`, path: "warehouse.url" };
   const explain = (error: unknown) => explainFailure(error, where);
 
-  function transaction<Result>(runOrWork: RunRef | Work<Result>, workOfRun?: Work<Result>): Promise<Result> {
-    return explained(explain, () =>
+  const transaction: Db["transaction"] = (...args) =>
+    explained(explain, () =>
       withRetries((attempt) => {
-        if (typeof runOrWork === "function") {
-          return begin(pool, names, (session) => runOrWork(session, attempt));
-        }
-        if (workOfRun === undefined) throw new TypeError("A transaction of a run needs work.");
-        return inRunTransaction({ pool, lockPool, names }, runOrWork, (session) =>
-          workOfRun(session, attempt),
-        );
+        if (args.length === 1) return begin(pool, names, (session) => args[0](session, attempt));
+        const [run, work] = args;
+        return inRunTransaction({ pool, lockPool, names }, run, (session) => work(session, attempt));
       }),
     );
-  }
 
   return {
     description: `${address}, schemas ${names.data} and ${names.ops}`,
@@ -154,7 +153,7 @@ export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptio
     query: queriesOf(names),
     pool,
     lockPool,
-    readErasureSecret,
+    readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
     transaction,
     rows: (query) => transaction((session) => session.rows(query)),

@@ -23,7 +23,7 @@ const FOREIGN_AUTHORITY: Reason = {
 const SILENT: Reason = { text: "it does not respond", fix: null };
 const CUT: Reason = { text: "the connection was lost", fix: null };
 
-/** Timeouts of the driver: of a pool's connection, a single one, and a statement; only the first is retried. */
+/** Timeouts of the driver: of a pool's connection, a single one, and a statement. */
 const SILENCE =
   /timeout exceeded when trying to connect|connection timeout|timeout expired|query read timeout/i;
 
@@ -134,34 +134,11 @@ function reasonOf(error: unknown): Reason | null {
 /** Codes of a conflict with another loader, after which the same commit can succeed when retried. */
 const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
 
-/** SQLSTATE classes and system errors of a lost connection or server; 25006: it has become a standby. */
-const LOST =
-  /^(08...|25006|57P0[1-5]|53300|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/;
-
 /** Data that the database rejects: out of range, not representable, too deep, too long for an index. */
 const DATA_FAULT = /^(22...|54000|54001)$/;
 
 /** Refusals that no other value would avoid: a constraint, a column or a trigger that isn't ours. */
 const TABLE_FAULT = /^(23...|42...|P0001)$/;
-
-function isLost(error: unknown): boolean {
-  if (LOST.test(codeOf(error) ?? "")) return true;
-  return (
-    error instanceof Error &&
-    /Connection terminated|connection timeout|timeout exceeded|not queryable/i.test(error.message)
-  );
-}
-
-/** Maximum attempts after conflicts. */
-const MAX_TRIES = 8;
-/** Maximum attempts after lost connections; for longer outages the caller waits. */
-const MAX_LOST_TRIES = 4;
-
-/** True if a retry can succeed; `attempt` is 1-based. */
-function isRetryable(error: unknown, attempt: number): boolean {
-  if (CONFLICTS.has(codeOf(error) ?? "")) return attempt < MAX_TRIES;
-  return isLost(error) && attempt < MAX_LOST_TRIES;
-}
 
 /** True if a value of the data is invalid, so that other rows can be loaded without it. */
 export function isDataFault(error: unknown): boolean {
@@ -173,19 +150,21 @@ export function isTableFault(error: unknown): boolean {
   return TABLE_FAULT.test(codeOf(error) ?? "");
 }
 
-/** Pause before the next attempt. */
-function retryPauseMs(error: unknown, attempt: number): number {
-  return isLost(error) ? 125 * 2 ** attempt : 10 * attempt;
-}
+/** Maximum attempts after conflicts. */
+const MAX_TRIES = 8;
+/** Maximum attempts after lost connections; for longer outages the caller waits. */
+const MAX_LOST_TRIES = 4;
 
-/** Retries work until it succeeds, fails permanently, or runs out of attempts. `attempt` is 1-based. */
+/** Retries work after conflicts and lost connections. `attempt` is 1-based. */
 export async function withRetries<Result>(work: (attempt: number) => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work(attempt);
     } catch (error) {
-      if (!isRetryable(error, attempt)) throw error;
-      await delay(retryPauseMs(error, attempt));
+      const isConflict = CONFLICTS.has(codeOf(error) ?? "");
+      const isLost = reasonOf(error)?.fix === null;
+      if (attempt >= (isConflict ? MAX_TRIES : MAX_LOST_TRIES) || !(isConflict || isLost)) throw error;
+      await delay(isConflict ? 10 * attempt : 125 * 2 ** attempt);
     }
   }
 }

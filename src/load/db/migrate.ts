@@ -45,10 +45,9 @@ export async function migrate(db: Db): Promise<readonly string[]> {
   const { pool, names } = db;
   try {
     if (await isUpToDate(db)) return [];
-    for (const schema of schemaNamesOf(names)) await ensureSchema(pool, schema);
     const run = () => inTransaction(pool, (session) => runMissing(session, names));
     return await run().catch((error: unknown) => {
-      // Another process has created the table of migrations, and by now run them.
+      // Another process has created a schema or the table of migrations, and by now run them.
       if (ALREADY_EXISTS.has(codeOf(error) ?? "")) return run();
       throw error;
     });
@@ -60,11 +59,16 @@ export async function migrate(db: Db): Promise<readonly string[]> {
 /** Runs missing migrations, then refreshes views and comments. */
 async function runMissing(session: PostgresSession, names: SchemaNames): Promise<readonly string[]> {
   const table = sql.id(names.state, MIGRATION_TABLE);
-  const wait = { code: "migration_locked", timeout: LOCK_TIMEOUT, purpose: "migrating the warehouse" };
-  const lock = migrationLock(names);
-  // Creating it waits for another process that does.
-  await waitForLock(session, { ...wait, ...lock, take: sql.raw(createMigrationTable(names)) });
-  await waitForLock(session, { ...wait, ...lock });
+  const purpose = "migrating the warehouse";
+  const lock = { ...migrationLock(names), code: "migration_locked", timeout: LOCK_TIMEOUT, purpose };
+  const schemas = await session.rows<{ name: string }>(sql`
+    SELECT name FROM unnest(${schemaNamesOf(names)}::text[]) AS s(name)
+    WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_namespace AS n WHERE n.nspname = s.name)`);
+  // `IF NOT EXISTS` alone requires the privilege to create a schema even if an administrator has already created it.
+  const creations = [...schemas.map(({ name }) => createSchema(name)), createMigrationTable(names)];
+  // Creating them waits for another process that does.
+  for (const statement of creations) await waitForLock(session, { ...lock, take: sql.raw(statement) });
+  await waitForLock(session, lock);
   const ran = new Set(
     (await session.rows<{ name: string }>(sql`SELECT name FROM ${table}`)).map(({ name }) => name),
   );
@@ -142,17 +146,14 @@ function unsupported(message: string, hint: string): FixConfigurationError {
 /** True if the first migration has run. Refuses tables of version 1, and unsupported databases. */
 async function hasTables(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   await refuseUnsupported(pool);
-  const has = async (schema: string) => {
-    // The catalog is readable even without a privilege on the schema.
-    const { rows } = await pool.query(
-      "SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = $2",
-      [schema, MIGRATION_TABLE],
-    );
-    return rows.length > 0;
-  };
-  if (await has(names.state)) return true;
-  if (await has(names.ops)) throw versionOneError(names);
-  return false;
+  // The catalog is readable even without a privilege on the schema.
+  const { rows } = await pool.query<{ schema: string }>(
+    "SELECT schemaname AS schema FROM pg_catalog.pg_tables WHERE tablename = $1",
+    [MIGRATION_TABLE],
+  );
+  const has = (schema: string) => rows.some((row) => row.schema === schema);
+  if (!has(names.state) && has(names.ops)) throw versionOneError(names);
+  return has(names.state);
 }
 
 function versionOneError(names: SchemaNames): FixConfigurationError {
@@ -171,20 +172,6 @@ function versionOneError(names: SchemaNames): FixConfigurationError {
   );
 }
 
-/**
- * Creates a schema unless it exists. `CREATE SCHEMA IF NOT EXISTS` alone requires the privilege to create one even if an
- * administrator has already created it.
- */
-async function ensureSchema(pool: pg.Pool, name: string): Promise<void> {
-  const { rows } = await pool.query("SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1", [name]);
-  if (rows.length > 0) return;
-  try {
-    await pool.query(createSchema(name));
-  } catch (error) {
-    if (!ALREADY_EXISTS.has(codeOf(error) ?? "")) throw error;
-  }
-}
-
 function createSchema(name: string): string {
   return `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(name)}`;
 }
@@ -194,7 +181,7 @@ async function explainMissingRight(db: Db, error: unknown): Promise<Error> {
   if (codeOf(error) !== "42501") {
     return error instanceof Error ? error : new Error(messageOf(error));
   }
-  const lines = await checkDatabase(db, "The warehouse");
+  const lines = await checkDatabase(db);
   const problems = lines
     .filter((line) => !line.ok)
     .map(({ subject, message, hint }) => ({

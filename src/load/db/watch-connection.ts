@@ -21,9 +21,6 @@ const SILENT_MS = 60_000;
 const DOUBTFUL_MS = 300_000;
 const ASK_TIMEOUT_MS = 5_000;
 
-/** Work of the server on a transaction, as other sessions see it. */
-type ServerState = "working" | "awaiting_client" | "gone" | "unknown";
-
 /** The driver's fields that show progress; its types leave them out. */
 interface DriverState {
   readonly readyForQuery: boolean;
@@ -67,10 +64,8 @@ export function watchConnection(pool: Pool, client: PoolClient): ConnectionWatch
 
   async function check(): Promise<void> {
     if (moved() || performance.now() - quietSinceMs < SILENT_MS) return;
-    const state = transaction === null ? "gone" : await askServer(pool, transaction);
-    if (state === "working" || moved()) return;
-    const limitMs = state === "gone" ? SILENT_MS : DOUBTFUL_MS;
-    if (performance.now() - quietSinceMs < limitMs) return;
+    const limitMs = transaction === null ? SILENT_MS : await patienceMs(pool, transaction);
+    if (moved() || performance.now() - quietSinceMs < limitMs) return;
     if (transaction !== null) await endBackend(pool, transaction);
     stream.destroy(new SilentConnectionError("The connection to the database went silent."));
   }
@@ -110,7 +105,8 @@ async function query<Row>(pool: Pool, sql: string, values: readonly unknown[]): 
   }
 }
 
-async function askServer(pool: Pool, { pid, now }: OpenTransaction): Promise<ServerState> {
+/** Returns the longest silence, by the server's work on the transaction as another session sees it. */
+async function patienceMs(pool: Pool, { pid, now }: OpenTransaction): Promise<number> {
   try {
     const [row] = await query<{ state: string; awaits_client: boolean }>(
       pool,
@@ -118,10 +114,10 @@ async function askServer(pool: Pool, { pid, now }: OpenTransaction): Promise<Ser
        FROM pg_catalog.pg_stat_activity WHERE pid = $1 AND xact_start = $2::timestamptz`,
       [pid, now],
     );
-    if (row?.state !== "active") return "gone";
-    return row.awaits_client ? "awaiting_client" : "working";
+    if (row?.state !== "active") return SILENT_MS;
+    return row.awaits_client ? DOUBTFUL_MS : Infinity;
   } catch {
-    return "unknown";
+    return DOUBTFUL_MS;
   }
 }
 

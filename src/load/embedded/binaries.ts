@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chmod, cp, mkdir, readdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { basename, dirname, join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import type { ServerFolders } from "./folders.ts";
 import { describeFailure, runProgram, type ServerUser } from "./programs.ts";
@@ -93,9 +93,6 @@ async function makeLinks(native: string): Promise<void> {
   }
 }
 
-/** Folders only needed for compiling. */
-const LEFT_OUT = /^(?:include|pkgconfig)$|\.a$/;
-
 /** Copies the programs atomically, readable for all users. */
 async function copyOnce(native: string, copied: string): Promise<void> {
   if (await stat(copied).catch(() => null)) return;
@@ -107,11 +104,7 @@ async function copyOnce(native: string, copied: string): Promise<void> {
     }
     await mkdir(parent, { recursive: true });
     const copy = join(partial, "native");
-    await cp(native, copy, {
-      recursive: true,
-      verbatimSymlinks: true,
-      filter: (source) => !LEFT_OUT.test(basename(source)),
-    });
+    await cp(native, copy, { recursive: true, verbatimSymlinks: true });
     await makeLinks(copy);
     await chmod(parent, 0o755);
     if (process.platform !== "win32") {

@@ -25,7 +25,7 @@ export const HOLD_KEY = "7296315904821337";
 /** Parallel queries fail with less /dev/shm (64 MB in a plain container); System V memory has no such limit. */
 const ENOUGH_SHARED_MEMORY_BYTES = 512 * 1024 * 1024;
 
-/** Settings for bulk loads on a small machine. None weakens durability. */
+/** Settings for bulk loads on a small machine, besides Postgres's own. None weakens durability. */
 function settings(port: number): Record<string, string> {
   return {
     listen_addresses: "127.0.0.1",
@@ -33,7 +33,6 @@ function settings(port: number): Record<string, string> {
     unix_socket_directories: "",
     // Shards, schedulers and BI tools at the same time.
     max_connections: "120",
-    password_encryption: "scram-sha-256",
     shared_buffers: "256MB",
     effective_cache_size: "1GB",
     work_mem: "32MB",
@@ -41,13 +40,9 @@ function settings(port: number): Record<string, string> {
     ...(hasLittleSharedMemory() ? { dynamic_shared_memory_type: "sysv" } : {}),
     random_page_cost: "1.1",
     jit: "off",
-    fsync: "on",
-    synchronous_commit: "on",
-    full_page_writes: "on",
     // Without a replica, only crash recovery needs the WAL.
     wal_level: "minimal",
     max_wal_senders: "0",
-    wal_buffers: "16MB",
     min_wal_size: "512MB",
     max_wal_size: "2GB",
     checkpoint_timeout: "15min",
@@ -59,8 +54,6 @@ function settings(port: number): Record<string, string> {
     log_error_verbosity: "terse",
     log_checkpoints: "off",
     log_autovacuum_min_duration: "-1",
-    log_line_prefix: "%m [%p] ",
-    logging_collector: "off",
   };
 }
 

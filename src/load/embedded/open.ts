@@ -8,7 +8,7 @@ import { findPackagedBinaries, prepareBinaries } from "./binaries.ts";
 import { DATABASE, ensureCluster, HOLD_KEY, OWNER, READER, SUPERUSER, SUPERVISED } from "./cluster.ts";
 import { findFolders, makeControlFolder, openPlainFile, readSmallFile, writeSmallFile } from "./folders.ts";
 import { describeFailure } from "./programs.ts";
-import { connect, connectOrStart, readPostmaster, type Server, type Session, stopServer } from "./server.ts";
+import { connect, connectOrStart, portOfServer, type Server, type Session, stopServer } from "./server.ts";
 import type { Log } from "../../log.ts";
 
 const HOLD_TIMEOUT = "60s";
@@ -189,8 +189,8 @@ async function releaseHold(server: Server, held: Client | null): Promise<void> {
 
 /** Reconnects for closing, if the hold was lost but a server runs. */
 async function reconnect(server: Server): Promise<Client | null> {
-  const state = await readPostmaster(server.folders);
-  return state.kind === "alive" ? await connect(state.port, server.password).catch(() => null) : null;
+  const port = await portOfServer(server.folders);
+  return port === null ? null : await connect(port, server.password).catch(() => null);
 }
 
 /** Sessions of the reader: most of the server's stay free for runs. */

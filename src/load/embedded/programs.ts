@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { lchown, readFile, stat } from "node:fs/promises";
+import { lchown, readFile } from "node:fs/promises";
 import { parse } from "node:path";
 import { FixConfigurationError, StopRunError } from "../../errors.ts";
 
@@ -13,8 +13,8 @@ export interface ServerUser {
   readonly maker?: ServerUser;
 }
 
-/** Accounts to run as, best first. */
-const OWN = ["person-etl", "postgres", "_postgres"];
+/** Account to run as. */
+const OWN = "person-etl";
 /** Accounts of other services too, which would have access to the data: they only make the cluster. */
 const SHARED = ["nobody", "daemon"];
 /** User IDs that no system assigns (systemd's list of user IDs). */
@@ -25,7 +25,7 @@ export function isRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
-/** Returns null unless root; as root the owner of existing data, else an account for servers, else a user of its own. */
+/** Returns null unless root; as root the owner of existing data, else the account `person-etl`, else a user of its own. */
 export async function chooseServerUser(
   owner: { uid: number; gid: number } | null,
 ): Promise<ServerUser | null> {
@@ -38,19 +38,14 @@ export async function chooseServerUser(
   }
   if (owner !== null) return { name: `uid ${owner.uid}`, uid: owner.uid, gid: owner.gid };
   const accounts = parseAccounts(await readFile("/etc/passwd", "utf8").catch(() => ""));
-  const hasPostgres = (await stat("/var/lib/postgresql").catch(() => null)) !== null;
-  // The server's user must not own another cluster.
-  const preferred = OWN.filter((name) => !hasPostgres || name !== "postgres");
-  const find = (names: readonly string[]) =>
-    names.flatMap((name) => accounts.filter((account) => account.name === name))[0];
-  const own = find(preferred);
+  const own = accounts.find(({ name }) => name === OWN);
   if (own) return own;
-  const maker = find(SHARED);
+  const maker = accounts.find(({ name }) => SHARED.includes(name));
   const id = UNASSIGNED.find((one) => !accounts.some(({ uid, gid }) => uid === one || gid === one));
   if (maker && id !== undefined) return { name: `uid ${id}`, uid: id, gid: id, maker };
   throw new FixConfigurationError(
     "embedded_user",
-    `Postgres refuses to run as root, and /etc/passwd has none of the accounts ${[...preferred, ...SHARED].join(", ")}. ` +
+    `Postgres refuses to run as root, and /etc/passwd has none of the accounts ${[OWN, ...SHARED].join(", ")}. ` +
       "Run person-etl as another user, or set warehouse.url to your own Postgres.",
   );
 }
@@ -132,22 +127,16 @@ function endGroup(pid: number | undefined): void {
   }
 }
 
-/** Kind of a failed start. */
-type StartupFailure =
-  /** The port is taken: choose another one. */
-  | "port_taken"
-  /** A server, or children of a killed one, use the data: wait and retry. */
-  | "data_in_use"
-  | "disk_full"
-  | "unknown";
+/** Kind of a failed start; `busy`: another server has the port, or it or children of a killed one the data. */
+type StartupFailure = "busy" | "disk_full" | "unknown";
 
 /** Patterns in the server's log; the first match counts. */
 const SIGNS: readonly (readonly [RegExp, StartupFailure])[] = [
   [/No space left on device|Check free disk space|ENOSPC|Disk quota exceeded|EDQUOT/i, "disk_full"],
-  [/Address already in use|could not bind|could not create any TCP\/IP sockets/, "port_taken"],
+  [/Address already in use|could not bind|could not create any TCP\/IP sockets/, "busy"],
   [
     /pre-existing shared memory block|lock file "[^"]*" already exists|is another (?:postmaster|server)/i,
-    "data_in_use",
+    "busy",
   ],
 ];
 

@@ -37,9 +37,9 @@ export async function connectOrStart(server: Server, signal?: AbortSignal): Prom
   try {
     for (;;) {
       signal?.throwIfAborted();
-      const state = await readPostmaster(server.folders);
-      if (state.kind === "alive") {
-        const session = await tryConnect(server, state.port, performance.now() - begun);
+      const port = await portOfServer(server.folders);
+      if (port !== null) {
+        const session = await tryConnect(server, port, performance.now() - begun);
         if (session) return session;
       } else {
         await disownPid(server.folders);
@@ -96,10 +96,7 @@ async function startServer(server: Server, signal?: AbortSignal): Promise<string
 /** Stops a server whose start failed or was aborted; retries until it can be stopped. */
 async function stopHalfStarted(server: Server): Promise<void> {
   for (let waitedMs = 0; waitedMs <= 2_000; waitedMs += POLL_MS) {
-    if ((await readPostmaster(server.folders)).kind === "alive") {
-      await stopServer(server);
-      return;
-    }
+    if ((await portOfServer(server.folders)) !== null) return stopServer(server);
     await delay(POLL_MS);
   }
 }
@@ -136,32 +133,26 @@ export async function stopServer({ folders, binaries }: Server): Promise<void> {
     ["stop", `--pgdata=${folders.data}`, "--mode=fast", "--wait", "--timeout=120"],
     { user: folders.user },
   );
-  if (code !== 0 && (await readPostmaster(folders)).kind === "alive") {
+  if (code !== 0 && (await portOfServer(folders)) !== null) {
     throw describeFailure("stopping the embedded database", output);
   }
 }
 
-/** State of the server, by `postmaster.pid` and the running processes. */
-type PostmasterState =
-  /** No server runs, whatever process has the PID in the file. */
-  | { readonly kind: "absent" }
-  /** Running, starting or stopping. */
-  | { readonly kind: "alive"; readonly pid: number; readonly port: number };
-
 /** PID that no process has (maximum: 4,194,304 on Linux, 99,999 on macOS). */
 const NO_PROCESS = 99_999_999;
 
-/** Reads the state of the server of these folders. */
-export async function readPostmaster(folders: ServerFolders): Promise<PostmasterState> {
+/**
+ * Returns the port of a server of these folders that runs, starts or stops, by `postmaster.pid` and the running processes; null for none,
+ * whatever process has the PID in the file.
+ */
+export async function portOfServer(folders: ServerFolders): Promise<number | null> {
   // Lines: pid, data folder, start time, port, socket folder, address, shared memory, status.
   const lines = (await readSmallFile(join(folders.data, "postmaster.pid")))?.split("\n") ?? [];
   const pid = Number(lines[0]);
-  const port = Number(lines[3]);
-  if (!Number.isInteger(pid) || pid <= 1) return { kind: "absent" };
+  if (!Number.isInteger(pid) || pid <= 1) return null;
   const here = await describeThisProcess();
   const state = await stateOfProcess({ ...here, pid, processStart: null }, here);
-  if (state !== "running" || !(await servesData(pid, folders.data))) return { kind: "absent" };
-  return { kind: "alive", pid, port };
+  return state === "running" && (await servesData(pid, folders.data)) ? Number(lines[3]) : null;
 }
 
 /**

@@ -26,7 +26,6 @@ import {
   type InputSample,
   type InputSource,
   type KeyCounts,
-  type KeySet,
   type NamingRow,
   narrowed,
   type Part,
@@ -34,6 +33,7 @@ import {
   relationText,
   type RowColumn,
   rowColumns,
+  selectRows,
   SAMPLE_ELEMENTS,
   SAMPLE_LENGTH,
   SAMPLE_LIMIT_MS,
@@ -41,26 +41,6 @@ import {
   type SampledRow,
 } from "./input.ts";
 import { encodeRows } from "../lookups/person-groups.ts";
-
-/**
- * GoogleSQL tokens for finding a query's end: string literals in their eight forms, quoted names, comments, and the
- * semicolon. Everything else is read one character at a time.
- */
-const TOKEN =
-  /--[^\n]*|#[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|"""(?:\\[\s\S]|(?!""")[^\\])*(?:"""|$)|'''(?:\\[\s\S]|(?!''')[^\\])*(?:'''|$)|"(?:\\[\s\S]|[^"\\])*(?:"|$)|'(?:\\[\s\S]|[^'\\])*(?:'|$)|`(?:\\[\s\S]|[^`\\])*(?:`|$)|[\s\S]/g;
-
-/** Removes a query's final semicolons and the comments after them, so that it can be put in parentheses. */
-function withoutSemicolon(query: string): string {
-  let end: number | null = null;
-  TOKEN.lastIndex = 0;
-  for (let match = TOKEN.exec(query); match !== null; match = TOKEN.exec(query)) {
-    const [token] = match;
-    const isComment = token.startsWith("--") || token.startsWith("#") || token.startsWith("/*");
-    if (token === ";") end ??= match.index;
-    else if (!isComment && token.trim() !== "") end = null;
-  }
-  return end === null ? query : query.slice(0, end);
-}
 
 /** Removes trailing zeros of six fractional digits. */
 function trimmed(text: string): string {
@@ -85,9 +65,6 @@ function valueText(value: string, typeName: string): string {
   return byType[typeName]?.(value) ?? `CAST(${value} AS STRING)`;
 }
 
-/** GoogleSQL's quoting and comments. */
-const SYNTAX = { quoteQualified, withoutSemicolon };
-
 /** Type names in BigQuery's description of a result, with those for a CAST. */
 const TYPE_NAMES: Readonly<Record<string, string>> = {
   INTEGER: "INT64",
@@ -98,7 +75,9 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 
 /** Queries the input's columns by a dry run, which reads no rows and bills nothing. */
 async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
-  const columns = await session.describe({ text: `SELECT input_row.* FROM ${relationText(input, SYNTAX)}` });
+  const columns = await session.describe({
+    text: `SELECT input_row.* FROM ${relationText(input, quoteQualified)}`,
+  });
   return columns.map(({ name, type, mode }) => ({
     name,
     typeName: TYPE_NAMES[type] ?? type,
@@ -122,12 +101,12 @@ function blankToNull(expression: string): string {
   return `IF(TRIM(${expression}, ${quoteLiteral(BLANKS)}) = '', NULL, ${expression})`;
 }
 
-function partText(part: Part, columns: readonly InputColumn[]): string {
-  const typeName = findColumn(part.column, columns)?.typeName ?? "STRING";
-  const column = rowColumn(part.column);
-  if (!part.isArray) return `${blankToNull(valueText(column, typeName))} AS ${part.name}`;
+function partText({ column: name, isArray }: Part, columns: readonly InputColumn[]): string {
+  const typeName = findColumn(name, columns)?.typeName ?? "STRING";
+  const column = rowColumn(name);
+  if (!isArray) return blankToNull(valueText(column, typeName));
   const text = blankToNull(valueText("e", typeName));
-  return `ARRAY(SELECT ${text} FROM UNNEST(${column}) AS e WITH OFFSET AS o WHERE ${text} IS NOT NULL ORDER BY o) AS ${part.name}`;
+  return `ARRAY(SELECT ${text} FROM UNNEST(${column}) AS e WITH OFFSET AS o WHERE ${text} IS NOT NULL ORDER BY o)`;
 }
 
 /** Fingerprint of a row, as text of Postgres's `bytea`: MD5 of the texts of its mapped columns as a JSON list. NULL and '' are equal. */
@@ -147,41 +126,23 @@ function fingerprintText(input: InputSource, columns: readonly InputColumn[]): s
   return `CONCAT('\\\\x', TO_HEX(MD5(TO_JSON_STRING([${[quoteLiteral(scope.toString("hex")), ...texts].join(", ")}]))))`;
 }
 
-/**
- * `SELECT source_key, p0 … pN [, fingerprint] [, rank] FROM input`: everything as text, blanks as NULL and omitted from lists.
- * A composite key is a JSON array of its columns' texts; a key with a null column is null.
- */
+/** Query for the raw rows of an input, blanks as NULL and omitted from lists. A key set is the parameter `among`. */
 function rawSelect(
   input: InputSource,
   parts: readonly Part[],
   columns: readonly InputColumn[],
-  options: {
-    readonly ranked: boolean;
-    readonly hasFingerprint?: boolean;
-    /** Present to read only rows with the keys of the parameter `among`; null and '' are one key. */
-    readonly among?: KeySet;
-  },
+  options: Pick<Reading, "ranked" | "hasFingerprint" | "among">,
 ): string {
-  const keys = input.key.map((name) =>
-    valueText(rowColumn(name), findColumn(name, columns)?.typeName ?? "STRING"),
-  );
-  const isNull = input.key.map((name) => `${rowColumn(name)} IS NULL`).join(" OR ");
-  const key =
-    keys.length === 1
-      ? keys[0]
-      : `IF(${isNull}, NULL, CONCAT('[', ${keys.map((text) => `TO_JSON_STRING(${text})`).join(", ', ', ")}, ']'))`;
-  const rank =
-    options.ranked && input.orderBy !== null
-      ? [`ROW_NUMBER() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
-      : [];
-  const selected = [
-    `${key} AS source_key`,
-    ...parts.map((part) => partText(part, columns)),
-    ...(options.hasFingerprint ? [`${fingerprintText(input, columns)} AS fingerprint`] : []),
-    ...rank,
-  ];
-  const rows = options.among ? narrowed(input, `IFNULL(${key}, '') IN UNNEST(@among)`) : input;
-  return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
+  return selectRows(input, parts, options, {
+    quoteQualified,
+    keyText: (name) => valueText(rowColumn(name), findColumn(name, columns)?.typeName ?? "STRING"),
+    // NULL if one text is NULL, as TO_JSON_STRING isn't.
+    jsonArray: (texts) =>
+      `IF(${texts.map((text) => `${text} IS NULL`).join(" OR ")}, NULL, CONCAT('[', ${texts.map((text) => `TO_JSON_STRING(${text})`).join(", ', ', ")}, ']'))`,
+    partText: (part) => partText(part, columns),
+    fingerprint: () => fingerprintText(input, columns),
+    isAmong: (key) => `${key} IN UNNEST(@among)`,
+  });
 }
 
 /** Reads a text as a value of a type; null if it is none. */

@@ -85,18 +85,13 @@ export function narrowed(input: InputSource, condition: string): InputSource {
   return { ...input, where: input.where === null ? condition : `(\n${input.where}\n) AND ${condition}` };
 }
 
-/** The input's table or query with its `where`, as a FROM item. */
+/** The input's table or query with its `where`, as a FROM item. A query's final semicolon is left out, unless a comment follows it. */
 export function relationText(
   { relation, where }: Pick<InputSource, "relation" | "where">,
-  syntax: {
-    readonly quoteQualified: (parts: readonly string[]) => string;
-    readonly withoutSemicolon: (query: string) => string;
-  },
+  quoteQualified: (parts: readonly string[]) => string,
 ): string {
   const from =
-    "table" in relation
-      ? syntax.quoteQualified(relation.table)
-      : `(\n${syntax.withoutSemicolon(relation.sql)}\n)`;
+    "table" in relation ? quoteQualified(relation.table) : `(\n${relation.sql.replace(/[;\s]+$/u, "")}\n)`;
   return `${from} AS input_row${where === null ? "" : ` WHERE (\n${where}\n)`}`;
 }
 
@@ -138,6 +133,43 @@ export function rowColumns(
     ...(hasFingerprint ? [{ name: "fingerprint", type: "bytes" as const }] : []),
     ...(ranked && input.orderBy !== null ? [{ name: "rank", type: "number" as const }] : []),
   ];
+}
+
+/** Expressions for an input's rows in the SQL of its database. */
+export interface RowSql {
+  readonly quoteQualified: (parts: readonly string[]) => string;
+  /** Canonical text of a key column: equal values give equal text, whatever the type. */
+  keyText(column: string): string;
+  /** JSON array of texts; null if one is null. */
+  jsonArray(texts: readonly string[]): string;
+  /** Text of a mapped column, or its list of texts. */
+  partText(part: Part): string;
+  fingerprint(): string;
+  /** Condition for the rows with the keys of a set. */
+  isAmong(key: string, keys: KeySet): string;
+}
+
+/**
+ * `SELECT source_key, p0 … pN [, fingerprint] [, rank] FROM input`: everything as text. A composite key is a JSON array of its columns'
+ * texts; a key with a null column is null. Among keys, null and '' are one.
+ */
+export function selectRows(
+  input: InputSource,
+  parts: readonly Part[],
+  { ranked, hasFingerprint, among }: Pick<Reading, "ranked" | "hasFingerprint" | "among">,
+  sqlOf: RowSql,
+): string {
+  const keys = input.key.map((column) => sqlOf.keyText(column));
+  const [first = ""] = keys;
+  const key = keys.length === 1 ? first : sqlOf.jsonArray(keys);
+  const selected = [
+    `${key} AS source_key`,
+    ...parts.map((part) => `${sqlOf.partText(part)} AS ${part.name}`),
+    ...(hasFingerprint ? [`${sqlOf.fingerprint()} AS fingerprint`] : []),
+    ...(ranked && input.orderBy !== null ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`] : []),
+  ];
+  const rows = among ? narrowed(input, sqlOf.isAmong(`coalesce(${key}, '')`, among)) : input;
+  return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(rows, sqlOf.quoteQualified)}`;
 }
 
 /** Rows of an input as a COPY stream that can be read once. */

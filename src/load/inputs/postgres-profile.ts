@@ -21,7 +21,6 @@ import {
   containsUniqueKey,
   describeColumns,
   finderOf,
-  raw,
   rawSelect,
   READING,
   readUniqueKeys,
@@ -61,7 +60,7 @@ export async function samplePostgresInput(
   const options = { ranked: false };
   const keys = await limited(async (session) => {
     const rows = rawSelect(input, [], columns, options);
-    const [counts] = await session.rows(sql<KeyCounts>`${raw(keyCountsSelect(rows, isUnique))}`);
+    const [counts] = await session.rows(sql<KeyCounts>`${sql.raw(keyCountsSelect(rows, isUnique))}`);
     return counts ?? { rows: 0, withoutKey: 0, duplicates: 0 };
   });
   const parts = partsOf(input, "enrich", finderOf(columns));

@@ -17,9 +17,10 @@ import {
   type InputColumn,
   type InputSource,
   type KeySet,
-  narrowed,
   type Part,
+  type Reading,
   relationText,
+  selectRows,
 } from "./input.ts";
 
 /** Columns that a primary key or unique index makes unique together. */
@@ -66,45 +67,14 @@ export function containsUniqueKey(columns: readonly string[], keys: readonly Uni
   return keys.some((key) => key.columns.every((column) => columns.includes(column)));
 }
 
-/** Tokens for finding a query's end. Matches only the start of a block comment. */
-const TOKEN =
-  /\s+|--[^\n]*|\/\*|e'(?:[^'\\]|''|\\[^])*'|'[^']*'|"[^"]*"|\$([a-z_\u0080-\uffff][\w\u0080-\uffff]*|)\$[^]*?\$\1\$|[\w\u0080-\uffff]+|[^]/giy;
-
-/** End of a block comment, which may contain others. */
-function endOfComment(text: string, start: number): number {
-  let depth = 0;
-  for (let i = start; i < text.length; i++) {
-    const two = text.slice(i, i + 2);
-    if (two !== "/*" && two !== "*/") continue;
-    depth += two === "/*" ? 1 : -1;
-    i++;
-    if (depth === 0) return i + 1;
-  }
-  return text.length;
-}
-
-/** Removes a query's final semicolons and the comments after them, so that it can be parenthesized. */
-export function withoutSemicolon(query: string): string {
-  let end: number | null = null;
-  TOKEN.lastIndex = 0;
-  for (let match = TOKEN.exec(query); match !== null; match = TOKEN.exec(query)) {
-    const [token] = match;
-    if (token === "/*") TOKEN.lastIndex = endOfComment(query, match.index);
-    else if (token === ";") end ??= match.index;
-    else if (!token.startsWith("--") && token.trim() !== "") end = null;
-  }
-  return end === null ? query : query.slice(0, end);
-}
-
-/** Postgres's quoting and comments. */
-const SYNTAX = { quoteQualified, withoutSemicolon };
-
 /** Queries the input's columns; throws errors of the database unchanged. */
 export async function describeColumns(
   session: PostgresSession,
   input: InputSource,
 ): Promise<readonly InputColumn[]> {
-  const fields = await session.columns(raw(`SELECT input_row.* FROM ${relationText(input, SYNTAX)} LIMIT 0`));
+  const fields = await session.columns(
+    sql.raw(`SELECT input_row.* FROM ${relationText(input, quoteQualified)} LIMIT 0`),
+  );
   const oids = [...new Set(fields.map(({ oid }) => oid))];
   const described = await session.rows<{ oid: number; name: string; category: string }>(sql`
     SELECT oid::int AS oid, format_type(oid, NULL) AS name, typcategory AS category
@@ -120,7 +90,6 @@ export function finderOf(columns: readonly InputColumn[]) {
   return (name: string) => columns.find((c) => c.name === name);
 }
 
-/** Canonical text of a key column: equal values give equal text, whatever the type. */
 function keyText(column: string, columns: readonly InputColumn[]): string {
   const quoted = `input_row.${quoteIdentifier(column)}`;
   const typeName = columns.find((c) => c.name === column)?.typeName;
@@ -168,39 +137,23 @@ function keysText(keys: KeySet): string {
   return `SELECT unnest(${quoteLiteral(`{${elements.join(",")}}`)}::text[])`;
 }
 
-/**
- * `SELECT source_key, p0 … pN [, fingerprint] [, rank] FROM input`: everything as text, arrays as array literals.
- * A composite key is a JSON array of its columns' texts; a key with a null column is null.
- */
+/** Query for the raw rows of an input, arrays as array literals. */
 export function rawSelect(
   input: InputSource,
   parts: readonly Part[],
   columns: readonly InputColumn[],
-  options: {
-    readonly ranked: boolean;
-    readonly hasFingerprint?: boolean | undefined;
-    /** Keys of the rows to read; null and '' are one key. Absent to read all rows. */
-    readonly among?: KeySet | undefined;
-  },
+  options: Pick<Reading, "ranked" | "hasFingerprint" | "among">,
 ): string {
-  const keys = input.key.map((column) => keyText(column, columns));
-  const isNull = keys.map((key) => `${key} IS NULL`).join(" OR ");
-  const key =
-    keys.length === 1
-      ? keys[0]
-      : `CASE WHEN ${isNull} THEN NULL ELSE json_build_array(${keys.join(", ")})::text END`;
-  const mapped = parts.map((part) => {
+  return selectRows(input, parts, options, {
+    quoteQualified,
+    keyText: (column) => keyText(column, columns),
+    jsonArray: (texts) =>
+      `CASE WHEN ${texts.map((text) => `${text} IS NULL`).join(" OR ")} THEN NULL ELSE json_build_array(${texts.join(", ")})::text END`,
     // The column's collation may treat different texts as equal.
-    return `${valueText(part.column, part.isArray)} COLLATE "default" AS ${part.name}`;
+    partText: ({ column, isArray }) => `${valueText(column, isArray)} COLLATE "default"`,
+    fingerprint: () => fingerprintText(input, columns),
+    isAmong: (key, keys) => `${key} IN (${keysText(keys)})`,
   });
-  const fingerprint = options.hasFingerprint ? [`${fingerprintText(input, columns)} AS fingerprint`] : [];
-  const rank =
-    options.ranked && input.orderBy !== null
-      ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
-      : [];
-  const { among } = options;
-  const rows = among ? narrowed(input, `coalesce(${key}, '') IN (${keysText(among)})`) : input;
-  return `SELECT ${[`${key} AS source_key`, ...mapped, ...fingerprint, ...rank].join(",\n  ")}\nFROM ${relationText(rows, SYNTAX)}`;
 }
 
 /** True if a primary key or unique index makes the key unique. */
@@ -255,7 +208,7 @@ async function findProblems(session: PostgresSession, input: InputSource): Promi
   if (problems.length > 0) return problems;
   try {
     const query = rawSelect(input, partsOf(input, "enrich", find), columns, { ranked: true });
-    await session.rows(raw(`EXPLAIN ${query}`));
+    await session.rows(sql.raw(`EXPLAIN ${query}`));
     return [];
   } catch (error) {
     return [unselectable(input, error, codeOf(error) === AMBIGUOUS ? DUPLICATE_NAME : undefined)];
@@ -263,6 +216,4 @@ async function findProblems(session: PostgresSession, input: InputSource): Promi
 }
 
 /** Wraps SQL text as a builder. */
-export function raw(text: string): RawBuilder<unknown> {
-  return sql.raw(text);
-}
+export const raw = (text: string): RawBuilder<unknown> => sql.raw(text);

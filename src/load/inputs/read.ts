@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { pipeline } from "node:stream/promises";
+import type pg from "pg";
 import { from as copyFrom, to as copyTo } from "pg-copy-streams";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
 import type { PostgresTarget } from "../db/connect.ts";
@@ -29,7 +30,6 @@ import {
   finderOf,
   isInvalidText,
   keyIsUnique,
-  raw,
   rawSelect,
   READING,
 } from "./postgres.ts";
@@ -130,7 +130,7 @@ async function stageRows(session: PostgresSession, opened: OpenedInput): Promise
   // By that estimate, a parallel plan would cost too much, because its workers pass so many rows. The list of keys is estimated at
   // ten, so that a nested loop would seem cheap.
   await session.client.query("SET LOCAL parallel_tuple_cost = 0; SET LOCAL enable_nestloop = off");
-  await createFromInput(session, "candidate_row", raw(opened.rawRows));
+  await createFromInput(session, "candidate_row", sql.raw(opened.rawRows));
   await session.client.query(
     "SET LOCAL parallel_tuple_cost TO DEFAULT; SET LOCAL enable_nestloop TO DEFAULT",
   );
@@ -145,14 +145,8 @@ async function inspectInput(
   const columns = await describeColumns(session, input);
   const parts = partsRead(input, reading, finderOf(columns));
   const isUnique = await keyIsUnique(session, input);
-  const { ranked, hasFingerprint, among } = reading;
   const rows = await narrowToKey(session, input, columns, reading);
-  const rawRows = rawSelect(rows, parts, columns, {
-    ranked,
-    hasFingerprint,
-    among,
-  });
-  return { parts, keyIsUnique: isUnique, rawRows };
+  return { parts, keyIsUnique: isUnique, rawRows: rawSelect(rows, parts, columns, reading) };
 }
 
 const TYPES = { text: "text", list: "text", number: "bigint", bytes: "bytea" } as const;
@@ -183,28 +177,34 @@ async function copyRows(session: PostgresSession, rows: ForeignRows, table: stri
   await pipeline(rows.copyText(), session.client.query(copyFrom(`COPY pg_temp.${table} FROM STDIN`)));
 }
 
-/** Opens a Postgres database that inputs are read from; connects on first use. */
-export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
-  const pool = openPool(target, 2);
+/** Checks of inputs in a Postgres database. */
+function checksIn(pool: pg.Pool): Pick<ForeignDatabase, "checkInput" | "describe" | "sampleInput"> {
   return {
     checkInput: (input) => checkPostgresInput(pool, input),
     describe: (input) =>
       inTransaction(pool, (session) => describeColumns(session, { ...input, where: null }), READING),
     sampleInput: (input) => samplePostgresInput(pool, input),
+  };
+}
+
+/** Checks of an input, wherever it is. */
+const checksOf = (db: Db, input: InputSource) => db.foreignOf(input) ?? checksIn(db.pool);
+
+/** Opens a Postgres database that inputs are read from; connects on first use. */
+export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
+  const pool = openPool(target, 2);
+  return {
+    ...checksIn(pool),
     read: (input, reading: Reading, work) =>
       inTransaction(
         pool,
         async (session) => {
           const opened = await openLocalInput(session, input, reading);
           // COPY has no extended protocol: the rows must be those of one statement.
-          await session.rows(raw(`EXPLAIN ${opened.rawRows}`));
+          await session.rows(sql.raw(`EXPLAIN ${opened.rawRows}`));
           const columns = rowColumns(input, opened.parts, reading);
-          const copy = (query: string) => session.client.query(copyTo(`COPY (${query}) TO STDOUT`));
-          return work({
-            ...opened,
-            columns,
-            copyText: () => copy(opened.rawRows),
-          });
+          const copyText = () => session.client.query(copyTo(`COPY (${opened.rawRows}) TO STDOUT`));
+          return work({ ...opened, columns, copyText });
         },
         READING,
       ),
@@ -232,14 +232,14 @@ export async function findRows(
   const emails = [...lists("emails"), "'{}'::text[]"].join(" || ");
   const pids = [...lists("service_pid"), "'{}'::text[]"].join(" || ");
   return session.rows<NamingRow>(sql`
-    WITH raw_row AS (${raw(rows)})
+    WITH raw_row AS (${sql.raw(rows)})
     SELECT source_key AS "sourceKey", emails, pids
-    FROM (SELECT source_key, ${raw(emails)} AS emails, ${raw(pids)} AS pids
-      FROM (SELECT ${raw(["source_key", ...sent.columns].join(", "))} FROM ${raw(sent.from)} OFFSET 0) AS u
+    FROM (SELECT source_key, ${sql.raw(emails)} AS emails, ${sql.raw(pids)} AS pids
+      FROM (SELECT ${sql.raw(["source_key", ...sent.columns].join(", "))} FROM ${sql.raw(sent.from)} OFFSET 0) AS u
       OFFSET 0) AS f
     WHERE source_key IN (SELECT unnest(${keys}::text[]))
       OR EXISTS (SELECT FROM unnest(emails) AS e(e)
-        WHERE ${raw(normalizedAddress("e"))} IN (SELECT unnest(${[...wanted.emails]}::text[])))
+        WHERE ${sql.raw(normalizedAddress("e"))} IN (SELECT unnest(${[...wanted.emails]}::text[])))
       OR EXISTS (SELECT FROM unnest(pids) AS p(p) WHERE p IN (SELECT unnest(${[...wanted.pids]}::text[])))`);
 }
 
@@ -287,33 +287,20 @@ const keyTypes: Readonly<Record<string, KeyType>> = {
 
 /** Reads the types of an input's key columns, which exist; reads no rows. */
 export async function describeKey(db: Db, input: InputSource): Promise<readonly KeyColumn[]> {
-  const columns = await (db.foreignOf(input)?.describe(input) ??
-    inTransaction(db.pool, (session) => describeColumns(session, { ...input, where: null }), READING));
-  return input.key.map((name) => ({
-    name: linkColumnName(name),
-    type: keyTypes[find(name, columns)?.typeName ?? ""] ?? "text",
-  }));
-}
-
-function find(name: string, columns: readonly InputColumn[]): InputColumn | undefined {
-  return (
-    columns.find((column) => column.name === name) ??
-    columns.find((column) => column.name.toLowerCase() === name.toLowerCase())
-  );
+  const columns = await checksOf(db, input).describe(input);
+  return input.key.map((name) => {
+    const isLike = (column: InputColumn) => column.name.toLowerCase() === name.toLowerCase();
+    const found = columns.find((column) => column.name === name) ?? columns.find(isLike);
+    return { name: linkColumnName(name), type: keyTypes[found?.typeName ?? ""] ?? "text" };
+  });
 }
 
 /** Returns problems of an input's table, query, columns or types; reads no rows. */
 export async function checkInput(db: Db, input: InputSource): Promise<readonly Problem[]> {
-  return explained(
-    db.explain,
-    async () => db.foreignOf(input)?.checkInput(input) ?? checkPostgresInput(db.pool, input),
-  );
+  return explained(db.explain, () => checksOf(db, input).checkInput(input));
 }
 
 /** Counts keys of an input, and reads a sample of its rows; changes nothing. */
 export async function sampleInput(db: Db, input: InputSource): Promise<InputSample> {
-  return explained(
-    db.explain,
-    async () => db.foreignOf(input)?.sampleInput(input) ?? samplePostgresInput(db.pool, input),
-  );
+  return explained(db.explain, () => checksOf(db, input).sampleInput(input));
 }

@@ -49,28 +49,20 @@ interface BudgetRow {
 }
 
 /**
- * Rows for the caps of a run: one per run ID, and one per shard. Runs with different shard counts can share an ID;
- * the first row limits them together.
+ * Rows that count a call, each with its limit; `reservedAt` is ISO 8601, UTC. Runs with different shard counts can share an ID: the row of
+ * the run limits them together.
  */
-function runRows(
-  { job, runId, shard }: RunRef,
-  { perRun, perShard }: SendingLimits,
-): readonly (BudgetRow & { readonly most: number | null })[] {
-  const ofRun = { budget: job, period: "run", period_key: runId, most: perRun } as const;
-  if (shard === "0/1") return [ofRun];
-  return [ofRun, { budget: job, period: "shard", period_key: `${runId} ${shard}`, most: perShard }];
-}
-
-/** Rows that count a call, each with its limit; `reservedAt` is ISO 8601, UTC. */
 function rowsOf(
-  run: RunRef,
+  { job, jobType, runId, shard }: RunRef,
   reservedAt: string,
-  limits: SendingLimits,
+  { perDay, perMonth, perRun, perShard }: SendingLimits,
 ): readonly (BudgetRow & { readonly most: number | null })[] {
+  const ofShard = { budget: job, period: "shard", period_key: `${runId} ${shard}`, most: perShard } as const;
   return [
-    { budget: run.jobType, period: "month", period_key: reservedAt.slice(0, 7), most: limits.perMonth },
-    { budget: run.jobType, period: "day", period_key: reservedAt.slice(0, 10), most: limits.perDay },
-    ...runRows(run, limits),
+    { budget: jobType, period: "month", period_key: reservedAt.slice(0, 7), most: perMonth },
+    { budget: jobType, period: "day", period_key: reservedAt.slice(0, 10), most: perDay },
+    { budget: job, period: "run", period_key: runId, most: perRun },
+    ...(shard === "0/1" ? [] : [ofShard]),
   ];
 }
 

@@ -94,15 +94,8 @@ export function describeInputs(context: Context): void {
     });
 
     test.each([
-      ["a semicolon", "SELECT * FROM crm.people;"],
-      ["a comment", "SELECT * FROM crm.people -- all of them"],
-      ["a semicolon and a comment", "SELECT * FROM crm.people; -- all of them\n"],
-      ["a semicolon inside a comment", "SELECT * FROM crm.people /* a; b */ ; ; /* c */"],
-      [
-        "a text that looks like a comment",
-        "SELECT *, '; -- x' AS y FROM crm.people WHERE note IS DISTINCT FROM '--;'",
-      ],
-      ["its own WITH", "WITH p AS (SELECT * FROM crm.people) SELECT * FROM p"],
+      ["a semicolon", "WITH p AS (SELECT * FROM crm.people) SELECT * FROM p ; ;\n"],
+      ["a comment", "SELECT *, '; -- x' AS y FROM crm.people WHERE note IS DISTINCT FROM '--;' -- all;"],
     ])("can be a query that ends with %s", async (_, sql) => {
       await makePeople(context, [{ id: "1", first_name: "Ann" }]);
       const spec = over({ relation: { sql } });
