@@ -1,6 +1,6 @@
 import type { Db } from "./db.ts";
 import { sql } from "kysely";
-import { THIS_DATABASE } from "./names.ts";
+import { NOW, THIS_DATABASE } from "./names.ts";
 
 /** Origin of a warehouse's data. */
 interface WarehouseIdentity {
@@ -16,24 +16,24 @@ interface WarehouseIdentity {
 
 /** Reads the identity; null in a new warehouse. */
 export async function readIdentity(db: Db): Promise<WarehouseIdentity | null> {
-  const [identity] = await db.rows<WarehouseIdentity>(sql`
-    SELECT service_host AS "serviceHost", org_id AS organization, created_at AS "createdAt",
-      ${sql.raw(THIS_DATABASE)} AS database
-    FROM ${db.table("warehouse_identity")}`);
+  const [identity] = await db.rows(
+    db.query
+      .selectFrom("ops.warehouse_identity")
+      .select(["service_host as serviceHost", "org_id as organization", "created_at as createdAt"])
+      .select(sql.raw<string>(THIS_DATABASE).as("database")),
+  );
   return identity ?? null;
 }
 
 /** Records the organization unless one is known, also by another process at the same time; returns the recorded one. */
 export async function recordOrganization(db: Db, runId: string, organization: string): Promise<string> {
-  const identity = db.table("warehouse_identity");
+  const update = db.query.updateTable("ops.warehouse_identity").where("org_id", "is", null);
+  const select = db.query.selectFrom("ops.warehouse_identity").select("org_id");
   return db.transaction(async (session) => {
-    await session.change(sql`
-      UPDATE ${identity} SET org_id = ${organization}, _synced_at = now(), _run_id = ${runId} WHERE org_id IS NULL`);
-    const [row] = await session.rows<{ organization: string }>(
-      sql`SELECT org_id AS organization FROM ${identity}`,
-    );
-    if (!row) throw new Error("The row of warehouse_identity is missing.");
-    return row.organization;
+    await session.change(update.set({ org_id: organization, _synced_at: NOW, _run_id: runId }));
+    const [row] = await session.rows(select);
+    if (!row?.org_id) throw new Error("The row of warehouse_identity is missing.");
+    return row.org_id;
   });
 }
 
@@ -43,16 +43,13 @@ export async function writeServiceHost(
   serviceHost: string,
   { replace }: { readonly replace: boolean },
 ): Promise<void> {
-  return db.transaction(async (session) => {
-    const identity = session.table("warehouse_identity");
-    await session.change(sql`LOCK TABLE ${identity} IN SHARE ROW EXCLUSIVE MODE`);
-    if (replace) {
-      await session.change(
-        sql`UPDATE ${identity} SET service_host = ${serviceHost}, org_id = NULL, _synced_at = now()`,
-      );
-    }
-    await session.change(sql`
-    INSERT INTO ${identity} (service_host, org_id, created_at, _synced_at, _run_id)
-    SELECT ${serviceHost}, NULL, now(), now(), '' WHERE NOT EXISTS (SELECT FROM ${identity})`);
+  const host = { service_host: serviceHost, org_id: null, _synced_at: NOW };
+  return db.transaction(async ({ change, rows, query, table }) => {
+    await change(sql`LOCK TABLE ${table("warehouse_identity")} IN SHARE ROW EXCLUSIVE MODE`);
+    const known = await rows(query.selectFrom("ops.warehouse_identity").select("service_host"));
+    if (known.length === 0) {
+      const first = { ...host, created_at: NOW, _run_id: "" };
+      await change(query.insertInto("ops.warehouse_identity").values(first));
+    } else if (replace) await change(query.updateTable("ops.warehouse_identity").set(host));
   });
 }

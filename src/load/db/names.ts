@@ -62,6 +62,11 @@ export function tableText(names: SchemaNames, name: string): string {
   return quoteQualified([names[schemaOf(name)], name]);
 }
 
+/** Start of the transaction. */
+export const NOW = sql<string>`now()`;
+/** Time of the server's clock. */
+export const CLOCK = sql<string>`clock_timestamp()`;
+
 /** Sequence that numbers calls. */
 export const CALL_NUMBERS = "call_number";
 

@@ -1,11 +1,12 @@
 import { sql } from "kysely";
 import type pg from "pg";
-import { codeOf, type Problem } from "../../errors.ts";
+import { codeOf } from "../../errors.ts";
 import type { PostgresTarget } from "../db/connect.ts";
 import { explained, explainFailure, type NamedDatabase } from "../db/failures.ts";
 import { inTransaction, openPool, type PostgresSession } from "../db/session.ts";
 import { columnsOfRows, partsOf } from "./columns.ts";
 import {
+  type ForeignDatabase,
   type InputColumn,
   type InputSample,
   type InputSource,
@@ -126,14 +127,9 @@ export interface Table {
 }
 
 /** A Postgres database in which a user chooses an input. */
-export interface Browser {
+export interface Browser extends Pick<ForeignDatabase, "checkInput" | "sampleInput" | "close"> {
   /** Lists the tables and views that the role can read, except those in `ownSchemas`. */
   listTables(ownSchemas: readonly string[]): Promise<readonly Table[]>;
-  /** Returns the problems of an input; reads no rows. */
-  checkInput(input: InputSource): Promise<readonly Problem[]>;
-  /** Counts the keys of an input and reads a sample of its rows. */
-  sampleInput(input: InputSource): Promise<InputSample>;
-  close(): Promise<void>;
 }
 
 /** Milliseconds for each statement over a whole table: someone waits. */

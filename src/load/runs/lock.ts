@@ -2,11 +2,12 @@ import { sql } from "kysely";
 import { randomUUID } from "node:crypto";
 import { codeOf, StopJobError, StopRunError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
+import { CLOCK, NOW, type SchemaNames, tableId } from "../db/names.ts";
 import { type LockWait, type Session, waitForLock } from "../db/session.ts";
 import { isBeating, isHeldBy, ownerToken, type RunRef } from "./fence.ts";
+import { noCounts } from "./runs.ts";
 import type { RunnerProcess } from "../../process-state.ts";
-import { runCounters, type Writer, writers } from "../../schemas/ops.ts";
+import { type Writer, writers } from "../../schemas/ops.ts";
 
 /** Holder of a job, or of a shard of it. */
 export interface LockHolder extends RunnerProcess {
@@ -219,19 +220,24 @@ async function lockRows(
 }
 
 async function writeOwner(session: Session, request: LockRequest, epoch: number): Promise<void> {
-  const { job, shard, runId, process, lifeMs } = request;
-  await session.change(sql`
-    INSERT INTO ${session.table("job_lock")} (job, shard, epoch, owner_token, run_id, host, pid, machine,
-      process_start, acquired_at, heartbeat_at, expires_at, released_at, _synced_at)
-    SELECT ${job}, ${shard}, ${epoch}, ${ownerToken(session.names, { job, shard, epoch })}, ${runId}, ${process.host},
-      ${process.pid}, ${process.machine}, ${process.processStart}, at, at,
-      at + ${lifeMs} * interval '1 millisecond', NULL, at
-    FROM (SELECT clock_timestamp() AS at) AS moment
-    ON CONFLICT (job, shard) DO UPDATE SET epoch = excluded.epoch, owner_token = excluded.owner_token,
-      run_id = excluded.run_id, host = excluded.host, pid = excluded.pid, machine = excluded.machine,
-      process_start = excluded.process_start, acquired_at = excluded.acquired_at,
-      heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at, released_at = NULL,
-      _synced_at = excluded._synced_at`);
+  const { job, shard, runId, lifeMs, process } = request;
+  const at = sql<string>`statement_timestamp()`;
+  const owner = {
+    epoch,
+    owner_token: ownerToken(session.names, { job, shard, epoch }),
+    run_id: runId,
+    host: process.host,
+    pid: process.pid,
+    machine: process.machine,
+    process_start: process.processStart,
+    acquired_at: at,
+    heartbeat_at: at,
+    expires_at: sql<string>`statement_timestamp() + ${lifeMs} * interval '1 millisecond'`,
+    released_at: null,
+    _synced_at: at,
+  };
+  const insert = session.query.insertInto("state.job_lock").values({ job, shard, ...owner });
+  await session.change(insert.onConflict((clash) => clash.columns(["job", "shard"]).doUpdateSet(owner)));
 }
 
 /**
@@ -256,8 +262,6 @@ async function closeAbandonedRuns(
     WHERE (run_id, job, shard) IN (${abandoned})`);
 }
 
-const counterNames = Object.keys(runCounters);
-
 /** Time between the registration of a writer and its transaction; longer only if the process was suspended. */
 const REGISTRATION_LIFE = "30 seconds";
 
@@ -271,23 +275,22 @@ export async function asWriter<Result>(
   work: (session: Session) => Promise<Result>,
 ): Promise<Result> {
   const runId = randomUUID();
-  const syncRun = db.table("sync_run");
+  const ended = db.query
+    .updateTable("ops.sync_run")
+    .where("run_id", "=", runId)
+    .where("status", "<>", "failed");
   const end = (session: Session, status: "succeeded" | "failed") =>
-    session.change(sql`UPDATE ${syncRun} SET status = ${status}, finished_at = clock_timestamp(), _synced_at = clock_timestamp()
-      WHERE run_id = ${runId} AND status <> 'failed'`);
-  await db.transaction((session) =>
-    session.change(sql`
-      INSERT INTO ${syncRun} (run_id, job, shard, job_type, status, started_at, records_due, _synced_at,
-        ${sql.join(counterNames.map((name) => sql.id(name)))})
-      VALUES (${runId}, ${writer}, '0/1', ${writer}, 'running', now(), 0, now(), ${sql.join(counterNames.map(() => sql`0`))})
-      ON CONFLICT DO NOTHING`),
-  );
+    session.change(ended.set({ status, finished_at: CLOCK, _synced_at: CLOCK }));
+  const key = { run_id: runId, job: writer, shard: "0/1", job_type: writer };
+  const begun = { ...key, ...noCounts, status: "running", started_at: NOW, records_due: 0, _synced_at: NOW };
+  const insert = db.query.insertInto("ops.sync_run").values(begun);
+  // Repeated if the reply to COMMIT is lost.
+  await db.transaction((session) => session.change(insert.onConflict((clash) => clash.doNothing())));
   try {
     return await db.transaction(async (session) => {
       // Whoever closes abandoned entries skips locked ones.
-      const held = await session.rows(
-        sql`SELECT FROM ${syncRun} WHERE run_id = ${runId} AND status <> 'failed' FOR UPDATE`,
-      );
+      const open = session.query.selectFrom("ops.sync_run").select("run_id").where("run_id", "=", runId);
+      const held = await session.rows(open.where("status", "<>", "failed").forUpdate());
       if (held.length === 0) throw suspended(writer);
       const result = await work(session);
       await end(session, "succeeded");

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
+import { NOW } from "../db/names.ts";
 import type { RowKey } from "../inputs/input.ts";
 import { asWriter } from "./lock.ts";
 import type { Database } from "../../schemas/registry.ts";
@@ -49,7 +50,7 @@ interface RejectRetry {
 function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<boolean> {
   const keys = JSON.stringify(rows);
   const tests = [
-    ...(all ? [] : [sql`r.resolved_at IS NULL`]),
+    all ? sql`true` : sql`r.resolved_at IS NULL`,
     ...(jobs.length === 0 ? [] : [sql`r.job = ANY(${[...jobs]}::text[])`]),
     ...(codes.length === 0 ? [] : [sql`r.code = ANY(${[...codes]}::text[])`]),
     ...(rows.length === 0
@@ -59,7 +60,7 @@ function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<
             SELECT k.source, k."sourceKey" FROM json_to_recordset(${keys}::json) AS k(source text, "sourceKey" text))`,
         ]),
   ];
-  return tests.length === 0 ? sql`true` : sql<boolean>`${sql.join(tests, sql` AND `)}`;
+  return sql`${sql.join(tests, sql` AND `)}`;
 }
 
 /** Counts rejects by job and cause, highest first. */
@@ -135,9 +136,6 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
 
 /** Resolves open rejects. */
 export async function dropRejects(db: Db, filter: RejectFilter): Promise<number> {
-  return asWriter(db, "rejects", async (session) => {
-    return session.change(sql`
-    UPDATE ${session.table("reject")} AS r SET resolved_at = now(), _synced_at = now()
-    WHERE ${isMeant(filter, false)}`);
-  });
+  const resolved = db.query.updateTable("data.reject as r").set({ resolved_at: NOW, _synced_at: NOW });
+  return asWriter(db, "rejects", (session) => session.change(resolved.where(isMeant(filter, false))));
 }

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { OWN_LIMITS } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
+import { CLOCK, NOW } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { CounterDelta } from "../ledger/ledger.ts";
 import type { Coverage } from "../lookups/selection.ts";
@@ -35,20 +36,33 @@ export interface RunEnd {
 }
 
 const counterNames = Object.keys(runCounters) as RunCounter[];
-const counterList = sql.join(counterNames.map((name) => sql.id(name)));
+/** Every counter at zero. */
+export const noCounts = Object.fromEntries(counterNames.map((name) => [name, 0])) as Record<
+  RunCounter,
+  number
+>;
+
+/** Key of a run's row in `sync_run`. */
+const keyOf = ({ runId, job, shard }: RunRef) => ({ run_id: runId, job, shard });
 
 /** Records the start of a job. A resumed run resets its totals; its calls stay in the ledger. */
 export async function beginRun(db: Db, run: RunRef): Promise<void> {
+  const ended = { limited_by: null, finished_at: null, error: null };
+  const begun = {
+    ...noCounts,
+    ...ended,
+    status: "running",
+    started_at: NOW,
+    records_due: 0,
+    _synced_at: NOW,
+  };
   return db.transaction(run, async (session) => {
-    const syncRun = session.table("sync_run");
-    const zeros = sql.join(counterNames.map(() => sql`0`));
-    await session.change(sql`
-    INSERT INTO ${syncRun} (run_id, job, shard, job_type, status, limited_by, started_at, finished_at, ${counterList},
-      records_due, error, _synced_at)
-    VALUES (${run.runId}, ${run.job}, ${run.shard}, ${run.jobType}, 'running', NULL, now(), NULL, ${zeros}, 0, NULL, now())
-    ON CONFLICT (run_id, job, shard) DO UPDATE SET status = 'running', limited_by = NULL, started_at = now(),
-      finished_at = NULL, records_due = 0, error = NULL, _synced_at = now(),
-      ${sql.join(counterNames.map((name) => sql`${sql.id(name)} = 0`))}`);
+    const insert = session.query
+      .insertInto("ops.sync_run")
+      .values({ ...begun, ...keyOf(run), job_type: run.jobType });
+    await session.change(
+      insert.onConflict((clash) => clash.columns(["run_id", "job", "shard"]).doUpdateSet(begun)),
+    );
   });
 }
 
@@ -56,23 +70,20 @@ export async function beginRun(db: Db, run: RunRef): Promise<void> {
 export async function recordFound(
   db: Db,
   run: RunRef,
-  found: CounterDelta & { readonly records_due: number },
+  { rows_written = 0, ...found }: CounterDelta & { readonly records_due: number },
 ): Promise<void> {
-  const { rows_written = 0, ...counted } = found;
-  const set = Object.entries(counted).map(([name, value]) => sql`${sql.id(name)} = ${value}`);
   await db.transaction(run, async (session) => {
-    await session.change(sql`
-    UPDATE ${session.table("sync_run")} SET ${sql.join(set)}, rows_written = rows_written + ${rows_written},
-      _synced_at = now()
-    WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
+    const update = session.query
+      .updateTable("ops.sync_run")
+      .set((row) => ({ ...found, rows_written: row("rows_written", "+", rows_written), _synced_at: NOW }));
+    await session.change(update.where((row) => row.and(keyOf(run))));
   });
 }
 
 /** Reads the counters that the reading and the commits of a run have recorded. */
 export async function readCounters(db: Db, run: RunRef): Promise<CounterDelta> {
-  const [row] = await db.rows<CounterDelta>(sql`
-    SELECT ${counterList} FROM ${db.table("sync_run")}
-    WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
+  const select = db.query.selectFrom("ops.sync_run").select(counterNames);
+  const [row] = await db.rows(select.where((where) => where.and(keyOf(run))));
   return row ?? {};
 }
 
@@ -94,12 +105,13 @@ async function writeEnd(
   end: RunEnd,
   coverage: Coverage | null,
 ): Promise<void> {
-  const counters = counterNames.map((name) => sql`${sql.id(name)} = ${end.counters[name]}`);
-  const [ended] = await session.rows<{ at: string }>(sql`
-    UPDATE ${session.table("sync_run")} SET status = ${end.status}, limited_by = ${end.limitedBy},
-      error = ${end.error}, finished_at = clock_timestamp(), _synced_at = clock_timestamp(),
-      ${sql.join(counters)}
-    WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard} RETURNING finished_at::text AS at`);
+  const { status, limitedBy, error, counters } = end;
+  const update = session.query
+    .updateTable("ops.sync_run")
+    .set({ ...counters, status, limited_by: limitedBy, error, finished_at: CLOCK, _synced_at: CLOCK });
+  const [ended] = await session.rows(
+    update.where((row) => row.and(keyOf(run))).returning("finished_at as at"),
+  );
   if (coverage) await writeCoverage(session, run, coverage);
   if (!isSuccess(end)) return;
   const wholeAt = run.shard === "0/1" ? (ended?.at ?? null) : await wholePassAt(session, run);
@@ -129,12 +141,11 @@ async function wholePassAt(session: Session, run: RunRef): Promise<string | null
 }
 
 async function writeCoverage(session: Session, run: RunRef, coverage: Coverage): Promise<void> {
-  await session.change(sql`
-    INSERT INTO ${session.table("input_coverage")} (run_id, job, shard, source, input_rows, answered, matched,
-      unmatched, rejected, due, oldest_answer_at, _synced_at)
-    VALUES (${run.runId}, ${run.job}, ${run.shard}, ${coverage.source}, ${coverage.inputRows}, ${coverage.answered},
-      ${coverage.matched}, ${coverage.unmatched}, ${coverage.rejected}, ${coverage.due}, ${coverage.oldestAnswerAt}, now())
-    ON CONFLICT (run_id, job, shard, source) DO UPDATE SET input_rows = excluded.input_rows,
-      answered = excluded.answered, matched = excluded.matched, unmatched = excluded.unmatched,
-      rejected = excluded.rejected, due = excluded.due, oldest_answer_at = excluded.oldest_answer_at, _synced_at = now()`);
+  const { source, inputRows, answered, matched, unmatched, rejected, due, oldestAnswerAt } = coverage;
+  const counts = { input_rows: inputRows, answered, matched, unmatched, rejected, due };
+  const row = { ...counts, oldest_answer_at: oldestAnswerAt, _synced_at: NOW };
+  const insert = session.query.insertInto("ops.input_coverage").values({ ...keyOf(run), source, ...row });
+  await session.change(
+    insert.onConflict((clash) => clash.columns(["run_id", "job", "shard", "source"]).doUpdateSet(row)),
+  );
 }
