@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { chmod, cp, mkdir, readdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
-import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
+import { codeOf, FixConfigurationError } from "../../errors.ts";
 import type { ServerFolders } from "./folders.ts";
 import { describeFailure, runProgram, type ServerUser } from "./programs.ts";
 
@@ -113,7 +113,7 @@ async function copyOnce(native: string, copied: string): Promise<void> {
     }
     await rename(copy, copied);
   } catch (error) {
-    throw describeFailure(`copying the Postgres programs to ${copied}`, messageOf(error), error);
+    throw describeFailure(`copying the Postgres programs to ${copied}`, error);
   } finally {
     await rm(partial, { recursive: true, force: true });
   }

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { statfsSync } from "node:fs";
 import { constants, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { FixConfigurationError, messageOf } from "../../errors.ts";
+import { FixConfigurationError } from "../../errors.ts";
 import type { Binaries } from "./binaries.ts";
 import { openPlainFile, readSmallFile, type ServerFolders, writeSmallFile } from "./folders.ts";
 import { describeFailure, giveTo, runProgram, type ServerUser } from "./programs.ts";
@@ -166,7 +166,7 @@ async function makeCluster(
     await rm(fresh, { recursive: true, force: true }).catch(() => {});
     signal?.throwIfAborted();
     if (error instanceof Error && !("errno" in error)) throw error;
-    throw describeFailure(tried, messageOf(error), error);
+    throw describeFailure(tried, error);
   } finally {
     await rm(passwordFile, { force: true });
   }

@@ -12,7 +12,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { join } from "node:path";
-import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
+import { codeOf, FixConfigurationError } from "../../errors.ts";
 import { chooseServerUser, describeFailure, isRoot, runProgram, type ServerUser } from "./programs.ts";
 import type { Log } from "../../log.ts";
 
@@ -71,11 +71,7 @@ export async function makeControlFolder(dataDir: string): Promise<string> {
   try {
     await mkdir(control, { recursive: true, mode: folderMode() });
   } catch (error) {
-    throw describeFailure(
-      `creating the folder ${control} for the embedded database`,
-      messageOf(error),
-      error,
-    );
+    throw describeFailure(`creating the folder ${control} for the embedded database`, error);
   }
   await checkOwner(control);
   return await realpath(control);
@@ -116,7 +112,7 @@ async function placeOutside(
     await checkOwner(OUTSIDE);
     await mkdir(home, { mode: folderMode() });
   } catch (error) {
-    throw describeFailure(`creating the folder ${home} for the embedded database`, messageOf(error), error);
+    throw describeFailure(`creating the folder ${home} for the embedded database`, error);
   }
   if (!(await canEnter(home, user, signal))) {
     throw new FixConfigurationError(

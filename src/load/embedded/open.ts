@@ -65,7 +65,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
         await grantReading(session.port, password, readableSchemas);
       } catch (error) {
         await releaseHold(server, session.client).catch(() => {});
-        throw describeFailure("opening the embedded database", messageOf(error), error);
+        throw describeFailure("opening the embedded database", error);
       }
       return { server, session };
     } finally {
@@ -270,7 +270,7 @@ export async function takeStartLock(folder: string, signal?: AbortSignal): Promi
   try {
     await (await openPlainFile(path, constants.O_CREAT | constants.O_RDWR, 0o600)).close();
   } catch (error) {
-    throw describeFailure(tried, messageOf(error), error);
+    throw describeFailure(tried, error);
   }
   for (;;) {
     signal?.throwIfAborted();
@@ -284,7 +284,7 @@ export async function takeStartLock(folder: string, signal?: AbortSignal): Promi
       // The lower byte is the primary code.
       const isBusy =
         error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY;
-      if (!isBusy) throw describeFailure(tried, messageOf(error), error);
+      if (!isBusy) throw describeFailure(tried, error);
     }
     // On abort, the next iteration throws the signal's reason.
     await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});

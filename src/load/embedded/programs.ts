@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { lchown, readFile } from "node:fs/promises";
 import { parse } from "node:path";
-import { FixConfigurationError, StopRunError } from "../../errors.ts";
+import { FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
 
 /** Account of the server if we are root: Postgres refuses to run as root. */
 export interface ServerUser {
@@ -151,9 +151,10 @@ const NO_RIGHT = /EACCES|EPERM|EROFS|ENOTDIR|Permission denied|Read-only file sy
 /** Number of lines of the log in a message. */
 const SHOWN_LINES = 10;
 
-/** Creates an error from the attempted step and the last lines of its output. */
-export function describeFailure(tried: string, text: string, cause?: unknown): Error {
-  const options = cause === undefined ? {} : { cause };
+/** Creates an error from the attempted step and the last lines of its output, or the error that ended it. */
+export function describeFailure(tried: string, cause: unknown): Error {
+  const text = messageOf(cause);
+  const options = typeof cause === "string" ? {} : { cause };
   const lastLines = text.trim().split("\n").slice(-SHOWN_LINES).join("\n");
   const failure = readStartupFailure(text);
   if (failure === "disk_full") {

@@ -89,7 +89,7 @@ async function startServer(server: Server, signal?: AbortSignal): Promise<string
     return code === 0 ? null : (await readLogFrom(folders, logged)) || output;
   } catch (error) {
     signal?.throwIfAborted();
-    throw describeFailure(`starting the embedded database in ${folders.data}`, messageOf(error), error);
+    throw describeFailure(`starting the embedded database in ${folders.data}`, error);
   }
 }
 

@@ -12,6 +12,7 @@ import {
   fingerprintColumns,
   fingerprintScope,
   listColumns,
+  normalizedAddress,
   partsOf,
   partsRead,
   settingOf,
@@ -238,17 +239,10 @@ async function findNamingRows(
     text: `SELECT source_key AS sourceKey, emails, pids
       FROM (SELECT source_key, ${listOf("emails")} AS emails, ${listOf("service_pid")} AS pids FROM (${rows}) AS r) AS f
       WHERE source_key IN UNNEST(@keys)
-        OR EXISTS (SELECT 1 FROM UNNEST(emails) AS e WHERE ${normalizedAddress("e")} IN UNNEST(@emails))
+        OR EXISTS (SELECT 1 FROM UNNEST(emails) AS e WHERE ${normalizedAddress("e", `TRIM(e, ${quoteLiteral(BLANKS)})`)} IN UNNEST(@emails))
         OR EXISTS (SELECT 1 FROM UNNEST(pids) AS p WHERE p IN UNNEST(@pids))`,
     parameters: { keys, emails: wanted.emails, pids: wanted.pids },
   });
-}
-
-const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
-/** Normalizes an address for comparison. */
-function normalizedAddress(expression: string): string {
-  return `TRANSLATE(TRIM(${expression}, ${quoteLiteral(BLANKS)}), '${CAPITALS}', '${CAPITALS.toLowerCase()}')`;
 }
 
 /** Counts the keys of an input and reads a sample of its rows. Bills reading the key and the mapped columns. */

@@ -49,9 +49,11 @@ export function normalizedEmail(address: string): string {
 
 const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/** Normalizes an address in SQL, like {@link normalizedEmail}. */
-export function normalizedAddress(expression: string): string {
-  const trimmed = `btrim(${expression}, ${quoteLiteral(BLANKS)})`;
+/** Normalizes an address in SQL, like {@link normalizedEmail}. @param trimmed the expression without blanks around it */
+export function normalizedAddress(
+  expression: string,
+  trimmed = `btrim(${expression}, ${quoteLiteral(BLANKS)})`,
+): string {
   return `translate(${trimmed}, '${CAPITALS}', '${CAPITALS.toLowerCase()}')`;
 }
 
