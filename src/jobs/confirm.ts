@@ -1,4 +1,4 @@
-import type { JobConfig } from "../config/config.ts";
+import type { Config, JobConfig } from "../config/config.ts";
 import { LimitReachedError } from "../errors.ts";
 import { count, countText } from "../figures.ts";
 import type { Counters } from "./job.ts";
@@ -9,7 +9,6 @@ import { stopReason } from "./retry-while-down.ts";
 import { type JobServices, type RunRequest, type Shard, shardText, wholeInput } from "./services.ts";
 import type { LookupCounts } from "../load/lookups/counts.ts";
 import type { PastRun } from "../load/runs/status.ts";
-import type { Price } from "../money.ts";
 
 /** Asks the user for confirmation if required; throws if nothing may be sent. */
 export async function confirm(
@@ -33,24 +32,6 @@ export async function confirm(
   if (services.signal.aborted) throw stopReason(services.signal);
   if (!agreed)
     throw new LimitReachedError("confirmation", `${reason}. Nothing was sent, because you declined.`);
-}
-
-/** Decides whether a run can send or has to ask first, from the job's past runs (newest first). */
-export function readDecision(
-  { config }: Pick<JobServices, "config">,
-  job: LookupJobConfig,
-  found: Pick<SendCase, "counts" | "billable" | "resend" | "acceptParameters"> & {
-    readonly pastRuns: readonly PastRun[];
-    readonly shard: Shard;
-  },
-): SendDecision {
-  const { pastRuns, shard, ...given } = found;
-  return decideSending({
-    ...given,
-    price: priceOf(config, job.type),
-    lastRun: lastSendingRun(pastRuns, shard),
-    confirmAbove: config.confirmAbove,
-  });
 }
 
 /** Ratio of rejected / tried records to report for jobs without `max_reject_ratio`, and the minimum number of records. */
@@ -83,12 +64,9 @@ export function unusualRejects(
 export interface SendCase {
   readonly counts: LookupCounts;
   readonly billable: BillableEstimate;
-  /** Price of one billed record; null without one. */
-  readonly price: Price | null;
-  /** See {@link lastSendingRun}. */
-  readonly lastRun: Pick<PastRun, "status" | "recordsDue" | "counters"> | null;
-  /** `records` is the shard's part. */
-  readonly confirmAbove: { readonly records: number; readonly ratio: number };
+  /** Newest first. */
+  readonly pastRuns: readonly PastRun[];
+  readonly shard: Shard;
   readonly resend: boolean;
   readonly acceptParameters: "resend" | "keep" | null;
 }
@@ -100,11 +78,14 @@ type SendDecision =
   /** The user has to decide about rows bought with other parameters. */
   | { readonly kind: "stop"; readonly message: string };
 
+/** Counters of a run that later ones are compared with. */
+type LastRun = Pick<PastRun, "status" | "recordsDue" | "counters">;
+
 /**
  * Newest run of the same shard that sent records or succeeded; without one, the shard's part of such a run of the whole input;
- * null if there is none. @param pastRuns newest first
+ * null if there is none.
  */
-export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): SendCase["lastRun"] {
+export function lastSendingRun({ pastRuns, shard }: Pick<SendCase, "pastRuns" | "shard">): LastRun | null {
   const newestOf = (text: string) =>
     pastRuns.find(
       (run) => run.shard === text && (run.status === "succeeded" || run.counters.records_sent > 0),
@@ -121,16 +102,26 @@ export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): Send
   };
 }
 
-/** Decides whether to send due records or to ask the user first. */
-export function decideSending(given: SendCase): SendDecision {
-  const { counts } = given;
+/**
+ * Decides whether to send due records or to ask the user first.
+ * @param config with the shard's part of `confirm_above`
+ */
+export function decideSending(
+  config: Pick<Config, "prices" | "confirmAbove">,
+  job: Pick<LookupJobConfig, "type">,
+  given: SendCase,
+): SendDecision {
+  const { counts, billable } = given;
+  const price = priceOf(config, job.type);
+  const cost = price ? `, ${costText(estimateCost(billable, price))}` : "";
+  const size = `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed${cost}`;
   if (counts.parametersChanged > 0 && given.acceptParameters === null) {
     return {
       kind: "stop",
       message:
         `the mapping or the request parameters have changed since ${countText(counts.parametersChanged, "row")} ` +
         `were answered; nothing was sent. Pass --accept-parameters resend to buy these answers again ` +
-        `(with everything else due: ${sizeText(given)}), or --accept-parameters keep to keep them and use ` +
+        `(with everything else due: ${size}), or --accept-parameters keep to keep them and use ` +
         `the new parameters from now on.`,
     };
   }
@@ -139,38 +130,33 @@ export function decideSending(given: SendCase): SendDecision {
     const rows = `${count(counts.unusableKeys)} of ${countText(counts.read, "row")}`;
     return {
       kind: "ask",
-      reason: `${rows} have a null or duplicate key. Correct the \`key\` of the input; as it is: ${sizeText(given)}`,
+      reason: `${rows} have a null or duplicate key. Correct the \`key\` of the input; as it is: ${size}`,
     };
   }
   if (given.resend) {
     return {
       kind: "ask",
-      reason: `--resend sends all records of the job again, except those already answered in this resend: ${sizeText(given)}`,
+      reason: `--resend sends all records of the job again, except those already answered in this resend: ${size}`,
     };
   }
-  if (!isUnusual(given)) return { kind: "send" };
+  if (!isUnusual(config, given)) return { kind: "send" };
   const share = Math.floor((100 * counts.due) / counts.read);
   return {
     kind: "ask",
     reason:
       `more is due than confirm_above allows: ${countText(counts.due, "row")}, ${share} % of the input; ` +
-      sizeText(given),
+      size,
   };
 }
 
-function sizeText({ counts, billable, price }: SendCase): string {
-  const cost = price ? `, ${costText(estimateCost(billable, price))}` : "";
-  return `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed${cost}`;
-}
-
-function isUnusual({ counts, lastRun, confirmAbove }: SendCase): boolean {
+function isUnusual({ confirmAbove }: Pick<Config, "confirmAbove">, given: SendCase): boolean {
+  const { counts } = given;
   if (counts.due <= confirmAbove.records || counts.due / counts.read <= confirmAbove.ratio) return false;
+  const lastRun = lastSendingRun(given);
   // Without an earlier run of this shard, existing answers show that it isn't the first run.
   if (lastRun === null) return counts.answeredBefore > 0;
-  return counts.due > backlogOf(lastRun) + confirmAbove.records;
-}
-
-/** Rows that the last run left: due ones if it didn't succeed, and those that waited, such as behind a capped job. */
-function backlogOf({ status, recordsDue, counters }: NonNullable<SendCase["lastRun"]>): number {
-  return counters.records_waiting + (status === "succeeded" ? 0 : recordsDue);
+  // Rows that it left: due ones if it didn't succeed, and those that waited, such as behind a capped job.
+  const { status, recordsDue, counters } = lastRun;
+  const backlog = counters.records_waiting + (status === "succeeded" ? 0 : recordsDue);
+  return counts.due > backlog + confirmAbove.records;
 }

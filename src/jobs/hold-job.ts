@@ -105,19 +105,24 @@ function createLockWait(services: Services, waitMs: number) {
   };
 }
 
-/** Waits until no other process holds a job of a chain; returns the reason if one still does, null if none does. */
+/** Waits until no other process holds a job of a chain; returns the reason if one still does, null if none does or at a signal. */
 export async function findHeldChain(
   services: Services,
   jobs: readonly Pick<RunRef, "job" | "shard">[],
   { waitMs }: { readonly waitMs: number },
 ): Promise<{ readonly job: string; readonly message: string } | null> {
   const wait = createLockWait(services, waitMs);
-  for (;;) {
-    const held = await findHeldJob(services, jobs);
-    if (held === null) return null;
-    const { job, holders } = held;
-    if (!(await wait.pause(job, holders))) return { job, message: lockedText(job, holders) };
+  try {
+    while (!services.signal.aborted) {
+      const held = await findHeldJob(services, jobs);
+      if (held === null) return null;
+      const { job, holders } = held;
+      if (!(await wait.pause(job, holders))) return { job, message: lockedText(job, holders) };
+    }
+  } catch (error) {
+    if (!services.signal.aborted) throw error;
   }
+  return null;
 }
 
 async function findHeldJob(
@@ -141,7 +146,8 @@ export async function withoutEnded(holders: readonly LockHolder[]): Promise<read
 
 function reportWaiting({ log, progress }: Services, job: string, holders: readonly LockHolder[]): void {
   for (const holder of holders) log.info(fieldsOf(holder), "waiting_for_lock");
-  progress.note(job, waitingText(job, holders));
+  const expiry = `its lock expires at ${expiryOf(holders)} unless renewed`;
+  progress.note(job, `${job}: waiting for another process: ${listOf(holders)}; ${expiry}`);
 }
 
 function fieldsOf({ job, shard, runId, host, pid, acquiredAt, heartbeatAt, expiresAt }: LockHolder): object {
@@ -204,8 +210,8 @@ function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): H
   };
 }
 
-/** Message about a held job: what didn't happen, and the next step. */
-function lockedText(
+/** Message about a held job. @param next what didn't happen, and the next step */
+export function lockedText(
   job: string,
   holders: readonly LockHolder[],
   next = "Nothing was sent. Run again with --wait to wait for it.",
@@ -216,33 +222,18 @@ function lockedText(
   );
 }
 
-/** Message that the checkpoints of a held job can't be changed. */
-export function checkpointsLockedText(job: string, holders: readonly LockHolder[]): string {
-  return lockedText(job, holders, "Its checkpoints were not changed; change them after that run.");
-}
-
-/** Message for a user who waits. */
-function waitingText(job: string, holders: readonly LockHolder[]): string {
-  return `${job}: waiting for another process: ${listOf(holders)}; its lock expires at ${expiryOf(holders)} unless renewed`;
-}
-
-/** Describes a holder: `run R (process 4711 on etl-1) since 2026-11-21T05:00:00Z`. */
-function holderText({ runId, shard, pid, host, acquiredAt }: LockHolder): string {
-  const part = shard === "0/1" ? "" : `, shard ${shard}`;
-  return `run ${runId} (process ${pid} on ${host}${part}) since ${toSecond(acquiredAt)}`;
-}
-
+/** Lists holders: `run R (process 4711 on etl-1) since 2026-11-21T05:00:00Z`. */
 function listOf(holders: readonly LockHolder[]): string {
-  return holders.map(holderText).join("; ");
+  const texts = holders.map(({ runId, shard, pid, host, acquiredAt }) => {
+    const part = shard === "0/1" ? "" : `, shard ${shard}`;
+    return `run ${runId} (process ${pid} on ${host}${part}) since ${toSecond(acquiredAt)}`;
+  });
+  return texts.join("; ");
 }
 
 function expiryOf(holders: readonly LockHolder[]): string {
-  return toSecond(
-    holders
-      .map((holder) => holder.expiresAt)
-      .toSorted()
-      .at(-1) ?? "",
-  );
+  const instants = holders.map(({ expiresAt }) => expiresAt);
+  return toSecond(instants.toSorted().at(-1) ?? "");
 }
 
 function toSecond(instant: string): string {

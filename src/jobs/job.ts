@@ -107,18 +107,9 @@ export function capped(limitedBy: LimitedBy): JobEnd {
   return { ...succeeded, status: "limited", limitedBy };
 }
 
-export function failed(code: string, message: string): JobEnd {
-  return { ...succeeded, status: "failed", error: { code, message } };
-}
-
-/** Skipped because another job failed. */
-export function skipped(code: string, message: string): JobEnd {
-  return { ...succeeded, status: "skipped", error: { code, message } };
-}
-
-/** Not run or not finished, because another process holds the job. */
-export function locked(code: string, message: string): JobEnd {
-  return { ...succeeded, status: "locked", error: { code, message } };
+/** `skipped`: another job failed. `locked`: another process holds the job, or a job of its chain. */
+export function ended(status: "failed" | "skipped" | "locked", code: string, message: string): JobEnd {
+  return { ...succeeded, status, error: { code, message } };
 }
 
 /**
@@ -127,12 +118,13 @@ export function locked(code: string, message: string): JobEnd {
  */
 export function endOfError(error: unknown, doing: string): JobEnd {
   if (error instanceof InterruptedError) return interrupted;
-  if (error instanceof LockLostError) return locked(error.code, error.message);
+  if (error instanceof LockLostError) return ended("locked", error.code, error.message);
   if (error instanceof LimitReachedError) {
     if (OWN_LIMITS.includes(error.code)) return capped(error.code);
-    return { ...failed(error.code, error.message), status: "limited", limitedBy: error.code };
+    return { ...ended("failed", error.code, error.message), status: "limited", limitedBy: error.code };
   }
-  const end = failed(
+  const end = ended(
+    "failed",
     codeOf(error) ?? "internal",
     isOwnError(error) ? error.message : unexpectedMessage(error, doing),
   );
@@ -226,7 +218,8 @@ export async function runJob<J extends JobConfig>(
   const { job, request, shard } = start;
   const wanted = { runId: request.runId, job: job.name, jobType: job.type, shard: shardText(shard) };
   const hold = await holdJob(services, wanted, request);
-  if (hold.kind === "refused") return { end: locked("locked", hold.message), counters: zeroCounters };
+  if (hold.kind === "refused")
+    return { end: ended("locked", "locked", hold.message), counters: zeroCounters };
   const { run, signal, release } = hold.held;
   try {
     return await runHeld({ ...services, signal }, start, run, work);

@@ -4,15 +4,14 @@ import { finishErasuresQuietly } from "./erase/erase.ts";
 import { findHeldChain } from "./hold-job.ts";
 import { selectJobs } from "./job-selection.ts";
 import {
+  ended,
   endOfError,
   interrupted,
   type JobEnd,
   type JobReport,
   type JobResult,
-  locked,
   runJob,
   type RunReport,
-  skipped,
   statusOf,
   zeroCounters,
 } from "./job.ts";
@@ -37,7 +36,8 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
   await checkOrganization(services, jobs, request.runId);
   const reports: JobReport[] = [];
   const ends = new Map<string, JobEnd>();
-  const held = await findHeld(services, jobs, request);
+  const locks = jobs.map((job) => ({ job: job.name, shard: shardText(shardOf(job, request)) }));
+  const held = await findHeldChain(services, locks, request);
   for (const job of jobs) {
     const startedAtMs = services.clock.now();
     const { end, counters } = await runOne(services, job, request, { ends, held });
@@ -58,30 +58,12 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
   return addCosts(services, report);
 }
 
-/** A job of the chain that another process runs. */
-type HeldChain = Awaited<ReturnType<typeof findHeldChain>>;
-
 /** State of a chain that its jobs need. */
 interface Chain {
   /** Ends of the jobs before it. */
   readonly ends: ReadonlyMap<string, JobEnd>;
-  /** Held when the run began; null for none. */
-  readonly held: HeldChain;
-}
-
-/** Looks for another process in the chain, and waits for it if asked to; null if there is none. */
-async function findHeld(
-  services: JobServices,
-  jobs: readonly JobConfig[],
-  request: RunRequest,
-): Promise<HeldChain> {
-  const locks = jobs.map((job) => ({ job: job.name, shard: shardText(shardOf(job, request)) }));
-  try {
-    return services.signal.aborted ? null : await findHeldChain(services, locks, request);
-  } catch (error) {
-    if (services.signal.aborted) return null;
-    throw error;
-  }
+  /** Job held by another process when the run began; null for none. */
+  readonly held: Awaited<ReturnType<typeof findHeldChain>>;
 }
 
 function shardOf(job: JobConfig, request: RunRequest): Shard {
@@ -129,19 +111,25 @@ function skipReason(
   { failedBefore = [] }: RunRequest,
   { ends, held }: Chain,
 ): JobEnd | null {
-  if (held?.job === job.name) return locked("locked", held.message);
+  if (held?.job === job.name) return ended("locked", "locked", held.message);
   for (const [name, end] of ends) {
-    if (end.stopsRun) return skipped("run_stopped", `${job.name} was skipped because ${name} ended the run.`);
+    if (end.stopsRun)
+      return ended("skipped", "run_stopped", `${job.name} was skipped because ${name} ended the run.`);
   }
   const broken = job.after.find(
     (name) => ["failed", "skipped"].includes(ends.get(name)?.status ?? "") || failedBefore.includes(name),
   );
   if (broken !== undefined) {
-    return skipped("dependency_failed", `${job.name} was skipped because ${broken} did not succeed.`);
+    return ended(
+      "skipped",
+      "dependency_failed",
+      `${job.name} was skipped because ${broken} did not succeed.`,
+    );
   }
   const lockedJob = held?.job ?? [...ends].find(([, end]) => end.status === "locked")?.[0];
   if (lockedJob !== undefined) {
-    return locked(
+    return ended(
+      "locked",
       "chain_locked",
       `${job.name} was left out, because another process runs ${lockedJob}, a job of the same run.`,
     );

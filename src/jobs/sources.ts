@@ -81,6 +81,11 @@ export async function inputSourceOf(
   };
 }
 
+/** All inputs with every mapped column. */
+export function allInputs({ inputs }: Pick<Config, "inputs">): Promise<readonly InputSource[]> {
+  return Promise.all(Object.values(inputs).map((input) => inputSourceOf(input, Object.keys(input.fields))));
+}
+
 function relationOf(source: InputConfig["source"]): InputSource["relation"] {
   if (source.kind === "sql") return { sql: source.sql };
   if (source.kind === "members") return { sql: membersSql(source.schema, source.query) };

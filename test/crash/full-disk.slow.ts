@@ -1,21 +1,53 @@
+import { execFile } from "node:child_process";
+import { mkdir, rm, statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { promisify } from "node:util";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { makeFolder, startCli } from "../cli/support/cli.ts";
 import { type Setting } from "../cli/support/setting.ts";
 import { givePort } from "../support/embedded-files.ts";
-import { startHolder } from "../support/embedded-process.ts";
+import { makeOpenFolder, startHolder } from "../support/embedded-process.ts";
 import { setFaults, untilCalled } from "../cli/support/controls.ts";
-import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals } from "./kill-support.ts";
-import { makeSmallDisk, type SmallDisk } from "./small-disk.ts";
+import { finish, openTotals, prepareCase, RUN, setStage, type Stage } from "./kill-support.ts";
 import { runSql } from "../support/run-sql.ts";
 
-const totals = newTotals();
+const run = promisify(execFile);
+
+/** A separate disk that a test can fill. */
+interface SmallDisk {
+  readonly path: string;
+  /** Fills it completely. */
+  fill(): Promise<void>;
+  /** Frees space again. */
+  free(): Promise<void>;
+}
+
+/** Mounts a small disk until the test ends. Fails without the privilege to mount. */
+async function makeSmallDisk(megabytes: number): Promise<SmallDisk> {
+  const path = join(await makeOpenFolder(), "disk");
+  await mkdir(path);
+  await run("mount", ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs", path]).catch((error: unknown) => {
+    throw new Error(
+      "This test fills a disk of its own and has to mount it: run it as root, in a container with CAP_SYS_ADMIN.",
+      { cause: error },
+    );
+  });
+  onTestFinished(async () => void (await run("umount", ["-l", path])));
+  const ballast = join(path, "ballast");
+  return {
+    path,
+    async fill() {
+      const { bavail, bsize } = await statfs(path);
+      await writeFile(ballast, Buffer.alloc(bavail * bsize)).catch(() => {});
+    },
+    free: () => rm(ballast, { force: true }),
+  };
+}
+
+const totals = openTotals("with the database's disk full");
 let stage: Stage;
 beforeAll(async () => {
   stage = await setStage();
-});
-afterAll(() => {
-  printTotals("with the database's disk full", totals);
 });
 
 /** A warehouse in an embedded database of this folder. */
@@ -34,7 +66,7 @@ async function prepareSmall(): Promise<{ setting: Setting; disk: SmallDisk; data
   const disk = await makeSmallDisk(200);
   const dataDir = join(disk.path, "data-dir");
   await givePort(dataDir);
-  const prepared = await prepareCase(stage.sandbox, "", await openOn(dataDir));
+  const prepared = await prepareCase(stage.sandbox, await openOn(dataDir));
   const setting = { ...prepared, env: { ...prepared.env, PERSON_ETL_RETRY_FOR_MS: "3000" } };
   return { setting, disk, dataDir };
 }

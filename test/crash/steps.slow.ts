@@ -1,7 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startCli } from "../cli/support/cli.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { beforeAll, describe, expect, test } from "vitest";
+import { makeFolder, startCli } from "../cli/support/cli.ts";
+import { runSql } from "../support/run-sql.ts";
 import { seededPart, sized } from "../support/test-size.ts";
-import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals } from "./kill-support.ts";
+import { startCrashableServer } from "./day-support.ts";
+import { finish, openTotals, prepareCase, RUN, setStage, type Stage } from "./kill-support.ts";
 
 const POINTS = [
   "before_reserve",
@@ -26,13 +29,10 @@ const CASES = seededPart([...POINTS.entries()], 2).flatMap(([i, point]) =>
   sized([1 + (i % 3)], [1, 2, 3]).map((count) => [point, count] as const),
 );
 
-const totals = newTotals();
+const totals = openTotals("killed at every step");
 let stage: Stage;
 beforeAll(async () => {
   stage = await setStage();
-});
-afterAll(() => {
-  printTotals("killed at every step", totals);
 });
 
 describe("a run that is killed", () => {
@@ -44,4 +44,30 @@ describe("a run that is killed", () => {
     expect(child.signalCode).toBe("SIGKILL");
     expect(await finish(stage, setting, totals)).toEqual([]);
   });
+});
+
+test("a run whose sessions are terminated again and again ends, or the next one ends it", async () => {
+  const setting = await prepareCase(stage.sandbox);
+  const { child, result } = startCli(RUN, setting);
+  await delay(700);
+  for (let i = 0; i < 12 && child.exitCode === null; i++) {
+    // In the middle of a statement or transaction, COMMIT included.
+    await setting.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'`);
+    await delay(20 + ((i * 53) % 130));
+  }
+  await result;
+  expect(await finish(stage, setting, totals)).toEqual([]);
+});
+
+test("a run whose database is killed resumes with every answer it received", async () => {
+  const { url, crash } = await startCrashableServer();
+  const query = (sql: string) => runSql(url, sql);
+  const env = { WAREHOUSE_URL: url, PERSON_SERVICE_API_KEY: "k" };
+  const setting = await prepareCase(stage.sandbox, { cwd: await makeFolder(), env, url, query });
+  const { result } = startCli(RUN, setting);
+  await delay(1500);
+  await crash(500);
+  await result;
+  expect(await finish(stage, setting, totals)).toEqual([]);
 });

@@ -171,6 +171,23 @@ test("a budget in money holds to the record, and a changed price counts from the
   expect(await world.run()).toMatchObject({ status: "succeeded", cost: { amount: 0 } });
 });
 
+test("a call is granted what others have left of a budget since the selection, and no more is sent", async () => {
+  const budget = "confirm_above: { records: 20, ratio: 0.1 }\nbudgets: { enrich: { per_day: 1000 } }";
+  const world = await startWorld({ rows: 300, config: configOf(enrichOnly, budget) });
+  await world.run();
+  await world.rows("UPDATE crm.customers SET street = '1 Main St'");
+  const report = await world.run({
+    confirm: async () => {
+      await world.rows("UPDATE person_data_state.budget_use SET records_reserved = 980 WHERE period = 'day'");
+      return true;
+    },
+  });
+  const job = jobOf(report, "enrich_customers");
+  expect(job).toMatchObject({ limited_by: "budget_day", records_sent: 20, requests: 1 });
+  const used = "SELECT records_reserved FROM person_data_state.budget_use WHERE period = 'day'";
+  expect(await world.value(used)).toBe("1000");
+});
+
 test("without prices nothing is shown in money, and calls made then have no price later", async () => {
   const world = await startWorld({ rows: 30, config: configOf(enrichOnly) });
   const report = await world.run();

@@ -1,43 +1,87 @@
 import { describe, expect, test } from "vitest";
-import { planJobs } from "../../src/jobs/report/plan.ts";
-import { exitCodeOf, zeroCounters } from "../../src/jobs/job.ts";
+import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
+import { exitCodeOf, type JobReport, statusOf, zeroCounters } from "../../src/jobs/job.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
-import { configOf, jobOf, repeats, startWorld, threeJobs, unaccountedRows } from "./world.ts";
+import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "./world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 const resolveOnly = "\n  resolve_customers: { type: resolve, input: customers }";
 
+async function requestsOf(world: World): Promise<number> {
+  // Answer of the sandbox's controls.
+  return ((await world.control("/ledger")) as { readonly requests: number }).requests;
+}
+
 describe("a night of resolve, validate and enrich", () => {
-  test("sends every distinct record once, and the second night nothing", async () => {
+  test("sends every distinct record once, the second night nothing, and the third what changed", async () => {
     const world = await startWorld({ rows: 1000 });
     const report = await world.run({ runId: "first" });
     expect(report).toMatchObject({ status: "succeeded", run_id: "first" });
     expect(exitCodeOf(report, null)).toBe(0);
-    expect(report.jobs.map((job) => [job.job, job.type, job.status])).toEqual([
-      ["resolve_customers", "resolve", "succeeded"],
-      ["validate_customers", "validate_emails", "succeeded"],
-      ["enrich_customers", "enrich", "succeeded"],
+    expect(report.jobs.map((job) => [job.job, job.type, unaccountedRows(job)])).toEqual([
+      ["resolve_customers", "resolve", 0],
+      ["validate_customers", "validate_emails", 0],
+      ["enrich_customers", "enrich", 0],
     ]);
-    expect(report.jobs.map(unaccountedRows)).toEqual([0, 0, 0]);
-    expect(jobOf(report, "resolve_customers").records_read).toBe(1000);
-    expect(jobOf(report, "validate_customers").records_read).toBe(
-      Number(
-        await world.value(
-          `SELECT count(nullif(trim(email), '')) + count(nullif(trim(work_email), '')) FROM crm.customers`,
-        ),
-      ),
-    );
+    expect(report.jobs[0]?.records_read).toBe(1000);
     expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
 
     const again = await world.run();
-    expect(again.jobs.map((job) => [job.status, job.records_sent, job.requests, job.rows_written])).toEqual([
-      ["succeeded", 0, 0, 0],
-      ["succeeded", 0, 0, 0],
-      ["succeeded", 0, 0, 0],
-    ]);
-    expect(again.jobs.map((job) => job.records_unchanged)).toEqual(
-      report.jobs.map((job) => job.records_read),
+    const none = { status: "succeeded", records_sent: 0, requests: 0, rows_written: 0 };
+    expect(again.jobs).toMatchObject(
+      report.jobs.map((job) => ({ ...none, records_unchanged: job.records_read })),
     );
+    await world.rows(
+      "UPDATE crm.customers SET first_name = 'Grace', last_name = 'Hopper', email = 'grace' || id || '@example.org' WHERE id <= 10",
+    );
+    const third = await world.run();
+    expect(third.jobs.map((job) => [job.records_sent, unaccountedRows(job)])).toEqual([
+      [10, 0],
+      [10, 0],
+      [10, 0],
+    ]);
+  });
+
+  test("is in sync_run, the ledger, the coverage and the status as reported", async () => {
+    const world = await startWorld({ rows: 600, config: configOf(resolveOnly) });
+    expect((await readStatus(await world.services())).jobs).toMatchObject([
+      { job: "resolve_customers", last_run: null, coverage: null, freshness: "never" },
+    ]);
+    const job = jobOf(await world.run({ runId: "night-1" }), "resolve_customers");
+    const [row = {}] = await world.rows("SELECT * FROM person_data_ops.sync_run");
+    const counters = Object.entries(job).filter(([name]) => name in zeroCounters);
+    expect(row).toMatchObject({
+      ...Object.fromEntries(counters.map(([name, count]) => [name, String(count)])),
+      ...{ run_id: "night-1", job: "resolve_customers", job_type: "resolve", shard: "0/1" },
+      ...{ status: "succeeded", limited_by: null, error: null },
+      records_due: String(job.records_sent + job.records_duplicate),
+    });
+    expect(await world.value("SELECT _synced_at >= finished_at FROM person_data_ops.sync_run")).toBe("t");
+    const [calls] = await world.rows(`SELECT count(*) AS requests, sum(records_sent) AS records_sent,
+      sum(records_matched) AS records_matched FROM person_data_ops.api_call`);
+    const { requests, records_sent, records_matched } = row;
+    expect(calls).toEqual({ requests, records_sent, records_matched });
+    const [coverage] = await world.rows("SELECT * FROM person_data_ops.input_coverage");
+    expect(coverage).toMatchObject({
+      source: "customers",
+      input_rows: "600",
+      answered: await world.value("SELECT count(*) FROM person_data.resolution"),
+      matched: await world.value("SELECT count(*) FROM person_data.resolution WHERE is_match"),
+      unmatched: await world.value("SELECT count(*) FROM person_data.resolution WHERE NOT is_match"),
+      rejected: await world.value("SELECT count(*) FROM person_data.reject"),
+      due: "0",
+    });
+    const status = await readStatus(await world.services());
+    expect(status.service_host).toBe(new URL(world.sandbox.url).host);
+    expect(status.jobs).toMatchObject([
+      {
+        enabled: true,
+        freshness: "fresh",
+        last_run: { run_id: "night-1", status: "succeeded", records_sent: job.records_sent },
+        coverage: { source: "customers", input_rows: 600, due: 0 },
+        open_rejects: { not_resolvable: job.records_rejected },
+      },
+    ]);
   });
 
   test("closes the run of another job whose process was killed, so that safe_until moves on", async () => {
@@ -54,233 +98,223 @@ describe("a night of resolve, validate and enrich", () => {
       await world.value("SELECT bool_and(safe_until = now()) FROM person_data_ops.table_freshness"),
     ).toBe("t");
   });
-
-  test("writes the reported counts into sync_run", async () => {
-    const world = await startWorld({ rows: 600, config: configOf(resolveOnly) });
-    const report = await world.run({ runId: "night-1" });
-    const job = jobOf(report, "resolve_customers");
-    const [row = {}] = await world.rows("SELECT * FROM person_data_ops.sync_run");
-    expect(row).toMatchObject({
-      run_id: "night-1",
-      job: "resolve_customers",
-      job_type: "resolve",
-      shard: "0/1",
-      status: "succeeded",
-      limited_by: null,
-      error: null,
-      records_due: String(job.records_sent + job.records_duplicate),
-    });
-    const isFresh = "SELECT _synced_at >= finished_at FROM person_data_ops.sync_run";
-    expect(await world.value(isFresh)).toBe("t");
-    const counters = Object.keys(zeroCounters).map((name) => [name, row[name]]);
-    expect(Object.fromEntries(counters)).toEqual(
-      Object.fromEntries(
-        Object.keys(zeroCounters).map((name) => [name, String(new Map(Object.entries(job)).get(name))]),
-      ),
-    );
-    expect(await world.value("SELECT sum(records_sent) FROM person_data_ops.api_call")).toBe(
-      String(job.records_sent),
-    );
-    expect(await world.value("SELECT sum(records_matched) FROM person_data_ops.api_call")).toBe(
-      String(job.records_matched),
-    );
-    expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe(String(job.requests));
-    const [coverage] = await world.rows("SELECT * FROM person_data_ops.input_coverage");
-    expect(coverage).toMatchObject({
-      source: "customers",
-      input_rows: "600",
-      answered: await world.value("SELECT count(*) FROM person_data.resolution"),
-      matched: await world.value("SELECT count(*) FROM person_data.resolution WHERE is_match"),
-      unmatched: await world.value("SELECT count(*) FROM person_data.resolution WHERE NOT is_match"),
-      rejected: await world.value("SELECT count(*) FROM person_data.reject"),
-      due: "0",
-    });
-  });
-
-  test("sends rows with equal content once, and stores the answer for each", async () => {
-    const world = await startWorld({ rows: 50, config: configOf(enrichOnly) });
-    await world.rows("TRUNCATE crm.customers");
-    await world.rows(`INSERT INTO crm.customers (id, first_name, last_name, email)
-      SELECT n, 'Ada', 'Lovelace', 'ada@example.com' FROM generate_series(1, 40) AS n`);
-    const job = jobOf(await world.run(), "enrich_customers");
-    expect(job).toMatchObject({ records_read: 40, records_sent: 1, records_duplicate: 39, requests: 1 });
-    expect(await world.value("SELECT count(*) FROM person_data.enrichment")).toBe("40");
-    expect(await world.value("SELECT count(DISTINCT api_request_id) FROM person_data.enrichment")).toBe("1");
-  });
-
-  test("gives a later equal row the fresh answer without a call", async () => {
-    const world = await startWorld({ rows: 50, config: configOf(enrichOnly) });
-    await world.run();
-    await world.rows(
-      "INSERT INTO crm.customers SELECT 1000 + id, first_name, last_name, email, work_email, phone, linkedin, street, city, state, zip FROM crm.customers WHERE email IS NOT NULL LIMIT 5",
-    );
-    const job = jobOf(await world.run(), "enrich_customers");
-    expect(job).toMatchObject({ status: "succeeded", records_sent: 0, records_duplicate: 5, requests: 0 });
-    expect(unaccountedRows(job)).toBe(0);
-    expect(
-      await world.value("SELECT count(*) FROM person_data.enrichment WHERE source_key::int > 1000"),
-    ).toBe("5");
-  });
-
-  test("sends only what changed", async () => {
-    const world = await startWorld({ rows: 300 });
-    await world.run();
-    await world.rows(
-      "UPDATE crm.customers SET first_name = 'Grace', last_name = 'Hopper', email = 'grace' || id || '@example.org' WHERE id <= 10",
-    );
-    const report = await world.run();
-    expect(report.jobs.map((job) => [job.job, job.records_sent])).toEqual([
-      ["resolve_customers", 10],
-      ["validate_customers", 10],
-      ["enrich_customers", 10],
-    ]);
-    expect(report.jobs.map(unaccountedRows)).toEqual([0, 0, 0]);
-  });
 });
 
-describe("a plan", () => {
-  test("predicts what the run then does, and creates nothing but the tables", async () => {
-    const world = await startWorld({ rows: 500, unmigrated: true, config: configOf(resolveOnly) });
-    const services = await world.services();
-    const { jobs } = await planJobs(services, []);
-    expect(await world.value("SELECT count(*) FROM person_data_ops.sync_run")).toBe("0");
-    expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("0");
-    const job = jobOf(await world.run(), "resolve_customers");
-    expect(jobs).toEqual([
-      {
-        job: "resolve_customers",
-        type: "resolve",
-        records_read: 500,
-        records_due: job.records_sent + job.records_duplicate,
-        due_reasons: { never_answered: job.records_sent + job.records_duplicate },
-        records_unchanged: 0,
-        records_duplicate: job.records_duplicate,
-        records_suppressed: 0,
-        records_waiting: 0,
-        records_rejected_before_sending: job.records_rejected_before_sending,
-        reject_reasons: { not_resolvable: job.records_rejected_before_sending },
-        records_to_send: job.records_sent,
-        records_expected: job.records_sent,
-        records_remaining: 0,
-        limited_by: null,
-        budget_left: null,
-        calls: 1,
-        estimated_billable: {
-          low: 0,
-          expected: job.records_sent,
-          high: job.records_sent,
-          basis: "no history: assumes that every record matches",
-        },
-        estimated_seconds: 1,
-        needs_confirmation: false,
-        waiting_answers: { calls: 0, bytes: 0 },
-        remarks: [],
-      },
-    ]);
-    expect((await planJobs(services, [])).jobs).toMatchObject([
-      { records_unchanged: 500, records_due: 0, records_to_send: 0, calls: 0, estimated_seconds: 0 },
-    ]);
-  });
-
-  test("counts rows that wait for a job of the same run, and those of another as waiting only", async () => {
-    const world = await startWorld({ rows: 100 });
-    const services = await world.services();
-    const { jobs } = await planJobs(services, []);
-    expect(jobs[2]).toMatchObject({
-      job: "enrich_customers",
-      records_to_send: 0,
-      records_waiting: 100,
-      calls: 1,
-      estimated_billable: {
-        expected: 100,
-        basis:
-          "no history: assumes that every record matches, including 100 records that wait for resolve_customers",
-      },
-    });
-    expect((await planJobs(services, ["enrich_customers"])).jobs).toMatchObject([
-      { records_waiting: 100, calls: 0, estimated_billable: { expected: 0, basis: "nothing to send" } },
-    ]);
-  });
-
-  test("says that the run will ask, and why", async () => {
-    const world = await startWorld({
-      rows: 100,
-      config: configOf(enrichOnly, "confirm_above: { records: 50, ratio: 0.2 }"),
-    });
-    await world.run();
-    await world.rows("UPDATE crm.customers SET city = 'Elsewhere'");
-    const [plan] = (await planJobs(await world.services(), [])).jobs;
-    expect(plan).toMatchObject({
-      needs_confirmation: true,
-      remarks: [
-        expect.stringMatching(
-          /^the run asks first, or needs --yes: more is due than confirm_above allows: 100 rows, /,
-        ),
+describe("before anything is touched", () => {
+  test("every missing column of all inputs is reported, and nothing is created or called", async () => {
+    const config = configOf(resolveOnly)
+      .replace("first_name: first_name", "first_name: given_name")
+      .replace("last_name: last_name", "last_name: surname");
+    const world = await startWorld({ rows: 5, unmigrated: true, config });
+    await expect(world.run()).rejects.toMatchObject({
+      name: "FixConfigurationError",
+      problems: [
+        expect.objectContaining({ message: expect.stringContaining("given_name") }),
+        expect.objectContaining({ message: expect.stringContaining("surname") }),
       ],
     });
-    expect((await world.run()).jobs[0]?.error?.code).toBe("confirmation");
+    expect(await world.value("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'person_data%'")).toBe(
+      "0",
+    );
+    expect(await requestsOf(world)).toBe(0);
   });
 
-  test("after a trial says that the full run won't ask, which it doesn't", async () => {
-    const world = await startWorld({
-      rows: 300,
-      config: configOf(threeJobs, "confirm_above: { records: 50, ratio: 0.2 }"),
+  test("a service other than the one that filled the warehouse is refused, with what to do", async () => {
+    const world = await startWorld({ rows: 5, config: configOf(enrichOnly) });
+    await world.run();
+    const requests = await requestsOf(world);
+    const { port } = new URL(world.serviceUrl);
+    world.serviceUrl = `http://localhost:${port}`;
+    const hint = expect.stringContaining(`migrate --accept-service localhost:${port}`);
+    await expect(world.run()).rejects.toMatchObject({
+      code: "another_service",
+      problems: [{ path: "service.base_url", hint }],
     });
-    await world.run({ maxRecords: 20 });
-    const { jobs } = await planJobs(await world.services(), []);
-    expect(jobs.map((job) => job.needs_confirmation)).toEqual([false, false, false]);
-    expect((await world.run()).status).toBe("succeeded");
-  });
-
-  test("expects the match rate seen so far", async () => {
-    const world = await startWorld({ rows: 400, config: configOf(enrichOnly) });
-    const first = jobOf(await world.run(), "enrich_customers");
-    await world.rows("UPDATE crm.customers SET city = 'Elsewhere'");
-    const [plan] = (await planJobs(await world.services(), [])).jobs;
-    const second = jobOf(await world.run(), "enrich_customers");
-    expect(plan?.records_to_send).toBe(second.records_sent);
-    const { low = 0, expected = 0, high = 0 } = plan?.estimated_billable ?? {};
-    expect(expected / second.records_sent).toBeCloseTo(first.records_matched / first.records_sent, 1);
-    expect(low).toBeLessThanOrEqual(second.records_matched);
-    expect(high).toBeGreaterThanOrEqual(second.records_matched);
+    expect(await requestsOf(world)).toBe(requests);
   });
 });
 
-test("the status reports how each job did, also before the first run", async () => {
-  const world = await startWorld({ unmigrated: true, rows: 60 });
-  await world.warehouse.migrate();
-  const before = await readStatus(await world.services());
-  expect(before.service_host).toBe(null);
-  expect(before.jobs.map((job) => [job.job, job.last_run, job.coverage])).toEqual([
-    ["resolve_customers", null, null],
-    ["validate_customers", null, null],
-    ["enrich_customers", null, null],
-  ]);
+test("a query over our own tables is verified after they are made", async () => {
+  const jobs = `${enrichOnly}\n  enrich_again: { type: enrich, input: relatives, after: enrich_customers }`;
+  const config = configOf(jobs).replace(
+    "inputs:",
+    `inputs:
+  relatives:
+    sql: SELECT relative_service_pid AS pid FROM person_data.person_relative WHERE relative_service_pid IS NOT NULL GROUP BY 1
+    key: pid
+    fields: { service_pid: pid }`,
+  );
+  const world = await startWorld({ rows: 60, people: 500, unmigrated: true, config });
   const report = await world.run();
-  const after = await readStatus(await world.services());
-  expect(after.service_host).toBe(new URL(world.sandbox.url).host);
-  expect(after.jobs.map((job) => job.last_run?.records_sent)).toEqual(
-    report.jobs.map((job) => job.records_sent),
-  );
-  expect(after.jobs[0]).toMatchObject({
-    enabled: true,
-    last_run: { run_id: report.run_id, status: "succeeded" },
-    coverage: { source: "customers", input_rows: 60, due: 0 },
-    open_rejects: { not_resolvable: report.jobs[0]?.records_rejected },
-  });
-  expect(after.tables.map((table) => table.table_name)).toContain("person_address");
+  expect([report.status, ...report.jobs.map(unaccountedRows)]).toEqual(["succeeded", 0, 0]);
+  expect(jobOf(report, "enrich_again").records_matched).toBeGreaterThan(10);
+
+  world.configure(config.replace("AS pid", "AS number"));
+  await expect(world.run()).rejects.toMatchObject({ name: "FixConfigurationError" });
 });
 
-test("an unknown error says what was being done", async () => {
-  const world = await startWorld({
-    rows: 20,
-    config: configOf("\n  enrich_customers: { type: enrich, input: customers }"),
+describe("a job that fails", () => {
+  test("lets the others run, but not those that come after it", async () => {
+    const world = await startWorld({ rows: 40, faults: parseFaults("forbidden@validate_emails") });
+    const report = await world.run();
+    expect([report.status, exitCodeOf(report, null)]).toEqual(["failed", 1]);
+    expect(report.jobs.map((job) => [job.status, job.error?.code, unaccountedRows(job)])).toEqual([
+      ["succeeded", undefined, 0],
+      ["failed", "forbidden", 0],
+      ["skipped", "dependency_failed", 0],
+    ]);
+    expect(jobOf(report, "enrich_customers").error?.message).toBe(
+      "enrich_customers was skipped because validate_customers did not succeed.",
+    );
+    const failures = world.logged.filter(({ level }) => level === "error");
+    expect(failures.map(({ event }) => event)).toEqual(["job_failed"]);
+    expect(await world.rows("SELECT job, status FROM person_data_ops.sync_run ORDER BY job")).toEqual([
+      { job: "enrich_customers", status: "skipped" },
+      { job: "resolve_customers", status: "succeeded" },
+      { job: "validate_customers", status: "failed" },
+    ]);
   });
-  await world.run();
-  await world.rows("ALTER TABLE person_data_state.lookup_row DROP COLUMN missing_since CASCADE");
-  const failing = jobOf(await world.run(), "enrich_customers");
-  expect([failing.status, failing.error?.code]).toEqual(["failed", "42703"]);
-  expect(failing.error?.message).toMatch(
-    /^The database reported an unexpected error while reading the input \(SQLSTATE 42703, [^)]+\)\./,
+
+  test("for a rejected key ends the whole run", async () => {
+    const world = await startWorld({ rows: 40, faults: parseFaults("revoked") });
+    const report = await world.run();
+    expect(report.jobs.map((job) => [job.status, job.error?.code, unaccountedRows(job)])).toEqual([
+      ["failed", "key_rejected", 0],
+      ["skipped", "run_stopped", 0],
+      ["skipped", "run_stopped", 0],
+    ]);
+    expect(await requestsOf(world)).toBeLessThanOrEqual(4);
+  });
+
+  test("for an unknown reason says what was being done", async () => {
+    const world = await startWorld({ rows: 20, config: configOf(enrichOnly) });
+    await world.run();
+    await world.rows("ALTER TABLE person_data_state.lookup_row DROP COLUMN missing_since CASCADE");
+    const failing = jobOf(await world.run(), "enrich_customers");
+    expect([failing.status, failing.error?.code]).toEqual(["failed", "42703"]);
+    expect(failing.error?.message).toMatch(
+      /^The database reported an unexpected error while reading the input \(SQLSTATE 42703, [^)]+\)\./,
+    );
+  });
+});
+
+test("a large due set needs the user's agreement, which a question or --yes gives", async () => {
+  const config = configOf(enrichOnly, "confirm_above: { records: 50, ratio: 0.2 }");
+  const world = await startWorld({ rows: 300, config });
+  expect((await world.run()).status).toBe("succeeded");
+  await world.rows("UPDATE crm.customers SET street = '1 Main St' WHERE id <= 200");
+  const stopped = await world.run();
+  expect(exitCodeOf(stopped, null)).toBe(3);
+  const unsent = { status: "limited", limited_by: "confirmation", records_sent: 0, requests: 0 };
+  expect(stopped.jobs).toMatchObject([{ ...unsent, error: { code: "confirmation" } }]);
+  expect(stopped.jobs[0]?.error?.message).toMatch(
+    /^enrich_customers: more is due than confirm_above allows: \d+ rows, \d\d % of the input; .* run again with --yes to confirm\.$/,
   );
+  expect(stopped.jobs.map(unaccountedRows)).toEqual([0]);
+  const asked: string[] = [];
+  const answer = (word: boolean) => async (question: string) => {
+    asked.push(question);
+    return word;
+  };
+  expect((await world.run({ confirm: answer(false) })).jobs).toMatchObject([unsent]);
+  expect(asked).toEqual([expect.stringMatching(/Continue\?$/)]);
+  const agreed = jobOf(await world.run({ confirm: answer(true) }), "enrich_customers");
+  expect([agreed.status, agreed.records_sent > 150]).toEqual(["succeeded", true]);
+});
+
+test("a run that waits for confirmation of parameters has rejected nothing and covers nothing", async () => {
+  const world = await startWorld({ rows: 60, config: configOf(enrichOnly) });
+  await world.run();
+  const coverage = () => world.rows("SELECT * FROM person_data_ops.input_coverage");
+  const before = await coverage();
+  await world.rows("INSERT INTO crm.customers (id, first_name) VALUES (900, ' '), (901, NULL)");
+  world.configure(configOf(enrichOnly.replace(" }", ", include_premium_fields: true }")));
+  const { jobs } = await world.run();
+  expect(jobs).toMatchObject([
+    {
+      limited_by: "parameters_changed",
+      records_read: 62,
+      records_rejected: 0,
+      records_rejected_before_sending: 0,
+      records_duplicate: 0,
+      records_sent: 0,
+    },
+  ]);
+  expect(jobs.map(unaccountedRows)).toEqual([0]);
+  expect(await coverage()).toEqual(before);
+});
+
+test("a resend that is retried under its run id buys each record once", async () => {
+  const world = await startWorld({ rows: 60, config: configOf(enrichOnly) });
+  await world.run();
+  const resend = { resend: true, yes: true, runId: "task-7" };
+  const first = jobOf(await world.run(resend), "enrich_customers");
+  expect(first.records_sent).toBeGreaterThan(40);
+  const retried = jobOf(await world.run(resend), "enrich_customers");
+  expect([retried.status, retried.records_sent]).toEqual(["succeeded", 0]);
+  const other = jobOf(await world.run({ ...resend, runId: "task-8" }), "enrich_customers");
+  expect(other.records_sent).toBe(first.records_sent);
+});
+
+/** Rows that left erase their people once three runs missed them over at least a day. */
+test("on_missing: erase spares whoever another row names, and never erases many at once", async () => {
+  const config = configOf(enrichOnly).replace("key: id", "key: id\n    on_missing: erase");
+  const world = await startWorld({ rows: 60, config });
+  await world.rows(`INSERT INTO crm.customers SELECT id + 1000, first_name, last_name, email, work_email, phone, linkedin,
+    street, city, state, zip, updated_at FROM crm.customers WHERE id = 2`);
+  await world.run();
+  const people = (rows: string) =>
+    world.value(`SELECT count(DISTINCT service_pid) FROM person_data.person JOIN crm.pids USING (service_pid)
+      WHERE source_key IN (${rows})`);
+  await world.rows("CREATE TABLE crm.pids AS SELECT source_key, service_pid FROM person_data.enrichment");
+  const before = await people("'2'");
+  await world.rows("DELETE FROM crm.customers WHERE id <= 3");
+  for (let night = 1; night <= 4; night++) {
+    expect((await world.run()).status).toBe("succeeded");
+    await world.rows(
+      "UPDATE person_data_state.lookup_row SET missing_since = missing_since - interval '1 day'",
+    );
+  }
+  expect([await people("'1', '3'"), await people("'2'")]).toEqual(["0", before]);
+
+  for (const left of ["id > 30", "true"]) {
+    await world.rows(`DELETE FROM crm.customers WHERE ${left}`);
+    const known = await world.value("SELECT count(*) FROM person_data_state.lookup_row");
+    const end = { status: "limited", limited_by: "missing_rows", error: { code: "missing_rows" } };
+    expect((await world.run({ yes: true })).jobs).toMatchObject([end]);
+    expect(await world.value("SELECT count(*) FROM person_data_state.lookup_row")).toBe(known);
+  }
+});
+
+type Ending = Pick<JobReport, "status"> & Partial<Pick<JobReport, "limited_by">>;
+
+const failed: Ending = { status: "failed" };
+const skipped: Ending = { status: "skipped" };
+const locked: Ending = { status: "locked" };
+const interrupted: Ending = { status: "interrupted" };
+const succeeded: Ending = { status: "succeeded" };
+const limited = (by: NonNullable<Ending["limited_by"]>): Ending => ({ status: "limited", limited_by: by });
+const [credits, cap] = [limited("credits"), limited("max_records_per_run")];
+
+test.each<readonly [JobReport["status"], number, readonly Ending[]]>([
+  ["succeeded", 0, []],
+  ["succeeded", 0, [succeeded, succeeded]],
+  ["limited", 0, [succeeded, cap]],
+  ["limited", 0, [limited("max_records"), limited("budget_day")]],
+  ...(["credits", "quota", "parameters_changed", "confirmation"] as const).map(
+    (by) => ["limited", 3, [cap, limited(by), succeeded]] as const,
+  ),
+  ["locked", 4, [locked, credits]],
+  ["interrupted", 130, [interrupted, locked, credits]],
+  ["failed", 1, [failed, skipped, interrupted, locked, credits]],
+  ["failed", 1, [skipped]],
+])("a run is %s with exit code %i after %j", (status, exitCode, endings) => {
+  const jobs = endings.map((ending, i) => ({
+    ...{ job: `job_${i}`, type: "enrich", seconds: 1 },
+    ...zeroCounters,
+    ...ending,
+  }));
+  expect(statusOf(jobs)).toBe(status);
+  expect(exitCodeOf({ status, run_id: "r", jobs }, "SIGINT")).toBe(exitCode);
+  if (exitCode === 130) expect(exitCodeOf({ status, run_id: "r", jobs }, "SIGTERM")).toBe(143);
 });

@@ -1,9 +1,5 @@
 import type { InputConfig } from "../../src/config/config.ts";
-import type {
-  EnrichJobConfig,
-  ResolveJobConfig,
-  ValidateEmailsJobConfig,
-} from "../../src/jobs/lookup/lookup-types.ts";
+import type { LookupJobConfig } from "../../src/jobs/lookup/lookup-types.ts";
 import { zeroCounters } from "../../src/jobs/job.ts";
 import type { LookupCounts } from "../../src/load/lookups/counts.ts";
 import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
@@ -39,34 +35,17 @@ const base = {
   refreshUnmatchedAfterMs: null,
   maxRecordsPerRun: null,
   maxRejectRatio: null,
-};
-
-/** Minimal resolve job. */
-export const resolveJob: ResolveJobConfig = {
-  ...base,
-  name: "resolve_customers",
-  type: "resolve",
-  validEmailsFrom: null,
-};
-
-/** Minimal validate_emails job. */
-export const validateJob: ValidateEmailsJobConfig = {
-  ...base,
-  name: "validate_customers",
-  type: "validate_emails",
-};
-
-/** Minimal enrich job. */
-export const enrichJob: EnrichJobConfig = {
-  ...base,
-  name: "enrich_customers",
-  type: "enrich",
   pidFrom: null,
   validEmailsFrom: null,
   returnFields: [],
   matchConditionFields: [],
   includePremiumFields: false,
 };
+
+/** Minimal jobs of each type. */
+export const resolveJob: LookupJobConfig = { ...base, name: "resolve_customers", type: "resolve" };
+export const validateJob: LookupJobConfig = { ...base, name: "validate_customers", type: "validate_emails" };
+export const enrichJob: LookupJobConfig = { ...base, name: "enrich_customers", type: "enrich" };
 
 const noGroups = { sentAgain: { matched: 0, unmatched: 0 }, withPid: 0, others: 0 };
 

@@ -264,18 +264,6 @@ export async function seenDuring(
   return { seen, asked };
 }
 
-/** A run whose table is renamed to `elsewhere` after the first answers. */
-export async function runWhileTableGoes(world: World, table: string): Promise<RunReport> {
-  const { progress } = await world.services();
-  const going: Promise<unknown>[] = [];
-  const advance = () => {
-    if (going.length === 0) going.push(world.rows(`ALTER TABLE person_data.${table} RENAME TO elsewhere`));
-  };
-  const report = await world.run({}, { progress: { ...progress, advance } });
-  await Promise.all(going);
-  return report;
-}
-
 /** Report of one job. */
 export function jobOf(report: RunReport, name: string): JobReport {
   const job = report.jobs.find((job) => job.job === name);
@@ -285,16 +273,16 @@ export function jobOf(report: RunReport, name: string): JobReport {
 
 /** Rows read minus all outcomes; must be 0 for every job. */
 export function unaccountedRows(job: JobReport): number {
-  return (
-    job.records_read -
-    job.records_unchanged -
-    job.records_duplicate -
-    job.records_suppressed -
-    job.records_waiting -
-    job.records_sent -
-    job.records_rejected_before_sending -
-    job.records_remaining
-  );
+  const outcomes = [
+    "unchanged",
+    "duplicate",
+    "suppressed",
+    "waiting",
+    "sent",
+    "rejected_before_sending",
+    "remaining",
+  ] as const;
+  return outcomes.reduce((left, outcome) => left - job[`records_${outcome}`], job.records_read);
 }
 
 /** Records that the sandbox received more than once, and those billed more than once. */

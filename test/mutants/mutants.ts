@@ -105,9 +105,8 @@ export const mutants: readonly Mutant[] = [
     file: "src/jobs/lookup/send.ts",
     from: "cutForCall(queue, batch, granted)",
     to: "cutForCall(queue, batch, records.length)",
-    tests: ["test/jobs/lookup/budgets.slow.ts"],
-    named: "grants a call what others have left",
-    config: slow,
+    tests: ["test/jobs/costs.test.ts"],
+    named: "granted what others have left",
   },
   {
     breaks: "only calls that cost nothing are released",
@@ -169,8 +168,8 @@ export const mutants: readonly Mutant[] = [
     file: "src/jobs/lookup/answers.ts",
     from: "  const { parts, place, isUnloadable, lease } = answer;",
     to: "  const { parts, place, isUnloadable, lease } = answer;\n  if (place.file) await spool.remove(place.file);",
-    tests: ["test/jobs/lookup/loader.slow.ts"],
-    named: "keeps no mark",
+    tests: ["test/jobs/lookup/kept-answers.slow.ts"],
+    named: "dead shard",
     config: slow,
   },
   {

@@ -14,7 +14,7 @@ import {
   type Waiting,
 } from "../../load/erasure/requests.ts";
 import type { FoundPeople, RowsByTable } from "../../load/erasure/subjects.ts";
-import type { Identifiers, InputSource, RowKey } from "../../load/inputs/input.ts";
+import type { Identifiers, RowKey } from "../../load/inputs/input.ts";
 import { checkInput } from "../../load/inputs/read.ts";
 import { recordCalls } from "../../load/ledger/ledger.ts";
 import { castSourceKey, findSourceKey } from "../../load/lookups/explain-row.ts";
@@ -23,7 +23,7 @@ import { segmentEndpoints } from "../../schemas/segments.ts";
 import { emptyFolder, readDiskId, type SpoolOwner, surveySpool } from "../../spool/files.ts";
 import { takeOverExpired } from "../hold-job.ts";
 import { spoolKind, spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
-import { inputSourceOf, throwProblems } from "../sources.ts";
+import { allInputs, inputSourceOf, throwProblems } from "../sources.ts";
 import type { JobServices } from "../services.ts";
 
 export type EraseServices = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
@@ -40,14 +40,8 @@ export interface ErasurePlan {
 /** Checks that every input can be searched for people; throws all problems at once. */
 export async function verifySearch({ config, db }: Pick<EraseServices, "config" | "db">): Promise<void> {
   const problems: Problem[] = [];
-  for (const source of await inputsOf({ config })) problems.push(...(await checkInput(db, source)));
+  for (const source of await allInputs(config)) problems.push(...(await checkInput(db, source)));
   throwProblems(problems);
-}
-
-async function inputsOf({ config }: Pick<EraseServices, "config">): Promise<readonly InputSource[]> {
-  return Promise.all(
-    Object.values(config.inputs).map((input) => inputSourceOf(input, Object.keys(input.fields))),
-  );
 }
 
 /** Finds the subjects of an erasure of the named people and counts their rows; changes nothing. */
@@ -56,7 +50,7 @@ export async function planErasure(
   named: Identifiers,
 ): Promise<ErasurePlan> {
   const rows = await Promise.all(named.rows.map((row) => storedRow({ config, db }, row)));
-  const found = await findPeople(db, { ...named, rows }, await inputsOf({ config }));
+  const found = await findPeople(db, { ...named, rows }, await allInputs(config));
   const counts = await countPeople(db, found.people);
   return { found, rows: counts, isKnown: found.isKnown || sumOf(counts) > 0 };
 }

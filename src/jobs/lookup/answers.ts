@@ -226,7 +226,9 @@ async function readAnswer(
     if (error instanceof StopRunError) throw error;
     if (error instanceof LargeAnswerError)
       return await readSpooled(loader, await spool.takeTryBack(place.file), true);
-    logFailure(loader, place.file, error);
+    const { callId: call_id, tries } = place.file;
+    const reason = codeOf(error) ?? (error instanceof Error ? error.name : "unknown");
+    loader.log.warn({ job: loader.run.job, call_id, tries, reason }, "spooled_answer_failed");
     return await readSpooled(loader, place.file);
   }
   try {
@@ -264,11 +266,6 @@ function found({ spool }: Loader, answer: LoadableAnswer | null): LoadableAnswer
     `A received answer can't be read back from ${spool.folder}. Check the disk, and make sure that no other program changes ` +
       "files there. Its records remain due.",
   );
-}
-
-function logFailure({ run, log }: Loader, { callId, tries }: SpooledCall, error: unknown): void {
-  const reason = codeOf(error) ?? (error instanceof Error ? error.name : "unknown");
-  log.warn({ job: run.job, call_id: callId, tries, reason }, "spooled_answer_failed");
 }
 
 /** Commits an answer, a large one part by part; then removes its file and releases its memory. */

@@ -203,7 +203,7 @@ export function forecastOf(
   given: { readonly cap: Cap | null; readonly toCome?: number },
 ): Forecast {
   const { cap, toCome = 0 } = given;
-  const { endpoint, pidFrom } = lookupOf(job);
+  const { endpoint } = lookupOf(job);
   const { concurrency, limits, requestsPerSecond } = config.service;
   const toSend = Math.min(counts.toSend + toCome, cap?.records ?? Number.POSITIVE_INFINITY);
   const calls = Math.ceil(toSend / endpoint.maxRecords);
@@ -213,7 +213,7 @@ export function forecastOf(
     isOrdered: job.input.orderBy !== null,
     ...(cap === null ? {} : { most: cap.records }),
   });
-  const rest = `, including ${countText(toCome, "record")} that ${toCome === 1 ? "waits" : "wait"} for ${pidFrom ?? "another job"}`;
+  const rest = `, including ${countText(toCome, "record")} that ${toCome === 1 ? "waits" : "wait"} for ${job.pidFrom ?? "another job"}`;
   return {
     records: toSend,
     calls,

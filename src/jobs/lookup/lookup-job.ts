@@ -1,12 +1,12 @@
 import { LimitReachedError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
-import { confirm, readDecision, triedRecords } from "../confirm.ts";
+import { confirm, decideSending, triedRecords } from "../confirm.ts";
 import type { JobType } from "../job-type.ts";
 import {
   capped,
   type Counters,
+  ended,
   endOfError,
-  failed,
   interrupted,
   type JobContext,
   type JobEnd,
@@ -29,8 +29,8 @@ import {
 } from "./lookup-spec.ts";
 import { isLookupJob, type LookupJobConfig, type LookupJobType, lookupOf } from "./lookup-types.ts";
 import { planLookup } from "./plan-lookup.ts";
-import { createTally, sendDue, type Tally, type Unanswered } from "./send.ts";
-import { inputSourceOf, readSourceOf } from "../sources.ts";
+import { sendDue, type Tally, type Unanswered } from "./send.ts";
+import { allInputs, readSourceOf } from "../sources.ts";
 import { findPeople } from "../../load/erasure/find.ts";
 import { removeErased } from "../../load/erasure/remove.ts";
 import { requestInRun } from "../../load/erasure/requests.ts";
@@ -101,7 +101,7 @@ async function sendSelected(task: Task): Promise<Worked> {
   }
   const isStored = selection.counts.parametersChanged === 0;
   const counts = isStored ? selection.counts : untouched(selection.counts);
-  const tally = createTally();
+  const tally: Tally = { matched: 0, rejected: 0, unanswered: null };
   let thrown: { readonly error: unknown } | null = null;
   let open: OpenClaims = { records: counts.toSend, rows: counts.rowsToSend, sent: 0 };
   let recorded = {};
@@ -171,7 +171,8 @@ async function readUsed({ db, job, run }: Task): Promise<Used> {
 async function confirmSending(task: Task, counts: LookupCounts, cap: Cap | null): Promise<void> {
   const { config, job, request, pastRuns } = task;
   const { billable } = forecastOf(config, job, counts, { cap });
-  await confirm(task, job.name, request, readDecision(task, job, { ...request, counts, billable, pastRuns }));
+  const decision = decideSending(config, job, { ...request, counts, billable, pastRuns });
+  await confirm(task, job.name, request, decision);
 }
 
 interface Selected extends JobSpool {
@@ -303,7 +304,8 @@ function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): Job
   if (!unanswered) return null;
   const { records, because } = unanswered;
   const also = limit?.error ? ` Also: ${limit.error.message}` : "";
-  return failed(
+  return ended(
+    "failed",
     "unanswered",
     `${job}: ${countText(records, "record")} got no answer and ${records === 1 ? "stays" : "stay"} due for the next run. ` +
       `Last reason: ${because}${also}`,
@@ -313,7 +315,8 @@ function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): Job
 function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | null {
   const tried = triedRecords(counters);
   if (maxRejectRatio === null || counters.records_rejected <= maxRejectRatio * tried) return null;
-  return failed(
+  return ended(
+    "failed",
     "too_many_rejects",
     `${job}: ${counters.records_rejected} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
       `(${maxRejectRatio}) allows. The others were loaded; the table \`reject\` has the reasons.`,
@@ -352,9 +355,7 @@ async function eraseMissing({ config, db, log, progress, job, run, spec }: Task)
     );
   }
   let erased = 0;
-  const inputs = await Promise.all(
-    Object.values(config.inputs).map((input) => inputSourceOf(input, Object.keys(input.fields))),
-  );
+  const inputs = await allInputs(config);
   for (;;) {
     const keys = await readGoneRows(db, run, name, CHUNK);
     if (keys.length === 0) break;

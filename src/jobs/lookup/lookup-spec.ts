@@ -46,15 +46,15 @@ export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): 
     kind: kindOf(job.type, bound.requestParameters),
     mapping: hashOf([
       mapping,
-      [bound.pidFrom !== null, bound.validEmailsFrom !== null, normalization[0] ?? null],
+      [job.pidFrom !== null, job.validEmailsFrom !== null, normalization[0] ?? null],
     ]),
     // Version 2 hashed this form, by which its answers are recognized.
-    legacyParameters: hashOf([LEGACY_FORM, job.type, mapping, ...bound.boughtWith, ...normalization]),
+    legacyParameters: hashOf([LEGACY_FORM, job.type, mapping, ...legacySettings(job), ...normalization]),
     input,
     refreshAfterMs: job.refreshAfterMs,
     refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs,
-    pidFrom: bound.pidFrom,
-    dropsInvalidEmails: bound.validEmailsFrom !== null,
+    pidFrom: job.pidFrom,
+    dropsInvalidEmails: job.validEmailsFrom !== null,
     erasesMissing: job.input.onMissing === "erase",
     resend: request.resend,
     acceptParameters: request.acceptParameters,
@@ -67,15 +67,31 @@ export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): 
 export function kindOf(type: LookupType, parameters: Readonly<Record<string, unknown>>): string {
   const sorted = Object.entries(parameters)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, value]) => [
-      name,
-      Array.isArray(value) ? [...new Set(value.map(String))].toSorted() : value,
-    ]);
+    .map(([name, value]) => [name, Array.isArray(value) ? distinct(value.map(String)) : value]);
   return `${type}:${hashOf(sorted).slice(0, 12)}`;
 }
 
 function hashOf(value: unknown): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("hex");
+}
+
+/** Order and repetition of these values make no difference. */
+function distinct(values: readonly string[]): readonly string[] {
+  return [...new Set(values)].toSorted();
+}
+
+/** Number of settings in the hash of version 2. */
+const LEGACY_SETTINGS: Readonly<Record<LookupType, number>> = { resolve: 1, validate_emails: 0, enrich: 5 };
+
+function legacySettings(job: LookupJobConfig): readonly unknown[] {
+  const settings = [
+    job.validEmailsFrom !== null,
+    job.pidFrom !== null,
+    distinct(job.returnFields),
+    distinct(job.matchConditionFields),
+    job.includePremiumFields,
+  ];
+  return settings.slice(0, LEGACY_SETTINGS[job.type]);
 }
 
 const LEGACY_FORM = "person-etl/parameters/1";

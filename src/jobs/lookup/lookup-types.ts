@@ -1,4 +1,4 @@
-import type { InputConfig, JobConfig, JobOf } from "../../config/config.ts";
+import type { InputConfig, JobConfig } from "../../config/config.ts";
 import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
 import {
   choice,
@@ -50,17 +50,30 @@ const lookupSettings = {
   max_reject_ratio: ratio().optional(),
 };
 
-/** Job that sends the rows of an input. */
+/** Job that sends the rows of an input; settings that its type lacks are empty. */
 export interface LookupJobConfig extends JobConfig, Omit<Settings<typeof lookupSettings>, "input"> {
   readonly type: LookupType;
   readonly input: InputConfig;
+  /** Resolve job whose PIDs are also sent. */
+  readonly pidFrom: string | null;
+  /** Job whose `invalid` addresses are omitted. */
+  readonly validEmailsFrom: string | null;
+  readonly returnFields: readonly string[];
+  readonly matchConditionFields: readonly string[];
+  readonly includePremiumFields: boolean;
 }
 
-/** Applies the default of `refresh_unmatched_after`. */
-function withRefresh<J extends Pick<LookupJobConfig, "refreshAfterMs" | "refreshUnmatchedAfterMs">>(
-  job: J,
-): J {
-  return { ...job, refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs ?? job.refreshAfterMs };
+const NOT_SET = {
+  pidFrom: null,
+  validEmailsFrom: null,
+  returnFields: [],
+  matchConditionFields: [],
+  includePremiumFields: false,
+};
+
+/** Adds the settings that a type lacks, and the default of `refresh_unmatched_after`. */
+function complete<J extends Pick<LookupJobConfig, "refreshAfterMs" | "refreshUnmatchedAfterMs">>(job: J) {
+  return { ...NOT_SET, ...job, refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs ?? job.refreshAfterMs };
 }
 
 /** Part of an answer that depends on the endpoint. */
@@ -75,36 +88,16 @@ export interface AnsweredPart extends Pick<LookupAnswer, "servicePid" | "cells" 
 type ReadResult = (result: JsonObject, drift: DriftLog) => AnsweredPart;
 
 /** Type of a job that sends batches of records. */
-export interface LookupJobType<J extends LookupJobConfig = LookupJobConfig> extends JobDeclaration {
+export interface LookupJobType extends JobDeclaration {
   readonly type: LookupType;
   readonly endpoint: LookupEndpoint;
   /** Result tables, which are fresh after a successful run. */
   readonly writes: readonly string[];
   /** Fields of the interface's input record that the endpoint accepts. */
   readonly inputFields: readonly string[];
-  /** Request parameters besides the records. */
-  requestParameters(job: J): Readonly<Record<string, unknown>>;
-  /** Settings that affect answers, besides the mapping. Changing them requires a decision by the user. */
-  boughtWith(job: J): readonly unknown[];
-  /** Resolve job whose PIDs are also sent. */
-  pidFrom(job: J): string | null;
-  /** Job whose invalid addresses are omitted. */
-  validEmailsFrom(job: J): string | null;
   /** @param parameters request parameters besides the records */
   readerOf(parameters: Readonly<Record<string, unknown>>): ReadResult;
 }
-
-const resolveSettings = jobSettings("resolve", {
-  ...lookupSettings,
-  /** Job whose `invalid` addresses are omitted. */
-  valid_emails_from: jobName({ jobTypes: ["validate_emails"], usesAnswers: true }).optional(),
-}).transform(withRefresh);
-
-export type ResolveJobConfig = JobOf<typeof resolveSettings>;
-
-const resolveResult = flattenerOf(resolveEndpoint.result);
-
-const resolveCellAt = placesOf(resolveFields, resolveResult);
 
 function readMatch(result: JsonObject): Pick<AnsweredPart, "outcome" | "servicePid"> {
   if (!isPersonMatch(result)) return { outcome: "unmatched", servicePid: null };
@@ -112,15 +105,47 @@ function readMatch(result: JsonObject): Pick<AnsweredPart, "outcome" | "serviceP
   return { outcome: servicePid === null ? "no_pid" : "matched", servicePid };
 }
 
+/** Reads results without a person: the fields of the answer, and all others but its key in `_extra`. */
+function plainReader(
+  { result: declared }: LookupEndpoint,
+  fields: object,
+  key: string,
+  match = readMatch,
+): ReadResult {
+  const flattener = flattenerOf(declared);
+  const cellAt = placesOf(fields, flattener);
+  return (result, drift) => {
+    const { object } = flattener.flatten(result, null, drift);
+    return {
+      ...match(result),
+      cells: cellAt.map((i) => object.cells[i] ?? null),
+      extra: extraCell(pickExtra(object.extra, (name) => name !== key)),
+      person: null,
+    };
+  };
+}
+
+const readResolution = plainReader(resolveEndpoint, resolveFields, "record_id");
+
+// The stored address is the one sent, not the one returned.
+const readValidation = plainReader(validateEmailsEndpoint, validateFields, "email_address", (result) => ({
+  outcome: validateEmailsEndpoint.isMatch(result) ? "matched" : "unmatched",
+  servicePid: null,
+}));
+
 function isResolvable(fields: readonly string[]): boolean {
   const has = (...names: string[]) => names.every((name) => fields.includes(name));
   return (has("full_name") || has("first_name", "last_name")) && (has("emails") || has("phones"));
 }
 
 /** Finds the PID of each input row: `POST /v1/resolve` into `resolution`. */
-const resolveJob: LookupJobType<ResolveJobConfig> = {
+const resolveJob: LookupJobType = {
   type: "resolve",
-  settings: resolveSettings,
+  settings: jobSettings("resolve", {
+    ...lookupSettings,
+    /** Job whose `invalid` addresses are omitted. */
+    valid_emails_from: jobName({ jobTypes: ["validate_emails"], usesAnswers: true }).optional(),
+  }).transform(complete),
   isBilled: true,
   writes: ["resolution", "match_history"],
   complaints: (_job, { inputFields }) =>
@@ -135,19 +160,7 @@ const resolveJob: LookupJobType<ResolveJobConfig> = {
         ],
   endpoint: resolveEndpoint,
   inputFields: [...resolveScalarFields, ...resolveListFields],
-  requestParameters: () => ({}),
-  boughtWith: (job) => [job.validEmailsFrom !== null],
-  pidFrom: () => null,
-  validEmailsFrom: (job) => job.validEmailsFrom,
-  readerOf: () => (result, drift) => {
-    const { object } = resolveResult.flatten(result, null, drift);
-    return {
-      ...readMatch(result),
-      cells: resolveCellAt.map((i) => object.cells[i] ?? null),
-      extra: extraCell(pickExtra(object.extra, (name) => name !== "record_id")),
-      person: null,
-    };
-  },
+  readerOf: () => readResolution,
 };
 
 const enrichSettings = jobSettings("enrich", {
@@ -161,9 +174,7 @@ const enrichSettings = jobSettings("enrich", {
   /** Omitted from the request if empty. */
   match_condition_fields: listOf(choice(matchConditionFields), "a list of field names").default([]),
   include_premium_fields: flag().default(false),
-}).transform(withRefresh);
-
-export type EnrichJobConfig = JobOf<typeof enrichSettings>;
+}).transform(complete);
 
 const enrichResult = flattenerOf(enrichEndpoint.result);
 
@@ -222,13 +233,8 @@ function personOf(servicePid: string, flat: FlatResult, asked: ReadonlySet<strin
   };
 }
 
-/** Order and repetition of these values make no difference. */
-function distinct(values: readonly string[]): readonly string[] {
-  return [...new Set(values)].toSorted();
-}
-
 /** Fetches the person of each input row: `POST /v2/enrich` into `enrichment`, `person` and its children. */
-export const enrichJob: LookupJobType<EnrichJobConfig> = {
+export const enrichJob: LookupJobType = {
   type: "enrich",
   settings: enrichSettings,
   isBilled: true,
@@ -251,35 +257,13 @@ export const enrichJob: LookupJobType<EnrichJobConfig> = {
       : [],
   endpoint: enrichEndpoint,
   inputFields: [...enrichScalarFields, ...enrichListFields],
-  requestParameters: (job) => ({
-    ...(job.matchConditionFields.length > 0 ? { match_condition_fields: job.matchConditionFields } : {}),
-    ...(job.returnFields.length > 0 ? { return_fields: job.returnFields } : {}),
-    ...(job.includePremiumFields ? { include_premium_fields: true } : {}),
-  }),
-  boughtWith: (job) => [
-    job.validEmailsFrom !== null,
-    job.pidFrom !== null,
-    distinct(job.returnFields),
-    distinct(job.matchConditionFields),
-    job.includePremiumFields,
-  ],
-  pidFrom: (job) => job.pidFrom,
-  validEmailsFrom: (job) => job.validEmailsFrom,
   readerOf: ({ return_fields: asked }) => readerFor(Array.isArray(asked) ? asked.map(String) : []),
 };
 
-const validateSettings = jobSettings("validate_emails", lookupSettings).transform(withRefresh);
-
-export type ValidateEmailsJobConfig = JobOf<typeof validateSettings>;
-
-const validateResult = flattenerOf(validateEmailsEndpoint.result);
-
-const validateCellAt = placesOf(validateFields, validateResult);
-
 /** Validates the addresses of each input row: `POST /v2/validate_emails` into `email_validation`. */
-const validateEmailsJob: LookupJobType<ValidateEmailsJobConfig> = {
+const validateEmailsJob: LookupJobType = {
   type: "validate_emails",
-  settings: validateSettings,
+  settings: jobSettings("validate_emails", lookupSettings).transform(complete),
   isBilled: true,
   writes: ["email_validation", "input_email"],
   complaints: (_job, { inputFields }) =>
@@ -294,21 +278,7 @@ const validateEmailsJob: LookupJobType<ValidateEmailsJobConfig> = {
         ],
   endpoint: validateEmailsEndpoint,
   inputFields: ["emails"],
-  requestParameters: () => ({}),
-  boughtWith: () => [],
-  pidFrom: () => null,
-  validEmailsFrom: () => null,
-  readerOf: () => (result, drift) => {
-    const { object } = validateResult.flatten(result, null, drift);
-    return {
-      outcome: validateEmailsEndpoint.isMatch(result) ? "matched" : "unmatched",
-      servicePid: null,
-      cells: validateCellAt.map((i) => object.cells[i] ?? null),
-      // The stored address is the one sent, not the one returned.
-      extra: extraCell(pickExtra(object.extra, (name) => name !== "email_address")),
-      person: null,
-    };
-  },
+  readerOf: () => readValidation,
 };
 
 export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];
@@ -328,27 +298,29 @@ export function isLookupJob(job: JobConfig): job is LookupJobConfig {
 }
 
 /** Returns the reader for answers to given parameters, independent of the current configuration. */
-export function answerReader(
-  type: LookupType,
-  parameters: Readonly<Record<string, unknown>>,
-): Pick<BoundLookup, "endpoint" | "read"> {
+export function answerReader(type: LookupType, parameters: Readonly<Record<string, unknown>>) {
   const found = typeNamed(type);
   return { endpoint: found.endpoint, read: found.readerOf(parameters) };
 }
 
+/** Request parameters of a job besides the records; empty ones are omitted. */
+function requestParametersOf({
+  matchConditionFields,
+  returnFields,
+  includePremiumFields,
+}: LookupJobConfig): Readonly<Record<string, unknown>> {
+  return {
+    ...(matchConditionFields.length > 0 ? { match_condition_fields: matchConditionFields } : {}),
+    ...(returnFields.length > 0 ? { return_fields: returnFields } : {}),
+    ...(includePremiumFields ? { include_premium_fields: true } : {}),
+  };
+}
+
 /** Applies the declaration of a job's type to the job. */
 export function lookupOf(job: LookupJobConfig) {
-  const type = typeNamed(job.type);
-  const requestParameters = type.requestParameters(job);
-  return {
-    endpoint: type.endpoint,
-    inputFields: type.inputFields,
-    requestParameters,
-    boughtWith: type.boughtWith(job),
-    pidFrom: type.pidFrom(job),
-    validEmailsFrom: type.validEmailsFrom(job),
-    read: type.readerOf(requestParameters),
-  };
+  const requestParameters = requestParametersOf(job);
+  const { inputFields } = typeNamed(job.type);
+  return { ...answerReader(job.type, requestParameters), inputFields, requestParameters };
 }
 
 /** Index of the cell of each field in a flattened result. */

@@ -3,7 +3,7 @@ import { countText } from "../../figures.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
 import { previewLookup } from "../../load/lookups/selection.ts";
 import { lastRuns } from "../../load/runs/status.ts";
-import { readDecision } from "../confirm.ts";
+import { decideSending } from "../confirm.ts";
 import type { PlanContext, Planned, ShownRequest } from "../job-type.ts";
 import { limitsOf, lookupSpecOf, plainRequest, tightestCap } from "./lookup-spec.ts";
 import { forecastOf } from "./estimate.ts";
@@ -30,7 +30,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
   const waitingRows = Math.min(counts.waiting, answered);
   const waiting = Math.min(counts.waitingRecords, answered);
   const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });
-  const decision = readDecision(context, job, {
+  const decision = decideSending(config, job, {
     counts: { ...counts, due: counts.due + waitingRows, toSend: forecast.records },
     billable: forecast.billable,
     pastRuns: await lastRuns(db, job.name),

@@ -97,10 +97,6 @@ interface Sending extends SendTask {
   callsUnderWay: number;
 }
 
-export function createTally(): Tally {
-  return { matched: 0, rejected: 0, unanswered: null };
-}
-
 /**
  * Sends what is due and loads the answers. Before an early end, calls in flight are finished and their answers committed,
  * unless the warehouse fails.

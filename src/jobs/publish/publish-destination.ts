@@ -27,6 +27,7 @@ import {
   readFollowed,
   restartDestination,
 } from "../../load/publication/registration.ts";
+import { copyRange, type Range, type RangeEnd } from "../../load/publication/whole-table.ts";
 import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
 import {
   type BatchRef,
@@ -35,10 +36,11 @@ import {
   type Destination,
   freshnessTable,
   type PublishedTable,
+  type StagedFiles,
   type TableChange,
   withViews,
 } from "../../publish/destination.ts";
-import { copied, createStager, type Publication, refused, stageTable } from "./publication.ts";
+import { copied, type Publication, refused } from "./publication.ts";
 
 /** Adds a new destination. Refuses one whose batch differs from the recorded one, unless everything is published again: then restarts it. */
 async function register({ db, destination }: Publication, full: boolean): Promise<void> {
@@ -261,31 +263,44 @@ async function stageKeys(
   return { changes, rows };
 }
 
-/** Stages whole tables in parts, while the next ones are read. */
+/** Stages whole tables by key ranges, each read in its own short snapshot while the one before is staged. */
 async function stageWhole(
-  publication: Publication,
+  { db, destination, catalog, folder, signal }: Publication,
   batch: BatchRef,
   names: readonly string[],
 ): Promise<Staged> {
-  const { destination, signal } = publication;
-  const stager = createStager(async (staged) => {
-    signal?.throwIfAborted();
-    await destination.stage(batch, staged);
-  });
+  const format = destination.fileFormat;
   const changes: TableChange[] = [];
   let rows = 0;
+  let staging = Promise.resolve();
+  const stage = async (part: StagedFiles) => {
+    await destination.stage(batch, part);
+    await Promise.all(part.files.map((path) => rm(path)));
+  };
   try {
-    for (const table of publication.catalog.tables.filter(({ name }) => names.includes(name))) {
-      const lines = await stageTable(publication, stager, table);
-      changes.push({ table, replaces: "all", hasRows: lines > 0 });
-      rows += lines;
+    for (const table of catalog.tables.filter(({ name }) => names.includes(name))) {
+      const rowsBefore = rows;
+      let after: RangeEnd = null;
+      for (let part = 0; part === 0 || after !== null; part += 1) {
+        signal?.throwIfAborted();
+        const prefix = join(folder, `${table.name}-${part}`);
+        const { end, ...files }: Range = await db.snapshot((session) =>
+          copyRange(session, table, { after, prefix, format }),
+        );
+        after = end;
+        rows += files.lines;
+        await staging;
+        if (files.lines > 0) staging = stage({ table, content: "rows", replaces: "all", part, ...files });
+        // Its error is thrown where it is awaited.
+        staging.catch(() => {});
+      }
+      changes.push({ table, replaces: "all", hasRows: rows > rowsBefore });
     }
-  } catch (error) {
+    await staging;
+  } finally {
     // The caller removes the folder, so no file in it may be in use.
-    await stager.abandon();
-    throw error;
+    await staging.catch(() => {});
   }
-  await stager.finish();
   return { changes, rows };
 }
 

@@ -7,7 +7,7 @@ import {
 } from "../../load/write/commit.ts";
 import type { JobConfig } from "../../config/config.ts";
 import { FixConfigurationError, JobLockedError, type Problem } from "../../errors.ts";
-import { checkpointsLockedText, holdJob } from "../hold-job.ts";
+import { holdJob, lockedText } from "../hold-job.ts";
 import { jobTypeOf } from "../registry.ts";
 import { type JobServices, shardText, wholeInput } from "../services.ts";
 
@@ -118,7 +118,10 @@ export async function moveCheckpoints(
 ): Promise<void> {
   const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(wholeInput) };
   const hold = await holdJob(services, wanted, { waitMs: 0 });
-  if (hold.kind === "refused") throw new JobLockedError(checkpointsLockedText(job.name, hold.holders));
+  if (hold.kind === "refused") {
+    const next = "Its checkpoints were not changed; change them after that run.";
+    throw new JobLockedError(lockedText(job.name, hold.holders, next));
+  }
   const { run, release } = hold.held;
   try {
     await commit(services.db, run, { checkpoints: await decide() });

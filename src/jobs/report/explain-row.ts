@@ -128,11 +128,11 @@ export async function explainRow(
       cap,
       lastRun,
       isUndecided: classes.get(job.name)?.isUndecided ?? false,
-      pidFrom: lookupOf(job).pidFrom,
+      pidFrom: job.pidFrom,
       rejectCodes: rejects.filter((reject) => reject.job === job.name).map(({ code }) => code),
       row,
     };
-    explained.push(explainJob(job, { facts, found: classes.get(job.name)?.rows ?? [], circumstances }));
+    explained.push(explainJob(job, classes.get(job.name)?.rows ?? [], facts, circumstances));
   }
   const isStored = facts.states.length + facts.emails.length + rejects.length > 0 || facts.missing !== null;
   return {
@@ -152,48 +152,43 @@ export async function explainRow(
 
 function explainJob(
   job: LookupJobConfig,
-  {
-    facts,
-    found,
-    circumstances,
-  }: {
-    readonly facts: RowFacts;
-    readonly found: readonly ClassifiedRow[];
-    readonly circumstances: Circumstances;
-  },
+  found: readonly ClassifiedRow[],
+  facts: RowFacts,
+  circumstances: Circumstances,
 ): ExplainedJob {
   const isAddresses = job.type === "validate_emails";
-  const stateOf = (key: string) =>
-    facts.states.find((state) => state.job === job.name && state.source_key === key) ?? null;
   const rows = found.map((row): ExplainedRow => {
     const address = isAddresses ? addressOf(row) : null;
-    const state = stateOf(address ?? circumstances.row.sourceKey);
+    const key = address ?? circumstances.row.sourceKey;
+    const stored = facts.states.find((one) => one.job === job.name && one.source_key === key) ?? null;
     return {
       ...(address === null ? {} : { address }),
-      ...verdictOn(row, state, circumstances),
-      state: state && withoutKey(state),
+      ...verdictOn(row, stored, circumstances),
+      state: stored && withoutNames(stored),
     };
   });
-  const sendable = found.filter((_, i) => canBeSent(rows[i]));
-  const results = job.type === "resolve" ? facts.resolutions : facts.enrichments;
-  const result = isAddresses ? undefined : results.find((one) => one.job === job.name);
+  const results = { resolve: facts.resolutions, enrich: facts.enrichments, validate_emails: [] }[job.type];
+  const result = results.find((one) => one.job === job.name);
   return {
     job: job.name,
     type: job.type,
     is_enabled: job.enabled,
     rows,
-    result: result ? withoutJob(result) : null,
-    request: requestOf(job, sendable),
+    result: result ? withoutNames(result) : null,
+    request: requestOf(
+      job,
+      found.filter((_, i) => canBeSent(rows[i])),
+    ),
     delay: rows.some(({ verdict }) => verdict === "due") ? delayText(circumstances) : null,
   };
 }
 
-function withoutJob({ job: _job, ...result }: RowFacts["resolutions"][number]) {
-  return result;
-}
-
-function withoutKey({ job: _job, source_key: _key, ...state }: RowFacts["states"][number]) {
-  return state;
+function withoutNames<Row extends { readonly job: string; readonly source_key?: string }>({
+  job: _job,
+  source_key: _key,
+  ...row
+}: Row) {
+  return row;
 }
 
 function addressOf({ record }: ClassifiedRow): string | null {
@@ -239,79 +234,52 @@ interface Circumstances {
 function verdictOn(
   { class: found, prior }: ClassifiedRow,
   state: StoredState | null,
-  around: Circumstances,
+  { pidFrom, row, rejectCodes }: Circumstances,
 ): Verdict {
-  const { pidFrom, row } = around;
-  if (found === "suppressed") {
-    return verdict("suppressed", null, "names an erased person, and is never sent", null);
-  }
-  if (found.startsWith("reject:")) {
-    const code = found.slice("reject:".length);
-    const { means, todo } = explainReject(code);
-    return verdict("rejected", code, `rejected before sending. ${means}`, todo);
-  }
+  const verdict = (name: Verdict["verdict"], explanation: string, reason: string | null = null) => ({
+    verdict: name,
+    reason,
+    explanation,
+    advice: null,
+  });
+  const answered = state?.answered_at ? ` on ${timeText(state.answered_at)}` : "";
+  if (found === "suppressed") return verdict("suppressed", "names an erased person, and is never sent");
   if (found === "waiting") {
-    const job = pidFrom ?? "another job";
-    return verdict("waiting", pidFrom, `${job} hasn't answered its current values yet`, null);
+    return verdict("waiting", `${pidFrom ?? "another job"} hasn't answered its current values yet`, pidFrom);
   }
   if (found === "reused") {
-    return verdict(
-      "duplicate",
-      null,
-      `its present content has a result already${at(state)}: the next run copies it without a call`,
-      null,
-    );
+    const explanation = `its present content has a result already${answered}: the next run copies it without a call`;
+    return verdict("duplicate", explanation);
   }
-  if (found === "unchanged" && prior === "rejected") {
-    const [code = null] = around.rejectCodes;
-    if (code === null) {
-      return verdict(
-        "rejected",
-        null,
-        "unchanged since it was rejected, and its reject was dropped",
-        "It is sent again once it changes.",
-      );
-    }
+  const isRejected = found === "unchanged" && prior === "rejected";
+  const code = isRejected ? rejectCodes[0] : /^reject:(.*)$/su.exec(found)?.[1];
+  if (code !== undefined) {
     const { means, todo } = explainReject(code);
+    if (!isRejected)
+      return { ...verdict("rejected", `rejected before sending. ${means}`, code), advice: todo };
     const retry = `person-etl rejects retry --source-key '${row.source}/${row.sourceKey}'`;
-    return verdict(
-      "rejected",
-      code,
-      `unchanged since it was rejected. ${means}`,
-      `${todo} To send it again unchanged: ${retry}`,
-    );
+    const advice = `${todo} To send it again unchanged: ${retry}`;
+    return { ...verdict("rejected", `unchanged since it was rejected. ${means}`, code), advice };
+  }
+  if (isRejected) {
+    const advice = "It is sent again once it changes.";
+    return { ...verdict("rejected", "unchanged since it was rejected, and its reject was dropped"), advice };
   }
   if (found === "unchanged") {
     const fresh = state?.due_at ? `fresh until ${timeText(state.due_at)}` : "its answer never expires";
-    return verdict("unchanged", null, `unchanged since it was answered${at(state)}; ${fresh}`, null);
+    return verdict("unchanged", `unchanged since it was answered${answered}; ${fresh}`);
   }
-  return verdict("due", found, dueText(found, state, pidFrom), null);
-}
-
-function verdict(
-  name: Verdict["verdict"],
-  reason: string | null,
-  explanation: string,
-  advice: string | null,
-): Verdict {
-  return { verdict: name, reason, explanation, advice };
-}
-
-/** Texts of the reasons of {@link DueReason}. */
-const DUE_TEXTS: Readonly<Record<DueReason, (state: StoredState | null, pidFrom: string | null) => string>> =
-  {
-    never_answered: () => "never answered",
-    content_changed: (state) => `its values or the mapping changed since it was answered${at(state)}`,
-    retried: () => "a retry of its reject was requested",
-    parameters_changed: (state) => `answered${at(state)} with another mapping or other parameters`,
-    pid_changed: (_, pidFrom) => `${pidFrom ?? "the resolve job"} found another PID than the one sent`,
-    expired: (state) => `its answer expired${state?.due_at ? ` on ${timeText(state.due_at)}` : ""}`,
-    resend: () => "a resend is under way",
+  const dueTexts: Readonly<Record<DueReason, string>> = {
+    never_answered: "never answered",
+    content_changed: `its values or the mapping changed since it was answered${answered}`,
+    retried: "a retry of its reject was requested",
+    parameters_changed: `answered${answered} with another mapping or other parameters`,
+    pid_changed: `${pidFrom ?? "the resolve job"} found another PID than the one sent`,
+    expired: `its answer expired${state?.due_at ? ` on ${timeText(state.due_at)}` : ""}`,
+    resend: "a resend is under way",
   };
-
-function dueText(reason: string, state: StoredState | null, pidFrom: string | null): string {
-  // The classes that are no reason were excluded before.
-  return DUE_TEXTS[reason as DueReason](state, pidFrom);
+  // All other classes are reasons.
+  return verdict("due", dueTexts[found as DueReason], found);
 }
 
 /** Limits that may leave the row for a later run; null for none. */
@@ -334,10 +302,6 @@ function delayText({ cap, lastRun, isUndecided }: Circumstances): string | null 
       : []),
   ];
   return parts.length === 0 ? null : parts.join(" ");
-}
-
-function at(state: StoredState | null): string {
-  return state?.answered_at ? ` on ${timeText(state.answered_at)}` : "";
 }
 
 /** Output of `rejects list --json`. */
