@@ -9,11 +9,10 @@ import type { LookupAnswer, LookupReject } from "../../load/lookups/lookup.ts";
 import { commitLookup, type CommitResult, readAnswered } from "../../load/lookups/commit.ts";
 import { isValueRefused } from "../../load/write/commit.ts";
 import { isRepeatedResponse } from "../../load/ledger/ledger.ts";
-import type { RunRef } from "../../load/runs/fence.ts";
 import type { Spool } from "../../spool/spool.ts";
 import type { SpooledCall } from "../../spool/files.ts";
-import { type RetryWhileDown, stopReason } from "../retry-while-down.ts";
-import type { JobServices } from "../services.ts";
+import { stopReason } from "../retry-while-down.ts";
+import type { JobContext } from "../job.ts";
 import {
   type AnswerHeader,
   type AnswerPart,
@@ -28,11 +27,12 @@ import {
   unloadable,
 } from "./answer-rows.ts";
 
+/** Services and run that a loader belongs to. */
+type LoaderTask = Pick<JobContext, "db" | "log" | "progress" | "http" | "signal" | "run" | "retryWhileDown">;
+
 /** Loads spooled answers into the warehouse. */
-export interface Loader extends Pick<JobServices, "db" | "log" | "progress"> {
-  readonly run: RunRef;
+export interface Loader extends LoaderTask {
   readonly spool: Spool;
-  readonly retryWhileDown: RetryWhileDown;
   readonly memory: Memory;
   /** True if an earlier process received the answers. */
   readonly areLeftOver: boolean;
@@ -63,28 +63,21 @@ const PARALLEL_COMMITS = 3;
 /** Memory of a record and its outcome, besides the text of the answer. */
 const RECORD_BYTES = 4 * 1024;
 
-export function createLoader(
-  { db, log, progress, http }: Pick<JobServices, "db" | "log" | "progress" | "http">,
-  options: Pick<Loader, "run" | "spool" | "retryWhileDown" | "areLeftOver">,
-): Loader {
+export function createLoader(task: LoaderTask, spool: Spool, areLeftOver: boolean): Loader {
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
-  return { db, log, progress, memory: http.memory, commits, ...options };
+  return { ...task, memory: task.http.memory, commits, spool, areLeftOver };
 }
 
 /**
  * Loads answers that earlier runs of a job received but did not commit, under the IDs and parameters of those runs.
  * Returns when all are committed or quarantined.
  */
-export async function loadLeftovers(
-  services: Pick<JobServices, "db" | "log" | "progress" | "http" | "signal">,
-  options: Pick<Loader, "run" | "spool" | "retryWhileDown">,
-): Promise<void> {
-  const { log, progress, signal } = services;
-  const { run, spool } = options;
+export async function loadLeftovers(task: LoaderTask, spool: Spool): Promise<void> {
+  const { log, progress, signal, run } = task;
   const files = await spool.leftovers();
   if (files.length === 0) return;
   progress.note(run.job, `Loading ${countText(files.length, "answer")} received by earlier runs.`);
-  const loader = createLoader(services, { ...options, areLeftOver: true });
+  const loader = createLoader(task, spool, true);
   const commits: Promise<Recorded>[] = [];
   let hasFailed = false;
   for (const file of files) {
@@ -204,7 +197,12 @@ async function readAnswer(
   const { spool, memory } = loader;
   const place: { file: SpooledCall } = { file };
   try {
-    if (file.tries >= MAX_TRIES) return { ...(await giveUp(loader, header, body)), place, lease };
+    if (file.tries >= MAX_TRIES) {
+      // A part of it may have been loaded.
+      const contents = header.records.map(({ content }) => content);
+      const answered = () => readAnswered(loader.db, header.spec, header.call.callId, contents);
+      return { ...unloadable(header, body, await loader.retryWhileDown(answered)), place, lease };
+    }
     place.file = await spool.beginTry(file);
   } catch (error) {
     releaseLease(lease);
@@ -239,13 +237,6 @@ async function readAnswer(
     await spool.takeTryBack(place.file);
     throw error;
   }
-}
-
-/** Rejects the records of an answer that failed to load too often, except those that a part of it answered. */
-async function giveUp({ db, retryWhileDown }: Loader, header: AnswerHeader, body: Body): Promise<AnswerRows> {
-  const contents = header.records.map(({ content }) => content);
-  const loaded = await retryWhileDown(() => readAnswered(db, header.spec, header.call.callId, contents));
-  return unloadable(header, body, loaded);
 }
 
 /** Replaces a response that another call of an earlier run received by no results; that of an earlier run is in its files only once. */

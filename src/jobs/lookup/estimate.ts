@@ -9,7 +9,6 @@ import type {
   LookupCounts,
   MatchHistory,
 } from "../../load/lookups/counts.ts";
-import type { Price } from "../../money.ts";
 
 /** Estimated number of billed records of a run. */
 export interface BillableEstimate {
@@ -180,17 +179,6 @@ export function billableText({ low, expected, high }: BillableEstimate): string 
   return low === high ? count(expected) : `about ${count(expected)} (${count(low)} to ${count(high)})`;
 }
 
-/** Predicted size of a run. */
-interface Forecast {
-  /** Distinct records to send. */
-  readonly records: number;
-  readonly calls: number;
-  readonly billable: BillableEstimate;
-  /** Price of one billed record; null without one. */
-  readonly price: Price | null;
-  readonly seconds: number;
-}
-
 /**
  * Predicts calls, billed records and duration.
  * @param given.cap maximum records to send; null for no limit
@@ -201,7 +189,7 @@ export function forecastOf(
   job: LookupJobConfig,
   counts: LookupCounts,
   given: { readonly cap: Cap | null; readonly toCome?: number },
-): Forecast {
+) {
   const { cap, toCome = 0 } = given;
   const { endpoint } = lookupOf(job);
   const { concurrency, limits, requestsPerSecond } = config.service;
@@ -215,9 +203,11 @@ export function forecastOf(
   });
   const rest = `, including ${countText(toCome, "record")} that ${toCome === 1 ? "waits" : "wait"} for ${job.pidFrom ?? "another job"}`;
   return {
+    /** Distinct records to send. */
     records: toSend,
     calls,
     billable: { ...billable, basis: toCome === 0 ? billable.basis : billable.basis + rest },
+    /** Price of one billed record; null without one. */
     price: priceOf(config, job.type),
     seconds: estimateSeconds(calls, {
       concurrency,
@@ -230,7 +220,7 @@ export function forecastOf(
 export function forecastText(
   job: LookupJobConfig,
   counts: LookupCounts,
-  { calls, billable, price, seconds }: Forecast,
+  { calls, billable, price, seconds }: ReturnType<typeof forecastOf>,
   cap: Cap | null,
 ): string {
   const text = (count: number) =>

@@ -18,18 +18,10 @@ import {
 import { loadLeftovers } from "./answers.ts";
 import { forecastOf, forecastText } from "./estimate.ts";
 import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
-import {
-  type Cap,
-  type JobLimits,
-  limitsOf,
-  lookupSpecOf,
-  tightestCap,
-  type Used,
-  usedOf,
-} from "./lookup-spec.ts";
+import { type Cap, limitsOf, lookupSpecOf, tightestCap, type Used, usedOf } from "./lookup-spec.ts";
 import { isLookupJob, type LookupJobConfig, type LookupJobType, lookupOf } from "./lookup-types.ts";
 import { planLookup } from "./plan-lookup.ts";
-import { sendDue, type Tally, type Unanswered } from "./send.ts";
+import { type Selected, sendDue, type Tally, type Task, type Unanswered } from "./send.ts";
 import { allInputs, readSourceOf } from "../sources.ts";
 import { findPeople } from "../../load/erasure/find.ts";
 import { removeErased } from "../../load/erasure/remove.ts";
@@ -38,7 +30,6 @@ import type { CounterDelta } from "../../load/ledger/ledger.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/reserve.ts";
 import type { OpenClaims } from "../../load/lookups/claims.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
-import type { LookupSpec } from "../../load/lookups/lookup.ts";
 import { retireJobs } from "../../load/lookups/parameters.ts";
 import {
   lastCoverage,
@@ -65,8 +56,6 @@ export function lookupJob(lookup: LookupJobType): JobType {
   return type;
 }
 
-type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
-
 /** Runs a lookup, from the reading of its input to the check for missing rows. */
 async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
   const task = { ...context, spec: await lookupSpecOf(context.job, context.request) };
@@ -85,9 +74,9 @@ async function sendSelected(task: Task): Promise<Worked> {
   try {
     jobSpool = await openJobSpool(task.config, task.db, run);
     doing = "loading answers of earlier runs";
-    await loadLeftovers(task, { run, retryWhileDown, spool: jobSpool.spool });
+    await loadLeftovers(task, jobSpool.spool);
     for (const spool of await openOtherSpools(task.config, task.db, jobSpool))
-      await loadLeftovers(task, { run, retryWhileDown, spool });
+      await loadLeftovers(task, spool);
     doing = "reading the input";
     await retire(task);
     cap = tightestCap(limits, await readUsed(task));
@@ -112,7 +101,7 @@ async function sendSelected(task: Task): Promise<Worked> {
       rows_written: selection.rowsWritten,
     });
     recorded = foundCounters(counts);
-    await send(task, { selection, tally, ...jobSpool, limits, cap });
+    await send(task, { selection, tally, ...jobSpool, limits }, cap);
   } catch (error) {
     thrown = { error };
   }
@@ -175,17 +164,9 @@ async function confirmSending(task: Task, counts: LookupCounts, cap: Cap | null)
   await confirm(task, job.name, request, decision);
 }
 
-interface Selected extends JobSpool {
-  readonly selection: LookupSelection;
-  readonly tally: Tally;
-  readonly limits: JobLimits;
-  readonly cap: Cap | null;
-}
-
-async function send(task: Task, selected: Selected): Promise<void> {
-  const { config, progress, signal, job, request, run, spec, retryWhileDown } = task;
-  const { selection, cap } = selected;
-  const { counts } = selection;
+async function send(task: Task, selected: Selected, cap: Cap | null): Promise<void> {
+  const { config, progress, signal, job, request } = task;
+  const { counts } = selected.selection;
   const forecast = forecastOf(config, job, counts, { cap });
   task.log.info(
     { job: job.name, records_due: counts.due, records_to_send: counts.toSend, calls: forecast.calls },
@@ -194,10 +175,9 @@ async function send(task: Task, selected: Selected): Promise<void> {
   progress.note(job.name, forecastText(job, counts, forecast, cap));
   if (!request.resend || request.yes) await confirmSending(task, counts, cap);
   if (counts.toSend === 0 || signal.aborted) return;
-  const bound = lookupOf(job);
-  progress.start(job.name, counts.toSend, bound.endpoint.name);
+  progress.start(job.name, counts.toSend, lookupOf(job).endpoint.name);
   try {
-    await sendDue(task, { run, spec, bound, retryWhileDown, ...selected });
+    await sendDue(task, selected);
   } finally {
     progress.end(job.name);
   }

@@ -32,13 +32,11 @@ import { commitLookup } from "../../load/lookups/commit.ts";
 import type { LookupRecord, LookupSpec } from "../../load/lookups/lookup.ts";
 import type { LookupSelection } from "../../load/lookups/selection.ts";
 import { countAttempts, readCutAt, recordAttempts } from "../../load/ledger/ledger.ts";
-import type { RunRef } from "../../load/runs/fence.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 import type { ErrorBody } from "../../schemas/error-body.ts";
-import { explainSpoolFailure, type Spool } from "../../spool/spool.ts";
-import type { RetryWhileDown } from "../retry-while-down.ts";
+import { explainSpoolFailure } from "../../spool/spool.ts";
 import { priceOf } from "../price.ts";
-import type { JobServices } from "../services.ts";
+import type { JobContext } from "../job.ts";
 import { headerOf, type HeaderOfRun } from "./answer-rows.ts";
 import {
   commitAnswer,
@@ -50,19 +48,16 @@ import {
   type Recorded,
 } from "./answers.ts";
 import { type JobLimits, reserve } from "./lookup-spec.ts";
-import type { BoundLookup } from "./lookup-types.ts";
+import type { JobSpool } from "./job-spool.ts";
+import { type BoundLookup, type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 
-/** Everything needed to send the due records of one job. */
-interface SendTask {
-  readonly run: RunRef;
-  readonly spec: LookupSpec;
-  readonly bound: BoundLookup;
+/** Run of a lookup, with the spec of its input. */
+export type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
+
+/** What was selected, and what limits and records the sending. */
+export interface Selected extends JobSpool {
   readonly selection: LookupSelection;
   readonly tally: Tally;
-  readonly spool: Spool;
-  /** Name of the warehouse's folder in the spool. */
-  readonly warehouseName: string;
-  readonly retryWhileDown: RetryWhileDown;
   readonly limits: JobLimits;
 }
 
@@ -81,8 +76,8 @@ export interface Tally {
   unanswered: Unanswered | null;
 }
 
-interface Sending extends SendTask {
-  readonly services: JobServices;
+interface Sending extends Task, Selected {
+  readonly bound: BoundLookup;
   readonly queue: Queue<LookupRecord>;
   readonly loader: Loader;
   readonly header: HeaderOfRun;
@@ -101,10 +96,26 @@ interface Sending extends SendTask {
  * Sends what is due and loads the answers. Before an early end, calls in flight are finished and their answers committed,
  * unless the warehouse fails.
  */
-export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
-  const { limiter, signal } = services;
-  const cutAt = await task.retryWhileDown(() => readCutAt(services.db, task.bound.endpoint.name));
-  const s = openSending(services, task, cutAt);
+export async function sendDue(task: Task, selected: Selected): Promise<void> {
+  const { db, job, run, spec, clock, limiter, signal, retryWhileDown } = task;
+  const { selection, spool, warehouseName: warehouse } = selected;
+  const bound = lookupOf(job);
+  const { endpoint, requestParameters: parameters } = bound;
+  const cutAt = await retryWhileDown(() => readCutAt(db, endpoint.name));
+  const pages = selection.records((page) => retryWhileDown(page));
+  const s: Sending = {
+    ...task,
+    ...selected,
+    bound,
+    queue: openQueue({ endpoint, pages, clock, concurrency: limiter.concurrency, cutAt }),
+    loader: createLoader(task, spool, false),
+    header: { warehouse, run, spec, parameters },
+    commits: new Set(),
+    stopping: new AbortController(),
+    halt: Promise.withResolvers(),
+    stopped: null,
+    callsUnderWay: 0,
+  };
   const onAbort = () => {
     stop(s);
   };
@@ -118,25 +129,6 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     await closeQueue(s.queue);
   }
   if (s.stopped) throw s.stopped.reason;
-}
-
-function openSending(services: JobServices, task: SendTask, cutAt: number | null): Sending {
-  const { run, spec, bound, selection, spool, retryWhileDown, warehouseName } = task;
-  const { endpoint, requestParameters: parameters } = bound;
-  const pages = selection.records((page) => retryWhileDown(page));
-  const { clock, limiter } = services;
-  return {
-    ...task,
-    services,
-    queue: openQueue({ endpoint, pages, clock, concurrency: limiter.concurrency, cutAt }),
-    loader: createLoader(services, { run, spool, retryWhileDown, areLeftOver: false }),
-    header: { warehouse: warehouseName, run, spec, parameters },
-    commits: new Set(),
-    stopping: new AbortController(),
-    halt: Promise.withResolvers(),
-    stopped: null,
-    callsUnderWay: 0,
-  };
 }
 
 /** Ranks reasons: a failure above a limit, the end of the run above the end of the job. */
@@ -181,7 +173,7 @@ async function oneCall(s: Sending, batch: Batch<LookupRecord>): Promise<void> {
     // From here on, the answer has the memory.
     if (isAnswer(call.reply)) answer = await spoolAndRead(s, call, call.reply, lease);
     if (answer) startCommit(s, answer);
-    const reply = await understandReply(call.reply, s.services.clock);
+    const reply = await understandReply(call.reply, s.clock);
     const outcome = decideNow(s, call, reply, answer);
     // Recorded before anything is sent again.
     await recordOutcome(s, answer ? null : unansweredAttempt(call, reply), outcome);
@@ -195,12 +187,12 @@ async function oneCall(s: Sending, batch: Batch<LookupRecord>): Promise<void> {
 
 /** Waits until the spool and the memory have space for one more answer. */
 async function makeRoom(s: Sending, batch: Batch<LookupRecord>): Promise<Lease> {
-  const { spool, queue, services } = s;
+  const { spool, queue } = s;
   while (!spool.hasSpace(s.callsUnderWay) && !queue.isStopped) {
     await Promise.race([spool.nextRemoval(), s.halt.promise]);
   }
   s.callsUnderWay += 1;
-  return await takeMemory(services.http.memory, expectedBytes(queue.size, batch.entries.length));
+  return await takeMemory(s.http.memory, expectedBytes(queue.size, batch.entries.length));
 }
 
 /** Makes a call when the limiter allows it. Null if it was not made. */
@@ -212,7 +204,7 @@ async function inTurn<Result>(s: Sending, make: () => Promise<Result | null>): P
     return make();
   };
   try {
-    return await s.services.limiter.run(s.bound.endpoint.name, call, signal);
+    return await s.limiter.run(s.bound.endpoint.name, call, signal);
   } catch (error) {
     if (hasTurn || !signal.aborted) throw error;
     return null;
@@ -225,12 +217,12 @@ async function reserveAndSend(
   batch: Batch<LookupRecord>,
   lease: Lease,
 ): Promise<EndedCall<LookupRecord> | null> {
-  const { bound, queue, services } = s;
+  const { bound, queue } = s;
   const callId = randomUUID();
   const planned = planBatch(queue, batch);
   const granted = planned && (await reserveBatch(s, callId, planned));
   if (granted === null) return null;
-  const setting = { ...services, endpoint: bound.endpoint, parameters: bound.requestParameters };
+  const setting = { ...s, endpoint: bound.endpoint, parameters: bound.requestParameters };
   const room = { lease, overflowPath: s.spool.overflowPath(callId) };
   const call = await sendCall(setting, callId, countCall(queue, granted), room);
   const { stopError } = call;
@@ -245,14 +237,14 @@ async function reserveBatch(
   callId: string,
   planned: Batch<LookupRecord>,
 ): Promise<Batch<LookupRecord> | null> {
-  const { queue, services, bound, run, spec, limits, retryWhileDown } = s;
+  const { queue, bound, run, spec, limits } = s;
   const call = {
     callId,
     endpoint: bound.endpoint.name,
     attempt: 1 + attemptsOf(planned),
-    startedAt: new Date(services.clock.now()).toISOString(),
+    startedAt: new Date(s.clock.now()).toISOString(),
     limits,
-    price: priceOf(services.config, run.jobType),
+    price: priceOf(s.config, run.jobType),
   };
   const usedUp = (limit: string) => `${run.job}: ${limit} is used up; no more records can be sent.`;
   // With other calls in flight, a limit may still release records.
@@ -261,7 +253,7 @@ async function reserveBatch(
     try {
       const records = itemsOf(batch.entries);
       const asked = { ...call, records: records.length, claimed: { kind: spec.kind, records } };
-      const { granted, lost = [] } = await reserve({ db: services.db, run, retryWhileDown }, asked, usedUp);
+      const { granted, lost = [] } = await reserve(s, asked, usedUp);
       if (lost.length === 0) return cutForCall(queue, batch, granted);
       const isLost = new Set(lost);
       batch = withoutItems(batch, ({ recordId }) => isLost.has(recordId));
@@ -320,8 +312,7 @@ function decideNow(
   reply: UnderstoodReply,
   answer: LoadableAnswer | null,
 ): Outcome<LookupRecord> {
-  const { queue, services } = s;
-  const { clock, random, http, limiter, log } = services;
+  const { queue, clock, random, http, limiter, log } = s;
   const { isAnswering, capacity, passed } = queue;
   const service = { isAnswering, capacity, passed, origin: http.origin };
   const present = { nowMs: clock.now(), random: random(), ...service };
@@ -349,8 +340,7 @@ async function recordOutcome(
   attempt: Attempt | null,
   { rejected, unanswered, setAside }: Outcome<LookupRecord>,
 ): Promise<void> {
-  const { run, spec, selection, retryWhileDown, services } = s;
-  const { db } = services;
+  const { db, run, spec, selection, retryWhileDown } = s;
   const ledger = attempt ? [attempt] : [];
   if (rejected.length > 0) {
     const rejects = rejected.flatMap(({ items, ...why }) => items.map((record) => ({ record, ...why })));
@@ -377,13 +367,13 @@ function advance(s: Sending, { answers, rejects }: Recorded): void {
   showProgress(s, answers.length + rejects.length);
 }
 
-function showProgress({ services, run, tally }: Sending, by: number): void {
+function showProgress({ progress, run, tally }: Sending, by: number): void {
   const { matched, rejected } = tally;
-  services.progress.advance(run.job, by, { matched, rejected });
+  progress.advance(run.job, by, { matched, rejected });
 }
 
 /** Reads a rejected key again; ends the run if it is still the same. */
 async function renewKey(s: Sending, reply: HttpReply, error: ErrorBody): Promise<void> {
-  const isNew = reply.kind === "response" && (await s.services.http.renewKey(reply.keyVersion));
+  const isNew = reply.kind === "response" && (await s.http.renewKey(reply.keyVersion));
   if (!isNew) stop(s, keyRejected(s.bound.endpoint.name, error));
 }

@@ -10,6 +10,7 @@ import { FixConfigurationError, JobLockedError, type Problem } from "../../error
 import { holdJob, lockedText } from "../hold-job.ts";
 import { jobTypeOf } from "../registry.ts";
 import { type JobServices, shardText, wholeInput } from "../services.ts";
+import { DAY_MS } from "../usage/calendar.ts";
 
 /** Output of `checkpoint --json`. */
 export interface CheckpointReport {
@@ -37,8 +38,6 @@ export async function readCheckpointReport(db: Db, job: JobConfig): Promise<Chec
 export async function streamsOf(services: Services, job: JobConfig): Promise<readonly string[]> {
   return (await jobTypeOf(job).checkpoints?.streams(job, services)) ?? [];
 }
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
  * Validates a checkpoint set by the user. Keys not given keep their stored value. Throws a FixConfigurationError for a
