@@ -61,13 +61,14 @@ test("a run whose sessions are terminated again and again ends, or the next one 
 });
 
 test("a run whose database is killed resumes with every answer it received", async () => {
-  const { url, crash } = await startCrashableServer();
+  const server = await startCrashableServer();
+  const { url } = server;
   const query = (sql: string) => runSql(url, sql);
   const env = { WAREHOUSE_URL: url, PERSON_SERVICE_API_KEY: "k" };
   const setting = await prepareCase(stage.sandbox, { cwd: await makeFolder(), env, url, query });
   const { result } = startCli(RUN, setting);
   await delay(1500);
-  await crash(500);
+  await server.crash(500);
   await result;
   expect(await finish(stage, setting, totals)).toEqual([]);
 });

@@ -134,7 +134,8 @@ describe("a job that another process runs", () => {
       expect([report.status, exitCodeOf(report, null)]).toEqual(["locked", 4]);
       expect(report.jobs.map(({ job, status, error }) => [job, status, error?.code])).toEqual(
         ["resolve_customers", "validate_customers", "enrich_customers"].map((job) => [
-          ...[job, "locked"],
+          job,
+          "locked",
           job === held ? "locked" : "chain_locked",
         ]),
       );
@@ -166,8 +167,14 @@ describe("a job that another process runs", () => {
     const instant = expect.stringMatching(/^2\S+Z$/);
     expect(jobs[0]?.held_by).toEqual([
       {
-        ...{ shard: "0/1", run_id: "theirs", host: "etl-2", pid: 4711 },
-        ...{ since: instant, last_heartbeat_at: instant, expires_at: instant, is_expired: false },
+        shard: "0/1",
+        run_id: "theirs",
+        host: "etl-2",
+        pid: 4711,
+        since: instant,
+        last_heartbeat_at: instant,
+        expires_at: instant,
+        is_expired: false,
       },
     ]);
   });

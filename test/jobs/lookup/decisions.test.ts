@@ -103,12 +103,13 @@ test("the last run that sent is the newest of the same shard, or the shard's par
   ).toBe(done);
 });
 
+const counters = (sent: number, rejected: number, before = 0) => ({
+  records_sent: sent,
+  records_rejected: rejected,
+  records_rejected_before_sending: before,
+});
+
 test("more than 5 % rejected is unusual from 1,000 records on, unless the job has its own limit", () => {
-  const counters = (sent: number, rejected: number, before = 0) => ({
-    records_sent: sent,
-    records_rejected: rejected,
-    records_rejected_before_sending: before,
-  });
   expect(unusualRejects(enrichJob, counters(999, 999))).toBe(null);
   expect(unusualRejects(enrichJob, counters(1000, 50))).toBe(null);
   expect(unusualRejects(enrichJob, counters(940, 60, 60))).toBe(
@@ -241,8 +242,9 @@ test.each<readonly [string, Given, Partial<Used>, string | null]>([
   expect(capOf(given, used)).toBe(expected);
 });
 
+const groups = (others: number) => ({ sentAgain: { matched: 0, unmatched: 0 }, withPid: 0, others });
+
 test("the line before sending shows what is sent, its cost and duration, and what a limit leaves", () => {
-  const groups = (others: number) => ({ sentAgain: { matched: 0, unmatched: 0 }, withPid: 0, others });
   const night = countsOf({
     read: 12_000,
     due: 2990,
@@ -251,7 +253,11 @@ test("the line before sending shows what is sent, its cost and duration, and wha
     history: { withPid: { answered: 0, matched: 0 }, others: { answered: 10_000, matched: 8000 } },
   });
   const service = {
-    ...{ baseUrl: "https://service.example", apiKey: null, userApiKey: null, ca: null, limits: {} },
+    baseUrl: "https://service.example",
+    apiKey: null,
+    userApiKey: null,
+    ca: null,
+    limits: {},
     concurrency: 8,
     requestsPerSecond: 0.05,
   };

@@ -97,6 +97,12 @@ test("every address of an e-mail validation is billed, and every record where th
   }
 });
 
+const widthOf = (answered: number) => {
+  const history = { withPid: NONE, others: { answered, matched: Math.floor(answered / 2) } };
+  const { low, high } = estimate({ others: 1000 }, history);
+  return high - low;
+};
+
 test("a range never exceeds what is sent, holds what is expected, and narrows with more answers", () => {
   const size = fc.nat(5000);
   const answers = fc.tuple(fc.nat(500), fc.nat(500)).map(([matched, unmatched]) => {
@@ -118,11 +124,6 @@ test("a range never exceeds what is sent, holds what is expected, and narrows wi
       );
     }),
   );
-  const widthOf = (answered: number) => {
-    const history = { withPid: NONE, others: { answered, matched: Math.floor(answered / 2) } };
-    const { low, high } = estimate({ others: 1000 }, history);
-    return high - low;
-  };
   expect([0, 29, 30, 100, 1000, 100_000].map(widthOf)).toEqual([1000, 1000, 342, 202, 88, 64]);
 });
 

@@ -98,8 +98,9 @@ test("depends on every field that is sent, on normalization and on every paramet
   expect(new Set(hashes).size).toBe(jobs.length);
 });
 
+const fieldsOf = async (job: LookupJobConfig) => Object.keys((await specOf(job)).input.fields);
+
 test("each job reads only the fields that its endpoint takes, and sends only parameters that are set", async () => {
-  const fieldsOf = async (job: LookupJobConfig) => Object.keys((await specOf(job)).input.fields);
   const names = ["first_name", "last_name", "emails", "phones"];
   expect(await fieldsOf(resolveJob)).toEqual(names);
   expect(await fieldsOf(validateJob)).toEqual(["emails"]);

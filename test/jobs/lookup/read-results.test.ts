@@ -5,6 +5,8 @@ import type { JsonObject } from "../../../src/schemas/flatten.ts";
 import { personLists, personScalars } from "../../../src/schemas/person.ts";
 import { enrichJob, resolveJob, validateJob } from "../support.ts";
 
+const objectOf = (text: string): object => JSON.parse(text);
+
 /** Reads one result; `_extra` as an object, and a person by field, without those absent from the answer. */
 function read(job: LookupJobConfig, result: JsonObject) {
   const bound = lookupOf(job);
@@ -14,7 +16,6 @@ function read(job: LookupJobConfig, result: JsonObject) {
     ...personScalars.map((name, i) => [name, person?.scalars[i]] as const),
     ...Object.keys(personLists).map((name, i) => [name, person?.lists[i]?.rows] as const),
   ];
-  const objectOf = (text: string): object => JSON.parse(text);
   return {
     ...part,
     extra: extra === null ? null : objectOf(extra),
@@ -166,14 +167,15 @@ test.each<readonly [string, LookupJobConfig, JsonObject, Readonly<Record<string,
   const { person, ...answer } = read(job, result);
   const { person: wanted, ...others } = expected;
   expect(answer).toMatchObject(others);
-  if (wanted !== undefined) expect(person).toEqual(wanted);
+  expect(wanted === undefined ? undefined : person).toEqual(wanted);
 });
 
+const matchOf = (result: JsonObject) => {
+  const { outcome, servicePid } = read(resolveJob, result);
+  return [outcome, servicePid];
+};
+
 test("a match is what the service calls one, or has a PID if it doesn't, and is rejected without a usable PID", () => {
-  const matchOf = (result: JsonObject) => {
-    const { outcome, servicePid } = read(resolveJob, result);
-    return [outcome, servicePid];
-  };
   const [matched, unmatched, unusable] = [
     ["matched", "p-1"],
     ["unmatched", null],

@@ -23,13 +23,14 @@ function parse(text: string): JsonObject {
   }
 }
 
+const cellOf = ([name, value]: readonly [string, unknown]) => {
+  const isText = typeof value === "string" || value === null;
+  return [name, isText ? value : JSON.stringify(value)] as const;
+};
+
 /** Rows of a table by PID, with cells as flattening makes them. */
 async function rowsOf(world: World, table: string): Promise<ReadonlyMap<string, readonly NamedRow[]>> {
   const rows = await world.rows(`SELECT row_to_json(t) AS row FROM person_data.${table} AS t`);
-  const cellOf = ([name, value]: readonly [string, unknown]) => {
-    const isText = typeof value === "string" || value === null;
-    return [name, isText ? value : JSON.stringify(value)] as const;
-  };
   const named = rows.map(({ row }) => Object.fromEntries(Object.entries(parse(row ?? "")).map(cellOf)));
   return Map.groupBy(named, (row) => row["service_pid"] ?? "");
 }
