@@ -4,6 +4,9 @@ import {
   audiencesOf,
   budgetUse,
   callsOf,
+  changed,
+  erase,
+  httpWith,
   membersOfService,
   NURSES,
   runAudiences,
@@ -14,10 +17,17 @@ import {
   UNLOCK,
   unlocksInLedger,
 } from "./audience-world.ts";
-import { eraseByPid } from "./erase-by-pid.ts";
-import { seenDuring, type World } from "../world.ts";
+import { jobOf, seenDuring, type World } from "../world.ts";
 
-const LARGE = "women in Texas";
+// See test/faults and test/crash for faults and kills.
+const nurses = (max: number) => audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: ${max} } }`);
+const many = audiencesOf("everybody: { query: teachers or nurses, unlock: { max_billable: 50000 } }");
+const idOf = async (world: World) => (await searchesOfService(world))[0]?.segmentId ?? "";
+const runWith = async (world: World, services: Parameters<World["run"]>[1], request = {}) =>
+  jobOf(await world.run(request, services), "audiences");
+/** Expects the members that the service lists, in their order. */
+const expectMembers = async (world: World) =>
+  expect(await storedMembers(world)).toEqual(await membersOfService(world, await idOf(world)));
 
 describe("an audience search", () => {
   test("is submitted once, waited for and stored with its demographics, and nothing is unlocked", async () => {
@@ -27,55 +37,51 @@ describe("an audience search", () => {
       records_read: 1,
       records_sent: 1,
     });
-    const [search] = await searchesOfService(world);
     expect(
       await world.rows(
         `SELECT segment_id, search_name, query, status, materialization_extent AS extent, total_count = estimated_billable_count AS is_exact,
-          total_count > 0 AS has_people, billable_count, results_unlocked, error_code FROM person_data.audience_search`,
+          billable_count, results_unlocked, error_code,
+          (SELECT count(*) FROM person_data.audience_search_coverage) AS channels,
+          (SELECT count(DISTINCT distribution) FROM person_data.audience_search_distribution) AS distributions
+         FROM person_data.audience_search WHERE total_count > 0`,
       ),
     ).toEqual([
       {
-        segment_id: search?.segmentId,
+        segment_id: await idOf(world),
         search_name: "nurses",
         query: NURSES,
         status: "completed",
         extent: "full",
         is_exact: "t",
-        has_people: "t",
         billable_count: null,
         results_unlocked: "f",
         error_code: null,
+        channels: "3",
+        distributions: "8",
       },
     ]);
-    expect(
-      await world.rows(
-        `SELECT (SELECT count(*) FROM person_data.audience_search_coverage) AS channels,
-          (SELECT count(DISTINCT distribution) FROM person_data.audience_search_distribution) AS distributions`,
-      ),
-    ).toEqual([{ channels: "3", distributions: "8" }]);
     expect(await callsOf(world, UNLOCK)).toEqual({});
-    expect(await runAudiences(world)).toMatchObject({
-      status: "succeeded",
-      records_unchanged: 1,
-      requests: 0,
-    });
+    expect(await runAudiences(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
     expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
+    // An unlock added later applies to the finished audience.
+    world.configure(nurses(500));
+    expect(await runAudiences(world)).toMatchObject({ status: "succeeded", records_sent: 1 });
+    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
+    await expectMembers(world);
   });
 
   test("goes on in any state, known or not, until its deadline, and the next run resumes it", async () => {
     const world = await startAudience("never", {
       config: audiencesOf(`nurses: { query: ${NURSES} }`, ", deadline: 20s"),
     });
-    await world.control("/search_plan", {
-      states: [
-        "created",
-        "querying",
-        "previewed",
-        "reticulating_splines",
-        ...Array<string>(8).fill("counting"),
-      ],
-      state_ms: null,
-    });
+    const states = [
+      "created",
+      "querying",
+      "previewed",
+      "reticulating_splines",
+      ...Array<string>(8).fill("counting"),
+    ];
+    await world.control("/search_plan", { states, state_ms: null });
     expect(await runAudiences(world)).toMatchObject({
       status: "limited",
       limited_by: "deadline",
@@ -89,34 +95,14 @@ describe("an audience search", () => {
     expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
   });
 
-  test("is polled through 503", async () => {
-    const world = await startAudience("never", {
-      faults: [
-        {
-          fault: "503",
-          rate: 1,
-          endpoint: "GET /person-search/v0/search-jobs/{segment_id}",
-          from: 1,
-          to: 12,
-        },
-      ],
-    });
-    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
-  });
-
   test("that fails is stored with its cause and fails each run, without another submit, until its text changes", async () => {
     const world = await startAudience("never", {
       config: audiencesOf('odd: { query: "nurses who like gardening in Ohio" }'),
     });
-    const failed = {
-      status: "failed",
-      error: {
-        code: "search_failed",
-        message: expect.stringMatching(
-          /^audiences: the audience odd failed \(search_criteria_failed\)\. The table audience_search has its error_message, error_criteria and suggested_search\. Revise its query, or submit it again: `checkpoint reset audiences --stream [0-9a-f]{16}`\.$/,
-        ),
-      },
-    };
+    const message = expect.stringMatching(
+      /^audiences: the audience odd failed \(search_criteria_failed\)\. The table audience_search has its error_message, error_criteria and suggested_search\. Revise its query, or submit it again: `checkpoint reset audiences --stream [0-9a-f]{16}`\.$/,
+    );
+    const failed = { status: "failed", error: { code: "search_failed", message } };
     expect(await runAudiences(world)).toMatchObject(failed);
     expect(
       await world.rows(
@@ -140,83 +126,54 @@ describe("an audience search", () => {
 
   test("keeps its count when a later step fails", async () => {
     const world = await startAudience();
-    await world.control("/search_plan", {
-      states: ["created", "computing_stats"],
-      state_ms: null,
-      outcome: "search_worker_lost",
-    });
-    const http = await httpWith(world, async (_call, send) =>
-      withBody(await send(), ({ total_count: total, ...body }) =>
-        body["status"] === "failed" ? body : { ...body, total_count: total },
-      ),
+    const states = ["created", "computing_stats"];
+    await world.control("/search_plan", { states, state_ms: null, outcome: "search_worker_lost" });
+    const services = await httpWith(world, async (_call, send) =>
+      changed(await send(), {
+        body: ({ total_count: total, ...body }) =>
+          body["status"] === "failed" ? body : { ...body, total_count: total },
+      }),
     );
-    const report = await world.run({}, { http });
-    expect(report.jobs).toMatchObject([{ status: "failed", error: { code: "search_failed" } }]);
-    expect(
-      await world.rows(
-        "SELECT status, error_code, total_count > 0 AS has_count FROM person_data.audience_search",
-      ),
-    ).toEqual([{ status: "failed", error_code: "search_worker_lost", has_count: "t" }]);
+    expect(await runWith(world, services)).toMatchObject({ error: { code: "search_failed" } });
+    const stored = "SELECT status, error_code, total_count > 0 AS has_count FROM person_data.audience_search";
+    expect(await world.rows(stored)).toEqual([
+      { status: "failed", error_code: "search_worker_lost", has_count: "t" },
+    ]);
   });
 
   test("with an organization's key explains that it needs a user's", async () => {
     const world = await startAudience();
-    const openClient = (userKey?: string) => {
-      const readUserKey = userKey === undefined ? {} : { readUserKey: async () => userKey };
-      const http = openHttpClient({
-        baseUrl: world.serviceUrl,
-        readKey: async () => "organization-only",
-        ...readUserKey,
-        concurrency: 1,
-      });
+    const withKeys = (keys: { readonly readUserKey?: () => Promise<string> }) => {
+      const readKey = async () => "organization-only";
+      const http = openHttpClient({ baseUrl: world.serviceUrl, readKey, concurrency: 1, ...keys });
       onTestFinished(() => http.close());
-      return http;
+      return { http };
     };
-    const report = await world.run({}, { http: openClient() });
-    expect(report.jobs[0]).toMatchObject({
-      status: "failed",
-      error: {
-        code: "user_key_required",
-        message: expect.stringMatching(
-          /^POST \/person-search\/v0\/search-jobs: the service rejected the API key \(401, request \S+\)\. Asynchronous person search requires the key of a user; keys of an organization alone are rejected\. Create one in the service's web application and set service\.user_api_key\.$/,
-        ),
-      },
+    expect((await runWith(world, withKeys({}))).error).toMatchObject({
+      code: "user_key_required",
+      message: expect.stringMatching(
+        /^POST \/person-search\/v0\/search-jobs: the service rejected the API key \(401, request \S+\)\. Asynchronous person search requires the key of a user; keys of an organization alone are rejected\. Create one in the service's web application and set service\.user_api_key\.$/,
+      ),
     });
     expect(await world.rows("SELECT FROM person_data_ops.checkpoint WHERE job = 'audiences'")).toEqual([]);
-    expect((await world.run({}, { http: openClient("user-key") })).status).toBe("succeeded");
+    const second = await runWith(world, withKeys({ readUserKey: async () => "user-key" }));
+    expect(second.status).toBe("succeeded");
     // The refused submit is not one without an answer.
     expect(world.notes.join(" ")).not.toContain("twice");
   });
 
-  test("is called by its ID as the service writes it", async () => {
-    const world = await startAudience("{ max_billable: 500 }");
-    const paths: string[] = [];
-    const http = await httpWith(world, async (call, send) => {
-      paths.push(call.path);
-      const reply = await send();
-      if (call.method !== "POST" || !call.path.endsWith("search-jobs")) return reply;
-      return withBody(reply, (body) => ({ ...body, segment_id: String(body["segment_id"]).toUpperCase() }));
-    });
-    await world.run({}, { http });
-    const [search] = await searchesOfService(world);
-    const id = search?.segmentId.toUpperCase() ?? "";
-    expect(await world.value("SELECT segment_id FROM person_data.audience_search")).toBe(id);
-    expect(paths).toContain(`/person-search/v0/search-jobs/${id}`);
-  });
-
-  test("whose refresh is refused, or not finished, stays as it is until then", async () => {
+  test("whose refresh is refused stays as it is until then, and is made again as a search of its own", async () => {
     const world = await startAudience("never", {
       config: audiencesOf(`nurses: { query: ${NURSES} }`, ", refresh_after: 1s"),
     });
     await runAudiences(world);
-    const before = await world.rows("SELECT cursor FROM person_data_ops.checkpoint WHERE job = 'audiences'");
-    const http = await httpWith(world, async (call, send) =>
-      call.method === "POST" ? withStatus(await send(), 422) : send(),
+    const checkpoint = "SELECT cursor::text FROM person_data_ops.checkpoint WHERE job = 'audiences'";
+    const before = await world.value(checkpoint);
+    const services = await httpWith(world, async (call, send) =>
+      call.method === "POST" ? changed(await send(), { status: 422 }) : send(),
     );
-    expect(jobStatus(await world.run({}, { http }))).toBe("failed");
-    expect(await world.rows("SELECT cursor FROM person_data_ops.checkpoint WHERE job = 'audiences'")).toEqual(
-      before,
-    );
+    expect((await runWith(world, services)).status).toBe("failed");
+    expect(await world.value(checkpoint)).toEqual(before);
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
     expect(world.notes.join(" ")).not.toContain("twice");
     expect(await world.value("SELECT count(*) FROM person_data.audience_search")).toBe("2");
@@ -236,73 +193,61 @@ describe("an audience search", () => {
 
 describe("an unlock", () => {
   test("within its ceiling is charged once, and all members are stored in their order", async () => {
-    const world = await startAudience("{ max_billable: 50000 }", {
-      config: audiencesOf(`everybody: { query: ${LARGE}, unlock: { max_billable: 50000 } }`),
-    });
+    const world = await startAudience("never", { config: many });
     const job = await runAudiences(world);
     expect(job).toMatchObject({ status: "succeeded" });
-    const [search] = await searchesOfService(world);
-    const members = await membersOfService(world, search?.segmentId ?? "");
-    expect(members.length).toBeGreaterThan(500);
-    expect(await storedMembers(world)).toEqual(members);
-    expect(job.records_received).toBe(members.length);
+    await expectMembers(world);
+    expect(job.records_received).toBeGreaterThan(500);
     expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1 });
-    const billed = String(search?.billable);
+    const billed = String((await searchesOfService(world))[0]?.billable);
     expect(await unlocksInLedger(world)).toEqual([
       { billed, reserved: billed, in_doubt: "0", possibly_billed: "f" },
     ]);
     expect(await budgetUse(world)).toBe(billed);
-    expect(
-      await world.rows(
-        "SELECT billable_count, results_unlocked, unlocked_at IS NOT NULL AS has_time FROM person_data.audience_search",
-      ),
-    ).toEqual([{ billable_count: billed, results_unlocked: "t", has_time: "t" }]);
+    const stored =
+      "SELECT billable_count, results_unlocked, unlocked_at IS NOT NULL AS has_time FROM person_data.audience_search";
+    expect(await world.rows(stored)).toEqual([
+      { billable_count: billed, results_unlocked: "t", has_time: "t" },
+    ]);
     expect(await runAudiences(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
   });
 
   test("above its ceiling is not made, and is made once the ceiling is raised", async () => {
     const world = await startAudience("{ max_billable: 3 }");
     const job = await runAudiences(world);
-    expect(job).toMatchObject({ status: "limited", limited_by: "unlock_ceiling" });
+    expect(job).toMatchObject({ limited_by: "unlock_ceiling", records_sent: 0, records_remaining: 1 });
     expect(job.error?.message).toMatch(
       /^audiences: the audience nurses may be billed up to \d+ records when unlocked: more than max_billable \(3\) allows\. Nothing was unlocked\. Raise max_billable to unlock it\.$/,
     );
     expect(await callsOf(world, UNLOCK)).toEqual({});
-    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`));
+    world.configure(nurses(500));
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
     expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
     expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1 });
   });
 
-  test("whose estimate exceeds the ceiling is not made, whatever the count", async () => {
+  test.each([
+    [
+      "whose estimate exceeds the ceiling, whatever the count,",
+      { estimated_billable_count: 501 },
+      "unlock_ceiling",
+    ],
+    ["of unknown size", { total_count: null }, "count_unknown"],
+    ["of a preview", { materialization_extent: "preview" }, "preview_only"],
+  ])("%s is not made", async (_what, state, code) => {
     const world = await startAudience("{ max_billable: 500 }");
-    const { http } = await world.services();
-    const report = await world.run(
-      {},
-      {
-        http: {
-          ...http,
-          async request(call) {
-            const reply = await http.request(call);
-            if (reply.kind === "failure" || !/search-jobs\/[^/]+$/u.test(call.path)) return reply;
-            const body = bodyText(reply).replace(/("estimated_billable_count":)\d+/u, "$1501");
-            return { ...reply, body: Buffer.from(body), contentEncoding: null };
-          },
-        },
-      },
+    const services = await httpWith(world, async (call, send) =>
+      /search-jobs\/[^/]+$/u.test(call.path)
+        ? changed(await send(), { body: (body) => ({ ...body, ...state }) })
+        : send(),
     );
-    expect(report.jobs[0]).toMatchObject({ status: "limited", limited_by: "unlock_ceiling" });
+    expect((await runWith(world, services)).error?.code).toBe(code);
     expect(await callsOf(world, UNLOCK)).toEqual({});
   });
 
   test("that a budget doesn't cover whole is not made", async () => {
-    const world = await startAudience("{ max_billable: 500 }", {
-      config: audiencesOf(
-        `nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`,
-        "",
-        "budgets: { unlock: { per_month: 3 } }",
-      ),
-    });
+    const budget = "budgets: { unlock: { per_month: 3 } }";
+    const world = await startAudience("never", { config: `${nurses(500)}${budget}` });
     expect(await runAudiences(world)).toMatchObject({
       status: "limited",
       limited_by: "budget_month",
@@ -311,7 +256,7 @@ describe("an unlock", () => {
     });
     expect(await callsOf(world, UNLOCK)).toEqual({});
     expect(await budgetUse(world)).toBe("0");
-    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`));
+    world.configure(nurses(500));
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
   });
 
@@ -325,14 +270,7 @@ describe("an unlock", () => {
     expect(await budgetUse(world)).toBe("0");
     await world.control("/capacity", { records: null });
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
-    expect((await storedMembers(world)).length).toBeGreaterThan(0);
-  });
-
-  test("of a preview is refused", async () => {
-    const world = await startAudience("{ max_billable: 500 }");
-    await world.control("/search_plan", { extent: "preview" });
-    expect(await runAudiences(world)).toMatchObject({ status: "failed", error: { code: "preview_only" } });
-    expect(await callsOf(world, UNLOCK)).toEqual({});
+    await expectMembers(world);
   });
 
   test("whose answer was lost is recognized, and charged once", async () => {
@@ -340,76 +278,37 @@ describe("an unlock", () => {
       faults: [{ fault: "reply_lost", rate: 1, endpoint: UNLOCK, from: 1, to: 8 }],
     });
     expect(await runAudiences(world)).toMatchObject({ status: "failed", error: { code: "no_answer" } });
-    const [search] = await searchesOfService(world);
-    const billed = String(search?.billable);
+    const billed = String((await searchesOfService(world))[0]?.billable);
+    const settled = { billed, reserved: billed, in_doubt: "0", possibly_billed: "f" };
     expect(await unlocksInLedger(world)).toEqual([
-      { billed: null, reserved: billed, in_doubt: billed, possibly_billed: "t" },
+      { ...settled, billed: null, in_doubt: billed, possibly_billed: "t" },
     ]);
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
-    expect(await unlocksInLedger(world)).toEqual([
-      { billed, reserved: billed, in_doubt: "0", possibly_billed: "f" },
-    ]);
-    expect(await storedMembers(world)).toEqual(await membersOfService(world, search?.segmentId ?? ""));
-    expect(
-      await world.rows(
-        "SELECT billable_count, unlocked_at IS NOT NULL AS has_time FROM person_data.audience_search",
-      ),
-    ).toEqual([{ billable_count: billed, has_time: "t" }]);
+    expect(await unlocksInLedger(world)).toEqual([settled]);
+    await expectMembers(world);
+    const stored =
+      "SELECT billable_count, unlocked_at IS NOT NULL AS has_time FROM person_data.audience_search";
+    expect(await world.rows(stored)).toEqual([{ billable_count: billed, has_time: "t" }]);
   });
 
-  test("in progress (409) is waited for", async () => {
-    const world = await startAudience("{ max_billable: 500 }", {
-      faults: [{ fault: "409", rate: 1, endpoint: UNLOCK, from: 1, to: 3 }],
-    });
-    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
-    expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1, 409: 3 });
-  });
-
-  test("of a search made again after refresh_after charges only people who weren't unlocked before", async () => {
-    const config = audiencesOf(
-      `nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`,
-      ", refresh_after: 7d",
-    );
-    const world = await startAudience("never", { config });
-    await runAudiences(world);
-    const members = await storedMembers(world);
-    expect(await runAudiences(world)).toMatchObject({ records_unchanged: 1 });
-    await world.rows(
-      `UPDATE person_data_ops.checkpoint SET cursor = jsonb_set(cursor, '{submitted_at}', '"2020-01-01T00:00:00Z"')`,
-    );
-    expect(await runAudiences(world)).toMatchObject({ status: "succeeded", records_sent: 1 });
-    expect((await searchesOfService(world)).map(({ billable }) => billable)).toEqual([members.length, 0]);
-    expect(await budgetUse(world)).toBe(String(members.length));
-    expect(
-      await world.rows(
-        "SELECT count(*) AS rows, count(DISTINCT segment_id) AS audiences FROM person_data.audience_search_member",
-      ),
-    ).toEqual([{ rows: String(2 * members.length), audiences: "2" }]);
-  });
-
-  test("in progress (409) is not repeated once the audience has grown above its ceiling", async () => {
+  test("in progress (409) is waited for, but not repeated once the audience has grown above its ceiling", async () => {
     const world = await startAudience("{ max_billable: 30 }", {
       faults: [{ fault: "409", rate: 1, endpoint: UNLOCK, from: 1, to: 1 }],
     });
-    const others = await startAudience("{ max_billable: 50000 }", {
-      config: audiencesOf("teachers: { query: teachers, unlock: { max_billable: 50000 } }"),
-    });
+    const others = await startAudience("never", { config: many });
     await runAudiences(others);
     const more = (await storedMembers(others)).slice(0, 31);
-    const http = await httpWith(world, async (call, send) => {
+    const services = await httpWith(world, async (call, send) => {
       const reply = await send();
-      if (call.method === "POST" && call.path.includes("results")) {
-        const [search] = await searchesOfService(world);
-        await world.control("/search_members", { segment_id: search?.segmentId, service_pids: more });
-      }
+      if (call.method === "POST" && call.path.includes("results"))
+        await world.control("/search_members", { segment_id: await idOf(world), service_pids: more });
       return reply;
     });
-    const report = await world.run({}, { http });
-    expect(report.jobs).toMatchObject([{ status: "limited", limited_by: "unlock_ceiling" }]);
+    expect(await runWith(world, services)).toMatchObject({ limited_by: "unlock_ceiling" });
     expect(await callsOf(world, UNLOCK)).toEqual({ 409: 1 });
     // Another unlock was in progress, and none of ours without an answer.
     expect(await budgetUse(world)).toBe("0");
-    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 31 } }`));
+    world.configure(nurses(31));
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
     expect(await budgetUse(world)).toBe("31");
   });
@@ -419,35 +318,23 @@ describe("an unlock", () => {
       faults: [{ fault: "cut_before", rate: 1, endpoint: UNLOCK, from: 1, to: 8 }],
     });
     expect(await runAudiences(world)).toMatchObject({ status: "failed", error: { code: "no_answer" } });
-    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 1 } }`));
+    world.configure(nurses(1));
     expect(await runAudiences(world)).toMatchObject({ status: "limited", limited_by: "unlock_ceiling" });
     // The service carries out the unlock that got no answer.
-    const [search] = await searchesOfService(world);
-    const path = `/person-search/v0/search-jobs/${search?.segmentId}/results?limit=100&offset=0`;
+    const path = `/person-search/v0/search-jobs/${await idOf(world)}/results?limit=100&offset=0`;
     await fetch(world.sandbox.url + path, { method: "POST", headers: { "x-api-key": "test-key" } });
     const [unlocked] = await searchesOfService(world);
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
     expect(await budgetUse(world)).toBe(String(unlocked?.billable));
   });
-
-  test("added later applies to the finished audience", async () => {
-    const world = await startAudience();
-    await runAudiences(world);
-    world.configure(audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: 500 } }`));
-    expect(await runAudiences(world)).toMatchObject({ status: "succeeded", records_sent: 1 });
-    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
-    expect((await storedMembers(world)).length).toBeGreaterThan(0);
-  });
 });
 
 describe("the members of an audience", () => {
-  const everybody = audiencesOf(`everybody: { query: teachers or nurses, unlock: { max_billable: 50000 } }`);
-
   test("are left out once erased, also when they are read again", async () => {
     const world = await startAudience("{ max_billable: 500 }");
     await runAudiences(world);
     const before = await storedMembers(world);
-    await eraseByPid(world, before[2] ?? "");
+    await erase(world, { pid: before[2] ?? "" });
     expect(await storedMembers(world)).toEqual(before.filter((_, i) => i !== 2));
     expect(await runAudiences(world, { fullRefresh: true })).toMatchObject({ status: "succeeded" });
     expect(await storedMembers(world)).toEqual(before.filter((_, i) => i !== 2));
@@ -455,51 +342,39 @@ describe("the members of an audience", () => {
   });
 
   test("that change while they are read are read again, and end exact", async () => {
-    const world = await startAudience("never", { config: everybody });
-    const services = await world.services();
+    const world = await startAudience("never", { config: many });
     let pages = 0;
-    const http: typeof services.http = {
-      ...services.http,
-      async request(call) {
-        const reply = await services.http.request(call);
-        if (/results\?limit=100&offset=/u.test(call.path) && ++pages === 5) {
-          const [search] = await searchesOfService(world);
-          const id = search?.segmentId ?? "";
-          const members = await membersOfService(world, id);
-          await world.control("/search_members", { segment_id: id, service_pids: members.slice(7) });
-        }
-        return reply;
-      },
-    };
-    expect(jobStatus(await world.run({}, { http }))).toBe("succeeded");
-    const [search] = await searchesOfService(world);
-    const members = await membersOfService(world, search?.segmentId ?? "");
-    expect(members.length).toBeGreaterThan(600);
-    expect(await storedMembers(world)).toEqual(members);
+    const services = await httpWith(world, async (call, send) => {
+      const reply = await send();
+      if (/results\?limit=100&offset=/u.test(call.path) && ++pages === 5) {
+        const id = await idOf(world);
+        const members = await membersOfService(world, id);
+        await world.control("/search_members", { segment_id: id, service_pids: members.slice(7) });
+      }
+      return reply;
+    });
+    expect((await runWith(world, services)).status).toBe("succeeded");
+    await expectMembers(world);
     expect(world.logged.map(({ event }) => event)).toContain("audience_read_again");
   });
 
   test("stay stored while they are read again, until those that are gone are deleted at its end", async () => {
-    const world = await startAudience("never", { config: everybody });
+    const world = await startAudience("never", { config: many });
     await runAudiences(world);
     const before = await storedMembers(world);
-    const [search] = await searchesOfService(world);
-    const id = search?.segmentId ?? "";
+    const id = await idOf(world);
     await world.control("/search_members", { segment_id: id, service_pids: before.slice(7) });
-    const http = await httpWith(world, async (call, send) => {
+    const services = await httpWith(world, async (call, send) => {
       if (call.path.endsWith("offset=300")) throw new Error("The source fails.");
       return send();
     });
-    expect(jobStatus(await world.run({ fullRefresh: true }, { http }))).toBe("failed");
-    expect(await storedSet(world)).toEqual(before.toSorted());
-    const seen = await seenDuring(
-      world,
-      `SELECT count(*) BETWEEN ${before.length - 7} AND ${before.length} AS is_whole FROM person_data.audience_search_member`,
-      async () => {
-        expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
-      },
-    );
-    expect([...seen.seen]).toEqual(["true"]);
+    expect((await runWith(world, services, { fullRefresh: true })).status).toBe("failed");
+    expect((await storedMembers(world)).toSorted()).toEqual(before.toSorted());
+    const isWhole = `SELECT count(*) BETWEEN ${before.length - 7} AND ${before.length} FROM person_data.audience_search_member`;
+    const { seen } = await seenDuring(world, isWhole, async () => {
+      expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
+    });
+    expect([...seen]).toEqual(["true"]);
     expect(await storedMembers(world)).toEqual(before.slice(7));
     expect(await world.rows("SELECT FROM person_data_state.segment_listed")).toEqual([]);
   });
@@ -507,70 +382,28 @@ describe("the members of an audience", () => {
   test("are not read past their last page by a run that resumes there", async () => {
     const world = await startAudience("{ max_billable: 500 }");
     const { progress } = await world.services();
-    const killed = {
-      ...progress,
-      end() {
-        throw new Error("killed");
-      },
+    const end = () => {
+      throw new Error("killed");
     };
-    expect(jobStatus(await world.run({}, { progress: killed }))).toBe("failed");
+    expect((await runWith(world, { progress: { ...progress, end } })).status).toBe("failed");
     expect(await world.value("SELECT members_stored_at FROM person_data.audience_search")).toBe(null);
     const paths: string[] = [];
-    const http = await httpWith(world, (call, send) => {
+    const services = await httpWith(world, (call, send) => {
       paths.push(call.path);
       return send();
     });
-    expect(jobStatus(await world.run({}, { http }))).toBe("succeeded");
+    expect((await runWith(world, services)).status).toBe("succeeded");
     expect(paths.filter((path) => path.includes("results"))).toEqual([]);
-    const [search] = await searchesOfService(world);
-    expect(await storedMembers(world)).toEqual(await membersOfService(world, search?.segmentId ?? ""));
+    await expectMembers(world);
   });
 
   test("that the service lists twice are stored once", async () => {
     const world = await startAudience("{ max_billable: 500 }");
-    await world.control("/search_plan", {});
     await runAudiences(world);
-    const [search] = await searchesOfService(world);
-    const id = search?.segmentId ?? "";
-    const members = await membersOfService(world, id);
-    await world.control("/search_members", {
-      segment_id: id,
-      service_pids: [...members, ...members.slice(0, 3)],
-    });
+    const members = await storedMembers(world);
+    const listed = [...members, ...members.slice(0, 3)];
+    await world.control("/search_members", { segment_id: await idOf(world), service_pids: listed });
     expect(await runAudiences(world, { fullRefresh: true })).toMatchObject({ status: "succeeded" });
     expect((await storedMembers(world)).toSorted()).toEqual(members.toSorted());
   });
 });
-
-type Http = Awaited<ReturnType<World["services"]>>["http"];
-type HttpReply = Awaited<ReturnType<Http["request"]>>;
-
-/** Client whose calls are intercepted. */
-async function httpWith(
-  world: World,
-  intercept: (call: Parameters<Http["request"]>[0], send: () => Promise<HttpReply>) => Promise<HttpReply>,
-): Promise<Http> {
-  const { http } = await world.services();
-  return { ...http, request: (call) => intercept(call, () => http.request(call)) };
-}
-
-/** Text of an uncompressed body, which is in memory for calls that are free. */
-function bodyText({ body }: Extract<HttpReply, { kind: "response" }>): string {
-  return Buffer.isBuffer(body) ? body.toString() : "";
-}
-
-function withBody(reply: HttpReply, change: (body: Record<string, unknown>) => object): HttpReply {
-  if (reply.kind !== "response") return reply;
-  // Bodies of the service are JSON objects.
-  const body = JSON.parse(bodyText(reply)) as Record<string, unknown>;
-  return { ...reply, body: Buffer.from(JSON.stringify(change(body))) };
-}
-
-const withStatus = (reply: HttpReply, status: number): HttpReply =>
-  reply.kind === "response" ? { ...reply, status } : reply;
-
-const storedSet = async (world: World) => (await storedMembers(world)).toSorted();
-
-function jobStatus(report: { readonly jobs: readonly { readonly status: string }[] }): string | undefined {
-  return report.jobs[0]?.status;
-}

@@ -1,3 +1,4 @@
+import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { configOf, jobOf, startWorld, type World } from "../world.ts";
 import type { RunRequest } from "../../../src/jobs/services.ts";
 import type { JobReport } from "../../../src/jobs/job.ts";
@@ -93,3 +94,39 @@ export const budgetUse = (world: World) =>
   world.value(
     "SELECT records_reserved FROM person_data_state.budget_use WHERE budget = 'unlock' AND period = 'month'",
   );
+
+/** Erases a person as `erase` would. */
+export async function erase(
+  world: World,
+  who: { readonly pid?: string; readonly email?: string },
+): Promise<void> {
+  const services = await world.services();
+  const subjects = { pids: [who.pid ?? []].flat(), emails: [who.email ?? []].flat(), rows: [] };
+  const { found } = await planErasure(services, subjects);
+  await erasePeople(services, found);
+}
+
+type Http = Awaited<ReturnType<World["services"]>>["http"];
+type Reply = Awaited<ReturnType<Http["request"]>>;
+type Body = Record<string, unknown>;
+
+/** Client of a world, with calls or replies changed. */
+export async function httpWith(
+  world: World,
+  intercept: (call: Parameters<Http["request"]>[0], send: () => Promise<Reply>) => Promise<Reply>,
+): Promise<{ readonly http: Http }> {
+  const { http } = await world.services();
+  return { http: { ...http, request: (call) => intercept(call, () => http.request(call)) } };
+}
+
+/** The same reply with another body or status. */
+export function changed(
+  reply: Reply,
+  change: { readonly status?: number; readonly body?: (body: Body) => Body },
+) {
+  if (reply.kind !== "response") return reply;
+  const { status = reply.status, body } = change;
+  // Bodies of free calls are in memory, uncompressed, and JSON objects.
+  const sent = JSON.parse(Buffer.isBuffer(reply.body) ? reply.body.toString() : "{}") as Body;
+  return { ...reply, status, body: Buffer.from(JSON.stringify(body ? body(sent) : sent)) };
+}

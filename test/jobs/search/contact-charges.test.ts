@@ -158,15 +158,22 @@ describe("a contact job", () => {
     expect((await stateOf(world))[0]).toMatchObject({ rows: "300", billed: "280", ledger: "280" });
   });
 
-  test("whose unlock is charged, lost and then repeated at no charge is recorded as charged for all results", async () => {
-    const { world, pages } = await startOdd(
-      { count: 500, answer: (_method, _offset, call) => (call === 1 ? null : { charged: 0 }) },
-      contactsOf(500),
-    );
-    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
-    expect(await stateOf(world)).toEqual([
-      { rows: "500", billed: "500", ledger: "500", in_doubt: "0", intent: "null" },
-    ]);
-    expect(pages.filter((page) => page.startsWith("POST"))).toEqual(["POST 0", "POST 0"]);
-  });
+  test.each([
+    ["in the same run", 1],
+    ["by the next run", 2],
+  ])(
+    "whose unlock is charged, lost and then repeated at no charge %s is recorded as charged for all results",
+    async (_when, lost) => {
+      const { world, pages } = await startOdd(
+        { count: 500, answer: (_method, _offset, call) => (call <= lost ? null : { charged: 0 }) },
+        contactsOf(500),
+      );
+      if (lost === 2) expect(await runOnce(world)).toMatchObject({ error: { code: "no_answer" } });
+      expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+      expect(await stateOf(world)).toEqual([
+        { rows: "500", billed: "500", ledger: "500", in_doubt: "0", intent: "null" },
+      ]);
+      expect(pages.filter((page) => page.startsWith("POST"))).toHaveLength(lost + 1);
+    },
+  );
 });

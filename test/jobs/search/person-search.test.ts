@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openHttpClient } from "../../../src/extract/http-client.ts";
-import { eraseByPid } from "./erase-by-pid.ts";
+import { callsOf as statusesOf, erase } from "./audience-world.ts";
 import { send, startService } from "../../extract/scripted-service.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 
@@ -15,11 +15,7 @@ const runOnce = async (world: World, request = {}) => jobOf(await world.run(requ
 
 /** Calls of an endpoint that the sandbox carried out. */
 async function callsOf(world: World, endpoint: string): Promise<number> {
-  // Answer of the sandbox's controls.
-  const { endpoints } = (await world.control("/ledger")) as {
-    endpoints: Record<string, { statuses: Record<string, number> }>;
-  };
-  return endpoints[endpoint]?.statuses["200"] ?? 0;
+  return (await statusesOf(world, endpoint))["200"] ?? 0;
 }
 const searchesMade = (world: World) => callsOf(world, "POST /person-search/v0/search");
 
@@ -46,26 +42,15 @@ describe("a person search", () => {
       requests: 2,
       rows_written: 16,
     });
-    expect(
-      await world.rows(
-        "SELECT search_name, query, total_count > 7 AS has_more, result_count FROM person_data.person_search",
-      ),
-    ).toEqual([
-      { search_name: "nurses", query: "registered nurses in Ohio", has_more: "t", result_count: "7" },
-    ]);
-    expect(
-      await world.rows(
-        "SELECT scope, count(*) AS channels, max(count) <= 100 AS is_count FROM person_data.person_search_coverage GROUP BY 1 ORDER BY 1",
-      ),
-    ).toEqual([
-      { scope: "results", channels: "4", is_count: "t" },
-      { scope: "total", channels: "4", is_count: "t" },
-    ]);
-    expect(
-      await world.rows(
-        "SELECT count(*) AS people, count(DISTINCT service_pid) AS pids, max(position) AS last FROM person_data.person_search_result",
-      ),
-    ).toEqual([{ people: "7", pids: "7", last: "6" }]);
+    const stored =
+      "SELECT concat_ws('|', search_name, query, total_count > 7, result_count) FROM person_data.person_search";
+    expect(await world.value(stored)).toBe("nurses|registered nurses in Ohio|t|7");
+    const coverage = `SELECT string_agg(scope || ' ' || channels, ', ' ORDER BY scope) FROM (
+      SELECT scope, count(*) AS channels FROM person_data.person_search_coverage GROUP BY 1) AS s`;
+    expect(await world.value(coverage)).toBe("results 4, total 4");
+    const people =
+      "SELECT concat_ws(' ', count(*), count(DISTINCT service_pid), max(position)) FROM person_data.person_search_result";
+    expect(await world.value(people)).toBe("7 7 6");
   });
 
   test("is made once per text and size, whatever its name, and again with another text or size", async () => {
@@ -153,17 +138,6 @@ describe("a person search", () => {
     });
   });
 
-  test("that fits the daily limit is made after a larger one that doesn't", async () => {
-    const world = await start(`teachers: { query: teachers, size: 12 }, ${NURSES}`);
-    await leave(world, 11);
-    expect(await runOnce(world)).toMatchObject({
-      limited_by: "quota",
-      records_sent: 1,
-      records_received: 7,
-      records_remaining: 1,
-    });
-  });
-
   test("is made although the daily limit can't be read", async () => {
     const world = await startWorld({
       rows: 0,
@@ -212,18 +186,6 @@ describe("a person search", () => {
     expect(unaccountedRows(job)).toBe(0);
   });
 
-  test("is configured once per text and size, the default one included", async () => {
-    const world = await start("one: { query: nurses }, two: { query: nurses, size: 100 }");
-    await expect(world.config()).rejects.toMatchObject({
-      problems: [
-        expect.objectContaining({
-          path: "jobs.prospects.searches.two",
-          message: "is the same search as one",
-        }),
-      ],
-    });
-  });
-
   test("whose answer was lost is repeated once, and then left to the next run", async () => {
     const world = await startWorld({
       rows: 0,
@@ -244,7 +206,7 @@ describe("a person search", () => {
     const [{ service_pid: pid = null } = {}] = await world.rows(
       "SELECT service_pid FROM person_data.person_search_result JOIN person_data.person_search USING (search_id) WHERE search_name = 'nurses' AND position = 2",
     );
-    await eraseByPid(world, pid ?? "");
+    await erase(world, { pid: pid ?? "" });
     const people = "SELECT count(*) FROM person_data.person_search_result";
     expect(await world.value(people)).toBe("11");
     // Readers of changes read the search, and with it what is left of its people.

@@ -207,17 +207,6 @@ test("an emptied segment is empty; a deleted one is reported and changes no memb
   expect(await world.value("SELECT count(*) FROM person_data.segment_member WHERE is_member")).toBe("0");
 });
 
-test("faults cost requests, not members", async () => {
-  const world = await startMembers(11_000);
-  await world.control("/faults", {
-    faults: "500@members#2,cut_body@members#4,503@members#5",
-  });
-  const report = jobOf(await world.run({}, { random: () => 0 }), "vip_members");
-  expect(report.status).toBe("succeeded");
-  expect(report.retries).toBeGreaterThan(2);
-  await expectExact(world);
-});
-
 test("status shows how far each segment was read, and what removals are pending", async () => {
   const world = await startMembers(100);
   await world.run({ runId: "night-1" });

@@ -1,13 +1,19 @@
 import { expect, test } from "vitest";
-import { planJobs } from "../../../src/jobs/report/plan.ts";
 import { inspectInputs } from "../../../src/jobs/prepare.ts";
+import { planJobs } from "../../../src/jobs/report/plan.ts";
+import { readStatus } from "../../../src/jobs/report/status.ts";
+import { exitCodeOf } from "../../../src/jobs/job.ts";
+import { retryRejects } from "../../../src/load/runs/rejects.ts";
+import { startRecordingProxy } from "../lookup/recording-proxy.ts";
 import { configOf, jobOf } from "../world.ts";
-import { config, membersOf, push, segmentOf, setVips, startPush } from "./push-world.ts";
+import { config, kill, startPush } from "./push-world.ts";
+
+const ADD = "/v2/segments/members/add";
+const REMOVE = "/v2/segments/members/remove";
 
 test("a query fills a segment, and later runs send the difference", async () => {
-  const { world, pids } = await startPush();
-  await setVips(world, [...pids.slice(0, 100), pids[0] ?? "", null, "p-nobody", "p-nobody"]);
-  expect(await push(world)).toMatchObject({
+  const { world, pids, push, send, expectMembers } = await startPush();
+  expect(await send([...pids.slice(0, 100), pids[0] ?? "", null, "p-nobody", "p-nobody"])).toMatchObject({
     status: "succeeded",
     records_read: 104,
     records_sent: 101,
@@ -17,7 +23,7 @@ test("a query fills a segment, and later runs send the difference", async () => 
     records_rejected_before_sending: 1,
     records_unchanged: 0,
   });
-  expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
+  await expectMembers(pids.slice(0, 100));
   expect(
     await world.rows(
       `SELECT r.source, r.source_key, r.stage, r.code, c.endpoint FROM person_data.reject AS r
@@ -30,70 +36,42 @@ test("a query fills a segment, and later runs send the difference", async () => 
       source_key: "p-nobody",
       stage: "send",
       code: "unknown_pid",
-      endpoint: "POST /v2/segments/members/add",
+      endpoint: `POST ${ADD}`,
     },
   ]);
   expect(await world.rows("SELECT name, description, source, current_size FROM person_data.segment")).toEqual(
     [{ name: "VIP customers", description: "The best", source: "api", current_size: "100" }],
   );
-
-  expect(await push(world)).toMatchObject({
+  expect(await push()).toMatchObject({
     records_sent: 0,
     records_unchanged: 101,
     rows_written: 0,
     requests: 1,
   });
-
-  await setVips(world, pids.slice(10, 120));
-  expect(await push(world)).toMatchObject({ records_sent: 20, records_unchanged: 90 });
-  expect(await membersOf(world)).toEqual(pids.slice(10, 120).toSorted());
+  expect(await send(pids.slice(10, 120))).toMatchObject({ records_sent: 20, records_unchanged: 90 });
+  await expectMembers(pids.slice(10, 120));
   const members = jobOf(await world.run({ jobs: ["vip_members"] }), "vip_members");
   expect(members).toMatchObject({ status: "succeeded", records_received: 110 });
 });
 
-test("a plan of a push counts the minimum and sends no request", async () => {
-  const { world, pids } = await startPush();
-  await setVips(world, pids.slice(0, 100));
-  const before = await world.control("/ledger");
-  expect((await planJobs(await world.services(), [])).jobs).toMatchObject([
-    {
-      job: "vip_push",
-      records_to_send: 0,
-      calls: 1,
-      remarks: [
-        "more calls, one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove",
-      ],
-    },
-    { job: "vip_members", calls: 1, remarks: ["more calls, one for each further page of 5,000 members"] },
-  ]);
-  expect(await world.control("/ledger")).toEqual(before);
-});
-
 test("a changed name is another segment; the old one stays as it is", async () => {
-  const { world, pids } = await startPush();
-  await setVips(world, pids.slice(0, 50));
-  await push(world);
-  const old = await segmentOf(world);
+  const { world, pids, idOf, push, fill, send, expectMembers } = await startPush();
+  await send(pids.slice(0, 50));
   world.configure(config().replace("VIP customers", "Opted out").replace("The best", "Nobody"));
-  await setVips(world, pids.slice(50, 80));
-  const said = `another segment is created under the name "Opted out"; ${old?.segment_id} ("VIP customers"), which it filled so far, stays as it is`;
-  const [plan] = (await planJobs(await world.services(), [])).jobs;
-  expect(plan?.remarks).toContain(said);
-
-  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 30, records_unchanged: 0 });
+  await fill(pids.slice(50, 80));
+  const said = `another segment is created under the name "Opted out"; ${await idOf()} ("VIP customers"), which it filled so far, stays as it is`;
+  expect((await planJobs(await world.services(), [])).jobs[0]?.remarks).toContain(said);
+  expect(await push()).toMatchObject({ status: "succeeded", records_sent: 30, records_unchanged: 0 });
   expect(world.notes).toContain(said);
-  expect(await membersOf(world)).toEqual(pids.slice(0, 50).toSorted());
-  expect(await membersOf(world, "Opted out")).toEqual(pids.slice(50, 80).toSorted());
-  expect(
-    await world.rows("SELECT name, description, current_size FROM person_data.segment ORDER BY name"),
-  ).toEqual([
-    { name: "Opted out", description: "Nobody", current_size: "30" },
-    { name: "VIP customers", description: "The best", current_size: "50" },
+  await expectMembers(pids.slice(0, 50));
+  await expectMembers(pids.slice(50, 80), "Opted out");
+  expect(await world.rows("SELECT name, description FROM person_data.segment ORDER BY name")).toEqual([
+    { name: "Opted out", description: "Nobody" },
+    { name: "VIP customers", description: "The best" },
   ]);
-  expect(await push(world)).toMatchObject({ records_sent: 0, records_unchanged: 30, requests: 1 });
-
+  expect(await push()).toMatchObject({ records_sent: 0, records_unchanged: 30, requests: 1 });
   world.configure(config());
-  const { error } = await push(world);
+  const { error } = await push();
   expect(error).toMatchObject({ code: "segment_exists" });
   expect(error?.message).toContain("set `segment_id:`");
 });
@@ -126,40 +104,32 @@ test.each([
 });
 
 test("a job behind a disabled push without a segment reports both", async () => {
-  const { world } = await startPush({ config: config("enabled: false") });
+  const { world } = await startPush(config("enabled: false"));
   const why = "vip_push has not created its segment yet and is disabled; enable it and run it first";
   const report = jobOf(await world.run({ jobs: ["vip_members"] }), "vip_members");
   expect(report.error).toMatchObject({ code: "segment_unknown", message: `vip_members: ${why}.` });
 });
 
 test("append keeps members that the query no longer returns", async () => {
-  const { world, pids } = await startPush({ config: config("mode: append") });
-  await setVips(world, pids.slice(0, 50));
-  await push(world);
-  await setVips(world, pids.slice(40, 60));
-  await push(world);
-  expect(await membersOf(world)).toEqual(pids.slice(0, 60).toSorted());
+  const { pids, send, expectMembers } = await startPush(config("mode: append"));
+  await send(pids.slice(0, 50));
+  await send(pids.slice(40, 60));
+  await expectMembers(pids.slice(0, 60));
 });
 
 test("mirror removes no member added by others, before or after", async () => {
-  const { world, pids } = await startPush();
-  await setVips(world, pids.slice(0, 20));
-  await push(world);
-  const id = (await segmentOf(world))?.segment_id;
-  await world.control("/members", { segment_id: id, add: pids.slice(30, 40) });
-  await setVips(world, pids.slice(0, 35)); // five are already members, added by others
-  await push(world);
-  await setVips(world, pids.slice(0, 10));
-  await push(world);
-  expect(await membersOf(world)).toEqual([...pids.slice(0, 10), ...pids.slice(30, 40)].toSorted());
+  const { pids, send, edit, expectMembers } = await startPush();
+  await send(pids.slice(0, 20));
+  await edit({ add: pids.slice(30, 40) });
+  await send(pids.slice(0, 35)); // five are already members, added by others
+  await send(pids.slice(0, 10));
+  await expectMembers([...pids.slice(0, 10), ...pids.slice(30, 40)]);
 });
 
 test("more removals than max_remove_ratio need confirmation", async () => {
-  const { world, pids } = await startPush({ config: config("mode: mirror, max_remove_ratio: 0.1") });
-  await setVips(world, pids.slice(0, 100));
-  await push(world);
-  await setVips(world, pids.slice(11, 120));
-  const stopped = await push(world);
+  const { pids, push, send, expectMembers } = await startPush(config("mode: mirror, max_remove_ratio: 0.1"));
+  await send(pids.slice(0, 100));
+  const stopped = await send(pids.slice(11, 120));
   expect(stopped).toMatchObject({
     status: "limited",
     limited_by: "confirmation",
@@ -167,36 +137,232 @@ test("more removals than max_remove_ratio need confirmation", async () => {
     records_remaining: 20,
   });
   expect(stopped.error?.message).toContain("11 members of the 100 that it added");
-  expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
-  expect(await push(world, { yes: true })).toMatchObject({ status: "succeeded", records_sent: 20 });
-  expect(await membersOf(world)).toEqual(pids.slice(11, 120).toSorted());
+  await expectMembers(pids.slice(0, 100));
+  expect(await push({ yes: true })).toMatchObject({ status: "succeeded", records_sent: 20 });
+  await expectMembers(pids.slice(11, 120));
 });
 
 test("each row without a PID has one open reject while the query returns it", async () => {
-  const { world, pids } = await startPush({ config: config() });
-  const open = () =>
-    world.rows(
-      `SELECT source, source_key, stage, code, run_id FROM person_data.reject WHERE resolved_at IS NULL`,
+  const { world, pids, push, send } = await startPush();
+  const rejects = () =>
+    world.value(
+      `SELECT count(*) FILTER (WHERE resolved_at IS NULL) || ' open, ' || count(resolved_at) || ' resolved, '
+         || count(DISTINCT run_id) FILTER (WHERE resolved_at IS NULL) || ' run' FROM person_data.reject`,
     );
-  const resolved = () => world.value("SELECT count(resolved_at) FROM person_data.reject");
   const known = pids.slice(0, 3);
-  await setVips(world, [...known, null, " "]);
-  await push(world);
-  const first = await open();
-  const [{ run_id: firstRun } = {}] = first;
-  const one = { source: "vip_push", source_key: null, stage: "input", code: "missing_key", run_id: firstRun };
-  expect(first).toEqual([one, one]);
-  expect(await push(world)).toMatchObject({ records_rejected: 2, rows_written: 0 });
-  expect(await open()).toEqual([one, one]);
-  await setVips(world, [...known, null]);
-  await push(world);
-  expect(await open()).toEqual([one]);
-  expect(await resolved()).toBe("1");
-  await setVips(world, [...known, null, null]);
-  await push(world);
-  expect(await open()).toEqual([one, one]);
-  await setVips(world, known);
-  await push(world);
-  expect(await open()).toEqual([]);
-  expect(await resolved()).toBe("2");
+  await send([...known, null, " "]);
+  expect(await push()).toMatchObject({ records_rejected: 2, rows_written: 0 });
+  expect(await rejects()).toBe("2 open, 0 resolved, 1 run");
+  await send([...known, null]);
+  expect(await rejects()).toBe("1 open, 1 resolved, 1 run");
+  await send([...known, null, null]);
+  expect(await rejects()).toBe("2 open, 0 resolved, 1 run");
+  await send(known);
+  expect(await rejects()).toBe("0 open, 2 resolved, 0 run");
+});
+
+test("--max-records limits the PIDs added and removed, and the next run continues", async () => {
+  const { world, pids, push, send, listed, expectMembers } = await startPush();
+  const limited = { status: "limited", limited_by: "max_records" };
+  const none = { ...limited, records_sent: 0, records_remaining: 50 };
+  expect(await send(pids.slice(0, 50), { maxRecords: 0 })).toMatchObject(none);
+  const some = { ...limited, records_sent: 20, records_remaining: 30 };
+  expect(await push({ maxRecords: 20 })).toMatchObject(some);
+  expect(await push()).toMatchObject({ status: "succeeded", records_sent: 30, records_unchanged: 20 });
+  expect(await push({ maxRecords: 0 })).toMatchObject({ status: "succeeded", requests: 1 });
+  // Ten to add, thirty to remove.
+  const added = { ...limited, records_sent: 10, records_remaining: 0 };
+  expect(await send(pids.slice(30, 60), { maxRecords: 15 })).toMatchObject(added);
+  expect((await listed()).length).toBe(55);
+  expect(await push({ maxRecords: 25 })).toMatchObject({ status: "succeeded", records_sent: 0 });
+  await expectMembers(pids.slice(30, 60));
+  const sent = "SELECT sum(records_sent) FROM person_data_ops.api_call WHERE endpoint LIKE '%members/%'";
+  expect(await world.value(sent)).toBe("90");
+});
+
+test("people whom others removed or replaced are found by a changed size, by any change, and after a week", async () => {
+  const { world, pids, push, send, edit, expectMembers } = await startPush();
+  await send(pids.slice(0, 10));
+  await edit({ remove: pids.slice(0, 3) });
+  expect(await push()).toMatchObject({ records_sent: 3, records_unchanged: 7 });
+  await edit({ remove: pids.slice(0, 1), add: pids.slice(20, 21) });
+  expect(await push()).toMatchObject({ records_sent: 0, requests: 1 });
+  expect(await send(pids.slice(0, 11))).toMatchObject({ records_sent: 2 });
+  await edit({ remove: pids.slice(1, 2), add: pids.slice(21, 22) });
+  await world.control("/clock", { days: 6.9 });
+  expect(await push()).toMatchObject({ records_sent: 0, requests: 1 });
+  await world.control("/clock", { days: 0.2 });
+  expect(await push()).toMatchObject({ records_sent: 1 });
+  await expectMembers([...pids.slice(0, 11), ...pids.slice(20, 22)]);
+});
+
+test("PIDs unknown to the service are sent again after a week, or by rejects retry", async () => {
+  const { world, pids, push, send } = await startPush();
+  await send([...pids.slice(0, 3), "p-nobody"]);
+  expect(await send([...pids.slice(0, 4), "p-nobody"])).toMatchObject({
+    records_sent: 1,
+    records_rejected: 0,
+  });
+  const again = { records_sent: 1, records_rejected: 1 };
+  await world.control("/clock", { days: 7.1 });
+  expect(await push()).toMatchObject(again);
+  expect(await push({ fullRefresh: true })).toMatchObject(again);
+  expect(await push()).toMatchObject({ records_sent: 0, records_rejected: 0 });
+  await retryRejects((await world.services()).db, { jobs: [], codes: ["unknown_pid"], rows: [] });
+  expect(await push()).toMatchObject(again);
+});
+
+test.each(["2999-01-01T00:00:00Z", "yesterday"])(
+  "a checkpoint that claims a reading at %s makes one due",
+  async (readAt) => {
+    const { world, pids, push, send, edit } = await startPush();
+    await send(pids.slice(0, 10));
+    await edit({ remove: pids.slice(0, 3), add: pids.slice(20, 23) });
+    await world.rows(
+      `UPDATE person_data_ops.checkpoint SET cursor = jsonb_set(cursor, '{read_at}', '"${readAt}"') WHERE job = 'vip_push'`,
+    );
+    expect(await push()).toMatchObject({ records_sent: 3 });
+    expect(await push()).toMatchObject({ records_sent: 0, requests: 1 });
+  },
+);
+
+test("after a kill the people to add are added and own, except those whom others added meanwhile", async () => {
+  const { pids, push, send, edit, before, expectMembers } = await startPush();
+  await send(pids.slice(0, 5));
+  const killed = await send(pids.slice(0, 8), {}, await before(ADD, kill));
+  expect(killed).toMatchObject({ status: "failed", error: { code: "killed" }, records_remaining: 3 });
+  await edit({ add: pids.slice(6, 8) });
+  expect(await push()).toMatchObject({ status: "succeeded", records_sent: 1 });
+  await send(pids.slice(0, 2));
+  await expectMembers([...pids.slice(0, 2), ...pids.slice(6, 8)]);
+});
+
+test("a removal without an answer waits for the next reading", async () => {
+  const { pids, push, send, edit, before, expectMembers } = await startPush();
+  await send(pids.slice(0, 10));
+  const lost = await send(pids.slice(0, 5), {}, await before(REMOVE, kill));
+  expect(lost).toMatchObject({ status: "failed", error: { code: "killed" } });
+  await edit({ remove: pids.slice(5, 6) });
+  expect(await push()).toMatchObject({ status: "succeeded", records_sent: 0 });
+  await expectMembers(pids.slice(0, 5));
+});
+
+test("a member who moved to another page while the segment was read stays", async () => {
+  const { world, pids, idOf, send, listed, expectMembers } = await startPush(config(), {
+    membersPerPage: 10,
+  });
+  await send(pids.slice(0, 15));
+  // A member of the first page leaves after it was read, so another one moves there from the second page.
+  const change = { page: 1, remove: (await listed()).slice(-1) };
+  await world.control("/page_hooks", { segment_id: await idOf(), after: [change], ties: "stable" });
+  expect(await send(pids.slice(0, 16))).toMatchObject({ status: "succeeded", records_sent: 1 });
+  await send([]);
+  await expectMembers([]);
+});
+
+test.each([
+  ["a call that is refused at first", "429@add#1", {}],
+  ["a full refresh", "", { fullRefresh: true }],
+])("mirror removes a person again whom it removed and added again in %s", async (_what, faults, request) => {
+  const { world, pids, send, expectMembers } = await startPush();
+  await send(pids.slice(0, 20));
+  await send(pids.slice(5, 20));
+  await world.control("/faults", { faults });
+  await send(pids.slice(0, 20), request);
+  await expectMembers(pids.slice(0, 20));
+  await send(pids.slice(5, 20));
+  await expectMembers(pids.slice(5, 20));
+});
+
+test("calls that are too large are halved, until one PID alone is", async () => {
+  const { world, pids, send, expectMembers } = await startPush();
+  await world.control("/faults", { faults: "413=3@add,413=3@remove" });
+  expect(await send(pids.slice(0, 11))).toMatchObject({ status: "succeeded", records_sent: 11 });
+  await expectMembers(pids.slice(0, 11));
+  expect(await send(pids.slice(0, 2))).toMatchObject({ status: "succeeded", records_sent: 0 });
+  await expectMembers(pids.slice(0, 2));
+  await world.control("/faults", { faults: "413=0@add" });
+  expect(await send(pids.slice(0, 4))).toMatchObject({
+    status: "failed",
+    error: { code: "request_refused" },
+  });
+});
+
+test("a plan that is used up ends a push as a limit, and the next run sends the rest", async () => {
+  const { world, pids, push, fill, expectMembers } = await startPush();
+  await fill(pids.slice(0, 11));
+  await world.control("/faults", { faults: "402@add" });
+  const report = await world.run({ jobs: ["vip_push"] });
+  expect(exitCodeOf(report, null)).toBe(3);
+  expect(jobOf(report, "vip_push")).toMatchObject({ status: "limited", limited_by: "credits" });
+  await world.control("/faults", { faults: "" });
+  expect(await push()).toMatchObject({ status: "succeeded", records_sent: 11 });
+  await expectMembers(pids.slice(0, 11));
+});
+
+test("a segment that is deleted while it is filled is reported without claiming that nothing was changed", async () => {
+  const { world, pids, idOf, push, send, before } = await startPush();
+  await send(pids.slice(0, 10));
+  const id = await idOf();
+  const deleted = await before(REMOVE, async () => {
+    await world.control("/delete_segment", { segment_id: id });
+  });
+  const stopped = await send(pids.slice(5, 15), {}, deleted);
+  expect(stopped).toMatchObject({ status: "failed", records_sent: 5, error: { code: "segment_gone" } });
+  expect(stopped.error?.message).toContain("Earlier changes are kept.");
+  expect((await push()).error?.message).toContain("Nothing was changed.");
+});
+
+test("one redundant addition leaves the whole call in doubt, and its members are never removed", async () => {
+  const { world, pids, send, edit, expectMembers } = await startPush(
+    config("mode: mirror, max_remove_ratio: 0.1"),
+  );
+  await send(pids.slice(0, 10));
+  const confirm = async () => {
+    await edit({ add: pids.slice(12, 13) });
+    return true;
+  };
+  expect(await send(pids.slice(5, 15), { confirm })).toMatchObject({ status: "succeeded", records_sent: 5 });
+  await expectMembers(pids.slice(5, 15));
+  await send(pids.slice(5, 10), { yes: true });
+  await expectMembers(pids.slice(5, 15));
+  expect((await readStatus(await world.services())).jobs[0]?.segments).toMatchObject([
+    { name: "VIP customers", members_own: 5, members_in_doubt: 5 },
+  ]);
+});
+
+test.each([
+  ["carried out", "cut_body@add#1"],
+  ["not carried out", "500@add#1"],
+])(
+  "an add without an answer that was %s leaves its people in doubt after the retry",
+  async (_what, faults) => {
+    const { world, pids, send, expectMembers } = await startPush();
+    await world.control("/faults", { faults });
+    expect(await send(pids.slice(0, 5))).toMatchObject({ status: "succeeded", retries: 1 });
+    await send(pids.slice(0, 2));
+    await expectMembers(pids.slice(0, 5));
+  },
+);
+
+test("a PID that the service calls invalid in another spelling is rejected under its own", async () => {
+  const { world, pids, send } = await startPush();
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    path.endsWith("/add") ? body.replace("P-Nobody", "p-nobody") : body,
+  );
+  world.serviceUrl = url;
+  const counts = { records_sent: 4, records_matched: 3, records_rejected: 1 };
+  expect(await send([...pids.slice(0, 3), "P-Nobody"])).toMatchObject(counts);
+  expect(await world.value("SELECT source_key FROM person_data.reject")).toBe("P-Nobody");
+});
+
+test("a lost answer to the creation is explained, and `segment_id` resolves it", async () => {
+  const { world, pids, idOf, push, send, expectMembers } = await startPush();
+  await world.control("/faults", { faults: "cut_body@create#1" });
+  const lost = await send(pids.slice(0, 5));
+  expect(lost).toMatchObject({ status: "failed", error: { code: "segment_exists" } });
+  expect(lost.error?.message).toMatch(/may have created it.*`segment_id:`/su);
+  world.configure(config(`mode: mirror, segment_id: ${await idOf()}`));
+  expect(await push()).toMatchObject({ status: "succeeded", records_sent: 5 });
+  await expectMembers(pids.slice(0, 5));
 });

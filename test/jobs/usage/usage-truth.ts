@@ -7,7 +7,7 @@ export type CountTexts = readonly string[];
 
 const COUNTS = ["total_requests", "num_input_records", "num_resolvable_records", "num_matches"] as const;
 /** Columns of {@link CountTexts}. */
-export const COUNT_COLUMNS = COUNTS.join(", ");
+const COUNT_COLUMNS = COUNTS.join(", ");
 
 type Stated = Readonly<Record<(typeof COUNTS)[number], number>>;
 
