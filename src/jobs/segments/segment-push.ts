@@ -24,7 +24,7 @@ import { segmentEndpoints } from "../../schemas/segments.ts";
 import { confirm } from "../confirm.ts";
 import { type FeedContext, type FeedJobType, isOver, readCursor, upsertRejects } from "../feed.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
-import { type AnsweredPage, FULL_SWEEP_EVERY_MS, type ReadPage, readPages } from "./sweep.ts";
+import { FULL_SWEEP_EVERY_MS, type ReadPage, readPages } from "./sweep.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
 
@@ -228,24 +228,6 @@ async function compare(
   const isDifferent =
     counts.toAdd > 0 || counts.unknown > 0 || (job.mode === "mirror" && counts.toRemove > 0);
   if (!isDue && !isDifferent && before.size === first.totalCount) return { counts, checkpoint: before };
-  const isComplete = await readSegment(context, segmentId, read, first);
-  const reading = { segmentId, isComplete, retriesInvalid: isDue };
-  await context.commit({ also: (writing) => comparePush(writing, reading) });
-  await retryWhileDown(() => clearListed(db, run, segmentId));
-  const readAt = isComplete ? first.seenAt : before.read_at;
-  return {
-    counts: await countChanges(),
-    checkpoint: { segment_id: segmentId, read_at: readAt, size: first.totalCount },
-  };
-}
-
-/** Reads all pages. Returns true if the number of listed members equals the size that every page reported. */
-async function readSegment(
-  { db, run, retryWhileDown }: Context,
-  segmentId: string,
-  read: ReadPage,
-  first: AnsweredPage,
-): Promise<boolean> {
   await retryWhileDown(() => clearListed(db, run, segmentId));
   let listed = 0;
   let isSteady = true;
@@ -254,7 +236,15 @@ async function readSegment(
     listed += await retryWhileDown(() => noteListedPids(db, run, segmentId, pids));
     isSteady &&= page.totalCount === first.totalCount;
   }
-  return isSteady && listed === first.totalCount;
+  const isComplete = isSteady && listed === first.totalCount;
+  const reading = { segmentId, isComplete, retriesInvalid: isDue };
+  await context.commit({ also: (writing) => comparePush(writing, reading) });
+  await retryWhileDown(() => clearListed(db, run, segmentId));
+  const readAt = isComplete ? first.seenAt : before.read_at;
+  return {
+    counts: await countChanges(),
+    checkpoint: { segment_id: segmentId, read_at: readAt, size: first.totalCount },
+  };
 }
 
 /** Totals of the calls of a run. */

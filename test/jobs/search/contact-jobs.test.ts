@@ -126,20 +126,6 @@ describe("a contact job", () => {
     expect(await runOnce(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
   });
 
-  test("goes on in any state until its deadline", async () => {
-    const world = await startContacts(contactsOf(), {
-      states: ["queued", "running", "retrying", "resting", ...Array<string>(10).fill("running")],
-      state_ms: null,
-    });
-    expect(await runOnce(world)).toMatchObject({
-      status: "limited",
-      limited_by: "deadline",
-      records_remaining: 1,
-    });
-    for (let runs = 0; (await runOnce(world)).status === "limited"; runs++) expect(runs).toBeLessThan(20);
-    expect((await stored(world))[0]?.["has_names"]).toBe("t");
-  });
-
   test("that failed is stored with its cause and fails each run", async () => {
     const world = await startContacts(contactsOf(), { failure: "worker_lost" });
     const failed = { status: "failed", error: { code: "search_failed" } };
