@@ -41,3 +41,16 @@ const LEAST_BYTES = 128 * 1024;
 export function freeBytes({ buffer }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength >= LEAST_BYTES) buffer.transfer(0);
 }
+
+/** Copies a chunk behind the first `length` bytes of a buffer. One that is too small is freed, and a larger one returned. */
+export function appendBytes(buffer: Buffer, length: number, chunk: Buffer): Buffer {
+  const end = length + chunk.length;
+  let target = buffer;
+  if (end > buffer.length) {
+    target = Buffer.allocUnsafeSlow(Math.max(end, 2 * buffer.length));
+    target.set(buffer.subarray(0, length));
+    freeBytes(buffer);
+  }
+  target.set(chunk, length);
+  return target;
+}

@@ -1,7 +1,6 @@
 import { pipeline } from "node:stream/promises";
-import { promisify } from "node:util";
-import { createGunzip, gunzip } from "node:zlib";
-import { type Body, chunksOf, isFilePart } from "../body.ts";
+import { createGunzip } from "node:zlib";
+import { appendBytes, type Body, chunksOf, freeBytes, isFilePart } from "../body.ts";
 import { codeOf } from "../errors.ts";
 import { parseBounded, parseText, TooLargeError, withoutMark } from "./json.ts";
 import { isJsonObject } from "../schemas/flatten.ts";
@@ -18,12 +17,10 @@ export interface ScannedResult {
 
 /** An answer without its results. */
 interface ScannedEnvelope {
-  readonly kind: "envelope";
-  /** Keys except `results`. */
+  /** Keys except a list of results. */
   readonly keys: Readonly<Record<string, unknown>>;
-  /** Index of the first result, and their number. */
-  readonly first: number;
-  readonly count: number;
+  /** Index of the first result; null if there is no list of results. */
+  readonly first: number | null;
 }
 
 /** State of a scan. Functions below change it. */
@@ -103,18 +100,18 @@ export function scan(s: Scanner, chunk: Buffer): readonly ScannedResult[] {
   return found;
 }
 
-/** Parses the envelope after the last bytes. Throws a TooLargeError if that takes too much memory. */
-export function endScan(s: Scanner): ScannedEnvelope | "no_json" | "no_results" {
-  if (s.isInResults) return "no_json";
+/** Parses the envelope after the last bytes; null if it is no JSON. Throws a TooLargeError if that takes too much memory. */
+export function endScan(s: Scanner): ScannedEnvelope | null {
+  if (s.isInResults) return null;
   try {
     const { value } = parseBounded(withoutMark(s.envelope.subarray(0, s.envelopeBytes)));
-    if (!isJsonObject(value)) return "no_results";
+    if (!isJsonObject(value)) return { keys: {}, first: null };
     const { results, ...keys } = value;
-    if (!Array.isArray(results)) return "no_results";
+    if (!Array.isArray(results)) return { keys: value, first: null };
     // Of several lists, the last one counts.
-    return { kind: "envelope", keys, first: s.results - results.length, count: results.length };
+    return { keys, first: s.results - results.length };
   } catch (error) {
-    if (error instanceof SyntaxError) return "no_json";
+    if (error instanceof SyntaxError) return null;
     throw error;
   }
 }
@@ -168,34 +165,34 @@ function isAfterResultsKey(s: Scanner): boolean {
 function scanResults(s: Scanner, chunk: Buffer, from: number, found: ScannedResult[]): number {
   let { innerDepth, isInText, isEscaped } = s;
   let start = from;
-  let i = from;
-  while (i < chunk.length && s.isInResults) {
-    const byte = chunk[i++];
+  for (let i = from; i < chunk.length; i++) {
+    const byte = chunk[i] ?? 0;
     if (isInText) {
       if (isEscaped) isEscaped = false;
       else if (byte === BACKSLASH) isEscaped = true;
       else if (byte === QUOTE) isInText = false;
     } else if (byte === QUOTE) isInText = true;
     else if (byte === OPEN_OBJECT || byte === OPEN_LIST) innerDepth += 1;
-    else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
-      if (innerDepth > 0) innerDepth -= 1;
-      else {
-        endResult(s, chunk.subarray(start, i - 1), found);
-        append(s, byte);
-        s.isInResults = false;
-        s.depth -= 1;
-      }
-    } else if (byte === COMMA && innerDepth === 0) {
-      endResult(s, chunk.subarray(start, i - 1), found);
+    else if (innerDepth > 0) {
+      if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) innerDepth -= 1;
+    } else if (byte === COMMA || byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
+      endResult(s, chunk.subarray(start, i), found);
       append(s, byte);
-      start = i;
+      start = i + 1;
+      if (byte === COMMA) continue;
+      Object.assign(s, {
+        isInResults: false,
+        depth: s.depth - 1,
+        isInText: false,
+        isEscaped: false,
+        innerDepth: 0,
+      });
+      return start;
     }
   }
-  if (s.isInResults) addToResult(s, chunk.subarray(start));
-  s.innerDepth = innerDepth;
-  s.isInText = isInText;
-  s.isEscaped = isEscaped;
-  return i;
+  addToResult(s, chunk.subarray(start));
+  Object.assign(s, { innerDepth, isInText, isEscaped });
+  return chunk.length;
 }
 
 /** Adds bytes to the current result, without blanks before it. */
@@ -224,72 +221,6 @@ function endResult(s: Scanner, lastBytes: Buffer, found: ScannedResult[]): void 
   s.resultBytes = 0;
 }
 
-/** Piece of an answer's body; valid JSON when enclosed in `before` and `after`. */
-export interface AnswerPiece {
-  readonly start: number;
-  /** Exclusive. */
-  readonly end: number;
-  readonly before: string;
-  readonly after: string;
-}
-
-/**
- * Approximate piece size. A parsed piece takes about three times as much memory and is freed before the next one. Larger
- * texts (128 KB, at up to two bytes per character) would be allocated in the large-object space.
- */
-const PIECE_BYTES = 48 * 1024;
-
-/** The list of results must start within this many bytes. */
-const MAX_HEAD_BYTES = 4096;
-
-/** Replaces `results` in the last piece with a name that no answer has, to detect a second `results` after it. */
-export const REST_KEY = "\u0000rest";
-
-const FIRST_RESULT = /"results"\s*:\s*\[\s*\{\s*("[^"\\]{1,100}")/;
-
-/**
- * Splits the list of results by its bytes only; null if it is short or has another shape. Parsing detects a wrong split:
- * a split inside a string or a nested value leaves something unclosed.
- */
-export function cutAnswer(bytes: Buffer, pieceBytes = PIECE_BYTES): readonly AnswerPiece[] | null {
-  if (bytes.length < 2 * pieceBytes) return null;
-  const firstKey = FIRST_RESULT.exec(bytes.toString("latin1", 0, MAX_HEAD_BYTES))?.[1];
-  if (firstKey === undefined) return null;
-  const pieces: AnswerPiece[] = [];
-  let start = 0;
-  let from = pieceBytes;
-  while (from < bytes.length - pieceBytes) {
-    const key = bytes.indexOf(firstKey, from, "latin1");
-    if (key < 0) break;
-    const comma = commaBefore(bytes, key);
-    const isCut = comma >= start;
-    from = isCut ? Math.max(key + 1, comma + pieceBytes) : key + 1;
-    if (!isCut) continue;
-    const isFirst = pieces.length === 0;
-    pieces.push({ start, end: comma, before: isFirst ? "" : "[", after: isFirst ? "]}" : "]" });
-    start = comma + 1;
-  }
-  if (pieces.length === 0) return null;
-  pieces.push({ start, end: bytes.length, before: `{${JSON.stringify(REST_KEY)}:[`, after: "" });
-  return pieces;
-}
-
-/** Position of the comma before the object whose first key is at `at`; -1 if there is none. */
-function commaBefore(bytes: Buffer, at: number): number {
-  const open = lastBefore(bytes, at);
-  if (open < 0 || bytes[open] !== OPEN_OBJECT) return -1;
-  const comma = lastBefore(bytes, open);
-  if (comma < 0 || bytes[comma] !== COMMA) return -1;
-  return bytes[lastBefore(bytes, comma)] === CLOSE_OBJECT ? comma : -1;
-}
-
-/** Position of the last byte before `at` that is not whitespace; -1 for none. */
-function lastBefore(bytes: Buffer, at: number): number {
-  let i = at - 1;
-  while (i >= 0 && isBlank(bytes[i])) i -= 1;
-  return i;
-}
-
 /** Largest answer, as received and after decompression. A larger one is lost, and may be sent for again. */
 export const MAX_LARGE_BYTES = 1024 * 1024 * 1024;
 
@@ -305,47 +236,16 @@ type PlainBody =
 
 const tooLarge = { kind: "unreadable", reason: "body_too_large" } as const;
 
-const gunzipAsync = promisify(gunzip);
-
-/** Maximum output chunk, because the size in a gzip trailer may be wrong. */
-const MAX_CHUNK_BYTES = 8 * 1024 * 1024;
-
 /** Unpacked bytes that are read at once. */
 const UNPACKED_BYTES = 256 * 1024;
 
-function isGzip(contentEncoding: string | null): boolean {
-  return ["gzip", "x-gzip"].includes(encodingOf(contentEncoding));
-}
-
-function encodingOf(contentEncoding: string | null): string {
-  return contentEncoding?.trim().toLowerCase() ?? "identity";
-}
+const isGzip = (encoding: string | null) => /^\s*(?:x-)?gzip\s*$/iu.test(encoding ?? "");
+const isIdentity = (encoding: string | null) => /^\s*(?:identity)?\s*$/iu.test(encoding ?? "");
 
 /** Returns the bytes that decompressing a body adds, according to its gzip trailer. */
 export function statedSize(body: Buffer, contentEncoding: string | null): number {
   if (!isGzip(contentEncoding)) return 0;
   return body.length >= 18 ? body.readUInt32LE(body.length - 4) : 0;
-}
-
-/** Smallest compressed body that could be too large: 1 to 1032 is the most that gzip compresses. */
-const LEAST_BOMB_BYTES = 16 * 1024;
-
-/** Unpacks without keeping anything: a bomb would otherwise leave its whole bound as garbage each time. */
-async function unpacksBeyond(body: Buffer, maxBytes: number): Promise<boolean> {
-  if (body.length < LEAST_BOMB_BYTES) return false;
-  const unpacking = createGunzip();
-  unpacking.end(body);
-  let bytes = 0;
-  try {
-    for await (const piece of unpacking as AsyncIterable<Buffer>) {
-      bytes += piece.length;
-      if (bytes > maxBytes) return true;
-    }
-    return false;
-  } catch {
-    // Broken, which shows again when it is unpacked to be read.
-    return false;
-  }
 }
 
 /** Decompresses a body within bounds, off the main thread. */
@@ -355,20 +255,23 @@ export async function decompress(
   maxBytes: number = MAX_ANSWER_BYTES,
 ): Promise<PlainBody> {
   if (isFilePart(body)) return tooLarge;
-  const encoding = encodingOf(contentEncoding);
-  if (encoding === "identity" || encoding === "") {
-    return body.length > maxBytes ? tooLarge : { kind: "plain", bytes: body };
-  }
-  if (!isGzip(encoding)) return { kind: "unreadable", reason: "unknown_encoding" };
-  // With several members, only the last one's size is stated.
-  const isSuspect = maxBytes >= MAX_ANSWER_BYTES || statedSize(body, encoding) > maxBytes;
-  if (isSuspect && (await unpacksBeyond(body, maxBytes))) return tooLarge;
+  if (isIdentity(contentEncoding)) return body.length > maxBytes ? tooLarge : { kind: "plain", bytes: body };
+  // One buffer of the final size leaves no copies; the stated one may be wrong.
+  let bytes: Buffer = Buffer.allocUnsafeSlow(Math.min(statedSize(body, contentEncoding), maxBytes));
+  let length = 0;
   try {
-    // One chunk of the final size halves the work.
-    const chunkSize = Math.min(Math.max(statedSize(body, encoding) + 1, 16 * 1024), MAX_CHUNK_BYTES);
-    return { kind: "plain", bytes: await gunzipAsync(body, { maxOutputLength: maxBytes, chunkSize }) };
+    for await (const chunk of plainChunks(body, contentEncoding)) {
+      if (length + chunk.length > maxBytes) {
+        freeBytes(bytes);
+        return tooLarge;
+      }
+      bytes = appendBytes(bytes, length, chunk);
+      length += chunk.length;
+    }
+    return { kind: "plain", bytes: bytes.subarray(0, length) };
   } catch (error) {
-    return error instanceof RangeError ? tooLarge : { kind: "unreadable", reason: "broken_compression" };
+    if (error instanceof UnreadableBodyError) return { kind: "unreadable", reason: error.reason };
+    throw error;
   }
 }
 
@@ -386,19 +289,19 @@ export class UnreadableBodyError extends Error {
 /** Decompresses a body of any size chunk by chunk. Throws an UnreadableBodyError. */
 export async function* plainChunks(body: Body, contentEncoding: string | null): AsyncGenerator<Buffer> {
   let bytes = 0;
-  for await (const chunk of unpacked(body, encodingOf(contentEncoding))) {
+  for await (const chunk of unpacked(body, contentEncoding)) {
     bytes += chunk.length;
     if (bytes > MAX_LARGE_BYTES) throw new UnreadableBodyError({ reason: "body_too_large" });
     yield chunk;
   }
 }
 
-async function* unpacked(body: Body, encoding: string): AsyncGenerator<Buffer> {
-  if (encoding === "identity" || encoding === "") {
+async function* unpacked(body: Body, contentEncoding: string | null): AsyncGenerator<Buffer> {
+  if (isIdentity(contentEncoding)) {
     yield* chunksOf(body);
     return;
   }
-  if (!isGzip(encoding)) throw new UnreadableBodyError({ reason: "unknown_encoding" });
+  if (!isGzip(contentEncoding)) throw new UnreadableBodyError({ reason: "unknown_encoding" });
   const unpacking = createGunzip({ chunkSize: UNPACKED_BYTES });
   // Its error is thrown by the loop, too.
   pipeline(chunksOf(body), unpacking).catch(() => {});

@@ -21,8 +21,6 @@ export interface Origin {
   openPieces: number;
   /** Records that were rejected or given up. */
   failedRecords: number;
-  /** Records to send again because an answer omitted them. */
-  leftOutRecords: number;
   /** Reason of the last rejection; null for none. */
   signature: string | null;
   /** Calls since the service first rejected some of its records; null before that. */
@@ -127,7 +125,6 @@ export function createBatch<T>(number: number, entries: readonly Entry<T>[]): Ba
     size: entries.length,
     openPieces: 1,
     failedRecords: 0,
-    leftOutRecords: 0,
     signature: null,
     isolationCalls: null,
   };
@@ -156,8 +153,8 @@ export function itemsOf<T>(entries: readonly Entry<T>[]): T[] {
 }
 
 /** Number of earlier calls that may have billed a record without returning its result. */
-export function possiblyBilledCalls({ item, unansweredCalls, wasLeftOut }: Entry<LookupItem>): number {
-  return unansweredCalls + (wasLeftOut ? 1 : 0) + (item.mayBeBilled ? 1 : 0);
+export function possiblyBilledCalls({ item, unansweredCalls }: Entry<LookupItem>): number {
+  return unansweredCalls + (item.mayBeBilled ? 1 : 0);
 }
 
 export function firstSize(maxRecords: number): BatchSize {
@@ -193,30 +190,20 @@ export interface FirstRequest extends LookupRequest {
   readonly records: number;
 }
 
-/** Builds the request of a call, to send it or to show it. */
+/** Builds the request of a call, to send it or to show it; concatenates records without parsing them. */
 export function buildRequest(
-  { path, ...endpoint }: LookupEndpoint,
+  { path, pairing }: Pick<LookupEndpoint, "path" | "pairing">,
   parameters: object,
   items: readonly LookupItem[],
 ): LookupRequest {
-  return { method: "POST", path, body: buildRequestBody(endpoint, parameters, items) };
-}
-
-function recordJson(item: LookupItem): string {
-  const id = `{"record_id":${JSON.stringify(item.recordId)}`;
-  return item.json === "{}" ? `${id}}` : `${id},${item.json.slice(1)}`;
-}
-
-/** Body of a call as JSON text; concatenates records without parsing them. */
-export function buildRequestBody(
-  endpoint: Pick<LookupEndpoint, "pairing">,
-  parameters: object,
-  items: readonly LookupItem[],
-): string {
-  const carriesIds = endpoint.pairing === "record_id";
-  const records = items.map((item) => (carriesIds ? recordJson(item) : item.json)).join(",");
+  const records = items.map(({ json, recordId }) => {
+    if (pairing !== "record_id") return json;
+    const id = `{"record_id":${JSON.stringify(recordId)}`;
+    return json === "{}" ? `${id}}` : `${id},${json.slice(1)}`;
+  });
   const further = JSON.stringify(parameters);
-  return `{"records":[${records}]${further === "{}" ? "}" : `,${further.slice(1)}`}`;
+  const rest = further === "{}" ? "}" : `,${further.slice(1)}`;
+  return { method: "POST", path, body: `{"records":[${records.join(",")}]${rest}` };
 }
 
 /**
@@ -247,44 +234,27 @@ export interface Fault {
   readonly type: string | null;
 }
 
-interface NamedRecord {
-  readonly index: number;
-  readonly faults: readonly Fault[];
-}
-
-/** Next step for a batch rejected with 400 or 422. */
-type Isolation =
-  /** The request itself is wrong, so that smaller batches would also be rejected. */
-  | { readonly kind: "stop"; readonly where: string }
-  /** Reject these records and send the others again. */
-  | { readonly kind: "reject"; readonly records: readonly NamedRecord[] }
-  /** No record was named: try both halves. */
-  | { readonly kind: "split" };
-
 const RECORDS = "records";
 const INDEX = /^\d+$/u;
 const FIELD = /^[\w-]{1,64}$/u;
 
-/** Decides how to find the rejected records of a batch; pure. */
-export function isolate(error: ErrorBody, recordCount: number): Isolation {
+/** Faults of the records that a rejection names, by their position in the call. */
+export function faultsByRecord(error: ErrorBody, recordCount: number): ReadonlyMap<number, readonly Fault[]> {
   const faults = new Map<number, Fault[]>();
-  for (const detail of error.details) {
-    const place = locate(detail, recordCount);
-    if (!place) continue;
-    const fault = { path: place.path, type: detail.type };
-    faults.set(place.index, [...(faults.get(place.index) ?? []), fault]);
+  for (const { loc, type } of error.details) {
+    const at = loc.indexOf(RECORDS);
+    const index = indexIn(loc);
+    if (index === null || index >= recordCount) continue;
+    faults.set(index, [...(faults.get(index) ?? []), { path: pathText(loc.slice(at + 2)), type }]);
   }
-  if (faults.size > 0) {
-    const records = [...faults].map(([index, found]) => ({ index, faults: found }));
-    return { kind: "reject", records: records.toSorted((a, b) => a.index - b.index) };
-  }
-  if (error.details.length > 0 && error.details.every(isOutside)) {
-    const places = error.details.map(
-      ({ loc, type }) => `${pathText(loc)}${type === null ? "" : ` (${type})`}`,
-    );
-    return { kind: "stop", where: [...new Set(places)].slice(0, 5).join(", ") };
-  }
-  return recordCount > 1 ? { kind: "split" } : { kind: "reject", records: [{ index: 0, faults: [] }] };
+  return faults;
+}
+
+/** Paths of a rejection that is about the request itself, so that smaller batches would also be rejected; null if it isn't. */
+export function faultsOutside({ details }: ErrorBody): string | null {
+  if (details.length === 0 || !details.every(isOutside)) return null;
+  const places = details.map(({ loc, type }) => `${pathText(loc)}${type === null ? "" : ` (${type})`}`);
+  return [...new Set(places)].slice(0, 5).join(", ");
 }
 
 /** Signature of a rejection, independent of the number of records named. */
@@ -294,19 +264,16 @@ export function refusalSignature(status: number, error: ErrorBody): string {
   return [status, error.code ?? "", shape].join(" ").trim();
 }
 
-/** Position of the record that a detail refers to, with the path inside it; null if it refers to something else. */
-function locate(detail: ErrorDetail, recordCount: number): { index: number; path: string } | null {
-  const at = detail.loc.indexOf(RECORDS);
-  const part = detail.loc[at + 1];
-  if (at < 0 || part === undefined || !INDEX.test(part) || Number(part) >= recordCount) return null;
-  return { index: Number(part), path: pathText(detail.loc.slice(at + 2)) };
+/** Position of the record that a path leads to; null if it leads elsewhere. */
+function indexIn(loc: readonly string[]): number | null {
+  const part = loc.includes(RECORDS) ? loc[loc.indexOf(RECORDS) + 1] : undefined;
+  return part !== undefined && INDEX.test(part) ? Number(part) : null;
 }
 
 /** True for a detail about a part of the request outside its records. */
 function isOutside({ loc }: ErrorDetail): boolean {
-  if (loc.length === 0 || (loc.length === 1 && loc[0] === "body")) return false;
-  const part = loc[loc.indexOf(RECORDS) + 1];
-  return !loc.includes(RECORDS) || part === undefined || !INDEX.test(part);
+  const isWhole = loc.length === 0 || (loc.length === 1 && loc[0] === "body");
+  return !isWhole && indexIn(loc) === null;
 }
 
 function pathText(parts: readonly string[]): string {

@@ -5,7 +5,8 @@ import {
   capacityAfterRefusal,
   type Entry,
   type Fault,
-  isolate,
+  faultsByRecord,
+  faultsOutside,
   itemsOf,
   MAX_ISOLATION_CALLS,
   type Passed,
@@ -67,8 +68,6 @@ export interface Outcome<T> {
   readonly unanswered: readonly T[];
   /** Pieces of the batch to send again. */
   readonly again: readonly Batch<T>[];
-  /** Records omitted from an answer, to send again with others. */
-  readonly leftOut: readonly Entry<T>[];
   /** Facts of an answer with results; null for none. */
   readonly answer: AnswerFacts | null;
   /** Reason of rejections or missing results, equal for similar ones; null for none. */
@@ -88,8 +87,6 @@ interface AnswerFacts {
   readonly bodyBytes: number;
   /** Records without a result. */
   readonly missing: number;
-  /** Those of them that no earlier answer omitted. */
-  readonly newlyMissing: number;
   readonly isMostMissing: boolean;
 }
 
@@ -119,7 +116,6 @@ const nothing = {
   setAside: [],
   unanswered: [],
   again: [],
-  leftOut: [],
   answer: null,
   signature: null,
   isTooLarge: false,
@@ -258,7 +254,7 @@ function setAsideOf<T>(endpoint: string, entries: readonly Entry<T>[], message: 
   return [{ items: itemsOf(entries), code: "no_answer", message: `${endpoint}: ${message}` }];
 }
 
-/** Handles an answer: records without a result are sent once more, then rejected. */
+/** Handles an answer: a record without a result is sent once more. The second time, it is rejected if its neighbours have results. */
 function acceptAnswer<T>(
   { call, outcome }: Case<T>,
   { missing, plainBytes, apiRequestId }: Extract<ReadSummary, { kind: "answer" }>,
@@ -268,26 +264,22 @@ function acceptAnswer<T>(
   const without = batch.entries.filter((_, position) => isMissing.has(position));
   const isMostMissing = without.length * 2 > batch.entries.length;
   const rejected = without.filter((entry) => entry.wasLeftOut);
-  const fresh = without.filter((entry) => !entry.wasLeftOut);
+  const open = without
+    .filter((entry) => !entry.wasLeftOut)
+    .map((entry) => ({ ...withUnansweredCall(entry), wasLeftOut: !isMostMissing }));
   const message = `${endpoint}: two answers had no result for this record.`;
   const why = { stage: "answer", code: "missing_result", message, details: null, apiRequestId } as const;
-  const accepted: Outcome<T> = {
+  const lost = `no result after two attempts (${MISSING_RESULTS}); they may have been billed.`;
+  const isLast = (entry: Entry<T>) => entry.unansweredCalls > 1;
+  return {
     ...outcome,
     kind: "answer",
-    answer: { plainBytes, bodyBytes, missing: without.length, newlyMissing: fresh.length, isMostMissing },
+    answer: { plainBytes, bodyBytes, missing: without.length, isMostMissing },
     rejected: rejected.length === 0 ? [] : [{ items: itemsOf(rejected), ...why }],
     signature: rejected.length > 0 ? "missing_result" : isMostMissing ? MISSING_RESULTS : null,
-    unanswered: itemsOf(fresh),
-  };
-  if (!isMostMissing) return { ...accepted, leftOut: fresh.map((entry) => ({ ...entry, wasLeftOut: true })) };
-  // A failing batch: its records are sent once more in it; the second time, they are set aside.
-  const counted = fresh.map(withUnansweredCall);
-  const last = counted.filter((entry) => entry.unansweredCalls > 1);
-  const lost = `no result after two attempts (${MISSING_RESULTS}); they may have been billed.`;
-  return {
-    ...accepted,
-    again: piecesOf(batch, [counted.filter((entry) => entry.unansweredCalls <= 1)]),
-    setAside: setAsideOf(endpoint, last, lost),
+    unanswered: itemsOf(open),
+    again: piecesOf(batch, [open.filter((entry) => !isLast(entry))]),
+    setAside: setAsideOf(endpoint, open.filter(isLast), lost),
   };
 }
 
@@ -358,22 +350,22 @@ function isolateRefused<T>(decided: Case<T>): Outcome<T> {
   const { call, reply, outcome } = decided;
   const { batch } = call;
   const { error, cause } = reply;
-  const found = isolate(error, batch.entries.length);
-  const isolated = {
-    ...outcome,
-    kind: "isolate" as const,
-    signature: refusalSignature(call.reply.status ?? 0, error),
-  };
-  if (found.kind === "stop") {
-    const end = { reply: call.reply, cause: `${cause} at ${found.where}`, error };
-    return { ...outcome, stop: jobStopped("request_refused", call.endpoint, end) };
+  const signature = refusalSignature(call.reply.status ?? 0, error);
+  const isolated: Outcome<T> = { ...outcome, kind: "isolate", signature };
+  const faultsByIndex = faultsByRecord(error, batch.entries.length);
+  if (faultsByIndex.size === 0) {
+    const place = faultsOutside(error);
+    if (place !== null) {
+      const end = { reply: call.reply, cause: `${cause} at ${place}`, error };
+      return { ...outcome, stop: jobStopped("request_refused", call.endpoint, end) };
+    }
+    if (batch.entries.length > 1) return { ...isolated, again: halvesOf(batch) };
   }
-  if (found.kind === "split") return { ...isolated, again: halvesOf(batch) };
-  const faultsByIndex = new Map(found.records.map(({ index, faults }) => [index, faults]));
+  const isOnly = batch.entries.length === 1;
   const rejected = batch.entries.flatMap((entry, index) => {
-    const faults = faultsByIndex.get(index);
+    const faults = faultsByIndex.get(index) ?? (isOnly ? [] : null);
     return faults ? [rejectRefused(decided, entry, faults)] : [];
   });
-  const again = piecesOf(batch, [batch.entries.filter((_, index) => !faultsByIndex.has(index))]);
-  return { ...isolated, rejected, again };
+  const others = batch.entries.filter((_, index) => !faultsByIndex.has(index));
+  return { ...isolated, rejected, again: isOnly ? [] : piecesOf(batch, [others]) };
 }

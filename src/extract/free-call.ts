@@ -84,7 +84,7 @@ interface FreeCallOptions {
 }
 
 /** Errors after attempts that may have been executed. */
-const inDoubt = new WeakSet();
+const inDoubt = new WeakSet<object>();
 
 /** True for an error of a call of which an attempt without an answer may have been executed. */
 export function mayBeDone(error: unknown): boolean {
@@ -96,50 +96,42 @@ export function mayBeDone(error: unknown): boolean {
  * signal's reason if aborted.
  */
 export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
-  const doubt = { isUncertain: false };
-  try {
-    return await callUntilDecided(options, call, doubt);
-  } catch (error) {
-    if (doubt.isUncertain && typeof error === "object" && error !== null) inDoubt.add(error);
-    throw error;
-  }
-}
-
-async function callUntilDecided<T>(
-  options: FreeCallOptions,
-  call: FreeCall<T>,
-  doubt: { isUncertain: boolean },
-): Promise<FreeReply<T>> {
   const { http, limiter, clock, log, signal, random } = options;
   const endpoint = call.endpoint.name;
+  let mayBeDone = false;
   let refusals = 0;
   let tries = 0;
-  for (let attempt = 1; ; attempt++) {
-    const tried = await tryOnce(options, call);
-    const { outcome, error, cause, reply, answer } = tried;
-    options.onAttempt(ledgerEntry(call, tried, attempt, clock.now()));
-    const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
-    if (isRefusal) refusals += 1;
-    else tries += 1;
-    const doubts = call.isOnce ? (doubt.isUncertain ? 1 : 0) : null;
-    const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, doubts, random: random() });
-    const giveUp = limiter.report(endpoint, reportOf(outcome, tried, decision));
-    if (answer) return { ...answer, kind: "answer", mayBeDone: doubt.isUncertain };
-    if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
-      const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
-      const stop = jobEnd(code, call, tried);
-      return { kind: "refused", status: outcome.status, error, stop, mayBeDone: doubt.isUncertain };
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const tried = await tryOnce(options, call);
+      const { outcome, error, cause, reply, answer } = tried;
+      options.onAttempt(ledgerEntry(call, tried, attempt, clock.now()));
+      const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
+      if (isRefusal) refusals += 1;
+      else tries += 1;
+      const doubts = call.isOnce && mayBeDone ? 1 : 0;
+      const history = { refusals: refusals - 1, tries, doubts, random: random() };
+      const decision = decideFreeRetry(outcome, history);
+      const giveUp = limiter.report(endpoint, reportOf(outcome, tried, decision));
+      if (answer) return { ...answer, kind: "answer", mayBeDone };
+      if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
+        const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
+        return { kind: "refused", status: outcome.status, error, stop: jobEnd(code, call, tried), mayBeDone };
+      }
+      mayBeDone ||= isUncertain(tried);
+      if (giveUp) throw giveUp;
+      log.debug({ endpoint, cause, attempt, action: decision.action }, "call_failed");
+      if (decision.action === "renew_key") {
+        const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, call.asUser));
+        if (!isNew) throw call.asUser ? userKeyRejected(endpoint, error) : keyRejected(endpoint, error);
+      } else if (decision.action === "use_capacity") throw capacityUsedUp(endpoint, error);
+      else if (decision.action === "stop_run") throw redirected(endpoint, http.origin, reply);
+      else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);
+      else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
     }
-    doubt.isUncertain ||= isUncertain(tried);
-    if (giveUp) throw giveUp;
-    log.debug({ endpoint, cause, attempt, action: decision.action }, "call_failed");
-    if (decision.action === "renew_key") {
-      const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, call.asUser));
-      if (!isNew) throw call.asUser ? userKeyRejected(endpoint, error) : keyRejected(endpoint, error);
-    } else if (decision.action === "use_capacity") throw capacityUsedUp(endpoint, error);
-    else if (decision.action === "stop_run") throw redirected(endpoint, http.origin, reply);
-    else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);
-    else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
+  } catch (error) {
+    if (mayBeDone && typeof error === "object" && error !== null) inDoubt.add(error);
+    throw error;
   }
 }
 

@@ -2,7 +2,7 @@ import { open, rm } from "node:fs/promises";
 import { crashPoint } from "../crash-point.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
 import { ConnectError, openAgent } from "../http-agent.ts";
-import { type Body, type FilePart, freeBytes } from "../body.ts";
+import { appendBytes, type Body, type FilePart, freeBytes } from "../body.ts";
 import { MAX_LARGE_BYTES } from "./answer-body.ts";
 import {
   beginReceiving,
@@ -26,8 +26,6 @@ export interface HttpClientOptions {
   readonly concurrency: number;
   /** PEM file of the only trusted authorities; null for the usual ones. */
   readonly caFile?: string | null;
-  /** Maximum time to connect, including TLS. */
-  readonly connectTimeoutMs?: number;
   /** Maximum time to the response headers, and between two chunks of the body. Billed calls need at least 120 s. */
   readonly readTimeoutMs?: number;
   readonly callTimeoutMs?: number;
@@ -144,45 +142,18 @@ function abandonment(stop: AbortSignal | undefined, afterMs: number) {
   };
 }
 
-/** Aborts with one of the signals or after `timeoutMs`; to be closed when the call has ended. */
-function callSignal(signals: readonly AbortSignal[], timeoutMs: number) {
-  const controller = new AbortController();
-  const onAbort = () => {
-    controller.abort(signals.find(({ aborted }) => aborted)?.reason);
-  };
-  const timer = setTimeout(() => {
-    controller.abort(new EndedCallError("CALL_TIMEOUT", `The call took longer than ${timeoutMs} ms.`));
-  }, timeoutMs);
-  for (const signal of signals) {
-    if (signal.aborted) onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-  }
-  return {
-    signal: controller.signal,
-    close: () => {
-      clearTimeout(timer);
-      for (const signal of signals) signal.removeEventListener("abort", onAbort);
-    },
-  };
-}
-
 /** Largest body in memory: answers aim at 4 MB before compression. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** Memory of all responses, from the request until their rows are committed. */
 const MAX_MEMORY_BYTES = 20 * 1024 * 1024;
+/** Maximum time to connect, including TLS. */
+const CONNECT_TIMEOUT_MS = 10_000;
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
 /** Returns the first value of a header; null if absent. */
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
   const value = headers[name];
   return (Array.isArray(value) ? value[0] : value) ?? null;
-}
-
-function enlarge(bytes: Buffer, length: number): Buffer {
-  const larger = Buffer.allocUnsafeSlow(length);
-  larger.set(bytes);
-  freeBytes(bytes);
-  return larger;
 }
 
 function tooLarge(maxBytes: number): EndedCallError {
@@ -283,11 +254,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const userKey = options.readUserKey ? keyHolder(options.readUserKey) : organizationKey;
   const keysOf = (asUser = false) => (asUser ? userKey : organizationKey);
   const { concurrency, caFile = null } = options;
-  const agent = openAgent({
-    connections: concurrency,
-    connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
-    caFile,
-  });
+  const agent = openAgent({ connections: concurrency, connectTimeoutMs: CONNECT_TIMEOUT_MS, caFile });
 
   /**
    * Reads a body to its end: an unread one would keep its connection from being used again. Copies each chunk at once:
@@ -311,8 +278,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
           const before = received.subarray(0, bytes);
           return await writeOverflow(overflowPath, { before, chunk, chunks }, lease);
         }
-        if (end > received.length) received = enlarge(received, Math.max(end, 2 * received.length));
-        received.set(chunk, bytes);
+        received = appendBytes(received, bytes, chunk);
         bytes = end;
         await receiveBytes(lease, chunk.length, signal);
       }
@@ -326,7 +292,15 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     const overflowPath = call.overflowPath ?? null;
     const mostBytes = overflowPath === null ? maxBodyBytes : MAX_LARGE_BYTES;
     const { key, version } = await keysOf(call.asUser).get();
-    const ending = callSignal([abandoning.signal, ...(call.signal ? [call.signal] : [])], callTimeoutMs);
+    const timeout = new AbortController();
+    const timer = setTimeout(() => {
+      timeout.abort(new EndedCallError("CALL_TIMEOUT", `The call took longer than ${callTimeoutMs} ms.`));
+    }, callTimeoutMs);
+    const signal = AbortSignal.any([
+      timeout.signal,
+      abandoning.signal,
+      ...(call.signal ? [call.signal] : []),
+    ]);
     let status: number | null = null;
     const lease = call.lease ?? openLease(memory);
     try {
@@ -344,7 +318,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         body: call.body,
         headersTimeout: call.readTimeoutMs ?? readTimeoutMs,
         bodyTimeout: call.readTimeoutMs ?? readTimeoutMs,
-        signal: ending.signal,
+        signal,
       });
       status = response.statusCode;
       crashPoint("after_send");
@@ -354,7 +328,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         throw tooLarge(mostBytes);
       }
       beginReceiving(lease);
-      const body = await readBody(response.body, statedBytes, { lease, signal: ending.signal, overflowPath });
+      const body = await readBody(response.body, statedBytes, { lease, signal, overflowPath });
       endReceiving(lease);
       return {
         kind: "response",
@@ -374,7 +348,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       if (error instanceof OverflowError) throw error;
       return failureOf(error, status, lease.receivedBytes);
     } finally {
-      ending.close();
+      clearTimeout(timer);
     }
   }
 

@@ -54,40 +54,17 @@ interface Rate {
   readonly starts: PQueue;
 }
 
-function openRate(requestsPerSecond: number | null, concurrency: number): Rate {
-  if (requestsPerSecond === null) return { turns: new PQueue({ concurrency }), starts: new PQueue() };
+function openRate(requestsPerSecond: number | null): Rate {
+  if (requestsPerSecond === null) return { turns: new PQueue(), starts: new PQueue() };
   // Converts to whole calls: 2.5 per second is 2 per 800 ms, 0.5 per second is 1 per 2 s.
   const intervalCap = Math.max(1, Math.floor(requestsPerSecond));
   const interval = Math.ceil((1000 * intervalCap * (1 + MARGIN)) / requestsPerSecond);
   const limit = { intervalCap, interval, strict: true };
-  return { turns: new PQueue({ ...limit, concurrency }), starts: new PQueue(limit) };
-}
-
-/** Makes several queues share one concurrency limit. */
-function shareConcurrency(queues: readonly PQueue[], concurrency: number): void {
-  const share = () => {
-    for (const queue of queues.toSorted((a, b) => a.pending - b.pending)) {
-      const running = queues.reduce((sum, other) => sum + other.pending, 0);
-      const free = queue.pending + concurrency - running;
-      if (free < 1) {
-        queue.pause();
-        continue;
-      }
-      if (queue.concurrency !== free) queue.concurrency = free;
-      if (queue.isPaused) queue.start();
-    }
-  };
-  for (const queue of queues) {
-    queue.addEventListener("active", share);
-    queue.addEventListener("next", share);
-  }
+  return { turns: new PQueue(limit), starts: new PQueue(limit) };
 }
 
 /** Aborts with `signal` until `start` is called: a call that has started is finished. */
-function untilStarted(signal: AbortSignal): {
-  readonly signal: AbortSignal;
-  start(): void;
-} {
+function untilStarted(signal: AbortSignal) {
   const waiting = new AbortController();
   const onAbort = () => {
     waiting.abort(signal.reason);
@@ -113,19 +90,12 @@ interface Lane {
 
 export function createLimiter(options: LimiterOptions): Limiter {
   const { concurrency, clock } = options;
-  const sharedRate = openRate(options.requestsPerSecond, concurrency);
+  /** Calls in flight, of all endpoints. */
+  const slots = new PQueue({ concurrency });
+  const sharedRate = openRate(options.requestsPerSecond);
   const ownRates = new Map(
-    Object.entries(options.endpointRequestsPerSecond ?? {}).map(([endpoint, perSecond]) => [
-      endpoint,
-      openRate(perSecond, concurrency),
-    ]),
+    Object.entries(options.endpointRequestsPerSecond ?? {}).map(([name, rate]) => [name, openRate(rate)]),
   );
-  if (ownRates.size > 0) {
-    shareConcurrency(
-      [sharedRate, ...ownRates.values()].map(({ turns }) => turns),
-      concurrency,
-    );
-  }
   const health = createServiceHealth(clock, options.service);
   const lanes = new Map<string, Lane>();
 
@@ -143,33 +113,26 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return lane;
   }
 
-  async function passLane<T>({ congestion, rate }: Lane, call: () => Promise<T>, signal: AbortSignal) {
-    const turn = untilStarted(signal);
-    const attempt = async () => {
-      // A 429 may have arrived while this call waited.
-      if (congestion.pauseMs() > 0) return PAUSED;
-      turn.start();
-      return await call();
-    };
-    for (;;) {
-      for (let ms = congestion.pauseMs(); ms > 0; ms = congestion.pauseMs()) await clock.sleep(ms, signal);
-      const result = await rate.turns.add(attempt, { signal: turn.signal });
-      if (result !== PAUSED) return result;
-    }
-  }
-
   return {
     concurrency,
-    async run(endpoint, call, signal) {
-      const lane = laneOf(endpoint);
-      const turn = untilStarted(signal);
-      return await lane.gate.add(
-        async () => {
-          turn.start();
-          return await passLane(lane, call, signal);
-        },
-        { signal: turn.signal },
-      );
+    async run(endpoint, call, stop) {
+      const { gate, congestion, rate } = laneOf(endpoint);
+      const { signal, start } = untilStarted(stop);
+      const attempt = async () => {
+        // A 429 may have arrived while this call waited.
+        if (congestion.pauseMs() > 0) return PAUSED;
+        start();
+        return await call();
+      };
+      const pass = async () => {
+        for (;;) {
+          for (let ms = congestion.pauseMs(); ms > 0; ms = congestion.pauseMs())
+            await clock.sleep(ms, signal);
+          const result = await rate.turns.add(() => slots.add(attempt, { signal }), { signal });
+          if (result !== PAUSED) return result;
+        }
+      };
+      return await gate.add(pass, { signal });
     },
     send: (endpoint, request) => laneOf(endpoint).rate.starts.add(request),
     report(endpoint, report) {

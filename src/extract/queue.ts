@@ -7,7 +7,6 @@ import {
   type Capacity,
   createBatch,
   cutBatch,
-  type Entry,
   firstSize,
   LEAST_AFTER_CUT,
   type Origin,
@@ -31,8 +30,6 @@ export interface Queue<T> {
   isStopped: boolean;
   /** Batches to send again. */
   waiting: readonly Batch<T>[];
-  /** Records that answers omitted, to send again in a batch of their own. */
-  leftOut: readonly Entry<T>[];
   /** Batches taken and not returned. */
   out: number;
   nextNumber: number;
@@ -79,7 +76,6 @@ export function openQueue<T>(options: {
     hasEnded: false,
     isStopped: false,
     waiting: [],
-    leftOut: [],
     out: 0,
     nextNumber: 0,
     size: sizeAfterTooLarge(firstSize(endpoint.maxRecords), cutAt ?? 0, LEAST_AFTER_CUT),
@@ -107,9 +103,7 @@ export async function takeBatch<T>(queue: Queue<T>): Promise<Batch<T> | null> {
     if (queue.failure) throw queue.failure.error;
     const size = sizeLimit(queue);
     const isAllowed = queue.out < mostCalls(queue);
-    const batch = isAllowed
-      ? (takeWaiting(queue, size) ?? takeLeftOut(queue, size) ?? takeNew(queue, size))
-      : null;
+    const batch = isAllowed ? (takeWaiting(queue, size) ?? takeNew(queue, size)) : null;
     if (batch) {
       queue.out += 1;
       return batch;
@@ -119,8 +113,8 @@ export async function takeBatch<T>(queue: Queue<T>): Promise<Batch<T> | null> {
 }
 
 /** True if nothing is left to send or on its way. */
-function isDone({ hasEnded, out, items, waiting, leftOut }: Queue<unknown>): boolean {
-  return hasEnded && out + items.length + waiting.length + leftOut.length === 0;
+function isDone({ hasEnded, out, items, waiting }: Queue<unknown>): boolean {
+  return hasEnded && out + items.length + waiting.length === 0;
 }
 
 function isTight({ isBudgetTight, capacity, isCutting }: Queue<unknown>): boolean {
@@ -148,15 +142,6 @@ function takeWaiting<T>(queue: Queue<T>, size: number): Batch<T> | null {
   const [head, tail] = cutBatch(first, size);
   queue.waiting = queue.waiting.flatMap((batch) => (batch !== first ? [batch] : tail ? [tail] : []));
   return head;
-}
-
-function takeLeftOut<T>(queue: Queue<T>, size: number): Batch<T> | null {
-  const { hasEnded, items, waiting, out } = queue;
-  const isAllElseDone = hasEnded && items.length === 0 && waiting.length === 0 && out === 0;
-  if (queue.leftOut.length < (isAllElseDone ? 1 : size)) return null;
-  const entries = queue.leftOut.slice(0, size);
-  queue.leftOut = queue.leftOut.slice(size);
-  return createBatch(queue.nextNumber++, entries);
 }
 
 function takeNew<T>(queue: Queue<T>, size: number): Batch<T> | null {
@@ -233,16 +218,9 @@ export function countCall<T>({ capacity }: Queue<T>, batch: Batch<T>): Batch<T> 
 }
 
 /** Returns a taken batch, with everything to send again because of it. */
-export function returnBatch<T>(
-  queue: Queue<T>,
-  again: readonly Batch<T>[],
-  leftOut: readonly Entry<T>[] = [],
-): void {
+export function returnBatch<T>(queue: Queue<T>, again: readonly Batch<T>[]): void {
   queue.out -= 1;
-  if (!queue.isStopped) {
-    queue.waiting = [...again, ...queue.waiting];
-    queue.leftOut = [...queue.leftOut, ...leftOut];
-  }
+  if (!queue.isStopped) queue.waiting = [...again, ...queue.waiting];
   wake(queue);
 }
 
@@ -256,7 +234,6 @@ export function refuseBatch<T>(queue: Queue<T>, batch: Batch<T>): void {
 export function stopQueue(queue: Queue<unknown>): void {
   queue.isStopped = true;
   queue.waiting = [];
-  queue.leftOut = [];
   wake(queue);
 }
 
@@ -274,7 +251,7 @@ export function applyOutcome<T>(
   batch: Batch<T>,
   outcome: Outcome<T>,
 ): LimitReachedError | StopJobError | StopRunError | null {
-  const { answer, rejected, signature } = outcome;
+  const { answer } = outcome;
   const origin: Origin = batch.origin;
   const { cap } = queue.size;
   if (answer) {
@@ -292,7 +269,6 @@ export function applyOutcome<T>(
       queue.isAnswering = true;
       queue.unansweredBatches = 0;
     }
-    origin.leftOutRecords += answer.newlyMissing;
   }
   if (outcome.isTooLarge) queue.size = sizeAfterTooLarge(queue.size, batch.entries.length);
   if (outcome.isCut) {
@@ -301,15 +277,13 @@ export function applyOutcome<T>(
   }
   if (outcome.capacity) queue.capacity = outcome.capacity;
   if (outcome.kind === "isolate") origin.isolationCalls ??= 1;
-  origin.failedRecords += rejected.reduce((sum, { items }) => sum + items.length, 0);
-  if (signature !== null) {
-    origin.signature = answer && rejected.length === 0 ? (origin.signature ?? signature) : signature;
-  }
+  const failed = [...outcome.rejected, ...outcome.setAside];
+  origin.failedRecords += failed.reduce((sum, { items }) => sum + items.length, 0);
+  origin.signature = outcome.signature ?? origin.signature;
   if (outcome.kind === "give_up") {
     // With smaller batches, the next one may be answered.
     return outcome.stop ?? (queue.size.cap < cap ? null : countUnanswered(queue, outcome.cause));
   }
-  if (outcome.kind === "isolation_limit") origin.failedRecords += batch.entries.length;
   if (outcome.kind === "stop") return outcome.stop;
   return outcome.stop ?? closePieces(queue, origin, outcome.again.length);
 }
@@ -330,9 +304,8 @@ function countUnanswered(queue: Queue<unknown>, cause: string): StopJobError | n
 function closePieces(queue: Queue<unknown>, origin: Origin, pieces: number): StopJobError | null {
   origin.openPieces += pieces - 1;
   if (origin.openPieces > 0) return null;
-  const { signature, failedRecords, leftOutRecords, size } = origin;
-  if (signature === null || (failedRecords + leftOutRecords) * 2 <= size) {
-    if (leftOutRecords > 0) return null;
+  const { signature, failedRecords, size } = origin;
+  if (signature === null || failedRecords * 2 <= size) {
     queue.lastSignature = null;
     queue.rejectedBatches = 0;
     return null;

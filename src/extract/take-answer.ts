@@ -22,11 +22,10 @@ import {
   headOf,
   parseResult,
   readAnswer,
-  type ReadOptions,
   type ReadResult,
+  reasonOf,
   type ResultHead,
   skimResult,
-  type Unreadable,
 } from "./read-answer.ts";
 import { attemptOf, type CallFacts } from "./send-call.ts";
 
@@ -90,21 +89,12 @@ export async function takeAnswer<R>(
     throw new UnderstatedSizeError("The answer is larger than its last bytes state.");
   }
   const answer =
-    plain.kind === "plain" ? await readBounded(plain.bytes, { ...readingOf(endpoint, call), read }) : plain;
+    plain.kind === "plain" ? await readAnswer(plain.bytes, { ...readingOf(endpoint, call), read }) : plain;
   if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
   if (answer.kind === "unreadable") return { ...unreadable(call, answer.reason), results: [], drift: [] };
   const paired = pairAnswer(endpoint, call, answer);
   const results = paired.pairing.map((index) => answer.results[index ?? -1]?.value);
   return { ...paired, results, drift: answer.drift };
-}
-
-async function readBounded<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
-  try {
-    return await readAnswer(bytes, options);
-  } catch (error) {
-    if (error instanceof TooLargeError) return { kind: "unreadable", reason: "body_too_large" };
-    throw error;
-  }
 }
 
 /** Options for reading the results of a call. */
@@ -134,7 +124,9 @@ function pairAnswer(
 ): PairedAnswer {
   const { items, possiblyBilledBefore, body } = call;
   const { apiRequestId, answeredAt, plainBytes } = answer;
-  const pairing = pairResults(endpoint, items, answer.results);
+  const keyOf = ({ recordId, address = "" }: LookupItem) =>
+    endpoint.pairing === "record_id" ? recordId : address;
+  const pairing = pairResults(endpoint.pairing, items.map(keyOf), answer.results);
   const missing = pairing.flatMap((index, position) => (index === undefined ? [position] : []));
   const isEmpty = missing.length === items.length;
   const end = {
@@ -154,15 +146,6 @@ function pairAnswer(
     apiRequestId,
     answeredAt,
   };
-}
-
-function pairResults(
-  { pairing }: LookupEndpoint,
-  items: readonly LookupItem[],
-  results: readonly KeyedResult[],
-): Pairing {
-  const [ids, addresses] = [items.map(({ recordId }) => recordId), items.map(({ address = "" }) => address)];
-  return pairing === "record_id" ? pairByRecordId(ids, results) : pairByAddress(addresses, results);
 }
 
 /** Creates the ledger entry of an answer without results, which may have been billed. */
@@ -213,9 +196,9 @@ export async function* surveyAnswer(
       const { value } = found.index === unread ? skimResult(found) : parseResult(found);
       heads.push(headOf(value, options));
     }
-    const envelope = endScan(scanner);
-    if (typeof envelope === "string") return none(envelope);
-    const { keys, first } = envelope;
+    const { keys, first = null } = endScan(scanner) ?? {};
+    if (keys === undefined) return none("no_json");
+    if (first === null) return none("no_results");
     const answer = {
       ...envelopeOf(keys, options.receivedAt),
       results: heads.slice(first),
@@ -227,7 +210,7 @@ export async function* surveyAnswer(
     );
     return { ...paired, positions: new Map(positions) };
   } catch (error) {
-    const reason = reasonOf(error);
+    const reason = error instanceof UnreadableBodyError ? error.reason : reasonOf(error);
     if (reason === null) throw error;
     return none(reason);
   }
@@ -257,115 +240,44 @@ async function* scanBody(
   }
 }
 
-/** Reason why a body is no answer; null for other errors. */
-function reasonOf(error: unknown): string | null {
-  if (error instanceof UnreadableBodyError) return error.reason;
-  if (error instanceof TooLargeError) return "body_too_large";
-  return error instanceof SyntaxError ? "no_json" : null;
-}
-
 /** Key of a result; null if it has none, undefined if the result is not an object. */
-export type KeyedResult = { readonly key: string | null } | undefined;
+type KeyedResult = { readonly key: string | null } | undefined;
 
 /** Index of the result of each record, in request order; undefined if the answer omits it. */
-export type Pairing = readonly (number | undefined)[];
+type Pairing = readonly (number | undefined)[];
 
 const exactly = (key: string): string => key;
 
 /** The service may normalize addresses; used only for results without an exact match. */
 const caselessly = (key: string): string => key.trim().toLowerCase();
 
-/** Assigns the first unused result with an equal key to each record without a result. */
-function pairByKey(
-  sentKeys: readonly string[],
+/**
+ * Finds the result of each record: by position if results without a key, or addresses in the order of the request, allow it;
+ * otherwise the first one with its key. Ignores unknown keys and repeated ones: a response to another request answers nothing.
+ */
+export function pairResults(
+  pairing: LookupEndpoint["pairing"],
+  sent: readonly string[],
   results: readonly KeyedResult[],
-  paired: (number | undefined)[],
-  used: boolean[],
-  normalize: (key: string) => string,
-): void {
-  const waiting = new Map<string, number[]>();
-  for (const [position, key] of sentKeys.entries()) {
-    if (paired[position] !== undefined) continue;
-    const positions = waiting.get(normalize(key));
-    if (positions) positions.push(position);
-    else waiting.set(normalize(key), [position]);
-  }
-  for (const [index, result] of results.entries()) {
-    const key = result?.key;
-    if (used[index] || key === null || key === undefined) continue;
-    const position = waiting.get(normalize(key))?.shift();
-    if (position === undefined) continue;
-    paired[position] = index;
-    used[index] = true;
-  }
-}
-
-/** Assigns results at the record's own position if `fits` is true. */
-function pairByPosition(
-  results: readonly KeyedResult[],
-  paired: (number | undefined)[],
-  used: boolean[],
-  fits: (position: number) => boolean,
-): void {
-  for (const [index, result] of results.entries()) {
-    if (index >= paired.length || used[index] || paired[index] !== undefined) continue;
-    if (result === undefined || !fits(index)) continue;
-    paired[index] = index;
-    used[index] = true;
-  }
-}
-
-/** Pass of matching by key, applied to the results left by earlier passes. */
-interface Pass {
-  readonly normalize: (key: string) => string;
-  readonly ownPositionFirst: boolean;
-}
-
-function pair(
-  sentKeys: readonly string[],
-  results: readonly KeyedResult[],
-  passes: readonly Pass[],
-  isInOrder: (paired: Pairing) => boolean,
 ): Pairing {
-  const paired: (number | undefined)[] = Array.from({ length: sentKeys.length });
-  const used: boolean[] = Array.from({ length: results.length }, () => false);
-  for (const { normalize, ownPositionFirst } of passes) {
-    const fits = (position: number) => {
-      const [sent, received] = [sentKeys[position], results[position]?.key];
-      return (
-        typeof sent === "string" && typeof received === "string" && normalize(sent) === normalize(received)
-      );
-    };
-    if (ownPositionFirst) pairByPosition(results, paired, used, fits);
-    pairByKey(sentKeys, results, paired, used, normalize);
-  }
-  if (results.length === sentKeys.length && isInOrder(paired)) {
-    pairByPosition(results, paired, used, (index) => hasNoKey(results[index]));
+  const isAddress = pairing !== "record_id";
+  const isAtItsPlace = (key: string | null, i: number) =>
+    key === null || (isAddress && caselessly(key) === caselessly(sent[i] ?? ""));
+  const isInOrder = results.every((result, i) => isAtItsPlace(result?.key ?? null, i));
+  if (isInOrder && results.length === sent.length) return results.map((result, i) => result && i);
+  const paired: (number | undefined)[] = sent.map(() => undefined);
+  const unused = new Map(results.flatMap((result, i) => (result?.key ? [[i, result.key] as const] : [])));
+  for (const normalize of isAddress ? [exactly, caselessly] : [exactly]) {
+    const open = sent.flatMap((key, position) =>
+      paired[position] === undefined ? [{ key: normalize(key), position }] : [],
+    );
+    const positions = Map.groupBy(open, ({ key }) => key);
+    for (const [index, key] of unused) {
+      const next = positions.get(normalize(key))?.shift();
+      if (next === undefined) continue;
+      paired[next.position] = index;
+      unused.delete(index);
+    }
   }
   return paired;
-}
-
-function hasNoKey(result: KeyedResult): boolean {
-  return (result?.key ?? null) === null;
-}
-
-/**
- * Finds the result of each record by `record_id`. Ignores unknown IDs and repeated ones: a response to another request answers
- * nothing. Goes by position only if no result has an ID and none is missing.
- */
-export function pairByRecordId(recordIds: readonly string[], results: readonly KeyedResult[]): Pairing {
-  const passes = [{ normalize: exactly, ownPositionFirst: false }];
-  return pair(recordIds, results, passes, () => results.every(hasNoKey));
-}
-
-/** Finds the result of each address at its own position, otherwise by the address. */
-export function pairByAddress(addresses: readonly string[], results: readonly KeyedResult[]): Pairing {
-  const passes = [
-    { normalize: exactly, ownPositionFirst: true },
-    { normalize: caselessly, ownPositionFirst: true },
-  ];
-  // Results without an address belong to their position if every other one is at its own.
-  const isInOrder = (paired: Pairing) =>
-    results.every((result, index) => hasNoKey(result) || paired[index] === index);
-  return pair(addresses, results, passes, isInOrder);
 }

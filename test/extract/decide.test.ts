@@ -1,11 +1,18 @@
 import { describe, expect, it } from "vitest";
-import type { Batch, Entry, LookupItem } from "../../src/extract/batches.ts";
+import {
+  type Batch,
+  type Entry,
+  faultsByRecord,
+  faultsOutside,
+  type LookupItem,
+  refusalSignature,
+} from "../../src/extract/batches.ts";
 import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../src/extract/decide.ts";
 import type { HttpReply } from "../../src/extract/http-client.ts";
 import { understandReply } from "../../src/extract/send-call.ts";
 import type { ReadSummary } from "../../src/extract/take-answer.ts";
-import { endedCall, failure, response } from "./ended-call.ts";
-import { someItems } from "./run-lookup.ts";
+import { readErrorBody } from "../../src/schemas/error-body.ts";
+import { endedCall, failure, response, someItems } from "./drive.ts";
 
 const clock = { now: () => 0, sleep: async () => {} };
 
@@ -38,7 +45,6 @@ function batchOf({
     size: records,
     openPieces: 1,
     failedRecords: 0,
-    leftOutRecords: 0,
     signature: null,
     isolationCalls: isolationCalls ?? null,
   };
@@ -66,7 +72,7 @@ async function decideOn(given: Given): Promise<Outcome<LookupItem>> {
 const ids = (items: readonly LookupItem[]) => items.map(({ recordId }) => recordId.slice(1)).join("");
 
 /** Outcome in a line: what happens with records `r0` to `r3`. */
-function lineOf({ kind, again, leftOut, rejected, setAside, unanswered, stop }: Outcome<LookupItem>): string {
+function lineOf({ kind, again, rejected, setAside, unanswered, stop }: Outcome<LookupItem>): string {
   const pieces = again.map(({ entries, dueAtMs }) => {
     const wait = dueAtMs > 0 ? `@${dueAtMs}` : "";
     return `${ids(entries.map(({ item }) => item))}${wait}`;
@@ -74,7 +80,6 @@ function lineOf({ kind, again, leftOut, rejected, setAside, unanswered, stop }: 
   return [
     kind,
     ...(pieces.length > 0 ? [`again ${pieces.join("|")}`] : []),
-    ...(leftOut.length > 0 ? [`left out ${ids(leftOut.map(({ item }) => item))}`] : []),
     ...rejected.map(({ code, items }) => `${code} ${ids(items)}`),
     ...setAside.map(({ code, items }) => `${code} ${ids(items)}`),
     ...(unanswered.length > 0 ? [`unanswered ${ids(unanswered)}`] : []),
@@ -99,14 +104,19 @@ describe("a call", () => {
   it.each<[string, Given, string]>([
     ["that is answered ends its batch", { reply: ok, read: answer() }, "answer"],
     [
-      "whose answer omits a record asks for it with others",
+      "whose answer omits a record asks for it once more",
       { reply: ok, read: answer(2) },
-      "answer, left out 2, unanswered 2",
+      "answer, again 2, unanswered 2",
     ],
     [
       "whose answer omits a record again rejects it",
       { reply: ok, read: answer(2), history: { wasLeftOut: true } },
       "answer, missing_result 2",
+    ],
+    [
+      "whose answer omits a record that may have been billed before sets it aside",
+      { reply: ok, read: answer(2), history: second },
+      "answer, no_answer 2, unanswered 2",
     ],
     [
       "whose answer omits most records is a failing batch",
@@ -246,4 +256,56 @@ it("a batch whose 64 calls did not find its rejected records is set aside", () =
   const batch = batchOf({ isolationCalls: 64 });
   expect(isIsolationOver(batch)).toBe(true);
   expect(lineOf(giveUpIsolation("POST /v2/enrich", batch))).toBe("isolation_limit, isolation_limit 0123");
+});
+
+const refusal = (...details: unknown[]) => readErrorBody({ code: "unprocessable_entity", details });
+
+describe("a rejected batch", () => {
+  it.each([
+    [["body", "records", "3", "emails"], "emails"],
+    [["body", "records", 3, "emails", 0], "emails.0"],
+    [["records", 3], ""],
+    ["body.records.3.emails", "emails"],
+    ["body.records[3].emails[0]", "emails.0"],
+    ["records[3]", ""],
+  ])("names its record as %j", (loc, path) => {
+    const faults = faultsByRecord(refusal({ loc, type: "string_too_long" }), 10);
+    expect([...faults]).toEqual([[3, [{ path, type: "string_too_long" }]]]);
+  });
+
+  it("may name several records, each with several faults, but none that was not sent", () => {
+    const error = refusal(
+      { loc: ["body", "records", 4, "phones"], type: "list_type" },
+      { loc: ["body", "records", 1], type: "model_type" },
+      { loc: ["body", "records", 4, "city"], type: "string_type" },
+      { loc: ["body", "records", 5], type: "x" },
+    );
+    const faults = faultsByRecord(error, 5);
+    expect([...faults.keys()].toSorted()).toEqual([1, 4]);
+    expect(faults.get(4)?.map(({ path }) => path)).toEqual(["phones", "city"]);
+  });
+
+  it.each([
+    [["body", "match_condition_fields", 0], "body.match_condition_fields.0 (x)"],
+    [["body", "records"], "body.records (x)"],
+    [["body"], null],
+    [[], null],
+    [["body", "records", 5], null],
+  ])("for a fault at %j is wrong as a whole: %j", (loc, place) => {
+    expect(faultsOutside(refusal({ loc, type: "x" }))).toBe(place);
+  });
+
+  it("shows no value in a path or a type", () => {
+    const error = refusal({ loc: ["body", "records", 0, "ann lee@example.org"], type: "got Ann Lee" });
+    expect(JSON.stringify([...faultsByRecord(error, 1)])).not.toMatch(/ann/iu);
+  });
+
+  it("is like another if status, code, path and type are, regardless of the record", () => {
+    const signatures = [3, 499].map((n) =>
+      refusalSignature(422, refusal({ loc: ["body", "records", n, "emails", n], type: "string_too_long" })),
+    );
+    const expected = "422 unprocessable_entity body.records.*.emails.* string_too_long";
+    expect(signatures).toEqual([expected, expected]);
+    expect(refusalSignature(400, readErrorBody({ error: "bad", status_code: 400 }))).toBe("400");
+  });
 });

@@ -199,91 +199,72 @@ describe("what fails", () => {
     expect(requests).toBe(0);
   });
 
-  it("when no response comes in time was sent", async () => {
-    const { url } = await service(() => undefined);
-    const reply = await open(url, { readTimeoutMs: 50 }).request(post);
-    expect(reply).toMatchObject({
+  const CODES: readonly [string, Reply, Partial<HttpClientOptions>, object][] = [
+    [
+      "when no response comes in time",
+      () => undefined,
+      { readTimeoutMs: 50 },
+      { status: null, code: "UND_ERR_HEADERS_TIMEOUT" },
+    ],
+    [
+      "when a body stops coming",
+      (_, response) => void response.writeHead(200).write("{"),
+      { readTimeoutMs: 1000 },
+      { status: 200, code: "UND_ERR_BODY_TIMEOUT" },
+    ],
+    [
+      "when a body arrives too slowly",
+      (_, response) => {
+        response.writeHead(200);
+        const timer = setInterval(() => response.write(" "), 10);
+        response.on("close", () => clearInterval(timer));
+      },
+      { callTimeoutMs: 2000 },
+      { status: 200, code: "CALL_TIMEOUT" },
+    ],
+    ["when the connection is cut", (_, response) => void response.destroy(), {}, { status: null }],
+    [
+      "when the connection is cut in the body",
+      (_, response) => {
+        response.writeHead(200, { "content-length": "100" });
+        response.write("{", () => response.destroy());
+      },
+      {},
+      { status: 200 },
+    ],
+    [
+      "for the size of its body",
+      (_, response) => send(response, 200, "x".repeat(5000)),
+      { maxBodyBytes: 1000 },
+      { code: "BODY_TOO_LARGE" },
+    ],
+    [
+      "for the size of an endless body",
+      (_, response) => {
+        response.writeHead(200);
+        const write = () => {
+          while (!response.destroyed && response.write("x".repeat(10_000)));
+          if (!response.destroyed) response.once("drain", write);
+        };
+        write();
+      },
+      { maxBodyBytes: 100_000 },
+      { code: "BODY_TOO_LARGE" },
+    ],
+    [
+      "that is not awaited any longer after a stop",
+      () => undefined,
+      { stop: AbortSignal.abort(), abandonAfterMs: 100 },
+      { code: "ABANDONED" },
+    ],
+  ];
+  it.each(CODES)("%s was sent", async (_title, reply, options, expected) => {
+    const { url } = await service(reply);
+    expect(await open(url, options).request(post)).toMatchObject({
       kind: "failure",
       sent: true,
-      status: null,
-      code: "UND_ERR_HEADERS_TIMEOUT",
+      ...expected,
     });
-  });
-
-  it("when a body stops coming was sent, and had a status", async () => {
-    const { url } = await service((_, response) => {
-      response.writeHead(200);
-      response.write("{");
-    });
-    const reply = await open(url, { readTimeoutMs: 1000 }).request(post);
-    expect(reply).toMatchObject({ kind: "failure", sent: true, status: 200, code: "UND_ERR_BODY_TIMEOUT" });
-  });
-
-  it("when a body arrives too slowly was sent", async () => {
-    const { url } = await service((_, response) => {
-      response.writeHead(200);
-      const timer = setInterval(() => response.write(" "), 10);
-      response.on("close", () => {
-        clearInterval(timer);
-      });
-    });
-    const reply = await open(url, { callTimeoutMs: 2000 }).request(post);
-    expect(reply).toMatchObject({ kind: "failure", sent: true, status: 200, code: "CALL_TIMEOUT" });
-  });
-
-  it("when the connection is cut was sent, before the headers or in the body", async () => {
-    const cutAtOnce = await service((_, response) => {
-      response.destroy();
-    });
-    expect(await open(cutAtOnce.url).request(post)).toMatchObject({
-      kind: "failure",
-      sent: true,
-      status: null,
-    });
-    const cutInBody = await service((_, response) => {
-      response.writeHead(200, { "content-length": "100" });
-      response.write("{", () => response.destroy());
-    });
-    expect(await open(cutInBody.url).request(post)).toMatchObject({
-      kind: "failure",
-      sent: true,
-      status: 200,
-    });
-  });
-
-  it("for the size of its body was sent", async () => {
-    const { url } = await service((_, response) => {
-      send(response, 200, "x".repeat(5000));
-    });
-    expect(await open(url, { maxBodyBytes: 1000 }).request(post)).toMatchObject({
-      kind: "failure",
-      sent: true,
-      code: "BODY_TOO_LARGE",
-    });
-  });
-
-  it("for the size of an endless body was sent", async () => {
-    const { url } = await service((_, response) => {
-      response.writeHead(200);
-      const write = () => {
-        while (!response.destroyed && response.write("x".repeat(10_000)));
-        if (!response.destroyed) response.once("drain", write);
-      };
-      write();
-    });
-    expect(await open(url, { maxBodyBytes: 100_000 }).request(post)).toMatchObject({
-      kind: "failure",
-      sent: true,
-      code: "BODY_TOO_LARGE",
-    });
-  });
-
-  it("that is not awaited any longer after a stop was sent", async () => {
-    const { url } = await service(() => undefined);
-    const stop = new AbortController();
-    const reply = open(url, { stop: stop.signal, abandonAfterMs: 100 }).request(post);
-    stop.abort();
-    expect(await reply).toMatchObject({ kind: "failure", sent: true, code: "ABANDONED" });
   });
 
   it("by an abort of the caller was sent", async () => {

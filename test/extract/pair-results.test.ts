@@ -1,99 +1,43 @@
-import { describe, expect, it } from "vitest";
-import * as pairing from "../../src/extract/take-answer.ts";
+import { expect, it } from "vitest";
+import { pairResults } from "../../src/extract/take-answer.ts";
 import * as fc from "../support/fast-check.ts";
 
-type Keyed = { readonly [field: string]: unknown } | string | null;
-
-function keyOf(value: unknown): string | null {
-  if (typeof value === "number") return String(value);
-  return typeof value === "string" && value !== "" ? value : null;
+/** Positions of the results of these records; `null` is a result without a key, `-` one that is no object. */
+function pair(pairing: Parameters<typeof pairResults>[0], sent: string, results: string): string {
+  const keyed = results
+    .split(" ")
+    .filter((key) => key !== "")
+    .map((key) => (key === "-" ? undefined : { key: key === "null" ? null : key }));
+  return pairResults(pairing, sent.split(" "), keyed)
+    .map((index) => index ?? "?")
+    .join(" ");
 }
 
-/** Pairs parsed results and returns the results themselves. */
-function pairBy(
-  field: string,
-  pair: (sent: readonly string[], results: readonly pairing.KeyedResult[]) => pairing.Pairing,
-) {
-  return (sent: readonly string[], results: readonly Keyed[]) => {
-    const keyed = results.map((r) =>
-      typeof r === "object" && r !== null ? { key: keyOf(r[field]) } : undefined,
-    );
-    return pair(sent, keyed).map((index) => results[index ?? -1]);
-  };
-}
-
-const pairByRecordId = pairBy("record_id", pairing.pairByRecordId);
-const pairByAddress = pairBy("email_address", pairing.pairByAddress);
-
-const result = (record_id: unknown, n = 0) => ({ record_id, n });
-
-const mail = (email_address: unknown, n = 0) => ({ email_address, n });
-
-describe("by record_id", () => {
-  it("finds shuffled results", () => {
-    expect(pairByRecordId(["a", "b"], [result("b"), result("a")])).toEqual([result("a"), result("b")]);
-  });
-  it("accepts numbers as text", () => {
-    expect(pairByRecordId(["1", "2"], [result(2), result(1)])).toEqual([result(1), result(2)]);
-  });
-  it("takes the first of equal ids and ignores unknown ones", () => {
-    expect(pairByRecordId(["a", "b"], [result("x"), result("b", 1), result("b", 2), result("a")])).toEqual([
-      result("a"),
-      result("b", 1),
-    ]);
-  });
-  it("has no result for records that were left out", () => {
-    expect(pairByRecordId(["a", "b", "c"], [result("c"), result("a")])).toEqual([
-      result("a"),
-      undefined,
-      result("c"),
-    ]);
-    expect(pairByRecordId(["a"], [])).toEqual([undefined]);
-  });
-  it("goes by position where no result has an id and none is missing", () => {
-    expect(pairByRecordId(["a", "b"], [{ n: 1 }, { n: 2 }])).toEqual([{ n: 1 }, { n: 2 }]);
-    expect(pairByRecordId(["a", "b"], [{ n: 1 }])).toEqual([undefined, undefined]);
-  });
-  it("never goes by position beside ids, known or foreign, or when results are too few or too many", () => {
-    expect(pairByRecordId(["a", "b", "c"], [result("a"), result(null), result("c")])).toEqual([
-      result("a"),
-      undefined,
-      result("c"),
-    ]);
-    expect(pairByRecordId(["a", "b"], [result("x"), { n: 2 }])).toEqual([undefined, undefined]);
-    expect(pairByRecordId(["a", "b"], [{ n: 1 }, { n: 2 }, { n: 3 }])).toEqual([undefined, undefined]);
-  });
-  it("gives no result of another request to a record", () => {
-    expect(pairByRecordId(["a", "b"], [result("x"), result("y")])).toEqual([undefined, undefined]);
-  });
-  it("ignores results that aren't objects", () => {
-    expect(pairByRecordId(["a", "b"], [null, "b"])).toEqual([undefined, undefined]);
-  });
+it.each([
+  ["shuffled results are found", "a b", "b a", "1 0"],
+  ["the first of equal IDs counts, and unknown ones are ignored", "a b", "x b b a", "3 1"],
+  ["a record that was left out has no result", "a b c", "c a", "1 ? 0"],
+  ["an empty list has none", "a", "", "?"],
+  ["results go by position where none has an ID and none is missing", "a b", "null null", "0 1"],
+  ["but not if there are too few", "a b", "null", "? ?"],
+  ["or too many", "a b", "null null null", "? ?"],
+  ["or beside IDs", "a b c", "a null c", "0 ? 2"],
+  ["or beside foreign ones", "a b", "x null", "? ?"],
+  ["results of another request belong to no record", "a b", "x y", "? ?"],
+  ["results that aren't objects are ignored", "a b", "- b", "? 1"],
+])("by record_id, %s", (_title, sent, results, expected) => {
+  expect(pair("record_id", sent, results)).toBe(expected);
 });
 
-describe("by position and address", () => {
-  it("takes the result at the same position when its address is the one sent", () => {
-    expect(pairByAddress(["a@x", "A@x"], [mail("a@x", 1), mail("A@x", 2)])).toEqual([
-      mail("a@x", 1),
-      mail("A@x", 2),
-    ]);
-  });
-  it("finds shuffled results by address", () => {
-    expect(pairByAddress(["a@x", "b@x"], [mail("b@x"), mail("a@x")])).toEqual([mail("a@x"), mail("b@x")]);
-  });
-  it("compares without case only where no exact address is left", () => {
-    expect(pairByAddress(["Ann@X", "ann@x"], [mail("ann@x", 1), mail("ann@x", 2)])).toEqual([
-      mail("ann@x", 1),
-      mail("ann@x", 2),
-    ]);
-    expect(pairByAddress([" Ann@X "], [mail("ann@x")])).toEqual([mail("ann@x")]);
-  });
-  it("goes by position when the address is of the wrong type", () => {
-    expect(pairByAddress(["a@x", "b@x"], [mail("a@x"), mail(7n)])).toEqual([mail("a@x"), mail(7n)]);
-  });
-  it("does not give an address the result of another", () => {
-    expect(pairByAddress(["a@x"], [mail("b@x")])).toEqual([undefined]);
-  });
+it.each([
+  ["results are in the order of the request", "a@x A@x", "a@x A@x", "0 1"],
+  ["also if the service normalizes them", "Ann@X ann@x", "ann@x ann@x", "0 1"],
+  ["also without an address", "a@x b@x", "a@x null", "0 1"],
+  ["shuffled results are found by address", "a@x b@x", "b@x a@x", "1 0"],
+  ["without case only where no exact address is left", "b@x Ann@X ann@x", "ann@x ANN@X", "? 1 0"],
+  ["no address gets the result of another", "a@x", "b@x", "?"],
+])("by address, %s", (_title, sent, results, expected) => {
+  expect(pair("position_and_address", sent, results)).toBe(expected);
 });
 
 it("a record gets its own result or none, in any order, with any repetition and gaps", () => {
@@ -103,14 +47,11 @@ it("a record gets its own result or none, in any order, with any repetition and 
       fc.infiniteStream(fc.nat()),
       (ids, rolls) => {
         const roll = () => rolls.next().value ?? 0;
-        const answered = ids.flatMap((id) => Array.from({ length: roll() % 3 }, () => result(id)));
-        const shuffled = answered.toSorted(() => (roll() % 2) - 0.5);
-        const paired = pairByRecordId(ids, shuffled);
-        expect(paired).toHaveLength(ids.length);
-        for (const [index, id] of ids.entries()) {
-          const isAnswered = shuffled.some((r) => r.record_id === id);
-          expect(paired[index]).toEqual(isAnswered ? result(id) : undefined);
-        }
+        const results = ids
+          .flatMap((key) => Array.from({ length: roll() % 3 }, () => ({ key })))
+          .toSorted(() => (roll() % 2) - 0.5);
+        const found = pairResults("record_id", ids, results).map((index) => results[index ?? -1]?.key);
+        expect(found).toEqual(ids.map((id) => (results.some(({ key }) => key === id) ? id : undefined)));
       },
     ),
   );

@@ -1,20 +1,16 @@
 import * as fc from "../support/fast-check.ts";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import {
+  buildRequest,
   capacityAfterRefusal,
   firstSize,
-  type LookupItem,
   sizeAfterAnswer,
   sizeAfterTooLarge,
 } from "../../src/extract/batches.ts";
-import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../src/extract/decide.ts";
-import type { HttpReply } from "../../src/extract/http-client.ts";
 import {
-  applyOutcome,
   batchesOf,
-  countCall,
-  cutForCall,
+  closeQueue,
   openQueue,
   planBatch,
   type Queue,
@@ -23,11 +19,9 @@ import {
   stopQueue,
   takeBatch,
 } from "../../src/extract/queue.ts";
-import { type EndedCall, isAnswer, understandReply } from "../../src/extract/send-call.ts";
-import type { ReadSummary } from "../../src/extract/take-answer.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
-import { endedCall, failure, response } from "./ended-call.ts";
-import { someItems } from "./run-lookup.ts";
+import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";
+import { someItems } from "./drive.ts";
 
 async function* pagesOf<T>(pages: readonly (readonly T[])[]) {
   yield* pages;
@@ -64,14 +58,6 @@ describe("pages", () => {
 });
 
 describe("a taken batch", () => {
-  it("is cut by a grant; the rest is next, before later records", async () => {
-    const queue = open([[1, 2, 3, 4, 5]], 3);
-    const batch = await takeBatch(queue);
-    expect(itemsIn(batch && cutForCall(queue, batch, 2))).toEqual([1, 2]);
-    returnBatch(queue, []);
-    expect(itemsIn(await takeBatch(queue))).toEqual([3]);
-  });
-
   it("that a budget refused is next, and from then on alone", async () => {
     const queue = open([[1, 2, 3, 4]], 1, 3);
     const [first, second] = [await takeBatch(queue), await takeBatch(queue)];
@@ -150,108 +136,32 @@ describe("the capacity after a 402", () => {
   });
 });
 
-/** Reply of any kind, with the records that an answer omits by a mask. */
-const anyReply: fc.Arbitrary<readonly [HttpReply, number]> = fc.oneof(
-  { weight: 4, arbitrary: fc.tuple(fc.constant(response(200)), fc.nat({ max: 1023 })) },
-  {
-    weight: 3,
-    arbitrary: fc.tuple(
-      fc.constantFrom(
-        ...[400, 402, 408, 413, 422, 429, 500, 502, 503, 504].map((status) => response(status)),
-        response(402, { records_remaining: 3 }),
-        response(422, { details: [{ loc: ["records", 0, "city"], type: "string_type" }] }),
-        failure(true, "UND_ERR_SOCKET"),
-        failure(false, "ECONNREFUSED"),
-      ),
-      fc.constant(0),
-    ),
-  },
-);
+test("a page that can't be read ends the batches with its error", async () => {
+  async function* pages() {
+    yield [1];
+    await Promise.resolve();
+    throw new Error("the input is gone");
+  }
+  const queue = openQueue({
+    endpoint: { ...enrichEndpoint, maxRecords: 1 },
+    pages: pages(),
+    concurrency: 2,
+    clock: systemClock,
+  });
+  expect(itemsIn(await takeBatch(queue))).toEqual([1]);
+  await expect(takeBatch(queue)).rejects.toThrow("the input is gone");
+  await closeQueue(queue);
+});
 
-/** Reads an answer that omits the records in a mask; an odd one in 16 is unreadable. */
-function readOf(call: EndedCall<LookupItem>, mask: number): ReadSummary | null {
-  if (!isAnswer(call.reply)) return null;
-  if (mask % 16 === 15) return { kind: "unreadable", reason: "no_json", isTooLarge: mask % 32 === 31 };
-  const missing = call.items.flatMap((_, i) => ((mask >> (i % 10)) % 2 === 1 ? [i] : []));
-  return { kind: "answer", missing, plainBytes: 1000, apiRequestId: "x" };
-}
-
-/** Records with a final outcome of a call: answered, rejected or set aside. */
-function finalOf(
-  call: EndedCall<LookupItem>,
-  read: ReadSummary | null,
-  outcome: Outcome<LookupItem>,
-): string[] {
-  const missing = new Set(read?.kind === "answer" ? read.missing : []);
-  const answered = outcome.kind === "answer" ? call.items.filter((_, i) => !missing.has(i)) : [];
-  const others = [...outcome.rejected, ...outcome.setAside].flatMap(({ items }) => items);
-  return [...answered, ...others].map(({ recordId }) => recordId);
-}
-
-it("whatever the service does, every record has one outcome, and few calls leave it unanswered", async () => {
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(anyReply, { maxLength: 60 }),
-      fc.integer({ min: 1, max: 40 }),
-      fc.integer({ min: 1, max: 9 }),
-      fc.array(fc.integer({ min: 1, max: 9 }), { maxLength: 10 }),
-      async (replies, count, maxRecords, grants) => {
-        let nowMs = 0;
-        // A clock that leaps to the end of each wait.
-        const clock = {
-          now: () => nowMs,
-          async sleep(ms: number) {
-            await Promise.resolve();
-            nowMs += ms;
-          },
-        };
-        const endpoint = { ...enrichEndpoint, maxRecords };
-        const queue = openQueue({ endpoint, pages: pagesOf([someItems(count)]), concurrency: 2, clock });
-        const final: string[] = [];
-        const possiblyBilled = new Map<string, number>();
-        let stopped = false;
-        for await (const taken of batchesOf(queue)) {
-          if (isIsolationOver(taken)) {
-            const outcome = giveUpIsolation(endpoint.name, taken);
-            applyOutcome(queue, taken, outcome);
-            final.push(...outcome.setAside.flatMap(({ items }) => items.map(({ recordId }) => recordId)));
-            returnBatch(queue, []);
-            continue;
-          }
-          const planned = planBatch(queue, taken);
-          if (!planned) continue;
-          const batch = countCall(queue, cutForCall(queue, planned, grants.shift() ?? maxRecords));
-          const [reply, mask] = replies.shift() ?? [response(200), 0];
-          const call = endedCall(batch, reply);
-          const read = readOf(call, mask);
-          const outcome = decide(call, await understandReply(reply, clock), read, {
-            nowMs,
-            random: 0.5,
-            isAnswering: queue.isAnswering,
-            passed: queue.passed,
-            capacity: queue.capacity,
-            origin: "http://service",
-          });
-          stopped = applyOutcome(queue, call.batch, outcome) !== null;
-          const ended = finalOf(call, read, outcome);
-          final.push(...ended);
-          const again = [...outcome.again.flatMap(({ entries }) => entries), ...outcome.leftOut];
-          const parts = [...ended, ...again.map(({ item }) => item.recordId)];
-          const sent = call.items.map(({ recordId }) => recordId);
-          expect(parts.toSorted()).toEqual(outcome.kind === "stop" ? [] : sent.toSorted());
-          for (const { recordId } of outcome.unanswered) {
-            possiblyBilled.set(recordId, (possiblyBilled.get(recordId) ?? 0) + 1);
-          }
-          if (stopped) break;
-          returnBatch(queue, outcome.again, outcome.leftOut);
-        }
-        expect(new Set(final).size).toBe(final.length);
-        const lost = someItems(count).filter(({ recordId }) => !final.includes(recordId));
-        expect(stopped ? [] : lost).toEqual([]);
-        // Twice without an answer, and once omitted from an answer with most results.
-        expect(Math.max(0, ...possiblyBilled.values())).toBeLessThanOrEqual(3);
-      },
-    ),
-    { numRuns: 500 },
+test("a request carries parameters beside the records, which are sent unchanged", () => {
+  const parameters = { return_fields: ["age"], include_premium_fields: true };
+  const address = { recordId: "r0", json: '"a@x.org"' };
+  expect(buildRequest(enrichEndpoint, parameters, [...someItems(1), { recordId: "r1", json: "{}" }])).toEqual(
+    {
+      method: "POST",
+      path: "/v2/enrich",
+      body: '{"records":[{"record_id":"r0","city":"c0"},{"record_id":"r1"}],"return_fields":["age"],"include_premium_fields":true}',
+    },
   );
+  expect(buildRequest(validateEmailsEndpoint, {}, [address]).body).toBe('{"records":["a@x.org"]}');
 });

@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { type CallOutcome, decideRetry, type Decision, isPossiblyBilled } from "../../src/extract/retry.ts";
+import {
+  type CallOutcome,
+  decideRetry,
+  type Decision,
+  isPossiblyBilled,
+  parseRetryAfter,
+  redirected,
+} from "../../src/extract/retry.ts";
+import { response } from "./drive.ts";
 import * as fc from "../support/fast-check.ts";
 
 const first = { refusals: 0, possiblyBilled: 0, random: 0.5 };
@@ -9,69 +17,39 @@ const status = (code: number, retryAfterMs: number | null = null): CallOutcome =
   retryAfterMs,
 });
 
-const table: readonly [string, CallOutcome, boolean, Decision, Decision][] = [
-  // Response, possibly billed, decision after the first attempt, decision after the second.
-  ["an answer", { kind: "answer" }, false, { action: "accept" }, { action: "accept" }],
-  [
-    "no connection",
-    { kind: "not_sent" },
-    false,
-    { action: "retry", afterMs: 500 },
-    { action: "retry", afterMs: 1000 },
-  ],
-  ["a lost reply", { kind: "lost" }, true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
-  [
-    "301",
-    status(301),
-    false,
-    { action: "stop_run", code: "redirected" },
-    { action: "stop_run", code: "redirected" },
-  ],
-  ["400", status(400), false, { action: "isolate" }, { action: "isolate" }],
-  ["401", status(401), false, { action: "renew_key" }, { action: "renew_key" }],
-  ["402", status(402), false, { action: "use_capacity" }, { action: "use_capacity" }],
-  [
-    "403",
-    status(403),
-    false,
-    { action: "stop_job", code: "forbidden" },
-    { action: "stop_job", code: "forbidden" },
-  ],
-  [
-    "404",
-    status(404),
-    false,
-    { action: "stop_job", code: "not_found" },
-    { action: "stop_job", code: "not_found" },
-  ],
-  [
-    "405",
-    status(405),
-    false,
-    { action: "stop_job", code: "method_not_allowed" },
-    { action: "stop_job", code: "method_not_allowed" },
-  ],
-  ["408", status(408), true, { action: "set_aside" }, { action: "set_aside" }],
-  [
-    "409",
-    status(409),
-    false,
-    { action: "stop_job", code: "unexpected_status" },
-    { action: "stop_job", code: "unexpected_status" },
-  ],
-  ["413", status(413), false, { action: "halve" }, { action: "halve" }],
-  ["422", status(422), false, { action: "isolate" }, { action: "isolate" }],
-  ["429", status(429), false, { action: "retry", afterMs: 500 }, { action: "retry", afterMs: 1000 }],
-  ["500", status(500), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
-  ["502", status(502), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
-  ["503", status(503), false, { action: "retry", afterMs: 500 }, { action: "retry", afterMs: 1000 }],
-  ["504", status(504), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
-  ["599", status(599), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
-  ["204", status(204), true, { action: "retry", afterMs: 2500 }, { action: "set_aside" }],
+const stop = (code: string): Decision => ({ action: "stop_job", code });
+const after = (afterMs: number): Decision => ({ action: "retry", afterMs });
+const setAside: Decision = { action: "set_aside" };
+
+/** Decisions after the first and the second attempt; the same one if there is only one. */
+const table: readonly [string, CallOutcome, boolean, Decision, Decision?][] = [
+  ["an answer", { kind: "answer" }, false, { action: "accept" }],
+  ["no connection", { kind: "not_sent" }, false, after(500), after(1000)],
+  ["a lost reply", { kind: "lost" }, true, after(2500), setAside],
+  ["301", status(301), false, { action: "stop_run", code: "redirected" }],
+  ["400", status(400), false, { action: "isolate" }],
+  ["401", status(401), false, { action: "renew_key" }],
+  ["402", status(402), false, { action: "use_capacity" }],
+  ["403", status(403), false, stop("forbidden")],
+  ["404", status(404), false, stop("not_found")],
+  ["405", status(405), false, stop("method_not_allowed")],
+  ["408", status(408), true, setAside],
+  ["409", status(409), false, stop("unexpected_status")],
+  ["413", status(413), false, { action: "halve" }],
+  ["422", status(422), false, { action: "isolate" }],
+  ["429", status(429), false, after(500), after(1000)],
+  ["503", status(503), false, after(500), after(1000)],
+  ...[500, 502, 504, 599, 204].map((code): [string, CallOutcome, boolean, Decision, Decision] => [
+    String(code),
+    status(code),
+    true,
+    after(2500),
+    setAside,
+  ]),
 ];
 
 describe("the retry decision", () => {
-  it.each(table)("on %s", (_name, outcome, possiblyBilled, afterFirst, afterSecond) => {
+  it.each(table)("on %s", (_name, outcome, possiblyBilled, afterFirst, afterSecond = afterFirst) => {
     expect(isPossiblyBilled(outcome)).toBe(possiblyBilled);
     expect(decideRetry(outcome, first)).toEqual(afterFirst);
     const second = possiblyBilled ? { ...first, possiblyBilled: 1 } : { ...first, refusals: 1 };
@@ -143,4 +121,26 @@ describe("for any response", () => {
       }),
     );
   });
+});
+
+it.each([
+  ["120", 120_000],
+  [" 0 ", 0],
+  ["1.5", 1500],
+  ["Fri, 20 Nov 2026 10:00:30 GMT", 30_000],
+  ["Friday, 20-Nov-26 10:00:30 GMT", 30_000],
+  ["Fri, 20 Nov 2026 09:00:00 GMT", 0],
+  [null, null],
+  ["", null],
+  ["soon", null],
+  ["-5", null],
+  ["2026", 2_026_000],
+])("Retry-After %j asks for a wait of %j ms", (header, expected) => {
+  expect(parseRetryAfter(header, Date.parse("2026-11-20T10:00:00Z"))).toBe(expected);
+});
+
+it("a redirect reports no more than where it points to", () => {
+  const location = "https://elsewhere.example/First30.Last30/the-api-key?next=secret";
+  const error = redirected("POST /v2/enrich", "https://api.example", response(308, {}, location));
+  expect(error.message).toMatch(/308 and points to https:\/\/elsewhere\.example\. Redirects .* has moved\.$/);
 });

@@ -13,7 +13,6 @@ import {
   returnBatch,
 } from "../../src/extract/queue.ts";
 import { sendCall, understandReply } from "../../src/extract/send-call.ts";
-import { type Answer, readAnswer } from "../../src/extract/read-answer.ts";
 import { takeAnyAnswer, takeLargeAnswer } from "../support/take-any-answer.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
@@ -22,14 +21,13 @@ import { findUnstorable, rowsText } from "./answered-rows.ts";
 import type { WireBody } from "./byte-mutations.ts";
 import type { RealAnswer } from "./real-answers.ts";
 import { isSame, type Reading, readWhole } from "./reference-reading.ts";
-import type { MutatedAnswer } from "./mutate-answer.ts";
 import type { LookupAnswer, LookupRecord } from "../../src/load/lookups/lookup.ts";
 import type { Attempt } from "../../src/schemas/ledger.ts";
 
 /** Result of one lookup. */
 interface Outcome {
   readonly answers: readonly LookupAnswer[];
-  /** Parsed result of each answered record, by record id. */
+  /** Parsed result of each answered record, by record id; null for one that is too large. */
   readonly results: ReadonlyMap<string, unknown>;
   /** Ids of the records with any outcome. */
   readonly came: readonly string[];
@@ -139,7 +137,12 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
     attempts.push(read.attempt);
     for (const [i, record] of call.items.entries()) {
       const rows = read.results[i];
-      if (!rows) continue;
+      if (rows === undefined) continue;
+      if (rows === null) {
+        results.set(record.recordId, null);
+        came.push(record.recordId);
+        continue;
+      }
       const { result, outcome, ...part } = rows;
       const { apiRequestId, answeredAt } = read;
       results.set(record.recordId, result);
@@ -161,7 +164,7 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
       came.push(...items.map(({ recordId }) => recordId));
     }
     if (error) throw error;
-    returnBatch(queue, outcome.again, outcome.leftOut);
+    returnBatch(queue, outcome.again);
   }
   return { answers, results, came, attempts, asked };
 }
@@ -176,39 +179,6 @@ export async function soundRows(answer: RealAnswer, maker: RowMaker): Promise<Re
 function claimOf(results: readonly unknown[], field: string, key: string): unknown {
   const claims = results.filter((result) => isJsonObject(result) && result[field] === key);
   return claims.length === 1 ? claims[0] : undefined;
-}
-
-/** Reads a body in pieces of about this many bytes; undefined if it isn't an answer. */
-async function readIn(
-  pieceBytes: number,
-  answer: RealAnswer,
-  body: Buffer,
-): Promise<Answer<unknown> | undefined> {
-  const read = await readAnswer<unknown>(body, {
-    endpoint: answer.bound.endpoint.name,
-    keyField: keyFieldOf(answer),
-    isMatch: answer.bound.endpoint.isMatch,
-    read: (result) => result,
-    receivedAt: "2026-11-21T01:00:01.500+00:00",
-    pieceBytes,
-  });
-  return read.kind === "answer" ? read : undefined;
-}
-
-/** Difference between reading a body in pieces and as a whole, or null. */
-export async function findMiscut(
-  answer: RealAnswer,
-  mutated: MutatedAnswer,
-  pieceBytes: number,
-): Promise<string | null> {
-  const { plain } = mutated;
-  const [pieces, whole] = [
-    await readIn(pieceBytes, answer, plain),
-    await readIn(Number.MAX_SAFE_INTEGER, answer, plain),
-  ];
-  return isSame(pieces, whole, { nesting: true })
-    ? null
-    : `read in pieces of ${pieceBytes} bytes it is another answer`;
 }
 
 /** Difference between reading an answer in memory and result by result from its bytes as received, or null. */
@@ -269,7 +239,7 @@ export async function findDefect(
   for (const [i, record] of answer.records.entries()) {
     const { recordId } = record;
     const claim = claimOf(whole.results, keyFieldOf(answer), keyOf(record));
-    if (claim === undefined) continue;
+    if (claim === undefined || results.get(recordId) === null) continue;
     if (askedAgain.has(keyOf(record))) return `${recordId} was answered, and sent again`;
     if (!isSame(results.get(recordId), claim, { numbers: !whole.isExact, nesting: true }))
       return `${recordId}: the result isn't what the answer says as a whole`;

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { seededRandom } from "../support/seeded-random.ts";
-import { findDefect, findMiscut, findScanDifference, type RowMaker, soundRows } from "./fuzz-lookup.ts";
+import { findDefect, findScanDifference, type RowMaker, soundRows } from "./fuzz-lookup.ts";
 import { ALL_MUTATIONS, type MutatedAnswer, mutateAnswer } from "./mutate-answer.ts";
 import { askForAnswers, type RealAnswer } from "./real-answers.ts";
 
@@ -38,16 +38,11 @@ interface Case {
   readonly answer: RealAnswer;
   readonly mutated: MutatedAnswer;
   readonly sound: ReadonlyMap<string, string>;
-  readonly pieceBytes: number;
 }
 
-async function check({ answer, mutated, sound, pieceBytes }: Case, maker: RowMaker): Promise<string | null> {
+async function check({ answer, mutated, sound }: Case, maker: RowMaker): Promise<string | null> {
   try {
-    return (
-      (await findMiscut(answer, mutated, pieceBytes)) ??
-      (await findScanDifference(answer, mutated)) ??
-      (await findDefect(answer, mutated, sound, maker))
-    );
+    return (await findScanDifference(answer, mutated)) ?? (await findDefect(answer, mutated, sound, maker));
   } catch (error) {
     return error instanceof Error ? (error.stack ?? error.message) : String(error);
   }
@@ -76,7 +71,7 @@ export async function fuzzLookups({ seed, maker, ...options }: FuzzOptions): Pro
     if (!answer) throw new Error("no real answers to mutate");
     const mutated = mutateAnswer(answer.parts, random);
     const name = `seed ${seed}, case ${n} (${answer.bound.endpoint.name}: ${mutated.mutations.join(", ")})`;
-    return { name, answer, mutated, sound: sound[at] ?? new Map(), pieceBytes: 1 + random.below(3000) };
+    return { name, answer, mutated, sound: sound[at] ?? new Map() };
   }
 
   for (; answers < options.answers && failures.length < (options.maxFailures ?? 5); answers++) {

@@ -1,6 +1,6 @@
 import { type SampleInput, sampleInputs } from "../../packages/sandbox/src/sample-inputs.ts";
 import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
-import { buildRequestBody } from "../../src/extract/batches.ts";
+import { buildRequest } from "../../src/extract/batches.ts";
 import { type BoundLookup, type LookupJobConfig, lookupOf } from "../../src/jobs/lookup/lookup-types.ts";
 import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
@@ -71,7 +71,7 @@ export async function askForAnswers(
       const response = await fetch(sandbox.url + bound.endpoint.path, {
         method: "POST",
         headers: { "x-api-key": "key", "content-type": "application/json" },
-        body: buildRequestBody(bound.endpoint, {}, records),
+        body: buildRequest(bound.endpoint, {}, records).body,
       });
       answers.push({ bound, records, parts: partsOf(await response.text()) });
     }

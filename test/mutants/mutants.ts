@@ -20,7 +20,7 @@ const ofLocks = ["test/load/job-lock.test.ts"];
 const ofBudgets = ["test/load/postgres-budgets.test.ts"];
 const ofServers = ["test/load/postgres-servers.test.ts"];
 const ofSpool = ["test/spool/spool.test.ts"];
-const ofLookup = ["test/extract/lookup.test.ts"];
+const ofLookup = ["test/extract/sending.test.ts"];
 const ofRetry = ["test/extract/retry.test.ts"];
 const ofUnlocks = ["test/jobs/search/audience-search.test.ts"];
 const ofPublication = ["test/publish/publication.test.ts"];
@@ -129,8 +129,8 @@ export const mutants: readonly Mutant[] = [
     file: "src/extract/send-call.ts",
     from: "possiblyBilled: isPossiblyBilled(outcome),",
     to: "possiblyBilled: false,",
-    tests: ["test/extract/lookup-retries.test.ts"],
-    named: "calls that may have been charged",
+    tests: ofLookup,
+    named: "calls that may be billed",
   },
   {
     breaks: "a possibly billed call is repeated once",
@@ -145,7 +145,7 @@ export const mutants: readonly Mutant[] = [
     from: "return isEmpty && !isConfirmed ?",
     to: "return isEmpty && isConfirmed ?",
     tests: ofLookup,
-    named: "an answer without results",
+    named: "without any result",
   },
   {
     breaks: "an answer is on disk before it has its name",
@@ -533,7 +533,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/extract/retry.ts",
     from: "isPlain ? url.origin :",
     to: "isPlain ? url.href :",
-    tests: ["test/extract/lookup-retries.test.ts"],
+    tests: ofRetry,
     named: "a redirect",
   },
   {
@@ -722,7 +722,7 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/load/postgres-check.test.ts"],
   },
   {
-    breaks: "a result too deep for exact numbers keeps their digits",
+    breaks: "a result too deep for exact numbers doesn't exhaust the stack",
     file: "src/extract/json.ts",
     from: "if (isDeep(text))",
     to: "if (text === '')",

@@ -178,7 +178,7 @@ async function oneCall(s: Sending, batch: Batch<LookupRecord>): Promise<void> {
     // Recorded before anything is sent again.
     await recordOutcome(s, answer ? null : unansweredAttempt(call, reply), outcome);
     if (outcome.kind === "renew_key") await renewKey(s, call.reply, reply.error);
-    returnBatch(s.queue, outcome.again, outcome.leftOut);
+    returnBatch(s.queue, outcome.again);
   } finally {
     s.callsUnderWay -= 1;
     if (answer === null) releaseLease(lease);
