@@ -122,21 +122,25 @@ class EndedCallError extends Error {
   }
 }
 
-/** Aborted some time after the program is asked to stop. */
-function abandonment(stop: AbortSignal | undefined, afterMs: number) {
+/** Ends a call after `callTimeoutMs`, some time after the program is asked to stop, or with the caller's signal. */
+function endingOf(
+  { stop, callTimeoutMs = 600_000, abandonAfterMs = 20_000 }: HttpClientOptions,
+  signals: readonly AbortSignal[],
+) {
   const controller = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
+  const endAfter = (ms: number, error: EndedCallError) => setTimeout(() => controller.abort(error), ms);
+  const tooLong = new EndedCallError("CALL_TIMEOUT", `The call took longer than ${callTimeoutMs} ms.`);
+  const timers = [endAfter(callTimeoutMs, tooLong)];
   const onStop = () => {
-    timer = setTimeout(() => {
-      controller.abort(new EndedCallError(ABANDONED, `No answer came within ${afterMs} ms after the stop.`));
-    }, afterMs);
+    const late = new EndedCallError(ABANDONED, `No answer came within ${abandonAfterMs} ms after the stop.`);
+    timers.push(endAfter(abandonAfterMs, late));
   };
   if (stop?.aborted) onStop();
   stop?.addEventListener("abort", onStop, { once: true });
   return {
-    signal: controller.signal,
-    close: () => {
-      clearTimeout(timer);
+    signal: AbortSignal.any([controller.signal, ...signals]),
+    close() {
+      for (const timer of timers) clearTimeout(timer);
       stop?.removeEventListener("abort", onStop);
     },
   };
@@ -246,10 +250,8 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const base = new URL(options.baseUrl);
   const pathPrefix = base.pathname.replace(/\/+$/u, "");
   const readTimeoutMs = options.readTimeoutMs ?? 120_000;
-  const callTimeoutMs = options.callTimeoutMs ?? 600_000;
   const maxBodyBytes = options.maxBodyBytes ?? MAX_BODY_BYTES;
   const memory = createMemory(MAX_MEMORY_BYTES);
-  const abandoning = abandonment(options.stop, options.abandonAfterMs ?? 20_000);
   const organizationKey = keyHolder(options.readKey);
   const userKey = options.readUserKey ? keyHolder(options.readUserKey) : organizationKey;
   const keysOf = (asUser = false) => (asUser ? userKey : organizationKey);
@@ -292,15 +294,8 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     const overflowPath = call.overflowPath ?? null;
     const mostBytes = overflowPath === null ? maxBodyBytes : MAX_LARGE_BYTES;
     const { key, version } = await keysOf(call.asUser).get();
-    const timeout = new AbortController();
-    const timer = setTimeout(() => {
-      timeout.abort(new EndedCallError("CALL_TIMEOUT", `The call took longer than ${callTimeoutMs} ms.`));
-    }, callTimeoutMs);
-    const signal = AbortSignal.any([
-      timeout.signal,
-      abandoning.signal,
-      ...(call.signal ? [call.signal] : []),
-    ]);
+    const ending = endingOf(options, call.signal ? [call.signal] : []);
+    const { signal } = ending;
     let status: number | null = null;
     const lease = call.lease ?? openLease(memory);
     try {
@@ -348,7 +343,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       if (error instanceof OverflowError) throw error;
       return failureOf(error, status, lease.receivedBytes);
     } finally {
-      clearTimeout(timer);
+      ending.close();
     }
   }
 
@@ -357,9 +352,6 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     memory,
     request,
     renewKey: async (rejectedVersion, asUser) => await keysOf(asUser).renew(rejectedVersion),
-    close: async () => {
-      abandoning.close();
-      await agent.close();
-    },
+    close: () => agent.close(),
   };
 }

@@ -6,6 +6,7 @@ import { createCongestion, createLimiter, createServiceHealth } from "../../src/
 import * as fc from "../support/fast-check.ts";
 
 const never = new AbortController().signal;
+type Health = ReturnType<typeof createServiceHealth>;
 
 /** A clock that a test advances. */
 function standingClock(): Clock & { move(ms: number): void } {
@@ -87,11 +88,11 @@ describe("the limiter", () => {
   });
 });
 
-/** Makes calls at these times, in milliseconds from now, and returns the start of each. */
+/** Makes calls at these times, in milliseconds from now, to these endpoints in turn; returns the start of each. */
 async function startsOf(
   options: Partial<Parameters<typeof createLimiter>[0]>,
   arrivals: readonly number[],
-  endpoint = "a",
+  endpoints: readonly string[] = ["a"],
 ): Promise<readonly number[]> {
   const limiter = open(options);
   const starts: number[] = [];
@@ -100,7 +101,8 @@ async function startsOf(
     starts.push(Date.now() - began);
     await Promise.resolve();
   };
-  for (const at of arrivals) setTimeout(() => void limiter.run(endpoint, call, never), at);
+  for (const [i, at] of arrivals.entries())
+    setTimeout(() => void limiter.run(endpoints[i % endpoints.length] ?? "a", call, never), at);
   await vi.runAllTimersAsync();
   return starts;
 }
@@ -111,16 +113,6 @@ describe("a rate", () => {
   });
   afterEach(() => {
     vi.useRealTimers();
-  });
-
-  it("is kept in any second, not even exceeded by bursts", async () => {
-    // Across two seconds, counted from the first call.
-    const arrivals = [0, ...Array.from({ length: 39 }, () => 900)];
-    const starts = await startsOf({ requestsPerSecond: 20 }, arrivals);
-    expect(starts).toHaveLength(40);
-    expect(busiest(starts, 1000)).toBe(20);
-    // 19 at once after the first, and the last one a second and its margin later.
-    expect(starts.at(-1)).toBe(1910);
   });
 
   it("is kept for any arrival of calls, and fully used", async () => {
@@ -187,18 +179,9 @@ describe("a rate", () => {
   });
 
   it("of a path holds for the resources below it", async () => {
-    const limiter = open({ concurrency: 2, endpointRequestsPerSecond: { "GET /jobs": 2 } });
-    const starts: number[] = [];
-    const began = Date.now();
-    for (const endpoint of ["GET /jobs", "GET /jobs/{id}", "GET /jobs/{id}/results", "GET /jobs/{id}"]) {
-      const call = async () => {
-        starts.push(Date.now() - began);
-        await Promise.resolve();
-      };
-      void limiter.run(endpoint, call, never);
-    }
-    await vi.runAllTimersAsync();
-    expect(starts).toEqual([0, 0, 1010, 1010]);
+    const limits = { concurrency: 2, endpointRequestsPerSecond: { "GET /jobs": 2 } };
+    const endpoints = ["GET /jobs", "GET /jobs/{id}", "GET /jobs/{id}/results"];
+    expect(await startsOf(limits, [0, 0, 0, 0], endpoints)).toEqual([0, 0, 1010, 1010]);
   });
 });
 
@@ -216,101 +199,107 @@ it("a call that waits for the rate also waits for a pause that starts in the mea
   expect(starts[2]).toBeGreaterThanOrEqual(1495);
 });
 
+/** Events of a congestion: calls rejected for so many milliseconds, answered ones, and time that passes. */
+type Event =
+  | { readonly refused: number; readonly startedAgoMs?: number }
+  | "answered"
+  | { readonly pass: number };
+
+function congestionAfter(window: number, events: readonly Event[]) {
+  const clock = standingClock();
+  const congestion = createCongestion("a", window, clock);
+  const windows: number[] = [];
+  let end: ReturnType<typeof congestion.report> = null;
+  for (const event of events) {
+    if (event === "answered") end = congestion.report({ kind: "answered" });
+    else if ("pass" in event) clock.move(event.pass);
+    else {
+      const startedAtMs = clock.now() - (event.startedAgoMs ?? 0);
+      end = congestion.report({ kind: "refused", startedAtMs, afterMs: event.refused });
+    }
+    windows.push(congestion.window);
+  }
+  return { windows, pauseMs: congestion.pauseMs(), end: end?.code ?? null };
+}
+
 describe("after 429", () => {
-  it("calls refused together halve the speed once, and a later one again", () => {
-    const clock = standingClock();
-    const congestion = createCongestion("a", 8, clock);
-    const together = clock.now();
-    clock.move(100);
-    for (let i = 0; i < 5; i++) congestion.report({ kind: "refused", startedAtMs: together, afterMs: 1000 });
-    expect(congestion.window).toBe(4);
-    expect(congestion.pauseMs()).toBe(1000);
-    clock.move(1000);
-    expect(congestion.pauseMs()).toBe(0);
-    congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 1000 });
-    expect(congestion.window).toBe(2);
-  });
-
-  it("every round of successes makes one call more, up to full speed", () => {
-    const clock = standingClock();
-    const congestion = createCongestion("a", 4, clock);
-    congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 0 });
-    expect(congestion.window).toBe(2);
-    const windows = Array.from({ length: 12 }, () => {
-      congestion.report({ kind: "answered" });
-      return congestion.window;
-    });
-    expect(windows).toEqual([2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4]);
-  });
-
-  it("five minutes without a success at one call at a time are a used-up quota", () => {
-    const clock = standingClock();
-    const congestion = createCongestion("POST /v2/enrich", 2, clock);
-    const refuse = () => congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 60_000 });
-    expect(refuse()).toBeNull();
-    expect(congestion.window).toBe(1);
-    clock.move(299_999);
-    expect(refuse()).toBeNull();
-    clock.move(1);
-    expect(refuse()).toMatchObject({ name: "LimitReachedError", code: "quota" });
-  });
-
-  it("one success restarts the five minutes", () => {
-    const clock = standingClock();
-    const congestion = createCongestion("a", 1, clock);
-    const refuse = () => congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 60_000 });
-    refuse();
-    clock.move(299_000);
-    congestion.report({ kind: "answered" });
-    clock.move(10_000);
-    expect(refuse()).toBeNull();
-    clock.move(300_000);
-    expect(refuse()).not.toBeNull();
-  });
-
-  it("a wait of five minutes or more reduces the speed to one call at a time immediately", () => {
-    const clock = standingClock();
-    const congestion = createCongestion("a", 8, clock);
-    congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 300_000 });
-    expect(congestion.window).toBe(1);
+  const together: Event = { refused: 1000, startedAgoMs: 100 };
+  const minute: Event = { refused: 60_000 };
+  const answers = (count: number) => Array.from({ length: count }, (): Event => "answered");
+  it.each<[string, number, readonly Event[], object]>([
+    [
+      "calls rejected together halve the speed once",
+      8,
+      [{ pass: 100 }, together, together, together],
+      { windows: [8, 4, 4, 4], pauseMs: 1000 },
+    ],
+    [
+      "a later one halves it again",
+      8,
+      [{ refused: 1000 }, { pass: 1000 }, { refused: 1000 }],
+      { windows: [4, 4, 2] },
+    ],
+    ["a pause ends", 8, [{ refused: 1000 }, { pass: 1000 }], { pauseMs: 0 }],
+    [
+      "every round of successes makes one call more, up to full speed",
+      4,
+      [{ refused: 0 }, ...answers(12)],
+      { windows: [2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4] },
+    ],
+    ["a wait of five minutes reduces it to single calls", 8, [{ refused: 300_000 }], { windows: [1] }],
+    ["less than five minutes of it are no quota", 2, [minute, { pass: 299_999 }, minute], { end: null }],
+    [
+      "five minutes without a success at one call at a time are one",
+      2,
+      [minute, { pass: 300_000 }, minute],
+      { end: "quota" },
+    ],
+    [
+      "a success restarts the five minutes",
+      1,
+      [minute, { pass: 299_000 }, "answered", { pass: 10_000 }, minute, { pass: 299_999 }, minute],
+      { end: null },
+    ],
+  ])("%s", (_title, window, events, expected) => {
+    expect(congestionAfter(window, events)).toMatchObject(expected);
   });
 });
 
 describe("a service that is gone", () => {
-  it("is given up after 25 seconds when it was never reached", () => {
+  const lost = { kind: "not_sent", code: "ECONNREFUSED" } as const;
+  const busy = { kind: "unavailable" } as const;
+  it.each<[string, readonly (Parameters<Health["report"]>[0] | number)[], boolean]>([
+    ["is waited for less than 25 seconds", [lost, 24_999, lost], false],
+    ["is given up after 25 seconds when it was never reached", [lost, 25_000, lost], true],
+    [
+      "is waited for five minutes when it was there before",
+      [{ kind: "answered" }, lost, 299_999, busy],
+      false,
+    ],
+    ["is given up then", [{ kind: "answered" }, lost, 300_000, busy], true],
+    ["is there again after any response", [busy, 200_000, { kind: "declined" }, 200_000, busy], false],
+  ])("%s", (_title, events, isGivenUp) => {
     const clock = standingClock();
     const health = createServiceHealth(clock, "https://api.example");
-    expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toBeNull();
-    clock.move(24_999);
-    expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toBeNull();
-    clock.move(1);
-    expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toMatchObject({
+    let end: Error | null = null;
+    for (const event of events) {
+      if (typeof event === "number") clock.move(event);
+      else end = health.report(event);
+    }
+    expect(end !== null).toBe(isGivenUp);
+  });
+
+  it("is named in the error, with what to check", () => {
+    const clock = standingClock();
+    const health = createServiceHealth(clock, "https://api.example");
+    health.report(lost);
+    clock.move(25_000);
+    expect(health.report(lost)).toMatchObject({
       name: "StopRunError",
       code: "service_unreachable",
       message:
         "The service at https://api.example could not be reached; check service.base_url, the network and HTTPS_PROXY " +
         "(ECONNREFUSED).",
     });
-  });
-
-  it("is given up after five minutes when it was there before", () => {
-    const clock = standingClock();
-    const health = createServiceHealth(clock);
-    health.report({ kind: "answered" });
-    expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toBeNull();
-    clock.move(299_999);
-    expect(health.report({ kind: "unavailable" })).toBeNull();
-    clock.move(1);
-    expect(health.report({ kind: "unavailable" })).toMatchObject({ code: "service_unreachable" });
-  });
-
-  it("counts as reachable again after its first response", () => {
-    const clock = standingClock();
-    const health = createServiceHealth(clock);
-    health.report({ kind: "unavailable" });
-    clock.move(200_000);
-    health.report({ kind: "declined" });
-    clock.move(200_000);
-    expect(health.report({ kind: "unavailable" })).toBeNull();
   });
 });
