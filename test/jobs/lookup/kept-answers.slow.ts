@@ -68,11 +68,11 @@ describe("answers that an earlier run received and could not load", () => {
     expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
     const calls = await world.rows(`SELECT run_id, count(*) AS calls, sum(records_sent) AS sent,
       sum(records_matched) AS matched FROM person_data_ops.api_call GROUP BY run_id ORDER BY run_id`);
-    expect(calls).toMatchObject([
-      { run_id: "first", calls: String(kept.length) },
-      { run_id: "second", calls: String(job.requests), sent: String(job.records_sent) },
-    ]);
-    expect(job.records_matched).toBe(calls.reduce((sum, { matched }) => sum + Number(matched), 0));
+    const totalOf = (name: string) => calls.reduce((sum, row) => sum + Number(row[name]), 0);
+    expect(calls[0]).toMatchObject({ run_id: "first", calls: String(kept.length) });
+    expect(totalOf("calls")).toBe(kept.length + job.requests);
+    expect(totalOf("sent")).toBe(Number(calls[0]?.["sent"]) + job.records_sent);
+    expect(job.records_matched).toBe(totalOf("matched"));
     expect(job.records_unchanged + job.records_duplicate).toBeGreaterThanOrEqual(Number(calls[0]?.["sent"]));
   });
 
