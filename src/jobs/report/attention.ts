@@ -1,6 +1,7 @@
 import { adviceFor } from "../../advice.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
 import { timeText } from "../../figures.ts";
+import { unusualRejects } from "../confirm.ts";
 import { scheduledJobs } from "../job-selection.ts";
 import { priceOf } from "../price.ts";
 import { DAY_MS } from "../usage/calendar.ts";
@@ -19,39 +20,27 @@ export interface AttentionReport {
   readonly what_to_do: string;
 }
 
-/** Parts of a job's status that are checked for problems. */
-interface JobFare {
-  readonly job: string;
-  readonly enabled: boolean;
+/** A job and how it fares. */
+export interface JobState {
+  readonly job: JobConfig;
+  readonly status: JobStatus;
   readonly freshness: Freshness;
-  readonly last_success_at: string | null;
-  readonly last_run: {
-    readonly status: string;
-    readonly limited_by: string | null;
-    readonly error: string | null;
-  } | null;
-  readonly held_by: readonly {
-    readonly run_id: string;
-    readonly host: string;
-    readonly is_expired: boolean;
-  }[];
 }
 
 /** Part of a budget whose use needs attention. */
 const NEARLY_USED = 0.9;
 
-/** Problems to show at the top of `status`. `unusualRejects` contains messages about jobs with unusually many rejects. */
+/** Problems to show at the top of `status`. */
 export function attentionOf(
-  jobs: readonly JobFare[],
-  unusualRejects: ReadonlyMap<string, string>,
+  jobs: readonly JobState[],
   budgets: readonly BudgetOutlook[],
 ): readonly AttentionReport[] {
-  const enabled = jobs.filter((job) => job.enabled);
+  const enabled = jobs.filter(({ job }) => job.enabled);
   return [
     ...enabled.flatMap(jobAttention),
-    ...enabled.flatMap(({ job }) => {
-      const message = unusualRejects.get(job);
-      return message === undefined ? [] : [note(job, "many_rejects", message)];
+    ...enabled.flatMap(({ job, status: { lastRun } }) => {
+      const message = lastRun && unusualRejects(job, lastRun.counters);
+      return message === null ? [] : [note(job.name, "many_rejects", message)];
     }),
     ...budgets.flatMap((budget) => {
       const { used, limit, left, period } = budget;
@@ -65,25 +54,25 @@ export function attentionOf(
   ];
 }
 
-function jobAttention(report: JobFare): readonly AttentionReport[] {
-  const { job, last_run: run, freshness, held_by: holders } = report;
-  const dead = holders.filter(({ is_expired }) => is_expired);
-  const found = dead.map(({ run_id, host }) =>
+function jobAttention({ job: { name }, status, freshness }: JobState): readonly AttentionReport[] {
+  const { lastRun: run, lastSuccessAt } = status;
+  const dead = status.holders.filter(({ isExpired }) => isExpired);
+  const found = dead.map(({ runId, host }) =>
     note(
-      job,
+      name,
       "lock_expired",
-      `Run ${run_id} on ${host} has sent no heartbeat for too long; the next run takes over.`,
+      `Run ${runId} on ${host} has sent no heartbeat for too long; the next run takes over.`,
     ),
   );
   if (run?.status === "failed" || run?.status === "skipped") {
-    found.push(note(job, run.status, run.error ?? "The job did not succeed."));
-  } else if (run?.status === "limited" && !isSuccess({ status: run.status, limitedBy: run.limited_by })) {
-    const code = run.limited_by ?? "limited";
-    found.push(note(job, code, run.error ?? `The job stopped at ${code}.`));
+    found.push(note(name, run.status, run.error ?? "The job did not succeed."));
+  } else if (run?.status === "limited" && !isSuccess(run)) {
+    const code = run.limitedBy ?? "limited";
+    found.push(note(name, code, run.error ?? `The job stopped at ${code}.`));
   }
   if (freshness === "stale" && found.length === 0) {
-    const since = report.last_success_at === null ? "never" : `at ${timeText(report.last_success_at)}`;
-    found.push(note(job, "stale", `The last success was ${since}; the job has been due since.`));
+    const since = lastSuccessAt === null ? "never" : `at ${timeText(lastSuccessAt)}`;
+    found.push(note(name, "stale", `The last success was ${since}; the job has been due since.`));
   }
   return found;
 }

@@ -1,6 +1,5 @@
 import type { Config, JobConfig } from "../../config/config.ts";
 import { StopJobError } from "../../errors.ts";
-import { unusualRejects } from "../confirm.ts";
 import { reportWaiting } from "../lookup/job-spool.ts";
 import { type Cost, costOfBilled } from "../price.ts";
 import { copiedText } from "../publish/publication.ts";
@@ -12,6 +11,7 @@ import {
   budgetReports,
   type Freshness,
   freshnessOf,
+  type JobState,
   note,
   schedulesByJob,
 } from "./attention.ts";
@@ -164,17 +164,28 @@ export async function readStatus(
     ...config.jobs.map((job) => readCheckpointReport(db, job)),
   ]);
   const jobs: JobStatusReport[] = [];
-  const rejects = new Map<string, string>();
+  const states: JobState[] = [];
   for (const [i, job] of config.jobs.entries()) {
     const status = await jobStatus(db, job.name);
-    const unusual = status.lastRun && unusualRejects(job, status.lastRun.counters);
-    if (unusual !== null) rejects.set(job.name, unusual);
+    const schedule = (job.enabled ? schedules.get(job.name) : null) ?? null;
+    const staleAfterMs = config.alerts?.staleAfterMs ?? null;
+    const freshness = freshnessOf(job, status, { schedule, staleAfterMs, nowMs });
+    const next = schedule && nextSlot(schedule, nowMs);
+    states.push({ job, status, freshness });
     jobs.push({
-      ...statusReport(job, status, {
-        schedule: (job.enabled ? schedules.get(job.name) : null) ?? null,
-        staleAfterMs: config.alerts?.staleAfterMs ?? null,
-        nowMs,
-      }),
+      job: job.name,
+      type: job.type,
+      enabled: job.enabled,
+      schedule: job.schedule,
+      timezone: job.timezone,
+      next_slot_at: next && new Date(next.atMs).toISOString(),
+      freshness,
+      last_run: status.lastRun && pastRunReport(status.lastRun),
+      last_pass: status.lastPass.map(pastRunReport),
+      last_success_at: status.lastSuccessAt,
+      coverage: status.coverage,
+      open_rejects: status.openRejects,
+      held_by: status.holders.map(holderReport),
       checkpoints: checkpoints[i]?.checkpoints ?? [],
       segments: segmentReports(config, job, { segments, pushed, checkpoints }),
       waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
@@ -188,7 +199,7 @@ export async function readStatus(
     service_host: (await readIdentity(db))?.serviceHost ?? null,
     jobs,
     attention: [
-      ...attentionOf(jobs, rejects, budgets),
+      ...attentionOf(states, budgets),
       ...(await readCopiedDestinations(db)).map((name) =>
         note(`destination ${name}`, "publication_refused", copiedText(name)),
       ),
@@ -208,31 +219,6 @@ export async function readStatus(
       message,
       hint,
     })),
-  };
-}
-
-function statusReport(
-  job: JobConfig,
-  status: JobStatus,
-  given: Parameters<typeof freshnessOf>[2],
-): Omit<JobStatusReport, "checkpoints" | "segments" | "waiting_answers"> {
-  const { lastRun, lastPass, coverage } = status;
-  const { schedule, nowMs } = given;
-  const next = schedule && nextSlot(schedule, nowMs);
-  return {
-    job: job.name,
-    type: job.type,
-    enabled: job.enabled,
-    schedule: job.schedule,
-    timezone: job.timezone,
-    next_slot_at: next && new Date(next.atMs).toISOString(),
-    freshness: freshnessOf(job, status, given),
-    last_run: lastRun && pastRunReport(lastRun),
-    last_pass: lastPass.map(pastRunReport),
-    last_success_at: status.lastSuccessAt,
-    coverage,
-    open_rejects: status.openRejects,
-    held_by: status.holders.map(holderReport),
   };
 }
 
