@@ -40,9 +40,10 @@ export interface SpooledCall {
 const CALL_NAME =
   /^(?<stem>\d{8}T\d{9}Z-(?<callId>[0-9a-f-]{36}))(?:\.try(?<tries>\d+)(?:-at(?<at>\d+))?)?\.call$/u;
 const SHARD_NAME = /^(?<index>\d+)-of-(?<count>\d+)$/u;
-const TEMPORARY = ".tmp";
+/** End of the name of a partially written file. */
+export const TEMPORARY = ".tmp";
 /** Folder next to those of the shards, for files that can't be loaded. */
-const QUARANTINE = "quarantine";
+export const QUARANTINE = "quarantine";
 
 /** Returns the name of a call's file, which sorts by time and contains no personal data. */
 export function callFileName(callId: string, receivedAtMs: number): string {
@@ -63,16 +64,6 @@ export function pathOfTry(path: string, { tries, at }: Pick<SpooledCall, "tries"
   return join(dirname(path), `${stem}${mark}.call`);
 }
 
-/** Returns the temporary name of a file that is being written. */
-export function temporaryName(path: string): string {
-  return path + TEMPORARY;
-}
-
-/** True for a partially written file. */
-export function isTemporary(path: string): boolean {
-  return path.endsWith(TEMPORARY);
-}
-
 /** Returns the folder of all shards of a job. */
 export function jobFolder(root: string, { warehouse, job }: Pick<SpoolOwner, "warehouse" | "job">): string {
   return join(root, warehouse, job);
@@ -87,16 +78,6 @@ export function shardFolder(root: string, owner: SpoolOwner): string {
 export function shardOf(folder: string): string | null {
   const { index, count } = SHARD_NAME.exec(basename(folder))?.groups ?? {};
   return index === undefined || count === undefined ? null : `${index}/${count}`;
-}
-
-/** Number of shards in `I/N`. */
-export function shardCount(shard: string): string {
-  return shard.slice(shard.indexOf("/") + 1);
-}
-
-/** Returns the quarantine path of a file. */
-export function quarantinePath(path: string): string {
-  return join(dirname(dirname(path)), QUARANTINE, basename(path));
 }
 
 /** Codes of file systems that can't sync folders, such as some network ones. */
@@ -144,15 +125,6 @@ export async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** Writes all bytes at the end of a file. */
-export async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
-  for (let at = 0; at < bytes.length; ) {
-    // If the disk is full, a write may be partial; only the next one fails.
-    const { bytesWritten } = await file.write(bytes, at);
-    at += bytesWritten;
-  }
-}
-
 /**
  * Writes a file atomically; once this resolves, it survives a power failure. Returns what `write` returns.
  * @param syncNames syncs the file's folder.
@@ -162,7 +134,7 @@ export async function writeDurably<Result>(
   write: (file: FileHandle) => Promise<Result>,
   syncNames: () => Promise<void>,
 ): Promise<Result> {
-  const temporary = temporaryName(path);
+  const temporary = path + TEMPORARY;
   crashPoint("before_spool_write");
   let result;
   try {

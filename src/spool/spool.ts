@@ -10,19 +10,16 @@ import {
   createFolderSync,
   filesIn,
   ifThere,
-  isTemporary,
   jobFolder,
   makeFolder,
   pathOfTry,
-  quarantinePath,
-  shardCount,
+  QUARANTINE,
   shardFolder,
   shardOf,
   type SpooledCall,
   type SpoolOwner,
   syncFolder,
-  temporaryName,
-  writeAll,
+  TEMPORARY,
   writeDurably,
 } from "./files.ts";
 
@@ -57,6 +54,12 @@ async function moveToTry(call: SpooledCall, tries: number, at: number | null): P
   const path = pathOfTry(call.path, { tries, at });
   await ifThere(rename(call.path, path));
   return { ...call, path, tries };
+}
+
+/** Removes partially written files. */
+async function removeTemporary(folder: string): Promise<void> {
+  const files = await filesIn(folder);
+  for (const path of files.filter((name) => name.endsWith(TEMPORARY))) await rm(path, { force: true });
 }
 
 /** Opens a shard's spool and removes half-written files. Not while another process runs the job. */
@@ -94,14 +97,14 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions) {
     const folders = await filesIn(jobFolder(root, owner));
     return folders.filter((path) => {
       const shard = shardOf(path);
-      return shard !== null && shardCount(shard) !== shardCount(owner.shard);
+      return shard !== null && shard.split("/")[1] !== owner.shard.split("/")[1];
     });
   }
 
   await explained(async () => {
     await makeFolder(folder);
     await chmod(root, 0o700);
-    for (const path of await filesIn(folder)) if (isTemporary(path)) await rm(path, { force: true });
+    await removeTemporary(folder);
     for (const call of await callsIn(folder)) add(call);
   });
 
@@ -137,7 +140,7 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions) {
       explained(async () => {
         const found = await callsIn(folder);
         for (const foreign of await foreignFolders()) {
-          for (const path of await filesIn(foreign)) if (isTemporary(path)) await rm(path, { force: true });
+          await removeTemporary(foreign);
           const calls = await callsIn(foreign);
           if (calls.length === 0) await rmdir(foreign).catch(() => {});
           found.push(...calls);
@@ -148,7 +151,7 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions) {
     read: ({ path }: SpooledCall) =>
       explained(async () => (await ifThere(readCall(path))) ?? { kind: "gone" as const }),
     /** Path for the body of a call that is too large for the memory, until it is written. */
-    overflowPath: (callId: string) => temporaryName(join(folder, `${callId}.body`)),
+    overflowPath: (callId: string) => join(folder, `${callId}.body${TEMPORARY}`),
     /** Marks a call by a rename before it is loaded, so that the next run detects a load that killed the process. */
     beginTry: (call: SpooledCall) => explained(() => moveToTry(call, call.tries + 1, null)),
     /** Marks the result that is about to be read, so that the next run knows which one killed the process; null for none. */
@@ -159,7 +162,7 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions) {
     /** Moves a call that can't be loaded to quarantine; returns its new path. */
     quarantine: (call: SpooledCall) =>
       explained(async () => {
-        const path = quarantinePath(call.path);
+        const path = join(dirname(dirname(call.path)), QUARANTINE, basename(call.path));
         await makeFolder(dirname(path));
         await ifThere(rename(call.path, path));
         await syncFolder(dirname(path));
@@ -228,10 +231,9 @@ const MAX_BODY_BYTES = 2 ** 32 - 1;
 /** Files above this size aren't read into memory; answers aim at 4 MB before compression. */
 const LARGE_FILE_BYTES = 40 * 1024 * 1024;
 
-function hashOf(...parts: readonly Buffer[]): Hash {
-  const hash = createHash("sha256");
-  for (const part of parts) hash.update(part);
-  return hash;
+/** Checksum of the lengths and the header; the body is added to it. */
+function hashOf(start: Buffer, header: Buffer): Hash {
+  return createHash("sha256").update(start.subarray(LENGTHS_AT, CHECKSUM_AT)).update(header);
 }
 
 function startOf(header: Buffer, bodyBytes: number): Buffer {
@@ -245,28 +247,15 @@ function startOf(header: Buffer, bodyBytes: number): Buffer {
   return start;
 }
 
-/** Encodes a call as consecutive pieces of a file; doesn't copy the body. */
-export function encodeCall(header: object, body: Buffer): readonly [Buffer, Buffer] {
-  const text = Buffer.from(JSON.stringify(header), "utf8");
-  const start = startOf(text, body.length);
-  hashOf(start.subarray(LENGTHS_AT, CHECKSUM_AT), text, body).digest().copy(start, CHECKSUM_AT);
-  return [Buffer.concat([start, text]), body];
-}
-
 /** Writes a call to an empty file; returns the file's size. */
 export async function writeCall(file: FileHandle, header: object, body: Body): Promise<number> {
-  if (!isFilePart(body)) {
-    const pieces = encodeCall(header, body);
-    for (const piece of pieces) await writeAll(file, piece);
-    return pieces[0].length + pieces[1].length;
-  }
   const text = Buffer.from(JSON.stringify(header), "utf8");
   const start = startOf(text, body.length);
-  const hash = hashOf(start.subarray(LENGTHS_AT, CHECKSUM_AT), text);
-  await writeAll(file, Buffer.concat([start, text]));
+  const hash = hashOf(start, text);
+  await file.writeFile(Buffer.concat([start, text]));
   for await (const chunk of chunksOf(body)) {
     hash.update(chunk);
-    await writeAll(file, chunk);
+    await file.writeFile(chunk);
   }
   // Known only now; its place is before the header.
   await file.write(hash.digest(), 0, CHECKSUM_BYTES, CHECKSUM_AT);
@@ -278,29 +267,21 @@ export async function readCall(path: string): Promise<CallContent> {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
-    if (size <= LARGE_FILE_BYTES) return decodeCall(await file.readFile());
     const start = Buffer.alloc(PRELUDE_BYTES);
-    await file.read(start, 0, PRELUDE_BYTES, 0);
+    await file.read(start);
     const found = checkStart(start, size);
     if ("kind" in found) return found;
-    const text = Buffer.alloc(found.bodyAt - PRELUDE_BYTES);
-    await file.read(text, 0, text.length, PRELUDE_BYTES);
-    const hash = hashOf(start.subarray(LENGTHS_AT, CHECKSUM_AT), text);
-    const body = { path, start: found.bodyAt, length: size - found.bodyAt };
+    const { bodyAt } = found;
+    const text = Buffer.alloc(bodyAt - PRELUDE_BYTES);
+    if (text.length > 0) await file.read(text);
+    const isLarge = size > LARGE_FILE_BYTES;
+    const body = isLarge ? { path, start: bodyAt, length: size - bodyAt } : await file.readFile();
+    const hash = hashOf(start, text);
     for await (const chunk of chunksOf(body)) hash.update(chunk);
     return contentOf(start, text, body, hash);
   } finally {
     await file.close();
   }
-}
-
-/** Decodes a file that is in memory. */
-export function decodeCall(bytes: Buffer): CallContent {
-  const found = checkStart(bytes, bytes.length);
-  if ("kind" in found) return found;
-  const text = bytes.subarray(PRELUDE_BYTES, found.bodyAt);
-  const body = bytes.subarray(found.bodyAt);
-  return contentOf(bytes, text, body, hashOf(bytes.subarray(LENGTHS_AT, CHECKSUM_AT), text, body));
 }
 
 /** Checks the beginning of a file of this size; returns where its body begins. */
