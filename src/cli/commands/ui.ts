@@ -2,7 +2,6 @@ import { openFilled, readToken } from "../app.ts";
 import { type Context, type Outcome, result } from "../command.ts";
 import { systemClock } from "../../clock.ts";
 import { createOverview } from "../../operate/overview.ts";
-import { loadPlot } from "../../operate/page/charts.ts";
 import { createLivePage } from "../../operate/page/render-page.ts";
 import { servePages } from "../../operate/pages.ts";
 
@@ -13,8 +12,6 @@ interface UiFlags {
 /** Serves the page of `schedule` without running anything. */
 export async function ui(context: Context, flags: UiFlags): Promise<Outcome> {
   const { config, db } = await openFilled(context);
-  // Before the first request, which should not wait for it.
-  await loadPlot();
   const services = { config, db, clock: systemClock, log: context.log };
   const overview = createOverview(() => services, context.stop.signal);
   const { bind, port, token } = config.http;

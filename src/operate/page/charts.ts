@@ -1,4 +1,4 @@
-import { html, raw } from "hono/html";
+import { html } from "hono/html";
 import { CHART_DAYS, dayBefore, type Html } from "./elements.ts";
 
 /** One value of a chart. */
@@ -28,31 +28,9 @@ interface Chart {
 export function renderDays(
   chart: Pick<Chart, "title" | "points" | "text" | "axisText" | "form">,
   nowMs: number,
-): Promise<Html> {
-  return drawChart({
-    ...chart,
-    interval: "day",
-    firstDay: dayBefore(nowMs, CHART_DAYS - 1),
-    lastDay: dayBefore(nowMs, 0),
-  });
-}
-
-/** Last rendering of each chart: most readings find the figures of the one before. */
-const drawn = new Map<string, { readonly figures: string; readonly drawing: Html }>();
-
-/** Renders a chart. Its library is loaded with the first one, because a scheduler that no one looks at doesn't need it. */
-export async function drawChart(chart: Chart): Promise<Html> {
-  const figures = JSON.stringify(chart);
-  const known = drawn.get(chart.title);
-  if (known?.figures === figures) return known.drawing;
-  const drawing = await renderChart(chart);
-  drawn.set(chart.title, { figures, drawing });
-  return drawing;
-}
-
-/** Loads the library of charts. */
-export function loadPlot() {
-  return Promise.all([import("@observablehq/plot"), import("linkedom")]);
+): Html {
+  const firstDay = dayBefore(nowMs, CHART_DAYS - 1);
+  return renderChart({ ...chart, interval: "day", firstDay, lastDay: dayBefore(nowMs, 0) });
 }
 
 /** Series with a color of their own; the others are shown together. */
@@ -60,67 +38,77 @@ const COLORS = 6;
 
 const OTHERS = "other";
 
-const SIZE = { width: 400, height: 190, marginLeft: 52, marginRight: 8, marginTop: 14, marginBottom: 28 };
+const DAY_MS = 86_400_000;
+
+/** Size and edges of the plot, in pixels. */
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [400, 190, 52, 392, 14, 162];
 
 /** Renders a chart as SVG, in colors of the style sheet. */
-async function renderChart(chart: Chart): Promise<Html> {
-  const [Plot, { parseHTML }] = await loadPlot();
+export function renderChart(chart: Chart): Html {
   const { points, series } = foldSeries(chart);
-  const { interval, text, form } = chart;
-  const data = points.map((point) => ({ ...point, date: new Date(`${point.day}T00:00:00Z`) }));
-  const end = new Date(`${chart.lastDay}T00:00:00Z`);
-  end.setUTCDate(end.getUTCDate() + (interval === "week" ? 7 : 1));
-  const tip = ({ day, series: name, value }: Point) =>
-    `${interval === "week" ? "week of " : ""}${day}${series.length > 1 ? `, ${name}` : ""}: ${text(value)}`;
-  const marks =
-    form === "bars"
-      ? [
-          Plot.rectY(
-            data,
-            Plot.stackY({
-              x: "date",
-              y: "value",
-              interval: interval === "week" ? "monday" : "day",
-              z: "series",
-              fill: "series",
-              order: [...series],
-              title: tip,
-              insetLeft: 0.4,
-              insetRight: 0.4,
-            }),
-          ),
-          Plot.ruleY([0]),
-        ]
-      : [
-          Plot.lineY(data, { x: "date", y: "value", z: "series", stroke: "series", strokeWidth: 1.6 }),
-          Plot.dot(data, { x: "date", y: "value", fill: "series", r: 1.8, title: tip }),
-        ];
-  const svg = Plot.plot({
-    ...SIZE,
-    document: parseHTML("<!doctype html><html><body></body></html>").document,
-    className: "plot",
-    x: { type: "utc", domain: [new Date(`${chart.firstDay}T00:00:00Z`), end], label: null, ticks: 4 },
-    y: {
-      grid: true,
-      label: null,
-      // Lengths of bars compare only from zero; lines show changes.
-      zero: form === "bars",
-      nice: true,
-      ticks: 4,
-      tickSize: 0,
-      tickFormat: chart.axisText ?? text,
-    },
-    color: { domain: series, range: series.map((_, at) => `var(--series-${at + 1})`) },
-    marks,
+  const { title, form, interval, text, axisText = text } = chart;
+  const stepMs = interval === "week" ? 7 * DAY_MS : DAY_MS;
+  const [startMs, endMs] = [Date.parse(chart.firstDay), Date.parse(chart.lastDay) + stepMs];
+  const xOf = (ms: number) => LEFT + ((ms - startMs) / (endMs - startMs)) * (RIGHT - LEFT);
+  const marks = marksOf(points, series, form);
+  // Lengths of bars compare only from zero; lines show changes.
+  const least = form === "bars" ? 0 : Math.min(...points.map(({ value }) => value));
+  const ticks = ticksOf(least, Math.max(...marks.map(({ top }) => top)));
+  const [low = 0, high = 1] = [ticks[0], ticks.at(-1)];
+  const yOf = (value: number) => BOTTOM - ((value - low) / (high - low)) * (BOTTOM - TOP);
+  const colorOf = (name: string) => `var(--series-${series.indexOf(name) + 1})`;
+
+  const grid = ticks.map((value) => {
+    const y = px(yOf(value));
+    return html`<line x1="${LEFT}" x2="${RIGHT}" y1="${y}" y2="${y}" stroke="currentColor" stroke-opacity="0.2"/>
+<text x="${LEFT - 6}" y="${y}" dy="4" text-anchor="end">${axisText(value)}</text>`;
   });
-  // The style sheet has these rules; the page's policy forbids them here.
-  svg.querySelector("style")?.remove();
-  // An image has one description; those of its parts would contradict its role.
-  for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", describe(chart));
-  return html`<figure class="chart"><figcaption>${chart.title}</figcaption>
-${raw(svg.outerHTML)}${series.length > 1 ? legend(series) : ""}</figure>`;
+  const days = Array.from({ length: (endMs - startMs) / DAY_MS }, (_, at) => new Date(startMs + at * DAY_MS));
+  const months = days.filter((day) => day.getUTCDate() === 1);
+  const axis = months.map((day) => {
+    const name = day.toLocaleString("en-US", { month: "short", timeZone: "UTC" });
+    return html`<text x="${px(xOf(day.getTime()))}" y="${BOTTOM + 18}" text-anchor="middle">${name}</text>`;
+  });
+  const lines = (form === "lines" ? series : []).map((name) => {
+    const own = points.filter((point) => point.series === name);
+    const corners = own.map(({ day, value }) => `${px(xOf(Date.parse(day)))},${px(yOf(value))}`);
+    return html`<polyline points="${corners.join(" ")}" fill="none" stroke="${colorOf(name)}" stroke-width="1.6"/>`;
+  });
+  const width = px(xOf(startMs + stepMs) - LEFT - 0.8);
+  const shapes = marks.map(({ day, series: name, value, base, top }) => {
+    const [x, y] = [xOf(Date.parse(day)), yOf(top)];
+    const subject = `${interval === "week" ? "week of " : ""}${day}${series.length > 1 ? `, ${name}` : ""}`;
+    const tip = html`<title>${subject}: ${text(value)}</title>`;
+    return form === "bars"
+      ? html`<rect x="${px(x + 0.4)}" y="${px(y)}" width="${width}" height="${px(yOf(base) - y)}" fill="${colorOf(name)}">${tip}</rect>`
+      : html`<circle cx="${px(x)}" cy="${px(y)}" r="1.8" fill="${colorOf(name)}">${tip}</circle>`;
+  });
+  return html`<figure class="chart"><figcaption>${title}</figcaption>
+<svg class="plot" viewBox="0 0 ${WIDTH} ${HEIGHT}" fill="currentColor" role="img" aria-label="${describe(chart)}">
+${grid}${axis}${lines}${shapes}</svg>${series.length > 1 ? legend(series) : ""}</figure>`;
+}
+
+const px = (value: number) => value.toFixed(1);
+
+/** Points with the values at which their marks begin and end; bars of a day are stacked in the order of the series. */
+function marksOf(points: readonly Point[], series: readonly string[], form: Chart["form"]) {
+  const tops = new Map<string, number>();
+  const inOrder = points.toSorted((a, b) => series.indexOf(a.series) - series.indexOf(b.series));
+  return inOrder.map((point) => {
+    const base = form === "bars" ? (tops.get(point.day) ?? 0) : 0;
+    tops.set(point.day, base + point.value);
+    return { ...point, base, top: base + point.value };
+  });
+}
+
+/** About four round values around a range: multiples of 1, 2 or 5 times a power of ten. */
+function ticksOf(low: number, high: number): readonly number[] {
+  const least = (high - low || Math.abs(high) || 1) / 4;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = power * ([1, 2, 5].find((factor) => factor * power >= least) ?? 10);
+  const first = Math.floor(low / step);
+  const last = Math.max(first + 1, Math.ceil(high / step));
+  return Array.from({ length: last - first + 1 }, (_, at) => (first + at) * step);
 }
 
 /** Series by their sum, largest first; those without a color of their own as one. */

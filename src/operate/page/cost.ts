@@ -25,7 +25,7 @@ export const cost: Section = {
     const spent =
       rows.length === 0
         ? note("Nothing was billed in 90 days.")
-        : html`<div class="charts">${await renderDays(chart, nowMs)}<div>${periods(rows, currency, nowMs)}</div></div>`;
+        : html`<div class="charts">${renderDays(chart, nowMs)}<div>${periods(rows, currency, nowMs)}</div></div>`;
     return html`${spent}
 <h3>Budgets (UTC)</h3>${budgets(status)}
 <h3>Quota of the service</h3>${quotas(status, nowMs)}`;
@@ -141,7 +141,7 @@ export const usage: Section = {
     const drawn = charts.filter(({ points }) => points.some(({ value }) => value > 0));
     if (drawn.length === 0) return note("No usage in 90 days.");
     const isReported = endpoints.length > 0;
-    return html`<div class="charts">${await Promise.all(drawn.map((chart) => renderDays(chart, nowMs)))}</div>
+    return html`<div class="charts">${drawn.map((chart) => renderDays(chart, nowMs))}</div>
 ${isReported ? "" : note("The service's own count per endpoint needs a job of type endpoint_usage.")}`;
   },
 };

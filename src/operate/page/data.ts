@@ -8,7 +8,7 @@ import {
   type SegmentDay,
   type TableCoverage,
 } from "../../load/history/queries.ts";
-import { drawChart, renderDays } from "./charts.ts";
+import { renderChart, renderDays } from "./charts.ts";
 import {
   bar,
   CHART_DAYS,
@@ -87,7 +87,7 @@ export const segments: Section = {
       const removed = own.reduce((sum, day) => sum + day.removed, 0);
       return last ? [{ ...last, added, removed }] : [];
     });
-    return html`<div class="charts">${await renderDays({ title, points, text: count, form: "lines" }, nowMs)}
+    return html`<div class="charts">${renderDays({ title, points, text: count, form: "lines" }, nowMs)}
 ${deaths}</div>
 ${table("Segments", "", shown, [
   { name: "segment", cell: nameOf },
@@ -109,7 +109,7 @@ async function showDeaths({ services, nowMs }: Pick<View, "services" | "nowMs">)
   if (weeks.length === 0) return note("No death was observed in 26 weeks.");
   const total = weeks.reduce((sum, { deaths }) => sum + deaths, 0);
   const daysSinceMonday = (new Date(nowMs).getUTCDay() + 6) % 7;
-  return drawChart({
+  return renderChart({
     title: `Deaths per week of first observation: ${countText(total, "death")} in 26 weeks`,
     points: weeks.map(({ week, deaths }) => ({ day: week, series: "deaths", value: deaths })),
     firstDay: dayBefore(nowMs, daysSinceMonday + 7 * (WEEKS - 1)),
