@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { type Expectation, expectationOf } from "../src/config/schema/settings.ts";
+import { type Expectation, expectationOf, NAME } from "../src/config/schema/settings.ts";
 import { documentSchemaOf } from "../src/config/schema/document.ts";
-import { NAME } from "../src/config/schema/values.ts";
 import { jobTypes } from "../src/jobs/registry.ts";
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;

@@ -3,43 +3,43 @@ import { z } from "zod";
 import type { Problem } from "../errors.ts";
 import { type Amount, recordsFor } from "../money.ts";
 import { dependenciesOf, type Reference } from "./references.ts";
-import type { alerts, ConfigDocument, Prices } from "./schema/document.ts";
+import type { ConfigDocument, LogLevel } from "./schema/document.ts";
 import type { inputs, NamedSearch, SqlSource, TableSource } from "./schema/inputs.ts";
 import type { CommonJob } from "./schema/jobs.ts";
-import type { SecretReference, Secrets } from "./secrets.ts";
+import type { Secrets } from "./secrets.ts";
 import type { TestTimes } from "./settings.ts";
 
 export type { LogLevel, Prices } from "./schema/document.ts";
 export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
 
-/** The service that is called. */
-export interface ServiceConfig
-  extends Omit<ConfigDocument["service"], "apiKey" | "userApiKey" | "allowInsecure"> {
-  /** Null for the sandbox, which needs no key. */
-  readonly apiKey: SecretReference | null;
-  /** Key of a user, required by asynchronous person search. */
-  readonly userApiKey: SecretReference | null;
-}
+/** The whole configuration: validated, linked, with defaults, and with references instead of secrets. */
+export type Config = ReturnType<typeof buildConfig>;
 
-/** Warehouse: the Postgres database to fill. */
-interface WarehouseConfig extends Omit<ConfigDocument["warehouse"], "type" | "url"> {
-  /** `embedded`, or a reference to the postgres:// address, which may hold a password. */
-  readonly url: SecretReference | "embedded";
-}
+/** The service that is called. */
+export type ServiceConfig = Config["service"];
+
+/** The webhook of alerts. */
+export type AlertsConfig = NonNullable<Config["alerts"]>;
 
 /** Destination: a copy of the tables in another engine. */
-export type DestinationConfig = ReturnType<typeof buildDestination>;
+export type DestinationConfig = Config["publish"][number];
 
 /** Another database with inputs. */
 export type ConnectionConfig = ReturnType<typeof buildConnection>;
 
-/** Members of the newest unlocked audience with this query. */
-type MembersSource = ReturnType<typeof membersOf>;
+/** Maximum records of all jobs of a type, by UTC day and month; null for no limit. */
+export interface BudgetConfig {
+  readonly perDay: number | null;
+  readonly perMonth: number | null;
+  /** Amounts of money from which the numbers of records were computed. */
+  readonly amounts?: Readonly<Partial<Record<"day" | "month", Amount>>>;
+}
 
 /** Input: its rows, their key, and the columns to send. */
 export interface InputConfig extends Omit<z.output<typeof inputs>[string], "connection" | "source"> {
   readonly name: string;
-  readonly source: TableSource | SqlSource | MembersSource;
+  /** A table, a query, or the members of the newest unlocked audience with a query. */
+  readonly source: TableSource | SqlSource | ReturnType<typeof membersOf>;
   /** Null: the warehouse itself. */
   readonly connection: ConnectionConfig | null;
 }
@@ -65,63 +65,19 @@ export type JobOf<Schema extends z.ZodType> = Linked<Omit<z.output<Schema>, keyo
   JobConfig &
   Pick<z.output<Schema>, "type" & keyof z.output<Schema>>;
 
-/** Maximum records of all jobs of a type, by UTC day and month; null for no limit. */
-export interface BudgetConfig {
-  readonly perDay: number | null;
-  readonly perMonth: number | null;
-  /** Amounts of money from which the numbers of records were computed, by period. */
-  readonly amounts?: Readonly<Partial<Record<"day" | "month", Amount>>>;
-}
-
-/** The webhook of alerts. */
-export interface AlertsConfig extends Omit<z.output<typeof alerts>, "webhook"> {
-  /** Its path contains a secret. */
-  readonly webhook: SecretReference;
-}
-
-/** The pages of `schedule`. */
-interface HttpConfig extends Omit<ConfigDocument["http"], "token"> {
-  /** Token required from readers; null only if the address is local. */
-  readonly token: SecretReference | null;
-}
-
-/** The whole configuration: validated, linked, with defaults, and with references instead of secrets. */
-export interface Config
-  extends TestTimes,
-    Pick<ConfigDocument, "logLevel" | "sandbox" | "dataDir" | "retention" | "confirmAbove"> {
+/** Settings from outside the document. */
+interface Surroundings extends TestTimes {
   /** Absolute path of the file. */
   readonly file: string;
-  /** By job type; also `unlock`. */
-  readonly budgets: Readonly<Record<string, BudgetConfig>>;
-  /** Null: nothing is shown in money. */
-  readonly prices: Prices | null;
   /** Settings that are allowed but risky. */
   readonly warnings: readonly Problem[];
-  readonly service: ServiceConfig;
-  readonly warehouse: WarehouseConfig;
-  readonly privacy: {
-    /** Key of the hashes; null if the warehouse generates one. */
-    readonly erasureKey: SecretReference | null;
-    /** Lifetime of tombstones. */
-    readonly erasureNoticeMs: number;
-  };
-  /** Bytes of received answers waiting to be loaded at which a job stops sending. */
-  readonly spoolBytes: number;
-  /** Null: no alerts. */
-  readonly alerts: AlertsConfig | null;
-  readonly http: HttpConfig;
-  /** In the order of the file. */
-  readonly publish: readonly DestinationConfig[];
-  readonly connections: Readonly<Record<string, ConnectionConfig>>;
-  readonly inputs: Readonly<Record<string, InputConfig>>;
-  /** All jobs in file order, including disabled ones. */
-  readonly jobs: readonly JobConfig[];
+  readonly logLevel: LogLevel;
+  /** Absolute path. */
+  readonly dataDir: string;
 }
 
+/** Bytes of received answers waiting to be loaded at which a job stops sending. */
 const SPOOL_BYTES = 1024 ** 3;
-
-/** Settings from outside the document. */
-type Surroundings = Pick<Config, "file" | "warnings" | "logLevel" | "dataDir" | keyof TestTimes>;
 
 /** Links a document that has passed the schema and all rules. */
 export function buildConfig(
@@ -129,12 +85,13 @@ export function buildConfig(
   references: readonly Reference[],
   secrets: Secrets,
   surroundings: Surroundings,
-): Config {
-  const { service, alerts } = document;
-  const { allowInsecure: _allowed, ...called } = service;
-  const { type: _type, ...warehouse } = document.warehouse;
+) {
+  const { alerts, warehouse, prices } = document;
+  const { allowInsecure: _allowed, ...service } = document.service;
+  const { apiKey, userApiKey, erasureKey, webhook } = secrets;
+  const folder = dirname(surroundings.file);
   const connections = mapEntries(document.connections, (name, connection) =>
-    buildConnection(name, connection, secrets, surroundings),
+    buildConnection(name, connection, secrets, folder),
   );
   const connectionOf = (name: string | null) => (name === null ? null : (connections[name] ?? null));
   const inputs = mapEntries(
@@ -146,36 +103,32 @@ export function buildConfig(
       connection: connectionOf(connection),
     }),
   );
+  const jobs: readonly JobConfig[] = Object.entries(document.jobs).map(([name, job]) => {
+    const before = dependenciesOf(references).filter((dependency) => dependency.job === name);
+    const links = {
+      ...("input" in job ? { input: inputs[String(job.input)] } : {}),
+      ...("connection" in job ? { connection: connectionOf(job.connection as string | null) } : {}), // as declared
+    };
+    return { ...job, ...links, name, after: [...new Set(before.map(({ waitsFor }) => waitsFor))] };
+  });
   return {
     ...document,
     ...surroundings,
-    service: {
-      ...called,
-      ca: service.ca && resolve(dirname(surroundings.file), service.ca),
-      apiKey: secrets.apiKey,
-      userApiKey: secrets.userApiKey,
-    },
-    warehouse: { ...warehouse, url: secrets.warehouseUrl ?? "embedded" },
-    budgets: mapEntries(document.budgets, (name, limits) =>
-      buildBudget(limits, document.prices?.perRecord[name]),
-    ),
-    privacy: { ...document.privacy, erasureKey: secrets.erasureKey },
+    // The sandbox needs no key; only asynchronous person search needs the key of a user.
+    service: { ...service, ca: service.ca && resolve(folder, service.ca), apiKey, userApiKey },
+    warehouse: { ...warehouse, url: secrets.warehouseUrl ?? ("embedded" as const) },
+    budgets: mapEntries(document.budgets, (name, limits) => buildBudget(limits, prices?.perRecord[name])),
+    // Without a key of the user, the warehouse generates one.
+    privacy: { ...document.privacy, erasureKey },
     spoolBytes: SPOOL_BYTES,
-    alerts: alerts && secrets.webhook && { ...alerts, webhook: secrets.webhook },
+    alerts: alerts && webhook && { ...alerts, webhook },
     http: { ...document.http, token: secrets.httpToken },
-    publish: Object.entries(document.publish).map(([name, entry]) =>
-      buildDestination(name, entry, surroundings),
-    ),
+    // In the order of the file.
+    publish: Object.entries(document.publish).map(([name, entry]) => buildDestination(name, entry, folder)),
     connections,
     inputs,
-    jobs: Object.entries(document.jobs).map(([name, job]): JobConfig => {
-      const before = dependenciesOf(references).filter((dependency) => dependency.job === name);
-      const links = {
-        ...("input" in job ? { input: inputs[String(job.input)] } : {}),
-        ...("connection" in job ? { connection: connectionOf(job.connection as string | null) } : {}), // as declared
-      };
-      return { ...job, ...links, name, after: [...new Set(before.map(({ waitsFor }) => waitsFor))] };
-    }),
+    // All jobs in file order, including disabled ones.
+    jobs,
   };
 }
 
@@ -188,19 +141,19 @@ function membersOf({ jobs, warehouse }: ConfigDocument, { job, search }: NamedSe
   return { kind: "members" as const, schema: warehouse.schema, query };
 }
 
-type BudgetDocument = ConfigDocument["budgets"][string];
-
-/** Converts amounts of money to records. */
-function buildBudget({ perDay, perMonth }: BudgetDocument, price: string | undefined): BudgetConfig {
-  const records = (limit: BudgetDocument["perDay"]) => {
+/** Converts amounts of money to records, and keeps the amounts by period. */
+function buildBudget(
+  { perDay, perMonth }: ConfigDocument["budgets"][string],
+  price: string | undefined,
+): BudgetConfig {
+  const amounts: Partial<Record<"day" | "month", Amount>> = {};
+  const records = (period: "day" | "month", limit: typeof perDay) => {
     if (limit === null || typeof limit !== "object") return limit;
     if (price === undefined) throw new Error("a budget in money has no price, which a rule refuses");
-    return recordsFor(String(limit.amount), price);
+    amounts[period] = String(limit.amount);
+    return recordsFor(amounts[period], price);
   };
-  const amounts = Object.entries({ day: perDay, month: perMonth }).flatMap(([period, limit]) =>
-    limit !== null && typeof limit === "object" ? [[period, String(limit.amount)] as const] : [],
-  );
-  return { perDay: records(perDay), perMonth: records(perMonth), amounts: Object.fromEntries(amounts) };
+  return { perDay: records("day", perDay), perMonth: records("month", perMonth), amounts };
 }
 
 function mapEntries<T, R>(
@@ -214,30 +167,26 @@ function buildConnection(
   name: string,
   connection: ConfigDocument["connections"][string],
   secrets: Secrets,
-  { file }: Surroundings,
+  folder: string,
 ) {
   if (connection.type === "bigquery") {
     const { credentials, ...rest } = connection;
-    return { name, ...rest, credentialsFile: credentialsFileOf(credentials, file) };
+    return { name, ...rest, credentialsFile: credentialsFileOf(credentials, folder) };
   }
   const url = secrets.connectionUrls.get(name);
   if (!url) throw new Error(`connection ${name} has no address`);
   return { name, type: connection.type, url, allowInsecure: connection.allowInsecure };
 }
 
-function buildDestination(
-  name: string,
-  destination: ConfigDocument["publish"][string],
-  { file }: Surroundings,
-) {
+function buildDestination(name: string, destination: ConfigDocument["publish"][string], folder: string) {
   if (destination.type === "duckdb") {
-    return { ...destination, name, path: resolve(dirname(file), destination.path) };
+    return { ...destination, name, path: resolve(folder, destination.path) };
   }
   const { credentials, ...rest } = destination;
-  return { name, ...rest, credentialsFile: credentialsFileOf(credentials, file) };
+  return { name, ...rest, credentialsFile: credentialsFileOf(credentials, folder) };
 }
 
 /** Absolute path of a key file; null for Application Default Credentials. */
-function credentialsFileOf(credentials: string, file: string): string | null {
-  return credentials === "adc" ? null : resolve(dirname(file), credentials.slice("file:".length));
+function credentialsFileOf(credentials: string, folder: string): string | null {
+  return credentials === "adc" ? null : resolve(folder, credentials.slice("file:".length));
 }

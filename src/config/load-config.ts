@@ -1,26 +1,25 @@
-import { countText } from "../figures.ts";
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
-import { type Config, buildConfig } from "./config.ts";
-import { explainIssues, reportIndentation } from "./hints.ts";
+import { FixConfigurationError, type Problem } from "../errors.ts";
+import { countText } from "../figures.ts";
+import { buildConfig, type Config } from "./config.ts";
+import { explainIssues } from "./hints.ts";
+import { createProblems, type Problems } from "./problems.ts";
 import {
   checkCycles,
-  checkNames,
   checkReferences,
   findReferences,
   warnOfDisabledSources,
   type Written,
 } from "./references.ts";
-import { createProblems, type Path, type Problems } from "./problems.ts";
-import { dropKeys, refuseOtherWarehouses, warnOfSharedColumns, checkRules } from "./rules.ts";
+import { checkJobs, checkPrices, dropKeys, warnOfSharedColumns } from "./rules.ts";
 import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
-import { expectationOf, type Schema, schemaAt, isMapping } from "./schema/settings.ts";
-import { resolveSecrets } from "./secrets.ts";
-import { chooseDataDir, chooseTimes, chooseLogLevel, type Overrides } from "./settings.ts";
+import { isMapping, mapTexts, type Schema } from "./schema/settings.ts";
+import { isReadByOthers, readSmallFile, resolveSecrets } from "./secrets.ts";
+import { chooseDataDir, chooseLogLevel, chooseTimes, type Overrides } from "./settings.ts";
 import { type Environment, expand } from "./variables.ts";
 import { readYaml } from "./yaml.ts";
-import { codeOf, FixConfigurationError, type Problem } from "../errors.ts";
 
 /** Inputs of {@link loadConfig}. */
 export interface LoadOptions {
@@ -45,43 +44,37 @@ export async function loadConfig({
   overrides = {},
 }: LoadOptions): Promise<Config> {
   const path = resolve(file);
+  const folder = dirname(path);
   const schema = documentSchemaOf(jobTypes);
   const source = readYaml(text ?? (await readConfigFile(path)), basename(path));
-  const { syntax } = source;
-  if (!syntax.isReadable) throw failure(path, syntax.problems);
+  if (!source.isReadable) throw failure(path, source.problems);
 
   const problems = createProblems(basename(path), source.lineOf);
   const warnings = createProblems(basename(path), source.lineOf);
-  for (const problem of syntax.problems) problems.addProblem(problem);
-  const placed = isMapping(source.value) ? reportIndentation(schema, source, source.value, problems) : null;
-  for (const { path: at, complaint } of source.complaints)
-    problems.add(at, complaint.message, complaint.hint);
-  if (placed === null) {
+  for (const problem of source.problems) problems.addProblem(problem);
+  if (!isMapping(source.value)) {
     const message = source.value === null ? "is empty" : "must be a mapping of keys to values";
     problems.add([], message, "see config.example.yaml, or create one with `person-etl init`");
     throw failure(path, problems.list());
   }
 
-  const expanded = expandTree(schema, dropKeys(placed, warnings), env, problems);
-  const tree = refuseOtherWarehouses(expanded, problems);
+  const tree = expandTexts(schema, dropKeys(source.value, warnings), env, problems);
   const parsed = schema.safeParse(tree);
-  const written: Written = { tree: expanded, references: findReferences(schema, tree), jobTypes };
-  checkNames(written, problems);
-  checkRules(written, problems);
+  if (!parsed.success) explainIssues(schema, tree, parsed.error.issues, problems);
+  const written: Written = { tree, references: findReferences(schema, tree), jobTypes };
+  checkJobs(written, problems);
+  checkPrices(written, problems);
   checkReferences(written, problems);
   checkCycles(written, problems);
-  if (!parsed.success) explainIssues(schema, tree, parsed.error.issues, problems);
 
   const logLevel = chooseLogLevel(overrides, env, parsed.data?.logLevel ?? "info", problems);
   const times = chooseTimes(env, problems);
-  const secrets = await resolveSecrets({ tree, folder: dirname(path), env, problems, warnings });
+  const secrets = await resolveSecrets({ tree, folder, env, problems, warnings });
   const found = problems.list();
-  if (!parsed.success || found.length > 0) {
-    throw failure(path, found);
-  }
+  if (!parsed.success || found.length > 0) throw failure(path, found);
   warnOfDisabledSources(written, warnings);
   warnOfSharedColumns(written, warnings);
-  await warnOfSharedKeys(parsed.data, dirname(path), warnings);
+  await warnOfSharedKeys(parsed.data, folder, warnings);
   return buildConfig(parsed.data, written.references, secrets, {
     file: path,
     warnings: warnings.list(),
@@ -98,112 +91,37 @@ function failure(file: string, problems: readonly Problem[]): FixConfigurationEr
 
 /**
  * Replaces `${NAME}` in all texts, except where the schema expects a secret: these remain references, so that no secret is
- * ever part of the tree.
+ * ever part of the tree. Text at a path unknown to the schema remains, too; it is refused anyway.
  */
-function expandTree(root: Schema, tree: object, env: Environment, problems: Problems): object {
-  function visit(value: unknown, path: Path): unknown {
-    if (Array.isArray(value)) return value.map((item, position) => visit(item, [...path, position]));
-    if (typeof value === "object" && value !== null) {
-      return Object.fromEntries(
-        Object.entries(value).map(([key, item]) => [key, visit(item, [...path, key])]),
-      );
-    }
-    if (typeof value !== "string" || !value.includes("${") || !isExpanded(path)) return value;
-    const schema = schemaAt(root, path, tree);
-    const isSql = schema !== null && expectationOf(schema)?.isSql === true;
-    if (isSql && value.replaceAll("$${", "").includes("${")) {
+function expandTexts(root: Schema, tree: object, env: Environment, problems: Problems): object {
+  return mapTexts(root, tree, (text, { path, expectation }) => {
+    if (expectation?.isSecret || !text.includes("${")) return text;
+    if (expectation?.isSql && text.replaceAll("$${", "").includes("${")) {
       const message = "contains ${…}, which SQL can't: the variable would become part of the statement";
       problems.add(path, message, "write the value itself, or keep it in a table or view");
-      return value;
+      return text;
     }
-    const expanded = expand(value, env);
+    const expanded = expand(text, env);
     if ("text" in expanded) return expanded.text;
     problems.add(path, expanded.message, expanded.hint);
-    return value;
-  }
-  /** Text at a path unknown to the schema is not expanded; it is rejected anyway. */
-  function isExpanded(path: Path): boolean {
-    const schema = schemaAt(root, path, tree);
-    return schema !== null && expectationOf(schema)?.isSecret !== true;
-  }
-  return Object(visit(tree, []));
-}
-
-/** Limit for files passed by mistake, for which the parser could take minutes. */
-const MAX_BYTES = 128 * 1024;
-
-/** Reads the configuration file; throws if it is unreadable. */
-async function readConfigFile(file: string): Promise<string> {
-  const bytes = await readBytes(file);
-  const text = decode(bytes);
-  if (text !== null) return text;
-  const [first, second] = bytes;
-  const isUtf16 = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
-  throw failure(file, [
-    {
-      path: basename(file),
-      message: "is not UTF-8 text",
-      line: isUtf16 ? 1 : lineOfFirstBadByte(bytes),
-      hint: isUtf16 ? "it is UTF-16: save it as UTF-8" : "save it as UTF-8",
-    },
-  ]);
-}
-
-async function readBytes(file: string): Promise<Buffer> {
-  try {
-    const { size } = await stat(file);
-    if (size > MAX_BYTES) {
-      throw failure(file, [
-        {
-          path: basename(file),
-          message: "is larger than 128 KiB, the maximum size of a configuration",
-          hint: "pass the right file with --config",
-        },
-      ]);
-    }
-    return await readFile(file);
-  } catch (error) {
-    if (error instanceof FixConfigurationError) throw error;
-    throw unreadable(file, error);
-  }
-}
-
-function unreadable(file: string, error: unknown): FixConfigurationError {
-  const code = codeOf(error);
-  if (code === "ENOENT" || code === "ENOTDIR") {
-    const message = `no configuration at ${file}; create one with \`person-etl init\`, or pass --config`;
-    return new FixConfigurationError("no_configuration", message, [], { cause: error });
-  }
-  const reason =
-    code === "EISDIR"
-      ? "is a folder"
-      : code === "EACCES"
-        ? "is not readable by this user"
-        : `can't be read (${code})`;
-  const problem = { path: basename(file), message: reason, hint: "pass the file with --config" };
-  return new FixConfigurationError("unreadable_configuration", `${file} ${reason}`, [problem], {
-    cause: error,
+    return text;
   });
 }
 
-function decode(bytes: Uint8Array): string | null {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return null;
-  }
-}
+/** Limit for files passed by mistake, for which the parser could take minutes. */
+const MAX_KIB = 128;
 
-/** A newline byte never occurs inside a UTF-8 character, so each line can be decoded separately. */
-function lineOfFirstBadByte(bytes: Uint8Array): number {
-  let line = 1;
-  for (let start = 0; start < bytes.length; line++) {
-    const end = bytes.indexOf(0x0a, start);
-    if (decode(bytes.subarray(start, end === -1 ? bytes.length : end)) === null) return line;
-    if (end === -1) break;
-    start = end + 1;
+/** Reads the configuration file; throws if it is unreadable. */
+async function readConfigFile(file: string): Promise<string> {
+  const found = await readSmallFile(file, MAX_KIB);
+  if ("text" in found) return found.text;
+  const { reason, code } = found;
+  if (code === "ENOENT" || code === "ENOTDIR") {
+    const message = `no configuration at ${file}; create one with \`person-etl init\`, or pass --config`;
+    throw new FixConfigurationError("no_configuration", message);
   }
-  return line;
+  const problem = { path: basename(file), message: reason, hint: "pass the right file with --config" };
+  throw new FixConfigurationError("unreadable_configuration", `${file} ${reason}`, [problem]);
 }
 
 /** Warns of service account keys that other users can read; a missing file is reported when it is used. */
@@ -216,7 +134,7 @@ async function warnOfSharedKeys(
     for (const [name, entry] of Object.entries(document[section])) {
       if (!("credentials" in entry) || !entry.credentials.startsWith("file:")) continue;
       const found = await stat(resolve(folder, entry.credentials.slice("file:".length))).catch(() => null);
-      if (found === null || process.platform === "win32" || (found.mode & 0o004) === 0) continue;
+      if (found === null || !isReadByOthers(found)) continue;
       const message = "names a file that other users can read";
       warnings.add([section, name, "credentials"], message, "chmod 600 it");
     }

@@ -11,6 +11,12 @@ export interface Complaint {
   readonly hint: string;
 }
 
+/** Problem of a setting inside a mapping. */
+export interface PlacedComplaint extends Complaint {
+  /** Path inside the mapping. */
+  readonly path: Path;
+}
+
 /** Collects problems; only the first one per path is kept. */
 export interface Problems {
   add(path: Path, message: Complaint["message"], hint: Complaint["hint"]): void;
@@ -49,10 +55,12 @@ export function createProblems(fileName: string, lineOf: (path: Path) => number)
 export function suggest(given: string, known: readonly string[]): string | null {
   const wanted = plain(given);
   if (wanted === "" || wanted.length > 64) return null;
-  return mostSimilar(wanted, known) ?? onlyRelated(wanted, known);
-}
-
-function onlyRelated(wanted: string, known: readonly string[]): string | null {
+  const most = Math.max(1, Math.floor(wanted.length / 3));
+  const [best] = known
+    .map((name) => ({ name, distance: editDistance(wanted, plain(name)) }))
+    .filter(({ distance }) => distance <= most)
+    .toSorted((a, b) => a.distance - b.distance);
+  if (best) return best.name;
   const related = known.filter((name) => {
     const [shorter = "", longer = ""] = [wanted, plain(name)].toSorted((a, b) => a.length - b.length);
     return shorter.length >= 4 && longer.includes(shorter);
@@ -60,40 +68,22 @@ function onlyRelated(wanted: string, known: readonly string[]): string | null {
   return related.length === 1 ? (related[0] ?? null) : null;
 }
 
-function mostSimilar(wanted: string, known: readonly string[]): string | null {
-  let best: string | null = null;
-  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
-  for (const name of known) {
-    const distance = editDistance(wanted, plain(name));
-    if (distance < bestDistance) [best, bestDistance] = [name, distance];
-  }
-  return best;
-}
-
 function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[_\-\s]/g, "");
 }
 
-/** Minimum number of insertions, deletions, replacements and swaps between two texts. */
+/** Minimum number of insertions, deletions and replacements between two texts. */
 function editDistance(a: string, b: string): number {
-  let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const same = a[i - 1] === b[j - 1];
-      let least = Math.min(at(last, j) + 1, at(row, j - 1) + 1, at(last, j - 1) + (same ? 0 : 1));
-      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (swapped) least = Math.min(least, at(beforeLast, j - 2) + 1);
-      row.push(least);
+  for (const [i, letter] of [...a].entries()) {
+    const row = [i + 1];
+    for (const [j, other] of [...b].entries()) {
+      const [left = 0, above = 0, diagonal = 0] = [row[j], last[j + 1], last[j]];
+      row.push(Math.min(left + 1, above + 1, diagonal + (letter === other ? 0 : 1)));
     }
-    [beforeLast, last] = [last, row];
+    last = row;
   }
-  return at(last, b.length);
-}
-
-function at(row: readonly number[], index: number): number {
-  return row[index] ?? Number.POSITIVE_INFINITY;
+  return last.at(-1) ?? 0;
 }
 
 function keyOf(path: Path): string {

@@ -1,17 +1,14 @@
-import { writers } from "../schemas/ops.ts";
 import { type Path, type Problems, suggest } from "./problems.ts";
 import type { JobDeclaration, WrittenJob } from "./schema/jobs.ts";
 import {
-  expectationOf,
+  isMapping,
+  mapTexts,
   mappingAt,
-  optionFor,
+  NAME,
   type PartName,
   type Schema,
-  schemaAt,
   valueAt,
-  isMapping,
 } from "./schema/settings.ts";
-import { NAME } from "./schema/values.ts";
 
 /** A file as written, before the schema has accepted it: one invalid value doesn't hide other problems. */
 export interface Written {
@@ -52,19 +49,12 @@ export function isEnabled(job: WrittenJob): boolean {
 }
 
 /** Finds the references in a file. */
-export function findReferences(root: Schema, tree: unknown): readonly Reference[] {
+export function findReferences(root: Schema, tree: object): readonly Reference[] {
   const found: Reference[] = [];
-  function visit(value: unknown, path: Path, within: Reference["within"]): void {
-    if (Array.isArray(value)) value.forEach((item, position) => visit(item, [...path, position], within));
-    else if (typeof value === "object" && value !== null) {
-      for (const [key, item] of Object.entries(value)) visit(item, [...path, key], { ...value });
-    } else if (typeof value === "string") {
-      const schema = schemaAt(root, path, tree);
-      const names = schema && expectationOf(optionFor(schema, value) ?? schema)?.names;
-      if (names) found.push({ path, names, name: value, within });
-    }
-  }
-  visit(tree, [], {});
+  mapTexts(root, tree, (name, { path, within, expectation }) => {
+    if (expectation?.names) found.push({ path, names: expectation.names, name, within });
+    return name;
+  });
   const isAfter = ({ path }: Reference) => path[2] === "after";
   return [...found.filter(isAfter), ...found.filter((reference) => !isAfter(reference))];
 }
@@ -103,123 +93,52 @@ export function orderJobs<
   return ordered.filter((job) => job.enabled);
 }
 
-/** Checks names chosen by the user, which become column values (`source`, `job`) and metric labels. */
-export function checkNames({ tree }: Written, problems: Problems): void {
-  for (const section of ["publish", "connections", "inputs", "jobs"]) {
-    for (const name of Object.keys(mappingAt(tree, section)).filter((one) => !NAME.test(one))) {
-      problems.add(
-        [section, name],
-        "is not a valid name",
-        "use lower-case letters, digits and _, starting with a letter; at most 63 characters",
-      );
-    }
-  }
-  for (const name of writers.filter((writer) => Object.hasOwn(mappingAt(tree, "jobs"), writer))) {
-    const hint = "a command of this name records its runs under it; choose another name";
-    problems.add(["jobs", name], "is a reserved name", hint);
-  }
-}
-
-/** Checks that every input, connection or job referred to exists and fits. */
-export function checkReferences(file: Written, problems: Problems): void {
-  const { tree, references, jobTypes } = file;
-  const sections = { input: "inputs", connection: "connections", job: "jobs" } as const;
-  for (const reference of references) {
-    const { names, name } = reference;
-    if (names.part === "search") {
-      checkSearch(file, reference, problems);
-      continue;
-    }
-    const section = sections[names.part];
-    const known = Object.keys(mappingAt(tree, section));
-    // A name that has a problem itself, or was not read.
-    const isNoneRead = known.length === 0 && problems.hasBelow([section]);
-    if (isNoneRead || problems.has([section, name])) continue;
-    const type = names.part === "job" ? entryNamed(tree, section, name)?.["type"] : undefined;
-    if (type !== undefined && jobTypes.every((declared) => declared.type !== type)) continue;
-    if (names.part === "job" && names.jobTypes !== undefined) {
-      checkJobOfType(file, reference, names.jobTypes, problems);
-    } else if (!known.includes(name)) {
-      reportUnknown(problems, pathOf(file, reference), names.part, name, known);
-    }
-  }
-}
-
-/** Reports an unknown name, with a suggestion or a list of all names. */
-function reportUnknown(
-  problems: Problems,
-  path: Path,
-  what: string,
-  given: string,
-  known: readonly string[],
-): void {
-  const meant = suggest(given, known);
-  const names = known.filter((name) => NAME.test(name)).join(", ");
-  const all = known.length === 0 ? `there is no ${what}` : `known names: ${names}`;
-  problems.add(path, `is not a configured ${what}`, meant === null ? all : `did you mean ${meant}?`);
-}
-
-/** Path of a reference; a single name may be written without a list. */
-function pathOf({ tree }: Written, { path }: Reference): Path {
-  const value = path[0] === "jobs" ? valueAt(tree, path.slice(0, 3)) : undefined;
-  return Array.isArray(value) && value.length === 1 && path.length === 4 ? path.slice(0, 3) : path;
-}
-
-function checkJobOfType(
-  { tree }: Written,
-  { path, names, name, within }: Reference,
-  types: readonly string[],
-  problems: Problems,
-): void {
-  const type = types.join(" or ");
-  const job = entryNamed(tree, "jobs", String(path[1]));
-  const isOfType = (other: WrittenJob) => types.some((one) => other["type"] === one);
-  const ownInput = names.usesAnswers === true ? job?.["input"] : undefined;
-  const isOnInput = (other: WrittenJob) => names.usesAnswers !== true || other["input"] === ownInput;
-  const isOnKnownInput = ({ input }: WrittenJob) =>
-    typeof input === "string" && valueAt(tree, ["inputs", input]) !== undefined;
-  const suitable = entriesOf(tree, "jobs").flatMap(([other, written]) =>
-    isOfType(written) && isOnInput(written) ? [other] : [],
-  );
-  const source = entryNamed(tree, "jobs", name);
-  if (!Object.hasOwn(mappingAt(tree, "jobs"), name)) {
-    reportUnknown(problems, path, names.usesAnswers ? "job" : `${type} job`, name, suitable);
-  } else if (typeof source?.["type"] === "string" && !isOfType(source)) {
-    problems.add(
-      path,
-      `must be a job of type ${type}, not ${source["type"]}`,
-      suitableHint(suitable, ownInput),
-    );
-  } else if (source && job && !isOnInput(source) && isOnKnownInput(source) && isOnKnownInput(job)) {
-    problems.add(path, "is a job with a different input", suitableHint(suitable, ownInput));
-  } else if (source?.["type"] === SEARCHING && within["search"] === undefined) {
-    const hint = `the searches of ${name} are ${searchesOf(source).join(", ")}`;
-    problems.add([...path.slice(0, -1), "search"], "is missing", hint);
-  }
-}
-
-function suitableHint(names: readonly string[], input: unknown): string {
-  if (names.length === 1) return `did you mean ${names.join()}?`;
-  if (names.length > 1) return `jobs with this input: ${names.join(", ")}`;
-  return input === undefined ? "there is no such job" : "no such job has this input";
-}
-
 /** Type of jobs whose searches can be referred to. */
 const SEARCHING = "audience_search";
 
-function searchesOf(job: WrittenJob): readonly string[] {
-  return Object.keys(mappingAt(job, "searches"));
+const SECTIONS = { input: "inputs", connection: "connections", job: "jobs" } as const;
+
+/** Checks that every input, connection, job or search referred to exists and fits. */
+export function checkReferences({ tree, references }: Written, problems: Problems): void {
+  // Jobs last: whether they fit depends on their own inputs.
+  const isOfJob = ({ names }: Reference) => names.part === "job";
+  for (const reference of [...references.filter((one) => !isOfJob(one)), ...references.filter(isOfJob)]) {
+    const { path, names, name, within } = reference;
+    const { part, jobTypes: types, usesAnswers } = names;
+    const section = part === "search" ? ["jobs", String(within["job"]), "searches"] : [SECTIONS[part]];
+    const entries = mappingAt(tree, ...section);
+    const hasProblem = [[], ["type"], ["input"]].some((at) => problems.has([...section, name, ...at]));
+    // What is missing or misspelled there has a problem of its own.
+    if (hasProblem || (Object.keys(entries).length === 0 && problems.hasBelow(section))) continue;
+    const typeOf = (other: string) => String(valueAt(entries, [other, "type"]));
+    const isOfType = (other: string) => types === undefined || types.includes(typeOf(other));
+    const input = usesAnswers ? valueAt(tree, [...path.slice(0, 2), "input"]) : undefined;
+    const isOnInput = (other: string) => input === undefined || valueAt(entries, [other, "input"]) === input;
+    const fitting = Object.keys(entries).filter((other) => isOfType(other) && isOnInput(other));
+    if (fitting.includes(name)) {
+      const searches = mappingAt(entries, name, "searches");
+      if (!types?.includes(SEARCHING) || typeOf(name) !== SEARCHING || "search" in within) continue;
+      const hint = `the searches of ${name} are ${listText(Object.keys(searches))}`;
+      problems.add([...path.slice(0, -1), "search"], "is missing", hint);
+      continue;
+    }
+    const type = types?.join(" or ");
+    const isKnown = Object.hasOwn(entries, name);
+    const kind = part === "search" ? "search of the job" : part;
+    const what = type === undefined ? kind : `${type} ${kind}`;
+    let message = `is not a configured ${what}`;
+    if (isKnown && isOfType(name)) message = "is a job with a different input";
+    else if (isKnown) message = `must be a job of type ${type}, not ${typeOf(name)}`;
+    const similar = isKnown ? null : suggest(name, fitting);
+    const meant = fitting.length === 1 ? fitting[0] : similar;
+    const known = fitting.length === 0 ? `there is no such ${part}` : `known names: ${listText(fitting)}`;
+    problems.add(path, message, meant ? `did you mean ${meant}?` : known);
+  }
 }
 
-/** Checks a reference to a search of the job beside it. */
-function checkSearch({ tree }: Written, { path, name, within }: Reference, problems: Problems): void {
-  const job = entryNamed(tree, "jobs", String(within["job"]));
-  if (!job) return;
-  if (job["type"] !== SEARCHING) {
-    problems.add(path, `needs a job of type ${SEARCHING}`, "remove it, or name such a job");
-  } else if (!searchesOf(job).includes(name)) {
-    reportUnknown(problems, path, "search of the job", name, searchesOf(job));
-  }
+/** Names as text. Others are left out: a secret pasted in the wrong place can become a key. */
+function listText(names: readonly string[]): string {
+  return names.filter((name) => NAME.test(name)).join(", ");
 }
 
 /** Adds a problem for each dependency cycle. */

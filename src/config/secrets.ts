@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Complaint, type Path, type Problems, textOf } from "./problems.ts";
@@ -81,12 +82,12 @@ async function resolveSecret(
   }
   const file = resolve(folder, expanded.text);
   const content = await readSecretFile(file);
-  if (!("value" in content)) {
+  if (!("text" in content)) {
     // The path is not repeated, because it may be a key pasted after `file:` by mistake.
-    const what = content.message === FOLDER ? "a folder, not a file" : `a file that ${content.message}`;
-    return refuse({ message: `refers to ${what}`, hint: `relative paths start at ${folder}` });
+    const hint = `relative paths start at ${folder}`;
+    return refuse({ message: `refers to a file that ${content.reason}`, hint });
   }
-  const complaint = check(content.value);
+  const complaint = check(content.text);
   if (complaint) return refuse(complaint);
   if (content.isShared) {
     context.warnings.add(path, "refers to a file that other users can read", "run chmod 600 on it");
@@ -96,12 +97,6 @@ async function resolveSecret(
 
 /** Checks a secret; null if valid. The complaint must not contain the secret. */
 type SecretCheck = (value: string) => Complaint | null;
-
-/** Reason why a folder is no secret. */
-const FOLDER = "is a folder";
-
-/** A secret file holds one line. */
-const MAX_BYTES = 64 * 1024;
 
 /** A secret with a known value, kept in a closure so that it can't be printed. */
 export function fixedSecret(origin: string, value: string): SecretReference {
@@ -114,34 +109,52 @@ export function fileSecret(path: string): SecretReference {
     origin: `file ${path}`,
     async read() {
       const content = await readSecretFile(path);
-      if ("value" in content) return content.value;
-      throw new FixConfigurationError(
-        "unreadable_secret",
-        `the secret in ${path}: the file ${content.message}`,
-      );
+      if ("text" in content) return content.text;
+      const message = `the secret in ${path}: the file ${content.reason}`;
+      throw new FixConfigurationError("unreadable_secret", message);
     },
   };
 }
 
-/** Reads a secret from a file, and whether other users can read it; or returns the reason why it can't be used. */
-async function readSecretFile(
-  path: string,
-): Promise<{ readonly value: string; readonly isShared: boolean } | { readonly message: string }> {
+/** Reads a secret, one line of text, or the reason why it can't be used. */
+async function readSecretFile(path: string): Promise<SmallFile> {
+  const found = await readSmallFile(path, 64);
+  if (!("text" in found)) return found;
+  const text = found.text.trim();
+  if (text === "") return { reason: "is empty", code: null };
+  return /[\r\n]/.test(text) ? { reason: "has more than one line", code: null } : { ...found, text };
+}
+
+/** Text of a file, or the reason why it can't be read, as the end of a sentence, with the system's code. */
+type SmallFile =
+  | { readonly text: string; readonly isShared: boolean }
+  | { readonly reason: string; readonly code: string | null };
+
+/** Reads a file of UTF-8 text. */
+export async function readSmallFile(path: string, maxKiB: number): Promise<SmallFile> {
   try {
     await using handle = await open(path);
     const stats = await handle.stat();
-    if (stats.isDirectory()) return { message: FOLDER };
-    if (stats.size > MAX_BYTES) return { message: "is larger than 64 KiB, the maximum size of a secret" };
-    const value = (await handle.readFile("utf8")).trim();
-    if (value === "") return { message: "is empty" };
-    if (/[\r\n]/.test(value)) return { message: "has more than one line" };
-    return { value, isShared: process.platform !== "win32" && (stats.mode & 0o004) !== 0 };
+    if (stats.size > maxKiB * 1024) return { reason: `is larger than ${maxKiB} KiB`, code: null };
+    const bytes = await handle.readFile();
+    if (!isUtf8(bytes)) return { reason: "is not UTF-8 text", code: null };
+    return { text: bytes.toString("utf8"), isShared: isReadByOthers(stats) };
   } catch (error) {
-    const code = codeOf(error);
-    if (code === "ENOENT" || code === "ENOTDIR") return { message: "does not exist" };
-    if (code === "EACCES") return { message: "is not readable by this user" };
-    return { message: `can't be read (${code ?? "unknown reason"})` };
+    const code = codeOf(error) ?? "unknown reason";
+    return { reason: REASONS[code] ?? `can't be read (${code})`, code };
   }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: "does not exist",
+  ENOTDIR: "does not exist",
+  EISDIR: "is a folder",
+  EACCES: "is not readable by this user",
+};
+
+/** True if the mode lets other users read a file; unknown on Windows. */
+export function isReadByOthers({ mode }: { readonly mode: number }): boolean {
+  return process.platform !== "win32" && (mode & 0o004) !== 0;
 }
 
 /** Checks a key, which must be valid in an HTTP header. */

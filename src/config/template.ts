@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isMap, isScalar, type Pair, parseDocument, type YAMLMap } from "yaml";
 import type { InputField } from "./config.ts";
+import { mappingAt } from "./schema/settings.ts";
 import { readYaml } from "./yaml.ts";
 
 /** An input and its fields, as answered in `init`. */
@@ -179,22 +180,12 @@ function endOfSection(text: string, next: Pair | undefined): number {
   return lines.join("").length;
 }
 
-/** True if everything in the file still has its value. */
+/** True if everything in the file still has its value, and the input is new. */
 function keepsAll(before: string, after: string, input: string): boolean {
-  const [old, now] = [before, after].map((text) => sectionsOf(text));
-  if (!old || !now) return false;
-  const { [input]: _added, ...inputs } = now.inputs;
-  const jobs = Object.fromEntries(Object.entries(now.jobs).filter(([name]) => Object.hasOwn(old.jobs, name)));
-  return isDeepStrictEqual({ ...now, inputs, jobs }, old);
-}
-
-function sectionsOf(text: string) {
-  const { value, syntax } = readYaml(text, "config.yaml");
-  if (!syntax.isReadable || syntax.problems.length > 0 || typeof value !== "object") return null;
-  const { inputs, jobs, ...others } = { ...value } as Record<string, unknown>; // a mapping: checked when it was loaded
-  return { others, inputs: { ...(inputs as object) }, jobs: { ...(jobs as object) } } as {
-    others: object;
-    inputs: Record<string, unknown>;
-    jobs: Record<string, unknown>;
-  };
+  const [old, now] = [before, after].map((text) => readYaml(text, "config.yaml").value);
+  const merged = (section: string) => ({ ...mappingAt(now, section), ...mappingAt(old, section) });
+  const isNew = !Object.hasOwn(mappingAt(old, "inputs"), input);
+  return (
+    isNew && isDeepStrictEqual(now, { ...mappingAt(old), inputs: merged("inputs"), jobs: merged("jobs") })
+  );
 }

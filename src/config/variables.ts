@@ -12,18 +12,6 @@ export function isEnvironmentReference(text: string): boolean {
   return /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(text);
 }
 
-/** Reference meant by text in the notation of another program: `$NAME`, `$(NAME)`, `%NAME%`, `NAME`; null if it isn't one. */
-export function meantReference(text: string): string | null {
-  const [, name] =
-    /^(?:\$|env:|ENV:)([A-Z][A-Z0-9_]*)$/.exec(text) ??
-    /^\$[([]([A-Z][A-Z0-9_]*)[)\]]$/.exec(text) ??
-    /^%([A-Z][A-Z0-9_]*)%$/.exec(text) ??
-    // Without a sign, only what can't be a key.
-    /^([A-Z]{2,}(?:_[A-Z]{2,})+)$/.exec(text) ??
-    [];
-  return name === undefined ? null : `\${${name}}`;
-}
-
 /** Replaces each `${NAME}` by the variable's value (`$${` is an escaped `${`), or returns a complaint. */
 export function expand(text: string, env: Environment): { readonly text: string } | Complaint {
   let complaint: Complaint | null = null;

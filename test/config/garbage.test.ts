@@ -1,14 +1,13 @@
 import { jobTypes } from "../../src/jobs/registry.ts";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { documentSchemaOf } from "../../src/config/schema/document.ts";
 import { keyPaths } from "../../src/config/schema/settings.ts";
 import { FixConfigurationError, type Problem } from "../../src/errors.ts";
-import { fine } from "./support.ts";
+import { fine, makeFolder } from "./support.ts";
 import * as fc from "../support/fast-check.ts";
 
 const documentSchema = documentSchemaOf(jobTypes);
@@ -72,80 +71,49 @@ function findSecret(output: unknown): string | null {
   return SECRETS.some((secret) => text.includes(secret)) ? `tells a secret: ${text}` : null;
 }
 
-async function inFolder(run: (file: string) => Promise<void>): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), "person-etl-garbage-"));
-  try {
-    await run(join(folder, "config.yaml"));
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-}
-
-describe("an invalid file is refused with its problems, and no secret is printed", () => {
-  it("for any value at any place of the schema", async () => {
-    await inFolder(async (file) => {
-      const property = fc.asyncProperty(
-        fc.constantFrom(...places),
-        anything,
-        fc.boolean(),
-        async (path, content, inside) => {
-          const names: Record<string, string> = {
-            inputs: "customers",
-            jobs: "enrich_customers",
-            connections: "crm",
-          };
-          const place = path.map((step, i) => (step === "NAME" ? (names[path[i - 1] ?? ""] ?? "a") : step));
-          const tree = place.reduceRight<unknown>((below, step) => ({ [step]: below }), content);
-          const text = stringify(tree, { aliasDuplicateObjects: false });
-          expect(await offenceOf(file, inside ? text : `${fine}${text}`)).toBeNull();
-        },
-      );
-      await fc.assert(property, { numRuns: 100 });
-    });
+const names: Record<string, string> = { inputs: "customers", jobs: "enrich_customers", connections: "crm" };
+const placed = fc
+  .tuple(fc.constantFrom(...places), anything, fc.boolean())
+  .map(([path, content, isWhole]) => {
+    const place = path.map((step, i) => (step === "NAME" ? (names[path[i - 1] ?? ""] ?? "a") : step));
+    const tree = place.reduceRight<unknown>((below, step) => ({ [step]: below }), content);
+    const text = stringify(tree, { aliasDuplicateObjects: false });
+    return isWhole ? text : `${fine}${text}`;
   });
+const SYNTAX = [
+  "\t",
+  "\n",
+  "- ",
+  "? ",
+  ": ",
+  "'",
+  '"',
+  "[",
+  "{",
+  "&a ",
+  "*a ",
+  "!x ",
+  "---\n",
+  "%YAML 1.1\n",
+];
+const piece = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom(...SECRETS, "${SECRET_A}", ...SYNTAX));
 
-  it("for any tree of known and unknown keys", async () => {
-    await inFolder(async (file) => {
-      const tree = fc.dictionary(key, anything, { maxKeys: 6 });
-      const property = fc.asyncProperty(tree, async (content) => {
-        expect(await offenceOf(file, stringify(content))).toBeNull();
-      });
-      await fc.assert(property, { numRuns: 100 });
-    });
+it.each([
+  ["any value at any place of the schema", placed],
+  [
+    "any tree of known and unknown keys",
+    fc.dictionary(key, anything, { maxKeys: 6 }).map((tree) => stringify(tree)),
+  ],
+  [
+    "a fine file with a piece of it replaced by anything",
+    fc
+      .tuple(fc.nat(fine.length), fc.nat(40), piece)
+      .map(([start, length, text]) => fine.slice(0, start) + text + fine.slice(start + length)),
+  ],
+])("%s is accepted, or refused with whole problems; no secret is printed", async (_what, texts) => {
+  const file = join(await makeFolder(), "config.yaml");
+  const property = fc.asyncProperty(texts, async (text) => {
+    expect(await offenceOf(file, text)).toBeNull();
   });
-
-  it("for a fine file with a piece of it replaced by anything", async () => {
-    await inFolder(async (file) => {
-      const piece = fc.oneof(
-        fc.string({ unit: "binary" }),
-        fc.constantFrom(
-          ...SECRETS,
-          "${SECRET_A}",
-          "\t",
-          "\n",
-          "- ",
-          "? ",
-          ": ",
-          "'",
-          '"',
-          "[",
-          "{",
-          "&a ",
-          "*a ",
-          "!x ",
-          "---\n",
-          "%YAML 1.1\n",
-        ),
-      );
-      const property = fc.asyncProperty(
-        fc.nat(fine.length),
-        fc.nat(40),
-        piece,
-        async (start, length, text) => {
-          expect(await offenceOf(file, fine.slice(0, start) + text + fine.slice(start + length))).toBeNull();
-        },
-      );
-      await fc.assert(property, { numRuns: 100 });
-    });
-  });
+  await fc.assert(property, { numRuns: 100 });
 });

@@ -1,4 +1,5 @@
 import { isLookupJob } from "../../src/jobs/lookup/lookup-types.ts";
+import { dirname, resolve } from "node:path";
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import { fine, fineBut, load } from "./support.ts";
@@ -16,7 +17,7 @@ describe("a fine configuration", () => {
         requestsPerSecond: null,
         limits: {},
       },
-      sandbox: { seed: 1, people: 1_000_000, inputRows: 15_000 },
+      sandbox: { seed: 1, people: 1_000_000 },
       warehouse: {
         url: "embedded",
         schema: "person_data",
@@ -75,7 +76,7 @@ service:
   concurrency: 64
   requests_per_second: 12.5
   limits: { /v2/enrich: { requests_per_second: 3 }, /usage: { requests_per_second: 1 } }
-sandbox: { seed: 7, people: 500, input_rows: 100 }
+sandbox: { seed: 7, people: 500 }
 warehouse: { type: postgres, url: "\${WAREHOUSE_URL}", schema: people, ops_schema: people_ops }
 confirm_above: { records: 0, ratio: 1 }
 privacy: { erasure_key: "\${ERASURE_KEY}", erasure_notice: 1w }
@@ -133,7 +134,7 @@ jobs:
       requestsPerSecond: 12.5,
       limits: { "/v2/enrich": { requestsPerSecond: 3 }, "/usage": { requestsPerSecond: 1 } },
     });
-    expect(config.sandbox).toEqual({ seed: 7, people: 500, inputRows: 100 });
+    expect(config.sandbox).toEqual({ seed: 7, people: 500 });
     expect(config.warehouse).toMatchObject({ schema: "people", opsSchema: "people_ops" });
     expect(config.confirmAbove).toEqual({ records: 0, ratio: 1 });
     expect(config.privacy.erasureNoticeMs).toBe(604_800_000);
@@ -182,26 +183,6 @@ jobs:
     });
   });
 
-  it("may use anchors, aliases and merge keys", async () => {
-    const config = await load(`${fine}  again:
-    <<: &defaults { type: enrich, input: customers, refresh_after: 90d, max_records_per_run: 10 }
-    max_records_per_run: 20
-  third:
-    <<: *defaults
-`);
-    expect(config.jobs[3]).toMatchObject({
-      type: "enrich",
-      refreshAfterMs: 7_776_000_000,
-      maxRecordsPerRun: 20,
-    });
-    expect(config.jobs[4]).toMatchObject({ type: "enrich", maxRecordsPerRun: 10 });
-  });
-
-  it("may begin with a byte order mark and have Windows line ends", async () => {
-    const config = await load(`\uFEFF${fine.replaceAll("\n", "\r\n")}`);
-    expect(config.jobs).toHaveLength(3);
-  });
-
   it("may name an input `constructor`", async () => {
     const config = await load(
       fine.replaceAll("customers:\n", "constructor:\n").replaceAll("input: customers", "input: constructor"),
@@ -220,15 +201,101 @@ jobs:
     expect(config.service.apiKey?.origin).toBe("environment variable KEY");
   });
 
-  it("warns of a job that uses the answers of a disabled one", async () => {
-    const config = await load(fineBut("type: resolve,", "type: resolve, enabled: false,"));
-    expect(config.warnings).toEqual([
+  it("warns of a job that uses the answers of a disabled one, and of a column mapped twice", async () => {
+    const text = fineBut("type: resolve,", "type: resolve, enabled: false,");
+    const config = await load(text.replace("last_name: last_name", "last_name: first_name"));
+    expect(config.warnings.map(({ line, path, message }) => `${line} ${path} ${message}`)).toEqual([
+      "10 inputs.customers.fields.last_name has the same column as first_name",
+      "14 jobs.enrich_customers.pid_from is a disabled job: its answers are not updated",
+    ]);
+  });
+
+  it("has absolute paths and the defaults of destinations and connections", async () => {
+    const bigquery = {
+      type: "bigquery",
+      impersonate: null,
+      apiEndpoint: null,
+    };
+    const config = await load(`${fineBut("    key: id", "    connection: lake\n    key: id")}
+publish:
+  local: { type: duckdb, path: copies/people.duckdb, every: 15m }
+  analytics: { type: bigquery, project: my-project, location: EU, tables: [person, person_email] }
+connections: { lake: { type: bigquery, project: my-lake, dataset: crm, credentials: file:lake.json } }
+`);
+    const folder = dirname(config.file);
+    expect(config.publish).toEqual([
       {
-        path: "jobs.enrich_customers.pid_from",
-        line: 14,
-        message: "is a disabled job: its answers are not updated",
-        hint: "enable it, or remove this line",
+        name: "local",
+        type: "duckdb",
+        path: resolve(folder, "copies/people.duckdb"),
+        everyMs: 900_000,
+        tables: null,
+      },
+      {
+        ...bigquery,
+        name: "analytics",
+        project: "my-project",
+        location: "EU",
+        dataset: "person_data",
+        opsDataset: "person_data_ops",
+        credentialsFile: null,
+        everyMs: null,
+        tables: ["person", "person_email"],
       },
     ]);
+    expect(config.connections["lake"]).toEqual({
+      ...bigquery,
+      name: "lake",
+      project: "my-lake",
+      dataset: "crm",
+      location: null,
+      credentialsFile: resolve(folder, "lake.json"),
+      maximumBytesBilled: null,
+    });
+    expect(config.inputs["customers"]?.connection).toBe(config.connections["lake"]);
+  });
+
+  it("converts budgets in money to the number of records that they pay for", async () => {
+    const { budgets, prices } = await load(`${fine}
+prices: { currency: USD, resolve: 0, validate_emails: 0.003, enrich: 0.10 }
+budgets: { resolve: { per_day: { amount: 5 } }, validate_emails: { per_day: { amount: 0.1 }, per_month: 7 }, enrich: { per_month: { amount: 500 } } }
+`);
+    expect(prices).toEqual({
+      currency: "USD",
+      perRecord: { resolve: "0", validate_emails: "0.003", enrich: "0.1" },
+    });
+    expect(budgets).toEqual({
+      resolve: { perDay: null, perMonth: null, amounts: { day: "5" } },
+      validate_emails: { perDay: 33, perMonth: 7, amounts: { day: "0.1" } },
+      enrich: { perDay: null, perMonth: 5000, amounts: { month: "500" } },
+    });
+    expect((await load(fine)).prices).toBeNull();
+  });
+
+  it("reads the members of an audience by their PID, after its search, which is never unlocked by default", async () => {
+    const config =
+      await load(`${fine.replace("inputs:", "inputs:\n  nurses: { job: audiences, search: nurses }")}
+  people: { type: enrich, input: nurses }
+  segment: { type: segment_members, segments: [{ job: audiences, search: nurses }] }
+  audiences: { type: audience_search, searches: { nurses: { query: nurses in Ohio } } }
+  prospects: { type: person_search, searches: { cfos: { query: CFOs } } }
+`);
+    expect(config.inputs["nurses"]).toMatchObject({
+      key: ["service_pid"],
+      fields: { service_pid: ["service_pid"] },
+      source: { kind: "members", schema: "person_data", query: "nurses in Ohio" },
+    });
+    const [people, segment, audiences, prospects] = config.jobs.slice(3);
+    expect(people?.after).toEqual(["audiences"]);
+    expect(segment).toMatchObject({
+      after: ["audiences"],
+      segments: [{ kind: "search", job: "audiences", search: "nurses", name: null }],
+    });
+    expect(audiences).toMatchObject({
+      searches: { nurses: { query: "nurses in Ohio", unlock: null } },
+      refreshAfterMs: null,
+      deadlineMs: 900_000,
+    });
+    expect(prospects).toMatchObject({ searches: { cfos: { query: "CFOs", size: 100 } } });
   });
 });

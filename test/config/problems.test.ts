@@ -1,235 +1,278 @@
-import { describe, expect, it } from "vitest";
-import { fineBut, problemsOf } from "./support.ts";
+import { expect, it } from "vitest";
+import { fine, fineBut, load, problemsOf } from "./support.ts";
 
-const inInput = (setting: string) => fineBut("key: id\n", `key: id\n    ${setting}\n`);
-const inEnrich = (setting: string) => fineBut("pid_from: resolve_customers }", `${setting} }`);
-const inService = (setting: string) => fineBut("base_url: sandbox\n", `base_url: sandbox\n  ${setting}\n`);
+// Mistakes don't hide each other: all are reported at once, by line.
 
-const DURATION =
-  "must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w))";
-const CRON =
-  'must be a cron schedule of five fields (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)';
-const DOCS = "(docs/configuration.md describes this setting)";
-
-describe("each wrong setting is reported with its path, its line and a hint", () => {
-  it.each([
-    // Names of settings
-    [fineBut("service:", "sevice:"), "1 sevice: is not a setting (did you mean service?)"],
-    [
-      fineBut("base_url", "baseUrl"),
-      "2 service.baseUrl: is not a setting of service (did you mean base_url?)",
-    ],
-    [
-      `${fineBut("", "")}concurrency: 4\n`,
-      "15 concurrency: is not a setting (did you mean service.concurrency?)",
-    ],
-    [
-      `${fineBut("", "")}colour: red\n`,
-      "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, confirm_above, connections, inputs, privacy, retention, alerts, http, budgets, prices, jobs)",
-    ],
-    [
-      fineBut("type: resolve,", "type: resolve, return_fields: [],"),
-      "12 jobs.resolve_customers.return_fields: is not a setting of jobs.resolve_customers (it belongs to type enrich)",
-    ],
-    [
-      fineBut("first_name: first_name", "firstname: first_name"),
-      "10 inputs.customers.fields.firstname: is not a setting of inputs.customers.fields (did you mean first_name?)",
-    ],
-    [
-      inService("limits: { /v2/enrch: { requests_per_second: 1 } }"),
-      "3 service.limits./v2/enrch: is not a setting of service.limits (did you mean /v2/enrich?)",
-    ],
-    // Missing
-    [
-      fineBut("  url: embedded\n", ""),
-      "3 warehouse.url: is missing (it must be `embedded`, or the postgres:// address of a database, preferably as a reference)",
-    ],
-    [
-      fineBut("    key: id\n", ""),
-      "7 inputs.customers.key: is missing (it must be the name of a column, or a list of at least one)",
-    ],
-    [
-      fineBut("type: enrich, input: customers,", "type: enrich,"),
-      "14 jobs.enrich_customers.input: is missing (it must be the name of an input)",
-    ],
-    [
-      fineBut("    table: crm.customers\n", ""),
-      "7 inputs.customers.table: is missing (add a table (schema.table), sql: SELECT …, or the job and search of an audience)",
-    ],
-    // Kinds
-    [inService("concurrency: 0"), `3 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`],
-    [inService("concurrency: 65"), `3 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`],
-    [inService("concurrency: 1.5"), `3 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`],
-    [
-      inService('concurrency: "8"'),
-      "3 service.concurrency: must be a whole number from 1 to 64 (write the number without quotes)",
-    ],
-    [
-      inService("requests_per_second: 0"),
-      `3 service.requests_per_second: must be a number above 0, at most 1000000 ${DOCS}`,
-    ],
-    [
-      inService("requests_per_second: .inf"),
-      `3 service.requests_per_second: must be a number above 0, at most 1000000 ${DOCS}`,
-    ],
-    [
-      fineBut("key: id", "key: []"),
-      `9 inputs.customers.key: must be the name of a column, or a list of at least one (exactly as the database stores it, at most 63 bytes)`,
-    ],
-    [
-      fineBut("key: id", "key: [id, 7]"),
-      "9 inputs.customers.key[1]: must be the name of a column (exactly as the database stores it, at most 63 bytes)",
-    ],
-    [fineBut("key: id", "key: [id, id]"), "9 inputs.customers.key[1]: is a duplicate (remove it)"],
-    [
-      fineBut("key: id", `key: ${"k".repeat(64)}`),
-      "9 inputs.customers.key: must be the name of a column, or a list of at least one (exactly as the database stores it, at most 63 bytes)",
-    ],
-    [
-      fineBut("table: crm.customers", "table: [crm, customers]"),
-      "8 inputs.customers.table: must be a table such as crm.customers (write one value instead of a list)",
-    ],
-    [
-      fineBut("table: crm.customers", "table: crm.customers; drop"),
-      "8 inputs.customers.table: must be a table such as crm.customers (schema.table or table, exactly as the database stores them; other names in double quotes: 'crm.\"Odd Name\"')",
-    ],
-    [
-      fineBut("  customers:\n", "  customers: crm.customers\n  other:\n"),
-      "7 inputs.customers: must be a mapping of keys to values (indent its keys below it)",
-    ],
-    [
-      fineBut("  customers:\n", "  customers: [crm, customers]\n  other:\n"),
-      "7 inputs.customers: must be a mapping of keys to values (indent its keys below it)",
-    ],
-    [
-      fineBut("fields: { first_name: first_name, last_name: last_name, emails: [email] }", "fields: [email]"),
-      "10 inputs.customers.fields: must be a mapping of keys to values (indent its keys below it)",
-    ],
-    [inInput("where: a = 1;"), "10 inputs.customers.where: ends with a semicolon (remove it)"],
-    [inInput("on_missing: delete"), `10 inputs.customers.on_missing: must be one of keep, erase ${DOCS}`],
-    [inEnrich("refresh_after: 90"), `14 jobs.enrich_customers.refresh_after: ${DURATION}`],
-    [inEnrich("refresh_after: 0d"), `14 jobs.enrich_customers.refresh_after: ${DURATION}`],
-    [inEnrich("refresh_after: 99999999w"), `14 jobs.enrich_customers.refresh_after: ${DURATION}`],
-    [
-      inEnrich("enabled: yes"),
-      "14 jobs.enrich_customers.enabled: must be true or false (YAML 1.2 reads yes and no as text: write true or false)",
-    ],
-    [
-      inEnrich("max_records_per_run: -1"),
-      `14 jobs.enrich_customers.max_records_per_run: must be a whole number, 1 or more ${DOCS}`,
-    ],
-    [
-      inEnrich("max_reject_ratio: 20"),
-      "14 jobs.enrich_customers.max_reject_ratio: must be a number from 0 to 1 (0.2 means 20 percent)",
-    ],
-    [
-      inEnrich('schedule: "* * * * * *"'),
-      "14 jobs.enrich_customers.schedule: has six cron fields, and must have five (remove the first one, the seconds)",
-    ],
-    [
-      inEnrich('schedule: "61 * * * *"'),
-      '14 jobs.enrich_customers.schedule: has an invalid minute (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)',
-    ],
-    [inEnrich('schedule: "@daily"'), `14 jobs.enrich_customers.schedule: ${CRON}`],
-    [
-      inEnrich("timezone: Berlin"),
-      "14 jobs.enrich_customers.timezone: is not a time zone (did you mean Europe/Berlin?)",
-    ],
-    [
-      inEnrich('timezone: "+02:00"'),
-      "14 jobs.enrich_customers.timezone: must be an IANA time zone (for example UTC, Europe/Berlin or America/Chicago)",
-    ],
-    [
-      inEnrich("return_fields: full_name"),
-      `14 jobs.enrich_customers.return_fields: must be a list of field names (write a list: [ … ])`,
-    ],
-    [
-      inEnrich('return_fields: [full_name, ""]'),
-      `14 jobs.enrich_customers.return_fields[1]: must be the name of a field ${DOCS}`,
-    ],
-    [
-      inEnrich("return_fields: [age, gender, age]"),
-      "14 jobs.enrich_customers.return_fields[2]: is a duplicate (remove it)",
-    ],
-    [
-      inEnrich("match_condition_fields: [mobile_fone]"),
-      "14 jobs.enrich_customers.match_condition_fields[0]: must be one of linkedin_url, gender, estimated_income_range, estimated_wealth_range, emails, personal_email, professional_email, phone, mobile_phone, home_ownership_status (did you mean mobile_phone?)",
-    ],
-    [
-      fineBut("type: resolve,", "type: resolv,"),
-      "12 jobs.resolve_customers.type: is not a known type (did you mean resolve?)",
-    ],
-    [
-      fineBut("url: embedded", "url: embedded\n  schema: Person Data"),
-      "6 warehouse.schema: must be a schema name of at most 63 lower-case letters, digits and _ (start with a letter or _; the prefix pg_ is reserved by Postgres)",
-    ],
-    [
-      fineBut("url: embedded", "url: embedded\n  schema: pg_people"),
-      "6 warehouse.schema: must be a schema name of at most 63 lower-case letters, digits and _ (start with a letter or _; the prefix pg_ is reserved by Postgres)",
-    ],
-    [
-      `${fineBut("", "")}log_level: loud\n`,
-      `15 log_level: must be one of trace, debug, info, warn, error, silent ${DOCS}`,
-    ],
-    [
-      `${fineBut("", "")}confirm_above: 100\n`,
-      "15 confirm_above: must be a mapping of keys to values (its settings are records, ratio)",
-    ],
-    [`${fineBut("", "")}data_dir: 7\n`, "15 data_dir: must be a folder (put it in quotes)"],
-    // References in settings that are no secrets
-    [
-      fineBut("table: crm.customers", "table: ${TABLE}"),
-      "8 inputs.customers.table: requires the environment variable TABLE, which is not set (set it in the environment of this command)",
-    ],
-    [
-      fineBut("table: crm.customers", "table: ${TABLE:-customers}"),
-      "8 inputs.customers.table: contains an invalid reference (write ${NAME} with the name of an environment variable; $${ is an escaped ${)",
-    ],
-  ])("%#", async (text, problem) => {
-    expect(await problemsOf(text)).toContain(problem);
-  });
-
-  it("all of them at once, by line", async () => {
-    const text = `service:
-  base_url: http://api.example.com
-  api_key: sk-live-7f3a
-  concurrency: 99
+it("each wrong setting is reported with its path, its line and a hint", async () => {
+  const text = `service:
+  base_url: sandbox
+  baseUrl: sandbox
+  concurrency: 65
+  requests_per_second: "8"
+  limits: { /v2/enrch: { requests_per_second: 1 }, /usage: { requests_per_second: .inf } }
 warehouse:
-  type: postgres
-  url: \${WAREHOUSE_URL}
-  ops_schema: person_data
+  type: bigquery
+  schema: Person Data
+  ops_schema: pg_people
+  state_schema: pg_people
+  url:
+data_dir: 7
+log_level: loud
+confirm_above: 100
+colour: red
+concurrency: 4
+budget: { enrich: { per_day: 1 } }
+budgets: { enrich: { per_day: 20k, per_mont: 5 }, enrich_customers: { per_day: 1 } }
+publish:
+  local: { type: duckdb, path: a.duckdb, tables: [person_email, persn, job_lock], every: 10 }
+  other: { type: duckdb, path: a.duckdb }
+  Third: { type: duckdb, path: b.duckdb }
+connections:
+  lake: { type: bigquery, project: x, api_endpoint: "http://a.example" }
+  odd: { type: mysql }
 inputs:
   customers:
-    table: crm.customers
-    key:
-    fields: { emails: email }
+    table: [crm, customers]
+    key: [id, 7, id]
+    on_missing: delete
+    normalize: yes
+    where: a = 1;
+    connection: crm
+    fields: { firstname: first_name, last_name: [a], emails: [], record_id: id }
+  both: { table: crm.customers.x, sql: "select 1;", key: id, fields: {} }
+  none: { order_by: "\${NO_SQL}" }
+  text: crm.customers
+  list: [crm, customers]
+  named: { table: "\${TABLE}", key: "\${KEY:-id}", fields: { emails: email } }
+  fine: { table: t, key: id, fields: { emails: email } }
+  names: { table: t, key: id, fields: { full_name: name, phones: phone, service_pid: pid } }
 jobs:
-  enrich_customers: { type: enrich, input: custmers, refresh_after: 90 }
-  vips: { type: segment_members, segments: [{ id: 7 }] }
-budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
+  retention: { type: validate_emails, input: fine }
+  Upper: { type: validate_emails, input: fine }
+  r: { type: resolv, input: fine }
+  e1: { type: enrich, input: fine, refresh_after: 90, max_reject_ratio: 20, max_records_per_run: -1 }
+  e2: { type: enrich, refresh_after: 0d, return_fields: full_name, match_condition_fields: [mobile_fone] }
+  e3: { type: enrich, input: fine, return_fields: [age, "", age], enabled: maybe, timezone: Berlin }
+  e4: { type: enrich, input: fine, schedule: "* * * * * *", timezone: "+02:00" }
+  e5: { type: enrich, input: fine, schedule: "61 * * * *", refresh_after: 1y }
+  v: { type: validate_emails, input: fine, return_fields: [age], schedule: "@daily" }
+  push: { type: segment_push, sql: "select 1;", mode: replace, connection: crm }
+  members: { type: segment_members, segments: [{ id: 7 }, { }, { id: 123e4567-e89b-12d3-a456-426614174000, job: push }] }
+  a: { type: audience_search, searches: { Nurses: { query: a }, b: { query: "" }, c: { query: x }, d: { query: x }, e: { query: e, unlock: {} }, f: { query: f, unlock: always } } }
+  a2: { type: audience_search, searches: 7 }
+  usage: { type: endpoint_usage, bucketing_size: minute, start_date: 2026-02-30 }
+alerts: { webhook: https://hooks.example.com/T0/hunter2, on: failed }
+http: { bind: 0.0.0.0, port: 99999 }
+prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, unlock: "0.2", unlok: 3 }
 `;
-    expect(await problemsOf(text)).toEqual([
-      "2 service.base_url: would send the key and people's data over the network unencrypted (use https://, or set service.allow_insecure: true)",
-      "3 service.api_key: must be a reference to a secret, not the secret itself (use ${NAME} for an environment variable, or file:PATH (relative to this file); revoke a key that was in this file)",
-      `4 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`,
-      "7 warehouse.url: requires the environment variable WAREHOUSE_URL, which is not set (set it in the environment of this command)",
-      "8 warehouse.ops_schema: must differ from warehouse.schema (use different names, such as person_data, person_data_ops and person_data_state: each has other readers)",
-      "12 inputs.customers.key: is empty (give it a value, or remove the line)",
-      "15 jobs.enrich_customers.input: is not a configured input (did you mean customers?)",
-      `15 jobs.enrich_customers.refresh_after: ${DURATION}`,
-      "16 jobs.vips.segments[0].id: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
-      "17 budgets.enrich.per_day: must be a whole number of records, 0 or more, or { amount: 500 } (an amount is in the currency of `prices`)",
-    ]);
-  });
+  expect(await problemsOf(text)).toEqual([
+    "3 service.baseUrl: is not a setting of service (did you mean base_url?)",
+    "4 service.concurrency: must be a whole number from 1 to 64 (docs/configuration.md describes this setting)",
+    "5 service.requests_per_second: must be a number above 0, at most 1000000 (write only digits, without quotes, unit or separators: 20000)",
+    "6 service.limits./usage.requests_per_second: must be a number above 0, at most 1000000 (docs/configuration.md describes this setting)",
+    "6 service.limits./v2/enrch: is not a setting of service.limits (did you mean /v2/enrich?)",
+    "8 warehouse.type: must be postgres: other engines get a published copy (use Postgres as the warehouse and add the other engine under publish: (docs/publishing.md))",
+    "9 warehouse.schema: must be a schema name of at most 63 lower-case letters, digits and _ (start with a letter or _; the prefix pg_ is reserved by Postgres)",
+    "10 warehouse.ops_schema: must be a schema name of at most 63 lower-case letters, digits and _ (start with a letter or _; the prefix pg_ is reserved by Postgres)",
+    "11 warehouse.state_schema: must be a schema name of at most 63 lower-case letters, digits and _ (start with a letter or _; the prefix pg_ is reserved by Postgres)",
+    "12 warehouse.url: is empty (give it a value, indent its settings below it, or remove the line)",
+    "13 data_dir: must be a folder (put it in quotes)",
+    "14 log_level: must be one of trace, debug, info, warn, error, silent (docs/configuration.md describes this setting)",
+    "15 confirm_above: must be a mapping of keys to values (indent its keys below it, without `- `)",
+    "16 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, confirm_above, connections, inputs, privacy, retention, alerts, http, budgets, prices, jobs; indent what belongs to one of them)",
+    "17 concurrency: is not a setting (did you mean service.concurrency?)",
+    "18 budget: is not a setting (did you mean budgets?)",
+    "19 budgets.enrich.per_day: must be a whole number of records, 0 or more, or { amount: 500 } (write only digits, without quotes, unit or separators: 20000)",
+    "19 budgets.enrich.per_mont: is not a setting of budgets.enrich (did you mean per_month?)",
+    "19 budgets.enrich_customers: is not a setting of budgets (did you mean enrich?)",
+    "21 publish.local.every: must be a duration of at least 1m (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w))",
+    "21 publish.local.tables[1]: is not a table that can be published (did you mean person?)",
+    "21 publish.local.tables[2]: is not a table that can be published (see the reference of tables)",
+    "21 publish.local.tables[0]: requires person, which isn't listed (add person)",
+    "22 publish.other: has the same target as local (each destination needs its own target)",
+    "23 publish.Third: is not a valid name (use lower-case letters, digits and _, starting with a letter; at most 63 characters)",
+    "25 connections.lake.project: must be the ID of a Google Cloud project (docs/configuration.md describes this setting)",
+    "25 connections.lake.api_endpoint: must be an https:// address without credentials; http:// only to this machine (docs/configuration.md describes this setting)",
+    "26 connections.odd.type: must be one of postgres, bigquery (docs/configuration.md describes this setting)",
+    "29 inputs.customers.table: must be a table such as crm.customers (schema.table or table, exactly as the database stores them; other names in double quotes: 'crm.\"Odd Name\"')",
+    "30 inputs.customers.key[1]: must be the name of a column (exactly as the database stores it, at most 63 bytes)",
+    "31 inputs.customers.on_missing: must be one of keep, erase (docs/configuration.md describes this setting)",
+    "32 inputs.customers.normalize: must be true or false (write true or false, without quotes; YAML 1.2 reads yes, no, on and off as text)",
+    "33 inputs.customers.where: ends with a semicolon (remove it)",
+    "34 inputs.customers.connection: is not a configured connection (known names: lake, odd)",
+    "35 inputs.customers.fields.last_name: must be the name of a column (exactly as the database stores it, at most 63 bytes)",
+    "35 inputs.customers.fields.emails: must be the name of a column, or a list of at least one (exactly as the database stores it, at most 63 bytes)",
+    "35 inputs.customers.fields.firstname: is not a setting of inputs.customers.fields (did you mean first_name?)",
+    "35 inputs.customers.fields.record_id: is not a setting of inputs.customers.fields (the settings here are service_pid, linkedin_url, first_name, middle_name, last_name, full_name, name_suffix, full_address, address_line_1, address_line_2, city, state, zipcode, emails, phones)",
+    "36 inputs.both.table: has three parts, and must be a table such as crm.customers (remove the first one: the connection already names the database)",
+    "36 inputs.both.sql: ends with a semicolon (remove it)",
+    "36 inputs.both.fields: maps no column (for example { first_name: first_name, last_name: last_name, emails: [email] })",
+    "37 inputs.none.order_by: contains ${…}, which SQL can't: the variable would become part of the statement (write the value itself, or keep it in a table or view)",
+    "37 inputs.none.key: is missing (it must be the name of a column, or a list of at least one)",
+    "37 inputs.none.fields: is missing (it must be a mapping of keys to values)",
+    "37 inputs.none.table: is missing (add a table (schema.table), sql: SELECT …, or the job and search of an audience)",
+    "38 inputs.text: must be a mapping of keys to values (indent its keys below it, without `- `)",
+    "39 inputs.list: must be a mapping of keys to values (indent its keys below it, without `- `)",
+    "40 inputs.named.table: requires the environment variable TABLE, which is not set (set it in the environment of this command)",
+    "40 inputs.named.key: contains an invalid reference (write ${NAME} with the name of an environment variable; $${ is an escaped ${)",
+    "44 jobs.retention: is a reserved name (a command of this name records its runs under it; choose another name)",
+    "45 jobs.Upper: is not a valid name (use lower-case letters, digits and _, starting with a letter; at most 63 characters)",
+    "46 jobs.r.type: must be one of resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage, person_search, audience_search, contact_jobs (did you mean resolve?)",
+    "47 jobs.e1.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w))",
+    "47 jobs.e1.max_records_per_run: must be a whole number, 1 or more (docs/configuration.md describes this setting)",
+    "47 jobs.e1.max_reject_ratio: must be a number from 0 to 1 (0.2 means 20 percent)",
+    "48 jobs.e2.input: is missing (it must be the name of an input)",
+    "48 jobs.e2.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w))",
+    "48 jobs.e2.return_fields: must be a list of field names (write a list: [ … ])",
+    "48 jobs.e2.match_condition_fields[0]: must be one of linkedin_url, gender, estimated_income_range, estimated_wealth_range, emails, personal_email, professional_email, phone, mobile_phone, home_ownership_status (did you mean mobile_phone?)",
+    "49 jobs.e3.enabled: must be true or false (write true or false, without quotes; YAML 1.2 reads yes, no, on and off as text)",
+    "49 jobs.e3.timezone: is not a time zone (did you mean Europe/Berlin?)",
+    "49 jobs.e3.return_fields[1]: must be the name of a field (docs/configuration.md describes this setting)",
+    "50 jobs.e4.schedule: has six cron fields, and must have five (remove the first one, the seconds)",
+    "50 jobs.e4.timezone: must be an IANA time zone (for example UTC, Europe/Berlin or America/Chicago)",
+    '51 jobs.e5.schedule: has an invalid minute (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)',
+    "51 jobs.e5.refresh_after: must be a duration such as 30d (write months and years in days: 90d, 365d)",
+    '52 jobs.v.schedule: must be a cron schedule of five fields (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)',
+    "52 jobs.v.return_fields: is not a setting of jobs.v (it belongs to type enrich)",
+    "53 jobs.push.sql: ends with a semicolon (remove it)",
+    "53 jobs.push.mode: must be one of append, mirror (docs/configuration.md describes this setting)",
+    "53 jobs.push.name: is missing (name the segment, or give its segment_id)",
+    "53 jobs.push.connection: is not a configured connection (known names: lake, odd)",
+    "54 jobs.members.segments[0].id: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
+    "54 jobs.members.segments[1]: must have either an id or a job ({ id: <uuid> }, { job: NAME } or { job: NAME, search: NAME })",
+    "54 jobs.members.segments[2]: must have either an id or a job ({ id: <uuid> }, { job: NAME } or { job: NAME, search: NAME })",
+    "55 jobs.a.searches.Nurses: is not a valid name (use lower-case letters, digits and _, starting with a letter; at most 63 characters)",
+    '55 jobs.a.searches.b.query: must be a description of an audience, at most 500 characters (for example "registered nurses in Ohio with a personal email")',
+    "55 jobs.a.searches.e.unlock.max_billable: is missing (it must be a whole number, 0 or more)",
+    "55 jobs.a.searches.f.unlock: must be `never`, or a mapping of keys to values (docs/configuration.md describes this setting)",
+    "55 jobs.a.searches.d: is the same search as c (remove one of them)",
+    "56 jobs.a2.searches: must be a mapping of keys to values (indent its keys below it, without `- `)",
+    "57 jobs.usage.bucketing_size: must be one of hour, day, week, month, quarter, year (docs/configuration.md describes this setting)",
+    "57 jobs.usage.start_date: must be a day such as 2026-01-31 (docs/configuration.md describes this setting)",
+    "58 alerts.webhook: must be a reference to a secret, not the secret itself (use ${NAME} for an environment variable, or file:PATH (relative to this file); revoke a key that was in this file)",
+    "58 alerts.on: must be a list of statuses (write a list: [ … ])",
+    "59 http.port: must be a whole number from 0 to 65535 (docs/configuration.md describes this setting)",
+    "59 http.token: is missing: http.bind lets other machines read the pages (${PERSON_ETL_HTTP_TOKEN} or file:PATH; or bind to 127.0.0.1)",
+    "60 prices.currency: must be an ISO 4217 currency code such as USD (three capital letters)",
+    "60 prices.resolve: must be the price of one billed record (a number from 0 to 999999999 without quotes, currency or separators)",
+    "60 prices.validate_emails: must be the price of one billed record (a number from 0 to 999999999 without quotes, currency or separators)",
+    "60 prices.enrich: has too many decimals (at most six are exact: 0.000125, for example)",
+    "60 prices.unlock: must be the price of one billed record (a number from 0 to 999999999 without quotes, currency or separators)",
+    "60 prices.unlok: is not a setting of prices (did you mean unlock?)",
+  ]);
 });
 
+it("each wrong reference to another part is reported with its path, its line and a hint", async () => {
+  const text = `service: { base_url: sandbox }
+warehouse: { url: embedded }
+inputs:
+  customers: { table: t, key: id, fields: { first_name: f, last_name: l, emails: e } }
+  others: { table: t, key: id, connection: crm, fields: { full_name: n, phones: p } }
+  pids: { table: t, key: id, fields: { service_pid: pid, emails: e } }
+  a: { job: audiences }
+  b: { search: nurses }
+  c: { job: audiences, search: nurse }
+  d: { job: r, search: nurses }
+  e: { job: audiences, search: nurses, table: x, key: id }
+jobs:
+  r: { type: resolve, input: customers }
+  v: { type: validate_emails, input: customers }
+  audiences: { type: audience_search, searches: { nurses: { query: nurses } } }
+  r2: { type: resolve, input: others }
+  e1: { type: enrich, input: custmers, pid_from: resolv }
+  e2: { type: enrich, input: customers, pid_from: v, valid_emails_from: r }
+  e3: { type: enrich, input: customers, pid_from: r2, after: [r, nothing, resolve] }
+  v2: { type: validate_emails, input: others }
+  r3: { type: resolve, input: pids }
+  e4: { type: enrich, input: pids, pid_from: r }
+  e5: { type: enrich, input: customers, after: e5 }
+  e6: { type: enrich, input: customers, after: e7 }
+  e7: { type: enrich, input: customers, after: e6 }
+  p: { type: segment_push, name: VIP, sql: select 1, after: [m] }
+  p2: { type: segment_push, name: VIP, sql: select 1 }
+  m: { type: segment_members, segments: [{ job: p }, { job: psh }, { job: audiences }, { job: audiences, search: x }, { job: r }, { job: p2, search: nurses }] }
+budgets: { enrich: { per_day: { amount: 5 } } }
+`;
+  expect(await problemsOf(text)).toEqual([
+    "5 inputs.others.connection: is not a configured connection (there is no such connection)",
+    "7 inputs.a.search: is missing (the searches of audiences are nurses)",
+    "8 inputs.b.job: is missing (add the audience_search job that has this search)",
+    "8 inputs.b.search: is not a configured search of the job (there is no such search)",
+    "9 inputs.c.search: is not a configured search of the job (did you mean nurses?)",
+    "10 inputs.d.search: is not a configured search of the job (there is no such search)",
+    "10 inputs.d.job: must be a job of type audience_search, not resolve (did you mean audiences?)",
+    "11 inputs.e.table: conflicts with job (the members of an audience are read by their PID; remove the line)",
+    "11 inputs.e.key: conflicts with job (the members of an audience are read by their PID; remove the line)",
+    "17 jobs.e1.input: is not a configured input (did you mean customers?)",
+    "17 jobs.e1.pid_from: is not a configured resolve job (there is no such job)",
+    "18 jobs.e2.pid_from: must be a job of type resolve, not validate_emails (did you mean r?)",
+    "18 jobs.e2.valid_emails_from: must be a job of type validate_emails, not resolve (did you mean v?)",
+    "19 jobs.e3.after[1]: is not a configured job (known names: r, v, audiences, r2, e1, e2, e3, v2, r3, e4, e5, e6, e7, p, p2, m)",
+    "19 jobs.e3.after[2]: is not a configured job (known names: r, v, audiences, r2, e1, e2, e3, v2, r3, e4, e5, e6, e7, p, p2, m)",
+    "19 jobs.e3.pid_from: is a job with a different input (did you mean r?)",
+    "20 jobs.v2.input: the input maps no emails (add emails to the fields of the input)",
+    "21 jobs.r3.input: the input lacks fields required by resolve: a name, and emails or phones (map first_name and last_name (or full_name), and emails or phones, in the fields of the input)",
+    "22 jobs.e4.pid_from: conflicts with the mapped field service_pid (remove pid_from, or service_pid from the fields of the input)",
+    "23 jobs.e5: depends on itself: e5 → e5 (remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input)",
+    "24 jobs.e6: depends on itself: e6 → e7 → e6 (remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input)",
+    "26 jobs.p: depends on itself: p → m → p (remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input)",
+    "27 jobs.p2.name: is also the name of jobs.p: the service allows only one segment per name (choose another name, or give one of the two a segment_id)",
+    "28 jobs.m.segments[3].search: is not a configured search of the job (did you mean nurses?)",
+    "28 jobs.m.segments[5].search: is not a configured search of the job (there is no such search)",
+    "28 jobs.m.segments[1].job: is not a configured segment_push or audience_search job (known names: audiences, p, p2)",
+    "28 jobs.m.segments[2].search: is missing (the searches of audiences are nurses)",
+    "28 jobs.m.segments[4].job: must be a job of type segment_push or audience_search, not resolve (known names: audiences, p, p2)",
+    "29 budgets.enrich.per_day.amount: needs prices.enrich, the price of one billed record (add prices: { currency: USD, enrich: 0.10 }, or write the number of records)",
+  ]);
+});
+
+const jobs = (text: string) => `${fine.slice(0, fine.indexOf("jobs:"))}jobs:${text}`;
+
 it.each([
-  ["where", "    where: id <> ${SKIP}"],
-  ["order_by", "    order_by: name = '${SKIP}'"],
-])("refuses a variable of the environment in `%s`, and doesn't repeat its value", async (key, line) => {
-  const skip = "'x'); COMMIT; CREATE TABLE public.pwned AS SELECT now(); COMMIT; BEGIN; SELECT (1";
-  const problems = await problemsOf(fineBut("    key: id", `${line}\n    key: id`), { env: { SKIP: skip } });
-  expect(problems).toEqual([
-    `9 inputs.customers.${key}: contains \${…}, which SQL can't: the variable would become part of the statement (write the value itself, or keep it in a table or view)`,
+  [
+    jobs("\n  - type: resolve\n"),
+    "11 jobs: must be a mapping of keys to values (indent its keys below it, without `- `)",
+  ],
+  [jobs(" {}\n"), "11 jobs: has no job (see config.example.yaml, or create one with `person-etl init`)"],
+  [
+    jobs("\n  r:\n"),
+    "12 jobs.r: is empty (give it a value, indent its settings below it, or remove the line)",
+  ],
+  [
+    fineBut("key: id", "key: 7"),
+    "9 inputs.customers.key: must be the name of a column, or a list of at least one (exactly as the database stores it, at most 63 bytes)",
+  ],
+  [fineBut("key: id", "key: [id, id]"), "9 inputs.customers.key[1]: is a duplicate (remove it)"],
+  [
+    fineBut("key: id", "key: id\n    sql: select 1"),
+    "10 inputs.customers.sql: conflicts with table (keep only one)",
+  ],
+  [
+    `${fine}prices: { currency: XXQ }\n`,
+    "15 prices.currency: must be an ISO 4217 currency code such as USD (three capital letters)",
+  ],
+  [
+    `${fine}prices: { currency: USD, resolve: 1 }\nbudgets: { enrich: { per_day: { amount: 5 } } }\n`,
+    "16 budgets.enrich.per_day.amount: needs prices.enrich, the price of one billed record (add enrich: 0.10 to `prices`, or write the number of records)",
+  ],
+])("one mistake causes one problem: %#", async (text, problem) => {
+  expect(await problemsOf(text)).toEqual([problem]);
+});
+
+it("pushes may share a name where one segment at most is made", async () => {
+  const pushes = (one: string, other: string) =>
+    load(`${fine}  vips: { type: segment_push, name: VIP, sql: select 1${one} }
+  vips_again: { type: segment_push, name: VIP, sql: select 2${other} }
+`);
+  await pushes(", enabled: false", "");
+  await pushes("", ", segment_id: 11111111-1111-4111-8111-111111111111");
+  await expect(pushes("", "")).rejects.toThrow("1 problem");
+});
+
+it("a variable in SQL is refused, and its value isn't repeated", async () => {
+  const env = { SKIP: "'x'); COMMIT; CREATE TABLE public.pwned AS SELECT now(); COMMIT; BEGIN; SELECT (1" };
+  const text = fineBut("    key: id", "    where: id <> ${SKIP}\n    key: id");
+  expect(await problemsOf(text, { env })).toEqual([
+    "9 inputs.customers.where: contains ${…}, which SQL can't: the variable would become part of the statement (write the value itself, or keep it in a table or view)",
   ]);
 });

@@ -29,51 +29,26 @@ const fileProblem = (state: string) =>
     `^3 service.api_key: refers to a file that ${state} \\(relative paths start at .*\\)$`,
   );
 
+const LITERAL =
+  "must be a reference to a secret, not the secret itself (use ${NAME} for an environment variable, or file:PATH (relative to this file); revoke a key that was in this file)";
+const UNESCAPED = "has unescaped special characters in its password (percent-encode";
+const SET = "(set it in the environment of this command)";
+
 describe("the key", () => {
-  it.each(["sk-live-7f3a", "'prefix-${KEY}'", "'${KEY'", "key: file", "12345678", "'file:'"])(
-    "as %s is refused and not repeated",
-    async (key) => {
-      const problems = await problemsOf(withKey(key), { env: { KEY: "k-secret" } });
-      expect(problems).toHaveLength(1);
-      expect(problems[0]).toMatch(/^3 (service\.api_key: must be a reference|config\.yaml: has a mapping)/);
-      expect(problems[0]).not.toMatch(/sk-live|k-secret|prefix|12345678/);
-    },
-  );
-
-  it("is refused with what to write instead, and the advice to replace the key", async () => {
-    expect(await problemsOf(withKey("sk-live-7f3a"))).toEqual([
-      "3 service.api_key: must be a reference to a secret, not the secret itself (use ${NAME} for an environment variable, or file:PATH (relative to this file); revoke a key that was in this file)",
-    ]);
-  });
-
   it.each([
-    [
-      "${PERSON_KEY}",
-      {},
-      "3 service.api_key: requires the environment variable PERSON_KEY, which is not set (set it in the environment of this command)",
-    ],
-    [
-      "${PERSON_KEY}",
-      { PERSON_KEY: " " },
-      "3 service.api_key: requires the environment variable PERSON_KEY, which is empty (set it in the environment of this command)",
-    ],
-    [
-      "${sk_live_7f3a}",
-      {},
-      "3 service.api_key: requires an environment variable, which is not set (set it in the environment of this command)",
-    ],
-    [
-      "${toString}",
-      {},
-      "3 service.api_key: requires an environment variable, which is not set (set it in the environment of this command)",
-    ],
-    [
-      "${KEY}",
-      { KEY: "two words" },
-      "3 service.api_key: refers to a key with invalid characters (copy it again, without spaces or line breaks)",
-    ],
-  ])("as %s with %j is not to be had", async (key, env, problem) => {
-    expect(await problemsOf(withKey(key), { env })).toEqual([problem]);
+    ["sk-live-7f3a", LITERAL],
+    ["'prefix-${KEY}'", LITERAL],
+    ["'${KEY'", LITERAL],
+    ["'file:'", LITERAL],
+    ["/run/secrets/key", "must be a reference to a secret (write file: before the path of a file)"],
+    ["${PERSON_KEY}", `requires the environment variable PERSON_KEY, which is not set ${SET}`],
+    ["${BLANK}", `requires the environment variable BLANK, which is empty ${SET}`],
+    ["${sk_live_7f3a}", `requires an environment variable, which is not set ${SET}`],
+    ["${toString}", `requires an environment variable, which is not set ${SET}`],
+    ["${WORDS}", "refers to a key with invalid characters (copy it again, without spaces or line breaks)"],
+  ])("as %s is refused and not repeated", async (key, problem) => {
+    const env = { KEY: "k-secret", BLANK: " ", WORDS: "two words" };
+    expect(await problemsOf(withKey(key), { env })).toEqual([`3 service.api_key: ${problem}`]);
   });
 
   it("is missing where the service is a real one", async () => {
@@ -117,27 +92,18 @@ describe("a key in a file", () => {
   it.each([
     ["\n", "is empty"],
     ["key-1\nkey-2\n", "has more than one line"],
-    ["k".repeat(70_000), "is larger than 64 KiB, the maximum size of a secret"],
+    ["k".repeat(70_000), "is larger than 64 KiB"],
   ])("of the content %# is refused", async (content, reason) => {
     const { folder, file } = await write(content);
     const { problems } = await refusalOf(loadConfig({ jobTypes, file, env: {} }));
-    expect(problems).toEqual([
-      {
-        path: "service.api_key",
-        line: 3,
-        message: `refers to a file that ${reason}`,
-        hint: `relative paths start at ${folder}`,
-      },
+    expect(problems).toMatchObject([
+      { message: `refers to a file that ${reason}`, hint: `relative paths start at ${folder}` },
     ]);
   });
 
   it("that isn't there, or is a folder, is refused without repeating its path", async () => {
     expect(await problemsOf(withKey("file:sk-live-7f3a"))).toEqual([fileProblem("does not exist")]);
-    expect(await problemsOf(withKey("file:."))).toEqual([
-      expect.stringMatching(
-        /^3 service.api_key: refers to a folder, not a file \(relative paths start at .*\)$/,
-      ),
-    ]);
+    expect(await problemsOf(withKey("file:."))).toEqual([fileProblem("is a folder")]);
   });
 
   it("may be named by the environment", async () => {
@@ -192,50 +158,28 @@ describe("the address of the warehouse", () => {
     ]);
   });
 
-  it.each(["mysql://u:hunter2@h/db", "hunter2"])("may not be %s, and is not repeated", async (url) => {
-    const hint = "(write postgresql://USER:PASSWORD@HOST:5432/DATABASE)";
-    expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).toEqual([
-      `5 warehouse.url: refers to a value that is not the address of a Postgres database ${hint}`,
-    ]);
-    expect(await problemsOf(withUrl(url))).toEqual([
-      `5 warehouse.url: is not the address of a Postgres database ${hint}`,
-    ]);
-  });
-
   it.each([
-    "postgres://u:hun#ter2@h/db",
-    "postgres://u:hun/ter2@h/db",
-    "postgres://u:hun?ter2@h/db",
-    "postgres://u:hunter2%@h/db",
-    "postgres://u:hunter@2#@h/db",
-    "postgres://u:2/hunter@h/db",
-    "postgres://u:2?hunter@h/db",
-  ])("may not have the unescaped password of %s, and is not repeated", async (url) => {
-    expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).toEqual([
-      "5 warehouse.url: refers to a value that has unescaped special characters in its password (percent-encode them: %40 for @, %23 for #, %2F for /, %3F for ?, %25 for %)",
-    ]);
-    expect(await problemsOf(withUrl(url))).toEqual([
-      "5 warehouse.url: contains a password, which must not be in this file (use a reference for the whole address: ${NAME} or file:PATH, or only for the password: ${NAME}; change this password)",
-    ]);
-  });
-
-  it.each([
-    [
-      "postgres://u:h,2@a,b/db",
-      "names several hosts (name one: the primary server, or the proxy in front of it)",
-    ],
-    [
-      "postgres://u:hunter2@a:5432,b:5433/db",
-      "names several hosts (name one: the primary server, or the proxy in front of it)",
-    ],
-    [
-      "postgres:///?service=dwh",
-      "names a service of libpq, whose file is not read (write postgresql://USER:PASSWORD@HOST:5432/DATABASE)",
-    ],
-  ])("%s is refused for what it is", async (url, reason) => {
-    expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).toEqual([
-      `5 warehouse.url: refers to a value that ${reason}`,
-    ]);
+    ["mysql://u:hunter2@h/db", "is not the address of a Postgres database"],
+    ["hunter2", "is not the address of a Postgres database"],
+    ["jdbc:postgresql://h/db", "is not the address of a Postgres database (remove jdbc:"],
+    ["postgres://u:h,2@a,b/db", "names several hosts"],
+    ["postgres://u:hunter2@a:5432,b:5433/db", "names several hosts"],
+    ["postgres:///?service=dwh", "names a service of libpq, whose file is not read"],
+    ["postgres://u:hun#ter2@h/db", UNESCAPED],
+    ["postgres://u:hun/ter2@h/db", UNESCAPED],
+    ["postgres://u:hun?ter2@h/db", UNESCAPED],
+    ["postgres://u:hunter2%@h/db", UNESCAPED],
+    ["postgres://u:hunter@2#@h/db", UNESCAPED],
+    ["postgres://u:2/hunter@h/db", UNESCAPED],
+    ["postgres://u:2?hunter@h/db", UNESCAPED],
+  ])("%s is refused for what it is, and not repeated", async (url, reason) => {
+    const [problem, ...others] = await problemsOf(withUrl("${WAREHOUSE_URL}"), {
+      env: { WAREHOUSE_URL: url },
+    });
+    expect(problem).toContain(`5 warehouse.url: refers to a value that ${reason}`);
+    expect(others).toEqual([]);
+    expect(problem).not.toContain("hunter");
+    expect((await problemsOf(withUrl(`'${url}'`))).join()).not.toContain("hunter");
   });
 
   it("may have libpq's form of a socket, and a comma in its password", async () => {

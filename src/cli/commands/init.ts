@@ -29,7 +29,7 @@ import {
 } from "../init/service-questions.ts";
 import { configFlag, programName, schemaFor } from "../package.ts";
 import type { Config } from "../../config/config.ts";
-import { NAME } from "../../config/schema/values.ts";
+import { NAME } from "../../config/schema/settings.ts";
 import { chooseDataDir, locateConfig } from "../../config/settings.ts";
 import { addInputToText, renderConfig } from "../../config/template.ts";
 import { codeOf, FixConfigurationError } from "../../errors.ts";

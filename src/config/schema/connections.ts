@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { type Complaint, suggest } from "../problems.ts";
-import { flag, settings, text, wholeNumber } from "./settings.ts";
+import { type Complaint, type PlacedComplaint, suggest } from "../problems.ts";
+import { byName, flag, isMapping, settings, text, wholeNumber, withRule } from "./settings.ts";
 import { duration, httpUrl, isFileReference, postgresUrl, schemaName } from "./values.ts";
 import { tables } from "../../schemas/registry.ts";
 
@@ -56,30 +56,53 @@ const common = {
     .optional(),
 };
 
+/** Children are published with their root, so it has to be listed, too. */
+function rootsOf({ tables: listed }: Readonly<Record<string, unknown>>): readonly PlacedComplaint[] {
+  const names: readonly unknown[] = Array.isArray(listed) ? listed : [];
+  return names.flatMap((table, at) => {
+    const parent = tables.find(({ name }) => name === table)?.parent ?? null;
+    return parent === null || names.includes(parent)
+      ? []
+      : [{ path: ["tables", at], message: `requires ${parent}, which isn't listed`, hint: `add ${parent}` }];
+  });
+}
+
 const { maximum_bytes_billed: _bytes, ...project } = bigQueryProject;
 
 /** Two datasets in BigQuery. */
-const bigQueryDestination = settings({
-  type: z.literal("bigquery"),
-  ...project,
-  /** Null: the location of the datasets. */
-  location: bigQueryLocation().optional(),
-  dataset: schemaName().default("person_data"),
-  ops_dataset: schemaName().default("person_data_ops"),
-  ...common,
-}).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
+const bigQueryDestination = settings(
+  {
+    type: z.literal("bigquery"),
+    ...project,
+    /** Null: the location of the datasets. */
+    location: bigQueryLocation().optional(),
+    dataset: schemaName().default("person_data"),
+    ops_dataset: schemaName().default("person_data_ops"),
+    ...common,
+  },
+  rootsOf,
+).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 
 /** A DuckDB file, replaced by each publication. */
-const duckDbDestination = settings({
-  type: z.literal("duckdb"),
-  path: text({ expects: "the path of a file" }),
-  ...common,
-});
+const duckDbDestination = settings(
+  { type: z.literal("duckdb"), path: text({ expects: "the path of a file" }), ...common },
+  rootsOf,
+);
 
-/** `publish`: copies of the tables in other engines, by name. */
-export const publish = z.record(
-  z.string(),
-  z.discriminatedUnion("type", [bigQueryDestination, duckDbDestination]),
+/** `publish`: copies of the tables in other engines, by name; each has its own target. */
+export const publish = withRule(
+  byName(z.discriminatedUnion("type", [bigQueryDestination, duckDbDestination])),
+  (destinations) => {
+    const targets = Object.entries(destinations).map(([name, destination]) => {
+      const { path, project: owner, dataset } = isMapping(destination) ? destination : {};
+      return { name, target: JSON.stringify([path, owner, dataset]) };
+    });
+    return targets.flatMap(({ name, target }, at) => {
+      const other = targets.slice(0, at).find((earlier) => earlier.target === target);
+      const message = `has the same target as ${other?.name}`;
+      return other ? [{ path: [name], message, hint: "each destination needs its own target" }] : [];
+    });
+  },
 );
 
 /** A Postgres database. */
@@ -101,7 +124,4 @@ const bigQueryConnection = settings({
 }).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 
 /** `connections`: other databases with inputs, by name. */
-export const connections = z.record(
-  z.string(),
-  z.discriminatedUnion("type", [postgresConnection, bigQueryConnection]),
-);
+export const connections = byName(z.discriminatedUnion("type", [postgresConnection, bigQueryConnection]));

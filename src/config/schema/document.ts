@@ -3,6 +3,7 @@ import { connections, publish } from "./connections.ts";
 import { inputs } from "./inputs.ts";
 import type { CommonJob, JobDeclaration } from "./jobs.ts";
 import {
+  byName,
   choice,
   described,
   flag,
@@ -14,8 +15,12 @@ import {
   settings,
   text,
   wholeNumber,
+  withRule,
 } from "./settings.ts";
-import { duration, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
+import { duration, isLoopback, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
+import { isLocalHost } from "../../postgres-address.ts";
+import { writers } from "../../schemas/ops.ts";
+import type { PlacedComplaint } from "../problems.ts";
 import { type Amount, amountOf, LARGEST_AMOUNT } from "../../money.ts";
 
 /** Default schema of people. */
@@ -28,14 +33,28 @@ export const DEFAULT_OPS_SCHEMA = "person_data_ops";
 export const DEFAULT_STATE_SCHEMA = "person_data_state";
 
 /** `warehouse`: the Postgres database to fill, the place of record. */
-const warehouse = settings({
-  type: z.literal("postgres").optional(),
+const warehouseSettings = {
+  type: described(z.literal("postgres"), {
+    expects: "postgres: other engines get a published copy",
+    hint: "use Postgres as the warehouse and add the other engine under publish: (docs/publishing.md)",
+  }).optional(),
   url: postgresUrl({ allowEmbedded: true }),
   /** Allows connections to another machine without verified TLS. */
   allow_insecure: flag().default(false),
   schema: schemaName().default(DEFAULT_SCHEMA),
   ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
   state_schema: schemaName().default(DEFAULT_STATE_SCHEMA),
+};
+
+/** The three schemas differ, so that privileges can be granted separately. */
+const warehouse = settings(warehouseSettings, (given) => {
+  const keys = ["schema", "ops_schema", "state_schema"];
+  return keys.flatMap((key, at) => {
+    const same = keys.slice(0, at).find((other) => given[other] === given[key]);
+    const hint =
+      "use different names, such as person_data, person_data_ops and person_data_state: each has other readers";
+    return same ? [{ path: [key], message: `must differ from warehouse.${same}`, hint }] : [];
+  });
 });
 
 const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
@@ -84,15 +103,22 @@ export const alerts = settings({
   stale_after: duration().optional(),
 });
 
-/** `http`: the pages of `schedule`. */
-const http = settings({
-  bind: text(
-    { expects: "an IP address or host name to listen on" },
-    (value) => !/^[A-Za-z0-9.:-]+$/.test(value),
-  ).default("127.0.0.1"),
-  port: wholeNumber(0, 65_535).default(8080),
-  token: secret().optional(),
-});
+/** `http`: the pages of `schedule`; those that other machines can reach need a token. */
+const http = settings(
+  {
+    bind: text(
+      { expects: "an IP address or host name to listen on" },
+      (value) => !/^[A-Za-z0-9.:-]+$/.test(value),
+    ).default("127.0.0.1"),
+    port: wholeNumber(0, 65_535).default(8080),
+    token: secret().optional(),
+  },
+  ({ bind, token }) => {
+    const message = "is missing: http.bind lets other machines read the pages";
+    const hint = "${PERSON_ETL_HTTP_TOKEN} or file:PATH; or bind to 127.0.0.1";
+    return isLocalHost(String(bind)) || token !== undefined ? [] : [{ path: ["token"], message, hint }];
+  },
+);
 
 /** `confirm_above`: a job with more due rows than both limits asks first. */
 const confirmAbove = settings({
@@ -194,7 +220,7 @@ const limits = z
   );
 
 /** `service`: address, key and rates. */
-const service = settings({
+const serviceSettings = {
   base_url: serviceUrl(),
   api_key: secret().optional(),
   /** Key of a user, required by asynchronous person search. */
@@ -206,13 +232,30 @@ const service = settings({
   requests_per_second: positiveNumber().optional(),
   limits: limits.prefault({}),
   allow_insecure: flag().default(false),
+};
+
+/** A service other than the sandbox needs a key and an encrypted connection. */
+const service = settings(serviceSettings, (given) => {
+  const { base_url: baseUrl, api_key: key, allow_insecure: isInsecure } = given;
+  const url = typeof baseUrl === "string" && URL.canParse(baseUrl) ? new URL(baseUrl) : null;
+  if (!url) return [];
+  const found: PlacedComplaint[] = [];
+  if (key === undefined) {
+    const hint = "${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs no key";
+    found.push({ path: ["api_key"], message: "is missing", hint });
+  }
+  if (url.protocol === "http:" && !isLoopback(url) && isInsecure !== true) {
+    const message = "would send the key and people's data over the network unencrypted";
+    const hint = "use https://, or set service.allow_insecure: true";
+    found.push({ path: ["base_url"], message, hint });
+  }
+  return found;
 });
 
-/** `sandbox`: population of `base_url: sandbox`, and its sample input tables. */
+/** `sandbox`: population of `base_url: sandbox`. */
 const sandbox = settings({
   seed: wholeNumber(0, 2 ** 32 - 1).default(1),
   people: wholeNumber(1, 100_000_000).default(1_000_000),
-  input_rows: wholeNumber(1, 100_000_000).default(15_000),
 });
 
 /** Log levels, from most verbose to silent. */
@@ -254,6 +297,18 @@ export function budgetNames(jobTypes: readonly JobDeclaration[]): readonly strin
   return [...jobTypes.filter(({ isBilled }) => isBilled).map(({ type }) => type), UNLOCK];
 }
 
+/** There is a job, and none has the name of a command that records its runs. */
+function jobsRule(jobs: Readonly<Record<string, unknown>>): readonly PlacedComplaint[] {
+  if (Object.keys(jobs).length === 0) {
+    const hint = "see config.example.yaml, or create one with `person-etl init`";
+    return [{ path: [], message: "has no job", hint }];
+  }
+  const hint = "a command of this name records its runs under it; choose another name";
+  return writers
+    .filter((name) => Object.hasOwn(jobs, name))
+    .map((name) => ({ path: [name], message: "is a reserved name", hint }));
+}
+
 /** Schema of whole files. */
 type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
 
@@ -267,7 +322,7 @@ export function documentSchemaOf(jobTypes: readonly JobDeclaration[]): DocumentS
     ...sections,
     budgets: z.strictObject(budgets).prefault({}),
     prices: pricesOf(billed).optional(),
-    jobs: z.record(z.string(), z.discriminatedUnion("type", [first, ...options])),
+    jobs: withRule(byName(z.discriminatedUnion("type", [first, ...options])), jobsRule),
   });
   return schema as DocumentSchema;
 }

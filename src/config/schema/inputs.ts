@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { choice, flag, oneOrMore, ratio, settings } from "./settings.ts";
+import type { PlacedComplaint } from "../problems.ts";
+import { byName, choice, flag, oneOrMore, ratio, settings, withRule } from "./settings.ts";
 import {
   columnName,
   connectionName,
@@ -36,19 +37,19 @@ export type InputField = (typeof scalarFields)[number] | (typeof listFields)[num
 const columns = () => oneOrMore(columnName());
 
 /** `inputs.NAME.fields`: columns by field; one or more for `emails` and `phones`, one for others. */
-const fields = z
-  .strictObject({
+const fields = withRule(
+  z.strictObject({
     ...shapeOf(scalarFields, () => columnName().optional()),
     ...shapeOf(listFields, () => columns().optional()),
-  })
-  .transform((byField) => {
-    const given = Object.entries(byField).flatMap(([field, names]) =>
-      names === undefined ? [] : [[field, [names].flat()] as const],
-    );
-    const columnsByField: Readonly<Partial<Record<InputField, readonly string[]>>> =
-      Object.fromEntries(given);
-    return columnsByField;
-  });
+  }),
+  (byField) => {
+    const hint = "for example { first_name: first_name, last_name: last_name, emails: [email] }";
+    return Object.keys(byField).length === 0 ? [{ path: [], message: "maps no column", hint }] : [];
+  },
+).transform((byField): Readonly<Partial<Record<InputField, readonly string[]>>> => {
+  const given = Object.entries(byField).filter(([, names]) => names !== undefined);
+  return Object.fromEntries(given.map(([field, names]) => [field, [names ?? []].flat()]));
+});
 
 function shapeOf<Name extends string, S>(names: readonly Name[], make: () => S): Record<Name, S> {
   return Object.fromEntries(names.map((name) => [name, make()])) as Record<Name, S>; // one entry per name
@@ -77,8 +78,41 @@ export interface NamedSearch {
 
 const PID = "service_pid";
 
-/** One of `inputs`; rules check that it has either a table, a query or a search, and what else each requires. */
-const input = settings({
+/** Settings that only the members of an audience have by default. */
+const REQUIRED = {
+  key: "the name of a column, or a list of at least one",
+  fields: "a mapping of keys to values",
+};
+
+/** An input has either a table, a query, or the job and search of an audience, whose members are read by their PID. */
+function sourceRule(given: Readonly<Record<string, unknown>>): readonly PlacedComplaint[] {
+  const has = (name: string) => given[name] !== undefined;
+  if (has("job") || has("search")) {
+    const conflict = {
+      message: "conflicts with job",
+      hint: "the members of an audience are read by their PID; remove the line",
+    };
+    const hint = "add the audience_search job that has this search";
+    return [
+      ...(has("job") ? [] : [{ path: ["job"], message: "is missing", hint }]),
+      ...["table", "sql", "connection", "key", "fields"]
+        .filter(has)
+        .map((name) => ({ path: [name], ...conflict })),
+    ];
+  }
+  const absent = Object.entries(REQUIRED).flatMap(([name, expects]) =>
+    has(name) ? [] : [{ path: [name], message: "is missing", hint: `it must be ${expects}` }],
+  );
+  if (has("table") && has("sql")) {
+    return [...absent, { path: ["sql"], message: "conflicts with table", hint: "keep only one" }];
+  }
+  if (has("table") || has("sql")) return absent;
+  const hint = "add a table (schema.table), sql: SELECT …, or the job and search of an audience";
+  return [...absent, { path: ["table"], message: "is missing", hint }];
+}
+
+/** Settings of one of `inputs`. */
+const inputSettings = {
   table: tableName().optional(),
   sql: sqlText("a SELECT statement").optional(),
   job: jobName({ jobTypes: ["audience_search"] }).optional(),
@@ -94,15 +128,19 @@ const input = settings({
   /** Missing rows / known rows, 0 to 1; no one is erased above it. */
   max_missing_ratio: ratio().default(0.1),
   fields: fields.optional(),
-}).transform(({ table, sql, job, search, key, fields: mapped, ...rest }) => {
-  const named = table === null ? null : parseTableName(table);
-  const source: TableSource | SqlSource | NamedSearch = named
-    ? { kind: "table", ...named }
-    : job !== null && search !== null
-      ? { kind: "search", job, search }
-      : { kind: "sql", sql: sql ?? "" };
-  return { ...rest, key: key ?? [PID], fields: mapped ?? { [PID]: [PID] }, source };
-});
+};
+
+const input = settings(inputSettings, sourceRule).transform(
+  ({ table, sql, job, search, key, fields: mapped, ...rest }) => {
+    const named = table === null ? null : parseTableName(table);
+    const source: TableSource | SqlSource | NamedSearch = named
+      ? { kind: "table", ...named }
+      : job !== null && search !== null
+        ? { kind: "search", job, search }
+        : { kind: "sql", sql: sql ?? "" };
+    return { ...rest, key: key ?? [PID], fields: mapped ?? { [PID]: [PID] }, source };
+  },
+);
 
 /** `inputs`, by name. */
-export const inputs = z.record(z.string(), input);
+export const inputs = byName(input);

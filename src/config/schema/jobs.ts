@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Complaint, Path } from "../problems.ts";
+import type { PlacedComplaint } from "../problems.ts";
 import { flag, oneOrMore, type Settings, settings } from "./settings.ts";
 import { cronSchedule, jobName, timezone } from "./values.ts";
 
@@ -26,12 +26,6 @@ export function jobSettings<const Type extends string, Shape extends z.ZodRawSha
 /** A job as written in the file, before validation. */
 export type WrittenJob = Readonly<Record<string, unknown>>;
 
-/** Problem of a job. */
-export interface JobComplaint extends Complaint {
-  /** Path inside the job. */
-  readonly path: Path;
-}
-
 /** Part of a job type's declaration that validates the configuration. */
 export interface JobDeclaration {
   readonly type: string;
@@ -48,5 +42,5 @@ export interface JobDeclaration {
       /** Earlier enabled jobs of this type, by name. */
       readonly earlier: ReadonlyMap<string, WrittenJob>;
     },
-  ) => readonly JobComplaint[];
+  ) => readonly PlacedComplaint[];
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Complaint } from "../problems.ts";
+import type { Complaint, Path, PlacedComplaint } from "../problems.ts";
 
 /** Describes a value in words, for messages and docs. */
 export interface Expectation {
@@ -119,6 +119,14 @@ export function oneOrMore<S extends z.ZodType<string>>(item: S) {
   );
 }
 
+/** Form of the names of inputs, jobs, connections, destinations and searches. */
+export const NAME = /^[a-z][a-z0-9_]{0,62}$/;
+
+/** Entries by names that the user chooses; they become column values (`source`, `job`) and metric labels. */
+export function byName<S extends z.ZodType>(entry: S) {
+  return z.record(z.string().regex(NAME), entry);
+}
+
 /** Any schema. */
 export type Schema = z.core.$ZodType;
 
@@ -208,6 +216,33 @@ function isOfKind(schema: Schema, value: unknown): boolean {
   return typeof value !== "object";
 }
 
+/** Replaces every text at a path known to the schema. Returns a copy of the file. */
+export function mapTexts(
+  root: Schema,
+  tree: object,
+  replace: (text: string, place: TextPlace) => string,
+): object {
+  function visit(value: unknown, path: Path, within: TextPlace["within"]): unknown {
+    if (Array.isArray(value)) return value.map((item, position) => visit(item, [...path, position], within));
+    if (isMapping(value)) {
+      const entries = Object.entries(value);
+      return Object.fromEntries(entries.map(([key, item]) => [key, visit(item, [...path, key], value)]));
+    }
+    const schema = typeof value === "string" ? schemaAt(root, path, tree) : null;
+    if (typeof value !== "string" || schema === null) return value;
+    return replace(value, { path, within, expectation: expectationOf(schema) });
+  }
+  return Object(visit(tree, [], {}));
+}
+
+/** Place of a text in the file. */
+interface TextPlace {
+  readonly path: Path;
+  readonly expectation: Expectation | undefined;
+  /** Mapping that the setting is in. */
+  readonly within: Readonly<Record<string, unknown>>;
+}
+
 /** Path known to the schema; names chosen by users are `NAME`. */
 interface KeyPath {
   readonly path: readonly string[];
@@ -245,10 +280,25 @@ export type Settings<Shape extends z.ZodRawShape> = {
   >;
 };
 
+/** Rule on several settings of a mapping, whose valid values are parsed; the others are as written. */
+type Rule = (value: Readonly<Record<string, unknown>>) => readonly PlacedComplaint[];
+
+/** Adds a rule. It also runs if some settings are invalid, so that all problems are found at once. */
+export function withRule<S extends z.ZodType>(schema: S, rule: Rule): S {
+  return schema.superRefine(
+    (value, context) => {
+      for (const { path, ...complaint } of isMapping(value) ? rule(value) : []) {
+        context.addIssue({ code: "custom", path: [...path], params: { complaint } });
+      }
+    },
+    { when: () => true },
+  );
+}
+
 /** Declares a mapping by the keys in the file; the output is {@link Settings}. */
-export function settings<Shape extends z.ZodRawShape>(shape: Shape) {
+export function settings<Shape extends z.ZodRawShape>(shape: Shape, rule: Rule = () => []) {
   const names = Object.entries(shape).map(([key, schema]) => [key, programName(key, schema)] as const);
-  return z.strictObject(shape).transform((value) => {
+  return withRule(z.strictObject(shape), rule).transform((value) => {
     const values: Readonly<Record<string, unknown>> = value;
     // One entry per key of the shape, named as the type says.
     return Object.fromEntries(names.map(([key, name]) => [name, values[key] ?? null])) as Settings<Shape>;

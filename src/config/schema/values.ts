@@ -268,9 +268,6 @@ export function columnName() {
   );
 }
 
-/** Form of the names of inputs, jobs, connections, destinations and searches. */
-export const NAME = /^[a-z][a-z0-9_]{0,62}$/;
-
 /** Name of one of `inputs`. */
 export function inputName() {
   return text({ expects: "the name of an input", names: { part: "input" } });

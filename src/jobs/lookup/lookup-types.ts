@@ -260,10 +260,17 @@ export const enrichJob: LookupJobType = {
   readerOf: ({ return_fields: asked }) => readerFor(Array.isArray(asked) ? asked.map(String) : []),
 };
 
+const { refresh_unmatched_after: _same, ...validation } = lookupSettings;
+
+// An address without a match was validated, too.
+const validateSettings = jobSettings("validate_emails", validation).transform((job) =>
+  complete({ ...job, refreshUnmatchedAfterMs: null }),
+);
+
 /** Validates the addresses of each input row: `POST /v2/validate_emails` into `email_validation`. */
 const validateEmailsJob: LookupJobType = {
   type: "validate_emails",
-  settings: jobSettings("validate_emails", lookupSettings).transform(complete),
+  settings: validateSettings,
   isBilled: true,
   writes: ["email_validation", "input_email"],
   complaints: (_job, { inputFields }) =>

@@ -1,7 +1,6 @@
-import { z } from "zod";
 import type { JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
-import { settings } from "../../config/schema/settings.ts";
+import { byName, settings } from "../../config/schema/settings.ts";
 import { duration } from "../../config/schema/values.ts";
 import { type FreeCall, mayBeDone, readEnvelope } from "../../extract/free-call.ts";
 import { mostBillable, readAudiences } from "../../load/feeds/searches.ts";
@@ -23,7 +22,7 @@ import { isFinal, planOfTasks, runTasks, type State, store, unlockSetting } from
 const { submit } = audienceSearchEndpoints;
 
 const searchSettings = jobSettings("audience_search", {
-  searches: z.record(z.string(), settings({ query: queryText(), unlock: unlockSetting() })),
+  searches: byName(settings({ query: queryText(), unlock: unlockSetting() })),
   /** Time after which a finished search is made again; never by default. */
   refresh_after: duration().optional(),
   /** Longest wait of a run for the service. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
-import { settings, wholeNumber } from "../../config/schema/settings.ts";
+import { byName, settings, wholeNumber } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { duration } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
@@ -32,8 +32,7 @@ import {
 const { create, read } = personSearchEndpoints;
 
 const searchSettings = jobSettings("person_search", {
-  searches: z.record(
-    z.string(),
+  searches: byName(
     settings({ query: queryText(), size: wholeNumber(1, MAX_SEARCH_SIZE).default(MAX_SEARCH_SIZE) }),
   ),
   /** Time after which a search is made again; never by default. */

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { text } from "../../config/schema/settings.ts";
-import type { JobComplaint, JobDeclaration, WrittenJob } from "../../config/schema/jobs.ts";
-import { NAME } from "../../config/schema/values.ts";
+import type { PlacedComplaint } from "../../config/problems.ts";
+import type { JobDeclaration } from "../../config/schema/jobs.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { callFree, type FreeCall, type FreeReply, readEnvelope } from "../../extract/free-call.ts";
 import type { FeedContext } from "../feed.ts";
@@ -46,20 +46,13 @@ const written = z.record(
   z.object({ query: z.string(), size: z.number().default(MAX_SEARCH_SIZE) }),
 );
 
-/** Problems of the names and queries of a job's searches. */
-export const searchComplaints: NonNullable<JobDeclaration["complaints"]> = (job: WrittenJob) => {
+/** Problems of the queries of a job's searches. */
+export const searchComplaints: NonNullable<JobDeclaration["complaints"]> = (job) => {
   const searches = written.safeParse(job["searches"]).data ?? {};
-  const complaints: JobComplaint[] = [];
+  const complaints: PlacedComplaint[] = [];
   const earlier = new Map<string, string>();
   for (const [name, { query, size }] of Object.entries(searches)) {
     const path = ["searches", name];
-    if (!NAME.test(name)) {
-      complaints.push({
-        path,
-        message: "is not a valid name",
-        hint: "use lower-case letters, digits and _, starting with a letter; at most 63 characters",
-      });
-    }
     const stream = streamOf(query, size);
     const same = earlier.get(stream);
     if (same !== undefined) {
