@@ -1,5 +1,5 @@
 import { dirname, resolve } from "node:path";
-import { z } from "zod";
+import type { z } from "zod";
 import type { Problem } from "../errors.ts";
 import { type Amount, recordsFor } from "../money.ts";
 import { dependenciesOf, type Reference } from "./references.ts";
@@ -7,6 +7,7 @@ import type { ConfigDocument, LogLevel } from "./schema/document.ts";
 import type { inputs, NamedSearch, SqlSource, TableSource } from "./schema/inputs.ts";
 import type { CommonJob } from "./schema/jobs.ts";
 import type { Secrets } from "./secrets.ts";
+import { valueAt } from "./schema/settings.ts";
 import type { TestTimes } from "./settings.ts";
 
 export type { LogLevel, Prices } from "./schema/document.ts";
@@ -132,12 +133,10 @@ export function buildConfig(
   };
 }
 
-const searching = z.object({ searches: z.record(z.string(), z.object({ query: z.string() })) });
-
 /** Completes the members of a search by its query, as configured. */
 function membersOf({ jobs, warehouse }: ConfigDocument, { job, search }: NamedSearch) {
-  const query = searching.parse(jobs[job]).searches[search]?.query;
-  if (query === undefined) throw new Error(`job ${job} has no search ${search}`);
+  const query = valueAt(jobs, [job, "searches", search, "query"]);
+  if (typeof query !== "string") throw new Error(`job ${job} has no search ${search}`);
   return { kind: "members" as const, schema: warehouse.schema, query };
 }
 

@@ -75,9 +75,9 @@ function plain(name: string): string {
 /** Minimum number of insertions, deletions and replacements between two texts. */
 function editDistance(a: string, b: string): number {
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (const [i, letter] of [...a].entries()) {
+  for (const [i, letter] of a.split("").entries()) {
     const row = [i + 1];
-    for (const [j, other] of [...b].entries()) {
+    for (const [j, other] of b.split("").entries()) {
       const [left = 0, above = 0, diagonal = 0] = [row[j], last[j + 1], last[j]];
       row.push(Math.min(left + 1, above + 1, diagonal + (letter === other ? 0 : 1)));
     }

@@ -98,12 +98,12 @@ const SEARCHING = "audience_search";
 
 const SECTIONS = { input: "inputs", connection: "connections", job: "jobs" } as const;
 
+const rank = ({ names }: Reference) => (names.part === "job" ? 1 : 0);
+
 /** Checks that every input, connection, job or search referred to exists and fits. */
 export function checkReferences({ tree, references }: Written, problems: Problems): void {
   // Jobs last: whether they fit depends on their own inputs.
-  const isOfJob = ({ names }: Reference) => names.part === "job";
-  for (const reference of [...references.filter((one) => !isOfJob(one)), ...references.filter(isOfJob)]) {
-    const { path, names, name, within } = reference;
+  for (const { path, names, name, within } of references.toSorted((a, b) => rank(a) - rank(b))) {
     const { part, jobTypes: types, usesAnswers } = names;
     const section = part === "search" ? ["jobs", String(within["job"]), "searches"] : [SECTIONS[part]];
     const entries = mappingAt(tree, ...section);

@@ -299,7 +299,6 @@ export function findDue(
   jobs: readonly ScheduledJob[],
   known: readonly KnownSlot[],
   nowMs: number,
-  catchUpMs: number = CATCH_UP_MS,
 ): DueReport {
   const knownOf = new Map(known.map((slot) => [slot.job, slot]));
   const pending = new Map<string, DueSlot>();
@@ -307,7 +306,7 @@ export function findDue(
   for (const job of jobs) {
     const next = nextSlot(job.schedule, nowMs);
     if (next) nextLookMs = Math.min(nextLookMs, next.atMs);
-    const slot = pendingSlot(job, knownOf.get(job.name), nowMs, catchUpMs);
+    const slot = pendingSlot(job, knownOf.get(job.name), nowMs);
     if (slot) pending.set(job.name, { ...slot, job });
   }
   const due: DueSlot[] = [];
@@ -325,22 +324,13 @@ export function findDue(
 }
 
 /** Last slot of a job that has not run; null if there is none or it is too old. */
-function pendingSlot(
-  job: ScheduledJob,
-  known: KnownSlot | undefined,
-  nowMs: number,
-  catchUpMs: number,
-): Slot | null {
+function pendingSlot(job: ScheduledJob, known: KnownSlot | undefined, nowMs: number): Slot | null {
   // Not recorded yet: the job has no start from which to count slots.
   if (!known) return null;
   const knownMs = Date.parse(known.dueAt);
-  // A slot is found late by the interval between checks.
-  const oldestMs = nowMs - Math.max(catchUpMs, LOOK_MS);
+  const oldestMs = nowMs - CATCH_UP_MS;
   const newer = lastSlot(job.schedule, Math.max(oldestMs, knownMs + 1), nowMs);
   if (newer) return newer;
   const isOpen = known.endedAt === null && knownMs >= oldestMs;
   return isOpen ? { key: known.slot, atMs: knownMs } : null;
 }
-
-/** Tolerance for late checks, which run every minute. */
-const LOOK_MS = 5 * 60_000;

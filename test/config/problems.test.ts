@@ -85,7 +85,7 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "19 budgets.enrich.per_day: must be a whole number of records, 0 or more, or { amount: 500 } (write only digits, without quotes, unit or separators: 20000)",
     "19 budgets.enrich.per_mont: is not a setting of budgets.enrich (did you mean per_month?)",
     "19 budgets.enrich_customers: is not a setting of budgets (did you mean enrich?)",
-    "21 publish.local.every: must be a duration of at least 1m (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w))",
+    "21 publish.local.every: must be a duration of at least 1m (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
     "21 publish.local.tables[1]: is not a table that can be published (did you mean person?)",
     "21 publish.local.tables[2]: is not a table that can be published (see the reference of tables)",
     "21 publish.local.tables[0]: requires person, which isn't listed (add person)",
@@ -118,11 +118,11 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "44 jobs.retention: is a reserved name (a command of this name records its runs under it; choose another name)",
     "45 jobs.Upper: is not a valid name (use lower-case letters, digits and _, starting with a letter; at most 63 characters)",
     "46 jobs.r.type: must be one of resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage, person_search, audience_search, contact_jobs (did you mean resolve?)",
-    "47 jobs.e1.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w))",
+    "47 jobs.e1.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
     "47 jobs.e1.max_records_per_run: must be a whole number, 1 or more (docs/configuration.md describes this setting)",
     "47 jobs.e1.max_reject_ratio: must be a number from 0 to 1 (0.2 means 20 percent)",
     "48 jobs.e2.input: is missing (it must be the name of an input)",
-    "48 jobs.e2.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w))",
+    "48 jobs.e2.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
     "48 jobs.e2.return_fields: must be a list of field names (write a list: [ … ])",
     "48 jobs.e2.match_condition_fields[0]: must be one of linkedin_url, gender, estimated_income_range, estimated_wealth_range, emails, personal_email, professional_email, phone, mobile_phone, home_ownership_status (did you mean mobile_phone?)",
     "49 jobs.e3.enabled: must be true or false (write true or false, without quotes; YAML 1.2 reads yes, no, on and off as text)",
@@ -131,7 +131,7 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "50 jobs.e4.schedule: has six cron fields, and must have five (remove the first one, the seconds)",
     "50 jobs.e4.timezone: must be an IANA time zone (for example UTC, Europe/Berlin or America/Chicago)",
     '51 jobs.e5.schedule: has an invalid minute (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)',
-    "51 jobs.e5.refresh_after: must be a duration such as 30d (write months and years in days: 90d, 365d)",
+    "51 jobs.e5.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
     '52 jobs.v.schedule: must be a cron schedule of five fields (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)',
     "52 jobs.v.return_fields: is not a setting of jobs.v (it belongs to type enrich)",
     "53 jobs.push.sql: ends with a semicolon (remove it)",
@@ -259,11 +259,13 @@ it.each([
   expect(await problemsOf(text)).toEqual([problem]);
 });
 
-it("pushes may share a name where one segment at most is made", async () => {
-  const pushes = (one: string, other: string) =>
-    load(`${fine}  vips: { type: segment_push, name: VIP, sql: select 1${one} }
+/** Two pushes with the same name and different settings. */
+const pushes = (one: string, other: string) =>
+  load(`${fine}  vips: { type: segment_push, name: VIP, sql: select 1${one} }
   vips_again: { type: segment_push, name: VIP, sql: select 2${other} }
 `);
+
+it("pushes may share a name where one segment at most is made", async () => {
   await pushes(", enabled: false", "");
   await pushes("", ", segment_id: 11111111-1111-4111-8111-111111111111");
   await expect(pushes("", "")).rejects.toThrow("1 problem");

@@ -12,6 +12,7 @@ import {
   ratio,
   type Schema,
   type Settings,
+  setEntries,
   settings,
   text,
   wholeNumber,
@@ -82,13 +83,7 @@ const retention = z
     schedule_slot: duration("7d").prefault("90d"),
     budget_use: duration("62d").prefault("400d"),
   })
-  .transform((byTable) =>
-    Object.fromEntries(
-      Object.entries(byTable).flatMap(([table, keepMs]) =>
-        keepMs === undefined ? [] : [[table, Number(keepMs)] as const],
-      ),
-    ),
-  );
+  .transform((byTable): Readonly<Record<string, number>> => Object.fromEntries(setEntries(byTable)));
 
 /** `alerts`: webhook for runs that end badly. */
 export const alerts = settings({
@@ -168,10 +163,7 @@ function pricesOf(names: readonly string[]) {
     names.map((name) => [name, amount("the price of one billed record").optional()]),
   );
   return z.strictObject({ currency, ...price }).transform(({ currency: code, ...given }): Prices => {
-    const perRecord = Object.entries(given).flatMap(([name, value]) => {
-      const exact = typeof value === "number" ? amountOf(value) : null;
-      return exact === null ? [] : [[name, exact] as const];
-    });
+    const perRecord = setEntries(given).map(([name, value]) => [name, String(value)] as const);
     return { currency: code, perRecord: Object.fromEntries(perRecord) };
   });
 }
@@ -211,13 +203,7 @@ const rateLimit = settings({ requests_per_second: positiveNumber() });
 /** Rate limits by endpoint path; each overrides `requests_per_second`. */
 const limits = z
   .strictObject(Object.fromEntries(endpointPaths.map((path) => [path, rateLimit.optional()])))
-  .transform((byPath) =>
-    Object.fromEntries(
-      Object.entries(byPath).flatMap(([path, value]) =>
-        value === undefined ? [] : [[path, value] as const],
-      ),
-    ),
-  );
+  .transform((byPath) => Object.fromEntries(setEntries(byPath)));
 
 /** `service`: address, key and rates. */
 const serviceSettings = {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { PlacedComplaint } from "../problems.ts";
-import { byName, choice, flag, oneOrMore, ratio, settings, withRule } from "./settings.ts";
+import { byName, choice, flag, oneOrMore, ratio, setEntries, settings, withRule } from "./settings.ts";
 import {
   columnName,
   connectionName,
@@ -47,8 +47,7 @@ const fields = withRule(
     return Object.keys(byField).length === 0 ? [{ path: [], message: "maps no column", hint }] : [];
   },
 ).transform((byField): Readonly<Partial<Record<InputField, readonly string[]>>> => {
-  const given = Object.entries(byField).filter(([, names]) => names !== undefined);
-  return Object.fromEntries(given.map(([field, names]) => [field, [names ?? []].flat()]));
+  return Object.fromEntries(setEntries(byField).map(([field, names]) => [field, [names].flat()]));
 });
 
 function shapeOf<Name extends string, S>(names: readonly Name[], make: () => S): Record<Name, S> {

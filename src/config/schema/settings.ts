@@ -127,6 +127,11 @@ export function byName<S extends z.ZodType>(entry: S) {
   return z.record(z.string().regex(NAME), entry);
 }
 
+/** Entries of a parsed mapping that are set. */
+export function setEntries<T>(mapping: Readonly<Record<string, T | undefined>>): readonly [string, T][] {
+  return Object.entries(mapping).filter((entry): entry is [string, T] => entry[1] !== undefined);
+}
+
 /** Any schema. */
 export type Schema = z.core.$ZodType;
 
