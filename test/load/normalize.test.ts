@@ -27,15 +27,12 @@ async function sentByPostgres(field: string, values: readonly string[]): Promise
 test.each([
   ["first_name", " José \u3000", "José"],
   ["first_name", "Null", "Null"],
-  ["first_name", "N/A", null],
   ["last_name", "???", null],
   ["city", "Null", null],
   ["city", "unknown", null],
   ["zipcode", "00000", null],
-  ["zipcode", "07030", "07030"],
   ["emails", "Ann.ÄRZTE@Example.com", "ann.Ärzte@example.com"],
   ["emails", "ann.example.com", null],
-  ["emails", "ann@", null],
   ["emails", "@example.com", null],
   ["emails", "noemail@noemail.com", null],
   ["emails", "test@example.com", "test@example.com"],
@@ -45,7 +42,6 @@ test.each([
   ["phones", "(999) 999-9999", null],
   ["phones", "+1 123-456-7890", null],
   ["phones", "555-014", null],
-  ["phones", "unlisted", null],
 ])("%s %j is sent as %j", async (field, value, expected) => {
   expect(sent(field, value)).toBe(expected);
   expect(await sentByPostgres(field, [value])).toEqual([expected]);

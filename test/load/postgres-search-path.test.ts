@@ -23,30 +23,19 @@ describe("the search path", () => {
     await context.sql(`CREATE FUNCTION public.hashtextextended(text, integer) RETURNS bigint LANGUAGE plpgsql AS $$
       BEGIN RAISE EXCEPTION 'called'; END $$`);
     await makePeople(context, [{ id: "1", email: "ann@example.com" }]);
-    const lock = {
-      runId: "next",
-      job: "search_path",
-      jobType: "enrich",
-      shard: "0/1",
-      lifeMs: 1000,
-      dead: [],
-    };
-    const process = { host: "here", pid: 1, machine: null, processStart: null };
-    await expect(context.warehouse.acquireLock({ ...lock, process })).resolves.toMatchObject({
-      kind: "held",
-    });
+    const shown = await runNight(context, enrichSpec(), matchAll);
+    expect(Object.keys(shown.sent)).toEqual(["1"]);
     await context.sql("DROP FUNCTION public.hashtextextended(text, integer)");
   });
 
   test.each([
-    ["a table without a schema", { relation: { table: ["people"] as const } }],
+    [
+      "a table without a schema, in a condition a function",
+      { relation: { table: ["people"] as const }, where: "is_wanted(id)" },
+    ],
     [
       "a query with a function of the role",
       { relation: { sql: "SELECT * FROM people WHERE is_wanted(id)" } },
-    ],
-    [
-      "a condition with such a function",
-      { relation: { table: ["people"] as const }, where: "is_wanted(id)" },
     ],
   ])("finds %s where the role of the connection finds it", async (_, changes) => {
     await makePeople(context, [
