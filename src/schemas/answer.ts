@@ -4,18 +4,21 @@ import { booleanOf, pidOf } from "./convert.ts";
 import { boolean, numeric, text, timestamptz } from "./field.ts";
 import { type NamesPeople, table } from "./table.ts";
 
+/** Declares an endpoint; its name is the one in the ledger and in `schema_drift`. */
+export const endpointOf = <const Method extends "GET" | "POST">(method: Method, path: string) => ({
+  name: `${method} ${path}`,
+  method,
+  path,
+});
+
 /** An endpoint that takes a batch of records and returns one result for each (section 4.7). */
 export interface LookupEndpoint {
   /** Method and path, as in the ledger and `schema_drift`. */
   readonly name: string;
   readonly method: "POST";
   readonly path: string;
-  /** Section of the service interface. */
-  readonly section: string;
   /** Maximum records per call (section 8). */
   readonly maxRecords: number;
-  /** True if each matched record (for e-mail validation: each record) is billed. */
-  readonly billed: boolean;
   /** Field that pairs results with records. */
   readonly pairing: "record_id" | "position_and_address";
   /** Strict schema of a whole request body; the sandbox rejects anything else. */

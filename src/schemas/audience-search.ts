@@ -3,17 +3,18 @@ import { type DriftLog, jsonType } from "./convert.ts";
 import { coverageReaderOf, searchQuery, type TableRows, withNested } from "./person-search.ts";
 import { boolean, integer, json, listPosition, numeric, position, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject, type ListDeclaration } from "./flatten.ts";
+import { endpointOf } from "./answer.ts";
 import { table } from "./table.ts";
 
 const JOBS = "/person-search/v0/search-jobs";
 
 /** Endpoints of asynchronous person search (section 4.2). */
 export const audienceSearchEndpoints = {
-  submit: { name: `POST ${JOBS}`, method: "POST", path: JOBS },
-  status: { name: `GET ${JOBS}/{segment_id}`, method: "GET", path: `${JOBS}/{segment_id}` },
-  unlock: { name: `POST ${JOBS}/{segment_id}/results`, method: "POST", path: `${JOBS}/{segment_id}/results` },
-  results: { name: `GET ${JOBS}/{segment_id}/results`, method: "GET", path: `${JOBS}/{segment_id}/results` },
-} as const;
+  submit: endpointOf("POST", JOBS),
+  status: endpointOf("GET", `${JOBS}/{segment_id}`),
+  unlock: endpointOf("POST", `${JOBS}/{segment_id}/results`),
+  results: endpointOf("GET", `${JOBS}/{segment_id}/results`),
+};
 
 /** Maximum number of PIDs or rows of a page of results (section 8). */
 export const RESULTS_PAGE_SIZE = 100;

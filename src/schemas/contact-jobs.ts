@@ -2,16 +2,17 @@ import { type Cell, type DriftLog, jsonType } from "./convert.ts";
 import { type TableRows, withNested } from "./person-search.ts";
 import { boolean, integer, json, listPosition, prefixed, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
+import { endpointOf } from "./answer.ts";
 import { table } from "./table.ts";
 
 const JOB = "/person-search/v0/contact-jobs/{job_id}";
 
 /** Endpoints of contact jobs (section 4.4); how to submit one isn't documented. */
 export const contactJobEndpoints = {
-  status: { name: `GET ${JOB}`, method: "GET", path: JOB },
-  unlock: { name: `POST ${JOB}/results`, method: "POST", path: `${JOB}/results` },
-  results: { name: `GET ${JOB}/results`, method: "GET", path: `${JOB}/results` },
-} as const;
+  status: endpointOf("GET", JOB),
+  unlock: endpointOf("POST", `${JOB}/results`),
+  results: endpointOf("GET", `${JOB}/results`),
+};
 
 /** States after which nothing changes (section 3.2). */
 export const finishedContactStates: ReadonlySet<string> = new Set(["completed", "failed"]);

@@ -1,5 +1,12 @@
 import { z } from "zod";
-import { answerColumns, answeredPeople, inputRowKey, isPersonMatch, type LookupEndpoint } from "./answer.ts";
+import {
+  answerColumns,
+  answeredPeople,
+  endpointOf,
+  inputRowKey,
+  isPersonMatch,
+  type LookupEndpoint,
+} from "./answer.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import { personDerived, personFields, personLists } from "./person.ts";
 import type { RecordDeclaration } from "./flatten.ts";
@@ -64,12 +71,8 @@ const result: RecordDeclaration = {
 
 /** `POST /v2/enrich` (section 4.7). */
 export const enrichEndpoint: LookupEndpoint = {
-  name: "POST /v2/enrich",
-  method: "POST",
-  path: "/v2/enrich",
-  section: "4.7",
+  ...endpointOf("POST", "/v2/enrich"),
   maxRecords: 500,
-  billed: true,
   pairing: "record_id",
   request: z.strictObject({
     records: z.array(enrichRequestRecord).max(500),

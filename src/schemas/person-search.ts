@@ -2,6 +2,7 @@ import { z } from "zod";
 import { type Cell, type DriftLog, fieldName, jsonType, pidOf } from "./convert.ts";
 import { type Fields, integer, listPosition, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
+import { endpointOf } from "./answer.ts";
 import { table } from "./table.ts";
 
 /** Rows of a table, as a commit takes them. */
@@ -62,13 +63,9 @@ export function withNested(
 
 /** Endpoints of synchronous person search (section 4.1). */
 export const personSearchEndpoints = {
-  create: { name: "POST /person-search/v0/search", method: "POST", path: "/person-search/v0/search" },
-  read: {
-    name: "GET /person-search/v0/search/{search_id}",
-    method: "GET",
-    path: "/person-search/v0/search/{search_id}",
-  },
-} as const;
+  create: endpointOf("POST", "/person-search/v0/search"),
+  read: endpointOf("GET", "/person-search/v0/search/{search_id}"),
+};
 
 /** Maximum length of a query in characters, and number of PIDs of a synchronous search (section 8). */
 export const MAX_QUERY_LENGTH = 500;

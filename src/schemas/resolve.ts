@@ -1,5 +1,12 @@
 import { z } from "zod";
-import { answerColumns, answeredPeople, inputRowKey, isPersonMatch, type LookupEndpoint } from "./answer.ts";
+import {
+  answerColumns,
+  answeredPeople,
+  endpointOf,
+  inputRowKey,
+  isPersonMatch,
+  type LookupEndpoint,
+} from "./answer.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import type { RecordDeclaration } from "./flatten.ts";
 import { table } from "./table.ts";
@@ -48,12 +55,8 @@ const result: RecordDeclaration = {
 
 /** `POST /v1/resolve` (section 4.7). */
 export const resolveEndpoint: LookupEndpoint = {
-  name: "POST /v1/resolve",
-  method: "POST",
-  path: "/v1/resolve",
-  section: "4.7",
+  ...endpointOf("POST", "/v1/resolve"),
   maxRecords: 1000,
-  billed: true,
   pairing: "record_id",
   request: z.strictObject({ records: z.array(resolveRequestRecord).max(1000) }),
   isMatch: isPersonMatch,

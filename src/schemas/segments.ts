@@ -1,4 +1,5 @@
 import { boolean, date, integer, json, numeric, prefixed, text, timestamptz } from "./field.ts";
+import { endpointOf } from "./answer.ts";
 import { table } from "./table.ts";
 
 /** Fields of one item (section 2.3), without the PID. */
@@ -11,11 +12,11 @@ const memberFields = {
 
 /** Endpoints of section 4.6. */
 export const segmentEndpoints = {
-  create: { name: "POST /v2/segments/create", method: "POST", path: "/v2/segments/create" },
-  members: { name: "GET /v2/segments/members", method: "GET", path: "/v2/segments/members" },
-  add: { name: "POST /v2/segments/members/add", method: "POST", path: "/v2/segments/members/add" },
-  remove: { name: "POST /v2/segments/members/remove", method: "POST", path: "/v2/segments/members/remove" },
-} as const;
+  create: endpointOf("POST", "/v2/segments/create"),
+  members: endpointOf("GET", "/v2/segments/members"),
+  add: endpointOf("POST", "/v2/segments/members/add"),
+  remove: endpointOf("POST", "/v2/segments/members/remove"),
+};
 
 const segmentId = { segment_id: text("none", "ID of the segment.") };
 
@@ -129,11 +130,7 @@ export const segmentListed = table("segment_listed", {
 });
 
 /** `GET /v2/segments/signals/deaths` (section 4.6). */
-export const deathSignalsEndpoint = {
-  name: "GET /v2/segments/signals/deaths",
-  method: "GET",
-  path: "/v2/segments/signals/deaths",
-} as const;
+export const deathSignalsEndpoint = endpointOf("GET", "/v2/segments/signals/deaths");
 
 /** Scalar fields of a signal (section 2.11), without its key. */
 export const deathSignalFields = {

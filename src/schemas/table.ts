@@ -43,8 +43,8 @@ export interface Table {
   readonly people: NamesPeople | "nobody" | "kept" | null;
 }
 
-/** A table with the types of its name and rows. */
-export interface DeclaredTable<Name extends string, S extends Schema, Row> extends Table {
+/** Types of the name, schema and rows of a table or view. */
+export interface Declared<Name extends string, S extends Schema, Row> {
   readonly name: Name;
   readonly schema: S;
   /** Type of a row; without a value. */
@@ -71,7 +71,7 @@ interface TableOptions<S extends Schema, F extends Fields, Key extends string, H
 }
 
 /** Row of a table: its declared columns, and those that {@link table} adds. */
-export type TableRow<F extends Fields, Key extends string, HasExtra extends boolean> = RowOf<F, Key> &
+type TableRow<F extends Fields, Key extends string, HasExtra extends boolean> = RowOf<F, Key> &
   RowOf<typeof syncedAtColumn> &
   (HasExtra extends true ? RowOf<typeof extraColumn> : unknown) &
   ("run_id" extends keyof F ? unknown : RowOf<typeof runIdColumn>);
@@ -86,7 +86,7 @@ export function table<
 >(
   name: Name,
   options: TableOptions<S, F, Key, HasExtra>,
-): DeclaredTable<Name, S, TableRow<F, Key, HasExtra>> {
+): Table & Declared<Name, S, TableRow<F, Key, HasExtra>> {
   const { schema, doc, parent = null, people = schema === "ops" ? "nobody" : null } = options;
   const key: readonly string[] = options.key;
   const hasRunId = !Object.hasOwn(options.columns, "run_id");
@@ -165,15 +165,14 @@ export function joinsOf(
     .map((join) => (isPartOfAudience && join.to === "segment" ? { ...join, to: "audience_search" } : join));
 }
 
-/** Returns the columns with what they join to at the end of their description, once. */
+/** Returns the columns with what they join to at the end of their description. */
 export function withJoins<C extends { readonly name: string; readonly doc: string }>(
   relation: Relation<C>,
 ): readonly C[] {
   const sentences = new Map(joinsOf(relation).map((join) => [join.columns.at(-1), sentenceOf(join)]));
   return relation.columns.map((column) => {
     const sentence = sentences.get(column.name);
-    const isKnown = sentence === undefined || column.doc.endsWith(sentence);
-    return isKnown ? column : { ...column, doc: `${column.doc} ${sentence}` };
+    return sentence === undefined ? column : { ...column, doc: `${column.doc} ${sentence}` };
   });
 }
 

@@ -1,16 +1,13 @@
 import { boolean, date, integer, json, numeric, text, timestamp, timestamptz } from "./field.ts";
 import type { RecordDeclaration } from "./flatten.ts";
+import { endpointOf } from "./answer.ts";
 import { table } from "./table.ts";
 
 /** `GET /person-search/v0/usage` (section 4.3). */
-export const searchUsageEndpoint = {
-  name: "GET /person-search/v0/usage",
-  method: "GET",
-  path: "/person-search/v0/usage",
-} as const;
+export const searchUsageEndpoint = endpointOf("GET", "/person-search/v0/usage");
 
 /** `GET /usage` (section 4.5). */
-export const endpointUsageEndpoint = { name: "GET /usage", method: "GET", path: "/usage" } as const;
+export const endpointUsageEndpoint = endpointOf("GET", "/usage");
 
 /** Maximum number of days of person search in one answer (section 4.3). */
 export const SEARCH_USAGE_DAYS = 90;

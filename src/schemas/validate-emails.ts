@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { booleanOf } from "./convert.ts";
-import { inputRow, type LookupEndpoint } from "./answer.ts";
+import { endpointOf, inputRow, type LookupEndpoint } from "./answer.ts";
 import { boolean, position, text, timestamp, timestamptz } from "./field.ts";
 import type { RecordDeclaration } from "./flatten.ts";
 import { table } from "./table.ts";
@@ -19,12 +19,8 @@ const result: RecordDeclaration = {
 
 /** `POST /v2/validate_emails` (section 4.7). */
 export const validateEmailsEndpoint: LookupEndpoint = {
-  name: "POST /v2/validate_emails",
-  method: "POST",
-  path: "/v2/validate_emails",
-  section: "4.7",
+  ...endpointOf("POST", "/v2/validate_emails"),
   maxRecords: 2000,
-  billed: true,
   pairing: "position_and_address",
   request: z.strictObject({ records: z.array(z.string()).max(2000) }),
   isMatch: ({ is_match: said, email_validation_status: status }) =>

@@ -4,20 +4,16 @@ import * as fc from "../support/fast-check.ts";
 export type Wire = "text" | "integer" | "numeric" | "boolean" | "date" | "texts";
 
 const fields = (wire: Wire, names: string): Record<string, Wire> =>
-  Object.fromEntries(names.split(" ").map((name) => [name, wire]));
+  Object.fromEntries(names.split(/\s+/u).map((name) => [name, wire]));
 
 /** Scalar fields of an enriched record (section 2.14) with their forms; `validation_errors` is separate. */
 export const scalarWires: Readonly<Record<string, Wire>> = {
   ...fields(
     "text",
-    "record_id service_pid full_name first_name middle_name last_name name_suffix gender marital_status",
+    `record_id service_pid full_name first_name middle_name last_name name_suffix gender marital_status service_household_id
+     service_spouse_pid estimated_income_range estimated_wealth_range home_ownership_status linkedin_url linkedin_title
+     linkedin_industry linkedin_profile_pic_url facebook_url twitter_url`,
   ),
-  ...fields("text", "service_household_id service_spouse_pid estimated_income_range estimated_wealth_range"),
-  ...fields(
-    "text",
-    "home_ownership_status linkedin_url linkedin_title linkedin_industry linkedin_profile_pic_url",
-  ),
-  ...fields("text", "facebook_url twitter_url"),
   ...fields(
     "boolean",
     "is_match is_retired has_bankruptcy_records has_judgment_records is_likely_remote_worker",
@@ -42,37 +38,33 @@ export const listWires: Readonly<Record<string, Readonly<Record<string, Wire>>>>
     ...fields("integer", "address_rank"),
     ...fields(
       "text",
-      "service_address_id address_line_1 address_line_2 address_city address_state address_zipcode",
+      `service_address_id address_line_1 address_line_2 address_city address_state address_zipcode address_zipcode4
+       ownership_status purchase_date first_seen_date last_seen_date`,
     ),
-    ...fields("text", "address_zipcode4 ownership_status purchase_date first_seen_date last_seen_date"),
     ...fields("boolean", "is_current_owner"),
     ...fields(
       "numeric",
-      "purchase_price estimated_current_value estimated_rental_value home_current_tax_liability",
+      `purchase_price estimated_current_value estimated_rental_value home_current_tax_liability outstanding_loan_principal
+       current_property_equity_amount sqft num_beds num_baths`,
     ),
-    ...fields("numeric", "outstanding_loan_principal current_property_equity_amount sqft num_beds num_baths"),
   },
   work_experience: {
     ...fields("integer", "experience_rank"),
     ...fields(
       "text",
-      "service_experience_id work_company_name work_company_linkedin_url work_company_website",
+      `service_experience_id work_company_name work_company_linkedin_url work_company_website work_company_industry
+       work_company_naics_code work_company_naics_description work_company_sic_code work_company_sic_description work_title
+       standard_work_title work_seniority_level work_department work_employment_type work_status work_start_date
+       work_end_date work_city work_state work_country`,
     ),
-    ...fields("text", "work_company_industry work_company_naics_code work_company_naics_description"),
-    ...fields("text", "work_company_sic_code work_company_sic_description work_title standard_work_title"),
-    ...fields(
-      "text",
-      "work_seniority_level work_department work_employment_type work_status work_start_date",
-    ),
-    ...fields("text", "work_end_date work_city work_state work_country"),
   },
   education_experience: {
     ...fields("integer", "experience_rank"),
     ...fields(
       "text",
-      "service_experience_id institution_name institution_linkedin_url education_information",
+      `service_experience_id institution_name institution_linkedin_url education_information education_level
+       education_start_date education_end_date`,
     ),
-    ...fields("text", "education_level education_start_date education_end_date"),
     ...fields("texts", "education_majors education_minors"),
   },
 };

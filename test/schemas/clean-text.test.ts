@@ -10,47 +10,39 @@ function clean(json: string): { value: unknown; notes: string[] } {
   return { value, notes };
 }
 
-test("NUL becomes U+FFFD and is reported with its path", () => {
-  expect(clean('{"full_name":"A\\u0000B\\u0000"}')).toEqual({
-    value: { full_name: "A\uFFFDB\uFFFD" },
-    notes: ["unexpected_type full_name nul_character 1"],
-  });
-});
-
-test("a lone surrogate becomes U+FFFD, a pair stays", () => {
-  expect(clean('{"first_name":"\\ud83d","last_name":"\\ude00x","full_name":"\\ud83d\\ude00"}')).toEqual({
-    value: { first_name: "\uFFFD", last_name: "\uFFFDx", full_name: "😀" },
-    notes: ["unexpected_type first_name lone_surrogate 1", "unexpected_type last_name lone_surrogate 1"],
-  });
-});
-
-test("both in one text are two occurrences at one place", () => {
-  expect(clean('{"a":"\\u0000\\ud800"}')).toEqual({
-    value: { a: "\uFFFD\uFFFD" },
-    notes: ["unexpected_type a lone_surrogate 2"],
-  });
-});
-
-test("nested places are named from the record on, with [] for lists, and add up", () => {
-  const json =
-    '{"education_experience":[{"education_majors":["a\\u0000"]},{"education_majors":["ok","\\u0000"]}]}';
-  expect(clean(json)).toEqual({
-    value: {
-      education_experience: [{ education_majors: ["a\uFFFD"] }, { education_majors: ["ok", "\uFFFD"] }],
-    },
-    notes: ["unexpected_type education_experience[].education_majors[] nul_character 2"],
-  });
-});
-
-test("keys are cleaned too, and reported under their own path", () => {
-  expect(clean('{"relatives":[{"odd\\u0000key":{"in\\udc00ner":1}}]}')).toEqual({
-    value: { relatives: [{ "odd\uFFFDkey": { "in\uFFFDner": 1 } }] },
-    notes: [
-      "unexpected_type relatives[].? nul_character 1",
-      "unexpected_type relatives[].?.? lone_surrogate 1",
-    ],
-  });
-  expect(clean('{"\\u0000":1}').notes).toEqual(["unexpected_type ? nul_character 1"]);
+test.each<[string, string, unknown, readonly string[]]>([
+  [
+    "NUL becomes U+FFFD",
+    '{"full_name":"A\\u0000B\\u0000"}',
+    { full_name: "A\uFFFDB\uFFFD" },
+    ["full_name nul_character 1"],
+  ],
+  [
+    "a lone surrogate becomes U+FFFD, a pair stays",
+    '{"first_name":"\\ud83d","last_name":"\\ude00x","full_name":"\\ud83d\\ude00"}',
+    { first_name: "\uFFFD", last_name: "\uFFFDx", full_name: "😀" },
+    ["first_name lone_surrogate 1", "last_name lone_surrogate 1"],
+  ],
+  [
+    "both in one text are two occurrences",
+    '{"a":"\\u0000\\ud800"}',
+    { a: "\uFFFD\uFFFD" },
+    ["a lone_surrogate 2"],
+  ],
+  [
+    "nested paths have [] for lists, and add up",
+    '{"education_experience":[{"education_majors":["a\\u0000"]},{"education_majors":["ok","\\u0000"]}]}',
+    { education_experience: [{ education_majors: ["a\uFFFD"] }, { education_majors: ["ok", "\uFFFD"] }] },
+    ["education_experience[].education_majors[] nul_character 2"],
+  ],
+  [
+    "keys are cleaned too, and reported under their own path",
+    '{"relatives":[{"odd\\u0000key":{"in\\udc00ner":1}}],"\\u0000":1}',
+    { relatives: [{ "odd\uFFFDkey": { "in\uFFFDner": 1 } }], "\uFFFD": 1 },
+    ["? nul_character 1", "relatives[].? nul_character 1", "relatives[].?.? lone_surrogate 1"],
+  ],
+])("%s", (_, json, value, notes) => {
+  expect(clean(json)).toEqual({ value, notes: notes.map((note) => `unexpected_type ${note}`) });
 });
 
 test("numbers that a double can't carry come through", () => {

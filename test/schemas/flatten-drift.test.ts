@@ -82,12 +82,7 @@ describe("unknown fields", () => {
 describe("a field of an unexpected type", () => {
   test.each([
     ["age", '"forty"', "string"],
-    ["age", "48.5", "number"],
-    ["age", "[48]", "array"],
     ["full_name", "12", "number"],
-    ["dob", '"1978-02-30"', "string"],
-    ["is_retired", '"maybe"', "string"],
-    ["match_score", "{}", "object"],
     ["match_score", '""', "string"],
   ])("costs that field alone: %s = %s", (name, value, type) => {
     const flat = flatten(
@@ -99,37 +94,8 @@ describe("a field of an unexpected type", () => {
     expect(flat.drift).toEqual([`unexpected_type ${name} ${type} 1`]);
   });
 
-  test("in a list element leaves the element's other fields and its neighbours alone", () => {
-    const flat = flatten(
-      '{"phones":[{"phone_rank":"first","phone_type":"mobile","phone_number":"1"},{"phone_rank":2,"phone_type":7,"phone_number":"2"}]}',
-    );
-    expect(flat.lists["phones"]).toEqual([
-      {
-        service_pid: "p-1",
-        position: "0",
-        phone_rank: null,
-        phone_type: "mobile",
-        phone_number: "1",
-        _extra: '{"phone_rank":"first"}',
-      },
-      {
-        service_pid: "p-1",
-        position: "1",
-        phone_rank: "2",
-        phone_type: null,
-        phone_number: "2",
-        _extra: '{"phone_type":7}',
-      },
-    ]);
-    expect(flat.drift).toEqual([
-      "unexpected_type phones[].phone_rank string 1",
-      "unexpected_type phones[].phone_type number 1",
-    ]);
-  });
-
   test.each([
     ['{"a":1}', "object"],
-    ['"none"', "string"],
     ["0", "number"],
     ["false", "boolean"],
   ])("that should be a list leaves its rows alone: phones = %s", (value, type) => {
@@ -171,16 +137,15 @@ describe("a field of an unexpected type", () => {
 });
 
 describe("lists", () => {
-  test("null and [] alike are a list without rows, an absent one is none", () => {
-    const flat = flatten('{"phones":null,"relatives":[]}');
-    expect(flat.lists["phones"]).toEqual([]);
-    expect(flat.lists["relatives"]).toEqual([]);
-    expect(flat.lists["work_experience"]).toBeUndefined();
-    expect(flat.drift).toEqual([]);
-  });
-
-  test("subjects that are null, [] or absent are an empty list", () => {
-    const flat = flatten('{"education_experience":[{"education_majors":null,"education_minors":[]},{}]}');
+  test("null and [] are empty, also where texts are absent; an absent list is none", () => {
+    const flat = flatten(
+      '{"phones":null,"relatives":[],"education_experience":[{"education_majors":null,"education_minors":[]},{}]}',
+    );
+    expect([flat.lists["phones"], flat.lists["relatives"], flat.lists["work_experience"]]).toEqual([
+      [],
+      [],
+      undefined,
+    ]);
     expect(flat.lists["education_experience"]).toMatchObject([
       { education_majors: "{}", education_minors: "{}", _extra: null },
       { education_majors: "{}", education_minors: "{}", _extra: null },

@@ -1,5 +1,5 @@
 import type { Fields, RowOf } from "../field.ts";
-import { type Column, columnsOf, type PublishedSchema, withJoins } from "../table.ts";
+import { type Column, columnsOf, type Declared, type PublishedSchema, withJoins } from "../table.ts";
 
 /** SQL dialects of views. */
 export type Dialect = "postgres" | "bigquery" | "duckdb";
@@ -16,14 +16,6 @@ export interface View {
   readonly select: (dialect: Dialect, ref: (name: string) => string) => string;
 }
 
-/** A view with the types of its name and rows. */
-export interface DeclaredView<Name extends string, S extends PublishedSchema, Row> extends View {
-  readonly name: Name;
-  readonly schema: S;
-  /** Type of a row; without a value. */
-  readonly row?: Row;
-}
-
 interface ViewOptions<S extends PublishedSchema, F extends Fields> extends Omit<View, "name" | "columns"> {
   readonly schema: S;
   readonly columns: F;
@@ -33,7 +25,7 @@ interface ViewOptions<S extends PublishedSchema, F extends Fields> extends Omit<
 export function view<const Name extends string, S extends PublishedSchema, F extends Fields>(
   name: Name,
   options: ViewOptions<S, F>,
-): DeclaredView<Name, S, RowOf<F>> {
+): View & Declared<Name, S, RowOf<F>> {
   const columns = withJoins({ name, schema: options.schema, columns: columnsOf(options.columns) });
   return { ...options, name, columns };
 }
