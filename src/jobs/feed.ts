@@ -180,13 +180,13 @@ export function collectErrors() {
   const limits: LimitReachedError[] = [];
   return {
     /** Keeps a StopJobError or LimitReachedError; throws any other error. */
-    keep(error: unknown): void {
+    keep: (error: unknown): void => {
       if (error instanceof StopJobError) failures.push(error);
       else if (error instanceof LimitReachedError) limits.push(error);
       else throw error;
     },
     /** Throws the kept errors as one. A failure outranks a limit, and a limit of the service one of the user. */
-    throwIfAny(): void {
+    throwIfAny: (): void => {
       const message = [...new Set([...failures, ...limits].map((error) => error.message))].join(" ");
       const [failure] = failures;
       if (failure) throw new StopJobError(failure.code, message, { cause: failure });

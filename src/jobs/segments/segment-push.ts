@@ -184,10 +184,11 @@ async function findOrCreate(context: Context): Promise<PushCheckpoint> {
 
 /** Stores the checkpoint and the row of the segment; a row without others is that of a new segment. */
 async function keepSegment(
-  { job, commit }: Context,
+  context: Context,
   checkpoint: PushCheckpoint,
   upserts: readonly Upsert[] = [],
 ): Promise<void> {
+  const { job } = context;
   const isNew = upserts.length === 0;
   const row = {
     segment_id: checkpoint.segment_id,
@@ -197,7 +198,7 @@ async function keepSegment(
     ...(job.description === null || !isNew ? {} : { description: job.description }),
     ...(job.segmentId === null ? { source: "api" } : {}),
   };
-  await commit({
+  await context.commit({
     upserts: [
       { table: "segment", columns: Object.keys(row), rows: [Object.values(row)], isBookkeeping: !isNew },
       ...upserts,

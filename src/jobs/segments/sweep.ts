@@ -189,7 +189,7 @@ function keyOf(servicePid: string): number {
 }
 
 /** True if a member is on two pages, or twice on one. */
-function hasTwice(keys: number[]): boolean {
-  const all = Float64Array.from(keys).sort();
+function hasTwice(keys: readonly number[]): boolean {
+  const all = Float64Array.from(keys).toSorted();
   return all.some((key, i) => i > 0 && key === all[i - 1]);
 }

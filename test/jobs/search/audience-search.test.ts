@@ -144,8 +144,12 @@ describe("an audience search", () => {
   test("with an organization's key explains that it needs a user's", async () => {
     const world = await startAudience();
     const withKeys = (keys: { readonly readUserKey?: () => Promise<string> }) => {
-      const readKey = async () => "organization-only";
-      const http = openHttpClient({ baseUrl: world.serviceUrl, readKey, concurrency: 1, ...keys });
+      const http = openHttpClient({
+        baseUrl: world.serviceUrl,
+        readKey: async () => "organization-only",
+        concurrency: 1,
+        ...keys,
+      });
       onTestFinished(() => http.close());
       return { http };
     };
@@ -382,10 +386,13 @@ describe("the members of an audience", () => {
   test("are not read past their last page by a run that resumes there", async () => {
     const world = await startAudience("{ max_billable: 500 }");
     const { progress } = await world.services();
-    const end = () => {
-      throw new Error("killed");
+    const killed = {
+      ...progress,
+      end() {
+        throw new Error("killed");
+      },
     };
-    expect((await runWith(world, { progress: { ...progress, end } })).status).toBe("failed");
+    expect((await runWith(world, { progress: killed })).status).toBe("failed");
     expect(await world.value("SELECT members_stored_at FROM person_data.audience_search")).toBe(null);
     const paths: string[] = [];
     const services = await httpWith(world, (call, send) => {

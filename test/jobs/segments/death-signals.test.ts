@@ -24,7 +24,7 @@ async function startDeaths() {
     state: (...set: readonly object[]) => world.control("/deaths", { set }),
     unstate: (...remove: readonly string[]) => world.control("/deaths", { remove }),
     /** Changes the answers about the first segment while `is.on`. */
-    async answer(change: (body: string) => string) {
+    answer: async (change: (body: string) => string) => {
       const is = { on: true };
       const { url, answers } = await startRecordingProxy(world.sandbox.url, (path, body) =>
         is.on && path.includes(FIRST) ? change(body) : body,
@@ -33,7 +33,7 @@ async function startDeaths() {
       return Object.assign(is, { answers });
     },
     /** Stated signals by segment, `!` for those that are gone. */
-    async shown() {
+    shown: async () => {
       const rows = await world.rows(
         `SELECT segment_id, obituary_id, is_present, removed_seen_at IS NULL AS stays FROM person_data.segment_death_signal
          WHERE obituary_id LIKE 'stated%' ORDER BY 1, 2`,

@@ -51,19 +51,19 @@ export async function startPush(text = config(), sandbox: { readonly membersPerP
     /** Replaces the people to push. */
     fill,
     /** Replaces the people to push, and runs the push. */
-    async send(pids: readonly (string | null)[], ...run: Parameters<typeof push>) {
+    send: async (pids: readonly (string | null)[], ...run: Parameters<typeof push>) => {
       await fill(pids);
       return push(...run);
     },
     /** Expects these people to be the members at the service. */
-    async expectMembers(pids: readonly string[], name?: string) {
+    expectMembers: async (pids: readonly string[], name?: string) => {
       expect((await listed(name)).toSorted()).toEqual(pids.toSorted());
     },
     /** Changes the segment as other users of the service do. */
     edit: async (change: { add?: readonly string[]; remove?: readonly string[] }) =>
       world.control("/members", { segment_id: await idOf(), ...change }),
     /** Services that call a hook before each request of a path. */
-    async before(path: string, hook: () => Promise<void> | void): Promise<Services> {
+    before: async (path: string, hook: () => Promise<void> | void): Promise<Services> => {
       const { http } = await world.services();
       const request: typeof http.request = async (call) => {
         if (call.path.startsWith(path)) await hook();

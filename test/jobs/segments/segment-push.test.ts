@@ -113,7 +113,7 @@ test("a job behind a disabled push without a segment reports both", async () => 
 test("append keeps members that the query no longer returns", async () => {
   const { pids, send, expectMembers } = await startPush(config("mode: append"));
   await send(pids.slice(0, 50));
-  await send(pids.slice(40, 60));
+  expect(await send(pids.slice(40, 60))).toMatchObject({ status: "succeeded", records_sent: 10 });
   await expectMembers(pids.slice(0, 60));
 });
 
@@ -122,7 +122,7 @@ test("mirror removes no member added by others, before or after", async () => {
   await send(pids.slice(0, 20));
   await edit({ add: pids.slice(30, 40) });
   await send(pids.slice(0, 35)); // five are already members, added by others
-  await send(pids.slice(0, 10));
+  expect(await send(pids.slice(0, 10))).toMatchObject({ status: "succeeded", records_sent: 0 });
   await expectMembers([...pids.slice(0, 10), ...pids.slice(30, 40)]);
 });
 
@@ -268,7 +268,7 @@ test.each([
   await send(pids.slice(0, 20));
   await send(pids.slice(5, 20));
   await world.control("/faults", { faults });
-  await send(pids.slice(0, 20), request);
+  expect(await send(pids.slice(0, 20), request)).toMatchObject({ status: "succeeded", records_sent: 5 });
   await expectMembers(pids.slice(0, 20));
   await send(pids.slice(5, 20));
   await expectMembers(pids.slice(5, 20));
