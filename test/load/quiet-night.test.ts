@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { openLocalInput } from "../../src/load/inputs/read.ts";
 import { withRolePath } from "../../src/load/db/session.ts";
@@ -10,15 +9,12 @@ import { raw } from "../../src/load/inputs/postgres.ts";
 import { sql } from "kysely";
 import * as fc from "../support/fast-check.ts";
 import { openDefaultDb, useContext } from "./postgres-context.ts";
-import { clear, columnOf } from "./suite/context.ts";
-import { begin, gist, type Responder, runNight } from "./suite/nights.ts";
-import { DAY_MS, enrichSpec, makePeople, people, resolveSpec } from "./suite/people.ts";
-import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
+import { gist, type Responder, runNight } from "./suite/nights.ts";
+import { makePeople, people, resolveSpec } from "./suite/people.ts";
 
 const context = useContext();
 
 const resolve = resolveSpec();
-const enrich = enrichSpec({ pidFrom: "resolve_people", dropsInvalidEmails: true });
 const rowsOf = (keys: readonly string[]) =>
   keys.map((id) => ({ id, first_name: "Ann", last_name: `Lee ${id}`, email: `${id}@example.com` }));
 
@@ -27,13 +23,6 @@ const everyOther: Responder = (record) => {
   const key = record.keys[0] ?? "";
   return Number(key) % 2 === 1 ? { pid: `p-${key}` } : null;
 };
-
-/** Selects without sending. */
-async function select(spec: LookupSpec): Promise<void> {
-  const run = await begin(context.warehouse, spec, randomUUID());
-  const selection = await context.warehouse.selectLookup(spec, run);
-  await selection.close();
-}
 
 /** Fingerprint and content hash of each row of an input, hex. */
 const hashesOf = (of: InputSource, within: Db = context.warehouse.db) =>
@@ -56,8 +45,6 @@ const hashesOf = (of: InputSource, within: Db = context.warehouse.db) =>
 
 /** Number of different texts. */
 const distinct = (texts: readonly string[]) => new Set(texts).size;
-
-const forget = () => context.sql("UPDATE person_data_state.lookup_row SET fingerprint = NULL");
 
 describe("a fingerprint", () => {
   const input: InputSource = {
@@ -171,109 +158,4 @@ test("a night after a changed formula compares the content hashes once, and send
   );
   expect(gist((await runNight(context, resolve)).counts)).toEqual({ read: 5, unchanged: 5 });
   expect(await prints()).toEqual(before);
-});
-
-describe("a selection by fingerprints equals one by content hashes", () => {
-  const key = fc.constantFrom("1", "2", "3", "4", "5", "6", "");
-  // With it, all rows are classified.
-  const resend = fc.constantFrom(false, false, true);
-  const step = fc.oneof(
-    fc.record({ kind: fc.constant("change" as const), key, to: fc.constantFrom("Lee", "Ray", "", " ") }),
-    fc.record({ kind: fc.constant("remove" as const), key }),
-    fc.record({ kind: fc.constant("add" as const), key, to: fc.constantFrom("Lee", "Ray") }),
-    fc.record({ kind: fc.constant("resolve" as const), cap: fc.constantFrom(null, null, 1), resend }),
-    fc.record({ kind: fc.constant("enrich" as const), cap: fc.constantFrom(null, null, 2), resend }),
-    fc.record({ kind: fc.constant("expire" as const), key }),
-    fc.record({ kind: fc.constant("lose" as const), key }),
-  );
-  type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
-  const isPresent = `SELECT 'r' || source_key || is_present AS row FROM person_data.resolution
-    UNION ALL SELECT 'e' || source_key || is_present FROM person_data.enrichment ORDER BY 1`;
-
-  async function change(taken: Step): Promise<void> {
-    if (taken.kind === "change") {
-      await context.sql("UPDATE crm.people SET last_name = $2 WHERE id = $1", [taken.key, taken.to]);
-    } else if (taken.kind === "remove") {
-      await context.sql("DELETE FROM crm.people WHERE id = $1", [taken.key]);
-    } else if (taken.kind === "add") {
-      await context.sql(
-        "INSERT INTO crm.people (id, first_name, last_name, email) VALUES ($1, 'Ann', $2, $3)",
-        [taken.key, taken.to, `${taken.key}@example.com`],
-      );
-    } else if (taken.kind === "expire") {
-      await context.sql(
-        `UPDATE person_data_state.lookup_answer SET answered_at = now() - interval '2 days'
-        WHERE content IN (SELECT content FROM person_data_state.lookup_row WHERE source_key = $1)`,
-        [taken.key],
-      );
-    } else if (taken.kind === "lose") {
-      await context.sql("UPDATE person_data_state.lookup_row SET fingerprint = NULL WHERE source_key = $1", [
-        taken.key,
-      ]);
-    }
-  }
-
-  /** Selects with both jobs without sending, and reads whose answers are present then. */
-  async function presentAfterSelection(): Promise<unknown> {
-    for (const job of [resolve, enrich]) await select({ ...job, refreshAfterMs: DAY_MS, maxRecords: 0 });
-    return columnOf(context, isPresent);
-  }
-
-  /** Runs a night; returns counts and present rows, as found by fingerprints and by content hashes. */
-  async function night(taken: Extract<Step, { readonly cap: number | null }>, number: number) {
-    const spec = {
-      ...(taken.kind === "resolve" ? resolve : enrich),
-      maxRecords: taken.cap,
-      resend: taken.resend,
-      refreshAfterMs: DAY_MS,
-    };
-    const respond: Responder = (record) => {
-      const sum = number + (record.keys[0]?.length ?? 0) + record.json.length;
-      if (sum % 5 === 0) return { code: "unprocessable_entity" };
-      return sum % 3 === 0 ? null : { pid: `p-${sum % 4}` };
-    };
-    // Without fingerprints nothing is quiet, and reasons are less exact.
-    const plan = async () => {
-      const { counts } = await context.warehouse.previewLookup(spec, 0);
-      return { ...counts, isQuiet: false, dueReasons: {} };
-    };
-    const byFingerprints = await plan();
-    await context.sql(
-      "DROP TABLE IF EXISTS crm.kept; CREATE TABLE crm.kept AS SELECT * FROM person_data_state.lookup_row",
-    );
-    await forget();
-    const byHashes = await plan();
-    await context.sql(`UPDATE person_data_state.lookup_row AS s SET fingerprint = k.fingerprint FROM crm.kept AS k
-      WHERE s.job = k.job AND s.source_key = k.source_key`);
-    await runNight(context, spec, respond);
-    const present = await presentAfterSelection();
-    await forget();
-    return [
-      { counts: byFingerprints, present },
-      { counts: byHashes, present: await presentAfterSelection() },
-    ] as const;
-  }
-
-  test("whatever happens to rows between nights", async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 8, maxLength: 8 }), async (steps) => {
-        await clear(context);
-        await makePeople(context, rowsOf(["1", "2", "3"]));
-        await runNight(context, { ...resolve, refreshAfterMs: DAY_MS }, everyOther);
-        const found: unknown[] = [];
-        const expected: unknown[] = [];
-        for (const [number, taken] of steps.entries()) {
-          if (!("cap" in taken)) {
-            await change(taken);
-            continue;
-          }
-          const [byFingerprints, byHashes] = await night(taken, number);
-          found.push(byFingerprints);
-          expected.push(byHashes);
-        }
-        expect(found).toEqual(expected);
-      }),
-      { numRuns: 8 },
-    );
-  }, 300_000);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { testNights } from "./cases.ts";
-import { type Night, names, openWorld, put } from "./night.ts";
+import { type Night, names, openWorld } from "./night.ts";
 import { contentOf, type ScriptedService } from "./scripted-service.ts";
 
 const rows = "SELECT job, source, source_key, service_pid, is_present FROM enrichment";
@@ -36,14 +36,6 @@ describe("a row that goes back to content answered earlier", () => {
       ],
     },
     {
-      title: "whose answer was no match sends nothing",
-      nights: [
-        { edit: names("Nobody"), sent: ["Nobody"] },
-        { edit: names("Eve"), sent: ["Eve"] },
-        { edit: names("Nobody"), tables: { [rows]: ["enrich|customers|1||f"] } },
-      ],
-    },
-    {
       title: "is sent where that answer has expired",
       config: refreshing,
       nights: [
@@ -51,18 +43,6 @@ describe("a row that goes back to content answered earlier", () => {
         { days: 6, edit: names("Eve"), sent: ["Eve"] },
         { edit: names("Ann") },
         { days: 6, sent: ["Ann"] },
-      ],
-    },
-    {
-      title: "after a changed mapping was kept buys nothing, either",
-      nights: [
-        { edit: put(1, "Ann", { city: "Rome" }), sent: ["Ann Rome"] },
-        {
-          config: { inputs: `{ customers: { table: crm.customers, key: id, ${fields} } }` },
-          flags: { acceptParameters: "keep" },
-        },
-        { edit: names("Eve"), sent: ["Eve"] },
-        { edit: names("Ann") },
       ],
     },
   ]);
@@ -167,14 +147,6 @@ describe("equal content", () => {
       ],
     },
     {
-      title: "of an input that is added later sends nothing",
-      config: { ...twoInputs, jobs: "{ one: { type: enrich, input: customers } }" },
-      nights: [
-        { edit: names("Ann") + leads(["Ann"]), sent: ["Ann"] },
-        { config: twoInputs, tables: { [rows]: ["one|customers|1|p-ann|t", "two|leads|1|p-ann|t"] } },
-      ],
-    },
-    {
       title: "of a row that left its input is paid for, whichever input has it next",
       config: twoInputs,
       nights: [
@@ -198,19 +170,6 @@ describe("equal content", () => {
           tables: {
             "SELECT job, request_completed_at > now() - interval '1 day' FROM enrichment": ["one|t", "two|t"],
           },
-        },
-      ],
-    },
-    {
-      title: "of resolve is shared between jobs, too",
-      config: {
-        jobs: "{ one: { type: resolve, input: customers }, two: { type: resolve, input: customers } }",
-      },
-      nights: [
-        {
-          edit: put(1, "Ann", { email: "a@x" }),
-          sent: ["Ann a@x"],
-          tables: { "SELECT job, service_pid FROM resolution": ["one|p-ann", "two|p-ann"] },
         },
       ],
     },
@@ -272,18 +231,6 @@ describe("the record_id of a request", () => {
 
 describe("what is no longer configured", () => {
   testNights([
-    {
-      title: "has no present rows after the next run (a job)",
-      config: twoJobs,
-      nights: [
-        { edit: names("Ann"), sent: "any" },
-        {
-          config: { jobs: "{ one: { type: enrich, input: customers } }" },
-          tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|f"] },
-        },
-        { config: twoJobs, tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|t"] } },
-      ],
-    },
     {
       title: "has no present rows after the next run (an input)",
       config: twoInputs,

@@ -19,18 +19,6 @@ describe("equal rows", () => {
       ],
     },
     {
-      title: "that find no match are sent once, too",
-      nights: [
-        {
-          edit: names("Nobody", "Nobody"),
-          sent: ["Nobody"],
-          ends: "2 read, 1 duplicate, 1 sent",
-          tables: { [linked]: ["1||f", "2||f"] },
-        },
-        { ends: "2 read, 2 unchanged" },
-      ],
-    },
-    {
       title: "that come later get the answer without a call, under its request",
       nights: [
         { edit: names("Ann"), sent: ["Ann"] },
@@ -48,44 +36,6 @@ describe("equal rows", () => {
       ],
     },
     {
-      title: "arise from a change, and get the answer without a call",
-      nights: [
-        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
-        {
-          edit: put(2, "Ann"),
-          ends: "2 read, 1 unchanged, 1 duplicate",
-          tables: { [linked]: ["1|p-ann|t", "2|p-ann|t"] },
-        },
-      ],
-    },
-    {
-      title: "part when one of them changes",
-      nights: [
-        { edit: names("Ann", "Ann"), sent: ["Ann"] },
-        {
-          edit: put(2, "Bob"),
-          sent: ["Bob"],
-          tables: { [linked]: ["1|p-ann|t", "2|p-bob|t"] },
-        },
-      ],
-    },
-    {
-      title: "expire together and are sent once again",
-      config: { jobs: "{ enrich: { type: enrich, input: customers, refresh_after: 10d } }" },
-      nights: [
-        { edit: names("Ann", "Ann"), sent: ["Ann"] },
-        { days: 10, sent: ["Ann"], ends: "2 read, 1 duplicate, 1 sent, 1 matched" },
-        { days: 5, ends: "2 read, 2 unchanged" },
-      ],
-    },
-    {
-      title: "are sent once by --resend",
-      nights: [
-        { edit: names("Ann", "Ann", "Bob"), sent: ["Ann", "Bob"] },
-        { flags: { resend: true }, sent: ["Ann", "Bob"], ends: "3 read, 1 duplicate, 2 sent, 2 matched" },
-      ],
-    },
-    {
       title: "are equal if their addresses are, in the same order",
       nights: [
         {
@@ -95,18 +45,6 @@ describe("equal rows", () => {
             put(3, "Ann", { email: "b@x", work_email: "a@x" }),
           sent: ["Ann a@x b@x", "Ann b@x a@x"],
           ends: "3 read, 1 duplicate, 2 sent, 2 matched",
-        },
-      ],
-    },
-    {
-      title: "are equal if blank columns are left out",
-      nights: [
-        {
-          edit:
-            put(1, "Ann", { email: "a@x", work_email: " " }) +
-            put(2, "Ann", { email: "", work_email: "a@x" }),
-          sent: ["Ann a@x"],
-          ends: "2 read, 1 duplicate, 1 sent, 1 matched",
         },
       ],
     },

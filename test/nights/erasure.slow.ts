@@ -88,24 +88,6 @@ describe("an erased person", () => {
       ],
     },
     {
-      title: "leaves no row behind in the tables of people",
-      nights: [
-        {
-          edit: put(1, "Ann", { email: "a@x" }) + put(2, "Poison Lee", { email: "p@x" }),
-          sent: "any",
-        },
-        {
-          commands: [erase("--source-key", "customers/1"), erase("--source-key", "customers/2")],
-          ends: "2 read, 2 suppressed",
-          tables: Object.fromEntries(
-            ["enrichment", "match_history", "person", "person_email", "person_phone", "reject"].map(
-              (table) => [`SELECT count(*) FROM ${table}`, ["0"]],
-            ),
-          ),
-        },
-      ],
-    },
-    {
       title: "doesn't take along an equal row of somebody else's key",
       nights: [
         { edit: names("Nobody", "Nobody"), sent: ["Nobody"] },

@@ -81,12 +81,12 @@ describe("keys", () => {
       ],
     },
     {
-      title: "of two columns are a list",
+      title: "of two columns are a list, and rejected if one is null",
       config: peopleOf("[tenant, id]"),
       nights: [
         {
           edit: `CREATE TABLE crm.people (tenant int, id text, name text);
-          INSERT INTO crm.people VALUES (1, 'a', 'Ann'), (2, 'a', 'Bob'), (1, 'b, "c"', 'Cid')`,
+          INSERT INTO crm.people VALUES (1, 'a', 'Ann'), (2, 'a', 'Bob'), (1, 'b, "c"', 'Cid'), (1, NULL, 'Dan'), (NULL, 'a', 'Eve')`,
           sent: ["Ann", "Bob", "Cid"],
           tables: {
             "SELECT source_key::json->>0, source_key::json->>1, service_pid FROM enrichment": [
@@ -99,19 +99,7 @@ describe("keys", () => {
         },
         {
           edit: "UPDATE crm.people SET tenant = 3 WHERE tenant = 2",
-          ends: "3 read, 2 unchanged, 1 duplicate",
-        },
-      ],
-    },
-    {
-      title: "of two columns are rejected if one is null",
-      config: peopleOf("[tenant, id]"),
-      nights: [
-        {
-          edit: `CREATE TABLE crm.people (tenant int, id text, name text);
-          INSERT INTO crm.people VALUES (1, NULL, 'Ann'), (NULL, 'a', 'Bob'), (1, 'a', 'Cid')`,
-          sent: ["Cid"],
-          ends: "3 read, 1 sent, 2 rejected_before_sending, 1 matched, 2 rejected",
+          ends: "5 read, 2 unchanged, 1 duplicate, 2 rejected_before_sending, 2 rejected",
         },
       ],
     },
@@ -127,10 +115,8 @@ describe("keys", () => {
           ["0B5E6F4C-0000-4000-8000-00000000000A", "0b5e6f4c-0000-4000-8000-00000000000b"],
           ["0b5e6f4c-0000-4000-8000-00000000000a", "0b5e6f4c-0000-4000-8000-00000000000b"],
         ],
-        ["date", ["2026-02-28", "1999-12-31"], ["1999-12-31", "2026-02-28"]],
         ["text", ["schlüssel ☃ 1", "a'b\\c\"d"], ["a'b\\c\"d", "schlüssel ☃ 1"]],
         ["text", [" 1", "1"], [" 1", "1"]],
-        ["numeric", ["12345678901234567890.5", "-1"], ["-1", "12345678901234567890.5"]],
       ] as const
     ).map(([type, keys, expected]) => ({
       title: `of type ${type} such as ${JSON.stringify(keys[0])} keep their text and stay known`,
@@ -155,20 +141,6 @@ describe("keys", () => {
           sent: ["Ann"],
         },
         { edit: "UPDATE crm.people SET id = 1.5", ends: "1 read, 1 unchanged" },
-      ],
-    },
-    {
-      title: "a table whose key column is widened makes nothing due",
-      config: peopleOf("id"),
-      nights: [
-        {
-          edit: "CREATE TABLE crm.people (id int, name text); INSERT INTO crm.people VALUES (1, 'Ann')",
-          sent: ["Ann"],
-        },
-        {
-          edit: "DROP VIEW IF EXISTS person_data.link_people CASCADE; ALTER TABLE crm.people ALTER id TYPE bigint",
-          ends: "1 read, 1 unchanged",
-        },
       ],
     },
   ]);

@@ -89,19 +89,6 @@ describe("a run that is killed", () => {
       ],
     },
     {
-      title: "in validate_emails has its answers on disk",
-      config: { jobs: "{ validate: { type: validate_emails, input: customers } }" },
-      nights: [
-        { edit: people, kill: "before_commit", sent: ["a@x", "b@x"] },
-        {
-          tables: {
-            "SELECT email_address, email_validation_status FROM email_validation": ["a@x|valid", "b@x|valid"],
-          },
-        },
-        { ends: "2 read, 2 unchanged" },
-      ],
-    },
-    {
       title: "in a resend goes on with it, and begins no other one",
       config: { input: "order_by: id" },
       nights: [
@@ -144,18 +131,6 @@ describe("a run that is killed", () => {
           tables: { "SELECT source_key, service_pid FROM identity_link": ["1|p-ann"] },
         },
         { edit: put(2, "Bob"), tables: { "SELECT source_key FROM identity_link": ["1", "2"] } },
-      ],
-    },
-    {
-      title: "with answers on disk doesn't bring back a row that is erased meanwhile",
-      nights: [
-        { edit: names("Ann", "Bob"), kill: "after_spool_fsync", sent: ["Ann", "Bob"] },
-        {
-          commands: [["erase", "--source-key", "customers/2", "--yes"]],
-          exitCodes: [3],
-          ends: "2 read, 1 unchanged, 1 suppressed, 1 matched",
-          tables: { "SELECT source_key FROM enrichment": ["1"] },
-        },
       ],
     },
     {

@@ -57,20 +57,6 @@ describe("changed parameters", () => {
       ],
     },
     {
-      title: "with resend under a cap are sent over several nights",
-      nights: [
-        { edit: names("Ann", "Bob", "Cid"), sent: ["Ann", "Bob", "Cid"] },
-        {
-          config: { ...phones, input: "order_by: id" },
-          flags: { acceptParameters: "resend", maxRecords: 2 },
-          sent: ["Ann", "Bob"],
-          ends: "limited",
-        },
-        { sent: ["Cid"], ends: "3 read, 2 unchanged, 1 sent, 1 matched" },
-        { ends: "3 read, 3 unchanged" },
-      ],
-    },
-    {
       title: "with keep send nothing, now and later",
       nights: [
         { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
@@ -190,24 +176,6 @@ describe("changed parameters", () => {
         { config: phones, sent: ["Ann"] },
       ],
     },
-    {
-      title: "of one job leave the others alone",
-      config: {
-        jobs: "{ resolve: { type: resolve, input: customers }, enrich: { type: enrich, input: customers } }",
-      },
-      nights: [
-        { edit: put(1, "Ann", { email: "a@x" }), sent: { resolve: ["Ann a@x"], enrich: ["Ann a@x"] } },
-        {
-          config: {
-            jobs: "{ resolve: { type: resolve, input: customers }, enrich: { type: enrich, input: customers, return_fields: [phones] } }",
-          },
-          ends: {
-            resolve: "1 read, 1 unchanged",
-            enrich: "limited (parameters_changed): 1 read, 1 remaining",
-          },
-        },
-      ],
-    },
   ]);
 });
 
@@ -257,20 +225,6 @@ describe("a changed mapping", () => {
           flags: { acceptParameters: "keep" },
           ends: { resolve: "2 read, 2 unchanged", enrich: "2 read, 2 unchanged" },
         },
-        { ends: { resolve: "2 read, 2 unchanged", enrich: "2 read, 2 unchanged" } },
-      ],
-    },
-    {
-      title: "that adds pid_from buys nothing for rows that wait for their PID, either",
-      nights: [
-        { edit: people, sent: ["Ann a@x", "Bob b@x"] },
-        {
-          config: withPids(", max_records_per_run: 1"),
-          flags: { acceptParameters: "keep" },
-          sent: { resolve: ["Ann a@x"] },
-          ends: "limited",
-        },
-        { config: withPids(), sent: { resolve: ["Bob b@x"] } },
         { ends: { resolve: "2 read, 2 unchanged", enrich: "2 read, 2 unchanged" } },
       ],
     },

@@ -140,16 +140,6 @@ describe("a person", () => {
       ],
     },
     {
-      title: "found by several rows is one",
-      nights: [
-        {
-          edit: names("Ann", "Ann Lee", "Ann Ray"),
-          sent: ["Ann", "Ann Lee", "Ann Ray"],
-          tables: { "SELECT service_pid FROM person": ["p-ann"], "SELECT count(*) FROM person_phone": ["1"] },
-        },
-      ],
-    },
-    {
       title: "keeps what a job doesn't ask for",
       config: {
         jobs: `{ all: { type: enrich, input: customers },

@@ -9,6 +9,7 @@ const both = (resolve = "", enrich = "") => ({
   input: "order_by: id",
 });
 const people = put(1, "Ann", { email: "a@x" }) + put(2, "Bob", { email: "b@x" });
+const everyone = { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] };
 const linked = "SELECT job, source_key, service_pid, match_score FROM identity_link";
 
 /** Resolves Ann to another person. */
@@ -32,7 +33,7 @@ describe("pid_from", () => {
       nights: [
         {
           edit: people,
-          sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] },
+          sent: everyone,
           ends: { resolve: "2 read, 2 sent, 2 matched", enrich: "2 read, 2 sent, 2 matched" },
           tables: { "SELECT source_key, service_pid FROM identity_link": ["1|p-ann", "2|p-bob"] },
         },
@@ -55,21 +56,10 @@ describe("pid_from", () => {
       ],
     },
     {
-      title: "all rows wait where the other job never ran",
-      config: both(),
-      nights: [
-        { edit: people, flags: { jobs: ["enrich"] }, ends: { enrich: "2 read, 2 waiting" } },
-        { sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] } },
-      ],
-    },
-    {
       title: "a row that changed since it was resolved waits",
       config: both(),
       nights: [
-        {
-          edit: people,
-          sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] },
-        },
+        { edit: people, sent: everyone },
         {
           edit: put(1, "Eve", { email: "a@x" }),
           flags: { jobs: ["enrich"] },
@@ -82,26 +72,12 @@ describe("pid_from", () => {
       title: "a change that resolve doesn't send doesn't wait",
       config: both(),
       nights: [
-        {
-          edit: people,
-          sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] },
-        },
+        { edit: people, sent: everyone },
         {
           edit: put(1, "Ann", { email: "a@x", city: "Rome" }),
           sent: { enrich: ["p-ann Ann a@x Rome"] },
           ends: { resolve: "2 read, 2 unchanged", enrich: "2 read, 1 unchanged, 1 sent, 1 matched" },
         },
-      ],
-    },
-    {
-      title: "a row without a match is sent without a PID",
-      config: both(),
-      nights: [
-        {
-          edit: put(1, "Nobody", { email: "a@x" }),
-          sent: { resolve: ["Nobody a@x"], enrich: ["Nobody a@x"] },
-        },
-        {},
       ],
     },
     {
@@ -143,10 +119,7 @@ describe("pid_from", () => {
       title: "a PID that changes is sent again, one that stays isn't",
       config: both(", refresh_after: 10d"),
       nights: [
-        {
-          edit: people,
-          sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] },
-        },
+        { edit: people, sent: everyone },
         {
           days: 10,
           service: otherAnn,
@@ -155,44 +128,6 @@ describe("pid_from", () => {
           tables: { "SELECT source_key, service_pid FROM identity_link": ["1|p-anna", "2|p-bob"] },
         },
         {},
-      ],
-    },
-    {
-      title: "a match that is lost is sent without the PID",
-      config: both(", refresh_after: 10d"),
-      nights: [
-        {
-          edit: people,
-          sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] },
-        },
-        {
-          days: 10,
-          service: {
-            result: (usual, _record, { endpoint }) =>
-              endpoint === "resolve" && usual["service_pid"] === "p-ann"
-                ? { ...usual, is_match: false, service_pid: null, match_score: null }
-                : usual,
-          },
-          sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["Ann a@x"] },
-        },
-      ],
-    },
-    {
-      title: "equal rows are sent once with one PID",
-      config: both(),
-      nights: [
-        {
-          edit: people + put(3, "Ann", { email: "a@x" }),
-          sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] },
-          ends: {
-            resolve: "3 read, 1 duplicate, 2 sent, 2 matched",
-            enrich: "3 read, 1 duplicate, 2 sent, 2 matched",
-          },
-        },
-        {
-          edit: put(4, "Bob", { email: "b@x" }),
-          ends: { resolve: "4 read, 3 unchanged, 1 duplicate", enrich: "4 read, 3 unchanged, 1 duplicate" },
-        },
       ],
     },
     {
@@ -224,7 +159,7 @@ describe("pid_from", () => {
           ends: "failed",
           tables: { [linked]: [] },
         },
-        { sent: { resolve: ["Ann a@x", "Bob b@x"], enrich: ["p-ann Ann a@x", "p-bob Bob b@x"] } },
+        { sent: everyone },
       ],
     },
   ]);

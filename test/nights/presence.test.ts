@@ -61,20 +61,6 @@ describe("is_present", () => {
       ],
     },
     {
-      title: "is false of a row that returns with another content until it is answered",
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { edit: "DELETE FROM crm.customers", ends: "nothing", tables: { [rows]: ["1|p-ann|t|f"] } },
-        {
-          edit: put(1, "Bob"),
-          flags: { maxRecords: 0 },
-          ends: "limited",
-          tables: { [rows]: ["1|p-ann|t|f"] },
-        },
-        { sent: ["Bob"], tables: { [rows]: ["1|p-bob|t|t"] } },
-      ],
-    },
-    {
       title: "is false without a match",
       nights: [{ edit: names("Nobody"), sent: ["Nobody"], tables: { [rows]: ["1||f|f"], [linked]: [] } }],
     },
@@ -96,22 +82,6 @@ describe("is_present", () => {
       nights: [
         { edit: names("Ann"), sent: ["Ann"] },
         { days: 10, flags: { maxRecords: 0 }, ends: "limited", tables: { [rows]: ["1|p-ann|t|t"] } },
-      ],
-    },
-    {
-      title: "is false of all rows of an input that became empty, and true when they return",
-      nights: [
-        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
-        {
-          edit: "ALTER TABLE crm.customers RENAME TO hidden; CREATE TABLE crm.customers (LIKE crm.hidden)",
-          ends: "nothing",
-          tables: { [rows]: ["1|p-ann|t|f", "2|p-bob|t|f"] },
-        },
-        {
-          edit: "DROP TABLE crm.customers; ALTER TABLE crm.hidden RENAME TO customers",
-          ends: "2 read, 2 unchanged",
-          tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|t"] },
-        },
       ],
     },
     {
@@ -145,13 +115,6 @@ describe("a row that left", () => {
           sent: ["Bob"],
           tables: { [rows]: ["2|p-bob|t|t"] },
         },
-      ],
-    },
-    {
-      title: "isn't sent by --resend",
-      nights: [
-        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
-        { edit: "DELETE FROM crm.customers WHERE id = 1", flags: { resend: true }, sent: ["Bob"] },
       ],
     },
     {
@@ -232,17 +195,6 @@ describe("match_history", () => {
           sent: ["Ann"],
           tables: { "SELECT match_score, valid_to IS NULL FROM match_history": ["89.5|t", "90|f"] },
         },
-      ],
-    },
-    {
-      title: "has an interval of a row that got an equal row's answer",
-      nights: [
-        {
-          edit: names("Ann", "Ann"),
-          sent: ["Ann"],
-          tables: { [history]: ["1|1|t|p-ann|t", "2|1|t|p-ann|t"] },
-        },
-        { edit: put(3, "Ann"), tables: { [history]: ["1|1|t|p-ann|t", "2|1|t|p-ann|t", "3|1|t|p-ann|t"] } },
       ],
     },
   ]);

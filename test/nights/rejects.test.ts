@@ -23,24 +23,6 @@ describe("a record that the service refuses", () => {
       ],
     },
     {
-      title: "is found without such a place, too",
-      nights: [
-        {
-          edit: names("Ann", "Bob", "Cid", "Bomb"),
-          service: {
-            call: ({ records }) =>
-              JSON.stringify(records).includes("Bomb")
-                ? { status: 422, body: { code: "validation_error", message: "no", api_request_id: "r" } }
-                : undefined,
-          },
-          ends: "4 read, 4 sent, 3 matched, 1 rejected",
-          sent: "any",
-          tables: { [rejects]: ["4|send|validation_error|t"] },
-          billed: { enrich: ["Ann", "Bob", "Cid"] },
-        },
-      ],
-    },
-    {
       title: "is resolved when a changed content is answered",
       nights: [
         { edit: names("Poison"), sent: ["Poison"], ends: "1 read, 1 sent, 1 rejected" },
@@ -60,21 +42,6 @@ describe("a record that the service refuses", () => {
           },
         },
         { ends: "3 read, 3 unchanged" },
-      ],
-    },
-    {
-      title: "is sent again after rejects retry, once",
-      nights: [
-        { edit: names("Poison", "Ann"), sent: ["Ann", "Ann", "Poison"] },
-        {
-          commands: [["rejects", "retry", "--yes"]],
-          sent: ["Poison"],
-          ends: "2 read, 1 unchanged, 1 sent, 1 rejected",
-        },
-        {
-          ends: "2 read, 2 unchanged",
-          tables: { "SELECT count(*) FROM reject WHERE resolved_at IS NULL": ["1"] },
-        },
       ],
     },
     {
