@@ -1,4 +1,5 @@
-import { type Answer, type Call, contentOf, type Endpoint, kindOf } from "./service.ts";
+import type { Endpoint } from "../nights/scripted-service.ts";
+import { type Answer, type Call, contentOf, kindOf } from "./service.ts";
 
 /** Row of an input table. */
 export interface InputRow {

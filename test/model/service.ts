@@ -1,7 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-
-export type Endpoint = "resolve" | "validate_emails" | "enrich";
+import { type Endpoint, serve } from "../nights/scripted-service.ts";
 
 /** Answer to one content. */
 export interface Answer {
@@ -35,12 +32,6 @@ export interface ModelService {
 
 /** Records of a call; larger ones are refused, so that runs make several. */
 const MAX_RECORDS = 4;
-
-const ENDPOINTS: Readonly<Record<string, Endpoint>> = {
-  "/v1/resolve": "resolve",
-  "/v2/validate_emails": "validate_emails",
-  "/v2/enrich": "enrich",
-};
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -107,21 +98,12 @@ export function isPoison(content: string): boolean {
   return content.includes("Poison");
 }
 
-async function readBody(request: IncomingMessage): Promise<Fields> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(Buffer.from(chunk));
-  const parsed: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8") || "{}");
-  return typeof parsed === "object" && parsed !== null ? { ...parsed } : {};
-}
-
 /** Starts the service on a free port. Paths name run and job: `/v2/enrich?run=r&job=enrich`. */
 export async function startModelService(): Promise<ModelService> {
   const calls: Call[] = [];
 
   /** Records a call; returns status and body of its response. */
-  function answer(at: URL, body: Fields): readonly [number, object] {
-    const endpoint = ENDPOINTS[at.pathname];
-    if (endpoint === undefined) return [404, {}];
+  function answer(endpoint: Endpoint, at: URL, body: Fields): readonly [number, object] {
     const records: readonly unknown[] = Array.isArray(body["records"]) ? body["records"] : [];
     const returnFields = Array.isArray(body["return_fields"]) ? body["return_fields"].map(String) : [];
     const serial = calls.length + 1;
@@ -167,25 +149,10 @@ export async function startModelService(): Promise<ModelService> {
     return [200, { api_request_id: requestId, results, request_completed_at: completed }];
   }
 
-  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await readBody(request);
-    const [status, text] = answer(new URL(request.url ?? "", "http://service"), body);
+  const server = await serve(async (endpoint, body, response, url) => {
+    const [status, text] = answer(endpoint, url, body);
     response.writeHead(status, { "content-type": "application/json" });
     response.end(JSON.stringify(text));
-  }
-
-  const server = createServer((request, response) => {
-    void handle(request, response);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // Listening on TCP: the address is an object.
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    calls,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
+  return { ...server, calls };
 }

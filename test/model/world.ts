@@ -3,16 +3,12 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { inject } from "vitest";
-import type { Clock } from "../../src/clock.ts";
-import { loadConfig } from "../../src/config/load-config.ts";
-import { openHttpClient } from "../../src/extract/http-client.ts";
-import { createLimiter } from "../../src/extract/limits.ts";
-import { jobTypes } from "../../src/jobs/registry.ts";
 import { runJobs } from "../../src/jobs/run.ts";
 import type { RunReport } from "../../src/jobs/job.ts";
 import { type RunRequest, wholeInput } from "../../src/jobs/services.ts";
-import { openWarehouse } from "../../src/load/open.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
+import { openDefaultDb } from "../load/postgres-context.ts";
+import { openServices, requestOf } from "../nights/night.ts";
 import { passDays } from "../nights/pass-days.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { createLife, type Death, live, mortalDb, mortalHttp } from "./life.ts";
@@ -53,16 +49,6 @@ export interface ModelWorld {
   close(): Promise<void>;
 }
 
-/** Waits of a run pass 50 times as fast. */
-function fastClock(): Clock {
-  return {
-    now: () => Date.now(),
-    async sleep(milliseconds, signal) {
-      await delay(milliseconds / 50, undefined, signal ? { signal } : {});
-    },
-  };
-}
-
 /** Milliseconds in which the writes of a dead run to its disk end. */
 const LAST_WRITES_MS = 20;
 
@@ -82,14 +68,7 @@ export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> 
     await client.query(
       `CREATE TABLE crm.${table} (${key}, name text, email text, work_email text, city text)`,
     );
-  const openDb = () =>
-    openWarehouse({
-      url: database.url,
-      schema: "person_data",
-      opsSchema: "person_data_ops",
-      stateSchema: "person_data_state",
-    });
-  const shared = openDb();
+  const shared = openDefaultDb(database.url);
   const env = { SERVICE_URL: service.url, SERVICE_KEY: "key", WAREHOUSE_URL: database.url };
   const spool = join(folder, "answers", "spool");
   let runs = 0;
@@ -100,50 +79,24 @@ export async function openModelWorld(isKeyUnique: boolean): Promise<ModelWorld> 
     const { index, count } = flags.shard ?? wholeInput;
     const tag = count === 1 ? runId : `${runId}.${index}`;
     const life = createLife(death ?? null);
-    const config = await loadConfig({ jobTypes, file, env });
-    const { concurrency, requestsPerSecond } = config.service;
-    const http = openHttpClient({ baseUrl: service.url, readKey: async () => "key", concurrency });
-    const db = death ? mortalDb(life, openDb()) : shared;
-    const clock = fastClock();
+    const db = death ? mortalDb(life, openDefaultDb(database.url)) : shared;
     const warnings: string[] = [];
     const note = (fields: object, event: string) => void warnings.push(`${event} ${JSON.stringify(fields)}`);
+    const services = await openServices(file, env, db, note);
+    const { http } = services;
     let sending = "";
     const named = {
       ...http,
       request: (call: Parameters<typeof http.request>[0]) =>
         http.request({ ...call, path: `${call.path}?run=${tag}&job=${sending}` }),
     };
-    const services = {
-      config,
-      db,
+    const start = (job: string) => void (sending = job);
+    const mortal = {
+      ...services,
       http: mortalHttp(life, named),
-      limiter: createLimiter({ concurrency, requestsPerSecond, clock }),
-      clock,
-      log: { debug() {}, info() {}, warn: note, error: note },
-      signal: new AbortController().signal,
-      random: () => 0,
-      progress: {
-        start(job: string) {
-          sending = job;
-        },
-        advance() {},
-        note() {},
-        end() {},
-      },
+      progress: { ...services.progress, start },
     };
-    const request: RunRequest = {
-      jobs: [],
-      fullRefresh: false,
-      resend: false,
-      maxRecords: null,
-      shard: wholeInput,
-      waitMs: 0,
-      yes: true,
-      acceptParameters: null,
-      ...flags,
-      runId,
-    };
-    const report = await live(life, () => runJobs(services, request));
+    const report = await live(life, () => runJobs(mortal, requestOf(runId, flags)));
     if (report === null) await delay(LAST_WRITES_MS);
     else if (db !== shared) await db.close();
     await http.close();

@@ -60,26 +60,6 @@ describe("a run that is killed", () => {
       nights: [{ edit: abc, kill, sent: everyone }, quiet, quiet],
     })),
     {
-      title: "between two calls loses neither, and sends only what was never sent",
-      nights: [
-        {
-          edit: "INSERT INTO crm.customers (id, name) SELECT i, 'Ann' || i FROM generate_series(1, 1200) AS i",
-          kill: "after_commit:2",
-          sent: "any",
-        },
-        {
-          sent: "any",
-          tables: {
-            "SELECT count(*), count(DISTINCT service_pid) FROM enrichment WHERE is_present": ["1200|1200"],
-            "SELECT sum(records_sent) <= 1700, count(*) FILTER (WHERE possibly_billed) <= 1 FROM api_call": [
-              "t|t",
-            ],
-          },
-        },
-        { ends: "1200 read, 1200 unchanged" },
-      ],
-    },
-    {
       title: "in resolve leaves the rows of enrich waiting for it, not unsent",
       config: both,
       nights: [

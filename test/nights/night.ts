@@ -15,6 +15,7 @@ import { startCli } from "../cli/support/cli.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
 import { openDefaultDb } from "../load/postgres-context.ts";
 import type { TestDatabase } from "../support/fresh-database.ts";
+import type { Db } from "../../src/load/db/db.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { routeTo } from "../support/pgbouncer.ts";
 import { passDays } from "./pass-days.ts";
@@ -130,6 +131,45 @@ function fastClock(): Clock {
   };
 }
 
+/** Opens what a run in this process needs; `note` receives the warnings and errors of the log. The caller closes `http`. */
+export async function openServices(
+  file: string,
+  env: Readonly<Record<string, string>>,
+  db: Db,
+  note: (fields: object, event: string) => void,
+) {
+  const config = await loadConfig({ jobTypes, file, env });
+  const { baseUrl, concurrency, requestsPerSecond } = config.service;
+  const clock = fastClock();
+  return {
+    config,
+    db,
+    http: openHttpClient({ baseUrl, readKey: async () => "key", concurrency }),
+    limiter: createLimiter({ concurrency, requestsPerSecond, clock }),
+    clock,
+    log: { debug() {}, info() {}, warn: note, error: note },
+    signal: new AbortController().signal,
+    random: () => 0,
+    progress: { start(_job: string) {}, advance() {}, note() {}, end() {} },
+  };
+}
+
+/** Request of a run with these flags. */
+export function requestOf(runId: string, flags: Partial<RunRequest> = {}): RunRequest {
+  return {
+    jobs: [],
+    fullRefresh: false,
+    resend: false,
+    maxRecords: null,
+    shard: wholeInput,
+    runId,
+    waitMs: 0,
+    yes: true,
+    acceptParameters: null,
+    ...flags,
+  };
+}
+
 /**
  * Opens a world with a migrated database and an empty table of customers; closed at the end of the test.
  * @param given database that has the table already
@@ -171,52 +211,18 @@ export async function openWorld(config: Parts = {}, given?: TestDatabase): Promi
     billed: service.billed(),
   });
 
-  async function run(options: NightOptions, warnings: string[]): Promise<RunReport> {
-    const loaded = await loadConfig({ jobTypes, file, env });
-    warnings.push(...loaded.warnings.map(({ path, message }) => `${path} ${message}`));
-    const { concurrency, requestsPerSecond } = loaded.service;
-    const http = openHttpClient({ baseUrl: service.url, readKey: async () => "key", concurrency });
-    const clock = fastClock();
+  async function run({ stopAt, flags }: NightOptions, warnings: string[]): Promise<RunReport> {
+    const services = await openServices(file, env, db, (_fields, event) => void warnings.push(event));
+    warnings.push(...services.config.warnings.map(({ path, message }) => `${path} ${message}`));
     const stop = new AbortController();
-    const { stopAt } = options;
-    const watch =
-      stopAt === undefined
-        ? undefined
-        : setInterval(() => {
-            if (service.calls.length >= stopAt) stop.abort();
-          }, 1);
-    const log = { debug() {}, info() {}, warn: note, error: note };
-    function note(_fields: object, event: string): void {
-      warnings.push(event);
-    }
+    const watch = setInterval(() => {
+      if (service.calls.length >= (stopAt ?? Infinity)) stop.abort();
+    }, 1);
     try {
-      const request: RunRequest = {
-        jobs: [],
-        fullRefresh: false,
-        resend: false,
-        maxRecords: null,
-        shard: wholeInput,
-        runId: `night-${(runs += 1)}`,
-        waitMs: 0,
-        yes: true,
-        acceptParameters: null,
-        ...options.flags,
-      };
-      const services = {
-        config: loaded,
-        db,
-        http,
-        limiter: createLimiter({ concurrency, requestsPerSecond, clock }),
-        clock,
-        log,
-        signal: stop.signal,
-        random: () => 0,
-        progress: { start() {}, advance() {}, note() {}, end() {} },
-      };
-      return await runJobs(services, request);
+      return await runJobs({ ...services, signal: stop.signal }, requestOf(`night-${(runs += 1)}`, flags));
     } finally {
       clearInterval(watch);
-      await http.close();
+      await services.http.close();
     }
   }
 

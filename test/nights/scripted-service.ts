@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 
 /** Record as sent: an object, or an address for `validate_emails`. */
 export type SentRecord = Readonly<Record<string, unknown>> | string;
@@ -149,11 +150,33 @@ function countedBy(calls: readonly Call[]): Received {
   return byEndpoint;
 }
 
-async function readBody(request: IncomingMessage): Promise<Readonly<Record<string, unknown>>> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(Buffer.from(chunk));
-  const parsed: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8"));
-  return typeof parsed === "object" && parsed !== null ? { ...parsed } : {};
+/** Starts a server of JSON on a free port; a path that isn't an endpoint's gets 404. `url` is the whole one of the request. */
+export async function serve(
+  handle: (
+    endpoint: Endpoint,
+    body: Readonly<Record<string, unknown>>,
+    response: ServerResponse,
+    url: URL,
+  ) => Promise<void>,
+): Promise<Pick<ScriptedService, "url" | "close">> {
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    const url = new URL(request.url ?? "", "http://service");
+    const endpoint = ENDPOINTS[url.pathname];
+    if (endpoint === undefined) return void response.writeHead(404).end("{}");
+    const parsed: unknown = JSON.parse(await text(request));
+    await handle(endpoint, typeof parsed === "object" && parsed !== null ? { ...parsed } : {}, response, url);
+  };
+  const server = createServer((request, response) => void answer(request, response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // Listening on TCP: the address is an object.
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
 }
 
 /** Starts the service on a free port. */
@@ -185,10 +208,7 @@ export async function startService(): Promise<ScriptedService> {
     return JSON.stringify({ api_request_id: `req-${answers}`, results, request_completed_at: completed });
   }
 
-  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const endpoint = ENDPOINTS[request.url ?? ""];
-    if (endpoint === undefined) return void response.writeHead(404).end("{}");
-    const body = await readBody(request);
+  const server = await serve(async (endpoint, body, response) => {
     const records = (Array.isArray(body["records"]) ? body["records"] : []) as readonly SentRecord[];
     const index = calls.filter((call) => call.endpoint === endpoint).length;
     const call: Call = { index, endpoint, records, body };
@@ -207,29 +227,22 @@ export async function startService(): Promise<ScriptedService> {
     });
     if (script.reorders === true) results.reverse();
     const repeated = fate === "repeated" ? last.get(endpoint) : undefined;
-    const text = repeated ?? answerOf(fate === "no_results" ? [] : results);
-    last.set(endpoint, text);
+    const reply = repeated ?? answerOf(fate === "no_results" ? [] : results);
+    last.set(endpoint, reply);
     if (repeated === undefined) billed.push(call);
     if (fate === "reply_lost") return void response.destroy();
     response.writeHead(200, {
       "content-type": "application/json",
-      "content-length": Buffer.byteLength(text),
+      "content-length": Buffer.byteLength(reply),
     });
     if (fate === "cut") {
-      response.write(text.slice(0, text.length / 2), () => response.destroy());
+      response.write(reply.slice(0, reply.length / 2), () => response.destroy());
       return;
     }
-    response.end(text);
-  }
-
-  const server = createServer((request, response) => {
-    void handle(request, response);
+    response.end(reply);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // Listening on TCP: the address is an object.
-  const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}`,
+    ...server,
     begin(next) {
       script = next;
       calls.length = 0;
@@ -238,9 +251,5 @@ export async function startService(): Promise<ScriptedService> {
     received: () => countedBy(calls),
     billed: () => countedBy(billed),
     calls,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
   };
 }

@@ -1,6 +1,5 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
-import { tableId } from "../db/names.ts";
 import { withRolePath } from "../db/session.ts";
 import { erasedSql } from "../erasure/subjects.ts";
 import { readErasureKey } from "../erasure/key.ts";
@@ -22,13 +21,6 @@ export interface ClassifiedRow {
   readonly record: string | null;
   /** `record_id` of its request. */
   readonly recordId: string;
-}
-
-/** Classification of all rows with one key by one job. */
-interface RowClasses {
-  readonly rows: readonly ClassifiedRow[];
-  /** True if the mapping or the parameters changed and the user hasn't decided yet. */
-  readonly isUndecided: boolean;
 }
 
 /**
@@ -63,22 +55,21 @@ function readSourceKey(db: Db, input: InputSource, given: GivenKey, isCast: bool
   );
 }
 
-/** Classes the rows with one key as a run does; writes nothing. */
-export function classifyRow(db: Db, spec: LookupSpec, only: GivenKey): Promise<RowClasses> {
+/**
+ * Classes the rows with one key as a run does; writes nothing. `isUndecided` if the mapping or the parameters changed and the user
+ * hasn't decided yet.
+ */
+export function classifyRow(db: Db, spec: LookupSpec, only: GivenKey) {
   return db.preview(async (session) => {
     const { job } = await seeInput(await contextOf(db, session, spec, { only }));
     const rows = await session.rows<ClassifiedRow>(
       spec.type === "validate_emails"
-        ? sql`SELECT class, prior, record, '' AS "recordId" FROM pg_temp.seen_content ORDER BY address COLLATE "C"`
+        ? sql`(SELECT class, prior, record, '' AS "recordId" FROM pg_temp.seen_content ORDER BY address COLLATE "C")
+            UNION ALL SELECT 'suppressed', NULL, NULL, '' FROM pg_temp.seen_address WHERE email_address IS NOT NULL AND is_erased`
         : sql`SELECT class, prior, CASE WHEN class <> 'suppressed' THEN record END AS record, left(encode(content, 'hex'), 32) AS "recordId"
             FROM pg_temp.seen ORDER BY record COLLATE "C"`,
     );
-    const suppressed =
-      spec.type === "validate_emails"
-        ? await session.rows<ClassifiedRow>(sql`SELECT 'suppressed' AS class, NULL AS prior, NULL AS record, '' AS "recordId"
-            FROM pg_temp.seen_address WHERE email_address IS NOT NULL AND is_erased`)
-        : [];
-    return { rows: [...rows, ...suppressed], isUndecided: job.decision === "undecided" };
+    return { rows, isUndecided: job.decision === "undecided" };
   });
 }
 
@@ -88,9 +79,13 @@ export function isRowErased(db: Db, source: string, sourceKey: string): Promise<
     const key = await readErasureKey(session, db.readErasureSecret);
     if (!key) return false;
     const isErased = erasedSql(db.names, key).sourceKey(source, "source_key");
-    const [found] = await session.rows<{ erased: boolean }>(sql`
-      SELECT ${isErased} AS erased FROM (SELECT ${sourceKey}::text AS source_key) AS given`);
-    return found?.erased ?? false;
+    return (
+      (
+        await session.rows(
+          sql`SELECT FROM (SELECT ${sourceKey}::text AS source_key) AS given WHERE ${isErased}`,
+        )
+      ).length > 0
+    );
   });
 }
 
@@ -106,55 +101,12 @@ export interface StoredState {
   readonly call_id: string | null;
 }
 
-/** Stored result of a row in one job. */
-interface StoredResult {
-  readonly job: string;
-  readonly is_match: boolean | null;
-  readonly service_pid: string | null;
-  /** As text, digit for digit. */
-  readonly match_score: string | null;
-  readonly is_present: boolean;
-  readonly request_completed_at: string | null;
-  readonly last_matched_at: string | null;
-  readonly api_request_id: string | null;
-}
-
-/** Address of a row with its last validation. */
-interface StoredEmail {
-  readonly email_address: string;
-  readonly is_match: boolean | null;
-  readonly email_validation_status: string | null;
-  readonly request_completed_at: string | null;
-}
-
-/** Ledger entry of a call that answered. */
-interface StoredCall {
-  readonly call_id: string;
-  readonly job: string;
-  readonly run_id: string;
-  readonly endpoint: string;
-  readonly started_at: string;
-  readonly attempt: number;
-  readonly http_status: number | null;
-  readonly records_sent: number;
-  readonly possibly_billed: boolean;
-  readonly api_request_id: string | null;
-}
-
 /** Everything stored about one input row. */
-export interface RowFacts {
-  readonly states: readonly StoredState[];
-  readonly resolutions: readonly StoredResult[];
-  readonly enrichments: readonly StoredResult[];
-  readonly emails: readonly StoredEmail[];
-  /** Newest first. */
-  readonly calls: readonly StoredCall[];
-  /** Absence found by runs; null if the last one found the row. */
-  readonly missing: { readonly missing_since: string; readonly missed_runs: number } | null;
-}
+export type RowFacts = Awaited<ReturnType<typeof readRowFacts>>;
 
 /**
- * Reads everything stored about a row by its key; no table is read whole.
+ * Reads everything stored about a row by its key; no table is read whole. Calls that answered come newest first; `missing` is null if
+ * the last run found the row.
  * @param specs jobs of its input
  * @param addresses of the row now
  */
@@ -163,18 +115,22 @@ export function readRowFacts(
   { source, sourceKey }: RowKey,
   specs: readonly LookupSpec[],
   addresses: readonly string[],
-): Promise<RowFacts> {
-  const { names } = db;
-  const answer = tableId(names, "lookup_answer");
-  const isOfRow = sql`source = ${source} AND source_key = ${sourceKey}`;
-  const jobs = specs.map(({ job }) => job);
+) {
+  const answer = db.table("lookup_answer");
+  const row = db.table("lookup_row");
+  const isOfRow = sql<boolean>`(job = ANY(${specs.map(({ job }) => job)}::text[]) AND source = ${source} AND source_key = ${sourceKey})`;
   return db.snapshot(async (session) => {
-    const emails = await session.rows<StoredEmail>(sql`
-      SELECT i.email_address, v.is_match, v.email_validation_status, v.request_completed_at
-      FROM ${tableId(names, "input_email")} AS i
-      LEFT JOIN ${tableId(names, "email_validation")} AS v ON v.email_address = i.email_address
-      WHERE i.source = ${source} AND i.source_key = ${sourceKey} ORDER BY i.position`);
-    const known = [...new Set([...addresses, ...emails.map((row) => row.email_address)])];
+    const { query } = session;
+    const emails = await session.rows(
+      query
+        .selectFrom("data.input_email as i")
+        .leftJoin("data.email_validation as v", "v.email_address", "i.email_address")
+        .select(["i.email_address", "v.is_match", "v.email_validation_status", "v.request_completed_at"])
+        .where("i.source", "=", source)
+        .where("i.source_key", "=", sourceKey)
+        .orderBy("i.position"),
+    );
+    const known = [...new Set([...addresses, ...emails.map(({ email_address: address }) => address)])];
     const states: StoredState[] = [];
     for (const spec of specs) {
       const expires = sql`nullif(${expiresAt({ ...spec, resendBelow: null }, "a")}, 'infinity')`;
@@ -182,27 +138,54 @@ export function readRowFacts(
         spec.type === "validate_emails"
           ? sql`SELECT convert_from(a.content, 'UTF8') AS source_key, a.*, ${expires} AS due_at FROM ${answer} AS a
               WHERE a.kind = ${spec.kind} AND a.content IN (SELECT convert_to(e, 'UTF8') FROM unnest(${known}::text[]) AS u(e))`
-          : sql`SELECT r.source_key, a.*, ${expires} AS due_at
-              FROM ${tableId(names, "lookup_row")} AS r JOIN ${answer} AS a ON a.content = r.content
+          : sql`SELECT r.source_key, a.*, ${expires} AS due_at FROM ${row} AS r JOIN ${answer} AS a ON a.content = r.content
               WHERE r.job = ${spec.job} AND r.source = ${source} AND r.source_key = ${sourceKey} AND a.kind = ${spec.kind}`;
       states.push(
         ...(await session.rows<StoredState>(sql`
           SELECT ${spec.job}::text AS job, source_key, outcome, answered_at, due_at, call_id FROM (${rows}) AS r ORDER BY source_key`)),
       );
     }
-    const results = (table: "resolution" | "enrichment") =>
-      session.rows<StoredResult>(sql`
-        SELECT job, is_match, service_pid, match_score::text AS match_score, is_present, request_completed_at,
-          last_matched_at, api_request_id
-        FROM ${tableId(names, table)} WHERE job = ANY(${jobs}::text[]) AND ${isOfRow}`);
+    const results = (table: "data.resolution" | "data.enrichment") =>
+      session.rows(query.selectFrom(table).select(RESULT).where(isOfRow));
+    const resolutions = await results("data.resolution");
+    const enrichments = await results("data.enrichment");
     const ids = states.flatMap((state) => state.call_id ?? []);
-    const calls = await session.rows<StoredCall>(sql`
-      SELECT call_id, job, run_id, endpoint, started_at, attempt, http_status, records_sent, possibly_billed, api_request_id
-      FROM ${tableId(names, "api_call")} WHERE call_id = ANY(${ids}::uuid[]) ORDER BY call_number DESC`);
-    const [missing] = await session.rows<NonNullable<RowFacts["missing"]>>(sql`
-      SELECT min(missing_since) AS missing_since, max(missing_runs) AS missed_runs FROM ${tableId(names, "lookup_row")}
-      WHERE job = ANY(${jobs}::text[]) AND ${isOfRow} HAVING bool_and(missing_since IS NOT NULL)`);
-    const [resolutions, enrichments] = [await results("resolution"), await results("enrichment")];
-    return { states, resolutions, enrichments, emails, calls, missing: missing ?? null };
+    const calls = await session.rows(
+      query
+        .selectFrom("ops.api_call")
+        .select(CALL)
+        .where(sql<boolean>`call_id = ANY(${ids}::uuid[])`)
+        .orderBy("call_number", "desc"),
+    );
+    const [missing = null] = await session.rows<{ missing_since: string; missed_runs: number }>(sql`
+      SELECT min(missing_since) AS missing_since, max(missing_runs) AS missed_runs FROM ${row}
+      WHERE ${isOfRow} HAVING bool_and(missing_since IS NOT NULL)`);
+    return { states, resolutions, enrichments, emails, calls, missing };
   });
 }
+
+/** Columns of a row's result in one job. */
+const RESULT = [
+  "job",
+  "is_match",
+  "service_pid",
+  "match_score",
+  "is_present",
+  "request_completed_at",
+  "last_matched_at",
+  "api_request_id",
+] as const;
+
+/** Columns of a call that answered. */
+const CALL = [
+  "call_id",
+  "job",
+  "run_id",
+  "endpoint",
+  "started_at",
+  "attempt",
+  "http_status",
+  "records_sent",
+  "possibly_billed",
+  "api_request_id",
+] as const;

@@ -4,7 +4,6 @@ import { quoteIdentifier, tableText } from "../db/names.ts";
 import type { LoadContext, LookupAnswer } from "./lookup.ts";
 import {
   type EncodedPerson,
-  encodeRows,
   groupNames,
   HASH_LENGTH,
   isWhole,
@@ -14,7 +13,6 @@ import {
   scalarNames,
   UNKNOWN_HASH,
 } from "./person-groups.ts";
-import type { Cell } from "../../schemas/convert.ts";
 
 /** A person with the number of the call that answered. */
 interface NumberedPerson {
@@ -36,22 +34,11 @@ const stateOfNew = ({ hashes, present }: EncodedPerson, callNumber: number): Per
   callNumbers: groupNames.map((_, i) => (present?.[i] === false ? 0 : callNumber)),
 });
 
-/** Persons of a group of answers, locked until the end of the transaction. The unchanged ones are in neither. */
-interface ClaimedPersons {
-  /** PIDs of persons whose state was inserted. */
-  readonly fresh: ReadonlySet<string>;
-  /** States of persons to compare. */
-  readonly states: ReadonlyMap<string, PersonState>;
-}
-
 /**
- * Inserts the states of new persons, updates those of persons with an equal answer, and locks and returns the others. All in
- * one pass in the order of the PIDs: loaders of the same persons wait for each other, without deadlocks or unique violations.
+ * Inserts the states of new persons (`fresh`), updates those of persons with an equal answer, and locks the others and returns their
+ * states. All in one pass in the order of the PIDs: loaders of the same persons wait for each other, without deadlocks or unique violations.
  */
-async function claimPersons(
-  context: LoadContext,
-  persons: readonly NumberedPerson[],
-): Promise<ClaimedPersons> {
+async function claimPersons(context: LoadContext, persons: readonly NumberedPerson[]) {
   const { session, runId } = context;
   const states = persons.map(({ person, callNumber }) => ({
     pid: person.pid,
@@ -99,17 +86,13 @@ async function readPersonStates(
   );
 }
 
-/** The groups of a person that this answer changes, and the state afterwards. */
-interface GroupDecision {
-  /** True for each group to write, in declared order. */
-  readonly writes: readonly boolean[];
-  readonly next: PersonState;
-}
-
 const hashAt = (hashes: string, i: number) => hashes.slice(i * HASH_LENGTH, (i + 1) * HASH_LENGTH);
 
-/** Compares an answer with the stored state. An earlier answer changes nothing; an equal one only updates the call number. */
-function decideGroups(person: EncodedPerson, callNumber: number, state: PersonState): GroupDecision {
+/**
+ * Compares an answer with the stored state: the groups to write, in declared order, and the state afterwards. An earlier answer changes
+ * nothing; an equal one only updates the call number.
+ */
+function decideGroups({ person, callNumber }: NumberedPerson, state: PersonState) {
   const hashes: string[] = [];
   const callNumbers = [...state.callNumbers];
   const writes = groupNames.map((_, i) => {
@@ -124,14 +107,10 @@ function decideGroups(person: EncodedPerson, callNumber: number, state: PersonSt
   return { writes, next: { hashes: hashes.join(""), callNumbers } };
 }
 
-/** State of one person. */
-interface StateOfPerson {
-  readonly pid: string;
-  readonly state: PersonState;
-}
-
 /** Rows `s` with the columns of these states. */
-function rowsOf(states: readonly StateOfPerson[]): RawBuilder<unknown> {
+function rowsOf(
+  states: readonly { readonly pid: string; readonly state: PersonState }[],
+): RawBuilder<unknown> {
   const rows = states.map(({ pid, state }) => {
     const oldest = Math.min(...state.callNumbers);
     const numbers = groupNames.map((name, i) => [name, state.callNumbers[i] ?? oldest] as const);
@@ -146,30 +125,13 @@ function rowsOf(states: readonly StateOfPerson[]): RawBuilder<unknown> {
   return sql`json_to_recordset(${JSON.stringify(rows)}::json) AS s(pid text, hashes text, call_number bigint, newer jsonb)`;
 }
 
-/** Writes the states of known persons. */
-async function writePersonStates(context: LoadContext, states: readonly StateOfPerson[]): Promise<void> {
-  if (states.length === 0) return;
-  await context.session.change(sql`
-    UPDATE ${context.session.table("person_state")} AS t
-    SET group_hashes = s.hashes, call_number = s.call_number, group_call_numbers = s.newer, _synced_at = now(),
-      _run_id = ${context.runId}
-    FROM ${rowsOf(states)} WHERE t.service_pid = s.pid`);
-}
-
 /** Merges answers for persons that the warehouse has: only groups whose content differs are written. */
 async function mergePersons(
   context: LoadContext,
-  known: readonly {
-    readonly person: EncodedPerson;
-    readonly callNumber: number;
-    readonly state: PersonState;
-  }[],
+  known: readonly (NumberedPerson & { readonly state: PersonState })[],
 ): Promise<void> {
   if (known.length === 0) return;
-  const decided = known.map(({ person, callNumber, state }) => ({
-    person,
-    ...decideGroups(person, callNumber, state),
-  }));
+  const decided = known.map((one) => ({ person: one.person, ...decideGroups(one, one.state) }));
   const withScalars = decided.filter(({ writes }) => writes[0]).map(({ person }) => person);
   const changed = new Set(await updateScalars(context, withScalars));
   for (const [i, group] of listGroups.entries()) {
@@ -183,73 +145,43 @@ async function mergePersons(
       WHERE service_pid = ANY(${[...changed].toSorted()}) AND _record_synced_at <> now()`);
     context.touch("person", 0);
   }
-  await writePersonStates(
-    context,
-    decided.map(({ person, next }) => ({ pid: person.pid, state: next })),
-  );
+  const states = decided.map(({ person, next }) => ({ pid: person.pid, state: next }));
+  await context.session.change(sql`
+    UPDATE ${context.session.table("person_state")} AS t
+    SET group_hashes = s.hashes, call_number = s.call_number, group_call_numbers = s.newer, _synced_at = now(),
+      _run_id = ${context.runId}
+    FROM ${rowsOf(states)} WHERE t.service_pid = s.pid`);
 }
 
-const WHOLE_MASK = "1".repeat(scalarNames.length + 1);
+/** Columns of the first group of an encoded person. */
+const PERSON_COLUMNS = ["service_pid", ...scalarNames, "_extra"];
 
-/** Key of the columns in an answer: persons with equal keys are updated by one statement. */
-function maskOf({ partial }: EncodedPerson): string {
-  if (partial === null) return WHOLE_MASK;
-  const { scalars, extra } = partial;
-  return `${scalars.map((cell) => (cell === undefined ? "0" : "1")).join("")}${extra === undefined ? "0" : "1"}`;
-}
-
-/** Updates scalar columns where they differ; returns the PIDs of rows that changed. */
+/** Updates scalar columns where they differ, one statement for all persons with the same ones; returns the PIDs of rows that changed. */
 async function updateScalars(
-  context: LoadContext,
+  { session, runId, touch }: LoadContext,
   persons: readonly EncodedPerson[],
 ): Promise<readonly string[]> {
-  const byMask = Map.groupBy(persons, maskOf);
   const changed: string[] = [];
-  for (const [mask, group] of byMask) {
-    const columns = [...scalarNames, "_extra"].filter((_, i) => mask[i] === "1");
-    if (columns.length > 0) changed.push(...(await updateColumns(context, columns, mask, group)));
+  for (const group of Map.groupBy(persons, ({ columns }) => String(columns)).values()) {
+    const present = PERSON_COLUMNS.slice(1).filter((_, i) => group[0]?.columns?.[i] !== false);
+    const list = present.map(quoteIdentifier);
+    await session.change(
+      sql`CREATE TEMP TABLE stage_person ON COMMIT DROP AS SELECT ${sql.join(PERSON_COLUMNS.map((name) => sql.id(name)))}
+        FROM ${session.table("person")} LIMIT 0`,
+    );
+    await copyEncoded(session, "pg_temp.stage_person", PERSON_COLUMNS, joinRows(group, 0));
+    const row = (alias: string) => sql.raw(`ROW(${list.map((column) => `${alias}.${column}`).join(", ")})`);
+    const updated = await session.rows<{ service_pid: string }>(sql`
+      UPDATE ${session.table("person")} AS t SET ${sql.raw(list.map((column) => `${column} = s.${column}`).join(", "))},
+        _record_synced_at = now(), _synced_at = now(), _run_id = ${runId}
+      FROM pg_temp.stage_person AS s
+      WHERE t.service_pid = s.service_pid AND ${row("t")} IS DISTINCT FROM ${row("s")}
+      RETURNING t.service_pid`);
+    await session.client.query("DROP TABLE pg_temp.stage_person");
+    touch("person", updated.length);
+    changed.push(...updated.map((r) => r.service_pid));
   }
   return changed;
-}
-
-/** Cells present in a partial answer. */
-function partialRow({ pid, partial }: EncodedPerson, mask: string): Cell[] {
-  const all: (Cell | undefined)[] = partial === null ? [] : [...partial.scalars, partial.extra];
-  return [pid, ...all.filter((_, i) => mask[i] === "1").map((cell) => cell ?? null)];
-}
-
-/** Encoded rows of the columns in these persons' answers, which all have the same ones. */
-function encodeColumns(persons: readonly EncodedPerson[], mask: string): Buffer {
-  if (mask === WHOLE_MASK) return joinRows(persons, 0);
-  return encodeRows(persons.map((p) => partialRow(p, mask)));
-}
-
-async function updateColumns(
-  context: LoadContext,
-  columns: readonly string[],
-  mask: string,
-  persons: readonly EncodedPerson[],
-): Promise<readonly string[]> {
-  const { session } = context;
-  const person = session.table("person");
-  const target = tableText(session.names, "person");
-  const list = columns.map(quoteIdentifier);
-  await session.client.query(
-    `CREATE TEMP TABLE stage_person ON COMMIT DROP AS SELECT service_pid, ${list.join(", ")} FROM ${target} LIMIT 0`,
-  );
-  const rows = encodeColumns(persons, mask);
-  await copyEncoded(session, "pg_temp.stage_person", ["service_pid", ...columns], rows);
-  const set = list.map((column) => `${column} = s.${column}`).join(", ");
-  const row = (alias: string): RawBuilder<unknown> =>
-    sql.raw(`ROW(${list.map((column) => `${alias}.${column}`).join(", ")})`);
-  const updated = await session.rows<{ service_pid: string }>(sql`
-    UPDATE ${person} AS t SET ${sql.raw(set)}, _record_synced_at = now(), _synced_at = now(), _run_id = ${context.runId}
-    FROM pg_temp.stage_person AS s
-    WHERE t.service_pid = s.service_pid AND ${row("t")} IS DISTINCT FROM ${row("s")}
-    RETURNING t.service_pid`);
-  await session.client.query("DROP TABLE pg_temp.stage_person");
-  context.touch("person", updated.length);
-  return updated.map((r) => r.service_pid);
 }
 
 /** Replaces the rows of one list for some persons, so that a shortened list leaves no orphans. */
@@ -335,8 +267,7 @@ export async function loadPersons(context: LoadContext, answers: readonly Lookup
 async function insertPersons(context: LoadContext, persons: readonly EncodedPerson[]): Promise<void> {
   if (persons.length === 0) return;
   const { session } = context;
-  const columns = ["service_pid", ...scalarNames, "_extra"];
-  await copyEncoded(session, tableText(session.names, "person"), columns, joinRows(persons, 0));
+  await copyEncoded(session, tableText(session.names, "person"), PERSON_COLUMNS, joinRows(persons, 0));
   context.touch("person", persons.length);
   for (const [i, group] of listGroups.entries()) await copyList(context, group, i + 1, persons);
 }

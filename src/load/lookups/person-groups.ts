@@ -208,15 +208,15 @@ export const UNKNOWN_HASH = "-".repeat(HASH_LENGTH);
 export interface EncodedPerson extends PreparedPerson, StoredGroups {
   /** By {@link groupNames}, as in `person_state.group_hashes`. */
   readonly hashes: string;
-  /** Cells of the scalars; null if all of them are present. */
-  readonly partial: Pick<PersonUpdate, "scalars" | "extra"> | null;
+  /** By scalar, then `_extra`: false for those absent from the answer, whose cells are null; null if all are present. */
+  readonly columns: readonly boolean[] | null;
   /** By {@link groupNames}: false for groups absent from the answer; null if all are present. */
   readonly present: readonly boolean[] | null;
 }
 
 /** True if every scalar and list is present. */
-export function isWhole({ partial, present }: EncodedPerson): boolean {
-  return partial === null && present === null;
+export function isWhole({ columns, present }: EncodedPerson): boolean {
+  return columns === null && present === null;
 }
 
 function digest(bytes: Buffer): string {
@@ -233,12 +233,12 @@ function hashGroup(stored: StoredGroups, group: number): string {
 /** Encodes a person's groups and hashes them. */
 export function encodePerson(update: PersonUpdate, store: Pick<RowStore, "add">): EncodedPerson {
   const { servicePid, scalars, extra, lists } = update;
-  const cells = [servicePid, ...scalars, extra];
-  const hasAll = !cells.includes(undefined);
-  const hasAny = scalars.some((cell) => cell !== undefined) || extra !== undefined;
-  const row = cells.map((cell) => cell ?? null);
+  const cells = [...scalars, extra];
+  const columns = cells.map((cell) => cell !== undefined);
+  const hasAll = columns.every(Boolean);
+  const row = [servicePid, ...cells.map((cell) => cell ?? null)];
   const stored = store.add([[row], ...listGroups.map((_, i) => lists[i]?.rows ?? [])]);
-  const present = [hasAny, ...listGroups.map((_, i) => lists[i] !== undefined)];
+  const present = [columns.some(Boolean), ...listGroups.map((_, i) => lists[i] !== undefined)];
   const hashes = present.map((isPresent, i) =>
     (i === 0 ? hasAll : isPresent) ? hashGroup(stored, i) : UNKNOWN_HASH,
   );
@@ -247,21 +247,23 @@ export function encodePerson(update: PersonUpdate, store: Pick<RowStore, "add">)
     bytes: stored.ends.at(-1) ?? 0,
     ...stored,
     hashes: hashes.join(""),
-    partial: hasAll ? null : { scalars, extra },
+    columns: hasAll ? null : columns,
     present: present.every(Boolean) ? null : present,
   };
 }
 
 /** Decodes a person. */
 export function decodePerson(person: EncodedPerson): PersonUpdate {
-  const { pid, partial, present } = person;
-  const [scalarRow = []] = decodeRows(person, 0);
+  const { pid, columns, present } = person;
+  // The PID precedes the scalars, and `_extra` follows them.
+  const [[, ...row] = []] = decodeRows(person, 0);
+  const cells = row.map((cell, i) => (columns?.[i] === false ? undefined : cell));
   return {
     servicePid: pid,
-    // The PID precedes the scalars, and `_extra` follows them.
-    ...(partial ?? { scalars: scalarRow.slice(1, -1), extra: scalarRow.at(-1) }),
+    scalars: cells.slice(0, -1),
+    extra: cells.at(-1),
     lists: listGroups.map((_, i) =>
-      present?.[i + 1] === false ? undefined : { rows: decodeRows(person, i + 1).map((row) => [...row]) },
+      present?.[i + 1] === false ? undefined : { rows: decodeRows(person, i + 1).map((cell) => [...cell]) },
     ),
   };
 }
