@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import {
@@ -86,17 +86,13 @@ async function claim(session: Session, { destination, maxKeys }: BatchOptions): 
     await session.change(sql`UPDATE ${destinations} SET claimed = claimed + 1, claimed_id = gen_random_uuid()
       WHERE name = ${destination} AND claimed = confirmed
         AND (needs_freshness OR EXISTS (SELECT FROM ${queue} WHERE destination = ${destination}))`);
-  if (drawn > 0) {
-    const whole =
-      await session.change(sql`WITH whole AS (DELETE FROM ${queue} WHERE destination = ${destination} AND key IS NULL RETURNING table_name, marked_at)
-        INSERT INTO ${batch} (destination, table_name, key, marked_at)
-        SELECT ${destination}, table_name, NULL, min(marked_at) FROM whole GROUP BY table_name`);
-    if (whole === 0) {
-      await session.change(sql`WITH taken AS (DELETE FROM ${queue} WHERE ctid = ANY(ARRAY(
-              SELECT ctid FROM ${queue} WHERE destination = ${destination} LIMIT ${maxKeys})) RETURNING table_name, key, marked_at)
-          INSERT INTO ${batch} (destination, table_name, key, marked_at)
-          SELECT ${destination}, table_name, key, min(marked_at) FROM taken GROUP BY table_name, key`);
-    }
+  const isPending = sql`destination = ${destination}`;
+  const take = (rows: RawBuilder<unknown>) =>
+    session.change(sql`WITH taken AS (DELETE FROM ${queue} WHERE ${rows} RETURNING table_name, key, marked_at)
+      INSERT INTO ${batch} (destination, table_name, key, marked_at)
+      SELECT ${destination}, table_name, key, min(marked_at) FROM taken GROUP BY table_name, key`);
+  if (drawn > 0 && (await take(sql`${isPending} AND key IS NULL`)) === 0) {
+    await take(sql`ctid = ANY(ARRAY(SELECT ctid FROM ${queue} WHERE ${isPending} LIMIT ${maxKeys}))`);
   }
   const [claimed] =
     await session.rows<ClaimedBatch>(sql`SELECT claimed AS number, claimed_id::text AS id, confirmed_id::text AS follows,

@@ -12,6 +12,7 @@ import type { RunRef } from "../runs/fence.ts";
 import { changedBy, NOTHING, type Upsert, type UpsertResult, upsertRows, type Writing } from "./upsert.ts";
 import { type Drift, instantText } from "../../schemas/convert.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
+import type { Database } from "../../schemas/registry.ts";
 
 /** Writes of one transaction of a run. The same object is given to each attempt. */
 export interface Commit<Result = null> {
@@ -138,18 +139,15 @@ export interface CheckpointMove {
   readonly cursor: unknown;
 }
 
+const CHECKPOINT = ["stream", "cursor", "updated_at", "run_id"] as const;
+
 /** A stored checkpoint. */
-export interface StoredCheckpoint {
-  readonly stream: string;
-  readonly cursor: unknown;
-  readonly updated_at: string;
-  readonly run_id: string;
-}
+export type StoredCheckpoint = Pick<Database["ops.checkpoint"], (typeof CHECKPOINT)[number]>;
 
 /** Returns the checkpoints of a job. */
-export async function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
-  return db.rows<StoredCheckpoint>(sql`
-    SELECT stream, cursor, updated_at, run_id FROM ${db.table("checkpoint")} WHERE job = ${job} ORDER BY stream`);
+export function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
+  const checkpoints = db.query.selectFrom("ops.checkpoint").select(CHECKPOINT);
+  return db.rows(checkpoints.where("job", "=", job).orderBy("stream"));
 }
 
 /** Moves or deletes a checkpoint. */

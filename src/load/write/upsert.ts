@@ -3,9 +3,9 @@ import type { Cell } from "../../schemas/convert.ts";
 import { tableNamed } from "../../schemas/registry.ts";
 import type { Table } from "../../schemas/table.ts";
 import { copyRows } from "../db/copy.ts";
-import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { ErasureKey } from "../erasure/key.ts";
+import { anyOf } from "../erasure/subjects.ts";
 import type { RunRef } from "../runs/fence.ts";
 import { removeErasedRows } from "./erased.ts";
 
@@ -92,6 +92,11 @@ const COPY_ROWS = 5000;
 /** Temporary table of {@link stageRows}; the order of the rows is in `_ord`. */
 export const STAGE = "staged_row";
 
+const STAGED = sql.id("pg_temp", STAGE);
+
+/** List of columns. */
+const ids = (names: readonly string[]) => sql.join(names.map((name) => sql.id(name)));
+
 /**
  * Creates the temporary table {@link STAGE} with rows of a declared table, without erased people. Returns the number of rows
  * left out. All rows of feeds pass here.
@@ -101,10 +106,9 @@ export async function stageRows(
   { table, columns, rows }: StagedRows,
 ): Promise<number> {
   const stage = `pg_temp.${STAGE}`;
-  const list = columns.map((name) => sql.id(name));
   await session.change(sql`
     CREATE TEMP TABLE ${sql.id(STAGE)} ON COMMIT DROP AS
-    SELECT ${sql.join(list)}, 0::bigint AS _ord FROM ${session.table(table)} LIMIT 0`);
+    SELECT ${ids(columns)}, 0::bigint AS _ord FROM ${session.table(table)} LIMIT 0`);
   let ord = 0;
   let piece: (readonly Cell[])[] = [];
   const copyPiece = async () => {
@@ -117,46 +121,39 @@ export async function stageRows(
   }
   await copyPiece();
   const erased = await removeErasedRows(session, erasureKey, { stage, table, columns });
-  await session.change(sql`ANALYZE ${sql.raw(stage)}`);
+  await session.change(sql`ANALYZE ${STAGED}`);
   return erased;
 }
 
 /** Merges rows into their table; rows without a change are not written. */
 export async function upsertRows(writing: Writing, upsert: Upsert): Promise<UpsertResult> {
   const { session, run } = writing;
+  const { columns, keep = [], along = [], missing, replaces } = upsert;
   const table = tableNamed(upsert.table);
-  const { hasRunId } = table;
   const suppressed = await stageRows(writing, upsert);
-  const list = sql.raw(upsert.columns.map(quoteIdentifier).join(", "));
-  const key = sql.raw(table.key.map(quoteIdentifier).join(", "));
-  const values = upsert.columns.filter((c) => !table.key.includes(c) && !upsert.keep?.includes(c));
-  const set = sql.raw(values.map((c) => `${quoteIdentifier(c)} = excluded.${quoteIdentifier(c)}, `).join(""));
-  const isChanged = sql.raw(
-    values
-      .filter((c) => !upsert.along?.includes(c))
-      .map((c) => `t.${quoteIdentifier(c)} IS DISTINCT FROM excluded.${quoteIdentifier(c)}`)
-      .join(" OR ") || "false",
-  );
+  const key = ids(table.key);
+  const values = columns.filter((name) => !table.key.includes(name) && !keep.includes(name));
+  const stamps = table.hasRunId ? ["_synced_at", "_run_id"] : ["_synced_at"];
+  const set = [...values, ...stamps].map((name) => sql`${sql.id(name)} = excluded.${sql.id(name)}`);
+  const changes = values
+    .filter((name) => !along.includes(name))
+    .map((name) => sql`t.${sql.id(name)} IS DISTINCT FROM excluded.${sql.id(name)}`);
   const [counts] = await session.rows<Pick<UpsertResult, "given" | "inserted" | "updated">>(sql`
     WITH given AS (
-      SELECT DISTINCT ON (${key}) * FROM pg_temp.${sql.raw(STAGE)} ORDER BY ${key}, _ord DESC),
+      SELECT DISTINCT ON (${key}) * FROM ${STAGED} ORDER BY ${key}, _ord DESC),
     written AS (
-      INSERT INTO ${session.table(table.name)} AS t (${list}, _synced_at${sql.raw(hasRunId ? ", _run_id" : "")})
-      SELECT ${list}, now()${hasRunId ? sql`, ${run.runId}` : sql``} FROM given ORDER BY ${key}
-      ON CONFLICT (${key}) DO UPDATE SET ${set}_synced_at = excluded._synced_at${sql.raw(hasRunId ? ", _run_id = excluded._run_id" : "")}
-      WHERE ${isChanged}
+      INSERT INTO ${session.table(table.name)} AS t (${ids([...columns, ...stamps])})
+      SELECT ${ids(columns)}, now()${table.hasRunId ? sql`, ${run.runId}` : sql``} FROM given ORDER BY ${key}
+      ON CONFLICT (${key}) DO UPDATE SET ${sql.join(set)} WHERE ${anyOf(changes)}
       RETURNING (xmax = 0) AS is_new)
     SELECT (SELECT count(*) FROM given) AS given, count(*) FILTER (WHERE is_new) AS inserted,
       count(*) FILTER (WHERE NOT is_new) AS updated
     FROM written`);
-  const missed = upsert.missing
-    ? await markMissing(writing, table, upsert.missing)
-    : { marked: 0, unbelieved: 0 };
-  const deleted = upsert.replaces ? await deleteOthers(writing, table, upsert.replaces) : 0;
-  await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
-  const marked = missed.marked + deleted;
-  const result = { ...NOTHING, ...counts, suppressed, ...missed, marked };
-  if (upsert.replaces && changedBy(result) > 0) await touchParent(writing, table, upsert.replaces);
+  const missed = missing ? await markMissing(writing, table, missing) : { marked: 0, unbelieved: 0 };
+  const deleted = replaces ? await deleteOthers(writing, table, replaces) : 0;
+  await session.change(sql`DROP TABLE ${STAGED}`);
+  const result = { ...NOTHING, ...counts, ...missed, suppressed, marked: missed.marked + deleted };
+  if (replaces && changedBy(result) > 0) await touchParent(writing, table, replaces);
   if (!upsert.isBookkeeping) writing.touch(upsert.table, changedBy(result));
   return result;
 }
@@ -171,8 +168,8 @@ function hasValues(values: Readonly<Record<string, string>>) {
 
 /** Condition that the row `t` is staged. */
 function isStaged({ key }: Table) {
-  const isSame = key.map((c) => `s.${quoteIdentifier(c)} = t.${quoteIdentifier(c)}`).join(" AND ");
-  return sql`EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${sql.raw(isSame)})`;
+  const isSame = key.map((c) => sql`s.${sql.id(c)} = t.${sql.id(c)}`);
+  return sql`EXISTS (SELECT FROM ${STAGED} AS s WHERE ${sql.join(isSame, sql` AND `)})`;
 }
 
 /** Deletes children of a parent that are not staged. */
