@@ -159,7 +159,7 @@ export async function serve(
     url: URL,
   ) => Promise<void>,
 ): Promise<Pick<ScriptedService, "url" | "close">> {
-  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const url = new URL(request.url ?? "", "http://service");
     const endpoint = ENDPOINTS[url.pathname];
     if (endpoint === undefined) return void response.writeHead(404).end("{}");
@@ -208,7 +208,7 @@ export async function startService(): Promise<ScriptedService> {
     return JSON.stringify({ api_request_id: `req-${answers}`, results, request_completed_at: completed });
   }
 
-  const server = await serve(async (endpoint, body, response) => {
+  const server = await serve(async (endpoint, body, response): Promise<void> => {
     const records = (Array.isArray(body["records"]) ? body["records"] : []) as readonly SentRecord[];
     const index = calls.filter((call) => call.endpoint === endpoint).length;
     const call: Call = { index, endpoint, records, body };

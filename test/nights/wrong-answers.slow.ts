@@ -54,8 +54,8 @@ describe("a response that repeats the last one", () => {
 });
 
 describe("a match without a usable PID", () => {
-  testNights([
-    ...[null, "  ", 42].flatMap((pid) =>
+  testNights(
+    [null, "  ", 42].flatMap((pid) =>
       (["enrich", "resolve"] as const).map((type) => ({
         title: `(${JSON.stringify(pid)}, ${type}) is rejected`,
         config: { jobs: `{ one: { type: ${type}, input: customers } }` },
@@ -82,5 +82,5 @@ describe("a match without a usable PID", () => {
         ],
       })),
     ),
-  ]);
+  );
 });
