@@ -2,7 +2,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { appendBytes, type Body, chunksOf, freeBytes, isFilePart } from "../body.ts";
 import { codeOf } from "../errors.ts";
-import { parseBounded, parseText, TooLargeError, withoutMark } from "./json.ts";
+import { parseBounded, parseText, TooDeepError, TooLargeError, withoutMark } from "./json.ts";
 import { isJsonObject } from "../schemas/flatten.ts";
 
 /** One element of an answer's list of results, as bytes. */
@@ -103,15 +103,22 @@ export function scan(s: Scanner, chunk: Buffer): readonly ScannedResult[] {
 /** Parses the envelope after the last bytes; null if it is no JSON. Throws a TooLargeError if that takes too much memory. */
 export function endScan(s: Scanner): ScannedEnvelope | null {
   if (s.isInResults) return null;
+  const value = parseEnvelope(withoutMark(s.envelope.subarray(0, s.envelopeBytes)));
+  if (value === undefined) return null;
+  if (!isJsonObject(value)) return { keys: {}, first: null };
+  const { results, ...keys } = value;
+  if (!Array.isArray(results)) return { keys: value, first: null };
+  // Of several lists, the last one counts.
+  return { keys, first: s.results - results.length };
+}
+
+/** Parses the text around the results, with doubles if it is nested too deeply for exact numbers; undefined if it is no JSON. */
+function parseEnvelope(bytes: Buffer): unknown {
   try {
-    const { value } = parseBounded(withoutMark(s.envelope.subarray(0, s.envelopeBytes)));
-    if (!isJsonObject(value)) return { keys: {}, first: null };
-    const { results, ...keys } = value;
-    if (!Array.isArray(results)) return { keys: value, first: null };
-    // Of several lists, the last one counts.
-    return { keys, first: s.results - results.length };
+    return parseBounded(bytes).value;
   } catch (error) {
-    if (error instanceof SyntaxError) return null;
+    if (error instanceof TooDeepError || error instanceof SyntaxError)
+      return parseText(bytes.toString("utf8"));
     throw error;
   }
 }

@@ -113,6 +113,11 @@ describe("an answer", () => {
     expect(third).toBeNull();
   });
 
+  it("is read whatever stands beside its results", async () => {
+    const body = `{"api_request_id":[1e400,${nested(20_000)}],"results":[{"record_id":"a"}]}`;
+    expect(await readPlainly(bytes(body))).toMatchObject({ results: [{ key: "a" }], apiRequestId: null });
+  });
+
   it("of a million lists is read", async () => {
     expect(await resultsOf(`{"results":[${"[],".repeat(1_000_000)}[]]}`)).toHaveLength(1_000_001);
   });
