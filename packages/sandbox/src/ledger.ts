@@ -78,11 +78,6 @@ export function createLedger({ countsContents }: { readonly countsContents: bool
       const key = keyOf(endpoint, content);
       contents.set(key, (contents.get(key) ?? 0) + 1 + (isBilled ? BILLED : 0));
     },
-    /** Numbers of times that one content was received and billed. */
-    timesOf(endpoint: string, content: string) {
-      const count = contents.get(keyOf(endpoint, content)) ?? 0;
-      return { received: count % BILLED, billed: Math.floor(count / BILLED) };
-    },
     snapshot: () => ({
       requests,
       endpoints,

@@ -65,8 +65,6 @@ describe("the ledger", () => {
       billed_again: 2,
       most_times_billed: 3,
     });
-    const times = { endpoint: "/v2/enrich", record: record(1, "another") };
-    expect(await control(sandbox, "/content", times)).toEqual({ received: 3, billed: 3 });
   });
 });
 

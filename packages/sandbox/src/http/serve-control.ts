@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { faultPlanSchema, parseFaults } from "../faults/plan.ts";
-import { contentOf } from "../lookups/routes.ts";
 import { chooseFields } from "../population/person-fields.ts";
 import { messageOf, SandboxError } from "../sandbox-error.ts";
 import { SEARCH_CONTROLS } from "../search/controls.ts";
@@ -29,7 +28,6 @@ const rateBody = z.strictObject({
   retry_after: z.number().min(0).nullable().default(null),
 });
 const faultsBody = z.strictObject({ faults: z.union([z.string(), faultPlanSchema]) });
-const contentBody = z.strictObject({ endpoint: z.string(), record: z.unknown() });
 
 const timeOf = ({ clock }: World) => ({
   now: new Date(clock.nowMs()).toISOString(),
@@ -48,10 +46,6 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     faults: world.faults.current(),
   }),
   "GET /ledger": ({ ledger }) => ledger.snapshot(),
-  "POST /content": ({ ledger }, { body }) => {
-    const { endpoint, record } = contentBody.parse(body);
-    return ledger.timesOf(endpoint, contentOf(record));
-  },
   "POST /reset": (world) => {
     for (const part of [world.ledger, world.faults, world.segments, world.searches, world.usage])
       part.reset();

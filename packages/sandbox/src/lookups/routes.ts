@@ -24,7 +24,7 @@ interface AnsweredRecord {
 type Prepare = (world: World, body: unknown) => Refusal | ((record: unknown) => AnsweredRecord);
 
 /** Content of a record as the ledger compares it: without `record_id`. */
-export function contentOf(record: unknown): string {
+function contentOf(record: unknown): string {
   return JSON.stringify(record, (key, value: unknown) => (key === "record_id" ? undefined : value));
 }
 

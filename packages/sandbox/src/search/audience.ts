@@ -5,7 +5,6 @@ import { INCOMES, WEALTH } from "../population/person-fields.ts";
 import {
   ageOf,
   CHANNELS,
-  type Criterion,
   educationOf,
   genderOf,
   homeOwnershipOf,
@@ -42,7 +41,7 @@ function* everybody(count: number): Generator<number> {
 export async function findAudience(
   people: People,
   day: number,
-  { isMet }: Criterion,
+  isMet: (person: Person) => boolean,
 ): Promise<readonly number[]> {
   const found: number[] = [];
   await forEachPerson(people, day, everybody(people.count), (person) => {

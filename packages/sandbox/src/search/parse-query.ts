@@ -1,4 +1,4 @@
-import { between, type Criterion, type Lexicon, phraseKey, stateCodes } from "./criteria.ts";
+import { between, type Criterion, type Lexicon, type Person, phraseKey, stateCodes } from "./criteria.ts";
 
 /** A part of a query: a word or mark, or an amount or age that is a criterion. */
 interface Token {
@@ -15,7 +15,7 @@ const TOKEN = new RegExp(
   [
     String.raw`(?<money>(?:(?<before>${SUBJECT})\s+(?:of\s+|is\s+)?)?(?:(?<side>${SIDE})\s+|(?:between|from)\s+)?(?<low>${AMOUNT})\+?(?:${TO}(?<high>${AMOUNT}))?(?:\s+(?:in\s+)?(?<after>${SUBJECT}))?)`,
     String.raw`(?<age>(?:age[ds]?\s+)?(?:(?<ageSide>${SIDE})\s+(?<bound>\d{1,3})|(?:(?:between|from)\s+)?(?<youngest>\d{1,3})(?:${TO}(?<oldest>\d{1,3})|\+))(?:[\s-]+years?(?:[\s-]+olds?)?)?(?![\p{L}\d]))`,
-    String.raw`[(),;]`,
+    String.raw`[,;]`,
     String.raw`[^\s(),;]+`,
   ].join("|"),
   "giu",
@@ -57,127 +57,67 @@ function rangeIn(groups: Readonly<Record<string, string | undefined>>): Criterio
     : between("age", Number(bound) + step, null);
 }
 
-/** Joins criteria; null for none. */
-function joined(how: "and" | "or", items: readonly Criterion[]): Criterion | null {
-  const [first] = items;
-  if (!first || items.length === 1) return first ?? null;
-  const isOneKind = how === "or" && items.every(({ kind }) => kind === first.kind);
-  return {
-    kind: isOneKind ? first.kind : how,
-    isExclusive: isOneKind && first.isExclusive,
-    isMet: (person) =>
-      how === "and" ? items.every((item) => item.isMet(person)) : items.some((item) => item.isMet(person)),
-  };
-}
-
-/** Joins neighbors that exclude each other by "or": "nurses and teachers" are people of either role. */
-function withAlternatives(items: readonly Criterion[]): readonly Criterion[] {
-  const merged: Criterion[] = [];
-  for (const item of items) {
-    const last = merged.at(-1);
-    const either =
-      last?.kind === item.kind && last.isExclusive && item.isExclusive ? joined("or", [last, item]) : null;
-    if (either) merged[merged.length - 1] = either;
-    else merged.push(item);
+/** Criterion or word at a token, with the token after it. */
+function criterionAt(tokens: readonly Token[], start: number, lexicon: Lexicon) {
+  const first = tokens[start];
+  if (first?.criterion) return { criterion: first.criterion, next: start + 1 };
+  for (let next = Math.min(start + MAX_PHRASE, tokens.length); next > start; next--) {
+    const found = lexicon.get(phraseKey(tokens.slice(start, next).map(({ text }) => text)));
+    if (found) return { criterion: found, next };
   }
-  return merged;
+  const code = stateCodes.get(first?.text ?? "");
+  return code ? { criterion: code, next: start + 1 } : null;
 }
 
-/** Parses a description of an audience; adjacent criteria are joined by "and". */
+/** Criteria joined by "or", with those of them that are negated. */
+interface Alternatives {
+  readonly first: Criterion;
+  readonly isNegated: boolean;
+  readonly items: Criterion[];
+}
+
+/**
+ * Parses a description of an audience. Criteria are joined by "and"; those of one kind after an "or", and those that
+ * exclude each other ("nurses and teachers"), are alternatives.
+ */
 export function parseQuery(query: string, lexicon: Lexicon) {
   const tokens = [...query.replaceAll(/[.!?]+(?=\s|$)/g, "").matchAll(TOKEN)].map(
     ({ 0: text, groups = {} }): Token => ({ text, criterion: rangeIn(groups) }),
   );
+  const groups: Alternatives[] = [];
   /** Numbers of tokens that are no criteria. */
   const unknown = new Set<number>();
-  let at = 0;
-  const isAt = (i: number, words: ReadonlySet<string>) => words.has(tokens[i]?.text.toLowerCase() ?? "");
-
-  /** Criterion that starts at a token, and the token after it. */
-  const criterionAt = (start: number): { readonly criterion: Criterion; readonly next: number } | null => {
-    const first = tokens[start];
-    if (first?.criterion) return { criterion: first.criterion, next: start + 1 };
-    for (let next = start + MAX_PHRASE; next > start; next--) {
-      const found = lexicon.get(phraseKey(tokens.slice(start, next).map(({ text }) => text)));
-      if (found) return { criterion: found, next: Math.min(next, tokens.length) };
-    }
-    const code = stateCodes.get(first?.text ?? "");
-    return code ? { criterion: code, next: start + 1 } : null;
-  };
-  /** Skips words without a meaning of their own, unless a phrase starts with them. */
-  const afterFillers = (start: number): number => {
-    let i = start;
-    while (isAt(i, FILLERS) && criterionAt(i) === null) i += 1;
-    return i;
-  };
-  /** One criterion with the alternatives of its kind ("Ohio or Texas"), a negation, or a group in parentheses. */
-  const parseItem = (): Criterion | null => {
-    at = afterFillers(at);
-    const start = at;
-    const first = criterionAt(start);
-    at = first?.next ?? at + 1;
-    if (!first && isAt(start, NOT)) {
-      const item = parseItem();
-      return item && { kind: "not", isExclusive: false, isMet: (person) => !item.isMet(person) };
-    }
-    if (tokens[start]?.text === "(") {
-      const inner = parseOr();
-      if (tokens[at]?.text === ")") at += 1;
-      return inner;
-    }
-    if (!first) {
-      if (start < tokens.length) unknown.add(start);
-      return null;
-    }
-    const items = [first.criterion];
-    for (;;) {
-      const or = afterFillers(at);
-      const other = isAt(or, OR) ? criterionAt(afterFillers(or + 1)) : null;
-      if (other?.criterion.kind !== first.criterion.kind) return joined("or", items);
-      items.push(other.criterion);
-      at = other.next;
-    }
-  };
-  /** Items up to the next "or" between different kinds. */
-  const parseAnd = (): Criterion | null => {
-    const items: Criterion[] = [];
-    for (;;) {
-      at = afterFillers(at);
-      const token = tokens[at];
-      if (!token || isAt(at, OR) || token.text === ")") return joined("and", withAlternatives(items));
-      if (isAt(at, AND)) at += 1;
-      else {
-        const item = parseItem();
-        if (item) items.push(item);
-      }
-    }
-  };
-  const parseOr = (): Criterion | null => {
-    const items: Criterion[] = [];
-    for (;;) {
-      const item = parseAnd();
-      if (item) items.push(item);
-      if (!isAt(at, OR)) return joined("or", items);
+  let isNegated = false;
+  let isOr = false;
+  for (let at = 0; at < tokens.length; ) {
+    const found = criterionAt(tokens, at, lexicon);
+    if (!found) {
+      const word = tokens[at]?.text.toLowerCase() ?? "";
+      if (NOT.has(word)) isNegated = true;
+      else if (OR.has(word)) isOr = true;
+      else if (!AND.has(word) && !FILLERS.has(word)) unknown.add(at);
       at += 1;
+      continue;
     }
-  };
-
-  const groups: Criterion[] = [];
-  while (at < tokens.length) {
-    const group = parseOr();
-    if (group) groups.push(group);
-    // A closing parenthesis without an opening one, or the end.
-    at += 1;
+    const { criterion, next } = found;
+    const last = groups.findLast(({ first }) => first.kind === criterion.kind);
+    const excludes = last?.first.isExclusive && criterion.isExclusive && last.isNegated === isNegated;
+    if (last && (isOr || excludes) && !(isNegated && !last.isNegated)) last.items.push(criterion);
+    else groups.push({ first: criterion, isNegated, items: [criterion] });
+    isNegated = false;
+    isOr = false;
+    at = next;
   }
-  const criterion = joined("and", groups);
-  const kept = tokens.flatMap((token, i) => (unknown.has(i) ? [] : [token]));
+  const isMet = (person: Person) =>
+    groups.every(({ items, isNegated: isNot }) => items.some((item) => item.isMet(person)) !== isNot);
+  const kept = tokens.filter((_, i) => !unknown.has(i));
   return {
     /** Null if nothing in the query is a criterion. */
-    criterion,
+    isMet: groups.length === 0 ? null : isMet,
     /** Phrases that are no criteria. */
     unknown: phrasesOf(tokens, unknown),
     /** The query without them; null if nothing in it is a criterion. */
-    understood: criterion && textOf(kept),
+    understood: groups.length === 0 ? null : textOf(kept),
   };
 }
 
@@ -198,5 +138,5 @@ function textOf(tokens: readonly Token[]): string {
   const first = tokens.findIndex((token) => !isConnective(token));
   const last = tokens.findLastIndex((token) => !isConnective(token));
   const texts = tokens.slice(first, last + 1).map(({ text }) => text.replace(";", ","));
-  return texts.join(" ").replaceAll(" ,", ",").replaceAll("( ", "(").replaceAll(" )", ")");
+  return texts.join(" ").replaceAll(" ,", ",");
 }

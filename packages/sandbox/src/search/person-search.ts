@@ -30,10 +30,10 @@ const searchRoute: Route = {
     const { people, searches, clock } = world;
     const { query: sent, size = MAX_SEARCH_SIZE } = personSearchRequest.parse(body);
     const query = normalizeQuery(sent);
-    const { criterion } = parseQuery(query, searches.lexicon);
-    if (!criterion) return refuse(400, "no_filters_extracted", "The query yields no usable filters.");
+    const { isMet } = parseQuery(query, searches.lexicon);
+    if (!isMet) return refuse(400, "no_filters_extracted", "The query yields no usable filters.");
     const day = clock.today();
-    const found = await findAudience(people, day, criterion);
+    const found = await findAudience(people, day, isMet);
     const returned = found.slice(0, size);
     const total = await coverageOf(world, day, found);
     const ofReturned = await coverageOf(world, day, returned);

@@ -34,8 +34,8 @@ const stamp = (timeMs: number): string => stampText(timeMs, 0, "z");
 const audiences = new WeakMap<SearchJob, ReturnType<typeof searchPopulation>>();
 
 async function searchPopulation({ people, searches }: World, job: SearchJob) {
-  const { criterion } = parseQuery(job.query, searches.lexicon);
-  const members = job.statedMembers ?? (criterion ? await findAudience(people, job.day, criterion) : []);
+  const { isMet } = parseQuery(job.query, searches.lexicon);
+  const members = job.statedMembers ?? (isMet ? await findAudience(people, job.day, isMet) : []);
   return { members, stats: await describeAudience(people, job.day, members) };
 }
 
@@ -58,8 +58,8 @@ const submitRoute: Route = {
   check: ({ body }) => checkAgainst(audienceSearchRequest, body),
   answer({ searches, clock }, { organization, body }) {
     const query = normalizeQuery(audienceSearchRequest.parse(body).query);
-    const { criterion, unknown } = parseQuery(query, searches.lexicon);
-    const isResolvable = criterion !== null && unknown.length === 0;
+    const { isMet, unknown } = parseQuery(query, searches.lexicon);
+    const isResolvable = isMet !== null && unknown.length === 0;
     const job: SearchJob = {
       ...startProgress(clock.nowMs()),
       segmentId: randomUUID(),
