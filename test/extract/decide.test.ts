@@ -207,7 +207,7 @@ describe("a rejected batch", () => {
       { loc: ["body", "records", 5], type: "x" },
     );
     const faults = faultsByRecord(error, 5);
-    expect([...faults.keys()].toSorted()).toEqual([1, 4]);
+    expect(new Set(faults.keys())).toEqual(new Set([1, 4]));
     expect(faults.get(4)?.map(({ path }) => path)).toEqual(["phones", "city"]);
   });
 

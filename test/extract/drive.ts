@@ -85,6 +85,9 @@ interface Driven {
   readonly stop: string | null;
 }
 
+const numbers = (items: readonly LookupItem[]) => items.map(({ recordId }) => Number(recordId.slice(1)));
+const byNumber = (a: number, b: number) => a - b;
+
 /** Sends records to a scripted service through the queue and the decisions, one call at a time, without waiting. */
 export async function drive(
   service: Service,
@@ -105,7 +108,6 @@ export async function drive(
     for (let at = 0; at < count; at += 7) yield someItems(count).slice(at, at + 7);
   }
   const queue = openQueue({ endpoint, pages: pages(), concurrency: 2, clock });
-  const numbers = (items: readonly LookupItem[]) => items.map(({ recordId }) => Number(recordId.slice(1)));
   const driven = {
     calls: [] as number[][],
     answered: [] as number[],
@@ -155,7 +157,6 @@ export async function drive(
     else driven.attempts.push(unansweredAttempt(call, understood));
     apply(call.batch, outcome);
   }
-  const byNumber = (a: number, b: number) => a - b;
   for (const list of [driven.answered, driven.rejected, driven.setAside]) list.sort(byNumber);
   return driven;
 }

@@ -136,18 +136,15 @@ describe("the capacity after a 402", () => {
   });
 });
 
+async function* brokenPages() {
+  yield [1];
+  await Promise.resolve();
+  throw new Error("the input is gone");
+}
+
 test("a page that can't be read ends the batches with its error", async () => {
-  async function* pages() {
-    yield [1];
-    await Promise.resolve();
-    throw new Error("the input is gone");
-  }
-  const queue = openQueue({
-    endpoint: { ...enrichEndpoint, maxRecords: 1 },
-    pages: pages(),
-    concurrency: 2,
-    clock: systemClock,
-  });
+  const endpoint = { ...enrichEndpoint, maxRecords: 1 };
+  const queue = openQueue({ endpoint, pages: brokenPages(), concurrency: 2, clock: systemClock });
   expect(itemsIn(await takeBatch(queue))).toEqual([1]);
   await expect(takeBatch(queue)).rejects.toThrow("the input is gone");
   await closeQueue(queue);
