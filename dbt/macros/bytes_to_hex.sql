@@ -1,4 +1,4 @@
-{# Bytes as lower-case hex. #}
+{# Bytes as lowercase hex. #}
 {% macro bytes_to_hex(bytes) %}
     {{- return(adapter.dispatch('bytes_to_hex', 'person_etl')(bytes)) -}}
 {% endmacro %}

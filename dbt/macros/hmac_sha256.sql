@@ -1,5 +1,5 @@
 {#
-Keyed hash as person-etl makes it (erasure_subject.subject_hash), lower-case hex: HMAC-SHA256 of a text, with
+Keyed hash as person-etl makes it (erasure_subject.subject_hash), lowercase hex: HMAC-SHA256 of a text, with
 var('person_etl_erasure_key') as the key.
 #}
 {% macro hmac_sha256(text) -%}

@@ -169,6 +169,6 @@ function readList(text: string): readonly string[] | null {
     return null;
   }
   if (!Array.isArray(list)) return null;
-  const isKey = (value: unknown) => typeof value === "string" || Number.isSafeInteger(value);
-  return list.every(isKey) ? list.map(String) : null;
+  const isList = list.every((value) => typeof value === "string" || Number.isSafeInteger(value));
+  return isList ? list.map(String) : null;
 }

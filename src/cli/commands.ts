@@ -28,7 +28,8 @@ const option = (flags: string, description: string, parse?: (text: string) => un
 
 /** An option that can be given several times. */
 const repeatable = (flags: string, description: string): Option =>
-  option(flags, description).argParser((value, before: readonly string[] = []) => [...before, value]);
+  // commander passes undefined before the first one.
+  option(flags, description).argParser((value, before?: readonly string[]) => [...(before ?? []), value]);
 
 /** Parses a whole number, bounds inclusive. */
 function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {

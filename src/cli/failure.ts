@@ -86,7 +86,8 @@ export function isSystemError(error: unknown): error is NodeJS.ErrnoException {
 
 function explainSystemError(error: NodeJS.ErrnoException): Failure {
   const place = error.path === undefined ? "" : ` at ${error.path}`;
-  switch (error.code) {
+  const { code = "" } = error;
+  switch (code) {
     case "ENOSPC":
     case "EDQUOT":
       return failure(
@@ -100,11 +101,11 @@ function explainSystemError(error: NodeJS.ErrnoException): Failure {
       return failure(
         2,
         "no_access",
-        `This user has no permission to ${error.syscall ?? "write"}${place} (${error.code}). Grant it, or choose another path.`,
+        `This user has no permission to ${error.syscall ?? "write"}${place} (${code}). Grant it, or choose another path.`,
       );
     case "EMFILE":
     case "ENFILE":
-      return failure(1, error.code, unexpectedMessage(error, ""));
+      return failure(1, code, unexpectedMessage(error, ""));
     default:
       return failure(1, "system", `The operating system reported: ${error.message}.`);
   }

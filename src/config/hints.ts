@@ -56,7 +56,7 @@ function complaintOf(
   const complaint: unknown = issue.code === "custom" ? issue.params?.["complaint"] : undefined;
   if (isComplaint(complaint)) return complaint;
   if (issue.code === "invalid_key") {
-    const hint = "use lower-case letters, digits and _, starting with a letter; at most 63 characters";
+    const hint = "use lowercase letters, digits and _, starting with a letter; at most 63 characters";
     return { message: "is not a valid name", hint };
   }
   if (found === null) {

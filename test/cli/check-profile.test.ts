@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { runHere, runHereJson } from "./support/in-process.ts";
+import { runHere } from "./support/in-process.ts";
 import { makeSetting } from "./support/setting.ts";
 
 /** Customers as people enter them; every value of a cell is easy to find in an output. */
@@ -26,11 +26,6 @@ inputs:
       zipcode: zip }
 jobs:
   resolve_customers: { type: resolve, input: customers }
-`;
-
-const VALIDATE_TOO = `jobs:
-  resolve_customers: { type: resolve, input: customers }
-  validate_customers: { type: validate_emails, input: customers }
 `;
 
 test("check profiles an ugly table: one line each, with what fixes it, and no value", async () => {
@@ -68,26 +63,4 @@ test("check profiles an ugly table: one line each, with what fixes it, and no va
   ]);
   expect(code).toBe(2);
   expect(stdout).not.toMatch(/quimby|zacharias|1224303|7030|94110|K-\d|2999|n\/a|test@/iu);
-});
-
-test("a run with a key that most rows share sends nothing without confirmation", async () => {
-  const setting = await makeSetting();
-  await setting.query(UGLY);
-  await writeFile(
-    join(setting.cwd, "config.yaml"),
-    CONFIG.replace("phones: phones, ", "").replace(/jobs:.*/su, VALIDATE_TOO),
-  );
-  const { code, document } = await runHereJson(["run"], setting);
-  expect(code).toBe(3);
-  expect(document["jobs"]).toMatchObject([
-    {
-      job: "resolve_customers",
-      records_sent: 0,
-      error: {
-        message: expect.stringContaining("497 of 500 rows have a null or duplicate key"),
-      },
-    },
-    { job: "validate_customers", records_sent: 0, error: { code: "confirmation" } },
-  ]);
-  expect(await setting.query("SELECT FROM person_data_ops.api_call")).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeFolder } from "./support/cli.ts";
-import { runHere, runHereJson } from "./support/in-process.ts";
+import { runHereJson } from "./support/in-process.ts";
 
 const WRONG = `service:
   base_url: https://api.example.com
@@ -41,14 +41,6 @@ test.for(["run", "plan", "check", "status", "migrate"])(
     expect(await readdir(cwd)).toEqual(["config.yaml"]);
   },
 );
-
-test("the text output shows each problem with its line and a hint", async () => {
-  const cwd = await makeFolder({ "config.yaml": WRONG });
-  const { stdout } = await runHere(["run"], cwd);
-  expect(stdout).toContain(`✗ 5 problems in ${join(cwd, "config.yaml")}`);
-  expect(stdout).toContain("  service.concurency (line 4): ");
-  expect(stdout).toContain("    → ");
-});
 
 const FLAGS = [
   "init",

@@ -58,35 +58,11 @@ const MISTAKES: readonly Mistake[] = [
     ],
   },
   {
-    mistake: "a tab",
-    replace: ["    key: id", "\tkey: id"],
-    printed: [
-      "config.yaml (line 9): has a tab in its indentation",
-      "  → indent with spaces; YAML allows no tabs",
-    ],
-  },
-  {
     mistake: "a field in the singular",
     replace: ["emails: [email, work_email]", "email: email"],
     printed: [
       "inputs.customers.fields.email (line 13): is not a setting of inputs.customers.fields",
       "  → did you mean emails?",
-    ],
-  },
-  {
-    mistake: "a field without its underscore",
-    replace: ["first_name: first_name", "firstname: first_name"],
-    printed: [
-      "inputs.customers.fields.firstname (line 11): is not a setting of inputs.customers.fields",
-      "  → did you mean first_name?",
-    ],
-  },
-  {
-    mistake: "a duration in words",
-    replace: ["90d", "90 days"],
-    printed: [
-      "jobs.enrich_customers.refresh_after (line 26): must be a duration such as 30d",
-      "  → a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w)",
     ],
   },
   {
@@ -111,43 +87,11 @@ const MISTAKES: readonly Mistake[] = [
     ],
   },
   {
-    mistake: "jobs that wait for each other",
-    replace: ['    schedule: "15 1 * * *"', "    after: enrich_customers"],
-    printed: [
-      "jobs.resolve_customers (line 15): depends on itself: resolve_customers → enrich_customers → resolve_customers",
-      "  → remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input",
-    ],
-  },
-  {
-    mistake: "a password that isn't percent-encoded",
-    env: { WAREHOUSE_URL: "postgresql://loader:p@ss#w/rd@db.example.com/crm" },
-    printed: [
-      "warehouse.url (line 5): refers to a value that has unescaped special characters in its password",
-      "  → percent-encode them: %40 for @, %23 for #, %2F for /, %3F for ?, %25 for %",
-    ],
-  },
-  {
-    mistake: "yes as a boolean",
-    replace: ["refresh_after: 90d", "include_premium_fields: yes"],
-    printed: [
-      "jobs.enrich_customers.include_premium_fields (line 26): must be true or false",
-      "  → YAML 1.2 reads yes and no as text: write true or false",
-    ],
-  },
-  {
     mistake: "an unquoted schedule that starts with *",
     replace: ['"15 1 * * *"', "*/15 * * * *"],
     printed: [
       "config.yaml (line 18): has unquoted text that starts with *, which YAML reserves",
       '  → quote it: "*/15 * * * *"',
-    ],
-  },
-  {
-    mistake: "a schedule with seconds",
-    replace: ['"15 1 * * *"', '"0 15 1 * * *"'],
-    printed: [
-      "jobs.resolve_customers.schedule (line 18): has six cron fields, and must have five",
-      "  → remove the first one, the seconds",
     ],
   },
   {
@@ -194,14 +138,6 @@ const MISTAKES: readonly Mistake[] = [
     ],
   },
   {
-    mistake: "a doubled dash in a list",
-    replace: ["emails: [email, work_email]", "emails:\n        - - email\n        - work_email"],
-    printed: [
-      "inputs.customers.fields.emails[0] (line 14): must be the name of a column",
-      "  → write one value instead of a list",
-    ],
-  },
-  {
     mistake: "a misspelled time zone",
     replace: ['"15 1 * * *"', '"15 1 * * *"\n    timezone: America/Chigaco'],
     printed: [
@@ -223,14 +159,6 @@ const MISTAKES: readonly Mistake[] = [
     printed: [
       "jobs.enrich_customers.refresh_after (line 26): must be a duration such as 30d",
       "  → write months and years in days: 90d, 365d",
-    ],
-  },
-  {
-    mistake: "PIDs from a validate_emails job",
-    replace: ["pid_from: resolve_customers", "pid_from: validate_customers"],
-    printed: [
-      "jobs.enrich_customers.pid_from (line 25): must be a job of type resolve, not validate_emails",
-      "  → did you mean resolve_customers?",
     ],
   },
   {
@@ -274,14 +202,6 @@ const MISTAKES: readonly Mistake[] = [
     ],
   },
   {
-    mistake: "people and operations in one schema",
-    replace: ["${WAREHOUSE_URL}", "${WAREHOUSE_URL}\n  schema: people\n  ops_schema: people"],
-    printed: [
-      "warehouse.ops_schema (line 7): must differ from warehouse.schema",
-      "  → use different names, such as person_data, person_data_ops and person_data_state: each has other readers",
-    ],
-  },
-  {
     mistake: "a key file that is a folder",
     replace: ["${API_KEY}", "file:/etc"],
     printed: [
@@ -301,14 +221,6 @@ const MISTAKES: readonly Mistake[] = [
     mistake: "an address of the service with the path of an endpoint",
     replace: ["api.example.com", "api.example.com/v2/enrich"],
     printed: ["service.base_url (line 2): contains the path of an endpoint", "  → end it before /v2/"],
-  },
-  {
-    mistake: "an address of the service without https://",
-    replace: ["https://api", "api"],
-    printed: [
-      "service.base_url (line 2): must be `sandbox` or the https:// address of the service",
-      "  → write https:// before it",
-    ],
   },
   {
     mistake: "a template of another program",

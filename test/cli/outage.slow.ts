@@ -120,23 +120,3 @@ test("a lasting outage ends the run with every answer on disk, and the next run 
   expect((await surveySpool(join(cwd, ".person-etl", "spool"))).contents).toEqual([]);
   await expectAllLoaded(database.url, after.contents.distinct_records);
 });
-
-test("Ctrl-C while it is away ends the run cleanly, and the next run resumes", {
-  timeout: TIME_LIMIT_MS,
-}, async () => {
-  const { database, running, start, ledger } = await startRun(300_000);
-  await database.stop();
-  await running.logged('"event":"warehouse_unreachable"');
-  const begun = performance.now();
-  running.child.kill("SIGINT");
-  const { code, stdout } = await running.result;
-  expect(performance.now() - begun).toBeLessThan(60_000);
-  expect([code, JSON.parse(stdout).status]).toEqual([130, "interrupted"]);
-
-  await database.start();
-  const next = await start().result;
-  expect(JSON.parse(next.stdout).jobs).toMatchObject([{ status: "succeeded", records_remaining: 0 }]);
-  const { contents } = await ledger();
-  expect(contents.received_more_than_once).toBe(0);
-  await expectAllLoaded(database.url, contents.distinct_records);
-});

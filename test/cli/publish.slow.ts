@@ -6,7 +6,7 @@ import { publishableNames } from "../../src/publish/destination.ts";
 import { rowsOfFile } from "../publish/duckdb-context.ts";
 import { rowsQuery } from "../publish/postgres-rows.ts";
 import { runCli, runJson } from "./support/cli.ts";
-import { configText, createCustomers, makeSetting, type Setting } from "./support/setting.ts";
+import { configText, makeSetting, type Setting } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
 
 const PUBLISH = "publish:\n  local: { type: duckdb, path: copies/people.duckdb }\n";
@@ -66,22 +66,6 @@ test("a run publishes its changes, value by value, and reports them", async () =
     { destination: "local", keys_waiting: 0, is_configured: true },
   ]);
   expect((await runCli(["status"], setting)).stdout).toContain("keys waiting");
-});
-
-test("the next publication repeats one that was killed at any step", async () => {
-  const setting = await makePublished();
-  await runJson(["run"], setting);
-  for (const step of ["claimed", "staged", "committed", "confirmed"]) {
-    await setting.query(
-      `UPDATE person_data.person SET full_name = '${step}', _synced_at = now(); DELETE FROM person_data.resolution WHERE source_key IN (SELECT source_key FROM person_data.resolution ORDER BY 1 LIMIT 5)`,
-    );
-    const env = { ...setting.env, PERSON_ETL_CRASH_AT: `publication_${step}` };
-    const killed = await runCli(["publish"], { ...setting, env });
-    expect([step, killed.code]).toEqual([step, null]);
-    const { code, document } = await runJson(["publish", "--verify"], setting);
-    expect([step, code, document["destinations"]]).toMatchObject([step, 0, [{ tables_differing: [] }]]);
-    await expectEqual(setting);
-  }
 });
 
 test("a destination that is down fails no run, is reported, and catches up", async () => {
@@ -154,27 +138,4 @@ test("an erasure is done only when every destination shows it", async () => {
   for (const file of [setting.path, join(setting.cwd, ".person-etl/publish/duckdb/local.duckdb")]) {
     expect((await readFile(file)).includes(String(person?.["name"]))).toBe(false);
   }
-});
-
-const SEARCHES = `jobs:
-  prospects: { type: person_search, searches: { nurses: { query: nurses, size: 20 } } }
-  audiences: { type: audience_search, searches: { ohio: { query: nurses in Ohio, unlock: { max_billable: 5000 } } } }
-`;
-
-test("searches and audiences are published with their children, and follow erasures and later readings", async () => {
-  const setting = await makePublished();
-  await createCustomers(setting.url, 1);
-  await writeFile(join(setting.cwd, "config.yaml"), `${configText({ rows: 120, jobs: SEARCHES })}${PUBLISH}`);
-  expect((await runJson(["run"], setting)).code).toBe(0);
-  expect(await expectEqual(setting)).toBeGreaterThan(60);
-  const [{ pid } = { pid: "" }] = await setting.query(
-    "SELECT service_pid AS pid FROM person_data.person_search_result WHERE position = 3",
-  );
-  expect((await runJson(["erase", "--pid", String(pid), "--yes"], setting)).code).toBe(0);
-  expect(JSON.stringify(await rowsOfFile(setting.path, "person_search_result"))).not.toContain(String(pid));
-  await setting.query("DELETE FROM person_data.audience_search_distribution WHERE position = 1");
-  expect((await runJson(["run", "--full-refresh"], setting)).code).toBe(0);
-  expect(await expectEqual(setting)).toBeGreaterThan(60);
-  const verified = await runJson(["publish", "--verify"], setting);
-  expect(verified.document["destinations"]).toMatchObject([{ tables_differing: [] }]);
 });

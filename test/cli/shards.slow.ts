@@ -2,9 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../support/held-day.ts";
-import { setFaults } from "./support/controls.ts";
-import { runCli, runJson, startCli } from "./support/cli.ts";
-import { ENDS } from "./support/ends.ts";
+import { runCli, runJson } from "./support/cli.ts";
 import {
   configText,
   createCustomers,
@@ -91,62 +89,6 @@ test.concurrent("three shards in three processes send every record once, and lea
   expect(await repeats(setting.baseUrl)).toBe(0);
 });
 
-test.concurrent("the next run processes only what a killed shard left", async () => {
-  const setting = await makeShared(ENRICH, ["--faults", "slow=20000"]);
-  const plan = await runJson(["plan", "--shard", "2/3"], setting);
-  const [planned] = jobsOf(plan.document);
-  const killed = startCli(["--json", "--log-level", "debug", "run", "--shard", "2/3"], setting);
-  const living = SHARDS.slice(0, 2).map((shard) => runJson(["run", "--shard", shard], setting));
-  await killed.logged('"event":"sending"');
-  killed.child.kill("SIGKILL");
-  await setFaults(setting.baseUrl, "");
-  const done = (await Promise.all(living)).flatMap(({ document }) => jobsOf(document));
-  expect(done.map(({ status }) => status)).toEqual(["succeeded", "succeeded"]);
-
-  const next = await runJson(["run"], setting);
-  expect(next.code).toBe(0);
-  const [job] = jobsOf(next.document);
-  expect(job).toMatchObject({ records_read: ROWS });
-  const [sent, toSend] = [Number(job?.["records_sent"]), Number(planned?.["records_to_send"])];
-  // Rows of the killed shard that equal one of another shard were answered there, and the other way around.
-  expect(sent).toBeLessThanOrEqual(toSend);
-  expect(sent).toBeGreaterThan(toSend * 0.95);
-  const others = sumOf(done, "records_read") + Number(planned?.["records_rejected_before_sending"]);
-  expect(Number(job?.["records_unchanged"])).toBeGreaterThan(others * 0.95);
-  expect(Number(job?.["records_unchanged"]) + Number(job?.["records_duplicate"])).toBe(ROWS - sent);
-  expect(
-    await setting.query(
-      `SELECT shard, status, (records_read - ${ENDS.join(" - ")})::int AS unaccounted FROM person_data_ops.sync_run WHERE job = 'enrich_customers' ORDER BY 1`,
-    ),
-  ).toEqual([
-    { shard: "0/1", status: "succeeded", unaccounted: 0 },
-    { shard: "0/3", status: "succeeded", unaccounted: 0 },
-    { shard: "1/3", status: "succeeded", unaccounted: 0 },
-    { shard: "2/3", status: "failed", unaccounted: 0 },
-  ]);
-  expect(
-    await setting.query(
-      "SELECT relname FROM pg_class WHERE relname LIKE 'lookup\\_work\\_%' AND relkind = 'r'",
-    ),
-  ).toEqual([]);
-  // The call in flight.
-  expect(await repeats(setting.baseUrl)).toBeLessThanOrEqual(toSend);
-});
-
-test.concurrent("each shard stays within its part of a cap, and all together within the whole", async () => {
-  const setting = await makeShared(ENRICH);
-  const runs = await Promise.all(
-    SHARDS.map((shard) => runJson(["run", "--shard", shard, "--max-records", "50"], setting)),
-  );
-  expect(runs.map(({ code }) => code)).toEqual([0, 0, 0]);
-  const sent = runs.map(({ document }) => Number(jobsOf(document)[0]?.["records_sent"]));
-  for (const [i, part] of [17, 17, 16].entries()) {
-    expect(sent[i]).toBeLessThanOrEqual(part);
-    // A content that two shards rank at once is sent by one of them.
-    expect(sent[i]).toBeGreaterThan(part - 5);
-  }
-});
-
 test.concurrent("a run resumed with another number of shards stays within the rest of its cap", async () => {
   const setting = await makeShared(
     ENRICH.replace("input: customers", "input: customers, max_records_per_run: 50"),
@@ -164,22 +106,4 @@ test.concurrent("a run resumed with another number of shards stays within the re
   expect(await sent("0/1")).toEqual([0, cap, 0]);
   const { endpoints } = await readLedger(setting.baseUrl);
   expect(endpoints["POST /v2/enrich"]?.records).toBe(50);
-});
-
-test.concurrent("all shards together send exactly what the budget allows", async () => {
-  const setting = await makeShared(`${ENRICH}budgets: { enrich: { per_day: 101 } }\n`);
-  const runs = await Promise.all(SHARDS.map((shard) => runJson(["run", "--shard", shard], setting)));
-  expect(runs.map(({ code, document }) => [code, document.status])).toEqual(SHARDS.map(() => [0, "limited"]));
-  const jobs = runs.flatMap(({ document }) => jobsOf(document));
-  expect(jobs.map((job) => job["limited_by"])).toEqual(SHARDS.map(() => "budget_day"));
-  expect(sumOf(jobs, "records_sent")).toBe(101);
-  for (const job of jobs)
-    expect(sumOf([job], "records_read")).toBe(ENDS.reduce((sum, end) => sum + Number(job[end]), 0));
-  const { endpoints } = await readLedger(setting.baseUrl);
-  expect(endpoints["POST /v2/enrich"]?.records).toBe(101);
-
-  const next = await runJson(["run"], setting);
-  expect(jobsOf(next.document)).toMatchObject([
-    { status: "limited", limited_by: "budget_day", records_sent: 0 },
-  ]);
 });

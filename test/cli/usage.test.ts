@@ -76,11 +76,6 @@ test("without a terminal a wrong command line is one message on standard error",
   }
 });
 
-test("--log-level silent leaves standard error empty", async () => {
-  const { stderr } = await runHere(["status", "--log-level", "silent"], await makeFolder());
-  expect(stderr).toBe("");
-});
-
 test("the launcher finds its Node.js through links and from any folder, before the node on PATH", async () => {
   const cwd = await makeFolder({ "bin/node": "#!/bin/sh\necho v16.0.0\n" });
   await symlink(launcher, join(cwd, "person-etl"));

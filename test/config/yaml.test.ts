@@ -100,7 +100,7 @@ it("a duplicate key or a second document doesn't hide the other problems", async
 
 it("keys that are no names are refused", async () => {
   const name =
-    "is not a valid name (use lower-case letters, digits and _, starting with a letter; at most 63 characters)";
+    "is not a valid name (use lowercase letters, digits and _, starting with a letter; at most 63 characters)";
   expect(await problemsOf(`${fine}  17: { type: resolve }\n  ? [a, b]\n  : { type: resolve }\n`)).toEqual([
     `11 jobs.?: ${name}`,
     `15 jobs.?: ${name}`,

@@ -25,7 +25,6 @@ export async function schedule(context: Context): Promise<Outcome> {
   const metrics = createMetrics(readVersion());
   let present = await openGeneration(context, metrics);
   scope.defer("schedule", () => present.close());
-  refuseWithout(present);
   const overview = createOverview(() => present.services(), signal);
   const { http } = present.config;
   const pages = await servePages(
@@ -95,7 +94,6 @@ async function reload(
   let next: Generation;
   try {
     next = await open();
-    refuseWithout(next);
   } catch (error) {
     const { code, message, problems } = failureOf(error);
     log.error({ code, message, problems }, "reload_refused");
@@ -111,7 +109,7 @@ async function reload(
   return next;
 }
 
-function refuseWithout({ config }: Generation): void {
+function refuseWithoutSchedule(config: Config): void {
   if (scheduledJobs(config).length > 0) return;
   const hint = 'add one, such as schedule: "15 1 * * *"; jobs that depend on it run with it';
   throw new FixConfigurationError("no_schedule", "No enabled job has a schedule.", [
@@ -137,6 +135,7 @@ async function openGeneration(context: Context, metrics: Metrics): Promise<Gener
   const own: Context = { ...context, scope };
   try {
     const config = await openConfig(context);
+    refuseWithoutSchedule(config);
     const jobs = selectJobs(config, []);
     const { db } = await openWarehouseOf(own, config);
     await checkServiceHost(config, db);

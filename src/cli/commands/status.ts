@@ -41,7 +41,17 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     renderCheckpoints(jobs, nowMs, widthColumns),
     renderBudgets(report.budgets, widthColumns),
     spent ? `Spent this month (UTC): ${amountText(spent.amount, spent.currency)}.${uncertainty(spent)}` : "",
-    [...quotas(report), ...gaps(report)],
+    [
+      ...report.quotas.flatMap(({ limit, left, observed_at: at }) =>
+        limit === null || left === null
+          ? []
+          : [`• person search: ${count(left)} of ${count(limit)} records left for the day at ${at}`],
+      ),
+      ...report.gaps.map(
+        ({ job, gap_start: start, gap_end: end }) =>
+          `! ${job}: data from ${start} to ${end} is no longer available (sync_gap)`,
+      ),
+    ],
     renderDays(report, widthColumns),
     renderPublications(report, nowMs, widthColumns),
   );
@@ -173,21 +183,6 @@ function renderCheckpoints(
       changed: (row) => ago(row.updated_at, nowMs),
     },
     widthColumns,
-  );
-}
-
-function quotas({ quotas: found }: StatusReport): readonly string[] {
-  return found.flatMap(({ limit, left, observed_at: at }) =>
-    limit === null || left === null
-      ? []
-      : [`• person search: ${count(left)} of ${count(limit)} records left for the day at ${at}`],
-  );
-}
-
-function gaps({ gaps: found }: StatusReport): readonly string[] {
-  return found.map(
-    ({ job, gap_start: start, gap_end: end }) =>
-      `! ${job}: data from ${start} to ${end} is no longer available (sync_gap)`,
   );
 }
 

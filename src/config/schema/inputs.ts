@@ -121,7 +121,7 @@ const inputSettings = {
   /** Priority of rows when a cap applies. */
   order_by: sqlText("a list of SQL expressions").optional(),
   key: columns().optional(),
-  /** True: trims values, lower-cases addresses, and drops placeholders. */
+  /** True: trims values, lowercases addresses, and drops placeholders. */
   normalize: flag().default(false),
   on_missing: choice(["keep", "erase"]).default("keep"),
   /** Missing rows / known rows, 0 to 1; no one is erased above it. */

@@ -244,7 +244,7 @@ export function uuid() {
 export function schemaName() {
   return text(
     {
-      expects: "a schema name of at most 63 lower-case letters, digits and _",
+      expects: "a schema name of at most 63 lowercase letters, digits and _",
       hint: "start with a letter or _; the prefix pg_ is reserved by Postgres",
       pattern: "^[a-z_][a-z0-9_]{0,62}$",
     },

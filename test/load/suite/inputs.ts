@@ -113,7 +113,7 @@ export function describeNormalize(context: Context): void {
   const enrich = enrichSpec({ input });
   const validate = validateSpec({ input: { ...input, fields: { emails: ["email"] } } });
   describe("normalize", () => {
-    test("trims values, lower-cases addresses, and leaves out what is no value", async () => {
+    test("trims values, lowercases addresses, and leaves out what is no value", async () => {
       await makePeople(context, [
         {
           id: "1",

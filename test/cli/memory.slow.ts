@@ -1,13 +1,66 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Client } from "pg";
 import { expect, test } from "vitest";
 import type { ColumnType } from "../../src/schemas/field.ts";
 import { tables } from "../../src/schemas/registry.ts";
 import type { Column, Table } from "../../src/schemas/table.ts";
 import { sized } from "../support/test-size.ts";
-import { runJson } from "./support/cli.ts";
+import { runCli, runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
-import { configText, createCustomers, makeSetting } from "./support/setting.ts";
+import { configText, createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
+
+test("check profiles values that together exceed the memory of its process", async () => {
+  const setting = await makeSetting();
+  await setting.query(`CREATE SCHEMA crm; CREATE TABLE crm.customers (id int PRIMARY KEY, email text, phone text);
+    INSERT INTO crm.customers SELECT i, repeat('x', 1000000), repeat('-', 1000000) FROM generate_series(1, 300) AS i`);
+  const jobs = "jobs:\n  validate_customers: { type: validate_emails, input: customers }\n";
+  await writeFile(
+    join(setting.cwd, "config.yaml"),
+    configText({ jobs }).replace(
+      / {4}fields: .*(?=jobs:)/su,
+      "    fields: { emails: email, phones: phone }\n",
+    ),
+  );
+  const { code, stdout } = await runCli(["check"], setting);
+  expect(stdout).toContain("email: 100.0 % without @");
+  expect(stdout).toContain("phone: 100.0 % placeholders");
+  expect(code).toBe(0);
+});
+
+const PEOPLE = sized(2000, 4000);
+const COPIES = 100;
+const GUESTS = sized(150_000, 1_000_000);
+
+test("people with a hundred rows each, and very many placeholders, run within the program's heap", async () => {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, PEOPLE);
+  const client = new Client({ connectionString: setting.url });
+  await client.connect();
+  const columns = "first_name, last_name, email, work_email, phone, city";
+  await client.query(`INSERT INTO crm.customers (id, ${columns})
+    SELECT c.id + 10000 * i, ${columns} FROM crm.customers AS c, generate_series(2, ${COPIES}) AS i`);
+  await client.query(`INSERT INTO crm.customers (id, first_name, last_name, email)
+    SELECT 10000000 + i, 'Guest', 'Guest', 'nobody@example.com' FROM generate_series(1, ${GUESTS}) AS i`);
+  const baseUrl = await startSandbox(setting.cwd);
+  const jobs = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, jobs }));
+
+  const first = await runJson(["run", "--yes"], setting);
+  expect(first.code).toBe(0);
+  expect(first.document).toMatchObject({
+    status: "succeeded",
+    jobs: [{ records_read: PEOPLE * COPIES + GUESTS, records_remaining: 0 }],
+  });
+  const { rows } = await client.query<{ states: string; guests: string }>(`
+    SELECT count(*) AS states, count(*) FILTER (WHERE source_key::bigint > 10000000) AS guests
+    FROM person_data_state.lookup_row JOIN person_data_state.lookup_answer USING (content) WHERE outcome <> 'rejected'`);
+  expect(Number(rows[0]?.guests)).toBe(GUESTS);
+  expect(Number(rows[0]?.states)).toBeGreaterThan(GUESTS + PEOPLE * COPIES * 0.9);
+  const second = await runJson(["run"], setting);
+  expect(second.document).toMatchObject({ jobs: [{ records_sent: 0 }] });
+  await client.end();
+}, 300_000);
 
 /** Resident memory that no publication exceeds. */
 const MOST_MEBIBYTES = 256;
