@@ -19,6 +19,23 @@ test("`last_added_at` of a member is neither kept nor reported as unknown, in an
   expect(drift.entries()).toMatchObject([{ path: "note", kind: "unknown_field", occurrences: 1 }]);
 });
 
+test.each([
+  ["newest first", ["a 03", "b 02", "c 02", "d 01"], true],
+  ["of members that are out of order", ["a 03", "b 01", "c 02"], false],
+  ["of a member without a time", ["a 03", "b"], false],
+  ["of a PID twice", ["a 03", "a 02"], false],
+])("a page %s can prove absences: %j, %j", (_what, members, isSound) => {
+  const items = members.map((member) => {
+    const [name, day] = member.split(" ");
+    return {
+      service_pid: `p-${name}`,
+      first_added_at: day === undefined ? null : `2026-11-${day}T00:00:00Z`,
+    };
+  });
+  const results = { items, total_count: items.length, page: 1, list_continues: false };
+  expect(readMemberPage(bytesOf({ results }), 1, new DriftLog(""))?.isSound).toBe(isSound);
+});
+
 test("the id of a created segment is kept in lower case, as configured ones are", () => {
   const drift = new DriftLog("POST /v2/segments/create");
   const id = "ABCDEF01-2345-4678-89AB-CDEF01234567";
