@@ -90,7 +90,6 @@ const DROPPED: readonly { readonly path: string; readonly type?: string; readonl
     type: "validate_emails",
     instead: "`refresh_after` applies to every validated address",
   },
-  { path: "sandbox.input_rows", instead: "sample tables have 15,000 rows" },
 ];
 
 /** Returns the file without keys that no longer have an effect. Warns once per reason, at its first key. */

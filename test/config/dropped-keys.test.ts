@@ -27,7 +27,6 @@ it("each reason has one warning that says what happens instead", async () => {
     `spool: { max_megabytes: 10 }
 scheduler: { catch_up: 1h, jitter: 5m }
 alerts: { webhook: "\${HOOK}", budget_ratio: 0.5 }
-sandbox: { input_rows: 100 }
 jobs:
   push: { type: segment_push, name: VIP, sql: select 1, full_sweep_every: 1d, max_reject_ratio: 0.1 }
   emails: { type: validate_emails, input: customers, refresh_after: 30d, refresh_unmatched_after: 1d }`,
@@ -39,7 +38,6 @@ jobs:
     "spool a job stops sending while 1 GB of received answers waits to be loaded",
     "scheduler a missed run is made up once, within 24 hours; starts are no longer spread out",
     "alerts.budget_ratio an alert is sent when 90 % of a budget is used",
-    "sandbox.input_rows sample tables have 15,000 rows",
     "jobs.push.full_sweep_every a segment is read completely at least every 7 days",
     "jobs.push.max_reject_ratio a push doesn't fail because of rejected rows; `status` reports many of them",
     "jobs.emails.refresh_unmatched_after `refresh_after` applies to every validated address",

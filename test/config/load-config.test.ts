@@ -17,7 +17,7 @@ describe("a fine configuration", () => {
         requestsPerSecond: null,
         limits: {},
       },
-      sandbox: { seed: 1, people: 1_000_000 },
+      sandbox: { seed: 1, people: 1_000_000, inputRows: 15_000 },
       warehouse: {
         url: "embedded",
         schema: "person_data",
@@ -76,7 +76,7 @@ service:
   concurrency: 64
   requests_per_second: 12.5
   limits: { /v2/enrich: { requests_per_second: 3 }, /usage: { requests_per_second: 1 } }
-sandbox: { seed: 7, people: 500 }
+sandbox: { seed: 7, people: 500, input_rows: 100 }
 warehouse: { type: postgres, url: "\${WAREHOUSE_URL}", schema: people, ops_schema: people_ops }
 confirm_above: { records: 0, ratio: 1 }
 privacy: { erasure_key: "\${ERASURE_KEY}", erasure_notice: 1w }
@@ -134,7 +134,7 @@ jobs:
       requestsPerSecond: 12.5,
       limits: { "/v2/enrich": { requestsPerSecond: 3 }, "/usage": { requestsPerSecond: 1 } },
     });
-    expect(config.sandbox).toEqual({ seed: 7, people: 500 });
+    expect(config.sandbox).toEqual({ seed: 7, people: 500, inputRows: 100 });
     expect(config.warehouse).toMatchObject({ schema: "people", opsSchema: "people_ops" });
     expect(config.confirmAbove).toEqual({ records: 0, ratio: 1 });
     expect(config.privacy.erasureNoticeMs).toBe(604_800_000);

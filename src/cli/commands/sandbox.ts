@@ -143,9 +143,6 @@ const VALUES: Readonly<Partial<Record<string, readonly ((row: SampleInput) => st
   zipcode: [(row) => row.zip],
 };
 
-/** Rows of a sample table. */
-const SAMPLE_ROWS = 15_000;
-
 /** Creates missing input tables of these jobs in the warehouse, filled with rows for the sandbox; none for another service. */
 export async function createSampleTables(
   config: Config,
@@ -154,7 +151,7 @@ export async function createSampleTables(
   { log, notify }: Pick<Context, "log" | "notify">,
 ): Promise<void> {
   if (config.service.baseUrl !== "sandbox") return;
-  const { seed, people } = config.sandbox;
+  const { seed, people, inputRows: rows } = config.sandbox;
   const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));
   const own = [...inputs].filter(({ connection }) => connection === null);
   for (const [table, readers] of Map.groupBy(own, tableText)) {
@@ -167,13 +164,13 @@ export async function createSampleTables(
       source,
       columns.map(([name, { type }]) => ({ name, type })),
       cellsOf(
-        sampleInputs({ seed, people, rows: SAMPLE_ROWS }),
+        sampleInputs({ seed, people, rows }),
         columns.map(([, { value }]) => value),
       ),
     );
     if (!isNew) continue;
-    log.info({ input: input.name, rows: SAMPLE_ROWS }, "sample_table_created");
-    notify(`Created the input table ${table} with ${countText(SAMPLE_ROWS, "sample row")}.`);
+    log.info({ input: input.name, rows }, "sample_table_created");
+    notify(`Created the input table ${table} with ${countText(rows, "sample row")}.`);
   }
 }
 

@@ -238,10 +238,11 @@ const service = settings(serviceSettings, (given) => {
   return found;
 });
 
-/** `sandbox`: population of `base_url: sandbox`. */
+/** `sandbox`: population of `base_url: sandbox`, and its sample input tables. */
 const sandbox = settings({
   seed: wholeNumber(0, 2 ** 32 - 1).default(1),
   people: wholeNumber(1, 100_000_000).default(1_000_000),
+  input_rows: wholeNumber(1, 100_000_000).default(15_000),
 });
 
 /** Log levels, from most verbose to silent. */

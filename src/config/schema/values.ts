@@ -45,6 +45,7 @@ export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
   return text({ expects, hint, pattern, isSecret: true }, (value) => {
     if (value === "embedded") return !options.allowEmbedded;
     if (isReference(value)) return false;
+    if (!/^postgres(?:ql)?:/.test(value)) return true;
     const literal = maskReferences(value, MASK);
     const complaint = complaintOnPostgresUrl(literal);
     if (complaint) return complaint === unescaped ? literalPassword : complaint;
