@@ -111,49 +111,31 @@ describe("an erased address", () => {
 describe("a text about an erased person", () => {
   const extras = "SELECT service_pid, _extra IS NULL FROM person";
 
-  testNights([
-    {
-      title: "in another person's _extra is removed with it, and stays away (a PID)",
-      nights: [
-        {
-          edit: names("Ann", "Bob"),
-          service: mentioning("p-ann"),
-          sent: ["Ann", "Bob"],
-          tables: { [extras]: ["p-ann|t", "p-bob|f"] },
-        },
-        {
-          commands: [["erase", "--pid", "p-ann", "--yes"]],
-          ends: "2 read, 1 unchanged, 1 suppressed",
-          tables: { [extras]: ["p-bob|t"] },
-        },
-        {
-          flags: { resend: true },
-          service: mentioning("p-ann"),
-          sent: ["Bob"],
-          tables: { [extras]: ["p-bob|t"] },
-        },
-      ],
-    },
-    {
-      title: "in another person's _extra is removed with it, and stays away (an address)",
+  testNights(
+    [
+      { kind: "PID", flag: "--pid", value: "p-ann", text: "p-ann" },
+      { kind: "address", flag: "--email", value: "ann@home.example", text: "call ann@home.example" },
+    ].map(({ kind, flag, value, text }) => ({
+      title: `in another person's _extra is removed with it, and stays away (${kind})`,
       nights: [
         {
           edit: put(1, "Ann", { email: "ann@home.example" }) + put(2, "Bob"),
-          service: mentioning("call ann@home.example"),
+          service: mentioning(text),
           sent: ["Ann ann@home.example", "Bob"],
+          tables: { [extras]: ["p-ann|t", "p-bob|f"] },
         },
         {
-          commands: [["erase", "--email", "ann@home.example", "--yes"]],
+          commands: [["erase", flag, value, "--yes"]],
           ends: "2 read, 1 unchanged, 1 suppressed",
           tables: { [extras]: ["p-bob|t"] },
         },
         {
           flags: { resend: true },
-          service: mentioning("call ann@home.example"),
+          service: mentioning(text),
           sent: ["Bob"],
           tables: { [extras]: ["p-bob|t"] },
         },
       ],
-    },
-  ]);
+    })),
+  );
 });
