@@ -287,8 +287,10 @@ export const person = table("person", {
   },
 });
 
+const NO_FIELDS = {};
+
 /** Declares a list of a person. @param kind further columns of the key */
-function child<const Name extends string, F extends Fields, Kind extends Fields = Record<never, never>>(
+function child<const Name extends string, F extends Fields, Kind extends Fields = typeof NO_FIELDS>(
   name: Name,
   doc: string,
   columns: F,

@@ -12,7 +12,7 @@ import * as state from "./state.ts";
 import type { Schema, Table } from "./table.ts";
 import * as usage from "./usage.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
-import { declaredViews, views } from "./views/all-views.ts";
+import { type declaredViews, views } from "./views/all-views.ts";
 
 /** Every declared endpoint that takes batches of records. */
 export const lookupEndpoints: readonly LookupEndpoint[] = [

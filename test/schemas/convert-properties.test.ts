@@ -2,9 +2,21 @@ import { describe, expect, test } from "vitest";
 import { converterOf, instantText, UNEXPECTED } from "../../src/schemas/convert.ts";
 import { INCOMES, WEALTH } from "../../packages/sandbox/src/population/person-fields.ts";
 import { readPartialDate } from "../../src/schemas/derive.ts";
-import * as declare from "../../src/schemas/field.ts";
+import {
+  boolean,
+  date,
+  integer,
+  json,
+  numeric,
+  text,
+  timestamp,
+  timestamptz,
+} from "../../src/schemas/field.ts";
 import { readMoneyRange } from "../../src/schemas/person.ts";
 import * as fc from "../support/fast-check.ts";
+
+/** Declarations of each type. */
+const declare = { boolean, date, integer, json, numeric, text, timestamp, timestamptz };
 
 const types = ["text", "integer", "numeric", "boolean", "date", "timestamptz", "timestamp", "json"] as const;
 const convertTo = (type: (typeof types)[number]) => converterOf(declare[type]("none", "A value."));
@@ -132,7 +144,7 @@ describe("times", () => {
         expect(convert(value)).toBe(isDay ? value : UNEXPECTED);
         expect(readPartialDate(value)).toEqual(isDay ? [value, "day"] : [null, null]);
         const [on, precision] = readPartialDate(value.slice(0, 7));
-        if (isDay) expect([on, precision]).toEqual([`${value.slice(0, 7)}-01`, "month"]);
+        expect(!isDay || (on === `${value.slice(0, 7)}-01` && precision === "month")).toBe(true);
       }),
       { numRuns: 2000 },
     );

@@ -9,8 +9,20 @@ import {
   UNEXPECTED,
 } from "../../src/schemas/convert.ts";
 import { readPartialDate } from "../../src/schemas/derive.ts";
-import * as declare from "../../src/schemas/field.ts";
+import {
+  boolean,
+  date,
+  integer,
+  json,
+  numeric,
+  text,
+  timestamp,
+  timestamptz,
+} from "../../src/schemas/field.ts";
 import { readMoneyRange } from "../../src/schemas/person.ts";
+
+/** Declarations of each type. */
+const declare = { boolean, date, integer, json, numeric, text, timestamp, timestamptz };
 
 /** Converter of a type. */
 const convert = (type: "text" | "integer" | "numeric" | "boolean" | "date" | "timestamptz" | "timestamp") =>
@@ -111,8 +123,9 @@ test.each<[string, string, number | null]>([
   expect([jsonType(valueOf(json)), countOf(valueOf(json))]).toEqual([type, count]);
 });
 
+const nested = (levels: number): unknown => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
+
 describe("json", () => {
-  const nested = (levels: number): unknown => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
   const objects: unknown = JSON.parse(`${'{"7":'.repeat(20_000)}1${"}".repeat(20_000)}`);
 
   test.each<[string, unknown, string]>([
@@ -186,8 +199,21 @@ test.each([
 });
 
 test.each([
-  ...["", " ", "$25,000", "Unknown", "$50-99K", "$49,999-$25,000", "$2,5000-$49,999", "€25,000-€49,999"],
-  ...["$25,000-", "-", "+", "<", "$1.5M-$2M", "$1,000,000,000B+", "9".repeat(1000)],
+  "",
+  " ",
+  "$25,000",
+  "Unknown",
+  "$50-99K",
+  "$49,999-$25,000",
+  "$2,5000-$49,999",
+  "€25,000-€49,999",
+  "$25,000-",
+  "-",
+  "+",
+  "<",
+  "$1.5M-$2M",
+  "$1,000,000,000B+",
+  "9".repeat(1000),
 ])("the range %s is not understood", (text) => {
   expect(readMoneyRange(text)).toEqual([null, null]);
 });

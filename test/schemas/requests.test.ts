@@ -34,10 +34,12 @@ test.each([
   for (const name of Object.keys(record)) expect(takes({ ...record, [name]: 62704 })).toBe(false);
 });
 
+const takesConditions = (fields: readonly string[]) =>
+  enrichEndpoint.request.safeParse({ records: [], match_condition_fields: fields }).success;
+
 test("match_condition_fields takes exactly the values that section 4.7 allows, and resolve no parameters", () => {
-  const takes = (fields: readonly string[]) =>
-    enrichEndpoint.request.safeParse({ records: [], match_condition_fields: fields }).success;
-  expect(takes(conditions)).toBe(true);
-  for (const other of ["phones", "email", "age", "mobilePhone", ""]) expect(takes([other])).toBe(false);
+  expect(takesConditions(conditions)).toBe(true);
+  for (const other of ["phones", "email", "age", "mobilePhone", ""])
+    expect(takesConditions([other])).toBe(false);
   expect(resolveEndpoint.request.safeParse({ records: [], return_fields: [] }).success).toBe(false);
 });

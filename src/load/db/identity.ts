@@ -44,12 +44,13 @@ export async function writeServiceHost(
   { replace }: { readonly replace: boolean },
 ): Promise<void> {
   const host = { service_host: serviceHost, org_id: null, _synced_at: NOW };
-  return db.transaction(async ({ change, rows, query, table }) => {
-    await change(sql`LOCK TABLE ${table("warehouse_identity")} IN SHARE ROW EXCLUSIVE MODE`);
-    const known = await rows(query.selectFrom("ops.warehouse_identity").select("service_host"));
+  return db.transaction(async (session) => {
+    const { query } = session;
+    await session.change(sql`LOCK TABLE ${session.table("warehouse_identity")} IN SHARE ROW EXCLUSIVE MODE`);
+    const known = await session.rows(query.selectFrom("ops.warehouse_identity").select("service_host"));
     if (known.length === 0) {
       const first = { ...host, created_at: NOW, _run_id: "" };
-      await change(query.insertInto("ops.warehouse_identity").values(first));
-    } else if (replace) await change(query.updateTable("ops.warehouse_identity").set(host));
+      await session.change(query.insertInto("ops.warehouse_identity").values(first));
+    } else if (replace) await session.change(query.updateTable("ops.warehouse_identity").set(host));
   });
 }
