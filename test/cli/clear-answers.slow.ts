@@ -193,6 +193,19 @@ function leaksIn(results: readonly CliResult[], { url }: Setting): readonly stri
   return [API_KEY, password, ...personalTexts()].filter((text) => text !== "" && printed.includes(text));
 }
 
+test.concurrent("output at level trace contains no key, password, address or phone number", async () => {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, ROWS);
+  const faults = "500#1,truncated_json#2,429=0#3,string_too_long#4-6,wrong_types:0.3,nul_text:0.2";
+  const baseUrl = await startSandbox(setting.cwd, ["--faults", faults]);
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, service: "  concurrency: 2" }));
+  const results: CliResult[] = [];
+  for (const command of ["check", "plan", "run", "status"])
+    results.push(await runCli(["--log-level", "trace", command], setting));
+  expect(results[2]?.stderr.split("\n").length).toBeGreaterThan(10);
+  expect(leaksIn(results, setting)).toEqual([]);
+});
+
 test.concurrent.each([
   { how: "an INSERT", job: "validate_customers", table: "email_validation" },
   { how: "a COPY", job: "enrich_customers", table: "person" },

@@ -32,6 +32,63 @@ test("the user's own cap exits 0, an unknown job 2, a missing confirmation 3", a
   expect([agreed.code, agreed.document.status]).toEqual([0, "succeeded"]);
 });
 
+test("while another process has a job, run exits 4, with --wait after that time, and status says who has it", async () => {
+  const setting = await makeSetting({
+    rows: 20,
+    jobs: "jobs:\n  resolve: { type: resolve, input: customers }\n",
+  });
+  await runHere(["run"], setting);
+  await setting.query(`UPDATE person_data_state.job_lock SET released_at = NULL, run_id = 'theirs', host = 'etl-2',
+    pid = 4711, machine = NULL, process_start = NULL, heartbeat_at = now(), expires_at = now() + interval '1 hour'`);
+  for (const [args, leastMs] of [
+    [["run"], 0],
+    [["run", "--wait", "1s"], 1000],
+  ] as const) {
+    const begunMs = performance.now();
+    const { code, document } = await runHereJson(args, setting);
+    expect([code, document.status]).toEqual([4, "locked"]);
+    expect(jobsOf(document)).toMatchObject([{ status: "locked", requests: 0, error: { code: "locked" } }]);
+    expect(performance.now() - begunMs).toBeGreaterThan(leastMs);
+  }
+  expect((await runHere(["status"], setting)).stdout).toMatch(
+    /• resolve has been running since 2\S+Z \(run theirs, process 4711 on etl-2\)/u,
+  );
+});
+
+test("check and run say which right a role lacks to create the schemas; check warns of a data_dir in memory", async () => {
+  const setting = await makeSetting();
+  const url = new URL(setting.url);
+  const role = `reader_${url.pathname.slice(1)}`;
+  await setting.query(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'; CREATE SCHEMA crm; GRANT USAGE ON SCHEMA crm TO ${role};
+    CREATE TABLE crm.customers AS SELECT 1 AS id, '' AS first_name, '' AS last_name, '' AS email, '' AS work_email, '' AS phone,
+      '' AS city; GRANT SELECT ON crm.customers TO ${role}`);
+  [url.username, url.password] = [role, "secret"];
+  const env = { ...setting.env, WAREHOUSE_URL: url.href, PERSON_ETL_DATA_DIR: "/dev/shm/person-etl" };
+  try {
+    const checked = await runHereJson(["check"], { ...setting, env });
+    expect(checked.code).toBe(2);
+    expect(checked.document["checks"]).toMatchObject(
+      expect.arrayContaining([
+        expect.objectContaining({
+          subject: "schema person_data",
+          status: "wrong",
+          hint: expect.stringContaining(`CREATE SCHEMA "person_data" AUTHORIZATION "${role}"`),
+        }),
+        expect.objectContaining({
+          subject: "data_dir",
+          status: "warning",
+          message:
+            "/dev/shm is on tmpfs: received answers that wait to be loaded would be lost with the machine or container",
+        }),
+      ]),
+    );
+    const ran = await runHereJson(["run"], { ...setting, env });
+    expect([ran.code, ran.document.error?.code]).toEqual([2, "no_right_to_create"]);
+  } finally {
+    await setting.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  }
+});
+
 test("migrate prints the DDL without a database, creates the tables, and finds them there", async () => {
   const setting = await makeSetting();
   const nowhere = { ...setting, env: { ...setting.env, WAREHOUSE_URL: "postgresql://u@127.0.0.1:1/none" } };

@@ -184,6 +184,14 @@ const MISTAKES: readonly Mistake[] = [
     ],
   },
   {
+    mistake: "people and operations in one schema",
+    replace: ["${WAREHOUSE_URL}", "${WAREHOUSE_URL}\n  schema: people\n  ops_schema: people"],
+    printed: [
+      "warehouse.ops_schema (line 7): must differ from warehouse.schema",
+      "  → use different names, such as person_data, person_data_ops and person_data_state: each has other readers",
+    ],
+  },
+  {
     mistake: "a key file that is a folder",
     replace: ["${API_KEY}", "file:/etc"],
     printed: [

@@ -31,6 +31,10 @@ test.for([
   [["run", "--shard", "1"], "Expected I/N, with I from 0 to N - 1"],
   [["plan", "--shard", "1.5/2"], "Expected I/N, with I from 0 to N - 1"],
   [["run", "--refresh"], "Unknown option '--refresh'. See person-etl --help."],
+  [
+    ["run", "--wait", "resolve_customers"],
+    "--wait resolve_customers is not a duration such as 90s, 10m or 2h. Name jobs",
+  ],
   [["run", "--max-records", "-1"], "Expected a whole number, 0 or more"],
   [["run", "--accept-parameters", "maybe"], "Allowed choices are resend, keep"],
   [["--log-level", "loud", "run"], "Allowed choices are trace, debug, info, warn, error, silent"],
@@ -74,6 +78,11 @@ test("without a terminal a wrong command line is one message on standard error",
     const result = await runHere(["--log-level", level, "transmogrify"], await makeFolder());
     expect(result).toEqual({ code: 2, stdout: "", stderr: message });
   }
+});
+
+test("--log-level silent leaves standard error empty", async () => {
+  const { stderr } = await runHere(["status", "--log-level", "silent"], await makeFolder());
+  expect(stderr).toBe("");
 });
 
 test("the launcher finds its Node.js through links and from any folder, before the node on PATH", async () => {

@@ -7,7 +7,7 @@ import { exitCodeOf } from "../../src/jobs/job.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import { openDoor } from "../support/door.ts";
-import { configOf, jobOf, startWorld, unaccountedRows, type World } from "./world.ts";
+import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "./world.ts";
 
 const enrichOnly = configOf("\n  enrich_customers: { type: enrich, input: customers }");
 const wanted = { job: "enrich_customers", jobType: "enrich", shard: "0/1" };
@@ -178,6 +178,36 @@ describe("a job that another process runs", () => {
       },
     ]);
   });
+});
+
+test("a run that waits gets the job once it is free, and repeats none of its work", async () => {
+  const world = await startWorld({ rows: 800, config: enrichOnly, latencyMs: 100 });
+  const other = openWarehouse({ url: world.url });
+  onTestFinished(() => other.close());
+  const reports = await Promise.all([
+    world.run({ waitMs: 600_000 }),
+    world.run({ waitMs: 600_000 }, { db: other.db }),
+  ]);
+  const jobs = reports.map((report) => jobOf(report, "enrich_customers"));
+  expect(jobs.map((job) => [job.status, unaccountedRows(job)])).toEqual([
+    ["succeeded", 0],
+    ["succeeded", 0],
+  ]);
+  expect(jobs.filter((job) => job.records_sent === 0)).toHaveLength(1);
+  expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
+});
+
+test("a signal ends a run that waits, which has sent nothing", async () => {
+  const world = await startWorld({ rows: 30, config: enrichOnly });
+  await seize(world);
+  const stop = new AbortController();
+  const services = { clock: systemClock, signal: stop.signal };
+  const waiting = world.run({ waitMs: 600_000 }, services);
+  await until(() => world.notes.length > 0);
+  stop.abort();
+  const report = await waiting;
+  expect([report.status, exitCodeOf(report, "SIGTERM")]).toEqual(["interrupted", 143]);
+  expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("0");
 });
 
 test("a run that loses its job in the middle ends as locked, sends no more, and writes nothing from then on", async () => {

@@ -38,7 +38,11 @@ test("every name that can't be run is reported at once, with a hint", () => {
   expect(thrown).toMatchObject({
     problems: [
       { path: "jobs.enrich_costumers", message: "does not exist", hint: "did you mean enrich_customers?" },
-      { path: "jobs.validate_customers.enabled", message: "is false: the job is disabled" },
+      {
+        path: "jobs.validate_customers.enabled",
+        message: "is false: the job is disabled",
+        hint: "set it to true to run the job",
+      },
     ],
   });
 });

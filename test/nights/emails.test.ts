@@ -37,6 +37,7 @@ describe("validate_emails", () => {
           tables: {
             [found]: ["a@x|t|valid", "b@x|t|valid"],
             [listed]: ["1|0|a@x", "1|1|b@x", "2|0|b@x", "2|1|b@x"],
+            "SELECT input_rows, answered, matched, due FROM input_coverage": ["2|2|2|0"],
           },
         },
         { ends: "4 read, 4 unchanged" },

@@ -54,6 +54,22 @@ describe("keys", () => {
       ],
     },
     {
+      title: "that most rows share send nothing in a first run without the user's word",
+      config: {
+        jobs: "{ validate: { type: validate_emails, input: customers }, enrich: { type: enrich, input: customers } }",
+      },
+      nights: [
+        {
+          edit: "INSERT INTO crm.customers (id, name, email) SELECT 1, 'Ann' || i, i || '@x' FROM generate_series(1, 9) AS i",
+          flags: { yes: false },
+          ends: {
+            validate: "limited (confirmation): 9 read, 9 remaining",
+            enrich: "limited (confirmation): 9 read, 8 rejected_before_sending, 1 remaining, 8 rejected",
+          },
+        },
+      ],
+    },
+    {
       title: "of several rows with other contents: every night uses the same copy",
       nights: [
         {

@@ -43,6 +43,11 @@ const refusals: readonly Refusal[] = [
     named: ["enrichment"],
   },
   {
+    title: "a full disk",
+    ...trigger("RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full';"),
+    named: ["The disk is full"],
+  },
+  {
     title: "a check on people",
     make: "ALTER TABLE person_data.person ADD CONSTRAINT adults CHECK (gender = 'male')",
     repair: "ALTER TABLE person_data.person DROP CONSTRAINT adults",

@@ -75,6 +75,15 @@ test.each<readonly [string, Partial<SendCase>, "send" | "ask" | "stop"]>([
   expect(decideSending(config, enrichJob, { ...large, ...given }).kind).toBe(kind);
 });
 
+test("changed parameters stop with the number of answered rows and the possible cost", () => {
+  const given = { ...large, counts: dueOf(100, 3, { parametersChanged: 2 }) };
+  expect(decideSending(config, enrichJob, given)).toMatchObject({
+    message: expect.stringMatching(
+      /^the mapping or the request parameters have changed since 2 rows were answered; nothing was sent\. .*3 records to send, about 24,000/u,
+    ),
+  });
+});
+
 test("the question has its reason and the possible cost", () => {
   expect(decideSending(config, enrichJob, large)).toEqual({
     kind: "ask",

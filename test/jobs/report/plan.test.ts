@@ -1,5 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
+import { readStatus } from "../../../src/jobs/report/status.ts";
 import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../../support/held-day.ts";
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
 import { configOf, jobOf, startWorld, threeJobs } from "../world.ts";
@@ -130,6 +131,8 @@ test("a plan shows what a budget leaves, job after job", async () => {
   expect(report.jobs.map((job) => job.records_sent)).toEqual([first, rest]);
   const spent = await planJobs(services, []);
   expect(spent.budgets[0]).toEqual({ budget: "enrich", period: "day", limit: 120, used: 120, left: 0 });
+  const { attention } = await readStatus(services);
+  expect(attention.map(({ code }) => code)).toEqual(["used_up"]);
   expect(spent.jobs[1]).toMatchObject({
     budget_left: 0,
     records_to_send: 0,
