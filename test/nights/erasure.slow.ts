@@ -88,6 +88,18 @@ describe("an erased person", () => {
       ],
     },
     {
+      title: "leaves no answer of a row that was somebody else when it was erased",
+      nights: [
+        { edit: names("Ann"), sent: ["Ann"] },
+        { edit: names("Eve"), sent: ["Eve"] },
+        {
+          commands: [erase("--pid", "p-ann")],
+          ends: "1 read, 1 unchanged",
+          tables: { "SELECT service_pid FROM person_data_state.lookup_answer": ["p-eve"] },
+        },
+      ],
+    },
+    {
       title: "doesn't take along an equal row of somebody else's key",
       nights: [
         { edit: names("Nobody", "Nobody"), sent: ["Nobody"] },
