@@ -195,6 +195,20 @@ describe("valid_emails_from", () => {
       ],
     },
     {
+      title: "leaves them out of an array, too",
+      config: {
+        ...dropping,
+        inputs: `{ customers: { sql: "SELECT id, name, ARRAY[email, work_email] AS emails FROM crm.customers", key: id,
+          fields: { full_name: name, emails: [emails] } } }`,
+      },
+      nights: [
+        {
+          edit: put(1, "Ann", { email: "bad@x", work_email: "a@x" }),
+          sent: { validate_emails: ["a@x", "bad@x"], enrich: ["Ann a@x"] },
+        },
+      ],
+    },
+    {
       title: "a newly invalid address makes nothing due, and is left out the next time",
       config: dropping,
       nights: [

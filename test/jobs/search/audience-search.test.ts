@@ -19,6 +19,8 @@ import {
 } from "./audience-world.ts";
 import { jobOf, seenDuring, type World } from "../world.ts";
 
+const STATUS = "GET /person-search/v0/search-jobs/{segment_id}";
+
 // See test/faults and test/crash for faults and kills.
 const nurses = (max: number) => audiencesOf(`nurses: { query: ${NURSES}, unlock: { max_billable: ${max} } }`);
 const many = audiencesOf("everybody: { query: teachers or nurses, unlock: { max_billable: 50000 } }");
@@ -31,12 +33,15 @@ const expectMembers = async (world: World) =>
 
 describe("an audience search", () => {
   test("is submitted once, waited for and stored with its demographics, and nothing is unlocked", async () => {
-    const world = await startAudience();
+    const world = await startAudience("never", {
+      faults: [{ fault: "503", rate: 1, endpoint: STATUS, from: 1, to: 2 }],
+    });
     expect(await runAudiences(world)).toMatchObject({
       status: "succeeded",
       records_read: 1,
       records_sent: 1,
     });
+    expect(await callsOf(world, STATUS)).toMatchObject({ 503: 2 });
     expect(
       await world.rows(
         `SELECT segment_id, search_name, query, status, materialization_extent AS extent, total_count = estimated_billable_count AS is_exact,
