@@ -42,6 +42,9 @@ describe("rights", () => {
     const missing = async () =>
       (await open(url).check()).filter((line) => !line.ok).map(({ message }) => message);
     expect(await missing()).toEqual(SCHEMAS.map(() => `${role} may not create tables in it.`));
+    expect((await open(url).check()).find((line) => !line.ok)?.hint).toBe(
+      `As its owner: GRANT USAGE, CREATE ON SCHEMA "person_data" TO "${role}";`,
+    );
     await admin.query(
       SCHEMAS.map((schema) => `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${role}`).join("; "),
     );
