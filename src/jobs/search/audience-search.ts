@@ -58,7 +58,7 @@ function audiencesOf({ job, checkpoints, clock }: PlanContext): readonly Audienc
       stream,
       unlock,
       id: stored?.segment_id ?? "",
-      cursor: stored ?? audienceCursor.parse({ search: name, submitted_at: instantAt(clock.now()) }),
+      cursor: audienceCursor.parse({ submitted_at: instantAt(clock.now()), ...stored, search: name }),
       rowsOf: ({ segment_id: id }, state) =>
         id === null || state === null ? [] : rowsOf(id, { search_name: name, query }, state),
     };

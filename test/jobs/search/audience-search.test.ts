@@ -94,9 +94,14 @@ describe("an audience search", () => {
       records_sent: 0,
     });
     await world.control("/search_plan", {});
+    // The same text under another name is the same search.
+    world.configure(audiencesOf(`carers: { query: ${NURSES} }`, ", deadline: 20s"));
     for (let runs = 0; (await runAudiences(world)).status === "limited"; runs++)
       expect(runs).toBeLessThan(20);
-    expect(await world.value("SELECT status FROM person_data.audience_search")).toBe("completed");
+    expect(await world.rows("SELECT search_name, status FROM person_data.audience_search")).toEqual([
+      { search_name: "carers", status: "completed" },
+    ]);
+    expect(await world.value("SELECT cursor->>'search' FROM person_data_ops.checkpoint")).toBe("carers");
     expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
   });
 
