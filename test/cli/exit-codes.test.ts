@@ -63,9 +63,10 @@ test("check and run say which right a role lacks to create the schemas; check wa
     CREATE TABLE crm.customers AS SELECT 1 AS id, '' AS first_name, '' AS last_name, '' AS email, '' AS work_email, '' AS phone,
       '' AS city; GRANT SELECT ON crm.customers TO ${role}`);
   [url.username, url.password] = [role, "secret"];
-  const env = { ...setting.env, WAREHOUSE_URL: url.href, PERSON_ETL_DATA_DIR: "/dev/shm/person-etl" };
+  const env = { ...setting.env, WAREHOUSE_URL: url.href };
+  const inMemory = { ...env, PERSON_ETL_DATA_DIR: `/dev/shm/${role}` };
   try {
-    const checked = await runHereJson(["check"], { ...setting, env });
+    const checked = await runHereJson(["check"], { ...setting, env: inMemory });
     expect(checked.code).toBe(2);
     expect(checked.document["checks"]).toMatchObject(
       expect.arrayContaining([

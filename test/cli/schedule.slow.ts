@@ -56,8 +56,9 @@ const slotsSql =
   "SELECT job || ' ' || status FROM person_data_state.schedule_slot WHERE slot <> 'first' ORDER BY due_at";
 
 describe("schedule", () => {
-  it("catches up once on a missed night, reports it to Prometheus, and ends after SIGTERM", async () => {
-    const setting = await settingOf(configOf());
+  it("catches up once on a missed night, reports it to Prometheus with the token, and ends after SIGTERM", async () => {
+    const setting = await settingOf(configOf().replace("{ port: 0 }", "{ port: 0, token: file:token }"));
+    await writeFile(join(setting.cwd, "token"), "t0ken-of-the-pages\n", { mode: 0o600 });
     expect((await runCli(["migrate"], setting)).code).toBe(0);
     await setting.query(MISSED);
     const { cli, url } = await startSchedule(setting);
@@ -66,7 +67,9 @@ describe("schedule", () => {
     expect(await (await fetch(`${url}/healthz`)).json()).toEqual({ status: "ok" });
     const ready = await fetch(`${url}/readyz`);
     expect([ready.status, await ready.json()]).toEqual([200, { ready: true, reasons: [] }]);
-    const page = await fetch(`${url}/metrics`);
+    expect((await fetch(`${url}/metrics`)).status).toBe(401);
+    const headers = { authorization: "Bearer t0ken-of-the-pages" };
+    const page = await fetch(`${url}/metrics`, { headers });
     expect(page.headers.get("content-type")).toMatch(/^text\/plain; version=0\.0\.4/);
     const families = parsePrometheus(await page.text());
     const metric = (name: string, labels: Readonly<Record<string, string>>) =>
@@ -82,7 +85,8 @@ describe("schedule", () => {
     expect(metric("warehouse_up", {})).toBe("1");
     expect((await fetch(`${url}/other`)).status).toBe(404);
     cli.child.kill("SIGTERM");
-    expect((await cli.result).code).toBe(143);
+    const { code, stderr } = await cli.result;
+    expect([code, stderr.includes("t0ken")]).toEqual([143, false]);
     expect(await column(setting, slotsSql)).toEqual(["resolve_customers succeeded"]);
 
     // The night is done: a restart finds nothing to catch up on.

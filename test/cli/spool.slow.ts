@@ -4,7 +4,7 @@ import { expect, inject, test } from "vitest";
 import { surveySpool } from "../../src/spool/files.ts";
 import { runSql } from "../support/run-sql.ts";
 import { atEnd } from "./support/at-end.ts";
-import { runCli } from "./support/cli.ts";
+import { runCli, runJson } from "./support/cli.ts";
 import { runHereJson } from "./support/in-process.ts";
 import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
 
@@ -62,4 +62,30 @@ test("a copy of the database leaves received answers to the original until it is
   expect((await runHereJson(["run", "--yes"], copy)).code).toBe(0);
   expect(await repeats()).toBe(before);
   expect((await surveySpool(spool)).contents).toEqual([]);
+});
+
+test("a run that can't write answers to disk ends, and names the folder; the calls in flight are still loaded", async () => {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, 2500);
+  const baseUrl = await startSandbox(setting.cwd);
+  const jobs = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+  const config = configText({ baseUrl, jobs, service: "  concurrency: 2\n" });
+  await writeFile(join(setting.cwd, "config.yaml"), config);
+  const ledger = async () =>
+    // Answer of the sandbox's controls.
+    (await (await fetch(`${baseUrl}/_sandbox/ledger`)).json()) as {
+      readonly endpoints: Readonly<Record<string, { readonly requests: number }>>;
+      readonly contents: { readonly received_more_than_once: number };
+    };
+  const full = await runJson(["run"], { ...setting, limit: "ulimit -f 20" });
+  expect(full.code).toBe(1);
+  const place = join(setting.cwd, ".person-etl", "spool");
+  const message = expect.stringContaining(`The disk is full: received answers can't be written to ${place}`);
+  expect(full.document["jobs"]).toMatchObject([{ error: { code: "spool_full", message } }]);
+  const { requests = 0 } = (await ledger()).endpoints["POST /v2/enrich"] ?? {};
+  expect([1, 2]).toContain(requests);
+  const loaded = "SELECT count(*)::int AS calls FROM person_data_ops.api_call WHERE http_status = 200";
+  expect(await setting.query(loaded)).toEqual([{ calls: requests }]);
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  expect((await ledger()).contents.received_more_than_once).toBe(0);
 });
