@@ -31,8 +31,8 @@ test.for(["run", "plan", "check", "status", "migrate"])(
     expect(problems.map(({ path, line }) => [path, line])).toEqual([
       ["service.api_key", 3],
       ["service.concurency", 4],
-      ["jobs.enrich_customers.input", 14],
       ["jobs.enrich_customers.refresh_after", 14],
+      ["jobs.enrich_customers.input", 14],
       ["jobs.found.job_ids[0]", 15],
     ]);
     expect(problems.every(({ message, hint }) => message !== "" && hint !== "")).toBe(true);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { PlacedComplaint } from "../problems.ts";
-import { byName, choice, flag, oneOrMore, ratio, setEntries, settings, withRule } from "./settings.ts";
+import { byName, choice, flag, oneOrMore, ratio, setEntries, settings } from "./settings.ts";
 import {
   columnName,
   connectionName,
@@ -37,18 +37,22 @@ export type InputField = (typeof scalarFields)[number] | (typeof listFields)[num
 const columns = () => oneOrMore(columnName());
 
 /** `inputs.NAME.fields`: columns by field; one or more for `emails` and `phones`, one for others. */
-const fields = withRule(
-  z.strictObject({
+const fields = z
+  .strictObject({
     ...shapeOf(scalarFields, () => columnName().optional()),
     ...shapeOf(listFields, () => columns().optional()),
-  }),
-  (byField) => {
-    const hint = "for example { first_name: first_name, last_name: last_name, emails: [email] }";
-    return Object.keys(byField).length === 0 ? [{ path: [], message: "maps no column", hint }] : [];
-  },
-).transform((byField): Readonly<Partial<Record<InputField, readonly string[]>>> => {
-  return Object.fromEntries(setEntries(byField).map(([field, names]) => [field, [names].flat()]));
-});
+  })
+  .refine((byField) => Object.keys(byField).length > 0, {
+    params: {
+      complaint: {
+        message: "maps no column",
+        hint: "for example { first_name: first_name, last_name: last_name, emails: [email] }",
+      },
+    },
+  })
+  .transform((byField): Readonly<Partial<Record<InputField, readonly string[]>>> => {
+    return Object.fromEntries(setEntries(byField).map(([field, names]) => [field, [names].flat()]));
+  });
 
 function shapeOf<Name extends string, S>(names: readonly Name[], make: () => S): Record<Name, S> {
   return Object.fromEntries(names.map((name) => [name, make()])) as Record<Name, S>; // one entry per name
