@@ -43,6 +43,8 @@ const fields = z
     ...shapeOf(listFields, () => columns().optional()),
   })
   .refine((byField) => Object.keys(byField).length > 0, {
+    // An unknown field is a problem of its own.
+    when: ({ issues }) => issues.length === 0,
     params: {
       complaint: {
         message: "maps no column",
