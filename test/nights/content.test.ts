@@ -232,6 +232,18 @@ describe("the record_id of a request", () => {
 describe("what is no longer configured", () => {
   testNights([
     {
+      title: "has no present rows after the next run (a job), and has them again when it is back",
+      config: twoJobs,
+      nights: [
+        { edit: names("Ann"), sent: "any" },
+        {
+          config: { jobs: "{ one: { type: enrich, input: customers } }" },
+          tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|f"] },
+        },
+        { config: twoJobs, tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|t"] } },
+      ],
+    },
+    {
       title: "has no present rows after the next run (an input)",
       config: twoInputs,
       nights: [
