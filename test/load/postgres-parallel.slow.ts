@@ -168,6 +168,26 @@ describe("loaders in parallel", () => {
     },
   );
 
+  test("two processes that load answers to the same rows at once keep the later one, and double no interval", async () => {
+    const other = openAnother();
+    for (let round = 0; round < 10; round++) {
+      const replies = Array.from(
+        { length: 10 },
+        (_, i) => [looseRecord(`${round} ${i}`), { pid: `p-${i}` }] as const,
+      );
+      const commit = commitOf(context.warehouse, spec, run, replies, { answeredAt: at(1) });
+      const later = commitOf(other, spec, run, replies.toReversed(), { answeredAt: at(2) });
+      await readRowsOf(context.warehouse, [commit]);
+      await reserveInOrder(context.warehouse, 1, [commit, later]);
+      await Promise.all([context.warehouse.commitLookup(commit), other.commitLookup(later)]);
+    }
+    const counts = `SELECT (SELECT count(*) FROM person_data.enrichment) AS rows, (SELECT count(*) FROM person_data.match_history) AS intervals,
+      (SELECT string_agg(DISTINCT answered_at::text, '') FROM person_data_state.lookup_answer) AS at`;
+    expect(await context.sql(counts)).toEqual([
+      { rows: "100", intervals: "100", at: "2026-11-21 04:00:02+00" },
+    ]);
+  });
+
   test("two jobs that validate the same addresses at once keep the answer of the later call", async () => {
     const [one, two] = [validateSpec({ job: "one" }), validateSpec({ job: "two" })];
     const commitOfJob = (spec: LookupSpec, round: number, second: number, isReversed: boolean) => {
