@@ -57,6 +57,15 @@ describe("changed parameters", () => {
       ],
     },
     {
+      title: "that buy nothing don't hold up a resend",
+      nights: [
+        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+        { config: phones, flags: { acceptParameters: "resend" }, sent: ["Ann", "Bob"] },
+        { config: {}, flags: { resend: true }, sent: ["Ann", "Bob"], ends: "2 read, 2 sent, 2 matched" },
+        { ends: "2 read, 2 unchanged" },
+      ],
+    },
+    {
       title: "with keep send nothing, now and later",
       nights: [
         { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },

@@ -49,12 +49,18 @@ async function readInput(context: ReadingContext): Promise<LookupCounts> {
   if (run && seen.job.decision === "keep" && seen.job.formerKind !== null) {
     seen = await keep(context, seen, seen.job.formerKind, run);
   }
-  const classes = await countClasses(context);
+  let classes = await countClasses(context);
   const changed = classes.find((one) => one.class === "parameters_changed")?.rows ?? 0;
   const parametersChanged =
     seen.job.decision === "undecided"
       ? changed + (await countWaitingAnswers(context, seen.job)) || (await countBought(context, seen.job))
       : 0;
+  if (spec.resend && spec.shard === null && seen.job.decision === "undecided" && parametersChanged === 0) {
+    // The new parameters buy nothing, so that there is nothing to decide, and the resend begins.
+    await dropSeen(session);
+    seen = await seeInput({ ...context, spec: { ...spec, acceptParameters: "resend" } });
+    classes = await countClasses(context);
+  }
   await rankDue(session, spec, run, dueContents(context));
   const gone = run && parametersChanged === 0 ? await storeInput(context, seen, run) : 0;
   const due = await countDue(session);
