@@ -121,38 +121,43 @@ describe("an answer of", () => {
   );
 });
 
-test("a result of 40 MB is rejected, and the others of its answer are loaded: nothing is sent again", async () => {
-  const { setting, service } = await start(50, (i) => notes(i === 20 ? 40 * 1024 * 1024 : 10_000));
-  const { code, peakMebibytes } = await runMeasured(["--json", "run", "--yes"], setting);
-  expect([code, service.calls]).toEqual([0, 1]);
-  const message =
-    "POST /v2/enrich: the result of this record is too large to load. The other results of its answer are loaded.";
-  expect(await outcomeOf(setting)).toEqual({
-    people: 49,
-    noted: 49,
-    calls: billedOnce(50),
-    rejects: [{ code: "answer_too_large", message, details: null, count: 1 }],
-  });
-  expect(peakMebibytes).toBeLessThan(256);
-});
-
 /** A name that no other field has. */
 const fields = (count: number) =>
   Array.from({ length: count }, (_, n) => `"field_number_${n}":${n}`).join(",");
 const deep = (levels: number) => `${"[".repeat(levels)}1.2345678901234567890123${"]".repeat(levels)}`;
 
 test.each([
-  ["100,000 fields", fields(100_000), 256],
-  ["600,000 fields in 13 MB", fields(600_000), 320],
-  ["a number of many digits, 20,000 levels deep", `"deep":${deep(20_000)}`, 256],
-  ["200,000 levels", `"deep":${"[".repeat(200_000)}${"]".repeat(200_000)}`, 256],
-] as const)("a result with %s is loaded with all others", async (_, odd, mostMebibytes) => {
+  ["of 40 MB", notes(40 * 1024 * 1024), 256],
+  ["with 600,000 fields in 13 MB", fields(600_000), 320],
+  ["with a number of many digits, 20,000 levels deep", `"deep":${deep(20_000)}`, 256],
+] as const)(
+  "a result %s is rejected, and the others of its answer are loaded: nothing is sent again",
+  async (_, odd, mostMebibytes) => {
+    const { setting, service } = await start(50, (i) => (i === 20 ? odd : notes(10_000)));
+    const { code, peakMebibytes } = await runMeasured(["--json", "run", "--yes"], setting);
+    expect([code, service.calls]).toEqual([0, 1]);
+    const message =
+      "POST /v2/enrich: the result of this record is too large to load. The other results of its answer are loaded.";
+    expect(await outcomeOf(setting)).toEqual({
+      people: 49,
+      noted: 49,
+      calls: billedOnce(50),
+      rejects: [{ code: "answer_too_large", message, details: null, count: 1 }],
+    });
+    expect(peakMebibytes).toBeLessThan(mostMebibytes);
+  },
+);
+
+test.each([
+  ["100,000 fields", fields(100_000)],
+  ["200,000 levels", `"deep":${"[".repeat(200_000)}${"]".repeat(200_000)}`],
+])("a result with %s is loaded with all others", async (_, odd) => {
   const { setting, service } = await start(50, (i) => (i === 20 ? `${odd},${notes(10)}` : notes(10)));
   const { code, peakMebibytes } = await runMeasured(["--json", "run", "--yes"], setting);
   expect([code, service.calls]).toEqual([0, 1]);
   const outcome = await outcomeOf(setting);
   expect(outcome).toMatchObject({ people: 50, calls: billedOnce(50), rejects: [] });
-  expect(peakMebibytes).toBeLessThan(mostMebibytes);
+  expect(peakMebibytes).toBeLessThan(256);
 });
 
 /** A setting in which the program is killed at a step. */
