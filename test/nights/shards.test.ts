@@ -78,6 +78,10 @@ describe("shards", () => {
         flags: { acceptParameters: decision },
       });
       expect(world.service.received()).toEqual({ enrich: decision === "keep" ? ["Bob"] : [...all, "Bob"] });
+      // A row without a fingerprint would be read again, as if its reject had been retried.
+      expect(
+        await world.lines("SELECT source_key FROM person_data_state.lookup_row WHERE fingerprint IS NULL"),
+      ).toEqual([]);
     },
   );
 

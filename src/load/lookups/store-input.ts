@@ -97,7 +97,7 @@ export async function storeInput(context: ReadingContext, seen: SeenInput, run: 
     await storeAddressRows(context, run);
     touch("input_email", await syncInputEmails(context));
   } else {
-    await storeRows(context, run);
+    await storeRows(context, run, seen.job);
     await unmarkPresent(
       load,
       { ...spec, type },
@@ -117,7 +117,13 @@ export async function storeInput(context: ReadingContext, seen: SeenInput, run: 
 const IS_SETTLED = sql`(is_stored AND class NOT IN ('waiting', 'suppressed') AND coalesce(prior_content = content, false))`;
 
 /** Stores the rows that changed, with fingerprint and content: none for rows that have to be read again by the next run. */
-async function storeRows({ session, spec }: ReadingContext, run: RunRef): Promise<void> {
+async function storeRows(
+  { session, spec }: ReadingContext,
+  run: RunRef,
+  { formerKind }: StoredJob,
+): Promise<void> {
+  // Accepting new parameters has emptied fingerprints after the rows were read.
+  const isSettled = formerKind === null ? IS_SETTLED : sql`false`;
   // A PID may change while it is read: rows stay unsettled if their resolve job runs at the same time.
   const isResolving =
     spec.pidFrom === null
@@ -129,7 +135,7 @@ async function storeRows({ session, spec }: ReadingContext, run: RunRef): Promis
     SELECT ${spec.job}, ${spec.source}, source_key, CASE WHEN NOT (is_shared OR ${isNone} OR ${isResolving}) THEN fingerprint END,
       CASE WHEN NOT ${isNone} THEN content END, now(), ${run.runId}
     FROM pg_temp.seen
-    WHERE NOT (${IS_SETTLED} AND NOT is_shared AND NOT ${isResolving}) AND class NOT IN ('reject:missing_key', 'reject:key_too_long', 'reject:duplicate_key') AND (class <> 'suppressed' OR is_known)
+    WHERE NOT (${isSettled} AND NOT is_shared AND NOT ${isResolving}) AND class NOT IN ('reject:missing_key', 'reject:key_too_long', 'reject:duplicate_key') AND (class <> 'suppressed' OR is_known)
     ORDER BY source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET fingerprint = excluded.fingerprint, content = excluded.content,
       missing_since = NULL, missing_runs = NULL, missing_run_id = NULL, _synced_at = now(), _run_id = excluded._run_id
