@@ -170,15 +170,11 @@ function isAfterResultsKey(s: Scanner): boolean {
 
 /** Reads results from a position; returns where their list ends, or the end of the chunk. */
 function scanResults(s: Scanner, chunk: Buffer, from: number, found: ScannedResult[]): number {
-  let { innerDepth, isInText, isEscaped } = s;
+  let { innerDepth } = s;
   let start = from;
-  for (let i = from; i < chunk.length; i++) {
+  for (let i = s.isInText ? skipText(s, chunk, from) : from; i < chunk.length; i++) {
     const byte = chunk[i] ?? 0;
-    if (isInText) {
-      if (isEscaped) isEscaped = false;
-      else if (byte === BACKSLASH) isEscaped = true;
-      else if (byte === QUOTE) isInText = false;
-    } else if (byte === QUOTE) isInText = true;
+    if (byte === QUOTE) i = skipText(s, chunk, i + 1) - 1;
     else if (byte === OPEN_OBJECT || byte === OPEN_LIST) innerDepth += 1;
     else if (innerDepth > 0) {
       if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) innerDepth -= 1;
@@ -187,18 +183,29 @@ function scanResults(s: Scanner, chunk: Buffer, from: number, found: ScannedResu
       append(s, byte);
       start = i + 1;
       if (byte === COMMA) continue;
-      Object.assign(s, {
-        isInResults: false,
-        depth: s.depth - 1,
-        isInText: false,
-        isEscaped: false,
-        innerDepth: 0,
-      });
+      Object.assign(s, { isInResults: false, depth: s.depth - 1, innerDepth: 0 });
       return start;
     }
   }
   addToResult(s, chunk.subarray(start));
-  Object.assign(s, { innerDepth, isInText, isEscaped });
+  s.innerDepth = innerDepth;
+  return chunk.length;
+}
+
+/** Skips a text from a position within it; returns the position after its end, or the end of the chunk. */
+function skipText(s: Scanner, chunk: Buffer, from: number): number {
+  let i = s.isEscaped ? from + 1 : from;
+  for (; i < chunk.length; i++) {
+    const byte = chunk[i];
+    if (byte === BACKSLASH) i += 1;
+    else if (byte === QUOTE) {
+      s.isInText = s.isEscaped = false;
+      return i + 1;
+    }
+  }
+  s.isInText = true;
+  // The escaped byte is in the next chunk.
+  s.isEscaped = i > chunk.length;
   return chunk.length;
 }
 
