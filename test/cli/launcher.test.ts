@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { makeFolder, startCli } from "./support/cli.ts";
+import { makeFolder, runCli, startCli } from "./support/cli.ts";
 
 /** PIDs of a process's children. */
 async function childrenOf(pid: number): Promise<readonly string[]> {
@@ -30,4 +30,10 @@ test("a process leaves no core, opens no inspector, and gives the sandbox no sec
   running.child.kill("SIGTERM");
   const { stderr } = await running.result;
   expect(stderr).not.toContain("Debugger");
+});
+
+test("a command ends although something stays open", async () => {
+  const NODE_OPTIONS = "--import data:text/javascript,setInterval(()=>{},1000)";
+  const { code, stdout } = await runCli(["--version"], { cwd: await makeFolder(), env: { NODE_OPTIONS } });
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^\d+\.\d+/)]);
 });

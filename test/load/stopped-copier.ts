@@ -5,13 +5,9 @@
 import { from as copyFrom } from "pg-copy-streams";
 import { codeOf } from "../../src/errors.ts";
 import { openWarehouse } from "../support/bound-load.ts";
-import { inRunTransaction } from "../../src/load/db/db.ts";
-import { openPool } from "../../src/load/db/session.ts";
 
 const [, , url = ""] = process.argv;
-const warehouse = openWarehouse({
-  url,
-});
+const warehouse = openWarehouse({ url });
 const reply = await warehouse.acquireLock({
   runId: "stopped",
   job: "copied_job",
@@ -22,10 +18,8 @@ const reply = await warehouse.acquireLock({
   process: { host: "laptop", pid: process.pid, machine: null, processStart: null },
 });
 if (reply.kind === "refused") throw new Error("the job is held by somebody else");
-const names = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };
-const [pool, lockPool] = [openPool({ url }, 1), openPool({ url }, 1)];
 try {
-  await inRunTransaction({ pool, lockPool, names }, reply.run, async ({ client }) => {
+  await warehouse.db.transaction(reply.run, async ({ client }) => {
     const copy = client.query(
       copyFrom(
         "COPY person_data_ops.schema_drift (endpoint, path, kind, observed_type, occurrences, first_seen_at, last_seen_at, _synced_at, _run_id) FROM STDIN",

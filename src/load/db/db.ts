@@ -12,37 +12,41 @@ import { explained, explainFailure, withRetries } from "./failures.ts";
 import { queriesOf, quoteLiteral, type SchemaNames, tableId } from "./names.ts";
 import { inTransaction, openPool, type Session, type Statement, type TransactionOptions } from "./session.ts";
 
-/** Connections and schemas of a run's transactions. */
-type RunContext = Pick<Db, "pool" | "lockPool" | "names">;
+/** Names of tables, and queries with them. */
+type Naming = Pick<Db, "names" | "table" | "query">;
+
+/** Connections and names of a run's transactions. */
+type RunContext = Naming & Pick<Db, "pool" | "lockPool">;
+
+/** Names tables with the configured schemas. */
+function namingOf(names: SchemaNames): Naming {
+  return { names, table: (name) => tableId(names, name), query: queriesOf(names) };
+}
 
 /** Runs work in one transaction of the place of record. */
 function begin<Result>(
   pool: pg.Pool,
-  names: SchemaNames,
+  { names, table, query }: Naming,
   work: (session: Session) => Promise<Result>,
   options?: TransactionOptions,
 ): Promise<Result> {
-  return inTransaction(
-    pool,
-    (session) => work({ ...session, names, table: (name) => tableId(names, name), query: queriesOf(names) }),
-    options,
-  );
+  return inTransaction(pool, (session) => work({ ...session, names, table, query }), options);
 }
 
 /**
  * Runs one transaction of a run, in a session named after the lock's owner; it ends with the fence.
  * Throws a LockLostError if the lock is lost, even if the error is a session ended by a takeover.
  */
-export async function inRunTransaction<Result>(
+async function inRunTransaction<Result>(
   context: RunContext,
   run: RunRef,
   work: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  const { pool, names } = context;
+  const { names } = context;
   try {
     return await begin(
-      pool,
-      names,
+      context.pool,
+      context,
       async (session) => {
         // The fence would suffice; checking first keeps a former owner from blocking the new one.
         await requireLock(session, run);
@@ -64,9 +68,9 @@ export async function inRunTransaction<Result>(
 }
 
 /** Waits for a takeover in progress; returns the error if the lock is lost, null otherwise or without an answer. */
-async function findLoss({ lockPool, names }: RunContext, run: RunRef): Promise<LockLostError | null> {
+async function findLoss(context: RunContext, run: RunRef): Promise<LockLostError | null> {
   try {
-    await begin(lockPool, names, (session) => fence(session, run));
+    await begin(context.lockPool, context, (session) => fence(session, run));
     return null;
   } catch (error) {
     return error instanceof LockLostError ? error : null;
@@ -130,6 +134,7 @@ const PARALLEL_RESERVATIONS = 2;
 /** Opens the place of record; connects on first use. @param foreign opens the databases that inputs are read from */
 export function openDb(target: WarehouseTarget, foreign: ForeignDatabases): Db {
   const names = { data: target.schema, ops: target.opsSchema, state: target.stateSchema };
+  const naming = namingOf(names);
   const pool = openPool(target, CONNECTIONS);
   // A heartbeat must fail before the lock expires.
   const lockPool = openPool(target, 1, { connectMs: 5_000, queryMs: 5_000 });
@@ -140,17 +145,15 @@ export function openDb(target: WarehouseTarget, foreign: ForeignDatabases): Db {
   const transaction: Db["transaction"] = (...args) =>
     explained(explain, () =>
       withRetries((attempt) => {
-        if (args.length === 1) return begin(pool, names, (session) => args[0](session, attempt));
+        if (args.length === 1) return begin(pool, naming, (session) => args[0](session, attempt));
         const [run, work] = args;
-        return inRunTransaction({ pool, lockPool, names }, run, (session) => work(session, attempt));
+        return inRunTransaction({ ...naming, pool, lockPool }, run, (session) => work(session, attempt));
       }),
     );
 
   return {
     description: `${address}, schemas ${names.data} and ${names.ops}`,
-    names,
-    table: (name) => tableId(names, name),
-    query: queriesOf(names),
+    ...naming,
     pool,
     lockPool,
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
@@ -160,13 +163,13 @@ export function openDb(target: WarehouseTarget, foreign: ForeignDatabases): Db {
     snapshot: (work) =>
       explained(explain, () =>
         withRetries((attempt) =>
-          begin(pool, names, (session) => work(session, attempt), { isSnapshot: true }),
+          begin(pool, naming, (session) => work(session, attempt), { isSnapshot: true }),
         ),
       ),
     preview: (work) =>
-      explained(explain, () => begin(pool, names, (session) => work(session, 1), { keep: false })),
+      explained(explain, () => begin(pool, naming, (session) => work(session, 1), { keep: false })),
     lockTransaction: (work) =>
-      explained(explain, () => begin(lockPool, names, (session) => work(session, 1))),
+      explained(explain, () => begin(lockPool, naming, (session) => work(session, 1))),
     foreignOf: ({ connection }) => (connection ? foreign.of(connection) : null),
     explain,
     async close() {
