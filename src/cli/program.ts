@@ -63,7 +63,7 @@ async function openTerminal(options: GlobalOptions): Promise<Terminal> {
   return (await import("./terminal.ts")).openTerminal(options);
 }
 
-/** Refuses a variable that turns off the verification of certificates in libraries, whoever is called. */
+/** Refuses a variable that turns off the verification of certificates, also in libraries. */
 function refuseUnverified(): void {
   if (process.env["NODE_TLS_REJECT_UNAUTHORIZED"] !== "0") return;
   const { means, next } = adviceFor("verification_off");

@@ -79,7 +79,7 @@ interface Driven {
   readonly setAside: number[];
   /** Ledger entries of calls without an answer. */
   readonly attempts: Attempt[];
-  /** How often each record may have been billed without a result. */
+  /** Number of calls without a result that may have been billed, by record. */
   readonly billedInVain: number[];
   /** Code of the error that ended it; null for none. */
   readonly stop: string | null;

@@ -262,7 +262,7 @@ test("a resend that is retried under its run id buys each record once", async ()
 });
 
 /** Rows that left erase their people once three runs missed them over at least a day. */
-test("on_missing: erase spares whoever another row names, and never erases many at once", async () => {
+test("on_missing: erase spares people whom another row names, and never erases many at once", async () => {
   const config = configOf(enrichOnly).replace("key: id", "key: id\n    on_missing: erase");
   const world = await startWorld({ rows: 60, config });
   await world.rows(`INSERT INTO crm.customers SELECT id + 1000, first_name, last_name, email, work_email, phone, linkedin,

@@ -95,7 +95,7 @@ async function everything(): Promise<Readonly<Record<string, unknown>>> {
   return contents;
 }
 
-/** What a process does for a run: every function that writes. */
+/** Every function that writes for a run. */
 const works: Readonly<Record<string, (warehouse: Warehouse, run: RunRef) => Promise<unknown>>> = {
   beginRun: (warehouse, run) => warehouse.beginRun(run),
   selectLookup: (warehouse, run) => warehouse.selectLookup(spec, run),

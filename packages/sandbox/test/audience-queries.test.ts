@@ -9,7 +9,7 @@ const people = createPeople(1, 1000);
 const lexicon = createLexicon(people.careers.companies);
 const today = dayOf(Date.now());
 
-/** Who a query finds, by index. */
+/** Indexes of the people that a query finds. */
 function found(query: string): readonly number[] {
   const { isMet, unknown } = parseQuery(query, lexicon);
   expect([query, unknown]).toEqual([query, []]);

@@ -100,7 +100,7 @@ const inputQuestions = (name: string | undefined): readonly Question[] => [
   normalizeQuestion,
 ];
 
-/** What to ask, and what to do with the answers. */
+/** Questions, and where their answers go. */
 interface Plan {
   readonly questions: readonly Question[];
   readonly start: Draft;

@@ -54,7 +54,7 @@ import { type BoundLookup, type LookupJobConfig, lookupOf } from "./lookup-types
 /** Run of a lookup, with the spec of its input. */
 export type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
 
-/** What was selected, and what limits and records the sending. */
+/** A selection, the limits of its sending, and its record. */
 export interface Selected extends JobSpool {
   readonly selection: LookupSelection;
   readonly tally: Tally;

@@ -5,7 +5,7 @@ import { customers, enrichJob, resolveJob, validateJob } from "../support.ts";
 
 const specOf = (job: LookupJobConfig) => lookupSpecOf(job, plainRequest);
 
-/** What answers are bought with. */
+/** Request parameters of a job. */
 async function hashOf(job: LookupJobConfig): Promise<string> {
   const { kind, mapping } = await specOf(job);
   return `${kind} ${mapping}`;
