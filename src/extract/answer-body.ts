@@ -94,8 +94,10 @@ export function createScanner(): Scanner {
 export function scan(s: Scanner, chunk: Buffer): readonly ScannedResult[] {
   const found: ScannedResult[] = [];
   s.bytes += chunk.length;
+  // Characters of a string are read faster than bytes: V8 checks before each byte whether its buffer was freed.
+  const text = chunk.toString("latin1");
   for (let i = 0; i < chunk.length; ) {
-    i = s.isInResults ? scanResults(s, chunk, i, found) : scanEnvelope(s, chunk, i);
+    i = s.isInResults ? scanResults(s, { chunk, text }, i, found) : scanEnvelope(s, text, i);
   }
   return found;
 }
@@ -134,9 +136,9 @@ function append(s: Scanner, byte: number): void {
 }
 
 /** Reads the envelope from a position; returns where a list of results begins, or the end of the chunk. */
-function scanEnvelope(s: Scanner, chunk: Buffer, from: number): number {
-  for (let i = from; i < chunk.length; i++) {
-    const byte = chunk[i] ?? 0;
+function scanEnvelope(s: Scanner, text: string, from: number): number {
+  for (let i = from; i < text.length; i++) {
+    const byte = text.charCodeAt(i);
     if (s.isInText) passText(s, byte);
     else if (isBlank(byte)) {
       // One blank is as good as many.
@@ -152,7 +154,7 @@ function scanEnvelope(s: Scanner, chunk: Buffer, from: number): number {
     append(s, byte);
     if (s.isInResults) return i + 1;
   }
-  return chunk.length;
+  return text.length;
 }
 
 function passText(s: Scanner, byte: number): void {
@@ -169,12 +171,17 @@ function isAfterResultsKey(s: Scanner): boolean {
 }
 
 /** Reads results from a position; returns where their list ends, or the end of the chunk. */
-function scanResults(s: Scanner, chunk: Buffer, from: number, found: ScannedResult[]): number {
+function scanResults(
+  s: Scanner,
+  { chunk, text }: { readonly chunk: Buffer; readonly text: string },
+  from: number,
+  found: ScannedResult[],
+): number {
   let { innerDepth } = s;
   let start = from;
-  for (let i = s.isInText ? skipText(s, chunk, from) : from; i < chunk.length; i++) {
-    const byte = chunk[i] ?? 0;
-    if (byte === QUOTE) i = skipText(s, chunk, i + 1) - 1;
+  for (let i = s.isInText ? skipText(s, text, from) : from; i < text.length; i++) {
+    const byte = text.charCodeAt(i);
+    if (byte === QUOTE) i = skipText(s, text, i + 1) - 1;
     else if (byte === OPEN_OBJECT || byte === OPEN_LIST) innerDepth += 1;
     else if (innerDepth > 0) {
       if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) innerDepth -= 1;
@@ -189,14 +196,14 @@ function scanResults(s: Scanner, chunk: Buffer, from: number, found: ScannedResu
   }
   addToResult(s, chunk.subarray(start));
   s.innerDepth = innerDepth;
-  return chunk.length;
+  return text.length;
 }
 
 /** Skips a text from a position within it; returns the position after its end, or the end of the chunk. */
-function skipText(s: Scanner, chunk: Buffer, from: number): number {
+function skipText(s: Scanner, text: string, from: number): number {
   let i = s.isEscaped ? from + 1 : from;
-  for (; i < chunk.length; i++) {
-    const byte = chunk[i];
+  for (; i < text.length; i++) {
+    const byte = text.charCodeAt(i);
     if (byte === BACKSLASH) i += 1;
     else if (byte === QUOTE) {
       s.isInText = s.isEscaped = false;
@@ -205,8 +212,8 @@ function skipText(s: Scanner, chunk: Buffer, from: number): number {
   }
   s.isInText = true;
   // The escaped byte is in the next chunk.
-  s.isEscaped = i > chunk.length;
-  return chunk.length;
+  s.isEscaped = i > text.length;
+  return text.length;
 }
 
 /** Adds bytes to the current result, without blanks before it. */

@@ -161,9 +161,21 @@ export function firstSize(maxRecords: number): BatchSize {
   return { cap: maxRecords, limit: maxRecords, plainBytesPerRecord: null, bodyBytesPerRecord: null };
 }
 
-/** Expected bytes of an answer to this many records, as received. */
-export function expectedBytes({ bodyBytesPerRecord }: BatchSize, records: number): number {
-  return Math.ceil(records * (bodyBytesPerRecord ?? FIRST_BODY_BYTES));
+/** Memory of a record and its outcome, besides the text of the answer. */
+const RECORD_BYTES = 4 * 1024;
+
+/** Memory for reading an answer. @param unpackedBytes size after decompression; 0 for an uncompressed body */
+export function memoryFor(records: number, bodyBytes: number, unpackedBytes: number): number {
+  return records * RECORD_BYTES + bodyBytes + unpackedBytes;
+}
+
+/** Expected memory for reading an answer to this many records. */
+export function expectedMemory(
+  { bodyBytesPerRecord, plainBytesPerRecord }: BatchSize,
+  records: number,
+): number {
+  const [body, plain] = [bodyBytesPerRecord ?? FIRST_BODY_BYTES, plainBytesPerRecord ?? 0];
+  return Math.ceil(memoryFor(records, records * body, plain > body ? records * plain : 0));
 }
 
 /** Distinct record to send. */

@@ -4,7 +4,9 @@ import { systemClock } from "../../src/clock.ts";
 import {
   buildRequest,
   capacityAfterRefusal,
+  expectedMemory,
   firstSize,
+  memoryFor,
   sizeAfterAnswer,
   sizeAfterTooLarge,
 } from "../../src/extract/batches.ts";
@@ -107,6 +109,24 @@ describe("the size of a batch", () => {
     expect(size.limit).toBe(250);
     expect(sizeAfterTooLarge(size, 1).limit).toBe(250);
   });
+});
+
+test("a call takes enough memory for an answer like the ones before, so that it needn't be read from disk again", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 1000 }),
+      fc.integer({ min: 1, max: 1e7 }),
+      fc.integer({ min: 1, max: 20 }),
+      (records, bodyBytes, ratio) => {
+        const plainBytes = ratio * bodyBytes;
+        const size = sizeAfterAnswer(firstSize(1000), { plainBytes, bodyBytes }, records);
+        const isPacked = ratio > 1;
+        expect(expectedMemory(size, records)).toBeGreaterThanOrEqual(
+          memoryFor(records, bodyBytes, isPacked ? plainBytes : 0),
+        );
+      },
+    ),
+  );
 });
 
 describe("the capacity after a 402", () => {

@@ -1,6 +1,7 @@
 import PQueue from "p-queue";
 import { codeOf, StopJobError, StopRunError } from "../../errors.ts";
 import { statedSize } from "../../extract/answer-body.ts";
+import { memoryFor } from "../../extract/batches.ts";
 import { type Lease, type Memory, releaseLease, resizeLease, takeMemory } from "../../extract/memory.ts";
 import { LargeAnswerError } from "../../extract/take-answer.ts";
 import { countText } from "../../figures.ts";
@@ -60,8 +61,6 @@ interface ReceivedAnswer {
 }
 
 const PARALLEL_COMMITS = 3;
-/** Memory of a record and its outcome, besides the text of the answer. */
-const RECORD_BYTES = 4 * 1024;
 
 export function createLoader(task: LoaderTask, spool: Spool, areLeftOver: boolean): Loader {
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
@@ -184,8 +183,7 @@ async function readFile(
 /** Memory for reading an answer; infinite for one to be in memory alone. */
 function memoryOf({ header, body }: Pick<ReceivedAnswer, "header" | "body">): number {
   if (isFilePart(body)) return Number.POSITIVE_INFINITY;
-  const plainBytes = statedSize(body, header.call.contentEncoding);
-  return body.length + plainBytes + RECORD_BYTES * header.records.length;
+  return memoryFor(header.records.length, body.length, statedSize(body, header.call.contentEncoding));
 }
 
 /** Makes the rows of an answer; if that fails, or needs too much memory, reads it again alone. */
@@ -215,7 +213,7 @@ async function readAnswer(
       const { rowBytes, ...read } = await rowsOf(header, body, bytes < memory.maxBytes ? bytes : undefined);
       // A decompression that failed may still be reading the body.
       if (read.summary.kind === "answer") freeBody(body);
-      const kept = rowBytes + RECORD_BYTES * header.records.length;
+      const kept = memoryFor(header.records.length, rowBytes, 0);
       resizeLease(lease, Math.min(kept, lease.bytes));
       rows = read;
     }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { type Batch, expectedBytes, itemsOf, withoutItems } from "../../extract/batches.ts";
+import { type Batch, expectedMemory, itemsOf, withoutItems } from "../../extract/batches.ts";
 import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../extract/decide.ts";
 import { type HttpReply, type HttpResponse, OverflowError } from "../../extract/http-client.ts";
 import { isFilePart } from "../../body.ts";
@@ -192,7 +192,7 @@ async function makeRoom(s: Sending, batch: Batch<LookupRecord>): Promise<Lease> 
     await Promise.race([spool.nextRemoval(), s.halt.promise]);
   }
   s.callsUnderWay += 1;
-  return await takeMemory(s.http.memory, expectedBytes(queue.size, batch.entries.length));
+  return await takeMemory(s.http.memory, expectedMemory(queue.size, batch.entries.length));
 }
 
 /** Makes a call when the limiter allows it. Null if it was not made. */
