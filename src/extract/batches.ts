@@ -72,7 +72,7 @@ const NEWEST_WEIGHT = 0.3;
 /** The limit grows only by at least this factor, so that batches keep the same size. */
 const GROWTH = 1.5;
 /** Expected bytes of a record in a body as received, before the first answer. */
-const FIRST_BODY_BYTES = 1024;
+const FIRST_BODY_BYTES = 8 * 1024;
 /** Maximum 402 responses before the plan counts as used up. */
 const MAX_CAPACITY_REFUSALS = 3;
 
