@@ -1,13 +1,5 @@
-import { expect, test } from "vitest";
-import {
-  type Night,
-  type NightOptions,
-  openWorld,
-  type Parts,
-  summaryOf,
-  unaccounted,
-  type World,
-} from "./night.ts";
+import { describe, expect, test } from "vitest";
+import { type Night, type NightOptions, openWorld, summaryOf, unaccounted, type World } from "./night.ts";
 import type { Endpoint, Received } from "./scripted-service.ts";
 
 /** A night with its expected outcome. */
@@ -28,14 +20,6 @@ export interface ExpectedNight extends NightOptions {
   readonly calls?: number;
 }
 
-/** Successive nights that state one promise. */
-export interface Case {
-  /** A sentence. */
-  readonly title: string;
-  readonly config?: Parts;
-  readonly nights: readonly ExpectedNight[];
-}
-
 /** Compared part of a night. */
 interface Outcome {
   readonly sent: Received;
@@ -46,14 +30,16 @@ interface Outcome {
   readonly contradictions: readonly string[];
 }
 
-/** Makes a test of each case. */
-export function testNights(cases: readonly Case[]): void {
-  test.each(cases.map((one) => [one.title, one] as const))("%s", async (_title, { config, nights }) => {
-    const world = await openWorld(config);
-    for (const [i, expected] of nights.entries()) {
-      const outcome = await spend(world, expected);
-      expect({ night: i + 1, ...outcome }).toEqual({ night: i + 1, ...expectedOf(expected, outcome) });
-    }
+/** Makes a test of each sentence about a subject, which successive nights state. The first one's configuration is there before it. */
+export function testNights(subject: string, cases: Readonly<Record<string, readonly ExpectedNight[]>>): void {
+  describe(subject, () => {
+    test.each(Object.entries(cases))("%s", async (_sentence, nights) => {
+      const world = await openWorld();
+      for (const [i, expected] of nights.entries()) {
+        const outcome = await spend(world, expected);
+        expect({ night: i + 1, ...outcome }).toEqual({ night: i + 1, ...expectedOf(expected, outcome) });
+      }
+    });
   });
 }
 

@@ -17,164 +17,134 @@ const twoJobs = {
 };
 const refreshing = { jobs: "{ enrich: { type: enrich, input: customers, refresh_after: 10d } }" };
 
-describe("a row that goes back to content answered earlier", () => {
-  testNights([
+testNights("a row that goes back to content answered earlier", {
+  "sends nothing, and is linked as before": [
+    { edit: names("Ann"), sent: ["Ann"] },
+    { edit: names("Eve"), sent: ["Eve"] },
     {
-      title: "sends nothing, and is linked as before",
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { edit: names("Eve"), sent: ["Eve"] },
-        {
-          edit: names("Ann"),
-          tables: {
-            [rows]: ["enrich|customers|1|p-ann|t"],
-            "SELECT service_pid, valid_to IS NULL FROM match_history": ["p-ann|f", "p-ann|t", "p-eve|f"],
-          },
-        },
-        { edit: names("Eve"), tables: { [rows]: ["enrich|customers|1|p-eve|t"] } },
-        { ends: "1 read, 1 unchanged" },
-      ],
+      edit: names("Ann"),
+      tables: {
+        [rows]: ["enrich|customers|1|p-ann|t"],
+        "SELECT service_pid, valid_to IS NULL FROM match_history": ["p-ann|f", "p-ann|t", "p-eve|f"],
+      },
     },
-    {
-      title: "is sent where that answer has expired",
-      config: refreshing,
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { days: 6, edit: names("Eve"), sent: ["Eve"] },
-        { edit: names("Ann") },
-        { days: 6, sent: ["Ann"] },
-      ],
-    },
-  ]);
+    { edit: names("Eve"), tables: { [rows]: ["enrich|customers|1|p-eve|t"] } },
+    { ends: "1 read, 1 unchanged" },
+  ],
+  "is sent where that answer has expired": [
+    { config: refreshing, edit: names("Ann"), sent: ["Ann"] },
+    { days: 6, edit: names("Eve"), sent: ["Eve"] },
+    { edit: names("Ann") },
+    { days: 6, sent: ["Ann"] },
+  ],
 });
 
-describe("equal content", () => {
-  testNights([
+testNights("equal content", {
+  "of two jobs of the same parameters is paid once, and each job has its rows": [
     {
-      title: "of two jobs of the same parameters is paid once, and each job has its rows",
       config: twoJobs,
-      nights: [
-        {
-          edit: names("Ann", "Nobody"),
-          sent: ["Ann", "Nobody"],
-          ends: { one: "2 read, 2 sent, 1 matched", two: "2 read, 2 duplicate" },
-          tables: {
-            [rows]: [
-              "one|customers|1|p-ann|t",
-              "one|customers|2||f",
-              "two|customers|1|p-ann|t",
-              "two|customers|2||f",
-            ],
-          },
-        },
-        { ends: { one: "2 read, 2 unchanged", two: "2 read, 2 unchanged" } },
-      ],
+      edit: names("Ann", "Nobody"),
+      sent: ["Ann", "Nobody"],
+      ends: { one: "2 read, 2 sent, 1 matched", two: "2 read, 2 duplicate" },
+      tables: {
+        [rows]: [
+          "one|customers|1|p-ann|t",
+          "one|customers|2||f",
+          "two|customers|1|p-ann|t",
+          "two|customers|2||f",
+        ],
+      },
     },
+    { ends: { one: "2 read, 2 unchanged", two: "2 read, 2 unchanged" } },
+  ],
+  "of a job that is added later sends nothing": [
+    { config: { jobs: "{ one: { type: enrich, input: customers } }" }, edit: names("Ann"), sent: ["Ann"] },
     {
-      title: "of a job that is added later sends nothing",
-      config: { jobs: "{ one: { type: enrich, input: customers } }" },
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        {
-          config: twoJobs,
-          tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|t"] },
-        },
-      ],
+      config: twoJobs,
+      tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|t"] },
     },
+  ],
+  "of a job with other parameters is bought for itself": [
+    { config: { jobs: "{ one: { type: enrich, input: customers } }" }, edit: names("Ann"), sent: ["Ann"] },
     {
-      title: "of a job with other parameters is bought for itself",
-      config: { jobs: "{ one: { type: enrich, input: customers } }" },
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        {
-          config: {
-            jobs: "{ one: { type: enrich, input: customers }, two: { type: enrich, input: customers, return_fields: [phones] } }",
-          },
-          sent: ["Ann"],
-        },
-        { edit: names("Eve"), sent: ["Eve", "Eve"] },
-        { edit: names("Ann") },
-      ],
+      config: {
+        jobs: "{ one: { type: enrich, input: customers }, two: { type: enrich, input: customers, return_fields: [phones] } }",
+      },
+      sent: ["Ann"],
     },
+    { edit: names("Eve"), sent: ["Eve", "Eve"] },
+    { edit: names("Ann") },
+  ],
+  "of a renamed job sends nothing, and asks nothing": [
     {
-      title: "of a renamed job sends nothing, and asks nothing",
       config: { jobs: "{ before: { type: enrich, input: customers } }" },
-      nights: [
-        { edit: names("Ann", "Nobody"), sent: ["Ann", "Nobody"] },
-        {
-          config: { jobs: "{ after: { type: enrich, input: customers } }" },
-          flags: { yes: false },
-          tables: {
-            [`${rows} WHERE job = 'after'`]: ["after|customers|1|p-ann|t", "after|customers|2||f"],
-            "SELECT job, source_key FROM identity_link": ["after|1"],
-          },
-        },
-        { ends: "2 read, 2 unchanged" },
-      ],
+      edit: names("Ann", "Nobody"),
+      sent: ["Ann", "Nobody"],
     },
     {
-      title: "of a renamed input sends nothing",
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        {
-          config: {
-            inputs: `{ clients: { table: crm.customers, key: id,
+      config: { jobs: "{ after: { type: enrich, input: customers } }" },
+      flags: { yes: false },
+      tables: {
+        [`${rows} WHERE job = 'after'`]: ["after|customers|1|p-ann|t", "after|customers|2||f"],
+        "SELECT job, source_key FROM identity_link": ["after|1"],
+      },
+    },
+    { ends: "2 read, 2 unchanged" },
+  ],
+  "of a renamed input sends nothing": [
+    { edit: names("Ann"), sent: ["Ann"] },
+    {
+      config: {
+        inputs: `{ clients: { table: crm.customers, key: id,
               fields: { full_name: name, emails: [email, work_email], phones: [phone], city: city } } }`,
-            jobs: "{ enrich: { type: enrich, input: clients } }",
-          },
-          flags: { yes: false },
-          tables: { [`${rows} WHERE source = 'clients'`]: ["enrich|clients|1|p-ann|t"] },
-        },
-      ],
+        jobs: "{ enrich: { type: enrich, input: clients } }",
+      },
+      flags: { yes: false },
+      tables: { [`${rows} WHERE source = 'clients'`]: ["enrich|clients|1|p-ann|t"] },
     },
+  ],
+  "of two inputs is paid once in a run": [
     {
-      title: "of two inputs is paid once in a run",
       config: twoInputs,
-      nights: [
-        {
-          edit: names("Ann", "Bob") + leads(["Bob", "Cid"]),
-          sent: ["Ann", "Bob", "Cid"],
-          ends: { one: "2 read, 2 sent, 2 matched", two: "2 read, 1 duplicate, 1 sent, 1 matched" },
-          tables: {
-            [rows]: [
-              "one|customers|1|p-ann|t",
-              "one|customers|2|p-bob|t",
-              "two|leads|1|p-bob|t",
-              "two|leads|2|p-cid|t",
-            ],
-          },
-        },
-      ],
+      edit: names("Ann", "Bob") + leads(["Bob", "Cid"]),
+      sent: ["Ann", "Bob", "Cid"],
+      ends: { one: "2 read, 2 sent, 2 matched", two: "2 read, 1 duplicate, 1 sent, 1 matched" },
+      tables: {
+        [rows]: [
+          "one|customers|1|p-ann|t",
+          "one|customers|2|p-bob|t",
+          "two|leads|1|p-bob|t",
+          "two|leads|2|p-cid|t",
+        ],
+      },
     },
+  ],
+  "of a row that left its input is paid for, whichever input has it next": [
+    { config: twoInputs, edit: names("Ann") + leads([]), sent: ["Ann"] },
     {
-      title: "of a row that left its input is paid for, whichever input has it next",
-      config: twoInputs,
-      nights: [
-        { edit: names("Ann") + leads([]), sent: ["Ann"] },
-        {
-          edit: "INSERT INTO crm.leads SELECT * FROM crm.customers; DELETE FROM crm.customers",
-          tables: { [rows]: ["one|customers|1|p-ann|f", "two|leads|1|p-ann|t"] },
-        },
-      ],
+      edit: "INSERT INTO crm.leads SELECT * FROM crm.customers; DELETE FROM crm.customers",
+      tables: { [rows]: ["one|customers|1|p-ann|f", "two|leads|1|p-ann|t"] },
     },
+  ],
+  "that expires is sent once for all jobs, and every row moves": [
     {
-      title: "that expires is sent once for all jobs, and every row moves",
       config: {
         jobs: "{ one: { type: enrich, input: customers, refresh_after: 10d }, two: { type: enrich, input: customers, refresh_after: 10d } }",
       },
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        {
-          days: 10,
-          sent: ["Ann"],
-          tables: {
-            "SELECT job, request_completed_at > now() - interval '1 day' FROM enrichment": ["one|t", "two|t"],
-          },
-        },
-      ],
+      edit: names("Ann"),
+      sent: ["Ann"],
     },
-  ]);
+    {
+      days: 10,
+      sent: ["Ann"],
+      tables: {
+        "SELECT job, request_completed_at > now() - interval '1 day' FROM enrichment": ["one|t", "two|t"],
+      },
+    },
+  ],
+});
 
+describe("equal content", () => {
   test("of two runs at once is paid once", async () => {
     const world = await openWorld(twoInputs);
     const beside: Promise<Night>[] = [];
@@ -229,38 +199,28 @@ describe("the record_id of a request", () => {
   });
 });
 
-describe("what is no longer configured", () => {
-  testNights([
+testNights("what is no longer configured", {
+  "has no present rows after the next run (a job), and has them again when it is back": [
+    { config: twoJobs, edit: names("Ann"), sent: "any" },
     {
-      title: "has no present rows after the next run (a job), and has them again when it is back",
-      config: twoJobs,
-      nights: [
-        { edit: names("Ann"), sent: "any" },
-        {
-          config: { jobs: "{ one: { type: enrich, input: customers } }" },
-          tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|f"] },
-        },
-        { config: twoJobs, tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|t"] } },
-      ],
+      config: { jobs: "{ one: { type: enrich, input: customers } }" },
+      tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|f"] },
     },
+    { config: twoJobs, tables: { [rows]: ["one|customers|1|p-ann|t", "two|customers|1|p-ann|t"] } },
+  ],
+  "has no present rows after the next run (an input)": [
+    { config: twoInputs, edit: names("Ann") + leads(["Bob"]), sent: ["Ann", "Bob"] },
     {
-      title: "has no present rows after the next run (an input)",
-      config: twoInputs,
-      nights: [
-        { edit: names("Ann") + leads(["Bob"]), sent: ["Ann", "Bob"] },
-        {
-          config: {
-            inputs: `{ customers: { table: crm.customers, key: id, ${fields} } }`,
-            jobs: "{ one: { type: enrich, input: customers } }",
-          },
-          tables: {
-            [rows]: ["one|customers|1|p-ann|t", "two|leads|1|p-bob|f"],
-            "SELECT source, source_key FROM identity_link": ["customers|1"],
-          },
-        },
-      ],
+      config: {
+        inputs: `{ customers: { table: crm.customers, key: id, ${fields} } }`,
+        jobs: "{ one: { type: enrich, input: customers } }",
+      },
+      tables: {
+        [rows]: ["one|customers|1|p-ann|t", "two|leads|1|p-bob|f"],
+        "SELECT source, source_key FROM identity_link": ["customers|1"],
+      },
     },
-  ]);
+  ],
 });
 
 describe("cursor", () => {

@@ -20,164 +20,137 @@ const capacity = (records: number): Fate => ({
   },
 });
 
-describe("a call whose outcome is unknown", () => {
-  testNights([
-    ...(["reply_lost", "cut", "no_results"] as const).map((fate) => ({
-      title: `(${fate}) is made once more, and counts as possibly billed`,
-      nights: [
-        {
-          edit: names("Ann"),
-          service: first(fate),
-          sent: ["Ann", "Ann"],
-          billed: { enrich: ["Ann", "Ann"] },
-          ends: "1 read, 1 sent, 1 matched",
-          tables: {
-            "SELECT attempt, possibly_billed FROM api_call": ["1|t", "2|f"],
-            "SELECT requests, retries, possibly_billed_twice FROM sync_run": ["2|1|1"],
-          },
+for (const fate of ["reply_lost", "cut", "no_results"] as const) {
+  testNights("a call whose outcome is unknown", {
+    [`(${fate}) is made once more, and counts as possibly billed`]: [
+      {
+        edit: names("Ann"),
+        service: first(fate),
+        sent: ["Ann", "Ann"],
+        billed: { enrich: ["Ann", "Ann"] },
+        ends: "1 read, 1 sent, 1 matched",
+        tables: {
+          "SELECT attempt, possibly_billed FROM api_call": ["1|t", "2|f"],
+          "SELECT requests, retries, possibly_billed_twice FROM sync_run": ["2|1|1"],
         },
-        { ends: "1 read, 1 unchanged" },
-      ],
-    })),
-    ...[500, 502, 504].map((status) => ({
-      title: `(${status}) is made once more`,
-      nights: [
-        {
-          edit: names("Ann"),
-          service: first({ status }),
-          sent: ["Ann", "Ann"],
-          ends: "1 read, 1 sent, 1 matched",
-          tables: { [billing]: ["1|" + status + "|t", "2|200|f"] },
-        },
-      ],
-    })),
-    ...(["reply_lost", "no_results"] as const).map((fate) => ({
-      title: `(${fate}) twice is not made a third time in the run, and its records stay due`,
-      nights: [
-        {
-          edit: names("Ann", "Bob"),
-          service: always(fate),
-          sent: ["Ann", "Ann", "Bob", "Bob"],
-          ends: "failed",
-          tables: { "SELECT count(*) FROM enrichment": ["0"], "SELECT count(*) FROM reject": ["0"] },
-        },
-        { sent: ["Ann", "Bob"], ends: "2 read, 2 sent, 2 matched" },
-        { ends: "2 read, 2 unchanged" },
-      ],
-    })),
-  ]);
+      },
+      { ends: "1 read, 1 unchanged" },
+    ],
+  });
+}
+for (const status of [500, 502, 504]) {
+  testNights("a call whose outcome is unknown", {
+    [`(${status}) is made once more`]: [
+      {
+        edit: names("Ann"),
+        service: first({ status }),
+        sent: ["Ann", "Ann"],
+        ends: "1 read, 1 sent, 1 matched",
+        tables: { [billing]: ["1|" + status + "|t", "2|200|f"] },
+      },
+    ],
+  });
+}
+for (const fate of ["reply_lost", "no_results"] as const) {
+  testNights("a call whose outcome is unknown", {
+    [`(${fate}) twice is not made a third time in the run, and its records stay due`]: [
+      {
+        edit: names("Ann", "Bob"),
+        service: always(fate),
+        sent: ["Ann", "Ann", "Bob", "Bob"],
+        ends: "failed",
+        tables: { "SELECT count(*) FROM enrichment": ["0"], "SELECT count(*) FROM reject": ["0"] },
+      },
+      { sent: ["Ann", "Bob"], ends: "2 read, 2 sent, 2 matched" },
+      { ends: "2 read, 2 unchanged" },
+    ],
+  });
+}
+
+testNights("a call that certainly wasn't billed", {
+  "without permission ends the job and leaves its records due": [
+    { edit: names("Ann"), service: always({ status: 403 }), sent: ["Ann"], ends: "failed" },
+    { sent: ["Ann"] },
+  ],
+  "for its size is made again in parts": [
+    {
+      edit: names("Ann", "Bob", "Cid", "Dan"),
+      service: { call: ({ records }) => (records.length > 2 ? { status: 413 } : undefined) },
+      sent: ["Ann", "Ann", "Bob", "Bob", "Cid", "Cid", "Dan", "Dan"],
+      billed: { enrich: ["Ann", "Bob", "Cid", "Dan"] },
+      ends: "4 read, 4 sent, 4 matched",
+      calls: 3,
+    },
+  ],
+});
+for (const status of [429, 503]) {
+  testNights("a call that certainly wasn't billed", {
+    [`(${status}) is made until it is answered, and isn't possibly billed`]: [
+      {
+        edit: names("Ann"),
+        service: first({ status }, { status }, { status }),
+        sent: ["Ann", "Ann", "Ann", "Ann"],
+        billed: { enrich: ["Ann"] },
+        ends: "1 read, 1 sent, 1 matched",
+        tables: { "SELECT count(*) FROM api_call WHERE possibly_billed": ["0"] },
+      },
+    ],
+  });
+}
+
+testNights("a missing result", {
+  "is asked for once more, then rejected": [
+    {
+      edit: names("Ann", "Bob", "Lost"),
+      sent: ["Ann", "Bob", "Lost", "Lost"],
+      ends: "3 read, 3 sent, 2 matched, 1 rejected",
+      tables: { "SELECT source_key, stage, code FROM reject": ["3|answer|missing_result"] },
+    },
+    { ends: "3 read, 3 unchanged" },
+  ],
+  "of most records is no answer for those: they stay due, and nobody is rejected": [
+    {
+      edit: names("Ann", "Lost 1", "Lost 2", "Lost 3"),
+      sent: "any",
+      ends: "failed",
+      tables: {
+        "SELECT source_key FROM enrichment": ["1"],
+        "SELECT count(*) FROM reject": ["0"],
+      },
+    },
+  ],
+  "doesn't move the others: results are paired by record_id, in any order": [
+    {
+      edit: names("Ann", "Bob", "Cid", "Dan", "Lost"),
+      service: { reorders: true },
+      sent: ["Ann", "Bob", "Cid", "Dan", "Lost", "Lost"],
+      tables: {
+        "SELECT source_key, service_pid FROM enrichment": ["1|p-ann", "2|p-bob", "3|p-cid", "4|p-dan"],
+      },
+      ends: "5 read, 5 sent, 4 matched, 1 rejected",
+    },
+  ],
 });
 
-describe("a call that certainly wasn't billed", () => {
-  testNights([
-    ...[429, 503].map((status) => ({
-      title: `(${status}) is made until it is answered, and isn't possibly billed`,
-      nights: [
-        {
-          edit: names("Ann"),
-          service: first({ status }, { status }, { status }),
-          sent: ["Ann", "Ann", "Ann", "Ann"],
-          billed: { enrich: ["Ann"] },
-          ends: "1 read, 1 sent, 1 matched",
-          tables: { "SELECT count(*) FROM api_call WHERE possibly_billed": ["0"] },
-        },
-      ],
-    })),
+testNights("402", {
+  "drains: what the plan covers is sent, the rest stays due": [
     {
-      title: "without permission ends the job and leaves its records due",
-      nights: [
-        { edit: names("Ann"), service: always({ status: 403 }), sent: ["Ann"], ends: "failed" },
-        { sent: ["Ann"] },
-      ],
+      edit: names("Ann", "Bob", "Cid"),
+      service: { call: ({ index }) => (index === 1 ? undefined : capacity(index === 0 ? 2 : 0)) },
+      sent: "any",
+      calls: 3,
+      ends: "limited",
+      tables: {
+        "SELECT limited_by FROM sync_run": ["credits"],
+        "SELECT count(*) FROM enrichment": ["2"],
+      },
     },
-    {
-      title: "for its size is made again in parts",
-      nights: [
-        {
-          edit: names("Ann", "Bob", "Cid", "Dan"),
-          service: { call: ({ records }) => (records.length > 2 ? { status: 413 } : undefined) },
-          sent: ["Ann", "Ann", "Bob", "Bob", "Cid", "Cid", "Dan", "Dan"],
-          billed: { enrich: ["Ann", "Bob", "Cid", "Dan"] },
-          ends: "4 read, 4 sent, 4 matched",
-          calls: 3,
-        },
-      ],
-    },
-  ]);
-});
-
-describe("a missing result", () => {
-  testNights([
-    {
-      title: "is asked for once more, then rejected",
-      nights: [
-        {
-          edit: names("Ann", "Bob", "Lost"),
-          sent: ["Ann", "Bob", "Lost", "Lost"],
-          ends: "3 read, 3 sent, 2 matched, 1 rejected",
-          tables: { "SELECT source_key, stage, code FROM reject": ["3|answer|missing_result"] },
-        },
-        { ends: "3 read, 3 unchanged" },
-      ],
-    },
-    {
-      title: "of most records is no answer for those: they stay due, and nobody is rejected",
-      nights: [
-        {
-          edit: names("Ann", "Lost 1", "Lost 2", "Lost 3"),
-          sent: "any",
-          ends: "failed",
-          tables: {
-            "SELECT source_key FROM enrichment": ["1"],
-            "SELECT count(*) FROM reject": ["0"],
-          },
-        },
-      ],
-    },
-    {
-      title: "doesn't move the others: results are paired by record_id, in any order",
-      nights: [
-        {
-          edit: names("Ann", "Bob", "Cid", "Dan", "Lost"),
-          service: { reorders: true },
-          sent: ["Ann", "Bob", "Cid", "Dan", "Lost", "Lost"],
-          tables: {
-            "SELECT source_key, service_pid FROM enrichment": ["1|p-ann", "2|p-bob", "3|p-cid", "4|p-dan"],
-          },
-          ends: "5 read, 5 sent, 4 matched, 1 rejected",
-        },
-      ],
-    },
-  ]);
-});
-
-describe("402", () => {
-  testNights([
-    {
-      title: "drains: what the plan covers is sent, the rest stays due",
-      nights: [
-        {
-          edit: names("Ann", "Bob", "Cid"),
-          service: { call: ({ index }) => (index === 1 ? undefined : capacity(index === 0 ? 2 : 0)) },
-          sent: "any",
-          calls: 3,
-          ends: "limited",
-          tables: {
-            "SELECT limited_by FROM sync_run": ["credits"],
-            "SELECT count(*) FROM enrichment": ["2"],
-          },
-        },
-        { sent: "any", ends: "3 read, 2 unchanged, 1 sent, 1 matched" },
-      ],
-    },
-    {
-      title: "without any capacity sends nothing more, and the next run goes on",
-      nights: [
-        { edit: names("Ann"), service: always(capacity(0)), sent: "any", billed: {}, ends: "limited" },
-        { sent: ["Ann"], ends: "1 read, 1 sent, 1 matched" },
-      ],
-    },
-  ]);
+    { sent: "any", ends: "3 read, 2 unchanged, 1 sent, 1 matched" },
+  ],
+  "without any capacity sends nothing more, and the next run goes on": [
+    { edit: names("Ann"), service: always(capacity(0)), sent: "any", billed: {}, ends: "limited" },
+    { sent: ["Ann"], ends: "1 read, 1 sent, 1 matched" },
+  ],
 });
 
 describe("a stop by a signal", () => {

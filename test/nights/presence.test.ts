@@ -1,4 +1,3 @@
-import { describe } from "vitest";
 import { testNights } from "./cases.ts";
 import { names, put } from "./night.ts";
 import type { Script } from "./scripted-service.ts";
@@ -17,261 +16,195 @@ const noMatch: Script = {
   }),
 };
 
-describe("is_present", () => {
-  testNights([
+testNights("is_present", {
+  "is false of a row that left, and true again when it returns, without a call": [
     {
-      title: "is false of a row that left, and true again when it returns, without a call",
-      nights: [
-        {
-          edit: names("Ann", "Bob"),
-          sent: ["Ann", "Bob"],
-          tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|t"] },
-        },
-        {
-          edit: "DELETE FROM crm.customers WHERE id = 1",
-          ends: "1 read, 1 unchanged",
-          tables: { [rows]: ["1|p-ann|t|f", "2|p-bob|t|t"], [linked]: ["2|p-bob"] },
-        },
-        {
-          edit: put(1, "Ann"),
-          ends: "2 read, 2 unchanged",
-          tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|t"], [linked]: ["1|p-ann", "2|p-bob"] },
-        },
-      ],
+      edit: names("Ann", "Bob"),
+      sent: ["Ann", "Bob"],
+      tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|t"] },
     },
     {
-      title: "is false of a row that changed until its new content is answered",
-      nights: [
-        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
-        {
-          edit: put(1, "Eve"),
-          flags: { maxRecords: 0 },
-          ends: "limited (max_records): 2 read, 1 unchanged, 1 remaining",
-          tables: { [rows]: ["1|p-ann|t|f", "2|p-bob|t|t"], [linked]: ["2|p-bob"] },
-        },
-        { sent: ["Eve"], tables: { [rows]: ["1|p-eve|t|t", "2|p-bob|t|t"] } },
-      ],
+      edit: "DELETE FROM crm.customers WHERE id = 1",
+      ends: "1 read, 1 unchanged",
+      tables: { [rows]: ["1|p-ann|t|f", "2|p-bob|t|t"], [linked]: ["2|p-bob"] },
     },
     {
-      title: "is true again where a row goes back before it was sent",
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { edit: put(1, "Eve"), flags: { maxRecords: 0 }, ends: "limited" },
-        { edit: put(1, "Ann"), ends: "1 read, 1 duplicate", tables: { [rows]: ["1|p-ann|t|t"] } },
-      ],
+      edit: put(1, "Ann"),
+      ends: "2 read, 2 unchanged",
+      tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|t"], [linked]: ["1|p-ann", "2|p-bob"] },
     },
+  ],
+  "is false of a row that changed until its new content is answered": [
+    { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
     {
-      title: "is false without a match",
-      nights: [{ edit: names("Nobody"), sent: ["Nobody"], tables: { [rows]: ["1||f|f"], [linked]: [] } }],
+      edit: put(1, "Eve"),
+      flags: { maxRecords: 0 },
+      ends: "limited (max_records): 2 read, 1 unchanged, 1 remaining",
+      tables: { [rows]: ["1|p-ann|t|f", "2|p-bob|t|t"], [linked]: ["2|p-bob"] },
     },
+    { sent: ["Eve"], tables: { [rows]: ["1|p-eve|t|t", "2|p-bob|t|t"] } },
+  ],
+  "is true again where a row goes back before it was sent": [
+    { edit: names("Ann"), sent: ["Ann"] },
+    { edit: put(1, "Eve"), flags: { maxRecords: 0 }, ends: "limited" },
+    { edit: put(1, "Ann"), ends: "1 read, 1 duplicate", tables: { [rows]: ["1|p-ann|t|t"] } },
+  ],
+  "is false without a match": [
+    { edit: names("Nobody"), sent: ["Nobody"], tables: { [rows]: ["1||f|f"], [linked]: [] } },
+  ],
+  "is false of a row whose new content is refused, which links to nobody": [
+    { edit: names("Ann"), sent: ["Ann"] },
     {
-      title: "is false of a row whose new content is refused, which links to nobody",
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        {
-          edit: put(1, "Poison"),
-          sent: ["Poison"],
-          ends: "1 read, 1 sent, 1 rejected",
-          tables: { "SELECT is_present FROM enrichment": ["f"], [linked]: [] },
-        },
-      ],
+      edit: put(1, "Poison"),
+      sent: ["Poison"],
+      ends: "1 read, 1 sent, 1 rejected",
+      tables: { "SELECT is_present FROM enrichment": ["f"], [linked]: [] },
     },
-    {
-      title: "stays true while an answer is expired but not sent again",
-      config: refreshing,
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { days: 10, flags: { maxRecords: 0 }, ends: "limited", tables: { [rows]: ["1|p-ann|t|t"] } },
-      ],
-    },
-    {
-      title: "of a row that where leaves out is false",
-      nights: [
-        { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
-        { config: { input: "where: id < 2" }, tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|f"] } },
-      ],
-    },
-  ]);
+  ],
+  "stays true while an answer is expired but not sent again": [
+    { config: refreshing, edit: names("Ann"), sent: ["Ann"] },
+    { days: 10, flags: { maxRecords: 0 }, ends: "limited", tables: { [rows]: ["1|p-ann|t|t"] } },
+  ],
+  "of a row that where leaves out is false": [
+    { edit: names("Ann", "Bob"), sent: ["Ann", "Bob"] },
+    { config: { input: "where: id < 2" }, tables: { [rows]: ["1|p-ann|t|t", "2|p-bob|t|f"] } },
+  ],
 });
 
-describe("a row that left", () => {
-  testNights([
+testNights("a row that left", {
+  "and returns after its answer expired is sent": [
+    { config: refreshing, edit: names("Ann"), sent: ["Ann"] },
+    { edit: "DELETE FROM crm.customers" },
+    { days: 20, ends: "nothing" },
+    { edit: names("Ann"), sent: ["Ann"] },
+  ],
+  "before it was sent is never sent": [
+    { edit: names("Ann", "Bob"), flags: { maxRecords: 0 }, ends: "limited" },
     {
-      title: "and returns after its answer expired is sent",
-      config: refreshing,
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { edit: "DELETE FROM crm.customers" },
-        { days: 20, ends: "nothing" },
-        { edit: names("Ann"), sent: ["Ann"] },
-      ],
+      edit: "DELETE FROM crm.customers WHERE id = 1",
+      sent: ["Bob"],
+      tables: { [rows]: ["2|p-bob|t|t"] },
+    },
+  ],
+  "lends its answer to a row with another key": [
+    { edit: names("Ann"), sent: ["Ann"] },
+    {
+      edit: "UPDATE crm.customers SET id = 2",
+      ends: "1 read, 1 duplicate",
+      tables: { [rows]: ["1|p-ann|t|f", "2|p-ann|t|t"], [linked]: ["2|p-ann"] },
+    },
+  ],
+  "shares a PID with another row only while it is in the input": [
+    {
+      edit: names("Ann", "Ann Lee"),
+      sent: ["Ann", "Ann Lee"],
+      tables: {
+        "SELECT source_key, service_pid, input_rows FROM duplicate_input_row": ["1|p-ann|2", "2|p-ann|2"],
+      },
     },
     {
-      title: "before it was sent is never sent",
-      nights: [
-        { edit: names("Ann", "Bob"), flags: { maxRecords: 0 }, ends: "limited" },
-        {
-          edit: "DELETE FROM crm.customers WHERE id = 1",
-          sent: ["Bob"],
-          tables: { [rows]: ["2|p-bob|t|t"] },
-        },
-      ],
+      edit: "DELETE FROM crm.customers WHERE id = 1",
+      tables: { "SELECT source_key FROM duplicate_input_row": [] },
     },
-    {
-      title: "lends its answer to a row with another key",
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        {
-          edit: "UPDATE crm.customers SET id = 2",
-          ends: "1 read, 1 duplicate",
-          tables: { [rows]: ["1|p-ann|t|f", "2|p-ann|t|t"], [linked]: ["2|p-ann"] },
-        },
-      ],
-    },
-    {
-      title: "shares a PID with another row only while it is in the input",
-      nights: [
-        {
-          edit: names("Ann", "Ann Lee"),
-          sent: ["Ann", "Ann Lee"],
-          tables: {
-            "SELECT source_key, service_pid, input_rows FROM duplicate_input_row": ["1|p-ann|2", "2|p-ann|2"],
-          },
-        },
-        {
-          edit: "DELETE FROM crm.customers WHERE id = 1",
-          tables: { "SELECT source_key FROM duplicate_input_row": [] },
-        },
-      ],
-    },
-  ]);
+  ],
 });
 
-describe("match_history", () => {
-  testNights([
+testNights("match_history", {
+  "has one open interval of each answered row, and grows only when the match changes": [
     {
-      title: "has one open interval of each answered row, and grows only when the match changes",
       config: refreshing,
-      nights: [
-        {
-          edit: names("Ann", "Nobody"),
-          sent: ["Ann", "Nobody"],
-          tables: { [history]: ["1|1|t|p-ann|t", "2|1|f||t"] },
-        },
-        { days: 10, sent: ["Ann", "Nobody"], tables: { [history]: ["1|1|t|p-ann|t", "2|1|f||t"] } },
-        {
-          edit: put(1, "Eve"),
-          sent: ["Eve"],
-          tables: { [history]: ["1|1|t|p-ann|f", "1|2|t|p-eve|t", "2|1|f||t"] },
-        },
-      ],
+      edit: names("Ann", "Nobody"),
+      sent: ["Ann", "Nobody"],
+      tables: { [history]: ["1|1|t|p-ann|t", "2|1|f||t"] },
     },
+    { days: 10, sent: ["Ann", "Nobody"], tables: { [history]: ["1|1|t|p-ann|t", "2|1|f||t"] } },
     {
-      title: "records a lost match and a new one without a gap",
-      config: refreshing,
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { days: 10, service: noMatch, sent: ["Ann"], tables: { [history]: ["1|1|t|p-ann|f", "1|2|f||t"] } },
-        {
-          days: 10,
-          sent: ["Ann"],
-          tables: {
-            [history]: ["1|1|t|p-ann|f", "1|2|f||f", "1|3|t|p-ann|t"],
-            "SELECT count(*) FROM match_history AS a JOIN match_history AS b ON b.valid_from = a.valid_to": [
-              "2",
-            ],
-          },
-        },
-      ],
+      edit: put(1, "Eve"),
+      sent: ["Eve"],
+      tables: { [history]: ["1|1|t|p-ann|f", "1|2|t|p-eve|t", "2|1|f||t"] },
     },
+  ],
+  "records a lost match and a new one without a gap": [
+    { config: refreshing, edit: names("Ann"), sent: ["Ann"] },
+    { days: 10, service: noMatch, sent: ["Ann"], tables: { [history]: ["1|1|t|p-ann|f", "1|2|f||t"] } },
     {
-      title: "has an interval of each score",
-      config: refreshing,
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        {
-          days: 10,
-          service: { result: (usual) => ({ ...usual, match_score: 89.5 }) },
-          sent: ["Ann"],
-          tables: { "SELECT match_score, valid_to IS NULL FROM match_history": ["89.5|t", "90|f"] },
-        },
-      ],
+      days: 10,
+      sent: ["Ann"],
+      tables: {
+        [history]: ["1|1|t|p-ann|f", "1|2|f||f", "1|3|t|p-ann|t"],
+        "SELECT count(*) FROM match_history AS a JOIN match_history AS b ON b.valid_from = a.valid_to": ["2"],
+      },
     },
-  ]);
+  ],
+  "has an interval of each score": [
+    { config: refreshing, edit: names("Ann"), sent: ["Ann"] },
+    {
+      days: 10,
+      service: { result: (usual) => ({ ...usual, match_score: 89.5 }) },
+      sent: ["Ann"],
+      tables: { "SELECT match_score, valid_to IS NULL FROM match_history": ["89.5|t", "90|f"] },
+    },
+  ],
 });
 
-describe("identity_link", () => {
-  /** Scores and PIDs by name, of each endpoint. */
-  const answers: Readonly<Record<string, Readonly<Record<string, readonly [pid: string, score: number]>>>> = {
-    resolve: { Ann: ["p-low", 60], Bob: ["p-bob", 70], Dan: ["p-best", 80], Eve: ["p-older", 50] },
-    enrich: { Ann: ["p-high", 61.5], Dan: ["p-worse", 70], Eve: ["p-newer", 50] },
-  };
-  testNights([
+/** Scores and PIDs by name, of each endpoint. */
+const answers: Readonly<Record<string, Readonly<Record<string, readonly [pid: string, score: number]>>>> = {
+  resolve: { Ann: ["p-low", 60], Bob: ["p-bob", 70], Dan: ["p-best", 80], Eve: ["p-older", 50] },
+  enrich: { Ann: ["p-high", 61.5], Dan: ["p-worse", 70], Eve: ["p-newer", 50] },
+};
+testNights("identity_link", {
+  "is the best match of each row, of equal ones the newest": [
     {
-      title: "is the best match of each row, of equal ones the newest",
       config: {
         jobs: "{ resolve: { type: resolve, input: customers }, enrich: { type: enrich, input: customers, after: [resolve] } }",
       },
-      nights: [
-        {
-          edit: ["Ann", "Bob", "Dan", "Eve"]
-            .map((name, i) => put(i + 1, name, { email: `${name}@x` }))
-            .join(""),
-          service: {
-            result: (usual, record, { endpoint }) => {
-              const name = typeof record === "string" ? "" : String(record["full_name"]);
-              const [pid = null, score = null] = answers[endpoint]?.[name] ?? [];
-              return {
-                record_id: usual["record_id"],
-                is_match: pid !== null,
-                service_pid: pid,
-                match_score: score,
-              };
-            },
-          },
-          sent: "any",
-          tables: {
-            "SELECT source_key, service_pid, job, match_score FROM identity_link": [
-              "1|p-high|enrich|61.5",
-              "2|p-bob|resolve|70",
-              "3|p-best|resolve|80",
-              "4|p-newer|enrich|50",
-            ],
-          },
+      edit: ["Ann", "Bob", "Dan", "Eve"].map((name, i) => put(i + 1, name, { email: `${name}@x` })).join(""),
+      service: {
+        result: (usual, record, { endpoint }) => {
+          const name = typeof record === "string" ? "" : String(record["full_name"]);
+          const [pid = null, score = null] = answers[endpoint]?.[name] ?? [];
+          return {
+            record_id: usual["record_id"],
+            is_match: pid !== null,
+            service_pid: pid,
+            match_score: score,
+          };
         },
-      ],
+      },
+      sent: "any",
+      tables: {
+        "SELECT source_key, service_pid, job, match_score FROM identity_link": [
+          "1|p-high|enrich|61.5",
+          "2|p-bob|resolve|70",
+          "3|p-best|resolve|80",
+          "4|p-newer|enrich|50",
+        ],
+      },
     },
-  ]);
+  ],
 });
 
 const matchedTimes = `SELECT first_matched_at IS NULL, last_matched_at IS NULL, last_matched_at > first_matched_at,
   last_matched_service_pid, service_pid FROM enrichment`;
 
-describe("the times of matches", () => {
-  testNights([
+testNights("the times of matches", {
+  "are null before the first match": [
     {
-      title: "are null before the first match",
       config: refreshing,
-      nights: [
-        { edit: names("Ann"), service: noMatch, sent: ["Ann"], tables: { [matchedTimes]: ["t|t|||"] } },
-        { days: 10, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|f|p-ann|p-ann"] } },
-        { days: 10, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|t|p-ann|p-ann"] } },
-      ],
+      edit: names("Ann"),
+      service: noMatch,
+      sent: ["Ann"],
+      tables: { [matchedTimes]: ["t|t|||"] },
     },
-    {
-      title: "outlive a lost match",
-      config: refreshing,
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { days: 10, service: noMatch, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|f|p-ann|"] } },
-      ],
-    },
-    {
-      title: "name the person of the last match",
-      nights: [
-        { edit: names("Ann"), sent: ["Ann"] },
-        { edit: names("Eve"), sent: ["Eve"], tables: { [matchedTimes]: ["f|f|t|p-eve|p-eve"] } },
-      ],
-    },
-  ]);
+    { days: 10, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|f|p-ann|p-ann"] } },
+    { days: 10, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|t|p-ann|p-ann"] } },
+  ],
+  "outlive a lost match": [
+    { config: refreshing, edit: names("Ann"), sent: ["Ann"] },
+    { days: 10, service: noMatch, sent: ["Ann"], tables: { [matchedTimes]: ["f|f|f|p-ann|"] } },
+  ],
+  "name the person of the last match": [
+    { edit: names("Ann"), sent: ["Ann"] },
+    { edit: names("Eve"), sent: ["Eve"], tables: { [matchedTimes]: ["f|f|t|p-eve|p-eve"] } },
+  ],
 });

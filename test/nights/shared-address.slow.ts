@@ -71,71 +71,58 @@ const has = (list: Readonly<Record<string, readonly string[]>>): Script => ({
   }),
 });
 
-describe("an erased address", () => {
-  const office = has({ "p-ann": ["info@firm.example"], "p-bob": ["INFO@firm.example "] });
-  const late = has({ "p-dee": ["Ann@Home.example ", "dee@home.example"] });
-  const stored = {
-    "SELECT email_address FROM person_email WHERE email_type = 'professional'": ["dee@home.example"],
-  };
-
-  testNights([
+const office = has({ "p-ann": ["info@firm.example"], "p-bob": ["INFO@firm.example "] });
+const late = has({ "p-dee": ["Ann@Home.example ", "dee@home.example"] });
+const stored = {
+  "SELECT email_address FROM person_email WHERE email_type = 'professional'": ["dee@home.example"],
+};
+testNights("an erased address", {
+  "takes everybody who has it, if the user names it": [
+    { edit: names("Ann", "Bob", "Cid"), service: office, sent: ["Ann", "Bob", "Cid"] },
     {
-      title: "takes everybody who has it, if the user names it",
-      nights: [
-        { edit: names("Ann", "Bob", "Cid"), service: office, sent: ["Ann", "Bob", "Cid"] },
-        {
-          commands: [["erase", "--email", "Info@Firm.example", "--yes"]],
-          flags: { resend: true },
-          service: office,
-          sent: ["Cid"],
-          tables: { "SELECT service_pid FROM person": ["p-cid"] },
-        },
-      ],
+      commands: [["erase", "--email", "Info@Firm.example", "--yes"]],
+      flags: { resend: true },
+      service: office,
+      sent: ["Cid"],
+      tables: { "SELECT service_pid FROM person": ["p-cid"] },
     },
+  ],
+  "is left out of the lists of people who are stored later": [
     {
-      title: "is left out of the lists of people who are stored later",
-      nights: [
-        {
-          commands: [["erase", "--email", "ann@home.example", "--yes", "--even-if-unknown"]],
-          edit: names("Dee"),
-          service: late,
-          sent: ["Dee"],
-          tables: stored,
-        },
-        { flags: { resend: true }, service: late, sent: ["Dee"], tables: stored },
-      ],
+      commands: [["erase", "--email", "ann@home.example", "--yes", "--even-if-unknown"]],
+      edit: names("Dee"),
+      service: late,
+      sent: ["Dee"],
+      tables: stored,
     },
-  ]);
+    { flags: { resend: true }, service: late, sent: ["Dee"], tables: stored },
+  ],
 });
 
-describe("a text about an erased person", () => {
-  const extras = "SELECT service_pid, _extra IS NULL FROM person";
-
-  testNights(
-    [
-      { kind: "PID", flag: "--pid", value: "p-ann", text: "p-ann" },
-      { kind: "address", flag: "--email", value: "ann@home.example", text: "call ann@home.example" },
-    ].map(({ kind, flag, value, text }) => ({
-      title: `in another person's _extra is removed with it, and stays away (${kind})`,
-      nights: [
-        {
-          edit: put(1, "Ann", { email: "ann@home.example" }) + put(2, "Bob"),
-          service: mentioning(text),
-          sent: ["Ann ann@home.example", "Bob"],
-          tables: { [extras]: ["p-ann|t", "p-bob|f"] },
-        },
-        {
-          commands: [["erase", flag, value, "--yes"]],
-          ends: "2 read, 1 unchanged, 1 suppressed",
-          tables: { [extras]: ["p-bob|t"] },
-        },
-        {
-          flags: { resend: true },
-          service: mentioning(text),
-          sent: ["Bob"],
-          tables: { [extras]: ["p-bob|t"] },
-        },
-      ],
-    })),
-  );
-});
+const extras = "SELECT service_pid, _extra IS NULL FROM person";
+for (const { kind, flag, value, text } of [
+  { kind: "PID", flag: "--pid", value: "p-ann", text: "p-ann" },
+  { kind: "address", flag: "--email", value: "ann@home.example", text: "call ann@home.example" },
+]) {
+  testNights("a text about an erased person", {
+    [`in another person's _extra is removed with it, and stays away (${kind})`]: [
+      {
+        edit: put(1, "Ann", { email: "ann@home.example" }) + put(2, "Bob"),
+        service: mentioning(text),
+        sent: ["Ann ann@home.example", "Bob"],
+        tables: { [extras]: ["p-ann|t", "p-bob|f"] },
+      },
+      {
+        commands: [["erase", flag, value, "--yes"]],
+        ends: "2 read, 1 unchanged, 1 suppressed",
+        tables: { [extras]: ["p-bob|t"] },
+      },
+      {
+        flags: { resend: true },
+        service: mentioning(text),
+        sent: ["Bob"],
+        tables: { [extras]: ["p-bob|t"] },
+      },
+    ],
+  });
+}
