@@ -7,7 +7,7 @@ import type { LookupSpec } from "../../src/load/lookups/lookup.ts";
 import { seeInput } from "../../src/load/lookups/see-input.ts";
 import { readClaims } from "../../src/load/lookups/claims.ts";
 import { comparison } from "../../src/load/lookups/content.ts";
-import { contextOf } from "../../src/load/lookups/selection.ts";
+import { contextOf, readCoverage } from "../../src/load/lookups/selection.ts";
 import { useContext } from "./postgres-context.ts";
 import { begin } from "./suite/nights.ts";
 import { enrichSpec, resolveSpec } from "./suite/people.ts";
@@ -110,6 +110,17 @@ test("claims many contents although statistics say that nothing is due, as after
   const selection = await context.warehouse.selectLookup(resolve, run);
   expect(selection.counts.due).toBe(60_000);
   await selection.close();
+});
+
+test("counts the coverage of many rows without looking up each, although statistics say that all are missing", async () => {
+  await context.sql(`UPDATE person_data_state.lookup_row SET missing_since = now(); ANALYZE person_data_state.lookup_row;
+    UPDATE person_data_state.lookup_row SET missing_since = NULL`);
+  const { db } = context.warehouse;
+  expect(await readCoverage(db, resolve, 0)).toMatchObject({ inputRows: 60_000 });
+  const plan = await context.sql(
+    "EXPLAIN SELECT FROM person_data_state.lookup_row WHERE missing_since IS NULL",
+  );
+  expect(JSON.stringify(plan)).toMatch(/rows=1[12]\d{4}\D/u);
 });
 
 /** Text of a statement, as it is passed to the driver. */

@@ -244,7 +244,7 @@ async function analyzeLookups(db: Db): Promise<void> {
   // A larger sample takes longer than it saves.
   await db.transaction(({ client }) =>
     client.query(`SET LOCAL default_statistics_target = 10;
-      ANALYZE (SKIP_LOCKED) ${row} (job, source, content), ${due} (kind, content), ${answer} (kind, content, answered_at)`),
+      ANALYZE (SKIP_LOCKED) ${row} (job, source, content, missing_since), ${due} (kind, content), ${answer} (kind, content, answered_at)`),
   );
 }
 
