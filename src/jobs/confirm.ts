@@ -79,7 +79,7 @@ type SendDecision =
   | { readonly kind: "stop"; readonly message: string };
 
 /** Counters of a run that later ones are compared with. */
-type LastRun = Pick<PastRun, "status" | "recordsDue" | "counters">;
+type LastRun = Pick<PastRun, "status" | "records_due" | "records_waiting">;
 
 /**
  * Newest run of the same shard that sent records or succeeded; without one, the shard's part of such a run of the whole input;
@@ -87,19 +87,12 @@ type LastRun = Pick<PastRun, "status" | "recordsDue" | "counters">;
  */
 export function lastSendingRun({ pastRuns, shard }: Pick<SendCase, "pastRuns" | "shard">): LastRun | null {
   const newestOf = (text: string) =>
-    pastRuns.find(
-      (run) => run.shard === text && (run.status === "succeeded" || run.counters.records_sent > 0),
-    );
+    pastRuns.find((run) => run.shard === text && (run.status === "succeeded" || run.records_sent > 0));
   const own = newestOf(shardText(shard));
   const whole = newestOf(shardText(wholeInput));
   if (own !== undefined || whole === undefined) return own ?? null;
-  const { status, recordsDue, counters } = whole;
-  const waiting = counters.records_waiting / shard.count;
-  return {
-    status,
-    recordsDue: recordsDue / shard.count,
-    counters: { ...counters, records_waiting: waiting },
-  };
+  const { status, records_due: due, records_waiting: waiting } = whole;
+  return { status, records_due: due / shard.count, records_waiting: waiting / shard.count };
 }
 
 /**
@@ -156,7 +149,7 @@ function isUnusual({ confirmAbove }: Pick<Config, "confirmAbove">, given: SendCa
   // Without an earlier run of this shard, existing answers show that it isn't the first run.
   if (lastRun === null) return counts.answeredBefore > 0;
   // Rows that it left: due ones if it didn't succeed, and those that waited, such as behind a capped job.
-  const { status, recordsDue, counters } = lastRun;
-  const backlog = counters.records_waiting + (status === "succeeded" ? 0 : recordsDue);
+  const { status, records_due: due, records_waiting: waiting } = lastRun;
+  const backlog = waiting + (status === "succeeded" ? 0 : due);
   return counts.due > backlog + confirmAbove.records;
 }

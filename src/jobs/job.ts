@@ -82,7 +82,7 @@ export function exitCodeOf(report: RunReport, signal: "SIGINT" | "SIGTERM" | nul
   if (has("failed") || has("skipped")) return 1;
   if (has("interrupted")) return signal === "SIGTERM" ? 143 : 130;
   if (has("locked")) return 4;
-  const isDone = report.jobs.every(({ status, limited_by: limitedBy }) => isSuccess({ status, limitedBy }));
+  const isDone = report.jobs.every(isSuccess);
   return isDone ? 0 : 3;
 }
 

@@ -124,7 +124,7 @@ function stateOfJob(
   { job, status, limited_by: limit, error }: JobReport,
 ): ReportableState | null {
   const subject = `job ${job}`;
-  if (isSuccess({ status, limitedBy: limit })) return stateOf(subject, "ok", `${job} succeeded.`);
+  if (isSuccess({ status, limited_by: limit })) return stateOf(subject, "ok", `${job} succeeded.`);
   const reported: readonly string[] = alerts.on;
   if (!reported.includes(status)) return null;
   return stateOf(

@@ -120,6 +120,9 @@ export const runCounters = {
 /** One of the counters of `run --json`. */
 export type RunCounter = keyof typeof runCounters;
 
+/** Names of the counters, in order. */
+export const counterNames = Object.keys(runCounters) as RunCounter[];
+
 /** Service that the warehouse's data comes from; a single row. */
 export const warehouseIdentity = table("warehouse_identity", {
   schema: "ops",

@@ -77,21 +77,19 @@ export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
 }
 
 /** A past run. */
-export function pastRun(run: Partial<PastRun> & { readonly sent?: number }): PastRun {
-  const { sent = 0, ...rest } = run;
+export function pastRun(run: Partial<PastRun>): PastRun {
   return {
-    runId: "earlier",
+    ...zeroCounters,
+    run_id: "earlier",
     shard: "0/1",
-    jobType: "enrich",
     job: "enrich_customers",
     status: "succeeded",
-    limitedBy: null,
-    startedAt: "2026-11-20T01:00:00+00:00",
-    finishedAt: "2026-11-20T02:00:00+00:00",
-    recordsDue: 0,
-    counters: { ...zeroCounters, records_sent: sent },
+    limited_by: null,
+    started_at: "2026-11-20T01:00:00+00:00",
+    finished_at: "2026-11-20T02:00:00+00:00",
+    records_due: 0,
     error: null,
-    ...rest,
+    ...run,
   };
 }
 

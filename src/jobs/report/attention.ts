@@ -39,7 +39,7 @@ export function attentionOf(
   return [
     ...enabled.flatMap(jobAttention),
     ...enabled.flatMap(({ job, status: { lastRun } }) => {
-      const message = lastRun && unusualRejects(job, lastRun.counters);
+      const message = lastRun && unusualRejects(job, lastRun);
       return message === null ? [] : [note(job.name, "many_rejects", message)];
     }),
     ...budgets.flatMap((budget) => {
@@ -67,7 +67,7 @@ function jobAttention({ job: { name }, status, freshness }: JobState): readonly 
   if (run?.status === "failed" || run?.status === "skipped") {
     found.push(note(name, run.status, run.error ?? "The job did not succeed."));
   } else if (run?.status === "limited" && !isSuccess(run)) {
-    const code = run.limitedBy ?? "limited";
+    const code = run.limited_by ?? "limited";
     found.push(note(name, code, run.error ?? `The job stopped at ${code}.`));
   }
   if (freshness === "stale" && found.length === 0) {

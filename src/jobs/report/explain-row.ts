@@ -295,9 +295,9 @@ function delayText({ cap, lastRun, isUndecided }: Circumstances): string | null 
       : [
           `The next run sends at most ${countText(cap.records, "record")} (${cap.limitedBy}), so the row may be left for a later one.`,
         ]),
-    ...(lastRun?.status === "limited" && lastRun.limitedBy !== null
+    ...(lastRun?.status === "limited" && lastRun.limited_by !== null
       ? [
-          `The last run stopped at ${lastRun.limitedBy} and left ${countText(lastRun.counters.records_remaining, "row")}.`,
+          `The last run stopped at ${lastRun.limited_by} and left ${countText(lastRun.records_remaining, "row")}.`,
         ]
       : []),
   ];

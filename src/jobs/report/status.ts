@@ -16,7 +16,6 @@ import {
   schedulesByJob,
 } from "./attention.ts";
 import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
-import type { Counters } from "../job.ts";
 import { membersJobOf } from "../segments/segment-members.ts";
 import { pushJobOf } from "../segments/segment-push.ts";
 import { type SegmentConfig, segmentIdOf } from "../segments/segments.ts";
@@ -45,16 +44,7 @@ import {
 import { nextSlot } from "../../schedule/schedule.ts";
 
 /** Past run, in `status --json`. */
-export interface PastRunReport extends Counters {
-  readonly run_id: string;
-  readonly shard: string;
-  readonly status: string;
-  readonly limited_by: string | null;
-  readonly started_at: string;
-  readonly finished_at: string | null;
-  readonly records_due: number;
-  readonly error: string | null;
-}
+export type PastRunReport = Omit<PastRun, "job">;
 
 /** Process that runs a job, in `status --json`. */
 interface HolderReport {
@@ -235,19 +225,7 @@ function holderReport(holder: LockHolder): HolderReport {
   };
 }
 
-function pastRunReport(run: PastRun): PastRunReport {
-  return {
-    run_id: run.runId,
-    shard: run.shard,
-    status: run.status,
-    limited_by: run.limitedBy,
-    started_at: run.startedAt,
-    finished_at: run.finishedAt,
-    records_due: run.recordsDue,
-    ...run.counters,
-    error: run.error,
-  };
-}
+const pastRunReport = ({ job: _, ...run }: PastRun): PastRunReport => run;
 
 const dayOf = (ms: number) => dayText(Math.floor(ms / DAY_MS));
 

@@ -47,17 +47,24 @@ export async function copyEncoded(
   return stream.rowCount;
 }
 
-/** COPYs rows. `target` is quoted. */
+const ROWS_PER_COPY = 5000;
+
+/** COPYs rows, some thousands at a time. `target` is quoted. */
 export async function copyRows(
   session: Session,
   target: string,
   columns: readonly string[],
-  rows: readonly (readonly Cell[])[],
+  rows: Iterable<readonly Cell[]>,
 ): Promise<void> {
-  await copyEncoded(session, target, columns, encodeRows(rows));
+  let page: (readonly Cell[])[] = [];
+  for (const row of rows) {
+    page.push(row);
+    if (page.length < ROWS_PER_COPY) continue;
+    await copyEncoded(session, target, columns, encodeRows(page));
+    page = [];
+  }
+  await copyEncoded(session, target, columns, encodeRows(page));
 }
-
-const ROWS_PER_COPY = 5000;
 
 /** Creates a table of sample rows, keyed by its first column, unless a relation of that name exists. */
 export function createSampleTable(
@@ -81,14 +88,7 @@ export function createSampleTable(
     // and find it when the transaction is tried again.
     await session.client.query(`CREATE TABLE IF NOT EXISTS ${name} (${list}, PRIMARY KEY (${keys}))`);
     const names = columns.map((c) => c.name);
-    let page: (readonly Cell[])[] = [];
-    for (const row of rows) {
-      page.push(row);
-      if (page.length < ROWS_PER_COPY) continue;
-      await copyRows(session, name, names, page);
-      page = [];
-    }
-    await copyRows(session, name, names, page);
+    await copyRows(session, name, names, rows);
     return true;
   };
   return db.transaction((session) => withRolePath(session, () => create(session)));

@@ -2,20 +2,8 @@ import type { Db } from "./db.ts";
 import { sql } from "kysely";
 import { NOW, THIS_DATABASE } from "./names.ts";
 
-/** Origin of a warehouse's data. */
-interface WarehouseIdentity {
-  /** Host and port, or the population of the sandbox. */
-  readonly serviceHost: string;
-  /** Organization that the data belongs to; null until it is known. */
-  readonly organization: string | null;
-  /** Setup time in microseconds, which identifies this warehouse and its copies. */
-  readonly createdAt: string;
-  /** {@link THIS_DATABASE}, which distinguishes them. */
-  readonly database: string;
-}
-
-/** Reads the identity; null in a new warehouse. */
-export async function readIdentity(db: Db): Promise<WarehouseIdentity | null> {
+/** Reads the origin of a warehouse's data; null in a new warehouse. The setup time identifies it and its copies, the database distinguishes them. */
+export async function readIdentity(db: Db) {
   const [identity] = await db.rows(
     db.query
       .selectFrom("ops.warehouse_identity")

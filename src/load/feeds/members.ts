@@ -64,24 +64,16 @@ export async function addMembers(
   writing: Writing,
   { segmentId, members, isListed }: MemberPageRows,
 ): Promise<AddedMembers> {
-  const {
-    session,
-    run: { job, runId },
-  } = writing;
+  const { session, run } = writing;
   const suppressed = await stageRows(writing, {
     table: "segment_member",
     columns: ["service_pid", "first_added_at", "first_seen_at", "_extra"],
-    rows: members.map(({ servicePid, firstAddedAt, seenAt, extra }) => [
-      servicePid,
-      firstAddedAt,
-      seenAt,
-      extra,
-    ]),
+    rows: members.map((one) => [one.servicePid, one.firstAddedAt, one.seenAt, one.extra]),
   });
   if (isListed) {
     await session.change(sql`
       INSERT INTO ${session.table("segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
-      SELECT DISTINCT ${job}, ${segmentId}, service_pid, now(), ${runId} FROM pg_temp.${sql.id(STAGE)} ORDER BY service_pid
+      SELECT DISTINCT ${run.job}, ${segmentId}, service_pid, now(), ${run.runId} FROM pg_temp.${sql.id(STAGE)} ORDER BY service_pid
       ON CONFLICT DO NOTHING`);
   }
   return { added: await mergeMembers(writing, segmentId), suppressed };

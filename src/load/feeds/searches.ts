@@ -42,24 +42,8 @@ WHERE m.segment_id = (
   WHERE s.query = ${quoteLiteral(query)} AND s.members_stored_at IS NOT NULL ORDER BY s.created_at DESC, s.segment_id LIMIT 1)`;
 }
 
-/** A stored audience. */
-export interface StoredAudience {
-  readonly segment_id: string;
-  readonly search_name: string | null;
-  readonly query: string | null;
-  readonly status: string | null;
-  readonly error_code: string | null;
-  readonly error_message: string | null;
-  readonly suggested_search: string | null;
-  readonly materialization_extent: string | null;
-  readonly total_count: number | null;
-  readonly estimated_billable_count: number | null;
-  readonly results_unlocked: boolean | null;
-  readonly billable_count: number | null;
-  readonly unlocked_at: string | null;
-  /** Number of stored members. */
-  readonly members: number;
-}
+/** A stored audience, with the number of its stored members. */
+export type StoredAudience = Awaited<ReturnType<typeof readAudiences>>[number];
 
 /** Largest charge of an unlock; null if unknown. */
 export function mostBillable({
@@ -70,12 +54,16 @@ export function mostBillable({
 }
 
 /** Returns audiences by ID. */
-export function readAudiences(db: Db, segmentIds: readonly string[]): Promise<readonly StoredAudience[]> {
-  return db.rows<StoredAudience>(sql`
-    SELECT segment_id, search_name, query, status, error_code, error_message, suggested_search, materialization_extent, total_count,
-      estimated_billable_count, results_unlocked, billable_count, unlocked_at,
-      (SELECT count(*) FROM ${db.table("audience_search_member")} AS m WHERE m.segment_id = s.segment_id) AS members
-    FROM ${db.table("audience_search")} AS s WHERE segment_id = ANY(${[...segmentIds]}::text[])`);
+export function readAudiences(db: Db, segmentIds: readonly string[]) {
+  const members = sql<number>`(SELECT count(*) FROM ${db.table("audience_search_member")} AS m WHERE m.segment_id = s.segment_id)`;
+  return db.rows(
+    db.query
+      .selectFrom("data.audience_search as s")
+      .select(["segment_id", "search_name", "query", "status", "error_code", "error_message"])
+      .select(["suggested_search", "materialization_extent", "total_count", "estimated_billable_count"])
+      .select(["results_unlocked", "billable_count", "unlocked_at", members.as("members")])
+      .where(sql<boolean>`segment_id = ANY(${[...segmentIds]}::text[])`),
+  );
 }
 
 /** Share of an audience with a channel, or in a bucket. */
@@ -105,31 +93,18 @@ export async function countListed(db: Db, job: string, segmentId: string): Promi
   return row?.members ?? 0;
 }
 
-/** Latest reading of an organization's person search quota. */
-export interface StoredQuota {
-  readonly org_id: string;
-  readonly observed_at: string;
-  /** Records per UTC day; null if the service did not report it. */
-  readonly limit: number | null;
-  readonly left: number | null;
-}
-
-/** Period of a feed that can no longer be read. */
-export interface StoredGap {
-  readonly job: string;
-  readonly stream: string;
-  /** Inclusive. */
-  readonly gap_start: string;
-  /** Exclusive. */
-  readonly gap_end: string;
-  readonly noticed_at: string;
-}
+/** Latest reading of an organization's person search quota; null where the service did not report it. */
+export type StoredQuota = Awaited<ReturnType<typeof readQuotas>>[number];
 
 /** Reads the latest quota of each organization. */
-export async function readQuotas(db: Db): Promise<readonly StoredQuota[]> {
-  return db.rows<StoredQuota>(sql`
-    SELECT DISTINCT ON (org_id) org_id, observed_at, daily_record_limit AS "limit", current_day_remaining AS "left"
-    FROM ${db.table("person_search_quota")} ORDER BY org_id, observed_at DESC`);
+export function readQuotas(db: Db) {
+  return db.rows(
+    db.query
+      .selectFrom("ops.person_search_quota")
+      .distinctOn("org_id")
+      .select(["org_id", "observed_at", "daily_record_limit as limit", "current_day_remaining as left"])
+      .orderBy(sql`org_id, observed_at DESC`),
+  );
 }
 
 /** Returns the first day of person search usage that may be missing. */
@@ -141,9 +116,12 @@ export async function firstOpenSearchDay(db: Db, orgId: string, upTo: string): P
   return row?.day ?? null;
 }
 
+/** Period of a feed that can no longer be read. */
+export type StoredGap = Awaited<ReturnType<typeof readGaps>>[number];
+
 /** Reads the gaps of feeds. */
-export async function readGaps(db: Db): Promise<readonly StoredGap[]> {
-  return db.rows<StoredGap>(sql`
-    SELECT job, stream, gap_start, gap_end, noticed_at
-    FROM ${db.table("sync_gap")} ORDER BY noticed_at DESC, job, stream, gap_start LIMIT 100`);
+export function readGaps(db: Db) {
+  const gaps = db.query.selectFrom("ops.sync_gap");
+  const shown = gaps.select(["job", "stream", "gap_start", "gap_end", "noticed_at"]);
+  return db.rows(shown.orderBy(sql`noticed_at DESC, job, stream, gap_start`).limit(100));
 }

@@ -179,17 +179,10 @@ export function readSegmentHistory(db: Db, days: number): Promise<readonly Segme
   );
 }
 
-/** Deaths first observed in one week. */
-interface DeathWeek {
-  /** Monday, `2026-11-16` (UTC). */
-  readonly week: string;
-  readonly deaths: number;
-}
-
-/** Counts deaths by week, for the current week and those before it, oldest first; weeks without any are absent. */
-export function readDeathWeeks(db: Db, weeks: number): Promise<readonly DeathWeek[]> {
+/** Counts deaths by week (Monday, UTC), for the current week and those before it, oldest first; weeks without any are absent. */
+export function readDeathWeeks(db: Db, weeks: number) {
   return readBriefly(db, (session) =>
-    session.rows<DeathWeek>(sql`
+    session.rows<{ readonly week: string; readonly deaths: number }>(sql`
     SELECT date_trunc('week', first_observed_at)::date AS week, count(*) AS deaths
     FROM ${session.table("death_signal")}
     WHERE first_observed_at >= date_trunc('week', now()) - make_interval(weeks => ${weeks - 1})
@@ -249,20 +242,8 @@ function estimateFields(session: Session, table: Table): Promise<KnownValues[]> 
     WHERE s.schemaname = ${session.names.data} AND s.tablename = ${table.name} AND NOT s.inherited AND c.reltuples >= 0`);
 }
 
-/** A field of the service's answers that differs from its declaration. */
-interface DriftedField {
-  readonly endpoint: string;
-  readonly path: string;
-  /** `unknown_field` or `unexpected_type`. */
-  readonly kind: string;
-  readonly observedType: string;
-  readonly occurrences: number;
-  readonly firstSeenAt: string;
-  readonly lastSeenAt: string;
-}
-
-/** Reads the fields seen last. */
-export function readSchemaDrift(db: Db, limit: number): Promise<readonly DriftedField[]> {
+/** Reads the last seen fields of the service's answers that differ from their declaration. */
+export function readSchemaDrift(db: Db, limit: number) {
   return readBriefly(db, (session) =>
     session.rows(
       session.query

@@ -66,45 +66,21 @@ export const NORMALIZATION = "normalize/1";
 /** Characters of values without content, such as `-`, `?` and `000-000-0000`. */
 const FILLERS = " -_.,;:?!*#/\\+()[]<>0";
 
+const words = (list: string) => list.split(", ");
+
 /** Values of no one, in lower case. */
-const PLACEHOLDERS = [
-  "#n/a",
-  "(none)",
-  "n.a.",
-  "n/a",
-  "no email",
-  "no name",
-  "no phone",
-  "not applicable",
-  "not available",
-  "not provided",
-  "tbd",
-  "undefined",
-  "unknown",
-  "unspecified",
-];
+const PLACEHOLDERS = words(
+  "#n/a, (none), n.a., n/a, no email, no name, no phone, not applicable, not available, not provided, tbd, undefined, unknown, " +
+    "unspecified",
+);
 
 /** Values of no one, except in names: people are called Null, None and Na. */
-const NAMELESS = ["na", "nan", "nil", "none", "null"];
+const NAMELESS = words("na, nan, nil, none, null");
 
 /** Local parts and domains of invented addresses, such as `test@test.com`. */
-const ADDRESS_WORDS = [
-  "asdf",
-  "invalid",
-  "n/a",
-  "na",
-  "no",
-  "no-email",
-  "no_email",
-  "noemail",
-  "nomail",
-  "none",
-  "null",
-  "test",
-  "undefined",
-  "unknown",
-  "xxx",
-];
+const ADDRESS_WORDS = words(
+  "asdf, invalid, n/a, na, no, no-email, no_email, noemail, nomail, none, null, test, undefined, unknown, xxx",
+);
 
 /** Matches phone numbers with enough digits; valid in Postgres and JavaScript. Anchored, because values can be long. */
 const PHONE = "^([^0-9]*[0-9]){7}";

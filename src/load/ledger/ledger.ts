@@ -6,7 +6,7 @@ import { giveBack } from "./reserve.ts";
 import type { Asker, RunRef } from "../runs/fence.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 import type { Drift } from "../../schemas/convert.ts";
-import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import { counterNames, type RunCounter } from "../../schemas/ops.ts";
 
 /** Additions to the run's counters. */
 export type CounterDelta = Partial<Record<RunCounter, number>>;
@@ -124,8 +124,6 @@ export async function touchTables(session: Session, run: RunRef, tables: readonl
     SELECT name, ${run.job}, NULL, now(), now(), ${run.runId} FROM unnest(${[...tables].toSorted()}::text[]) AS u(name)
     ON CONFLICT (table_name, job) DO UPDATE SET last_changed_at = now(), _synced_at = now(), _run_id = excluded._run_id`);
 }
-
-const counterNames = Object.keys(runCounters) as RunCounter[];
 
 /**
  * Adds to the run's counters. Must be the last statement before the fence, because parallel loaders wait for its row

@@ -79,13 +79,10 @@ export function isRowErased(db: Db, source: string, sourceKey: string): Promise<
     const key = await readErasureKey(session, db.readErasureSecret);
     if (!key) return false;
     const isErased = erasedSql(db.names, key).sourceKey(source, "source_key");
-    return (
-      (
-        await session.rows(
-          sql`SELECT FROM (SELECT ${sourceKey}::text AS source_key) AS given WHERE ${isErased}`,
-        )
-      ).length > 0
+    const [found] = await session.rows(
+      sql`SELECT FROM (SELECT ${sourceKey}::text AS source_key) AS given WHERE ${isErased}`,
     );
+    return found !== undefined;
   });
 }
 
@@ -146,14 +143,21 @@ export function readRowFacts(
       );
     }
     const results = (table: "data.resolution" | "data.enrichment") =>
-      session.rows(query.selectFrom(table).select(RESULT).where(isOfRow));
+      session.rows(
+        query
+          .selectFrom(table)
+          .select(["job", "is_match", "service_pid", "match_score", "is_present", "request_completed_at"])
+          .select(["last_matched_at", "api_request_id"])
+          .where(isOfRow),
+      );
     const resolutions = await results("data.resolution");
     const enrichments = await results("data.enrichment");
     const ids = states.flatMap((state) => state.call_id ?? []);
     const calls = await session.rows(
       query
         .selectFrom("ops.api_call")
-        .select(CALL)
+        .select(["call_id", "job", "run_id", "endpoint", "started_at", "attempt", "http_status"])
+        .select(["records_sent", "possibly_billed", "api_request_id"])
         .where(sql<boolean>`call_id = ANY(${ids}::uuid[])`)
         .orderBy("call_number", "desc"),
     );
@@ -163,29 +167,3 @@ export function readRowFacts(
     return { states, resolutions, enrichments, emails, calls, missing };
   });
 }
-
-/** Columns of a row's result in one job. */
-const RESULT = [
-  "job",
-  "is_match",
-  "service_pid",
-  "match_score",
-  "is_present",
-  "request_completed_at",
-  "last_matched_at",
-  "api_request_id",
-] as const;
-
-/** Columns of a call that answered. */
-const CALL = [
-  "call_id",
-  "job",
-  "run_id",
-  "endpoint",
-  "started_at",
-  "attempt",
-  "http_status",
-  "records_sent",
-  "possibly_billed",
-  "api_request_id",
-] as const;

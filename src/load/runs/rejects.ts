@@ -3,7 +3,6 @@ import type { Db } from "../db/db.ts";
 import { NOW } from "../db/names.ts";
 import type { RowKey } from "../inputs/input.ts";
 import { asWriter } from "./lock.ts";
-import type { Database } from "../../schemas/registry.ts";
 
 /** Selects rejects; an empty list selects all. */
 export interface RejectFilter {
@@ -12,29 +11,11 @@ export interface RejectFilter {
   readonly rows: readonly RowKey[];
 }
 
-type Reject = Database["data.reject"];
-
 /** Rejects of one job and cause. */
-export interface RejectGroup extends Pick<Reject, "job" | "stage" | "code"> {
-  readonly rejects: number;
-  readonly first_at: string;
-  readonly last_at: string;
-}
-
-const STORED = [
-  "job",
-  "source",
-  "source_key",
-  "stage",
-  "code",
-  "message",
-  "details",
-  "created_at",
-  "resolved_at",
-] as const;
+export type RejectGroup = Awaited<ReturnType<typeof countRejects>>[number];
 
 /** One reject. */
-export type StoredReject = Pick<Reject, (typeof STORED)[number]>;
+export type StoredReject = Awaited<ReturnType<typeof listRejects>>[number];
 
 /** Result of a retry. */
 interface RejectRetry {
@@ -64,11 +45,7 @@ function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<
 }
 
 /** Counts rejects by job and cause, highest first. */
-export async function countRejects(
-  db: Db,
-  filter: RejectFilter,
-  { all }: { readonly all: boolean },
-): Promise<readonly RejectGroup[]> {
+export function countRejects(db: Db, filter: RejectFilter, { all }: { readonly all: boolean }) {
   return db.rows(
     db.query
       .selectFrom("data.reject as r")
@@ -82,15 +59,16 @@ export async function countRejects(
 }
 
 /** Lists the newest rejects. */
-export async function listRejects(
+export function listRejects(
   db: Db,
   filter: RejectFilter,
   { all, limit }: { readonly all: boolean; readonly limit: number },
-): Promise<readonly StoredReject[]> {
+) {
   return db.rows(
     db.query
       .selectFrom("data.reject as r")
-      .select(STORED)
+      .select(["job", "source", "source_key", "stage", "code", "message", "details", "created_at"])
+      .select("resolved_at")
       .where(isMeant(filter, all))
       .orderBy(sql`created_at DESC, job, source_key, reject_id`)
       .limit(limit),

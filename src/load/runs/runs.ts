@@ -7,16 +7,16 @@ import type { Session } from "../db/session.ts";
 import type { CounterDelta } from "../ledger/ledger.ts";
 import type { Coverage } from "../lookups/selection.ts";
 import type { RunRef } from "./fence.ts";
-import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import { counterNames, type RunCounter } from "../../schemas/ops.ts";
 
 /** True if a run did everything that it was allowed to: it succeeded, or ended at a cap or budget of the user. */
 export function isSuccess(run: {
   readonly status: string;
-  readonly limitedBy?: string | null | undefined;
+  readonly limited_by?: string | null | undefined;
 }): boolean {
   return (
     run.status === "succeeded" ||
-    (run.status === "limited" && OWN_LIMITS.some((own) => own === run.limitedBy))
+    (run.status === "limited" && OWN_LIMITS.some((own) => own === run.limited_by))
   );
 }
 
@@ -35,7 +35,6 @@ export interface RunEnd {
   readonly tables: readonly string[];
 }
 
-const counterNames = Object.keys(runCounters) as RunCounter[];
 /** Every counter at zero. */
 export const noCounts = Object.fromEntries(counterNames.map((name) => [name, 0])) as Record<
   RunCounter,
@@ -113,7 +112,7 @@ async function writeEnd(
     update.where((row) => row.and(keyOf(run))).returning("finished_at as at"),
   );
   if (coverage) await writeCoverage(session, run, coverage);
-  if (!isSuccess(end)) return;
+  if (!isSuccess({ status, limited_by: limitedBy })) return;
   const wholeAt = run.shard === "0/1" ? (ended?.at ?? null) : await wholePassAt(session, run);
   if (wholeAt !== null) {
     await session.change(sql`

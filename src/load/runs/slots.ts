@@ -6,19 +6,8 @@ import { isBeating } from "./fence.ts";
 /** End of a slot: the status of its job. */
 export type SlotEnd = "succeeded" | "failed" | "limited" | "skipped";
 
-/** A slot of a job's schedule, as last recorded. */
-export interface KnownSlot {
-  readonly job: string;
-  readonly slot: string;
-  /** ISO 8601, UTC. */
-  readonly dueAt: string;
-  /** `claimed`, `given_back`, `watched` (no slot: when the job was first scheduled), or the slot's end. */
-  readonly status: string;
-  readonly runId: string | null;
-  readonly endedAt: string | null;
-  /** True if a live scheduler holds it. */
-  readonly isHeld: boolean;
-}
+/** A slot of a job's schedule, as last recorded; `isHeld` if a live scheduler holds it. */
+export type KnownSlot = Awaited<ReturnType<typeof newestSlots>>[number];
 
 /** Request to run a slot. */
 export interface SlotClaim {
@@ -37,13 +26,8 @@ export interface SchedulerProcess {
   readonly pid: number;
 }
 
-/** A slot that this scheduler claimed. */
-export interface GrantedSlot {
-  readonly job: string;
-  readonly slot: string;
-  /** Run ID of the first claim, under which an interrupted run is resumed. */
-  readonly runId: string;
-}
+/** A slot that this scheduler claimed; the run ID is that of the first claim, under which an interrupted run is resumed. */
+export type GrantedSlot = Omit<SlotClaim, "dueAt">;
 
 /** Ends of slots; a null status releases the slot. */
 type SlotEnds = readonly { readonly job: string; readonly slot: string; readonly status: SlotEnd | null }[];
@@ -69,7 +53,7 @@ export async function watchJobs(
 }
 
 /** Newest slot of each job. */
-export async function newestSlots(db: Db): Promise<readonly KnownSlot[]> {
+export function newestSlots(db: Db) {
   return db.rows(
     db.query
       .selectFrom("state.schedule_slot as s")

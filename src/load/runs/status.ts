@@ -3,22 +3,34 @@ import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import { type LockHolder, readHolders } from "./lock.ts";
 import { IS_SUCCESS } from "./runs.ts";
-import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import { counterNames } from "../../schemas/ops.ts";
 import type { Database } from "../../schemas/registry.ts";
 
+const PAST_RUN = [
+  ...([
+    "job",
+    "run_id",
+    "shard",
+    "status",
+    "limited_by",
+    "started_at",
+    "finished_at",
+    "records_due",
+  ] as const),
+  ...counterNames,
+  "error",
+] as const;
+
 /** Last run of a job, for `confirm_above` and `status`. */
-export interface PastRun {
-  readonly runId: string;
-  readonly shard: string;
-  readonly jobType: string;
-  readonly job: string;
-  readonly status: string;
-  readonly limitedBy: string | null;
-  readonly startedAt: string;
-  readonly finishedAt: string | null;
-  readonly recordsDue: number;
-  readonly counters: Readonly<Record<RunCounter, number>>;
-  readonly error: string | null;
+export type PastRun = Pick<Database["ops.sync_run"], (typeof PAST_RUN)[number]>;
+
+/** Sums of a pass over an input. */
+interface PassCoverage
+  extends Omit<Database["ops.input_coverage"], "run_id" | "job" | "shard" | "_synced_at"> {
+  /** Number of shards included in the sums. */
+  readonly shards: number;
+  /** Less than `shards` only before the first complete pass of all shards. */
+  readonly shards_counted: number;
 }
 
 /** Status of one job, for `status`. */
@@ -30,20 +42,7 @@ export interface JobStatus {
   /** End of the last success ({@link isSuccess}); with shards, the oldest of theirs. */
   readonly lastSuccessAt: string | null;
   /** Null before the first completed run. */
-  readonly coverage: {
-    readonly source: string;
-    readonly input_rows: number;
-    readonly answered: number;
-    readonly matched: number;
-    readonly unmatched: number;
-    readonly rejected: number;
-    readonly due: number;
-    readonly oldest_answer_at: string | null;
-    /** Number of shards included in the sums. */
-    readonly shards: number;
-    /** Less than `shards` only before the first complete pass of all shards. */
-    readonly shards_counted: number;
-  } | null;
+  readonly coverage: PassCoverage | null;
   readonly openRejects: Readonly<Record<string, number>>;
   /** Current holders by shard, including expired ones that were not taken over. */
   readonly holders: readonly LockHolder[];
@@ -56,15 +55,8 @@ export type TableFreshness = Database["ops.table_freshness"];
 const SHARD = sql<number>`split_part(shard, '/', 1)::bigint`;
 const SHARD_COUNT = sql<number>`split_part(shard, '/', 2)::bigint`;
 
-const counters = Object.keys(runCounters).flatMap((name) => [sql.lit(name), sql.id(name)]);
-
 /** Query of past runs. */
-export const pastRuns = (query: QueryCreator<Database>) =>
-  query
-    .selectFrom("ops.sync_run")
-    .select(["run_id as runId", "shard", "job_type as jobType", "job", "status", "limited_by as limitedBy"])
-    .select(["started_at as startedAt", "finished_at as finishedAt", "records_due as recordsDue", "error"])
-    .select(sql<Record<RunCounter, number>>`json_build_object(${sql.join(counters)})`.as("counters"));
+export const pastRuns = (query: QueryCreator<Database>) => query.selectFrom("ops.sync_run").select(PAST_RUN);
 
 /** Past runs to read, enough for some nights of many shards. */
 const PAST_RUNS = 500;
@@ -122,9 +114,9 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
  * Newest coverage of the whole input: the sum of each shard's newest row, for the shard count
  * that is complete and has the newest oldest row; if none is complete, the shard count of the last run.
  */
-async function readCoverage(session: Session, job: string): Promise<JobStatus["coverage"]> {
+async function readCoverage(session: Session, job: string): Promise<PassCoverage | null> {
   const table = session.table("input_coverage");
-  const [coverage] = await session.rows<NonNullable<JobStatus["coverage"]>>(sql`
+  const [coverage] = await session.rows<PassCoverage>(sql`
     WITH newest AS (
       SELECT DISTINCT ON (shard) *, ${SHARD_COUNT} AS shards FROM ${table}
       WHERE job = ${job} AND source = (SELECT source FROM ${table} WHERE job = ${job} ORDER BY _synced_at DESC LIMIT 1)

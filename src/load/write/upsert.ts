@@ -86,9 +86,6 @@ export function changedBy({ inserted, updated, marked }: UpsertResult = NOTHING)
   return inserted + updated + marked;
 }
 
-/** Rows per COPY. */
-const COPY_ROWS = 5000;
-
 /** Temporary table of {@link stageRows}; the order of the rows is in `_ord`. */
 export const STAGE = "staged_row";
 
@@ -109,20 +106,15 @@ export async function stageRows(
   await session.change(sql`
     CREATE TEMP TABLE ${sql.id(STAGE)} ON COMMIT DROP AS
     SELECT ${ids(columns)}, 0::bigint AS _ord FROM ${session.table(table)} LIMIT 0`);
-  let ord = 0;
-  let piece: (readonly Cell[])[] = [];
-  const copyPiece = async () => {
-    await copyRows(session, stage, [...columns, "_ord"], piece);
-    piece = [];
-  };
-  for (const row of rows) {
-    piece.push([...row, String(ord++)]);
-    if (piece.length === COPY_ROWS) await copyPiece();
-  }
-  await copyPiece();
+  await copyRows(session, stage, [...columns, "_ord"], numbered(rows));
   const erased = await removeErasedRows(session, erasureKey, { stage, table, columns });
   await session.change(sql`ANALYZE ${STAGED}`);
   return erased;
+}
+
+function* numbered(rows: Iterable<readonly Cell[]>): Generator<readonly Cell[]> {
+  let ord = 0;
+  for (const row of rows) yield [...row, String(ord++)];
 }
 
 /** Merges rows into their table; rows without a change are not written. */

@@ -69,7 +69,7 @@ function runState({
   readonly limited_by: string | null;
 }): { readonly kind: StateKind; readonly text: string; readonly rank: number } {
   const text = limit === null ? status : `${status} (${limit})`;
-  if (isSuccess({ status, limitedBy: limit })) return { kind: "good", text, rank: 0 };
+  if (isSuccess({ status, limited_by: limit })) return { kind: "good", text, rank: 0 };
   if (status === "running") return { kind: "busy", text, rank: 1 };
   if (status === "failed") return { kind: "bad", text, rank: 3 };
   return { kind: "warn", text, rank: 2 };
@@ -150,17 +150,17 @@ export const runs: Section = {
   async show({ services }) {
     const rows = await readRecentRuns(services.db, RUNS);
     if (rows.length === 0) return note("No job has run yet.");
-    return html`${[...Map.groupBy(rows, ({ runId }) => runId).values()].map(renderRun)}`;
+    return html`${[...Map.groupBy(rows, (run) => run.run_id).values()].map(renderRun)}`;
   },
 };
 
 function renderRun(jobs: readonly PastRun[], at: number): Html {
   const [first] = jobs;
-  const started = jobs.map(({ startedAt }) => startedAt).toSorted()[0] ?? "";
-  const ended = Math.max(...jobs.map(({ finishedAt }) => Date.parse(finishedAt ?? "")));
+  const started = jobs.map((run) => run.started_at).toSorted()[0] ?? "";
+  const ended = Math.max(...jobs.map((run) => Date.parse(run.finished_at ?? "")));
   const seconds = (ended - Date.parse(started)) / 1000;
-  const sent = jobs.reduce((sum, { counters }) => sum + counters.records_sent, 0);
-  const worst = jobs.map(stateOf).toSorted((a, b) => b.rank - a.rank)[0];
+  const sent = jobs.reduce((sum, run) => sum + run.records_sent, 0);
+  const worst = jobs.map(runState).toSorted((a, b) => b.rank - a.rank)[0];
   const parts = [
     countText(new Set(jobs.map(({ job }) => job)).size, "job"),
     `${countText(sent, "record")} sent`,
@@ -169,10 +169,8 @@ function renderRun(jobs: readonly PastRun[], at: number): Html {
   return html`<details${at === 0 && worst && worst.rank > 0 ? html` open` : ""}><summary>${timeText(started)} <span>${
     worst ? state(worst.kind, worst.rank === 0 ? "succeeded" : worst.text) : ""
   }</span> <span>${parts.join(", ")}</span></summary>
-${table(`Jobs of run ${first?.runId ?? ""}`, "", jobs, columnsOfRun)}</details>`;
+${table(`Jobs of run ${first?.run_id ?? ""}`, "", jobs, columnsOfRun)}</details>`;
 }
-
-const stateOf = ({ status, limitedBy }: PastRun) => runState({ status, limited_by: limitedBy });
 
 /** A counter. Most counters of most jobs are zero, which is shown more quietly. */
 function figure(name: string, value: (run: PastRun) => number, isExtra = true): TableColumn<PastRun> {
@@ -185,25 +183,25 @@ const columnsOfRun: readonly TableColumn<PastRun>[] = [
   {
     name: "status",
     cell(run) {
-      const { kind, text } = stateOf(run);
+      const { kind, text } = runState(run);
       if (run.error === null) return state(kind, text);
       return html`${state(kind, text)}<br><span class="error">${prose(run.error)}</span>`;
     },
   },
-  figure("read", ({ counters }) => counters.records_read),
-  figure("unchanged", ({ counters }) => counters.records_unchanged),
-  figure("due", ({ recordsDue }) => recordsDue),
-  figure("sent", ({ counters }) => counters.records_sent, false),
-  figure("matched", ({ counters }) => counters.records_matched, false),
-  figure("received", ({ counters }) => counters.records_received),
-  figure("rejected", ({ counters }) => counters.records_rejected),
-  figure("remaining", ({ counters }) => counters.records_remaining),
-  figure("rows written", ({ counters }) => counters.rows_written),
-  figure("requests", ({ counters }) => counters.requests),
-  figure("retries", ({ counters }) => counters.retries),
+  figure("read", (run) => run.records_read),
+  figure("unchanged", (run) => run.records_unchanged),
+  figure("due", (run) => run.records_due),
+  figure("sent", (run) => run.records_sent, false),
+  figure("matched", (run) => run.records_matched, false),
+  figure("received", (run) => run.records_received),
+  figure("rejected", (run) => run.records_rejected),
+  figure("remaining", (run) => run.records_remaining),
+  figure("rows written", (run) => run.rows_written),
+  figure("requests", (run) => run.requests),
+  figure("retries", (run) => run.retries),
   {
     name: "took",
-    cell: ({ startedAt: from, finishedAt: to }) =>
+    cell: ({ started_at: from, finished_at: to }) =>
       to === null ? "" : durationText((Date.parse(to) - Date.parse(from)) / 1000),
     isNumber: true,
     isExtra: true,

@@ -21,20 +21,21 @@ const config = { prices: null, confirmAbove: { records: 10_000, ratio: 0.2 } };
 const large: SendCase = {
   counts: countsOf({ read: 100_000, due: 30_000, toSend: 29_000, answeredBefore: 70_000 }),
   billable: { low: 23_000, expected: 24_000, high: 25_000, basis: "" },
-  pastRuns: [pastRun({ sent: 100 })],
+  pastRuns: [pastRun({ records_sent: 100 })],
   shard: wholeInput,
   resend: false,
   acceptParameters: null,
 };
 const dueOf = (read: number, due: number, more: Partial<LookupCounts> = {}) =>
   countsOf({ read, due, toSend: due, answeredBefore: 1000, ...more });
-const stopped = (recordsDue: number) => pastRun({ status: "limited", sent: 5, recordsDue });
+const stopped = (due: number) => pastRun({ status: "limited", records_sent: 5, records_due: due });
 /** A trial that left rows waiting. */
-const waited = (waiting: number, recordsDue = 0) =>
+const waited = (waiting: number, due = 0) =>
   pastRun({
-    status: recordsDue > 0 ? "limited" : "succeeded",
-    recordsDue,
-    counters: { ...zeroCounters, records_sent: 1000, records_waiting: waiting },
+    status: due > 0 ? "limited" : "succeeded",
+    records_due: due,
+    records_sent: 1000,
+    records_waiting: waiting,
   });
 const first = { pastRuns: [], counts: dueOf(100_000, 100_000, { answeredBefore: 0 }) };
 const keyless = dueOf(100, 94, { unusableKeys: 6, answeredBefore: 0 });
@@ -95,18 +96,23 @@ test("the question has its reason and the possible cost", () => {
 
 test("the last run that sent is the newest of the same shard, or the shard's part of a whole run", () => {
   const half = { index: 1, count: 2 };
-  const [other, older] = [pastRun({ shard: "0/2", sent: 1 }), pastRun({ shard: "1/2", sent: 1 })];
-  const newer = pastRun({ shard: "1/2", status: "failed", sent: 1 });
+  const [other, older] = [
+    pastRun({ shard: "0/2", records_sent: 1 }),
+    pastRun({ shard: "1/2", records_sent: 1 }),
+  ];
+  const newer = pastRun({ shard: "1/2", status: "failed", records_sent: 1 });
   expect(lastSendingRun({ pastRuns: [other, newer, older], shard: half })).toBe(newer);
-  expect(lastSendingRun({ pastRuns: [other, pastRun({ shard: "0/4", sent: 1 })], shard: half })).toBe(null);
+  expect(lastSendingRun({ pastRuns: [other, pastRun({ shard: "0/4", records_sent: 1 })], shard: half })).toBe(
+    null,
+  );
   expect(
     lastSendingRun({ pastRuns: [waited(320_000, 40_000)], shard: { index: 3, count: 4 } }),
   ).toMatchObject({
-    recordsDue: 10_000,
-    counters: { records_waiting: 80_000 },
+    records_due: 10_000,
+    records_waiting: 80_000,
   });
   const done = pastRun({ status: "succeeded" });
-  const waiting = pastRun({ status: "limited", limitedBy: "confirmation" });
+  const waiting = pastRun({ status: "limited", limited_by: "confirmation" });
   expect(
     lastSendingRun({ pastRuns: [waiting, pastRun({ status: "failed" }), done], shard: wholeInput }),
   ).toBe(done);
