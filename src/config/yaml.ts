@@ -25,7 +25,7 @@ export function readYaml(text: string, fileName: string): YamlSource {
   const lineAt = (offset: number) => lineCounter.linePos(offset).line;
   const found = [...document.errors, ...document.warnings].toSorted((a, b) => a.pos[0] - b.pos[0]);
   const broken = found.find(({ code }) => !HARMLESS.includes(code));
-  const problems = found.flatMap((error): readonly Problem[] => {
+  const problems = found.flatMap((error): Problem[] => {
     const { code, pos } = error;
     if (error !== broken && !HARMLESS.includes(code)) return [];
     const openQuote = code === "MISSING_CHAR" ? startOfOpenQuote(document, pos[0]) : null;
@@ -35,6 +35,9 @@ export function readYaml(text: string, fileName: string): YamlSource {
   });
   const lineOf = (path: Path) => lineAt(offsetOf(document, path));
   if (broken) return { value: null, problems, isReadable: false, lineOf };
+  for (const offset of offsetsOfPrototypes(document)) {
+    problems.push({ path: fileName, line: lineAt(offset), ...PROTOTYPE });
+  }
   const value = valueOf(document);
   if (value !== undefined) return { value, problems, isReadable: true, lineOf };
   const line = lineAt(startOfUnknownAlias(document));
@@ -76,6 +79,17 @@ function offsetOf(document: Document.Parsed, path: Path): number {
   return offset;
 }
 
+/** Starts of keys named `__proto__`, which the validation of names would skip. */
+function offsetsOfPrototypes(document: Document.Parsed): readonly number[] {
+  const offsets: number[] = [];
+  visit(document, {
+    Pair(_, { key }) {
+      if (isScalar(key) && key.value === "__proto__") offsets.push(key.range?.[0] ?? 0);
+    },
+  });
+  return offsets;
+}
+
 /** Start of an unclosed quote, which the parser reports at the end of the file. */
 function startOfOpenQuote(document: Document.Parsed, end: number): number | null {
   let start: number | null = null;
@@ -104,6 +118,8 @@ const OPEN_QUOTE: Complaint = {
   message: "has a quote that is not closed",
   hint: "close it on the same line",
 };
+
+const PROTOTYPE: Complaint = { message: "has a key `__proto__`", hint: "choose another name" };
 
 const BAD_ALIAS: Complaint = {
   message: "has an alias (`*name` or `<<`) that can't be resolved",

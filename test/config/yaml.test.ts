@@ -81,6 +81,10 @@ it.each([
     fineBut("key: id", "key: !odd id"),
     "9 config.yaml: has an unknown tag (`!…`) (remove the tag; quote text)",
   ],
+  [
+    `${fine}  __proto__: { type: enrich, input: customers }\n`,
+    "15 config.yaml: has a key `__proto__` (choose another name)",
+  ],
   [`${fine}  loop: &loop { type: *loop }\n`, `1 config.yaml: ${ALIAS}`],
   [`${fine}  loop: *nowhere\n`, `15 config.yaml: ${ALIAS}`],
   [`${fine}  merged: { <<: 3 }\n`, `1 config.yaml: ${ALIAS}`],
