@@ -165,20 +165,19 @@ export async function openService(
   };
 }
 
+/** Services of work on a warehouse that makes no calls. */
+export function localServices(
+  { log, stop, progress }: Context,
+  config: Config,
+  db: Db,
+): Omit<JobServices, "http" | "limiter"> {
+  return { config, db, clock: systemClock, log, signal: stop.signal, random: Math.random, progress };
+}
+
 /** Opens the configured service for jobs that write to this warehouse. */
 export async function openJobServices(context: Context, config: Config, db: Db): Promise<JobServices> {
   const { http, createLimiter } = await openService(context, config);
-  return {
-    config,
-    db,
-    http,
-    limiter: createLimiter(),
-    clock: systemClock,
-    log: context.log,
-    signal: context.stop.signal,
-    random: Math.random,
-    progress: context.progress,
-  };
+  return { ...localServices(context, config, db), http, limiter: createLimiter() };
 }
 
 /** Configured destination with its catalog. */

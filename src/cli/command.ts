@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type Failure, failureDocument, renderFailure, UsageError } from "./failure.ts";
+import type { Text } from "./output.ts";
 import type { StopSignals } from "./signals.ts";
 import type { GlobalOptions, Terminal } from "./terminal.ts";
 import { LimitReachedError } from "../errors.ts";
@@ -7,8 +8,7 @@ import type { RowKey } from "../load/inputs/input.ts";
 import type { Log } from "../log.ts";
 
 /** Options and services of a command. */
-export interface Context
-  extends Pick<Terminal, "log" | "scrubber" | "progress" | "widthColumns" | "isWatched"> {
+export interface Context extends Pick<Terminal, "log" | "scrubber" | "progress" | "isWatched"> {
   readonly options: GlobalOptions;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Prints a message about slow work on a terminal; otherwise the log has it. */
@@ -64,14 +64,14 @@ export interface Outcome {
   /** Printed with `--json`; null if the result was already announced. */
   readonly document: object | null;
   /** Printed without `--json`; no line end at the end. */
-  readonly text: string;
+  readonly text: Text;
   readonly exitCode: number;
   /** Present if the whole command failed. */
   readonly failure?: Failure;
 }
 
 /** Outcome of a successful command. */
-export function result(document: object | null, text: string, exitCode = 0): Outcome {
+export function result(document: object | null, text: Text, exitCode = 0): Outcome {
   return { document, text, exitCode };
 }
 
@@ -83,14 +83,6 @@ export function failedOutcome(failure: Failure, rest: object = {}): Outcome {
     exitCode: failure.exitCode,
     failure,
   };
-}
-
-/** Joins the parts of a text by blank lines, without those that are empty. */
-export function paragraphs(...parts: readonly (string | readonly string[])[]): string {
-  return parts
-    .map((part) => (typeof part === "string" ? part : part.join("\n")))
-    .filter((part) => part !== "")
-    .join("\n\n");
 }
 
 /** True for "y" or "yes"; the end of input is a no. */

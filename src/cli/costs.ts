@@ -1,4 +1,4 @@
-import { table } from "./output.ts";
+import { type Text, table } from "./output.ts";
 import { count, countText } from "../figures.ts";
 import { type Cost, withAmount } from "../jobs/price.ts";
 import type { BudgetReport } from "../jobs/report/attention.ts";
@@ -8,25 +8,20 @@ import { amountText, priceText } from "../money.ts";
 /** Formats a table of budgets with their use; empty without budgets. */
 export function renderBudgets(
   budgets: readonly (BudgetReport & { readonly lasts_until?: string | null })[],
-  widthColumns: number | null,
-): string {
-  if (budgets.length === 0) return "";
-  const text = table(
-    budgets,
-    {
-      budget: ({ budget }) => budget,
-      records: ({ period }) => (period === "day" ? "today (UTC)" : "this month (UTC)"),
-      limit: (one) => withAmount(one.limit, one.limit_amount, one.currency),
-      used: ({ used }) => used,
-      left: (one) => withAmount(one.left, one.left_amount, one.currency),
-      "used up (UTC)": (one) => one.lasts_until?.slice(0, 16).replace("T", " ") ?? null,
-    },
-    widthColumns,
-  );
+): readonly Text[] {
+  const text = table(budgets, {
+    budget: ({ budget }) => budget,
+    records: ({ period }) => (period === "day" ? "today (UTC)" : "this month (UTC)"),
+    limit: (one) => withAmount(one.limit, one.limit_amount, one.currency),
+    used: ({ used }) => used,
+    left: (one) => withAmount(one.left, one.left_amount, one.currency),
+    "used up (UTC)": (one) => one.lasts_until?.slice(0, 16).replace("T", " ") ?? null,
+  });
   const isInMoney = budgets.some(({ limit_amount }) => limit_amount !== undefined);
-  return isInMoney
-    ? `${text}\n(a limit in money counts every record sent as billed, at the current price)`
-    : text;
+  return [
+    text,
+    isInMoney ? "(a limit in money counts every record sent as billed, at the current price)" : "",
+  ];
 }
 
 /** Noun for billed records of a job type. */

@@ -16,19 +16,46 @@ const MAX_CELL = 1000;
 /** A number with its unit, currency or another amount after it; columns of figures are aligned right. */
 const FIGURE = /^(?:–|[^\s\d]?[\d.,]+(?: [%s]| \(.+\))?)$/u;
 
+/** Text of a result; laid out for a terminal's width in columns, null without a terminal. */
+export type Text = string | ((widthColumns: number | null) => string);
+
+/** Lays out a text. */
+export function layOut(text: Text, widthColumns: number | null): string {
+  return typeof text === "string" ? text : text(widthColumns);
+}
+
+/** Joins paragraphs by blank lines and the lines of each, without those that are empty. */
+export function paragraphs(...parts: readonly (Text | readonly Text[])[]): Text {
+  const join = (texts: readonly string[], by: string) => texts.filter((text) => text !== "").join(by);
+  return (width) => {
+    const laidOut = parts.map((part) => [part].flat().map((text: Text) => layOut(text, width)));
+    return join(
+      laidOut.map((lines) => join(lines, "\n")),
+      "\n\n",
+    );
+  };
+}
+
 /**
- * Formats a table; columns without any filled cell are left out. If it is wider than the terminal, each row is a block of
- * lines instead.
+ * Table, empty without rows; columns without any filled cell are left out. If it is wider than the terminal, each row is a
+ * block of lines instead.
  * @param columns cell of a row, by heading
  */
 export function table<Row>(
+  rows: readonly Row[],
+  columns: Readonly<Record<string, (row: Row) => Cell>>,
+): Text {
+  return rows.length === 0 ? "" : (widthColumns) => layOutTable(rows, columns, widthColumns);
+}
+
+function layOutTable<Row>(
   rows: readonly Row[],
   columns: Readonly<Record<string, (row: Row) => Cell>>,
   widthColumns: number | null,
 ): string {
   const filled = Object.entries(columns)
     .map(([heading, cell]) => ({ heading, cells: rows.map((row) => cellText(cell(row))) }))
-    .filter(({ cells }) => cells.length === 0 || cells.some((cell) => cell !== ""));
+    .filter(({ cells }) => cells.some((cell) => cell !== ""));
   const padded = filled.map(({ heading, cells }) => {
     const isRight =
       cells.some((cell) => cell !== "") && cells.every((cell) => cell === "" || FIGURE.test(cell));

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { type Context, createScope, failedOutcome, type Outcome } from "./command.ts";
 import { addCommands } from "./commands.ts";
 import { failureOf, interrupted, UsageError } from "./failure.ts";
+import { layOut, type Text } from "./output.ts";
 import { readVersion } from "./package.ts";
 import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
 import type { GlobalOptions, Terminal } from "./terminal.ts";
@@ -150,7 +151,7 @@ async function report(terminal: Terminal, options: GlobalOptions, outcome: Outco
     const { code, message, problems } = failure;
     terminal.log.error({ code, message, problems, exit_code: exitCode }, "command_failed");
   }
-  if (failure && (terminal.isWatched || isUsage) && !options.json) terminal.printError(text);
+  if (failure && (terminal.isWatched || isUsage) && !options.json) terminal.printError(layOut(text, null));
   else await print(terminal, options, document, text);
   terminal.restore();
   return terminal.isBroken() ? exitCode || 1 : exitCode;
@@ -160,9 +161,10 @@ async function print(
   terminal: Terminal,
   { json }: GlobalOptions,
   document: object | null,
-  text: string,
+  text: Text,
 ): Promise<void> {
-  if (!json && text !== "") await terminal.print(text);
+  const laidOut = layOut(text, terminal.widthColumns);
+  if (!json && laidOut !== "") await terminal.print(laidOut);
   if (json && document !== null) {
     await terminal.print(JSON.stringify(document, null, terminal.widthColumns === null ? 0 : 2));
   }

@@ -4,6 +4,7 @@ import * as fc from "../support/fast-check.ts";
 import {
   createLogger,
   createScrubber,
+  layOut,
   paint,
   printable,
   printableJson,
@@ -34,14 +35,14 @@ describe("a table", () => {
   };
 
   test("has figures on the right, and no column without any value", () => {
-    expect(table(rows, columns, null)).toBe(`job        read   share             cost  at
+    expect(layOut(table(rows, columns), null)).toBe(`job        read   share             cost  at
 ─────────────────────────────────────────────────
 resolve  15,000  85.2 %  $1,200.50 (est)  3 d ago
 日本          9       –            $5.00  never`);
   });
 
   test("that is wider than the terminal has a block for each row", () => {
-    expect(table(rows, columns, 40)).toBe(`resolve
+    expect(layOut(table(rows, columns), 40)).toBe(`resolve
   read 15,000, share 85.2 %, cost
   $1,200.50 (est), at 3 d ago
 日本
@@ -50,7 +51,7 @@ resolve  15,000  85.2 %  $1,200.50 (est)  3 d ago
 
   test("has cells of a thousand characters at most, cut between characters, in one line", () => {
     const cells = ["a\n  b", `${"x".repeat(999)}😀${"x".repeat(100_000)}`];
-    const [, , first, second] = table(cells, { key: (cell) => cell }, null).split("\n");
+    const [, , first, second] = layOut(table(cells, { key: (cell) => cell }), null).split("\n");
     expect([first, second]).toEqual(["a b", `${"x".repeat(999)}\uFFFD…`]);
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { renderPlan } from "../../src/cli/commands/plan.ts";
 import { renderRunSummary } from "../../src/cli/commands/run.ts";
 import { renderBudgets, renderRunCost } from "../../src/cli/costs.ts";
+import { layOut, paragraphs } from "../../src/cli/output.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { type JobReport, type Status, zeroCounters } from "../../src/jobs/job.ts";
 import type { JobPlan } from "../../src/jobs/job-type.ts";
@@ -54,7 +55,7 @@ test("a plan shows only ends of rows that occur, which add up to the rows read, 
     estimated_seconds: 1,
   };
   expect(
-    renderPlan({ jobs: [resolve, idle], budgets: [] }, 80),
+    layOut(renderPlan({ jobs: [resolve, idle], budgets: [] }), 80),
   ).toBe(`input rows           read  rejected  to send
 ────────────────────────────────────────────
 resolve_customers  14,629    14,626        3
@@ -130,7 +131,7 @@ test("budgets in money fit 80 columns", () => {
     { budget: "validate_emails", period: "month", ...used, ...money },
     { budget: "enrich", period: "day", limit: 20_000, used: 20_000, left: 0, lasts_until: null },
   ] as const;
-  expect(renderBudgets(budgets, 80).split("\n")).toEqual([
+  expect(layOut(paragraphs(renderBudgets(budgets)), 80).split("\n")).toEqual([
     "budget           records                       limit    used               left",
     "───────────────────────────────────────────────────────────────────────────────",
     "validate_emails  this month (UTC)  250,000 ($500.00)  12,000  238,000 ($476.00)",
@@ -163,9 +164,8 @@ describe("the summary of a run", () => {
       billed: new Map(Object.entries(options.billed ?? {})),
       seconds: 14,
       warehouse: "Postgres at db.example/warehouse",
-      widthColumns: 80,
     });
-    return text
+    return layOut(text, 80)
       .replaceAll(config.file, "config.example.yaml")
       .replaceAll(/\S*bin\/person-etl/g, "person-etl");
   }

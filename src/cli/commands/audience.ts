@@ -1,7 +1,7 @@
 import { openFilled, openJobServices } from "../app.ts";
-import { confirmation, type Context, newRunId, type Outcome, paragraphs, result } from "../command.ts";
+import { confirmation, type Context, newRunId, type Outcome, result } from "../command.ts";
 import { renderRunCost } from "../costs.ts";
-import { table } from "../output.ts";
+import { paragraphs, table, type Text } from "../output.ts";
 import { adviceFor } from "../../advice.ts";
 import { FixConfigurationError, StopJobError } from "../../errors.ts";
 import { count, countText } from "../../figures.ts";
@@ -40,20 +40,16 @@ function findAudience(audiences: readonly AudienceReport[], name: string): Audie
 export async function list(context: Context): Promise<Outcome> {
   const { audiences } = await open(context);
   if (audiences.length === 0) return result({ audiences }, "No audience is configured.");
-  const text = table(
-    audiences,
-    {
-      audience: ({ job, search }) => `${job}/${search}`,
-      state: ({ status }) => status ?? "not submitted",
-      people: (one) => one.total_count,
-      "max charge": (one) => (one.results_unlocked ? null : one.most_billable),
-      "max cost": ({ most_cost: cost }) => (cost ? amountText(cost.amount, cost.currency) : null),
-      unlocked: (one) => (one.results_unlocked ? "yes" : "no"),
-      billed: (one) => one.billable_count,
-      "members stored": (one) => one.members,
-    },
-    context.widthColumns,
-  );
+  const text = table(audiences, {
+    audience: ({ job, search }) => `${job}/${search}`,
+    state: ({ status }) => status ?? "not submitted",
+    people: (one) => one.total_count,
+    "max charge": (one) => (one.results_unlocked ? null : one.most_billable),
+    "max cost": ({ most_cost: cost }) => (cost ? amountText(cost.amount, cost.currency) : null),
+    unlocked: (one) => (one.results_unlocked ? "yes" : "no"),
+    billed: (one) => one.billable_count,
+    "members stored": (one) => one.members,
+  });
   return result({ audiences }, text);
 }
 
@@ -68,7 +64,7 @@ export async function show(context: Context, _flags: object, name: string): Prom
     count: share.count,
     percentage: share.percentage,
   }));
-  const text = paragraphs(describe(audience), ...renderShares(shares, context.widthColumns));
+  const text = paragraphs(describe(audience), ...renderShares(shares));
   return result({ ...audience, shares }, text);
 }
 
@@ -87,20 +83,16 @@ function describe(audience: AudienceReport): readonly string[] {
     !audience.results_unlocked && most !== null && status === "completed"
       ? `Locked; an unlock bills at most ${countText(most, "record")}${unlockCostText(audience.most_cost)}.`
       : "",
-  ].filter((line) => line !== "");
+  ];
 }
 
-function renderShares(shares: readonly AudienceShare[], widthColumns: number | null): readonly string[] {
+function renderShares(shares: readonly AudienceShare[]): readonly Text[] {
   return [...Map.groupBy(shares, ({ kind }) => kind)].map(([kind, rows]) =>
-    table(
-      rows,
-      {
-        [kind.replaceAll("_", " ")]: ({ label }) => label,
-        people: ({ count: people }) => people ?? 0,
-        "%": ({ percentage }) => percentage,
-      },
-      widthColumns,
-    ),
+    table(rows, {
+      [kind.replaceAll("_", " ")]: ({ label }) => label,
+      people: ({ count: people }) => people ?? 0,
+      "%": ({ percentage }) => percentage,
+    }),
   );
 }
 
@@ -156,9 +148,7 @@ export async function unlock(context: Context, flags: UnlockFlags, name: string)
       ...(limited_by ? { limited_by } : {}),
       ...(error ? { error } : {}),
     },
-    text: [...(message ? [`✗ ${message}`] : describe(after)), renderRunCost(report)]
-      .filter(Boolean)
-      .join("\n"),
+    text: paragraphs([...(message ? [`✗ ${message}`] : describe(after)), renderRunCost(report)]),
     exitCode: limited_by ? 3 : exitCodeOf(report, stop.received()),
   };
 }

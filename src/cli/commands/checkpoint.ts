@@ -1,8 +1,7 @@
-import { openConfig, openFilledWarehouse } from "../app.ts";
+import { localServices, openConfig, openFilledWarehouse } from "../app.ts";
 import { type Context, newRunId, type Outcome, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
-import { table } from "../output.ts";
-import { systemClock } from "../../clock.ts";
+import { paragraphs, table } from "../output.ts";
 import type { JobConfig } from "../../config/config.ts";
 import { countText } from "../../figures.ts";
 import { findJob } from "../../jobs/job-selection.ts";
@@ -13,7 +12,6 @@ import {
   readCheckpointReport,
   streamsOf,
 } from "../../jobs/report/checkpoints.ts";
-import type { JobServices } from "../../jobs/services.ts";
 
 interface ChangeFlags {
   readonly stream?: string;
@@ -23,39 +21,34 @@ interface ChangeFlags {
 /** Job with the services that read and change its checkpoints. */
 interface OpenedJob {
   readonly job: JobConfig;
-  readonly services: Omit<JobServices, "http" | "limiter" | "random">;
+  readonly services: ReturnType<typeof localServices>;
 }
 
 async function open(context: Context, name: string): Promise<OpenedJob> {
   const config = await openConfig(context);
   const job = findJob(config, name);
   const db = await openFilledWarehouse(context, config);
-  const { log, progress, stop } = context;
-  return { job, services: { config, db, clock: systemClock, log, signal: stop.signal, progress } };
+  return { job, services: localServices(context, config, db) };
 }
 
 /** Shows the positions from which a job resumes. */
 export async function show(context: Context, _flags: object, name: string): Promise<Outcome> {
-  return await report(context, await open(context, name));
+  return await report(await open(context, name));
 }
 
-async function report({ widthColumns }: Context, { job, services }: OpenedJob): Promise<Outcome> {
+async function report({ job, services }: OpenedJob): Promise<Outcome> {
   const found = await readCheckpointReport(services.db, job);
   const { meaning, checkpoints } = found;
   if (isLookupJob(job)) return result(found, `${job.name} has no checkpoint: ${meaning}.`);
   if (checkpoints.length === 0)
     return result(found, `${job.name} has no checkpoint: its next run starts from the beginning.`);
-  const text = table(
-    checkpoints,
-    {
-      stream: ({ stream }) => stream,
-      position: ({ cursor }) => cursorText(cursor),
-      "changed at": (checkpoint) => checkpoint.updated_at,
-      "by run": (checkpoint) => checkpoint.run_id,
-    },
-    widthColumns,
-  );
-  return result(found, `${text}\n\n${meaning}.`);
+  const text = table(checkpoints, {
+    stream: ({ stream }) => stream,
+    position: ({ cursor }) => cursorText(cursor),
+    "changed at": (checkpoint) => checkpoint.updated_at,
+    "by run": (checkpoint) => checkpoint.run_id,
+  });
+  return result(found, paragraphs(text, `${meaning}.`));
 }
 
 /** Formats a checkpoint's cursor for people: its position; `--json` has all of it. */
@@ -88,7 +81,7 @@ export async function set(
   await requireYes(context, yes, `${name} will resume stream ${chosen} from a different position`);
   const decide = async () => [await givenCheckpoint(services, job, chosen, cursor)];
   await moveCheckpoints(services, job, newRunId(), decide);
-  return await report(context, opened);
+  return await report(opened);
 }
 
 function readCursor(text: string): unknown {
@@ -121,5 +114,5 @@ export async function reset(context: Context, { stream, yes }: ChangeFlags, name
     const decide = async () => (await find()).map((found) => ({ stream: found.stream, cursor: null }));
     await moveCheckpoints(services, job, newRunId(), decide);
   }
-  return await report(context, opened);
+  return await report(opened);
 }

@@ -1,9 +1,8 @@
 import { text as readText } from "node:stream/consumers";
-import { openConfig, openPublisher, openService, openWarehouseOf } from "../app.ts";
-import { type Context, type Outcome, paragraphs, parseSourceKey, requireYes, result } from "../command.ts";
+import { localServices, openConfig, openPublisher, openService, openWarehouseOf } from "../app.ts";
+import { type Context, type Outcome, parseSourceKey, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
-import { table } from "../output.ts";
-import { systemClock } from "../../clock.ts";
+import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
 import { countText } from "../../figures.ts";
 import {
@@ -45,8 +44,7 @@ export async function erase(context: Context, flags: EraseFlags): Promise<Outcom
   await verifySearch({ config, db });
   await migrate(db);
   await checkErasureKey(db);
-  const { log, progress, stop } = context;
-  const services: EraseServices = { config, db, clock: systemClock, log, signal: stop.signal, progress };
+  const services = localServices(context, config, db);
   if (named === null) return await forgetDisk(services, flags.diskGone ?? "");
   if (flags.dryRun === true) return planned(await planErasure(services, named));
   await finishErasures(services);
@@ -84,14 +82,14 @@ async function forgetDisk(services: EraseServices, place: string): Promise<Outco
 
 async function openLeave(
   context: Context,
-  services: EraseServices,
+  services: ReturnType<typeof localServices>,
   { found }: ErasurePlan,
 ): Promise<() => Promise<LeftSegments>> {
   const { http, createLimiter } = await openService(context, services.config);
   // Must be read before the rows are removed.
   const memberships = await membershipsOf(services.db, found.people.pids);
   const limiter = createLimiter();
-  return () => leaveSegments({ ...services, http, limiter, random: Math.random }, memberships);
+  return () => leaveSegments({ ...services, http, limiter }, memberships);
 }
 
 /** Parses the flags; `-` reads lines from standard input. */
@@ -147,10 +145,10 @@ function planned(plan: ErasurePlan): Outcome {
   return result({ status: "planned", erasure_id: null, ...counts }, text);
 }
 
-function tableOf(rows: RowsByTable, heading: string): string {
+function tableOf(rows: RowsByTable, heading: string): Text {
   const entries = Object.entries(rows);
   if (entries.length === 0) return "No table has rows of these people.";
-  return table(entries, { table: ([name]) => name, [heading]: ([, number]) => number }, null);
+  return table(entries, { table: ([name]) => name, [heading]: ([, number]) => number });
 }
 
 /** Addresses that stay, one a line; the output is the user's receipt, not a log. */

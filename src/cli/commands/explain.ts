@@ -1,7 +1,8 @@
 import { renderRequest } from "./plan.ts";
 import { openConfig, openFilledWarehouse } from "../app.ts";
-import { type Context, type Outcome, paragraphs, parseSourceKey, result } from "../command.ts";
+import { type Context, type Outcome, parseSourceKey, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
+import { paragraphs, type Text } from "../output.ts";
 import { suggest } from "../../config/problems.ts";
 import { countText, timeText } from "../../figures.ts";
 import {
@@ -30,7 +31,7 @@ export async function explain(context: Context, _flags: object, text: string): P
 }
 
 /** Formats what is known of an input row: first where it is, then each job, then what belongs to the row. */
-function renderExplanation(report: RowExplanation): string {
+function renderExplanation(report: RowExplanation): Text {
   const { jobs, emails, rejects, calls } = report;
   return paragraphs(
     headline(report),

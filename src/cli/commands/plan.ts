@@ -1,8 +1,8 @@
 import { createSampleTables } from "./sandbox.ts";
 import { openConfig, openWarehouseOf } from "../app.ts";
-import { type Context, type Outcome, paragraphs, result } from "../command.ts";
+import { type Context, type Outcome, result } from "../command.ts";
 import { renderBudgets } from "../costs.ts";
-import { table } from "../output.ts";
+import { paragraphs, table, type Text } from "../output.ts";
 import { systemClock } from "../../clock.ts";
 import { count, countText, durationText } from "../../figures.ts";
 import type { JobPlan, ShownRequest } from "../../jobs/job-type.ts";
@@ -32,20 +32,20 @@ export async function plan(context: Context, flags: PlanFlags, names: readonly s
   if (config.warehouse.url === "embedded") await createSampleTables(config, jobs, db, context);
   const options = { shard, resend, maxRecords, show };
   const report = await planJobs({ config, db, clock: systemClock }, names, options);
-  return result(report, renderPlan(report, context.widthColumns));
+  return result(report, renderPlan(report));
 }
 
 /** Formats a plan: the requests to show, the rows of the inputs, the cost, and remarks. */
-export function renderPlan(report: PlanReport, widthColumns: number | null): string {
+export function renderPlan(report: PlanReport): Text {
   const { jobs, budgets } = report;
   const isHinted = jobs.some((job) => job.records_to_send > 0 && job.requests === undefined);
   const hint = isHinted ? " `plan --show 1` prints the first request of each job." : "";
   return paragraphs(
     ...jobs.flatMap(renderRequests),
-    renderRows(jobs, widthColumns),
-    renderCost(report, widthColumns),
+    renderRows(jobs),
+    renderCost(report),
     ...jobs.map(renderRemarks),
-    renderBudgets(budgets, widthColumns),
+    renderBudgets(budgets),
     `Nothing was sent or billed.${hint}`,
   );
 }
@@ -88,19 +88,19 @@ const ENDS: Readonly<Record<string, (job: JobPlan) => number>> = {
   "to send": (job) => job.records_to_send,
 };
 
-function renderRows(plans: readonly JobPlan[], widthColumns: number | null): string {
+function renderRows(plans: readonly JobPlan[]): readonly Text[] {
   const jobs = plans.filter((job) => lookupTypes.some(({ type }) => type === job.type));
-  if (jobs.length === 0) return "";
+  if (jobs.length === 0) return [];
   const ends = Object.entries(ENDS).filter(([, end]) => jobs.some((job) => end(job) > 0));
   const columns = {
     "input rows": ({ job }: JobPlan) => job,
     read: (job: JobPlan) => job.records_read,
     ...Object.fromEntries(ends),
   };
-  return `${table(jobs, columns, widthColumns)}\n(read = ${ends.map(([name]) => name).join(" + ")})`;
+  return [table(jobs, columns), `(read = ${ends.map(([name]) => name).join(" + ")})`];
 }
 
-function renderCost({ jobs, estimated_cost: cost }: PlanReport, widthColumns: number | null): string {
+function renderCost({ jobs, estimated_cost: cost }: PlanReport): Text {
   const sum = (value: (job: JobPlan) => number) => jobs.reduce((total, job) => total + value(job), 0);
   const rows = jobs.map((job) => ({
     name: job.job,
@@ -118,18 +118,14 @@ function renderCost({ jobs, estimated_cost: cost }: PlanReport, widthColumns: nu
     cost,
     seconds: null,
   };
-  return table(
-    jobs.length === 1 ? rows : [...rows, total],
-    {
-      "this run": ({ name }) => name,
-      records: ({ records }) => records,
-      calls: ({ calls }) => calls,
-      "billed (est.)": ({ billed }) => billed,
-      "cost (est.)": (row) => (row.cost ? amountText(row.cost.expected, row.cost.currency) : null),
-      "time (est.)": ({ seconds }) => (seconds === null ? null : durationText(seconds)),
-    },
-    widthColumns,
-  );
+  return table(jobs.length === 1 ? rows : [...rows, total], {
+    "this run": ({ name }) => name,
+    records: ({ records }) => records,
+    calls: ({ calls }) => calls,
+    "billed (est.)": ({ billed }) => billed,
+    "cost (est.)": (row) => (row.cost ? amountText(row.cost.expected, row.cost.currency) : null),
+    "time (est.)": ({ seconds }) => (seconds === null ? null : durationText(seconds)),
+  });
 }
 
 /** Remarks on one job, under its name; empty if there is nothing to explain. */

@@ -1,6 +1,6 @@
 import { openConfig, openFilledWarehouse } from "../app.ts";
-import { type Context, type Outcome, paragraphs, parseSourceKey, requireYes, result } from "../command.ts";
-import { table } from "../output.ts";
+import { type Context, type Outcome, parseSourceKey, requireYes, result } from "../command.ts";
+import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
 import { countText } from "../../figures.ts";
 import { findJob } from "../../jobs/job-selection.ts";
@@ -39,39 +39,29 @@ export async function list(context: Context, flags: ListFlags): Promise<Outcome>
   const { config, db, filter } = await open(context, flags);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
   if (report.rejects === 0) checkJobs(config, filter);
-  return result(report, renderList(report, context.widthColumns));
+  return result(report, renderList(report));
 }
 
-function renderList({ rejects, groups, records }: RejectReport, widthColumns: number | null): string {
+function renderList({ rejects, groups, records }: RejectReport): Text {
   if (rejects === 0) return "✓ No rejected records.";
   const meanings = groups.map(({ code, means, what_to_do }) => `• ${code}: ${means}\n  → ${what_to_do}`);
   const left = rejects - records.length;
   return paragraphs(
-    table(
-      groups,
-      {
-        job: ({ job }) => job,
-        stage: ({ stage }) => stage,
-        code: ({ code }) => code,
-        records: (group) => group.rejects,
-        newest: (group) => group.last_at,
-      },
-      widthColumns,
-    ),
+    table(groups, {
+      job: ({ job }) => job,
+      stage: ({ stage }) => stage,
+      code: ({ code }) => code,
+      records: (group) => group.rejects,
+      newest: (group) => group.last_at,
+    }),
     [...new Set(meanings)],
-    records.length === 0
-      ? ""
-      : table(
-          records,
-          {
-            job: ({ job }) => job,
-            source: ({ source }) => source,
-            key: (row) => row.source_key ?? "(none)",
-            code: ({ code }) => code,
-            "rejected at": (row) => row.created_at,
-          },
-          widthColumns,
-        ),
+    table(records, {
+      job: ({ job }) => job,
+      source: ({ source }) => source,
+      key: (row) => row.source_key ?? "(none)",
+      code: ({ code }) => code,
+      "rejected at": (row) => row.created_at,
+    }),
     left > 0 && records.length > 0 ? `${countText(left, "more", "more")} not shown; --limit shows more.` : "",
   );
 }

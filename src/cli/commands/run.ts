@@ -3,10 +3,10 @@ import { createSampleTables } from "./sandbox.ts";
 import { exampleQueries } from "./database.ts";
 import { renderPublication } from "./publish.ts";
 import { openJobServices, openPublisher, openWarehouseOf, openConfig } from "../app.ts";
-import { confirmation, type Context, newRunId, type Outcome, paragraphs } from "../command.ts";
+import { confirmation, type Context, newRunId, type Outcome } from "../command.ts";
 import { renderRunCost } from "../costs.ts";
 import { UsageError } from "../failure.ts";
-import { type Logger, table } from "../output.ts";
+import { type Logger, paragraphs, table, type Text } from "../output.ts";
 import { configFlag, programName } from "../package.ts";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
@@ -83,7 +83,6 @@ async function runIn(
 ): Promise<Outcome> {
   const startedAtMs = performance.now();
   const { shard, runId } = request;
-  const { stop, widthColumns } = context;
   const isSummarized = context.isWatched && !context.options.json;
   const own: Context = isSummarized ? { ...context, log: withoutFailures(context.log) } : context;
   await checkServiceHost(config, db);
@@ -96,7 +95,7 @@ async function runIn(
   const report = await runJobs(services, request);
   const { concludeRun } = await import("../../operate/overview.ts");
   await concludeRun(services, report, { isWhole: isPublishing });
-  const publications = isPublishing && !stop.signal.aborted ? await publisher.publish() : [];
+  const publications = isPublishing && !context.stop.signal.aborted ? await publisher.publish() : [];
   // Erasures are pending until all destinations are published.
   if (publications.length > 0) await finishErasuresQuietly(services);
   return {
@@ -108,9 +107,8 @@ async function runIn(
       billed: shard.count > 1 ? null : await readBilledInRun(db, runId).then(billedByJob, () => null),
       seconds: (performance.now() - startedAtMs) / 1000,
       warehouse: db.description,
-      widthColumns,
     }),
-    exitCode: exitCodeOf(report, stop.received()),
+    exitCode: exitCodeOf(report, context.stop.received()),
   };
 }
 
@@ -134,7 +132,6 @@ interface Surroundings {
   readonly seconds: number;
   /** Address of the warehouse. */
   readonly warehouse: string;
-  readonly widthColumns: number | null;
 }
 
 const MARKS: Readonly<Record<Status, string>> = {
@@ -147,43 +144,36 @@ const MARKS: Readonly<Record<Status, string>> = {
 };
 
 /** Formats the summary of `run`: jobs, problems, next steps, and the outcome last, where terminals stop scrolling. */
-export function renderRunSummary(report: RunReport, surroundings: Surroundings): string {
-  const { config, publications, billed, warehouse, widthColumns } = surroundings;
-  const jobs = table(
-    report.jobs,
-    {
-      "  job": ({ status, job }) => `${MARKS[status]} ${job}`,
-      status: ({ status }) => (status === "succeeded" ? null : status),
-      read: (job) => job.records_read || null,
-      unchanged: (job) => job.records_unchanged || null,
-      suppressed: (job) => job.records_suppressed || null,
-      waiting: (job) => job.records_waiting || null,
-      sent: (job) => job.records_sent || null,
-      billed: ({ job }) => billed?.get(job) || null,
-      received: (job) => job.records_received || null,
-      matched: (job) => job.records_matched || null,
-      rejected: (job) => job.records_rejected || null,
-      remaining: (job) => job.records_remaining || null,
-    },
-    widthColumns,
-  );
+export function renderRunSummary(report: RunReport, surroundings: Surroundings): Text {
+  const { config, publications, billed, warehouse } = surroundings;
+  const jobs = table(report.jobs, {
+    "  job": ({ status, job }) => `${MARKS[status]} ${job}`,
+    status: ({ status }) => (status === "succeeded" ? null : status),
+    read: (job) => job.records_read || null,
+    unchanged: (job) => job.records_unchanged || null,
+    suppressed: (job) => job.records_suppressed || null,
+    waiting: (job) => job.records_waiting || null,
+    sent: (job) => job.records_sent || null,
+    billed: ({ job }) => billed?.get(job) || null,
+    received: (job) => job.records_received || null,
+    matched: (job) => job.records_matched || null,
+    rejected: (job) => job.records_rejected || null,
+    remaining: (job) => job.records_remaining || null,
+  });
   const rejected = sumOf(report.jobs, (job) => job.records_rejected);
   return paragraphs(
     `Run ${report.run_id}${report.shard === undefined ? "" : `, shard ${report.shard}`}`,
     jobs,
     [
       ...report.jobs.flatMap(remarks),
-      ...(rejected === 0
-        ? []
-        : [
-            `• ${countText(rejected, "record was", "records were")} rejected. To see why:`,
-            `  ${commandWith(config, "rejects list")}`,
-          ]),
+      rejected === 0
+        ? ""
+        : `• ${countText(rejected, "record was", "records were")} rejected. To see why:\n  ${commandWith(config, "rejects list")}`,
       ...publications.map(renderPublication),
     ],
     config.warehouse.url === "embedded" ? "" : `Data: ${warehouse}`,
     report.status === "succeeded" ? nextSteps(config) : "",
-    [renderRunCost(report), headline(report, surroundings)].filter(Boolean),
+    [renderRunCost(report), headline(report, surroundings)],
   );
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { createSampleTables } from "./sandbox.ts";
-import { openConfig, openPublisher, openService, openWarehouseOf, readToken } from "../app.ts";
+import { localServices, openConfig, openPublisher, openService, openWarehouseOf, readToken } from "../app.ts";
 import { type Context, createScope, newRunId, type Outcome, result } from "../command.ts";
 import { failureOf } from "../failure.ts";
 import { readVersion } from "../package.ts";
@@ -141,16 +141,7 @@ async function openGeneration(context: Context, metrics: Metrics): Promise<Gener
     await checkServiceHost(config, db);
     await createSampleTables(config, jobs, db, own);
     const { http, createLimiter } = await openService(own, config);
-    const shared = {
-      config,
-      db,
-      http: metrics.measure(http),
-      clock: systemClock,
-      log: context.log,
-      signal: context.stop.signal,
-      random: Math.random,
-      progress: context.progress,
-    };
+    const shared = { ...localServices(own, config, db), http: metrics.measure(http) };
     await prepareRun(shared, jobs);
     const publisher = await openPublisher(own, config, db);
     publisher.startIntervals(systemClock);

@@ -1,6 +1,6 @@
 import { openFilled, openJobServices } from "../app.ts";
-import { type Context, newRunId, type Outcome, paragraphs, result } from "../command.ts";
-import { table } from "../output.ts";
+import { type Context, newRunId, type Outcome, result } from "../command.ts";
+import { paragraphs, table } from "../output.ts";
 import { count, countText } from "../../figures.ts";
 import { unlockCostText } from "../../jobs/price.ts";
 import { LARGEST_SIZE, searchOnce } from "../../jobs/search/search.ts";
@@ -18,16 +18,12 @@ export async function search(context: Context, flags: SearchFlags, query: string
   const { total_count: total, results, coverage, most_cost: cost } = found;
   const text = paragraphs(
     `${countText(total, "person", "people")} match, ${count(results.length)} shown.`,
-    table(results, { service_pid: (pid) => pid }, context.widthColumns),
-    table(
-      coverage,
-      {
-        "contact channel": ({ channel }) => channel.replaceAll("_", " "),
-        "all matches": (row) => row.total,
-        shown: (row) => row.results,
-      },
-      context.widthColumns,
-    ),
+    table(results, { service_pid: (pid) => pid }),
+    table(coverage, {
+      "contact channel": ({ channel }) => channel.replaceAll("_", " "),
+      "all matches": (row) => row.total,
+      shown: (row) => row.results,
+    }),
     `An audience_search of this query would be billed at most ${countText(total, "record")}${unlockCostText(cost)} when unlocked. Nothing was unlocked.`,
   );
   return result(found, text);

@@ -1,9 +1,9 @@
 import { cursorText } from "./checkpoint.ts";
 import { aboutJob } from "./run.ts";
 import { openFilled } from "../app.ts";
-import { type Context, type Outcome, paragraphs, result } from "../command.ts";
+import { type Context, type Outcome, result } from "../command.ts";
 import { renderBudgets, uncertainty } from "../costs.ts";
-import { table } from "../output.ts";
+import { paragraphs, table, type Text } from "../output.ts";
 import { systemClock } from "../../clock.ts";
 import { ago, ahead, count, countText, durationText, megabytes, percent } from "../../figures.ts";
 import {
@@ -18,10 +18,10 @@ import { amountText } from "../../money.ts";
 export async function status(context: Context): Promise<Outcome> {
   const { config, db } = await openFilled(context);
   const report = await readStatus({ config, db, clock: systemClock });
-  return result(report, renderStatus(report, systemClock.now(), context.widthColumns));
+  return result(report, renderStatus(report, systemClock.now()));
 }
 
-function renderStatus(report: StatusReport, nowMs: number, widthColumns: number | null): string {
+function renderStatus(report: StatusReport, nowMs: number): Text {
   const { service_host: host, spent, jobs } = report;
   return paragraphs(
     [
@@ -32,14 +32,14 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
       ]),
       `${report.warehouse}, ${host === null ? "no data yet" : `data from ${host}`}`,
     ],
-    renderJobs(jobs, nowMs, widthColumns),
-    renderCoverage(jobs, nowMs, widthColumns),
+    renderJobs(jobs, nowMs),
+    renderCoverage(jobs, nowMs),
     [
       ...jobs.flatMap(remarks),
       ...report.answers_left_behind.map(({ folder, message, hint }) => `! ${folder}: ${message}; ${hint}`),
     ],
-    renderCheckpoints(jobs, nowMs, widthColumns),
-    renderBudgets(report.budgets, widthColumns),
+    renderCheckpoints(jobs, nowMs),
+    renderBudgets(report.budgets),
     spent ? `Spent this month (UTC): ${amountText(spent.amount, spent.currency)}.${uncertainty(spent)}` : "",
     [
       ...report.quotas.flatMap(({ limit, left, observed_at: at }) =>
@@ -52,8 +52,8 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
           `! ${job}: data from ${start} to ${end} is no longer available (sync_gap)`,
       ),
     ],
-    renderDays(report, widthColumns),
-    renderPublications(report, nowMs, widthColumns),
+    renderDays(report),
+    renderPublications(report, nowMs),
   );
 }
 
@@ -75,21 +75,17 @@ function glance({ jobs, attention }: StatusReport, nowMs: number): string {
     .join("; ");
 }
 
-function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumns: number | null): string {
-  return table(
-    jobs,
-    {
-      job: ({ job }) => job,
-      fresh: ({ freshness }) => freshness,
-      "last run": ({ last_run: last }) => ago(last?.started_at ?? null, nowMs),
-      status: ({ last_pass: runs }) => endOfPass(runs),
-      "last success": ({ last_run: last, last_success_at: at }) =>
-        last === null || last.status === "succeeded" ? null : ago(at, nowMs),
-      next: ({ next_slot_at: at }) => (at === null ? "manual" : ahead(at, nowMs)),
-      rejects: ({ open_rejects: open }) => Object.values(open).reduce((sum, rows) => sum + rows, 0),
-    },
-    widthColumns,
-  );
+function renderJobs(jobs: readonly JobStatusReport[], nowMs: number): Text {
+  return table(jobs, {
+    job: ({ job }) => job,
+    fresh: ({ freshness }) => freshness,
+    "last run": ({ last_run: last }) => ago(last?.started_at ?? null, nowMs),
+    status: ({ last_pass: runs }) => endOfPass(runs),
+    "last success": ({ last_run: last, last_success_at: at }) =>
+      last === null || last.status === "succeeded" ? null : ago(at, nowMs),
+    next: ({ next_slot_at: at }) => (at === null ? "manual" : ahead(at, nowMs)),
+    rejects: ({ open_rejects: open }) => Object.values(open).reduce((sum, rows) => sum + rows, 0),
+  });
 }
 
 /** End of the last run; for shards each end with its count. */
@@ -101,26 +97,21 @@ function endOfPass(runs: readonly PastRunReport[]): string {
   return [...Map.groupBy(ends, (end) => end)].map(([end, all]) => `${all.length}× ${end}`).join(", ");
 }
 
-function renderCoverage(all: readonly JobStatusReport[], nowMs: number, widthColumns: number | null): string {
+function renderCoverage(all: readonly JobStatusReport[], nowMs: number): Text {
   const rows = all.flatMap(({ job, coverage, last_pass: runs }) =>
     coverage === null
       ? []
       : [{ ...coverage, job, sent: runs.reduce((sum, run) => sum + run.records_sent, 0) }],
   );
-  if (rows.length === 0) return "";
-  return table(
-    rows,
-    {
-      "coverage of": ({ job }) => job,
-      "input rows": (row) => row.input_rows,
-      answered: (row) => percent(row.answered, row.input_rows),
-      matched: (row) => percent(row.matched, row.answered),
-      "last sent": ({ sent }) => sent,
-      due: ({ due }) => due,
-      oldest: (row) => ago(row.oldest_answer_at, nowMs),
-    },
-    widthColumns,
-  );
+  return table(rows, {
+    "coverage of": ({ job }) => job,
+    "input rows": (row) => row.input_rows,
+    answered: (row) => percent(row.answered, row.input_rows),
+    matched: (row) => percent(row.matched, row.answered),
+    "last sent": ({ sent }) => sent,
+    due: ({ due }) => due,
+    oldest: (row) => ago(row.oldest_answer_at, nowMs),
+  });
 }
 
 function remarks(report: JobStatusReport): readonly string[] {
@@ -155,7 +146,7 @@ function remarks(report: JobStatusReport): readonly string[] {
     waiting.calls === 0
       ? ""
       : `• ${job}: ${countText(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
-  ].filter((line) => line !== "");
+  ];
 }
 
 /** Name of the search that a checkpoint belongs to; null for other checkpoints. */
@@ -164,66 +155,43 @@ function searchIn(cursor: unknown): string | null {
   return isSearch && typeof cursor.search === "string" ? cursor.search : null;
 }
 
-function renderCheckpoints(
-  jobs: readonly JobStatusReport[],
-  nowMs: number,
-  widthColumns: number | null,
-): string {
+function renderCheckpoints(jobs: readonly JobStatusReport[], nowMs: number): Text {
   const rows = jobs.flatMap(({ job, checkpoints, segments }) =>
     checkpoints.map((checkpoint) => ({ ...checkpoint, job, segments })),
   );
-  if (rows.length === 0) return "";
-  return table(
-    rows,
-    {
-      job: ({ job }) => job,
-      stream: ({ stream, cursor, segments }) =>
-        segments.find(({ segment_id: id }) => id === stream)?.name ?? searchIn(cursor) ?? stream,
-      checkpoint: ({ cursor }) => cursorText(cursor),
-      changed: (row) => ago(row.updated_at, nowMs),
-    },
-    widthColumns,
-  );
+  return table(rows, {
+    job: ({ job }) => job,
+    stream: ({ stream, cursor, segments }) =>
+      segments.find(({ segment_id: id }) => id === stream)?.name ?? searchIn(cursor) ?? stream,
+    checkpoint: ({ cursor }) => cursorText(cursor),
+    changed: (row) => ago(row.updated_at, nowMs),
+  });
 }
 
-function renderDays({ days }: StatusReport, widthColumns: number | null): string {
-  if (days.length === 0) return "";
-  return table(
-    days,
-    {
-      "day (UTC)": ({ day }) => day,
-      job: ({ job }) => job,
-      calls: ({ calls }) => calls,
-      sent: (day) => day.records_sent,
-      matched: (day) => day.records_matched,
-      rejected: (day) => day.records_rejected,
-      billed: ({ cost }) => cost?.records_billed ?? null,
-      cost: ({ cost }) => (cost ? amountText(cost.amount, cost.currency) : null),
-      "possibly billed": (day) => day.possibly_billed || null,
-      "possibly twice": (day) => day.possibly_billed_twice || null,
-    },
-    widthColumns,
-  );
+function renderDays({ days }: StatusReport): Text {
+  return table(days, {
+    "day (UTC)": ({ day }) => day,
+    job: ({ job }) => job,
+    calls: ({ calls }) => calls,
+    sent: (day) => day.records_sent,
+    matched: (day) => day.records_matched,
+    rejected: (day) => day.records_rejected,
+    billed: ({ cost }) => cost?.records_billed ?? null,
+    cost: ({ cost }) => (cost ? amountText(cost.amount, cost.currency) : null),
+    "possibly billed": (day) => day.possibly_billed || null,
+    "possibly twice": (day) => day.possibly_billed_twice || null,
+  });
 }
 
-function renderPublications(
-  { publications }: StatusReport,
-  nowMs: number,
-  widthColumns: number | null,
-): string {
-  if (publications.length === 0) return "";
-  return table(
-    publications,
-    {
-      destination: ({ destination, is_configured: isConfigured }) =>
-        isConfigured ? destination : `${destination} (not configured: publish --drop)`,
-      batch: (row) => row.batch_number,
-      published: (row) => ago(row.last_published_at, nowMs),
-      "keys waiting": (row) => row.keys_waiting,
-      lag: ({ lag_seconds: lag }) => (lag === 0 ? null : durationText(lag)),
-      compared: (row) => ago(row.last_verified_at, nowMs),
-      differed: (row) => row.tables_differing?.join(", ") ?? null,
-    },
-    widthColumns,
-  );
+function renderPublications({ publications }: StatusReport, nowMs: number): Text {
+  return table(publications, {
+    destination: ({ destination, is_configured: isConfigured }) =>
+      isConfigured ? destination : `${destination} (not configured: publish --drop)`,
+    batch: (row) => row.batch_number,
+    published: (row) => ago(row.last_published_at, nowMs),
+    "keys waiting": (row) => row.keys_waiting,
+    lag: ({ lag_seconds: lag }) => (lag === 0 ? null : durationText(lag)),
+    compared: (row) => ago(row.last_verified_at, nowMs),
+    differed: (row) => row.tables_differing?.join(", ") ?? null,
+  });
 }

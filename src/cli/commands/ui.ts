@@ -1,6 +1,5 @@
-import { openFilled, readToken } from "../app.ts";
+import { localServices, openFilled, readToken } from "../app.ts";
 import { type Context, type Outcome, result } from "../command.ts";
-import { systemClock } from "../../clock.ts";
 import { createOverview } from "../../operate/overview.ts";
 import { createLivePage } from "../../operate/page/render-page.ts";
 import { servePages } from "../../operate/pages.ts";
@@ -12,7 +11,7 @@ interface UiFlags {
 /** Serves the page of `schedule` without running anything. */
 export async function ui(context: Context, flags: UiFlags): Promise<Outcome> {
   const { config, db } = await openFilled(context);
-  const services = { config, db, clock: systemClock, log: context.log };
+  const services = localServices(context, config, db);
   const overview = createOverview(() => services, context.stop.signal);
   const { bind, port, token } = config.http;
   const pages = await servePages(
