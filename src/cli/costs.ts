@@ -24,25 +24,16 @@ export function renderBudgets(
   ];
 }
 
-/** Noun for billed records of a job type. */
-const NOUNS: Readonly<Record<string, readonly [string, string]>> = {
-  resolve: ["match", "matches"],
-  enrich: ["match", "matches"],
-  validate_emails: ["address", "addresses"],
-};
-
-/** Formats what a run cost: `Cost: $123.40 (1,234 matches at $0.10).`; empty without prices. */
+/** Formats what a run cost: `Cost: $123.40 (enrich_customers: 1,234 at $0.10).`; empty without prices. */
 export function renderRunCost({ jobs, cost, shard }: RunReport): string {
   if (cost === undefined) return "";
-  const billed = jobs.flatMap(({ job, type, cost: own }) => {
+  const billed = jobs.flatMap(({ job, cost: own }) => {
     if (!own || own.records_billed === 0) return [];
-    const price =
-      own.price === null ? "" : ` at ${priceText({ perRecord: String(own.price), currency: own.currency })}`;
-    const what = countText(own.records_billed, ...(NOUNS[type] ?? (["record", "records"] as const)));
-    return [{ alone: `${what}${price}`, named: `${job}: ${count(own.records_billed)}${price}` }];
+    const { price, currency } = own;
+    const each = price === null ? "" : ` at ${priceText({ perRecord: String(price), currency })}`;
+    return [`${job}: ${count(own.records_billed)}${each}`];
   });
-  const parts = billed.map(({ alone, named }) => (billed.length === 1 ? alone : named));
-  const details = parts.length === 0 ? "" : ` (${parts.join("; ")})`;
+  const details = billed.length === 0 ? "" : ` (${billed.join("; ")})`;
   const subject = shard === undefined ? "Cost" : "Cost of all shards so far";
   return `${subject}: ${amountText(cost.amount, cost.currency)}${details}.${uncertainty(cost)}`;
 }

@@ -80,7 +80,7 @@ export async function loadConfig({
     warnings: warnings.list(),
     logLevel,
     ...times,
-    dataDir: chooseDataDir(overrides, env, path, parsed.data.dataDir),
+    dataDir: chooseDataDir(env, path, parsed.data.dataDir),
   });
 }
 

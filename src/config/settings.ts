@@ -7,8 +7,6 @@ import { type LogLevel, logLevels } from "./schema/document.ts";
 export interface Overrides {
   /** `--log-level`; else PERSON_ETL_LOG_LEVEL, else `log_level`. */
   readonly logLevel?: string | undefined;
-  /** Relative to the working directory, as is PERSON_ETL_DATA_DIR; `data_dir` is relative to the file's folder. */
-  readonly dataDir?: string | undefined;
 }
 
 /** Path of the configuration file: `--config`, else PERSON_ETL_CONFIG, else `config.yaml`. */
@@ -36,14 +34,9 @@ export function chooseLogLevel(
   return fromFile;
 }
 
-/** Absolute path of data_dir. */
-export function chooseDataDir(
-  overrides: Overrides,
-  env: Environment,
-  file: string,
-  fromFile: string,
-): string {
-  const given = overrides.dataDir ?? variable(env, "PERSON_ETL_DATA_DIR");
+/** Absolute path of data_dir: PERSON_ETL_DATA_DIR, relative to the working directory, else relative to the file's folder. */
+export function chooseDataDir(env: Environment, file: string, fromFile: string): string {
+  const given = variable(env, "PERSON_ETL_DATA_DIR");
   return given === undefined ? resolve(dirname(file), fromFile) : resolve(given);
 }
 

@@ -6,15 +6,12 @@ import { readYaml } from "./yaml.ts";
 
 /** An input and its fields, as answered in `init`. */
 interface InputAnswers {
-  /** Name of the input. */
   readonly input: string;
   /** Connection of the table; null for the warehouse. */
   readonly connection: string | null;
-  /** `schema.table` or `table`. */
   readonly table: string;
   /** Key columns, at least one. */
   readonly key: readonly string[];
-  /** Columns by field of the service; at least one. */
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
   /** True to trim values and leave out placeholders. */
   readonly normalize: boolean;
@@ -26,7 +23,6 @@ export interface ConfigAnswers extends InputAnswers {
   readonly baseUrl: string;
   /** `${NAME}` or `file:PATH`; null for the sandbox. */
   readonly apiKey: string | null;
-  /** `embedded`, `${NAME}` or `file:PATH`. */
   readonly warehouseUrl: string;
   /** True if the warehouse may do without verified TLS. */
   readonly allowInsecure: boolean;

@@ -103,3 +103,14 @@ export interface RunRequest {
   /** Asks the user; absent if no one can answer. */
   readonly confirm?: (question: string) => Promise<boolean>;
 }
+
+/** Request without flags. */
+export const plainRun: Omit<RunRequest, "jobs" | "runId"> = {
+  resend: false,
+  fullRefresh: false,
+  maxRecords: null,
+  shard: wholeInput,
+  waitMs: 0,
+  yes: false,
+  acceptParameters: null,
+};

@@ -3,7 +3,7 @@ import { describeForLog, StopRunError } from "../errors.ts";
 import { runJobs } from "../jobs/run.ts";
 import type { RunReport } from "../jobs/job.ts";
 import { type ScheduledJob, scheduledJobs } from "../jobs/job-selection.ts";
-import { type JobServices, wholeInput } from "../jobs/services.ts";
+import { type JobServices, plainRun } from "../jobs/services.ts";
 import {
   claimSlots,
   endSlots,
@@ -177,16 +177,10 @@ async function runSlots(
     run.slots.map(({ job, slot }) => ({ job, slot, status: status(job) }));
   try {
     const report = await runJobs(services, {
+      // Waits for no job: a slot of a held chain is released and claimed again every few seconds.
+      ...plainRun,
       jobs: [...names],
-      resend: false,
-      fullRefresh: false,
-      maxRecords: null,
-      shard: wholeInput,
       runId: run.id,
-      // Other slots would wait too: a slot of a held chain is released and claimed again every few seconds.
-      waitMs: 0,
-      yes: false,
-      acceptParameters: null,
       failedBefore: run.broken.filter((name) => !names.has(name)),
     });
     await options.afterRun?.(services, report);

@@ -275,13 +275,10 @@ test.concurrent("erase doesn't start if it can't search for the person", async (
   );
 });
 
-test.concurrent.for<[string, readonly string[]]>([
-  ["nobody", []],
-  ["a blank", ["--pid", " "]],
-  ["a key without a source", ["--source-key", "4711"]],
-])("erase refuses %s", async ([, args]) => {
-  const cwd = await makeFolder({ "config.yaml": configText() });
-  const env = { WAREHOUSE_URL: "postgresql://u@127.0.0.1:1/none", PERSON_SERVICE_API_KEY: "k" };
-  const { code, document } = await runJson(["erase", ...args, "--yes"], { cwd, env });
-  expect([code, document.error?.code]).toEqual([2, "usage"]);
+test.concurrent("erase refuses nobody, and a blank", async () => {
+  const setting = await makeSetting();
+  for (const args of [[], ["--pid", " "]]) {
+    const { code, document } = await runJson(["erase", ...args, "--yes"], setting);
+    expect([code, document.error?.code]).toEqual([2, "usage"]);
+  }
 });

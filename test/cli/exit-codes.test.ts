@@ -1,6 +1,9 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { unusedPort } from "../support/unused-port.ts";
 import { runHere, runHereJson } from "./support/in-process.ts";
-import { makeSetting } from "./support/setting.ts";
+import { configText, makeSetting } from "./support/setting.ts";
 
 /** Returns the jobs in the document of `run --json`. */
 function jobsOf(document: { readonly [key: string]: unknown }): readonly object[] {
@@ -104,4 +107,23 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0008-database-of-destination",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
+});
+
+test("a service other than the one that filled the warehouse is refused until it is accepted", async () => {
+  const jobs = "jobs:\n  resolve: { type: resolve, input: customers }\n";
+  const setting = await makeSetting({ rows: 30, jobs });
+  expect((await runHereJson(["run"], setting)).code).toBe(0);
+  const port = await unusedPort();
+  await writeFile(
+    join(setting.cwd, "config.yaml"),
+    configText({ baseUrl: `http://127.0.0.1:${port}`, jobs }),
+  );
+  const refused = await runHereJson(["run"], setting);
+  expect([refused.code, refused.document.error?.code]).toEqual([2, "another_service"]);
+  expect(refused.document.error?.problems?.[0]?.hint).toContain(`migrate --accept-service 127.0.0.1:${port}`);
+
+  const mistyped = await runHereJson(["migrate", "--accept-service", "127.0.0.1:2"], setting);
+  expect([mistyped.code, mistyped.document.error?.code]).toEqual([2, "another_service"]);
+  const accepted = await runHereJson(["migrate", "--accept-service", `127.0.0.1:${port}`], setting);
+  expect([accepted.code, accepted.document["service_host"]]).toEqual([0, `127.0.0.1:${port}`]);
 });

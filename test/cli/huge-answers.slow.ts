@@ -1,10 +1,8 @@
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createGzip, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { atEnd } from "./support/at-end.ts";
+import { type Sent, startService } from "./support/answering-service.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
 import { seededPart } from "../support/test-size.ts";
@@ -14,10 +12,6 @@ const MB = 1024 * 1024;
 /** Memory limit of deploy/. */
 const GRANTED_MB = 512;
 const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
-
-interface Sent {
-  readonly record_id: string;
-}
 
 /** Compresses a text without holding it in memory. */
 async function bomb(head: string, unit: string, bytes: number, tail: string): Promise<Buffer> {
@@ -81,40 +75,21 @@ const shapes: Readonly<Record<string, Shape>> = {
   },
 };
 
-/** A service with answers of this shape until it recovers. */
-async function startService(shape: Shape) {
+/** Starts a service with answers of this shape until it recovers. */
+async function startShaped(shape: Shape) {
   const state = { isWell: false };
   let packed: Promise<Buffer> | Buffer | null = null;
-  const server = createServer((request, response) => {
-    const pieces: Buffer[] = [];
-    request.on("data", (piece: Buffer) => pieces.push(piece));
-    response.on("error", () => {});
-    const reply = async () => {
-      // The free call for the organization.
-      if (request.method === "GET") {
-        response.writeHead(404).end("{}");
-        return;
-      }
-      // Request body of the program.
-      const { records } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { records: Sent[] };
-      packed ??= shape.body(records);
-      const body = state.isWell ? gzipSync(answer(records, () => ({}))) : await packed;
-      const isGzip = state.isWell || shape.isPlain !== true;
-      response.writeHead(state.isWell ? 200 : (shape.status ?? 200), {
-        "content-type": "application/json",
-        ...(isGzip ? { "content-encoding": "gzip" } : {}),
-      });
-      response.end(body);
-    };
-    request.on("end", () => void reply());
+  const { url } = await startService(async (records, response) => {
+    packed ??= shape.body(records);
+    const body = state.isWell ? gzipSync(answer(records, () => ({}))) : await packed;
+    const isGzip = state.isWell || shape.isPlain !== true;
+    response.writeHead(
+      state.isWell ? 200 : (shape.status ?? 200),
+      isGzip ? { "content-encoding": "gzip" } : {},
+    );
+    response.end(body);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  atEnd(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  // It listens on TCP.
-  return { state, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  return { state, url };
 }
 
 test.for(seededPart(Object.entries(shapes), 3))(
@@ -122,7 +97,7 @@ test.for(seededPart(Object.entries(shapes), 3))(
   async ([, shape]) => {
     const setting = await makeSetting();
     await createCustomers(setting.url, 4000);
-    const { state, url } = await startService(shape);
+    const { state, url } = await startShaped(shape);
     const service = "  concurrency: 64\n";
     await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: url, service, jobs: JOBS }));
     const { code, stdout, peakMebibytes } = await runMeasured(["--json", "run", "--yes"], setting);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { profileFindings } from "../../src/cli/commands/check-inputs.ts";
+import { parse } from "yaml";
+import { profileFindings, sqlSetting } from "../../src/cli/commands/check-inputs.ts";
 import { readSourceOf } from "../../src/jobs/sources.ts";
 import { samplePostgresInput as samplePostgres } from "../../src/load/inputs/postgres-profile.ts";
 import { profileOf } from "../../src/load/inputs/profile.ts";
@@ -50,8 +51,6 @@ async function valuesOf(lines: readonly string[]): Promise<Readonly<Record<strin
 
 test.each([
   ["zipcode", "zip", "integer", "7030", "integer, so leading zeros are lost", ["07030"]],
-  ["zipcode", "zip", "bigint", "70301234", "bigint, so leading zeros are lost", ["070301234"]],
-  ["zipcode", "zip", "numeric(7,2)", "7030", "numeric, so leading zeros are lost", ["07030"]],
   ["zipcode", "zip", "text", "'7030'", "100.0 % of its values have fewer than 5 digits", ["07030"]],
   [
     "phones",
@@ -63,14 +62,6 @@ test.each([
   ],
   [
     "phones",
-    "numbers",
-    "json",
-    `'{"home": ["2125550142"], "fax": 2125550143}'`,
-    "json, sent as JSON text",
-    ["2125550143", "2125550142"],
-  ],
-  [
-    "phones",
     "contacts",
     "jsonb[]",
     `ARRAY['{"type": "work", "id": 7, "phone": "+1 (212) 555-0142 x7", "since": "2026-01-02T03:04:05Z", "zip": "94110"}',
@@ -78,7 +69,6 @@ test.each([
     "jsonb[], sent as JSON text",
     ["+1 (212) 555-0142 x7"],
   ],
-  ["emails", "mails", "jsonb", `'["a@example.com", null]'`, "jsonb, sent as JSON text", ["a@example.com"]],
   [
     "emails",
     "mails",
@@ -103,8 +93,6 @@ test.each([
     "100.0 % of its values hold several addresses",
     ["a@example.com", "b@example.com"],
   ],
-  ["city", "Town", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
-  ["city", "order", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
   ["city", "analyse: #1, all", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
 ])("%s from %s %s: the proposed lines fix it", async (field, column, type, value, fact, expected) => {
   await context.sql(
@@ -280,4 +268,14 @@ test("a count that takes too long is reported, not failed", async () => {
       hint: "a unique index on id proves it",
     },
   ]);
+});
+
+test.each([
+  [`"id" is not null`, `where: '"id" is not null'`],
+  [`select "a: b" from t`, `where: 'select "a: b" from t'`],
+  ["`Kd Nr` is not null", 'where: "`Kd Nr` is not null"'],
+])("the SQL %j is a line that YAML reads as the same, with ${ escaped", (sql, line) => {
+  expect(sqlSetting("where", sql)).toBe(line);
+  expect(parse(line)).toEqual({ where: sql });
+  expect(sqlSetting("where", '"${A}" > 1')).toBe(`where: '"$\${A}" > 1'`);
 });

@@ -1,12 +1,10 @@
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { atEnd } from "./support/at-end.ts";
+import { type Sent, startService } from "./support/answering-service.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
 import { seededPart } from "../support/test-size.ts";
@@ -17,10 +15,6 @@ const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 /** More fields of a record's result, by its position in the call. */
 type More = (position: number) => string;
 
-interface Sent {
-  readonly record_id: string;
-}
-
 /** Text of an answer with a match for each record, piece by piece. */
 function* textOf(records: readonly Sent[], more: More): Generator<string> {
   yield '{"api_request_id":"r1","results":[';
@@ -30,43 +24,15 @@ function* textOf(records: readonly Sent[], more: More): Generator<string> {
   yield '],"request_completed_at":"2026-11-20T01:02:03.123456Z"}';
 }
 
-/** A service that answers all records of a call; counts the records. */
-async function startService(more: More, isGzip: boolean) {
-  const service = { records: 0, calls: 0, url: "" };
-  const server = createServer((request, response) => {
-    const pieces: Buffer[] = [];
-    request.on("data", (piece: Buffer) => pieces.push(piece));
-    response.on("error", () => {});
-    request.on("end", () => {
-      // The free call for the organization.
-      if (request.method === "GET") {
-        response.writeHead(404).end("{}");
-        return;
-      }
-      // Request body of the program.
-      const { records } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { records: Sent[] };
-      service.records += records.length;
-      service.calls += 1;
-      response.writeHead(200, isGzip ? { "content-encoding": "gzip" } : {});
-      const body = Readable.from(textOf(records, more));
-      const sending = isGzip ? pipeline(body, createGzip({ level: 1 }), response) : pipeline(body, response);
-      sending.catch(() => {});
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  atEnd(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  // It listens on TCP.
-  service.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return service;
-}
-
 async function start(rows: number, more: More, isGzip = true) {
   const setting = await makeSetting();
   await createCustomers(setting.url, rows);
-  const service = await startService(more, isGzip);
+  const service = await startService((records, response) => {
+    response.writeHead(200, isGzip ? { "content-encoding": "gzip" } : {});
+    const body = Readable.from(textOf(records, more));
+    const sending = isGzip ? pipeline(body, createGzip({ level: 1 }), response) : pipeline(body, response);
+    sending.catch(() => {});
+  });
   const config = configText({ baseUrl: service.url, jobs: JOBS });
   await writeFile(join(setting.cwd, "config.yaml"), config);
   return { setting, service };

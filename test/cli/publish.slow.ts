@@ -68,27 +68,6 @@ test("a run publishes its changes, value by value, and reports them", async () =
   expect((await runCli(["status"], setting)).stdout).toContain("keys waiting");
 });
 
-test("a destination that is down fails no run, is reported, and catches up", async () => {
-  const setting = await makePublished();
-  await writeFile(
-    join(setting.cwd, "config.yaml"),
-    `${configText({ rows: 120 })}${PUBLISH.replace("copies", "gone")}`,
-  );
-  const run = await runJson(["run"], setting);
-  expect([run.code, run.document["publications"]]).toMatchObject([
-    0,
-    [{ status: "failed", error: { code: "destination_refused" } }],
-  ]);
-  const refused = await runJson(["publish"], setting);
-  expect([refused.code, refused.document["destinations"]]).toMatchObject([1, [{ status: "failed" }]]);
-  expect((await runJson(["check"], setting)).document["checks"]).toContainEqual(
-    expect.objectContaining({ subject: "publish.local", status: "wrong" }),
-  );
-  await mkdir(join(setting.cwd, "gone"));
-  expect((await runJson(["publish"], setting)).code).toBe(0);
-  await expectEqual({ ...setting, path: join(setting.cwd, "gone/people.duckdb") });
-});
-
 test("publish refuses unknown destinations, exits 3 until --full, and removes one with --drop", async () => {
   const setting = await makePublished();
   await runJson(["run"], setting);

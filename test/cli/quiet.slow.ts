@@ -1,7 +1,7 @@
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
-import { runCli } from "./support/cli.ts";
+import { runCli, runJson } from "./support/cli.ts";
 import {
   API_KEY,
   configText,
@@ -127,4 +127,48 @@ alerts: { webhook: "\${WEBHOOK}", stale_after: 1s }
       found: [],
     });
   }
+});
+
+test.each([
+  { how: "an INSERT", job: "validate_customers", table: "email_validation" },
+  { how: "a COPY", job: "enrich_customers", table: "person" },
+])("of a trigger that raises in $how the log has the table, and nothing prints the row", async (failing) => {
+  const setting = await makeSetting({ rows: ROWS });
+  expect((await runJson(["migrate"], setting)).code).toBe(0);
+  await setting.query(
+    `CREATE FUNCTION quote_row() RETURNS trigger LANGUAGE plpgsql AS
+       $$ BEGIN RAISE EXCEPTION 'this row is bad: %', NEW; END $$;
+     CREATE TRIGGER quote_row BEFORE INSERT ON person_data.${failing.table} FOR EACH ROW EXECUTE FUNCTION quote_row()`,
+  );
+  const result = await runJson(["--log-level", "debug", "run"], setting);
+  expect([result.code, result.document.status]).toEqual([1, "failed"]);
+  expect(result.document["jobs"]).toContainEqual(
+    expect.objectContaining({ job: failing.job, status: "failed" }),
+  );
+  const ended = result.stderr.split("\n").find((line) => line.includes('"job_failed"')) ?? "{}";
+  const { message, code } = JSON.parse(ended);
+  expect(code).toBe("warehouse_refused");
+  expect(message).toContain(`person_data.${failing.table}`);
+  const printed = result.stdout + result.stderr;
+  expect(findValues(printed, new Set([API_KEY, ...valuesOf(sampleRows(ROWS))]))).toEqual([]);
+});
+
+test("an unhandled rejection is reported without a stack trace, and resources are closed", async () => {
+  const setting = await makeSetting({ rows: 60 });
+  // Thrown outside our code, like a bug in a library, while the command is working.
+  const stray = `const timer = setInterval(() => {
+      if (process.listenerCount("uncaughtException") === 0) return;
+      clearInterval(timer);
+      setTimeout(() => { throw new Error("someone@example.com is no number") }, 1000);
+    }, 50)`;
+  await writeFile(join(setting.cwd, "stray.mjs"), stray);
+  const env = { ...setting.env, NODE_OPTIONS: `--import=${join(setting.cwd, "stray.mjs")}` };
+  const baseUrl = await startSandbox(setting.cwd, ["--latency", "5000"]);
+  await createCustomers(setting.url, 10);
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl }));
+  const { code, document, stdout, stderr } = await runJson(["run"], { ...setting, env });
+  expect([code, document.error?.code]).toEqual([1, "internal"]);
+  expect(document.error?.message).toContain("--log-level debug");
+  expect(stdout + stderr).not.toContain("is no number");
+  expect(stdout + stderr).not.toContain("    at ");
 });

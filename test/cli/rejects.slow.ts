@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeFolder, runCli, runJson } from "./support/cli.ts";
+import { setFaults } from "./support/controls.ts";
 import { configText, createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
 
 const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
@@ -33,11 +34,7 @@ test("rejected records are listed with what their codes mean, retried and droppe
 
   const refused = await runJson(["rejects", "retry"], setting);
   expect([refused.code, refused.document.error?.code]).toEqual([3, "confirmation"]);
-  await fetch(`${sandbox}/_sandbox/faults`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ faults: "" }),
-  });
+  await setFaults(sandbox, "");
   const retried = await runJson(["rejects", "retry", "--source-key", "customers/3", "--yes"], setting);
   expect([retried.code, retried.document]).toEqual([0, { rejects: 1, due: 1, resolved: 0 }]);
   const run = await runJson(["run"], setting);
@@ -47,11 +44,4 @@ test("rejected records are listed with what their codes mean, retried and droppe
   expect([dropped.code, dropped.document]).toEqual([0, { rejects: 1 }]);
   expect((await runJson(["rejects", "list"], setting)).document["rejects"]).toBe(0);
   expect((await runJson(["rejects", "list", "--all"], setting)).document["rejects"]).toBe(2);
-});
-
-test("rejects refuses a key without a source", async () => {
-  const cwd = await makeFolder({ "config.yaml": configText() });
-  const env = { WAREHOUSE_URL: "postgresql://u@127.0.0.1:1/none", PERSON_SERVICE_API_KEY: "k" };
-  const { code, document } = await runJson(["rejects", "list", "--source-key", "4711"], { cwd, env });
-  expect([code, document.error?.code]).toEqual([2, "usage"]);
 });

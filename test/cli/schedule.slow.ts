@@ -156,13 +156,10 @@ describe("schedule", () => {
     expect(await column(setting, ended)).toEqual(["60"]);
   });
 
-  it.each([
-    [NIGHTLY.replace(`, schedule: "15 ${HOUR} * * *"`, ""), "http: { port: 0 }", "no_schedule"],
-    [NIGHTLY, "http: { port: 0, bind: 0.0.0.0 }", "invalid_configuration"],
-  ])("exits 2 if a required setting is missing", async (jobs, http, code) => {
-    const setting = await settingOf(`${configText({ jobs, rows: 10 })}${http}\n`);
-    const { document, code: exitCode } = await runJson(["schedule"], setting);
-    expect([exitCode, document.error?.code]).toEqual([2, code]);
+  it("exits 2 without any schedule", async () => {
+    const jobs = NIGHTLY.replace(`, schedule: "15 ${HOUR} * * *"`, "");
+    const { document, code } = await runJson(["schedule"], await settingOf(configOf(jobs)));
+    expect([code, document.error?.code]).toEqual([2, "no_schedule"]);
   });
 });
 
@@ -253,12 +250,6 @@ describe("alerts", () => {
     expect((await run()).code).toBe(2);
     expect(webhook.received).toMatchObject([{ alerts: [{ subject: "run", state: "inputs", before: "ok" }] }]);
     await setting.query("ALTER TABLE crm.customers RENAME surname TO last_name");
-    // A webhook that fails fails no run.
-    webhook.status = 500;
-    expect((await run()).code).toBe(0);
-    expect(webhook.received.length).toBeGreaterThan(1);
-    webhook.received.length = 1;
-    webhook.status = 200;
     expect((await run()).code).toBe(0);
     expect(webhook.received).toHaveLength(2);
     expect(webhook.received[1]).toMatchObject({

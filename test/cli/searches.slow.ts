@@ -80,42 +80,16 @@ test("audience lists and shows audiences, and unlocks one only after a confirmat
       ),
     },
   });
-  expect(
-    await runJson(["audience", "unlock", "nurses", "--max-billable", "1", "--yes"], setting),
-  ).toMatchObject({
-    code: 3,
-    error: { code: "unlock_ceiling" },
-    results_unlocked: false,
-  });
-  // Neither limited nor submitted again.
-  const base = {
-    baseUrl: sandbox,
-    jobs: JOBS.replace("audience_search,", "audience_search, refresh_after: 1s,"),
-  };
   const file = join(setting.cwd, "config.yaml");
-  await writeFile(file, `${configText(base)}budgets: { unlock: { per_month: 1 } }\n`);
-  const limited = await runCli(["audience", "unlock", "nurses", "--yes"], setting);
-  expect(limited).toMatchObject({
+  const config = configText({ baseUrl: sandbox, jobs: JOBS });
+  await writeFile(file, `${config}budgets: { unlock: { per_month: 1 } }\n`);
+  expect(await runCli(["audience", "unlock", "nurses", "--yes"], setting)).toMatchObject({
     code: 3,
     stdout: expect.stringContaining("audiences/nurses was not unlocked: The budget of the month is used up."),
   });
-  expect(await runJson(["audience", "unlock", "nurses", "--yes"], setting)).toMatchObject({
-    code: 3,
-    limited_by: "budget_month",
-    results_unlocked: false,
-  });
-  await writeFile(file, configText(base));
+  await writeFile(file, config);
   const unlocked = await runJson(["audience", "unlock", "nurses", "--yes"], setting);
   expect(unlocked).toMatchObject({ code: 0, results_unlocked: true, members: unlocked["billable_count"] });
-  expect(await runJson(["audience", "unlock", "nurses"], setting)).toMatchObject({
-    code: 0,
-    results_unlocked: true,
-  });
-  expect(
-    await setting.query(
-      "SELECT count(*)::int AS calls FROM person_data_ops.api_call WHERE endpoint LIKE 'POST %/results' AND http_status = 200",
-    ),
-  ).toEqual([{ calls: 1 }]);
   await setting.query("UPDATE person_data.audience_search SET total_count = NULL, results_unlocked = false");
   expect(await runJson(["audience", "unlock", "nurses", "--yes"], setting)).toMatchObject({
     code: 1,
@@ -123,7 +97,4 @@ test("audience lists and shows audiences, and unlocks one only after a confirmat
       message: "audiences/nurses has no total_count, so an unlock could cost anything. Nothing was unlocked.",
     },
   });
-  expect(await setting.query("SELECT count(*)::int AS searches FROM person_data.audience_search")).toEqual([
-    { searches: 1 },
-  ]);
 });

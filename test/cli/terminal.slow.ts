@@ -1,7 +1,9 @@
+import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { makeFolder } from "./support/cli.ts";
+import { promisify } from "node:util";
+import { expect, test, vi } from "vitest";
+import { launcher, makeFolder } from "./support/cli.ts";
 import { startOnTerminal } from "./support/on-terminal.ts";
 import { createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
@@ -69,6 +71,17 @@ test.concurrent("keys with control sequences can't reach the terminal", async ()
   const { code, screen } = await startOnTerminal(["rejects", "list"], { ...setting, columns: 120 }).ended;
   expect(code).toBe(0);
   expect(screen).toContain("3\uFFFD]0;PWNED-TITLE\uFFFD\uFFFD[2J\uFFFD5m\uFFFD");
+});
+
+test.concurrent("a run whose output is closed still completes", async () => {
+  const setting = await makeSetting({ rows: 60, jobs: RESOLVE });
+  const { stdout } = await promisify(execFile)("sh", ["-c", `"${launcher}" run 2>&1 | head -n 1`], setting);
+  expect(JSON.parse(stdout)).toMatchObject({ event: "sample_table_created" });
+  const ended = async () =>
+    expect(await setting.query("SELECT status FROM person_data_ops.sync_run")).toEqual([
+      { status: "succeeded" },
+    ]);
+  await vi.waitFor(ended, { timeout: 60_000, interval: 100 });
 });
 
 test.concurrent("a failure on a terminal is shown as text, without JSON", async () => {

@@ -22,9 +22,6 @@ describe("flag before environment before file before default", () => {
   it("for the data folder: the file's is relative to the file, the others to the working folder", async () => {
     const text = `data_dir: data\n${fine}`;
     const env = { PERSON_ETL_DATA_DIR: "from-env" };
-    expect((await load(text, { env, overrides: { dataDir: "from-flag" } })).dataDir).toBe(
-      resolve("from-flag"),
-    );
     expect((await load(text, { env })).dataDir).toBe(resolve("from-env"));
     const fromFile = await load(text);
     expect(fromFile.dataDir).toBe(resolve(dirname(fromFile.file), "data"));

@@ -11,7 +11,7 @@ import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
-import { type JobServices, type Progress, type RunRequest, wholeInput } from "../../src/jobs/services.ts";
+import { type JobServices, type Progress, type RunRequest, plainRun } from "../../src/jobs/services.ts";
 import { runJobs } from "../../src/jobs/run.ts";
 import type { JobReport, RunReport } from "../../src/jobs/job.ts";
 import { openWarehouse } from "../support/bound-load.ts";
@@ -181,15 +181,9 @@ export async function startWorld(
     async run(request = {}, services = {}) {
       const all = { ...(await world.services()), ...services };
       const report = await runJobs(all, {
+        ...plainRun,
         jobs: [],
-        fullRefresh: false,
-        resend: false,
-        maxRecords: null,
-        shard: wholeInput,
         runId: `run-${Math.random().toString(36).slice(2)}`,
-        waitMs: 0,
-        yes: false,
-        acceptParameters: null,
         ...request,
       });
       const { usedBytes } = all.http.memory;

@@ -10,7 +10,7 @@ import { createLimiter } from "../../src/extract/limits.ts";
 import { jobTypes } from "../../src/jobs/registry.ts";
 import { runJobs } from "../../src/jobs/run.ts";
 import type { JobReport, RunReport } from "../../src/jobs/job.ts";
-import { type RunRequest, wholeInput } from "../../src/jobs/services.ts";
+import { type RunRequest, plainRun } from "../../src/jobs/services.ts";
 import { startCli } from "../cli/support/cli.ts";
 import { runHereJson } from "../cli/support/in-process.ts";
 import { openDefaultDb } from "../load/postgres-context.ts";
@@ -156,18 +156,7 @@ export async function openServices(
 
 /** Request of a run with these flags. */
 export function requestOf(runId: string, flags: Partial<RunRequest> = {}): RunRequest {
-  return {
-    jobs: [],
-    fullRefresh: false,
-    resend: false,
-    maxRecords: null,
-    shard: wholeInput,
-    runId,
-    waitMs: 0,
-    yes: true,
-    acceptParameters: null,
-    ...flags,
-  };
+  return { ...plainRun, jobs: [], runId, yes: true, ...flags };
 }
 
 /**

@@ -10,7 +10,7 @@ import { exitCodeOf } from "../../jobs/job.ts";
 import { unlockCost, unlockCostText } from "../../jobs/price.ts";
 import { runJobs } from "../../jobs/run.ts";
 import { type AudienceReport, reportAudiences, withUnlock } from "../../jobs/search/audience-reports.ts";
-import { wholeInput } from "../../jobs/services.ts";
+import { plainRun } from "../../jobs/services.ts";
 import { type AudienceShare, readShares } from "../../load/feeds/searches.ts";
 import { amountText } from "../../money.ts";
 
@@ -121,17 +121,7 @@ export async function unlock(context: Context, flags: UnlockFlags, name: string)
     await confirm({ signal: stop.signal }, job, request, { kind: "ask", reason });
   }
   const services = await openJobServices(context, withUnlock(config, audience, ceiling), db);
-  const report = await runJobs(services, {
-    jobs: [job],
-    fullRefresh: false,
-    resend: false,
-    maxRecords: null,
-    shard: wholeInput,
-    runId: newRunId(),
-    waitMs: 0,
-    yes: true,
-    acceptParameters: null,
-  });
+  const report = await runJobs(services, { ...plainRun, jobs: [job], runId: newRunId(), yes: true });
   const after = findAudience(await reportAudiences(config, db), `${job}/${search}`);
   const [{ error, status, limited_by } = { status: "failed" as const }] = report.jobs;
   let message = error?.message;

@@ -38,20 +38,24 @@ type Check = readonly [subject: string, run: () => readonly Finding[] | Promise<
 /** Verifies everything possible without changes or billed calls. */
 export async function check(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
-  const { findings: ofWarehouse, db, isSetUp } = await checkWarehouse(context, config);
-  const filled = isSetUp ? db : null;
+  const warehouse = await openForCheck(context, config);
+  const { db } = warehouse;
+  const filled = warehouse.isSetUp ? db : null;
+  // Without its privileges, the next checks would only report them again.
+  const isGranted = warehouse.findings.every(({ status }) => status !== "wrong");
   const jobs = orderJobs(config);
-  const destinations = await openDestinations(config);
   const checks: readonly Check[] = [
     ["configuration", () => checkConfig(config)],
     ["data_dir", () => checkDataDir(config)],
     ["spool", () => checkSpool(config, filled)],
-    ["warehouse", () => ofWarehouse],
+    ["warehouse", () => warehouse.findings],
+    ["service of the warehouse", () => (db && isGranted ? silent(checkServiceHost(config, db)) : [])],
+    ["key of erased people", () => (filled && isGranted ? silent(checkErasureKey(filled)) : [])],
     ...sourcesOf(config, jobs).map(
       (source): Check => [source.subject, () => checkSource(config, source, db)],
     ),
-    ...(filled ? jobs.map((job): Check => [`jobs.${job.name}`, () => checkJob(job, filled)]) : []),
-    ...destinations.map(
+    ...jobs.map((job): Check => [`jobs.${job.name}`, () => (filled ? checkJob(job, filled) : [])]),
+    ...(await openDestinations(config)).map(
       (opened): Check => [`publish.${opened.destination.name}`, () => checkDestination(opened)],
     ),
     ["publish", () => (filled ? copiedDestinations(filled) : [])],
@@ -129,42 +133,34 @@ async function checkConfiguredService(context: Context, config: Config): Promise
   return await checkService(http, [...byName.values()], context.stop.signal);
 }
 
+/** Findings of a check that only throws. */
+async function silent(verify: Promise<unknown>): Promise<readonly Finding[]> {
+  await verify;
+  return [];
+}
+
 /**
- * Checks that the warehouse is reachable, grants access and has no data of another service. Creates nothing. `db` is null if
- * it can't be read; `isSetUp` is true if the tables exist.
+ * Opens the warehouse and checks that it grants access; creates nothing. `db` is null if it can't be opened; `isSetUp` is
+ * true if the tables exist.
  */
-async function checkWarehouse(context: Context, config: Config) {
+async function openForCheck(context: Context, config: Config) {
   const subject = "warehouse";
-  if (await isNotCreatedYet(config)) {
-    const findings = await attempt(subject, () => {
-      findPackagedBinaries();
-      const folder = join(config.dataDir, "postgres");
-      return [finding(subject, "ok", `the embedded database will be created in ${folder} by the first run`)];
-    });
-    return { findings, db: null, isSetUp: false };
-  }
   let db: Db | null = null;
   let isSetUp = false;
   const findings = await attempt(subject, async () => {
+    if (await isNotCreatedYet(config)) {
+      findPackagedBinaries();
+      const folder = join(config.dataDir, "postgres");
+      return [finding(subject, "ok", `the embedded database will be created in ${folder} by the first run`)];
+    }
     const opened = await openWarehouseOf(context, config);
     db = opened.db;
     isSetUp = await isMigrated(opened.db);
     const lines = await checkDatabase(opened.db);
-    const ofDatabase = lines.map(({ subject: part, ok, message, hint }) => {
+    return lines.map(({ subject: part, ok, message, hint }) => {
       const sound = hint ? "warning" : "ok";
       return finding(part, ok ? sound : "wrong", message, hint);
     });
-    // Without the privileges, the next checks would only report them again.
-    if (lines.some(({ ok }) => !ok)) return ofDatabase;
-    const ofService = await attempt("service of the warehouse", async () => {
-      await checkServiceHost(config, opened.db);
-      return [];
-    });
-    const ofErasures = await attempt("key of erased people", async () => {
-      if (isSetUp) await checkErasureKey(opened.db);
-      return [];
-    });
-    return [...ofDatabase, ...ofService, ...ofErasures];
   });
   // The cast restores the type that assignments in the closure lose.
   return { findings, db: db as Db | null, isSetUp };

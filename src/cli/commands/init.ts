@@ -45,7 +45,7 @@ export async function init(context: Context, flags: InitFlags): Promise<Outcome>
 /** Writes a new configuration. */
 async function createConfig(context: Context, file: string, flags: InitFlags): Promise<Outcome> {
   if (await stat(file).catch(() => null)) throw fileExists(file);
-  const dataDir = chooseDataDir({}, context.env, file, ".person-etl");
+  const dataDir = chooseDataDir(context.env, file, ".person-etl");
   const schema = schemaFor(file);
   const plan: Plan = {
     questions: [

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -30,16 +31,16 @@ interface SandboxFlags {
 export async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> {
   const { latency, apiKey, ...others } = flags;
   const given = { ...others, "latency-ms": latency, "api-key": apiKey };
-  const { child, errorText } = await spawnSandbox(
-    context,
-    Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`])),
+  const options = Object.entries(given).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}=${value}`],
   );
-  child.stdout.setEncoding("utf8").once("data", (line: string) => {
-    const address: { url: string; port: number } = JSON.parse(line);
+  const { child, closed, errorText } = await spawnSandbox(context, options);
+  const address = await readAddress(child.stdout);
+  if (address !== null) {
     const keys = apiKey === undefined ? "Any key works." : "Only the key of --api-key works.";
-    void context.announce(address, `The sandbox is running at ${address.url} until Ctrl-C. ${keys}`);
-  });
-  await Promise.race([once(child, "close"), context.untilStopped()]);
+    await context.announce(address, `The sandbox is running at ${address.url} until Ctrl-C. ${keys}`);
+  }
+  await Promise.race([closed, context.untilStopped()]);
   if (context.stop.signal.aborted) return result(null, "");
   const [reason = ""] = errorText().split("\nusage:");
   if (child.exitCode === 2) throw new UsageError(reason);
@@ -66,14 +67,14 @@ export async function startSandboxService(
     // Keeps segments between runs.
     `--state=${join(dataDir, `sandbox-${seed}-${people}.json`)}`,
   ]);
-  const url = await Promise.race([
-    readUrl(child.stdout),
-    once(child, "exit").then(() => null),
+  const address = await Promise.race([
+    readAddress(child.stdout),
     delay(START_TIMEOUT_MS, null, { signal: context.stop.signal }),
   ]);
-  if (url === null) {
+  if (address === null) {
     throw new StopRunError("sandbox_failed", `The sandbox service didn't start: ${errorText()}`);
   }
+  const { url } = address;
   context.log.info({ url, seed, people }, "sandbox_started");
   return url;
 }
@@ -88,24 +89,20 @@ async function spawnSandbox({ env, scope }: Context, options: readonly string[])
   });
   // Without a free file descriptor, the child has no pipes.
   await once(child, "spawn");
+  const closed = once(child, "close");
   scope.deferProgram("sandbox", () => endChild(child));
   let text = "";
   child.stderr.setEncoding("utf8").on("data", (part: string) => {
     text = (text + part).slice(-4000);
   });
-  return { child, errorText: () => text.trim() || "no output" };
+  return { child, closed, errorText: () => text.trim() || "no output" };
 }
 
-/** Reads the address from the program's first line. */
-async function readUrl(stdout: Readable): Promise<string | null> {
-  let text = "";
-  for await (const chunk of stdout.setEncoding("utf8").iterator({ destroyOnReturn: false })) {
-    text += chunk;
-    if (!text.includes("\n")) continue;
-    const { url } = JSON.parse(text);
-    return typeof url === "string" ? url : null;
-  }
-  return null;
+/** Reads the address from the program's first line; null if it ends before. */
+async function readAddress(input: Readable): Promise<{ readonly url: string; readonly port: number } | null> {
+  const lines = createInterface({ input });
+  const [line] = (await Promise.race([once(lines, "line"), once(lines, "close")])) as readonly string[]; // as Node.js says
+  return line === undefined ? null : JSON.parse(line);
 }
 
 async function endChild(child: ChildProcess): Promise<void> {

@@ -17,12 +17,10 @@ const bigQueryProject = {
     },
     (value) => value !== "adc" && !isFileReference(value),
   ).default("adc"),
-  /** Service account to act as. */
   impersonate_service_account: text(
     { expects: "the e-mail address of a service account" },
     (value) => !/^[^@\s]+@[^@\s]+$/.test(value),
   ).optional(),
-  /** Address of an emulator. */
   api_endpoint: httpUrl().optional(),
   maximum_bytes_billed: wholeNumber(10_485_760, Number.MAX_SAFE_INTEGER).optional(),
 };
@@ -47,7 +45,6 @@ function unknownTable(name: string): Complaint | false {
 }
 
 const common = {
-  /** Interval of publications while jobs run; changes are also published at the end of each run. */
   every: duration("1m").optional(),
   /** Tables to publish; null for all. Other tables are dropped in the destination. */
   tables: z
@@ -109,7 +106,6 @@ export const publish = withRule(
 const postgresConnection = settings({
   type: z.literal("postgres"),
   url: postgresUrl({ allowEmbedded: false }),
-  /** Allows connections to another machine without verified TLS. */
   allow_insecure: flag().default(false),
 });
 
@@ -119,7 +115,6 @@ const bigQueryConnection = settings({
   ...bigQueryProject,
   /** Null: the location of the tables. */
   location: bigQueryLocation().optional(),
-  /** Default dataset of tables. */
   dataset: schemaName().optional(),
 }).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 

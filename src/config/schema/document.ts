@@ -33,14 +33,15 @@ export const DEFAULT_OPS_SCHEMA = "person_data_ops";
 /** Default schema of the program's own tables. */
 export const DEFAULT_STATE_SCHEMA = "person_data_state";
 
-/** `warehouse`: the Postgres database to fill, the place of record. */
+// docs/configuration.md describes each setting; a test holds both equal.
+
+/** `warehouse`: the Postgres database to fill, the system of record. */
 const warehouseSettings = {
   type: described(z.literal("postgres"), {
     expects: "postgres: other engines get a published copy",
     hint: "use Postgres as the warehouse and add the other engine under publish: (docs/publishing.md)",
   }).optional(),
   url: postgresUrl({ allowEmbedded: true }),
-  /** Allows connections to another machine without verified TLS. */
   allow_insecure: flag().default(false),
   schema: schemaName().default(DEFAULT_SCHEMA),
   ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
@@ -64,7 +65,6 @@ const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
 const privacy = settings({
   /** Key of the hashes; by default the warehouse generates one. */
   erasure_key: secret().optional(),
-  /** Lifetime of tombstones. */
   erasure_notice: duration().prefault("30d"),
 });
 
@@ -92,9 +92,7 @@ export const alerts = settings({
     "failed",
     "limited",
   ]),
-  /** `auto`: Slack format for hooks.slack.com, otherwise JSON. */
   format: choice(["auto", "json", "slack"]).default("auto"),
-  /** Alert if a job has not succeeded for this long. */
   stale_after: duration().optional(),
 });
 
@@ -209,11 +207,8 @@ const limits = z
 const serviceSettings = {
   base_url: serviceUrl(),
   api_key: secret().optional(),
-  /** Key of a user, required by asynchronous person search. */
   user_api_key: secret().optional(),
-  /** PEM file of the authority that signed the service's certificate. */
   ca: text({ expects: "the path of a PEM file" }).optional(),
-  /** Maximum calls in flight, for all jobs. */
   concurrency: wholeNumber(1, 64).default(8),
   requests_per_second: positiveNumber().optional(),
   limits: limits.prefault({}),

@@ -124,13 +124,10 @@ const inputSettings = {
   search: searchName().optional(),
   connection: connectionName().optional(),
   where: sqlText("a SQL condition").optional(),
-  /** Priority of rows when a cap applies. */
   order_by: sqlText("a list of SQL expressions").optional(),
   key: columns().optional(),
-  /** True: trims values, lowercases addresses, and drops placeholders. */
   normalize: flag().default(false),
   on_missing: choice(["keep", "erase"]).default("keep"),
-  /** Missing rows / known rows, 0 to 1; no one is erased above it. */
   max_missing_ratio: ratio().default(0.1),
   fields: fields.optional(),
 };

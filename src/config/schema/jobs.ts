@@ -7,7 +7,6 @@ import { cronSchedule, jobName, timezone } from "./values.ts";
 const common = {
   enabled: flag().default(true),
   after: oneOrMore(jobName()).optional(),
-  /** Five cron fields. */
   schedule: cronSchedule().optional(),
   timezone: timezone().default("UTC"),
 };

@@ -130,62 +130,58 @@ test.concurrent("a mistake is asked again with its reason, and no other answer i
       emails: email`);
 });
 
-test.concurrent("a key that is not unique is asked again, and can be kept", async () => {
-  const cwd = await makeFolder();
-  const WAREHOUSE_URL = await makeDatabase(
-    "CREATE TABLE people (tenant_id int, nr int, email text); INSERT INTO people VALUES (1, 1, 'a@b.c'), (1, 2, 'd@e.f'), (2, 1, NULL)",
-  );
-  const run = startOnTerminal(["init"], { cwd, columns: 100, env: { WAREHOUSE_URL } });
-  await reply(run, [
-    ["Service", ""],
-    ["Warehouse", ""],
-    ["Table or view", ""],
-    ["Key column(s), not known to be unique [nr]", ""],
-    ["1 of 3 rows repeat the key of another row", "tenant_id, nr"],
-    ["Change a field", ""],
-    ["Trim values", ""],
-  ]);
-  expect((await run.ended).code).toBe(0);
-  expect(await inputsIn(cwd)).toContain("key: [tenant_id, nr]");
-});
+/** Answers that `init` accepts on a terminal, and what it then writes about the input. */
+interface Accepted {
+  readonly tables?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly replies: (url: string) => readonly (readonly [question: string, reply: string])[];
+  readonly written: string;
+}
 
-test.concurrent("an address typed with its password is used, and only a reference to it is written", async () => {
+const accepted: Readonly<Record<string, Accepted>> = {
+  "a key that is not unique is asked again": {
+    tables: `CREATE TABLE people (tenant_id int, nr int, email text);
+      INSERT INTO people VALUES (1, 1, 'a@b.c'), (1, 2, 'd@e.f'), (2, 1, NULL)`,
+    replies: (url) => [
+      ["Service", ""],
+      ["Warehouse", url],
+      ["Table or view", ""],
+      ["Key column(s), not known to be unique [nr]", ""],
+      ["1 of 3 rows repeat the key of another row", "tenant_id, nr"],
+      ["Change a field", ""],
+      ["Trim values", "n"],
+    ],
+    written: "table: public.people\n    key: [tenant_id, nr]\n    fields:",
+  },
+  "init goes on with typed answers where the database can't be reached": {
+    env: { WAREHOUSE_URL: "postgresql://loader@127.0.0.1:1/crm" },
+    replies: () => [
+      ["Service", "https://api.example.com"],
+      ["API key", ""],
+      ["Warehouse", ""],
+      ["nothing listens on that host and port", ""],
+      ["Table or view of people: ", "crm.customers"],
+      ["Key column", "tenant, id"],
+      ["Change a field", ""],
+      ["No column was recognized", "emails=email, work_email"],
+      ["Enter: done", ""],
+      ["Trim values", "y"],
+    ],
+    written: "key: [tenant, id]\n    normalize: true",
+  },
+};
+
+test.concurrent.for(Object.entries(accepted))("%s", async ([, { tables, env = {}, replies, written }]) => {
   const cwd = await makeFolder();
-  const url = await makeDatabase("CREATE TABLE users (id int PRIMARY KEY, email text)");
-  const run = startOnTerminal(["init"], { cwd, columns: 100 });
-  await reply(run, [
-    ["Service", ""],
-    ["Warehouse", url],
-    ["Table or view", ""],
-    ["Key column", ""],
-    ["Change a field", ""],
-    ["Trim values", "n"],
-  ]);
+  const url = tables === undefined ? "" : await makeDatabase(tables);
+  const run = startOnTerminal(["init"], { cwd, columns: 100, env });
+  await reply(run, replies(url));
   const { code, screen } = await run.ended;
   expect(code).toBe(0);
-  expect(screen).toContain("Set WAREHOUSE_URL in the environment");
+  expect(screen).toContain("Set ");
+  // An address that was typed with its password is used, and only a reference to it is written.
   expect(await readFile(join(cwd, "config.yaml"), "utf8")).toContain("url: ${WAREHOUSE_URL}");
-  expect(await inputsIn(cwd)).toContain("table: public.users");
-});
-
-test.concurrent("init goes on with typed answers where the database can't be reached", async () => {
-  const cwd = await makeFolder();
-  const env = { WAREHOUSE_URL: "postgresql://loader@127.0.0.1:1/crm" };
-  const run = startOnTerminal(["init"], { cwd, columns: 100, env });
-  await reply(run, [
-    ["Service", "https://api.example.com"],
-    ["API key", ""],
-    ["Warehouse", ""],
-    ["nothing listens on that host and port", ""],
-    ["Table or view of people: ", "crm.customers"],
-    ["Key column", "tenant, id"],
-    ["Change a field", ""],
-    ["No column was recognized", "emails=email, work_email"],
-    ["Enter: done", ""],
-    ["Trim values", "y"],
-  ]);
-  expect((await run.ended).code).toBe(0);
-  expect(await inputsIn(cwd)).toContain("key: [tenant, id]\n    normalize: true");
+  expect(await inputsIn(cwd)).toContain(written);
 });
 
 test.concurrent("the end of the input ends init without a file", async () => {
