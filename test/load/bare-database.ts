@@ -1,8 +1,7 @@
 import type { Client } from "pg";
 import { onTestFinished } from "vitest";
 import { migrations } from "../../migrations/all-migrations.ts";
-import { openWarehouse } from "../support/bound-load.ts";
-import type { Warehouse } from "../support/bound-load.ts";
+import { openWarehouse, type Warehouse } from "../support/bound-load.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { connectAsText } from "./postgres-context.ts";
 

@@ -86,17 +86,17 @@ describe("an erasure", () => {
     const complete = async () => (await warehouse.completeErasures([id], null)).get(id);
     expect(await warehouse.removeErased(id)).toMatchObject({ person: 2 });
     expect(await complete()).toEqual([{ kind: "run", name: "under_way" }]);
-    expect(await warehouse.openErasures()).toEqual([id]);
+    expect(await warehouse.readOpenErasures()).toEqual([id]);
     // A load of that run that started before the request.
     await context.sql(`INSERT INTO person_data.person_pid_alias VALUES
       ('p-ann', 'p-ann-new', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z', 'late')`);
     await warehouse.releaseLock(held.run);
     // Nothing holds it up any more, but what the run has stored is not removed yet.
     expect(await complete()).toBe(null);
-    expect(await warehouse.openErasures()).toEqual([id]);
+    expect(await warehouse.readOpenErasures()).toEqual([id]);
     expect(await warehouse.removeErased(id)).toMatchObject({ person_pid_alias: 1 });
     expect(await complete()).toEqual([]);
-    expect(await warehouse.openErasures()).toEqual([]);
+    expect(await warehouse.readOpenErasures()).toEqual([]);
     expect(await findTraces(context, ofAnn)).toEqual([]);
     const completed = "SELECT bool_and(completed_at IS NOT NULL) FROM person_data_ops.erasure_subject";
     expect(await valueOf(context, completed)).toBe("true");
@@ -224,7 +224,7 @@ describe("a run in progress", () => {
       for (const pid of ["p-3", "p-7"]) await erase(context, { pids: [pid] });
     };
     await Promise.all([inOrder(0), inOrder(1), inOrder(2), eraseSome()]);
-    for (const id of await warehouse.openErasures()) await warehouse.removeErased(id);
+    for (const id of await warehouse.readOpenErasures()) await warehouse.removeErased(id);
     expect(await findTraces(context, ['"p-3"', '"p-7"', '"row 3"', '"row 7"'])).toEqual([]);
     expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe("8");
   });

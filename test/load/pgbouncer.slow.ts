@@ -16,10 +16,7 @@ afterAll(async () => {
 
 test("migrations behind PgBouncer leave no lock with a session that serves others by then", async () => {
   const database = await createDatabase();
-  const open = () =>
-    openWarehouse({
-      url: pooler.through(database.url),
-    });
+  const open = () => openWarehouse({ url: pooler.through(database.url) });
   const warehouses = Array.from({ length: 6 }, open);
   const ran = await Promise.all(warehouses.map((warehouse) => warehouse.migrate()));
   expect(ran.filter((names) => names.length > 0)).toHaveLength(1);

@@ -6,7 +6,7 @@ import { connect, freshDatabase, open } from "./bare-database.ts";
 describe("check", () => {
   test("reports the server and that all is well", async () => {
     const { url } = await freshDatabase();
-    const lines = await open(url).check();
+    const lines = await open(url).checkDatabase();
     expect(lines.map((line) => [line.subject, line.ok])).toEqual([
       ["warehouse", true],
       ["schema person_data", true],
@@ -16,7 +16,9 @@ describe("check", () => {
     expect(lines[0]?.message).toMatch(/schemas person_data and person_data_ops is reachable \(Postgres \d+/);
     expect(lines[1]?.message).toBe("does not exist yet; it can be created.");
     await open(url).migrate();
-    expect((await open(url).check())[1]?.message).toMatch(/^exists, and .* may create tables in it\.$/);
+    expect((await open(url).checkDatabase())[1]?.message).toMatch(
+      /^exists, and .* may create tables in it\.$/,
+    );
   });
 
   test.each([
@@ -30,7 +32,7 @@ describe("check", () => {
   ])("reports %s and what to do, without a secret", async (_, spoil, message, hint) => {
     const url = new URL((await freshDatabase()).url);
     spoil(url);
-    const lines = await open(url.href).check();
+    const lines = await open(url.href).checkDatabase();
     expect(lines).toEqual([
       { subject: "warehouse", ok: false, message: expect.stringContaining(message), ...(hint && { hint }) },
     ]);

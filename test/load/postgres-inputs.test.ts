@@ -18,9 +18,7 @@ const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 async function withOddSettings(work: (other: Context) => Promise<void>): Promise<void> {
   const name = new URL(context.url).pathname.slice(1);
   for (const setting of ODD_SETTINGS) await context.sql(`ALTER DATABASE ${name} SET ${setting}`);
-  const warehouse = openWarehouse({
-    url: context.url,
-  });
+  const warehouse = openWarehouse({ url: context.url });
   try {
     await work({ ...context, warehouse });
   } finally {

@@ -59,12 +59,7 @@ test("a commit reads the rows of its own records only, even in tables without st
       DROP TABLE other`);
   }
   const before = await rowsRead();
-  const another = openWarehouse({
-    url: context.url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
-  });
+  const another = openWarehouse({ url: context.url });
   await commit(another, ["row 1", "row 2", "new"]);
   // Its sessions report what they read when they end.
   await another.close();

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
+import { open } from "./bare-database.ts";
 import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
 import { connectAsText, useContext } from "./postgres-context.ts";
@@ -18,16 +18,8 @@ const context = useContext();
 const spec = enrichSpec();
 const run = runOf(spec, "run-1");
 
-function openAnother(url = context.url, schema = "person_data"): Warehouse {
-  const warehouse = openWarehouse({
-    url,
-    schema,
-    opsSchema: `${schema}_ops`,
-    stateSchema: `${schema}_state`,
-  });
-  onTestFinished(() => warehouse.close());
-  return warehouse;
-}
+const openAnother = (url = context.url, schema = "person_data"): Warehouse =>
+  open(url, [schema, `${schema}_ops`, `${schema}_state`]);
 
 /** A second of one morning. */
 const at = (second: number) =>

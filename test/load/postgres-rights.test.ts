@@ -12,7 +12,7 @@ describe("rights", () => {
       subject: `schema ${schema}`,
       hint: `As an administrator: CREATE SCHEMA "${schema}" AUTHORIZATION "${role}"; or GRANT CREATE ON DATABASE "${name}" TO "${role}";`,
     }));
-    const lines = await warehouse.check();
+    const lines = await warehouse.checkDatabase();
     expect(lines.filter((line) => !line.ok)).toEqual(missing.map((line) => ({ ...line, ok: false })));
     expect(JSON.stringify(lines)).not.toContain("secret");
     await expect(warehouse.migrate()).rejects.toMatchObject({
@@ -30,7 +30,7 @@ describe("rights", () => {
     const database = await freshDatabase();
     const schemas = SCHEMAS.map((schema) => `CREATE SCHEMA ${schema} AUTHORIZATION ROLE`);
     const { url } = await roleIn(database, schemas.join("; "));
-    expect((await open(url).check()).filter((line) => !line.ok)).toEqual([]);
+    expect((await open(url).checkDatabase()).filter((line) => !line.ok)).toEqual([]);
     expect(await open(url).migrate()).toEqual(MIGRATIONS);
   });
 
@@ -40,9 +40,9 @@ describe("rights", () => {
     const { url, role, admin } = await roleIn(database, "SELECT 1");
     expect(await open(url).isMigrated()).toBe(true);
     const missing = async () =>
-      (await open(url).check()).filter((line) => !line.ok).map(({ message }) => message);
+      (await open(url).checkDatabase()).filter((line) => !line.ok).map(({ message }) => message);
     expect(await missing()).toEqual(SCHEMAS.map(() => `${role} may not create tables in it.`));
-    expect((await open(url).check()).find((line) => !line.ok)?.hint).toBe(
+    expect((await open(url).checkDatabase()).find((line) => !line.ok)?.hint).toBe(
       `As its owner: GRANT USAGE, CREATE ON SCHEMA "person_data" TO "${role}";`,
     );
     await admin.query(
@@ -79,7 +79,7 @@ describe("rights", () => {
     url.username = roles[0] ?? "";
     url.password = "secret";
     const warehouse = open(url.href);
-    expect((await warehouse.check()).filter((line) => !line.ok)).toEqual([]);
+    expect((await warehouse.checkDatabase()).filter((line) => !line.ok)).toEqual([]);
     expect(await warehouse.migrate()).toEqual(MIGRATIONS);
     const readable = async (role: string | undefined) => {
       const found: string[] = [];
@@ -116,7 +116,7 @@ describe("rights", () => {
       database,
       "REVOKE TEMPORARY ON DATABASE DATABASE_NAME FROM PUBLIC; GRANT CREATE ON DATABASE DATABASE_NAME TO ROLE",
     );
-    expect((await open(url).check()).filter((line) => !line.ok)).toEqual([
+    expect((await open(url).checkDatabase()).filter((line) => !line.ok)).toEqual([
       {
         subject: "temporary tables",
         ok: false,

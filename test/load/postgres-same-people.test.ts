@@ -23,14 +23,7 @@ const sent = Array.from(
 );
 
 test("rows of the same people, loaded by several loaders at once, are loaded once each, at the first try", async () => {
-  const loaders = Array.from({ length: LOADERS }, () =>
-    openWarehouse({
-      url: context.url,
-      schema: "person_data",
-      opsSchema: "person_data_ops",
-      stateSchema: "person_data_state",
-    }),
-  );
+  const loaders = Array.from({ length: LOADERS }, () => openWarehouse({ url: context.url }));
   const keys = sent.map((pid, i) => `${pid} in call ${Math.floor(i / BATCH_SIZE) + 1}`);
   await readRows(context, spec, run, keys);
   const waiting: LookupCommit[] = [];

@@ -1,8 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import type { InputConnection, InputSource } from "../../src/load/inputs/input.ts";
-import { checkInput } from "../../src/load/inputs/read.ts";
-import { checkDatabase } from "../../src/load/db/check.ts";
-import { openWarehouse } from "../../src/load/open.ts";
+import { open } from "./bare-database.ts";
 import { useContext } from "./postgres-context.ts";
 import { runNight } from "./suite/nights.ts";
 import { enrichSpec, people } from "./suite/people.ts";
@@ -42,17 +40,7 @@ test.each<Partial<InputSource>>([
 ])("%j is refused as a second statement, by check and by a run", async (changes) => {
   for (const connection of connections()) {
     const input = source({ ...changes, connection });
-    const db = openWarehouse({
-      url: context.url,
-      schema: "person_data",
-      opsSchema: "person_data_ops",
-      stateSchema: "person_data_state",
-    });
-    try {
-      expect(await checkInput(db, input)).toHaveLength(1);
-    } finally {
-      await db.close();
-    }
+    expect(await open(context.url).checkInput(input)).toHaveLength(1);
     await expect(runNight(context, enrichSpec({ input, maxRecords: 5 }))).rejects.toThrow(/statement|syntax/);
   }
   expect(await columnOf(context, "SELECT to_regclass('crm.pwned')")).toEqual([null]);
@@ -85,12 +73,10 @@ test("a query that writes is refused in a parallel plan, too", async () => {
 
 test("check warns of a server whose log holds the values of statements", async () => {
   const database = new URL(context.url).pathname.slice(1);
-  const warnings = async () => {
-    const db = openWarehouse({ url: context.url, schema: "a", opsSchema: "b", stateSchema: "c" });
-    const lines = await checkDatabase(db);
-    await db.close();
-    return lines.flatMap(({ ok, message, hint }) => (ok && hint ? [message] : []));
-  };
+  const warnings = async () =>
+    (await open(context.url, ["a", "b", "c"]).checkDatabase()).flatMap(({ ok, message, hint }) =>
+      ok && hint ? [message] : [],
+    );
   expect(await warnings()).toEqual([]);
   await context.sql(`ALTER DATABASE ${database} SET log_min_duration_statement = 1000`);
   expect(await warnings()).toEqual([

@@ -471,6 +471,6 @@ describe("a publication", () => {
     const reasons = await completeErasures(db, [id], null);
     expect(removals).toBe(1);
     expect(reasons.get(id)).toEqual([{ kind: "destination", name: target.name }]);
-    expect(await warehouse.openErasures()).toEqual([id]);
+    expect(await warehouse.readOpenErasures()).toEqual([id]);
   });
 });
