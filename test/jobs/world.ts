@@ -114,10 +114,11 @@ export async function startWorld(
   await client.connect();
   await client.query("SET TimeZone = 'UTC'");
   await createCustomers(client, sampleInputs({ seed, people, rows: rowCount }));
-  const warehouse = database.keep("warehouse", (url) => openWarehouse({ url }));
+  const warehouse = openWarehouse({ url: database.url });
   const closers: (() => Promise<void>)[] = [
     () => rm(folder, { recursive: true, force: true }),
     () => database.release(),
+    () => warehouse.close(),
     () => sandbox.close(),
     () => client.end(),
   ];

@@ -1,7 +1,6 @@
 import { Client, type CustomTypesConfig } from "pg";
 import { afterAll, beforeAll, beforeEach } from "vitest";
 import type { Db } from "../../src/load/db/db.ts";
-import { openWarehouse as openDb } from "../../src/load/open.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { routeTo } from "../support/pgbouncer.ts";
@@ -41,12 +40,7 @@ export interface PostgresContext extends Context {
 
 /** Opens the default schemas of a database, for the functions behind the warehouse. */
 export function openDefaultDb(url: string): Db {
-  return openDb({
-    url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
-  });
+  return openWarehouse({ url }).db;
 }
 
 /** Opens a warehouse in a separate database. */
@@ -65,15 +59,12 @@ export async function openPostgresContext(
   const client = await connectAsText(database.url);
   if (options.prepare) await client.query(options.prepare);
   const url = (options.through ?? routeTo)(database.url);
-  const open = () =>
-    openWarehouse({
-      url,
-      schema: options.schema ?? "person_data",
-      opsSchema: options.opsSchema ?? "person_data_ops",
-      stateSchema: options.stateSchema ?? "person_data_state",
-    });
-  const isKept = isDefault && url === database.url;
-  const warehouse = isKept ? database.keep("warehouse", open) : open();
+  const {
+    schema = "person_data",
+    opsSchema = "person_data_ops",
+    stateSchema = "person_data_state",
+  } = options;
+  const warehouse = openWarehouse({ url, schema, opsSchema, stateSchema });
   await warehouse.migrate();
   return {
     warehouse,
@@ -85,7 +76,7 @@ export async function openPostgresContext(
       return (await client.query<TextRow>(text, params ? [...params] : undefined)).rows;
     },
     async close() {
-      if (!isKept) await warehouse.close();
+      await warehouse.close();
       await client.end();
       await database.release();
     },

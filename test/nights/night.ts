@@ -173,7 +173,7 @@ export async function openWorld(config: Parts = {}, given?: TestDatabase): Promi
   });
   await client.connect();
   onTestFinished(async () => {
-    if (url !== database.url) await db.close();
+    await db.close();
     await client.end();
     await service.close();
     await database.release();
@@ -181,7 +181,7 @@ export async function openWorld(config: Parts = {}, given?: TestDatabase): Promi
   await client.query("SET TimeZone = 'UTC'; SET search_path = person_data, person_data_ops, crm, public");
   if (!given) await client.query(`CREATE SCHEMA crm; ${CREATE_CUSTOMERS}`);
   const url = routeTo(database.url);
-  const db = url === database.url ? database.keep("db", openDefaultDb) : openDefaultDb(url);
+  const db = openDefaultDb(url);
   const env = { SERVICE_URL: service.url, SERVICE_KEY: "key", WAREHOUSE_URL: url };
   const file = join(folder, "config.yaml");
   let runs = 0;

@@ -4,7 +4,8 @@ import { publishDestination } from "../../src/jobs/publish/publish-destination.t
 import { readCopiedDestinations, takeOverDestinations } from "../../src/load/publication/registration.ts";
 import { runSql } from "../support/run-sql.ts";
 import { createMemoryDestination } from "./memory-destination.ts";
-import { openPublicationDb, openSourceContext } from "./publication-context.ts";
+import { openDefaultDb } from "../load/postgres-context.ts";
+import { openSourceContext } from "./publication-context.ts";
 
 /** Copies a database as for staging, and opens the copy. */
 async function openCopy(url: string) {
@@ -15,7 +16,7 @@ async function openCopy(url: string) {
   const terminate = `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '${original}'`;
   await runSql(inject("postgresUrl"), terminate);
   await runSql(inject("postgresUrl"), `CREATE DATABASE ${name} TEMPLATE ${original}`);
-  const db = openPublicationDb(copy.href);
+  const db = openDefaultDb(copy.href);
   onTestFinished(async () => {
     await db.close();
     await runSql(inject("postgresUrl"), `DROP DATABASE ${name} WITH (FORCE)`);
@@ -33,10 +34,9 @@ test("a copy of the database publishes nothing to its destination before it is a
   await source.sql("INSERT INTO person_data.person (service_pid, full_name) VALUES ('p1', 'Ada')");
   await publishDestination(publication);
   const { url } = source.context;
-  // It is dropped at the end of the file.
-  await source.close();
+  onTestFinished(() => source.close());
   const copy = await openCopy(url);
-  const db = openPublicationDb(url);
+  const db = openDefaultDb(url);
   onTestFinished(() => db.close());
   const [original, theirs] = [
     { ...publication, db },

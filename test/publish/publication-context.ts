@@ -3,10 +3,9 @@ import { join } from "node:path";
 import { inject } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import type { Db } from "../../src/load/db/db.ts";
-import { openWarehouse } from "../../src/load/open.ts";
 import { silentLog } from "../../src/log.ts";
 import { buildCatalog, type Destination } from "../../src/publish/destination.ts";
-import { openPostgresContext, type PostgresContext } from "../load/postgres-context.ts";
+import { openDefaultDb, openPostgresContext, type PostgresContext } from "../load/postgres-context.ts";
 
 /** A Postgres with the declared tables, ready for publication. */
 export interface SourceContext {
@@ -19,21 +18,11 @@ export interface SourceContext {
   close(): Promise<void>;
 }
 
-/** Opens a database like the program. */
-export function openPublicationDb(url: string): Db {
-  return openWarehouse({
-    url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
-  });
-}
-
 /** Creates an empty warehouse. */
 export async function openSourceContext(): Promise<SourceContext> {
   const context = await openPostgresContext();
   await context.client.query("SET person_etl.run_id = 'test'");
-  const db = context.database.keep("publication", openPublicationDb);
+  const db = openDefaultDb(context.url);
   return {
     context,
     db,
@@ -49,6 +38,7 @@ export async function openSourceContext(): Promise<SourceContext> {
       };
     },
     async close() {
+      await db.close();
       await context.close();
     },
   };

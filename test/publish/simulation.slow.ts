@@ -6,7 +6,8 @@ import { publishDestination } from "../../src/jobs/publish/publish-destination.t
 import { JobLockedError } from "../../src/errors.ts";
 import { type Random, seededRandom } from "../support/seeded-random.ts";
 import { createMemoryDestination, type MemoryDestination } from "./memory-destination.ts";
-import { openPublicationDb, openSourceContext, type SourceContext } from "./publication-context.ts";
+import { openDefaultDb } from "../load/postgres-context.ts";
+import { openSourceContext, type SourceContext } from "./publication-context.ts";
 
 const DURATION_MS = 20_000;
 const KEYS = 200;
@@ -139,7 +140,7 @@ test("two crashing publishers and random writers leave the destination equal to 
   const source = await openSourceContext();
   const counts: Counts = { transactions: 0, rolledBack: 0, crashes: 0, overtaken: 0, locked: 0 };
   const target = createMemoryDestination("memory", 150);
-  const databases = [openPublicationDb(source.context.url), openPublicationDb(source.context.url)];
+  const databases = [openDefaultDb(source.context.url), openDefaultDb(source.context.url)];
   try {
     const publication = await source.publicationTo(target);
     await publishDestination(publication);

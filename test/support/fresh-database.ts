@@ -2,17 +2,11 @@ import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
 import { runSql } from "./run-sql.ts";
 
-/** Database for one test at a time. */
+/** Database of a test. */
 export interface TestDatabase {
   readonly url: string;
-  /** Returns what has this name; it is opened once and stays open, with warm connections, until the database is removed. */
-  keep<T extends Closable>(name: string, open: (url: string) => T): T;
-  /** Ends the test's use. A new database is removed, even while sessions are open. */
+  /** Removes it, even while sessions are open. */
   release(): Promise<void>;
-}
-
-interface Closable {
-  close(): Promise<void>;
 }
 
 /** Creates a UTF-8 database, empty or a copy, on the Postgres of this test run. */
@@ -25,17 +19,9 @@ export async function createDatabase(
   await runSql(server, `CREATE DATABASE ${name} TEMPLATE ${template} ENCODING 'UTF8'`);
   const url = new URL(server);
   url.pathname = `/${name}`;
-  const kept = new Map<string, Closable>();
   return {
     url: url.href,
-    keep(name, open) {
-      const one = kept.get(name) ?? open(url.href);
-      kept.set(name, one);
-      // What has this name was opened by the same function.
-      return one as ReturnType<typeof open>;
-    },
     async release() {
-      for (const one of kept.values()) await one.close();
       await runSql(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
     },
   };
