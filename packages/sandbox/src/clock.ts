@@ -14,17 +14,16 @@ export function createWorldClock() {
   return clock;
 }
 
-/** Endings of instants (section 2.1): `Z`, an offset, or no zone. */
-const ENDINGS = { z: "Z", offset: "+00:00", zoneless: "" };
-export type StampStyle = keyof typeof ENDINGS;
-
-/** ISO 8601 with six fractional digits; `microseconds` (0 to 999) are those below the millisecond. */
-export function stampText(timeMs: number, microseconds: number, style: StampStyle): string {
+/**
+ * ISO 8601 with six fractional digits; `microseconds` (0 to 999) are those below the millisecond. Endpoints differ in the
+ * `zone` (section 2.1): `Z`, an offset, or none.
+ */
+export function stampText(timeMs: number, microseconds: number, zone: "Z" | "+00:00" | "" = "Z"): string {
   const iso = new Date(timeMs).toISOString();
-  return iso.slice(0, 23) + String(microseconds).padStart(3, "0") + ENDINGS[style];
+  return iso.slice(0, 23) + String(microseconds).padStart(3, "0") + zone;
 }
 
-/** The same of microseconds since the epoch, with `Z`. */
+/** The same of microseconds since the epoch. */
 export function microsText(us: number): string {
-  return stampText(Math.floor(us / 1000), us % 1000, "z");
+  return stampText(Math.floor(us / 1000), us % 1000);
 }

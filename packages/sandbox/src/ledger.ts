@@ -57,7 +57,7 @@ export type Ledger = ReturnType<typeof createLedger>;
 /** Makes an empty ledger of requests and charges; without `countsContents` it keeps sums only. */
 export function createLedger({ countsContents }: { readonly countsContents: boolean }) {
   let requests = 0;
-  let endpoints: Record<string, ReturnType<typeof emptyTotals>> = {};
+  const endpoints: Record<string, ReturnType<typeof emptyTotals>> = {};
   let recent: Attempt[] = [];
   const contents = new Map<number, number>();
   return {
@@ -84,11 +84,5 @@ export function createLedger({ countsContents }: { readonly countsContents: bool
       contents: countsContents ? sumContents([...contents.values()]) : null,
       recent: recent.slice(-RECENT),
     }),
-    reset(): void {
-      requests = 0;
-      endpoints = {};
-      recent = [];
-      contents.clear();
-    },
   };
 }

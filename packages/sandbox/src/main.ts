@@ -1,12 +1,7 @@
 import { parseArgs } from "node:util";
 import { SandboxError, messageOf } from "./sandbox-error.ts";
-import {
-  DEFAULT_PEOPLE,
-  parseFaults,
-  type Sandbox,
-  type SandboxOptions,
-  startSandbox,
-} from "./start-sandbox.ts";
+import { parseFaults, type Sandbox, type SandboxOptions, startSandbox } from "./start-sandbox.ts";
+import { DEFAULT_PEOPLE } from "./world.ts";
 
 /**
  * The sandbox as a program: prints `{"url": …, "port": …}` once it answers, and runs until SIGINT, SIGTERM or, with

@@ -1,22 +1,29 @@
 import { outOfCapacity, outOfCredits, type Refusal, tooFast } from "./http/answer.ts";
 
-/** Remaining capacity of the organization, and the 402 that refuses more (section 7.2). */
-export interface Capacity {
-  /** Records left; null without a limit. Goes down with what is billed. */
-  recordsLeft: number | null;
-  code: "insufficient_record_capacity" | "insufficient_credits";
+export type Capacity = ReturnType<typeof createCapacity>;
+
+/** Makes the remaining capacity of the organization, and the 402 that refuses more (section 7.2). */
+export function createCapacity() {
+  const capacity = {
+    /** Records left; null without a limit. */
+    recordsLeft: null as number | null,
+    code: "insufficient_record_capacity" as "insufficient_record_capacity" | "insufficient_credits",
+    /** Refuses records that it can't cover; null if it can. */
+    refuse(records: number): Refusal | null {
+      const { recordsLeft, code } = capacity;
+      if (recordsLeft === null || records <= recordsLeft) return null;
+      return code === "insufficient_credits"
+        ? outOfCredits(recordsLeft)
+        : outOfCapacity(recordsLeft, records);
+    },
+    bill(records: number): void {
+      if (capacity.recordsLeft !== null) capacity.recordsLeft -= records;
+    },
+  };
+  return capacity;
 }
 
-/** Refuses records that a capacity can't cover; null if it can. */
-export function checkRecords({ recordsLeft, code }: Capacity, records: number): Refusal | null {
-  if (recordsLeft === null || records <= recordsLeft) return null;
-  return code === "insufficient_credits" ? outOfCredits(recordsLeft) : outOfCapacity(recordsLeft, records);
-}
-
-/** Limit of requests per second, in bursts of one second at most. */
-export type Rate = ReturnType<typeof createRate>;
-
-/** Starts without a limit. */
+/** Makes a limit of requests per second, in bursts of one second at most. */
 export function createRate() {
   let available = 0;
   let countedAtMs = Number.NEGATIVE_INFINITY;
@@ -46,13 +53,7 @@ export function createRate() {
 /** Organization of every key that doesn't name another one. */
 export const HOME_ORGANIZATION = "home";
 
-/** True for a key without a user, with which asynchronous person search is refused (section 5): `…organization-only`. */
-export function isOrganizationOnly(key: unknown): boolean {
-  return typeof key === "string" && /(^|-)organization-only$/.test(key);
-}
-
 /** Organization of a key: NAME for `org-NAME` and `org-NAME-…`, otherwise {@link HOME_ORGANIZATION}. */
-export function organizationOf(key: unknown): string {
-  const name = typeof key === "string" ? /^org-([^-]+)/.exec(key)?.[1] : undefined;
-  return name ?? HOME_ORGANIZATION;
+export function organizationOf(key: string): string {
+  return /^org-([^-]+)/.exec(key)?.[1] ?? HOME_ORGANIZATION;
 }

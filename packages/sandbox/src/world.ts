@@ -1,11 +1,18 @@
-import type { WorldClock } from "./clock.ts";
-import type { Faults } from "./faults/plan.ts";
-import type { Ledger } from "./ledger.ts";
-import type { Capacity, Rate } from "./organizations.ts";
-import type { People } from "./population/people.ts";
-import type { Searches } from "./search/searches.ts";
-import type { Segments } from "./segments/segments.ts";
-import type { Usage } from "./usage/usage.ts";
+import { createWorldClock } from "./clock.ts";
+import { createFaults, type FaultPlan } from "./faults/plan.ts";
+import { createLedger } from "./ledger.ts";
+import { createCapacity, createRate } from "./organizations.ts";
+import { MAX_PEOPLE } from "./population/identifiers.ts";
+import { createPeople } from "./population/people.ts";
+import { SandboxError } from "./sandbox-error.ts";
+import { createSearches } from "./search/searches.ts";
+import { createSegments } from "./segments/segments.ts";
+import { createUsage } from "./usage/usage.ts";
+
+/** Default size of the population. */
+export const DEFAULT_PEOPLE = 1_000_000;
+/** Members of one page (section 8). */
+const MEMBERS_PER_PAGE = 5000;
 
 /** Receives events of the sandbox. */
 export interface Log {
@@ -14,23 +21,62 @@ export interface Log {
   error(fields: object, event: string): void;
 }
 
+/** Options of a world; all have a default. */
+export interface WorldOptions {
+  /** Seed of the population and of faults; 1 by default. */
+  readonly seed?: number;
+  /** Size of the population, {@link DEFAULT_PEOPLE} by default. */
+  readonly people?: number;
+  /** The only valid key; by default any key that doesn't start with `revoked`. */
+  readonly apiKey?: string;
+  /** Initial faults. */
+  readonly faults?: FaultPlan;
+  /** Delay of every answer. */
+  readonly latencyMs?: number;
+  /** Members per page, {@link MEMBERS_PER_PAGE} by default; for tests of many pages. */
+  readonly membersPerPage?: number;
+  /** Counts in the ledger how often each record's content was billed (true by default). */
+  readonly countsContents?: boolean;
+  /** Compresses answers for clients that accept gzip (true by default). */
+  readonly compresses?: boolean;
+  readonly log?: Log;
+}
+
 /** State of a running sandbox; passed to every route. */
-export interface World {
-  readonly seed: number;
-  readonly people: People;
-  readonly clock: WorldClock;
-  readonly segments: Segments;
-  readonly searches: Searches;
-  readonly usage: Usage;
-  readonly ledger: Ledger;
-  readonly faults: Faults;
-  readonly capacity: Capacity;
-  readonly rate: Rate;
-  /** The only key accepted; null accepts any but those that start with `revoked`. */
-  readonly apiKey: string | null;
-  readonly latencyMs: number;
-  readonly membersPerPage: number;
-  /** True if answers are compressed for clients that accept gzip. */
-  readonly compresses: boolean;
-  readonly log: Log;
+export type World = ReturnType<typeof createWorld>;
+
+/** Creates a world without segments, searches and calls. */
+export function createWorld(options: WorldOptions) {
+  const { seed = 1, people: count = DEFAULT_PEOPLE } = options;
+  if (!Number.isSafeInteger(seed) || !Number.isInteger(count) || count < 1 || count > MAX_PEOPLE) {
+    throw new SandboxError(`The sandbox needs an integer as seed, and 1 to ${MAX_PEOPLE} people.`);
+  }
+  const people = createPeople(seed, count);
+  const makeState = () => {
+    const clock = createWorldClock();
+    const capacity = createCapacity();
+    return {
+      clock,
+      capacity,
+      rate: createRate(),
+      segments: createSegments(seed, people, clock),
+      searches: createSearches(people.careers.companies, capacity),
+      usage: createUsage(seed, clock),
+      ledger: createLedger({ countsContents: options.countsContents ?? true }),
+      faults: createFaults(options.faults ?? [], seed),
+    };
+  };
+  const world = {
+    seed,
+    people,
+    ...makeState(),
+    apiKey: options.apiKey ?? null,
+    latencyMs: options.latencyMs ?? 0,
+    membersPerPage: options.membersPerPage ?? MEMBERS_PER_PAGE,
+    compresses: options.compresses ?? true,
+    log: options.log ?? { debug() {}, warn() {}, error() {} },
+    /** Starts over, as after a start without a state file. */
+    reset: (): void => void Object.assign(world, makeState()),
+  };
+  return world;
 }

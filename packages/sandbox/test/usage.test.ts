@@ -2,7 +2,6 @@
 import { describe, expect, it } from "vitest";
 import { createPeople } from "../src/population/people.ts";
 import type { Sandbox, SandboxOptions } from "../src/start-sandbox.ts";
-import { localTime } from "../src/usage/local-time.ts";
 import { call, enrich, sandboxFor } from "./support.ts";
 
 const people = createPeople(1, 10_000);
@@ -155,22 +154,6 @@ describe("endpoint usage", () => {
     await call(sandbox, "/_sandbox/faults", { faults: "sparse_buckets" });
     const sparse = await usage(sandbox, `${query}&include_unused_endpoints=true`);
     expect(sparse.some(({ buckets }) => buckets?.length === 0)).toBe(true);
-  });
-});
-
-describe("local time of the sandbox", () => {
-  it("agrees with Temporal in every zone about the days and offsets of two years", () => {
-    const firstDay = Date.parse("2026-01-01") / 86_400_000;
-    for (const [i, zone] of Intl.supportedValuesOf("timeZone").entries()) {
-      const local = localTime(zone);
-      // Every zone on some days, and all days in turn.
-      for (let day = firstDay + (i % 7); day < firstDay + 730; day += 7) {
-        const date = Temporal.PlainDate.from("1970-01-01").add({ days: day });
-        const start = date.toZonedDateTime(zone);
-        expect([zone, local?.startOfDay(day)]).toEqual([zone, start.epochMilliseconds]);
-        expect(local?.offsetMs(start.epochMilliseconds)).toBe(start.offsetNanoseconds / 1e6);
-      }
-    }
   });
 });
 

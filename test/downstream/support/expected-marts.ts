@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { chooseFields } from "../../../packages/sandbox/src/population/person-fields.ts";
+import { fieldsOf } from "../../../packages/sandbox/src/population/person-fields.ts";
 import { createPeople } from "../../../packages/sandbox/src/population/people.ts";
 import type { NightTruth, StatedDeath } from "./night-truth.ts";
 import { PEOPLE, PRICES, SEED, VIP } from "./nights-config.ts";
@@ -15,13 +15,10 @@ export function statedPerson(pid: string, day: string): Readonly<Record<string, 
   const dayNumber = Date.parse(day) / DAY_MS;
   const index = people.findByPid(pid, dayNumber);
   if (index === null) throw new Error("the sandbox does not know a PID of the marts");
-  // A person of the population.
-  const fields = JSON.parse(`{"service_pid":"${pid}"${everyField.text(people, index, dayNumber)}}`) as object;
+  const fields = { service_pid: pid, ...fieldsOf({ people, index, day: dayNumber }) };
   const scalars = Object.entries(fields).filter(([, value]) => !Array.isArray(value));
   return Object.fromEntries(scalars.map(([name, value]) => [name, plain(value)]));
 }
-
-const everyField = chooseFields(null);
 
 /** Days of the segment `VIP` on which somebody came or went: members at its end, added, removed. */
 export function statedMembership({

@@ -6,7 +6,6 @@ import {
   refuse,
   tooFast,
 } from "../http/answer.ts";
-import type { Wire } from "../http/transfer.ts";
 import type { Dice } from "../population/hash.ts";
 
 /** Optional number or text of a fault (`slow=2000`). */
@@ -14,6 +13,14 @@ export type FaultValue = string | null;
 
 /** A result that a fault changes: a parsed JSON object. */
 export type LooseRecord = Record<string, unknown>;
+
+/** Damage and delay of an answer in transit. */
+export interface Wire {
+  /** `cut_body` ends in the middle; `truncated` is complete HTTP with half the JSON; `lost` never arrives. */
+  readonly damage: "none" | "cut_body" | "truncated" | "lost";
+  /** Waits between the headers and the body. */
+  readonly bodyDelayMs: number;
+}
 
 /** A fault that can be switched on; its stage decides its effect. */
 export type Fault = { readonly doc: string } & (
@@ -262,21 +269,21 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   reply_lost: wire("resets the connection after the request was executed; billed", () => ({
     damage: "lost",
   })),
-  shuffled: results("results in a different order", (texts, dice) =>
-    texts
-      .map((text) => ({ text, order: dice.below(2 ** 32) }))
+  shuffled: results("results in a different order", (list, dice) =>
+    list
+      .map((result) => ({ result, order: dice.below(2 ** 32) }))
       .toSorted((a, b) => a.order - b.order)
-      .map(({ text }) => text),
+      .map(({ result }) => result),
   ),
-  duplicated: results("one result in ten twice, at least one", (texts, dice) => {
-    const sure = dice.below(texts.length);
-    return texts.flatMap((text, i) => (i === sure || dice.chance(0.1) ? [text, text] : [text]));
+  duplicated: results("one result in ten twice, at least one", (list, dice) => {
+    const sure = dice.below(list.length);
+    return list.flatMap((result, i) => (i === sure || dice.chance(0.1) ? [result, result] : [result]));
   }),
-  missing: results("one result in ten omitted, at least one; billed anyway", (texts, dice) => {
-    const sure = dice.below(texts.length);
-    return texts.filter((_, i) => i !== sure && !dice.chance(0.1));
+  missing: results("one result in ten omitted, at least one; billed anyway", (list, dice) => {
+    const sure = dice.below(list.length);
+    return list.filter((_, i) => i !== sure && !dice.chance(0.1));
   }),
-  foreign: results("one extra result, for a record that was not sent", (texts) => [...texts, FOREIGN_RESULT]),
+  foreign: results("one extra result, for a record that was not sent", (list) => [...list, FOREIGN_RESULT]),
   legacy_errors: shape("errors in the legacy shape `{api_request_id, error_message}`", { form: "legacy" }),
   status_code_errors: shape("errors in the shape `{error, status_code}`", { form: "status_code" }),
   deprecated_fields: shape("errors that also have the deprecated `statusCode` and `body`", {

@@ -82,10 +82,6 @@ export type Faults = ReturnType<typeof createFaults>;
 export function createFaults(initial: FaultPlan, seed: number) {
   let plan = initial;
   let seen: number[] = [];
-  const set = (next: FaultPlan): void => {
-    plan = next;
-    seen = [];
-  };
   return {
     /** The faults that hit the next request to a path (with `{…}` for an ID), in the plan's order. */
     fire(method: string, path: string): readonly FiredFault[] {
@@ -99,29 +95,29 @@ export function createFaults(initial: FaultPlan, seed: number) {
       });
     },
     /** Replaces the plan; its rules count requests from 1 again. */
-    set,
-    /** Restores the initial plan. */
-    reset: () => set(initial),
+    set(next: FaultPlan): void {
+      plan = next;
+      seen = [];
+    },
     current: () => plan,
   };
 }
 
 /** Applies every fault that changes results (JSON texts). */
-export function distort(fired: readonly FiredFault[], results: readonly string[]): readonly string[] {
-  let texts = results;
+export function distort(fired: readonly FiredFault[], sound: readonly string[]): readonly string[] {
+  let results = sound;
   for (const { fault, dice } of fired) {
-    if (texts.length === 0) break;
-    if (fault.stage === "results") texts = fault.rearrange(texts, dice);
+    if (results.length === 0) break;
+    if (fault.stage === "results") results = fault.rearrange(results, dice);
     if (fault.stage !== "record") continue;
-    const sure = dice.below(texts.length);
-    texts = texts.map((text, i) => {
+    const sure = dice.below(results.length);
+    results = results.map((text, i) => {
       // PIDs of searches are texts.
       if ((i !== sure && !dice.chance(fault.share)) || !text.startsWith("{")) return text;
-      // The routes wrote it, and it is an object.
-      const record = JSON.parse(text) as LooseRecord;
+      const record: LooseRecord = JSON.parse(text);
       fault.distort(record, dice);
       return JSON.stringify(record);
     });
   }
-  return texts;
+  return results;
 }

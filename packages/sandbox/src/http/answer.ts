@@ -18,11 +18,22 @@ export interface RefusedField {
   readonly type: string;
 }
 
+/** Place of the list of results in a body. */
+export const RESULTS = "sandbox results";
+
+/** Members of most success answers (section 2.1). */
+interface Envelope {
+  readonly api_request_id: string;
+  readonly request_completed_at: string;
+}
+
 /** A success answer. */
 export interface Results {
   readonly kind: "results";
-  /** JSON texts of the results. */
-  readonly items: readonly string[];
+  /** JSON texts of the results, which faults change. */
+  readonly results: readonly string[];
+  /** Body around the results; the envelope of section 2.1 by default. */
+  readonly body?: (results: typeof RESULTS, envelope: Envelope) => object;
   /** HTTP status; 200 by default. */
   readonly status?: number;
   /** Records of person search for its usage; those of the request by default. */
@@ -33,8 +44,6 @@ export interface Results {
   readonly billed?: number;
   /** Usable records; all of the request by default. */
   readonly resolvable?: number;
-  /** Text around the items, given the members for the request's id and completion; the envelope of section 2.1 by default. */
-  readonly frame?: (id: string, completed: string) => readonly [before: string, after: string];
 }
 
 /** Outcome of a request. */
@@ -79,17 +88,14 @@ export function notFound(thing: "resource" | "segment" | "search" | "job"): Refu
   return refuse(404, "not_found", `There is no such ${thing}.`);
 }
 
-/** An answer without the envelope. */
-export function plainBody(body: object): Results {
-  return { kind: "results", items: [], frame: () => [JSON.stringify(body), ""] };
+/** JSON texts of results. */
+export function textsOf(results: readonly unknown[]): readonly string[] {
+  return results.map((result) => JSON.stringify(result));
 }
 
-/** An answer without the envelope: the members of `head`, then a list, then those of `rest`. */
-export function listBody(head: object, name: string, items: readonly string[], rest: object = {}) {
-  const before = `${JSON.stringify(head).slice(0, -1)},"${name}":[`;
-  const end = JSON.stringify(rest).slice(1);
-  const after = end === "}" ? "]}" : `],${end}`;
-  return { kind: "results", items, frame: () => [before, after] } satisfies Results;
+/** An answer without the envelope and a list. */
+export function plainBody(body: object): Results {
+  return { kind: "results", results: [], body: () => body };
 }
 
 /** A documented shape of error bodies (section 7.1). */

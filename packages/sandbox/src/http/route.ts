@@ -1,54 +1,42 @@
 import { z } from "zod";
 import { RESULTS_PAGE_SIZE } from "../../../../src/schemas/audience-search.ts";
-import type { StampStyle } from "../clock.ts";
 import type { World } from "../world.ts";
 import { type Outcome, type Refusal, type RefusedField, refuse } from "./answer.ts";
 
-/** A request whose key and path were accepted. */
-export interface RouteCall {
+/** A request that passed the checks of its route. */
+export interface RouteCall<Body = unknown, Query = unknown> {
   /** Organization of the key; resources of another one are not found. */
   readonly organization: string;
   /** ID in the path; empty for paths without one. */
   readonly id: string;
-  readonly query: URLSearchParams;
-  /** Parsed body; null for GET. */
-  readonly body: unknown;
+  readonly query: Query;
+  readonly body: Body;
 }
 
 /** A path of the service. */
-export interface Route {
+export interface Route<Body = unknown, Query = unknown> {
   readonly method: "GET" | "POST";
   /** May have one ID: `/person-search/v0/search/{search_id}`. */
   readonly path: string;
-  /** Form of `request_completed_at`; `z` by default. */
-  readonly stamp?: StampStyle;
-  /** True if `results` is the envelope's last member. */
-  readonly resultsLast?: boolean;
-  /** Refused with 402 if the capacity can't cover the records (section 4.7 names it for enrich only). */
-  readonly needsCapacity?: boolean;
-  /** Refused with 401 for keys of an organization without a user (section 5). */
-  readonly needsUserKey?: boolean;
-  /** True for a POST without a body. */
-  readonly hasNoBody?: boolean;
+  /** Query parameters; any are ignored without a schema. */
+  readonly query?: z.ZodType<Query>;
+  /** JSON body; a request without a schema has none. */
+  readonly body?: z.ZodType<Body>;
   /** Member of the body that lists the records, for the ledger and for faults. */
   readonly records?: string;
-  /** Refuses malformed requests; null lets one pass. */
-  check(call: RouteCall): Refusal | null;
-  /** Carries out a request that passed its check. */
-  answer(world: World, call: RouteCall): Outcome | Promise<Outcome>;
+  /** More records are refused with 413. */
+  readonly maxRecords?: number;
+  /** Types of problems that are refused with 400 instead of 422. */
+  readonly badRequestFor?: readonly string[];
+  /** Refused with 401 for keys of an organization without a user (section 5). */
+  readonly needsUserKey?: boolean;
+  answer(world: World, call: RouteCall<Body, Query>): Outcome | Promise<Outcome>;
 }
 
-/** A request to a control. */
-interface ControlCall {
-  /** Parsed body; `{}` without one. */
-  readonly body: unknown;
-  /** Rest of the path after the control's name. */
-  readonly rest: string;
-  readonly query: URLSearchParams;
+/** Declares a route; its answer gets what its schemas read. */
+export function route<Body, Query>(declared: Route<Body, Query>): Route {
+  return declared;
 }
-
-/** Returns plain data to answer with, or null for 404. */
-export type Control = (world: World, call: ControlCall) => unknown;
 
 /** Longest text that the sandbox accepts in a record (the interface sets no limit). */
 export const MAX_TEXT_LENGTH = 1000;
@@ -74,22 +62,22 @@ function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 /** List under a member of a parsed body; empty if there is none. */
-export function listIn(body: unknown, member: string): readonly unknown[] {
-  const list = valueAt(body, [member]);
+export function listIn(body: unknown, member: string | undefined): readonly unknown[] {
+  const list = member === undefined ? null : valueAt(body, [member]);
   return Array.isArray(list) ? list : [];
 }
 
 /** Checked part of a request: the body, the query parameters, or those in the path. */
 type Place = "body" | "query" | "path";
 
-function refusedFields(place: Place, body: unknown, issue: z.core.$ZodIssue): readonly RefusedField[] {
+function refusedFields(place: Place, value: unknown, issue: z.core.$ZodIssue): readonly RefusedField[] {
   const loc = [place, ...issue.path.map(String)];
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => ({ loc: [...loc, key], type: "extra_forbidden" }));
   }
   if (issue.code === "invalid_value") return [{ loc, type: "enum" }];
   if (issue.code === "invalid_type") {
-    const isMissing = valueAt(body, issue.path) === undefined;
+    const isMissing = valueAt(value, issue.path) === undefined;
     return [{ loc, type: isMissing ? "missing" : (TYPE_NAMES[issue.expected] ?? "value_error") }];
   }
   // The sandbox's schemas have the service's type as their message.
@@ -104,20 +92,50 @@ export function unprocessable(
   return refuse(422, "validation_error", message, { details: details.slice(0, MAX_DETAILS) });
 }
 
-/** Checks a value against a schema; null if the service would accept it. */
-export function checkAgainst(schema: z.ZodType, value: unknown, place: Place = "body"): Refusal | null {
-  const checked = schema.safeParse(value);
-  if (checked.success) return null;
-  return unprocessable(checked.error.issues.flatMap((issue) => refusedFields(place, value, issue)));
+/** Reads a part of a request, or refuses it. */
+function readPart<Value>(
+  place: Place,
+  schema: z.ZodType<Value> | undefined,
+  value: unknown,
+  { badRequestFor = [] }: Route,
+): { readonly value: Value | undefined } | Refusal {
+  const read = schema?.safeParse(value);
+  if (read?.success !== false) return { value: read?.data };
+  const details = read.error.issues.flatMap((issue) => refusedFields(place, value, issue));
+  return details.some(({ type }) => badRequestFor.includes(type))
+    ? refuse(400, "bad_request", "The request has missing fields, or fields of a wrong type.")
+    : unprocessable(details);
 }
 
-/** Checks query parameters; a repeated one becomes a list, which every schema refuses. */
-export function checkQuery(schema: z.ZodType, query: URLSearchParams): Refusal | null {
-  const parameters = [...new Set(query.keys())].map((name) => {
-    const values = query.getAll(name);
-    return [name, values.length === 1 ? values[0] : values];
+/** Reads the parts of a request in their order: path, query, body. */
+export function readCall(
+  declared: Route,
+  sent: {
+    readonly organization: string;
+    readonly id: string;
+    readonly query: URLSearchParams;
+    readonly body: unknown;
+  },
+): RouteCall | Refusal {
+  const { organization, id } = sent;
+  const name = /\{(\w+)\}/.exec(declared.path)?.[1];
+  const path = name === undefined ? undefined : z.object({ [name]: uuid });
+  const badId = readPart("path", path, { [name ?? ""]: id }, declared);
+  if ("kind" in badId) return badId;
+  // A repeated parameter becomes a list, which every schema refuses.
+  const parameters = [...new Set(sent.query.keys())].map((key) => {
+    const values = sent.query.getAll(key);
+    return [key, values.length === 1 ? values[0] : values];
   });
-  return checkAgainst(schema, Object.fromEntries(parameters), "query");
+  const query = readPart("query", declared.query, Object.fromEntries(parameters), declared);
+  if ("kind" in query) return query;
+  const records = listIn(sent.body, declared.records).length;
+  if (declared.maxRecords !== undefined && records > declared.maxRecords) {
+    const message = `At most ${declared.maxRecords} records per request; this one has ${records}.`;
+    return refuse(413, "payload_too_large", message);
+  }
+  const body = readPart("body", declared.body, sent.body, declared);
+  return "kind" in body ? body : { organization, id, query: query.value, body: body.value };
 }
 
 /** A UUID as text. */
@@ -131,28 +149,12 @@ export function integerText(min: number, max = Number.POSITIVE_INFINITY) {
     .string()
     .regex(/^[+-]?\d{1,15}$/, { error: "int_parsing" })
     .refine((text) => !(Number(text) < min), { error: "greater_than_equal" })
-    .refine((text) => !(Number(text) > max), { error: "less_than_equal" });
+    .refine((text) => !(Number(text) > max), { error: "less_than_equal" })
+    .transform(Number);
 }
 
-const page = z.strictObject({
-  limit: integerText(1, RESULTS_PAGE_SIZE).optional(),
-  offset: integerText(0).optional(),
+/** Parameters of a page of results. */
+export const pageQuery = z.strictObject({
+  limit: integerText(1, RESULTS_PAGE_SIZE).default(RESULTS_PAGE_SIZE),
+  offset: integerText(0).default(0),
 });
-
-/** Checks that the ID in a path is a UUID. */
-export function checkId(name: string, { id }: RouteCall): Refusal | null {
-  return checkAgainst(z.strictObject({ [name]: uuid }), { [name]: id }, "path");
-}
-
-/** Checks the ID in a path and the parameters of a page. */
-export function checkPage(name: string, call: RouteCall): Refusal | null {
-  return checkId(name, call) ?? checkQuery(page, call.query);
-}
-
-/** Requested page. */
-export function pageOf({ query }: RouteCall): { readonly limit: number; readonly offset: number } {
-  return {
-    limit: Number(query.get("limit") ?? RESULTS_PAGE_SIZE),
-    offset: Number(query.get("offset") ?? 0),
-  };
-}

@@ -2,7 +2,7 @@ import type { enrichListFields, enrichScalarFields } from "../../../../src/schem
 import { hash, STREAM } from "../population/hash.ts";
 import type { Slot } from "../population/identifiers.ts";
 import { comparableName } from "../population/names.ts";
-import type { FullName, People } from "../population/people.ts";
+import type { People } from "../population/people.ts";
 
 /** Input record of resolve or enrich. */
 export type SentPerson = {
@@ -42,7 +42,7 @@ function sameName(sent: string, known: string): boolean {
   return sent === known || comparableName(sent) === comparableName(known);
 }
 
-function namePoints(sent: SentPerson, name: FullName): number {
+function namePoints(sent: SentPerson, name: ReturnType<People["nameOf"]>): number {
   if (filled(sent.first_name) && filled(sent.last_name)) {
     const isSameInitial = comparableName(sent.first_name)[0] === comparableName(name.first)[0];
     const firstPoints = sameName(sent.first_name, name.first) ? NAME_POINTS.first : NAME_POINTS.initial;

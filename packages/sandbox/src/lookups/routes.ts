@@ -2,19 +2,18 @@ import type { LookupEndpoint } from "../../../../src/schemas/answer.ts";
 import { enrichEndpoint, type matchConditionFields } from "../../../../src/schemas/enrich.ts";
 import { resolveEndpoint } from "../../../../src/schemas/resolve.ts";
 import { validateEmailsEndpoint } from "../../../../src/schemas/validate-emails.ts";
-import { type Refusal, type RefusedField, refuse } from "../http/answer.ts";
-import { checkAgainst, listIn, MAX_TEXT_LENGTH, type Route, unprocessable } from "../http/route.ts";
+import { type Refusal, type RefusedField, type Results } from "../http/answer.ts";
+import { listIn, MAX_TEXT_LENGTH, type Route, route, unprocessable } from "../http/route.ts";
 import { sanitizeEmail } from "../population/contacts.ts";
 import { hash, STREAM } from "../population/hash.ts";
-import { chooseFields, meetsConditions, personFieldNames } from "../population/person-fields.ts";
+import { CHANNELS, fieldsOf, type Person, personFieldNames, READERS } from "../population/person-fields.ts";
 import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import { filled, hasAddress, hasName, matchPerson, type SentPerson } from "./match-person.ts";
 
 /** Answer to one record. */
 interface AnsweredRecord {
-  /** JSON text of the result. */
-  readonly text: string;
+  readonly result: object;
   readonly isMatched: boolean;
   readonly isBilled: boolean;
   readonly isResolvable?: boolean;
@@ -36,43 +35,40 @@ function* longTexts(value: unknown, loc: readonly string[]): Generator<RefusedFi
   }
 }
 
-/** Checks a parsed body against an endpoint's declared request; null if the service would accept it. */
-function checkRecords(endpoint: LookupEndpoint, body: unknown): Refusal | null {
-  const records = listIn(body, "records");
-  if (records.length > endpoint.maxRecords) {
-    const message = `At most ${endpoint.maxRecords} records per request; this one has ${records.length}.`;
-    return refuse(413, "payload_too_large", message);
-  }
-  const refusal = checkAgainst(endpoint.request, body);
-  if (refusal) return refusal;
-  const tooLong = [...longTexts(records, ["body", "records"])];
-  return tooLong.length > 0 ? unprocessable(tooLong) : null;
-}
-
 /** A path that takes batches of records. */
-function lookupRoute(endpoint: LookupEndpoint, prepare: Prepare, more: Partial<Route> = {}): Route {
-  return {
-    ...more,
-    method: endpoint.method,
-    path: endpoint.path,
+function lookupRoute(endpoint: LookupEndpoint, prepare: Prepare, bodyOf?: Results["body"]): Route {
+  const { method, path, maxRecords, request: body } = endpoint;
+  return route({
+    method,
+    path,
+    maxRecords,
     records: "records",
-    check: ({ body }) => checkRecords(endpoint, body),
-    answer(world, { body }) {
-      const answerRecord = prepare(world, body);
+    body,
+    answer(world, call) {
+      const records = listIn(call.body, "records");
+      const tooLong = [...longTexts(records, ["body", "records"])];
+      if (tooLong.length > 0) return unprocessable(tooLong);
+      const answerRecord = prepare(world, call.body);
       if (typeof answerRecord !== "function") return answerRecord;
-      const items: string[] = [];
       let [matched, billed, resolvable] = [0, 0, 0];
-      for (const record of listIn(body, "records")) {
-        const { text, isMatched, isBilled, isResolvable = true } = answerRecord(record);
-        items.push(text);
+      const results = records.map((record) => {
+        const { result, isMatched, isBilled, isResolvable = true } = answerRecord(record);
         if (isMatched) matched += 1;
         if (isBilled) billed += 1;
         if (isResolvable) resolvable += 1;
-        world.ledger.countContent(endpoint.path, contentOf(record), isBilled);
-      }
-      return { kind: "results", items, matched, billed, resolvable };
+        world.ledger.countContent(path, contentOf(record), isBilled);
+        return JSON.stringify(result);
+      });
+      return {
+        kind: "results",
+        results,
+        matched,
+        billed,
+        resolvable,
+        ...(bodyOf ? { body: bodyOf } : {}),
+      };
     },
-  };
+  });
 }
 
 /** Problems by field; null if there are none. */
@@ -105,16 +101,16 @@ const resolveRoute = lookupRoute(resolveEndpoint, ({ people, clock }) => {
       ...(hasContact(sent) ? {} : { contact: ["at least one entry in emails or phones required"] }),
     });
     const match = unusable ? null : matchPerson(people, sent, day, { reverse: false });
-    const isMatched = match !== null;
-    const text = JSON.stringify({
+    const result = {
       record_id: sent.record_id ?? null,
-      is_match: isMatched,
+      is_match: match !== null,
       service_pid: match && people.pidOf(match.index, day),
       match_score: match && match.score,
       is_resolvable_record: unusable === null,
       validation_errors: unusable ?? findMalformed(sent),
-    });
-    return { text, isMatched, isBilled: isMatched, isResolvable: unusable === null };
+    };
+    const isMatched = match !== null;
+    return { result, isMatched, isBilled: isMatched, isResolvable: unusable === null };
   };
 });
 
@@ -127,22 +123,30 @@ const validateEmailsRoute = lookupRoute(validateEmailsEndpoint, ({ people: { con
     const found = contacts.findByEmail(sanitizeEmail(address), day);
     const validity = found && contacts.validityOf(found, day);
     const seenMs = validity?.lastSeenMs ?? null;
-    // As Python writes it: whole seconds have no fraction.
-    const seenText =
-      seenMs === null ? null : stampText(seenMs, seenMs % 977, "zoneless").replace(/\.000000$/, "");
-    const text = JSON.stringify({
+    const result = {
       email_address: address,
       is_match: found !== null,
       email_validation_status: validity?.status ?? null,
-      email_last_seen: seenText,
-    });
-    return { text, isMatched: found !== null, isBilled: true };
+      email_last_seen: seenMs === null ? null : stampText(seenMs, seenMs % 977, ""),
+    };
+    return { result, isMatched: found !== null, isBilled: true };
   };
 });
 
+/** The interface doesn't define match conditions; in the sandbox the person must have the named field. */
+const CONDITIONS: Record<(typeof matchConditionFields)[number], (person: Person) => boolean> = {
+  ...CHANNELS,
+  linkedin_url: CHANNELS.linkedin,
+  emails: CHANNELS.email,
+  gender: (person) => READERS.gender(person) !== null,
+  estimated_income_range: (person) => READERS.estimated_income_range(person) !== null,
+  estimated_wealth_range: (person) => READERS.estimated_wealth_range(person) !== null,
+  home_ownership_status: (person) => READERS.home_ownership_status(person) !== null,
+};
+
 /** Parameters of an enrich request, without its records. */
 interface EnrichParameters {
-  readonly match_condition_fields?: readonly (typeof matchConditionFields)[number][];
+  readonly match_condition_fields?: readonly (keyof typeof CONDITIONS)[];
   readonly return_fields?: readonly string[];
   readonly include_premium_fields?: boolean;
 }
@@ -150,7 +154,6 @@ interface EnrichParameters {
 /** Added by `include_premium_fields`. The interface names no premium field, so this is one that it doesn't name. */
 const PREMIUM_FIELD = "net_worth_percentile";
 const returnable: ReadonlySet<string> = new Set([...personFieldNames, PREMIUM_FIELD]);
-const everyField = chooseFields(null);
 const UNUSABLE = {
   record: ["one of service_pid, linkedin_url, emails, phones, or a name with an address required"],
 };
@@ -161,10 +164,10 @@ function isUsable(sent: SentPerson): boolean {
   return hasIdentifier || (hasName(sent) && hasAddress(sent));
 }
 
-/** `POST /v2/enrich`: matches are billed. */
+/** `POST /v2/enrich`: matches are billed, and use the capacity (section 4.7 names 402 for enrich only). */
 const enrichRoute = lookupRoute(
   enrichEndpoint,
-  ({ people, clock }, body) => {
+  ({ people, clock, capacity }, body) => {
     // The body passed enrichEndpoint.request, which has these members.
     const parameters = body as EnrichParameters;
     const names = parameters.return_fields ?? [];
@@ -172,32 +175,40 @@ const enrichRoute = lookupRoute(
       returnable.has(name) ? [] : [{ loc: ["body", "return_fields", String(i)], type: "enum" }],
     );
     if (unknown.length > 0) return unprocessable(unknown, "return_fields names a field that does not exist.");
+    const refusal = capacity.refuse(listIn(body, "records").length);
+    if (refusal) return refusal;
     const day = clock.today();
-    const fields = names.length === 0 ? everyField : chooseFields(names);
-    const hasPremium =
-      parameters.include_premium_fields === true && (names.length === 0 || names.includes(PREMIUM_FIELD));
+    const chosen = names.length === 0 ? null : names;
+    const hasPremium = parameters.include_premium_fields && (chosen?.includes(PREMIUM_FIELD) ?? true);
     const conditions = parameters.match_condition_fields ?? [];
     return (record) => {
       // As above: the records passed their schema.
       const sent = record as SentPerson;
       const unusable = isUsable(sent) ? null : UNUSABLE;
       const found = unusable ? null : matchPerson(people, sent, day, { reverse: true });
-      const match = found && meetsConditions(people, found.index, day, conditions) ? found : null;
+      const person = found && { people, index: found.index, day };
+      const match = person && conditions.every((one) => CONDITIONS[one](person)) ? person : null;
       const isMatched = match !== null;
-      const pid = match ? `"${people.pidOf(match.index, day)}"` : null;
-      const errors = JSON.stringify(unusable ?? findMalformed(sent));
-      const head = `{"record_id":${JSON.stringify(sent.record_id ?? null)},"is_match":${isMatched},"service_pid":${pid},"match_score":${match && match.score},"validation_errors":${errors}`;
-      if (!match) return { text: `${head}${fields.unmatchedText}}`, isMatched, isBilled: false };
-      const percentile = (hash(people.key, match.index, STREAM.person + 99) % 1000) / 10;
-      const premium = hasPremium ? `,"${PREMIUM_FIELD}":${percentile}` : "";
-      return {
-        text: `${head}${fields.text(people, match.index, day)}${premium}}`,
-        isMatched,
-        isBilled: true,
+      if (isMatched) capacity.bill(1);
+      const head = {
+        record_id: sent.record_id ?? null,
+        is_match: isMatched,
+        service_pid: match && people.pidOf(match.index, day),
+        match_score: match && found ? found.score : null,
+        validation_errors: unusable ?? findMalformed(sent),
       };
+      const result = fieldsOf(match, chosen, head);
+      if (hasPremium && match)
+        result[PREMIUM_FIELD] = (hash(people.key, match.index, STREAM.person + 99) % 1000) / 10;
+      return { result, isMatched, isBilled: isMatched };
     };
   },
-  { stamp: "offset", resultsLast: true, needsCapacity: true },
+  // Another zone and order than elsewhere: clients can't count on either.
+  (results, { api_request_id, request_completed_at }) => ({
+    api_request_id,
+    request_completed_at: request_completed_at.replace("Z", "+00:00"),
+    results,
+  }),
 );
 
 /** Every path that takes batches of records. */

@@ -46,3 +46,12 @@ export function occurrences(
     days.push(at);
   }
 }
+
+/** Keeps the last result of a function of a person and a day: several fields of one person are read in a row. */
+export function keepLast<Made>(make: (index: number, day: number) => Made) {
+  let last: { readonly index: number; readonly day: number; readonly made: Made } | null = null;
+  return (index: number, day: number): Made => {
+    if (last?.index !== index || last.day !== day) last = { index, day, made: make(index, day) };
+    return last.made;
+  };
+}

@@ -1,22 +1,14 @@
-import { BASE_DAY, dayText, occurrences } from "./calendar.ts";
-import { type Company, createCompanies, ladders, type Title, titleAt } from "./companies.ts";
+import { BASE_DAY, dayText, keepLast, occurrences } from "./calendar.ts";
+import { createCompanies, ladders, type Title, titleAt } from "./companies.ts";
 import type { Families } from "./family.ts";
 import { type HashKey, below, chance, hash, pick, STREAM } from "./hash.ts";
 import type { Identifiers } from "./identifiers.ts";
 import { cities } from "./places.ts";
 
-/** Present job of a person. */
-export interface CurrentJob {
-  readonly title: string;
-  /** Null for odd titles. */
-  readonly standardTitle: string | null;
-  readonly company: Company;
-}
-
 const YEAR = 365.25;
 /** Average days between two new jobs: about 1.5 % of the people in a month. */
 const NEW_JOB_EVERY_DAYS = 2000;
-const EMPLOYMENT = ['"full_time"', '"full_time"', '"full_time"', '"part_time"', '"contract"', "null"];
+const EMPLOYMENT = ["full_time", "full_time", "full_time", "part_time", "contract", null];
 /** Maximum number of jobs in an answer. */
 const LISTED_JOBS = 8;
 
@@ -28,10 +20,10 @@ interface Career {
   readonly endDay: number | null;
 }
 
-/** JSON text of a date as profiles state it: mostly a month, sometimes a day or only a year. */
+/** A date as profiles state it: mostly a month, sometimes a day or only a year. */
 function dateText(bits: number, day: number): string {
   const length = chance(bits, 0.75) ? 7 : chance(bits, 0.92) ? 10 : 4;
-  return `"${dayText(day).slice(0, length)}"`;
+  return dayText(day).slice(0, length);
 }
 
 export type Careers = ReturnType<typeof createCareers>;
@@ -43,7 +35,7 @@ export function createCareers(key: HashKey, identifiers: Identifiers, families: 
   const askJob = (index: number, job: number, question: number) =>
     hash(key, index, STREAM.jobs + job * 16 + question);
 
-  const makeCareer = (index: number, day: number): Career => {
+  const careerOf = keepLast((index: number, day: number): Career => {
     const birthDay = families.birthDayOf(index);
     const isRetired = (BASE_DAY - birthDay) / YEAR > 66 && chance(ask(index, 0), 0.8);
     const startDay = birthDay + Math.floor((17.5 + below(ask(index, 1), 7)) * YEAR);
@@ -59,55 +51,57 @@ export function createCareers(key: HashKey, identifiers: Identifiers, families: 
     const later = occurrences(key, index, STREAM.newJobs, NEW_JOB_EVERY_DAYS, day);
     const isBetweenJobs = later.length === 0 && chance(ask(index, 6), 0.06);
     return { isRetired, starts: [...starts, ...later], endDay: isBetweenJobs ? endDay : null };
-  };
-  // Several fields of one person are written in a row.
-  let last = { index: -1, day: -1, career: makeCareer(0, BASE_DAY) };
-  const careerOf = (index: number, day: number): Career => {
-    if (last.index !== index || last.day !== day) last = { index, day, career: makeCareer(index, day) };
-    return last.career;
-  };
+  });
   const companyOf = (index: number, job: number) => pick(companies, askJob(index, job, 1));
   const titleOf = (index: number, job: number): Title => {
     const changedField = chance(askJob(index, job, 2), 0.15);
     const ladder = pick(ladders, changedField ? askJob(index, job, 4) : ask(index, 5));
     return titleAt(askJob(index, job, 3), ladder, job >> 1);
   };
-  const jobText = (index: number, { starts, endDay }: Career, job: number, rank: number): string => {
+  const jobOf = (index: number, { starts, endDay }: Career, job: number, rank: number) => {
     const bits = askJob(index, job, 6);
     const startDay = starts[job] ?? BASE_DAY;
     const next = starts[job + 1];
     const end = next === undefined ? endDay : Math.max(startDay, next - below(askJob(index, job, 5), 90));
-    const start = chance(bits, 0.05) ? "null" : dateText(bits, startDay);
     const { name, state } = pick(cities, askJob(index, job, 7));
-    const place = chance(askJob(index, job, 8), 0.3)
-      ? '"work_city":null,"work_state":null,"work_country":null'
-      : `"work_city":"${name}","work_state":"${state}","work_country":"United States"`;
-    return `{"experience_rank":${rank},"service_experience_id":"${identifiers.opaqueId("w-", STREAM.workId, index, job & 15)}",${companyOf(index, job).members},${titleOf(index, job).members},"work_employment_type":${pick(EMPLOYMENT, askJob(index, job, 9))},"work_status":${end === null ? '"current"' : '"previous"'},"work_start_date":${start},"work_end_date":${end === null ? "null" : dateText(bits, end)},${place}}`;
+    const isPlaced = !chance(askJob(index, job, 8), 0.3);
+    return {
+      experience_rank: rank,
+      service_experience_id: identifiers.opaqueId("w-", STREAM.workId, index, job & 15),
+      ...companyOf(index, job).members,
+      ...titleOf(index, job),
+      work_employment_type: pick(EMPLOYMENT, askJob(index, job, 9)),
+      work_status: end === null ? "current" : "previous",
+      work_start_date: chance(bits, 0.05) ? null : dateText(bits, startDay),
+      work_end_date: end === null ? null : dateText(bits, end),
+      work_city: isPlaced ? name : null,
+      work_state: isPlaced ? state : null,
+      work_country: isPlaced ? "United States" : null,
+    };
   };
 
   return {
     companies,
     companyOf,
     jobCount: (index: number, day: number) => careerOf(index, day).starts.length,
-    currentJob(index: number, day: number): CurrentJob | null {
+    /** Title and company of the present job; null without one. */
+    currentJob(index: number, day: number) {
       const { starts, endDay } = careerOf(index, day);
       if (starts.length === 0 || endDay !== null) return null;
       const job = starts.length - 1;
-      const { title, standard: standardTitle } = titleOf(index, job);
-      return { title, standardTitle, company: companyOf(index, job) };
+      return { ...titleOf(index, job), company: companyOf(index, job) };
     },
     isRetired: (index: number, day: number) => careerOf(index, day).isRetired,
-    /** JSON text of `work_experience`, newest first. */
-    historyText(index: number, day: number): string {
+    /** `work_experience`, newest first. */
+    history(index: number, day: number) {
       const career = careerOf(index, day);
-      const texts: string[] = [];
       let rank = 0;
-      for (let job = career.starts.length - 1; job >= 0 && texts.length < LISTED_JOBS; job--) {
+      const newest = Array.from(career.starts.keys()).toReversed().slice(0, LISTED_JOBS);
+      return newest.map((job) => {
         // A few jobs share the rank of the one before.
         if (rank === 0 || !chance(askJob(index, job, 10), 0.03)) rank += 1;
-        texts.push(jobText(index, career, job, rank));
-      }
-      return `[${texts.join()}]`;
+        return jobOf(index, career, job, rank);
+      });
     },
   };
 }

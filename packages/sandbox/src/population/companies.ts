@@ -1,25 +1,10 @@
 import { type HashKey, below, chance, hash, pick } from "./hash.ts";
 
-/** An employer. */
-export interface Company {
-  readonly name: string;
-  readonly domain: string;
-  /** Null if unknown. */
-  readonly linkedinUrl: string | null;
-  readonly naics: string | null;
-  readonly industry: string;
-  /** JSON text of the eight `work_company_…` members. */
-  readonly members: string;
-}
+/** Employer as answers name it, with its domain. */
+export type Company = ReturnType<typeof createCompanies>[number];
 
-/** A job title. */
-export interface Title {
-  readonly title: string;
-  /** Standard title; null for odd ones. */
-  readonly standard: string | null;
-  /** JSON text of title, standard title, seniority and department. */
-  readonly members: string;
-}
+/** A job title as answers name it; the standard title of an odd one is null. */
+export type Title = ReturnType<typeof titleOf>;
 
 /** `industry|NAICS code|NAICS description|SIC code|SIC description|words that end a company's name` */
 const INDUSTRIES = [
@@ -64,23 +49,17 @@ const ODD_TITLES = [
   "  Consultant  ",
 ];
 
-/** JSON text of an object's members, without braces. */
-const membersText = (fields: object): string => JSON.stringify(fields).slice(1, -1);
-
-function titleOf(
+const titleOf = (
   title: string,
   standard: string | null,
   seniority: string | null,
   department: string | null,
-): Title {
-  const fields = {
-    work_title: title,
-    standard_work_title: standard,
-    work_seniority_level: seniority,
-    work_department: department,
-  };
-  return { title, standard, members: membersText(fields) };
-}
+) => ({
+  work_title: title,
+  standard_work_title: standard,
+  work_seniority_level: seniority,
+  work_department: department,
+});
 
 /** Titles by department, from the first job on. */
 export const ladders: readonly (readonly Title[])[] = LADDERS.map((line) => {
@@ -101,38 +80,32 @@ export function titleAt(bits: number, ladder: readonly Title[], step: number): T
 }
 
 /** Every combination of the words for companies; the key decides which of their fields are unknown. */
-export function createCompanies(key: HashKey): readonly Company[] {
-  const companies: Company[] = [];
-  for (const line of INDUSTRIES) {
+export function createCompanies(key: HashKey) {
+  const named = INDUSTRIES.flatMap((line) => {
     const [industry = "", naics = "", naicsText = "", sic = "", sicText = "", endings = ""] = line.split("|");
-    for (const name of endings.split(",").flatMap((end) => COMPANY_WORDS.map((word) => `${word} ${end}`))) {
-      const words = name
-        .normalize("NFKD")
-        .toLowerCase()
-        .match(/[a-z0-9]+/g);
-      const slug = (words ?? []).join("-");
-      const number = companies.length;
-      const known = (share: number, question: number, value: string) =>
-        chance(hash(key, number, 700 + question), share) ? value : null;
-      const fields = {
-        work_company_name: name,
-        work_company_linkedin_url: known(0.8, 1, `https://www.linkedin.com/company/${slug}`),
-        work_company_website: known(0.8, 2, `https://www.${slug}.example`),
-        work_company_industry: known(0.95, 3, industry),
-        work_company_naics_code: known(0.9, 4, naics),
-        work_company_naics_description: known(0.9, 4, naicsText),
-        work_company_sic_code: known(0.85, 5, sic),
-        work_company_sic_description: known(0.85, 5, sicText),
-      };
-      companies.push({
-        name,
-        domain: `${slug}.example`,
-        linkedinUrl: fields.work_company_linkedin_url,
-        naics: fields.work_company_naics_code,
-        industry,
-        members: membersText(fields),
-      });
-    }
-  }
-  return companies;
+    return endings
+      .split(",")
+      .flatMap((end) => COMPANY_WORDS.map((word) => `${word} ${end}`))
+      .map((name) => ({ name, industry, naics, naicsText, sic, sicText }));
+  });
+  return named.map(({ name, industry, naics, naicsText, sic, sicText }, number) => {
+    const words = name
+      .normalize("NFKD")
+      .toLowerCase()
+      .match(/[a-z0-9]+/g);
+    const slug = (words ?? []).join("-");
+    const known = (share: number, question: number, value: string) =>
+      chance(hash(key, number, 700 + question), share) ? value : null;
+    const members = {
+      work_company_name: name,
+      work_company_linkedin_url: known(0.8, 1, `https://www.linkedin.com/company/${slug}`),
+      work_company_website: known(0.8, 2, `https://www.${slug}.example`),
+      work_company_industry: known(0.95, 3, industry),
+      work_company_naics_code: known(0.9, 4, naics),
+      work_company_naics_description: known(0.9, 4, naicsText),
+      work_company_sic_code: known(0.85, 5, sic),
+      work_company_sic_description: known(0.85, 5, sicText),
+    };
+    return { industry, domain: `${slug}.example`, members };
+  });
 }

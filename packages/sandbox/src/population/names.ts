@@ -4,8 +4,6 @@ import { pick } from "./hash.ts";
 export interface Name {
   /** As written, composed (NFC). */
   readonly text: string;
-  /** Decomposed (NFD), as some systems store it. */
-  readonly decomposed: string;
   /** Lower-case Latin letters for e-mail addresses and profile links. */
   readonly slug: string;
 }
@@ -84,7 +82,7 @@ function readNames(list: string): readonly Name[] {
       .normalize("NFD")
       .toLowerCase()
       .replace(/[^a-z]/g, "");
-    return { text: native.normalize("NFC"), decomposed: native.normalize("NFD"), slug };
+    return { text: native.normalize("NFC"), slug };
   });
 }
 

@@ -1,5 +1,5 @@
 import { createAddresses } from "./addresses.ts";
-import { BASE_DAY } from "./calendar.ts";
+import { BASE_DAY, keepLast } from "./calendar.ts";
 import { createCareers } from "./careers.ts";
 import { createContacts } from "./contacts.ts";
 import { createEducation } from "./education.ts";
@@ -13,8 +13,6 @@ const MERGED_SHARE = 1 / 200;
 const MERGED_WITHIN_DAYS = 1500;
 
 export type People = ReturnType<typeof createPeople>;
-/** A person's name as this person spells it. */
-export type FullName = ReturnType<People["nameOf"]>;
 
 /** Makes a synthetic population, of 1 to {@link MAX_PEOPLE} people: a pure function of seed and index, without memory. */
 export function createPeople(seed: number, count: number) {
@@ -38,6 +36,18 @@ export function createPeople(seed: number, count: number) {
     return pick(families.isMale(index) ? men : women, ask(index, 5)).text;
   };
 
+  const nameOf = keepLast((index) => {
+    const { familyFirst } = families.originNamesOf(index);
+    // A few are decomposed, as some systems store them.
+    const form = chance(ask(index, 6), 0.04) ? "NFD" : "NFC";
+    const first = families.firstNameOf(index).text.normalize(form);
+    const last = families.lastNameOf(index).text.normalize(form);
+    const middle = middleOf(index);
+    const suffix = chance(ask(index, 7), 0.03) ? pick(SUFFIXES, ask(index, 8)) : null;
+    const names = familyFirst === null ? [first, middle, last, suffix] : [last + familyFirst + first, suffix];
+    return { first, middle, last, suffix, full: names.filter((name) => name !== null).join(" ") };
+  });
+
   return {
     key,
     count,
@@ -47,17 +57,7 @@ export function createPeople(seed: number, count: number) {
     addresses: createAddresses(key, count, identifiers, families),
     contacts: createContacts(key, count, identifiers, families, careers),
     education: createEducation(key, identifiers, families),
-    nameOf(index: number) {
-      const { familyFirst } = families.originNamesOf(index);
-      const spelling = chance(ask(index, 6), 0.04) ? "decomposed" : "text";
-      const first = families.firstNameOf(index)[spelling];
-      const last = families.lastNameOf(index)[spelling];
-      const middle = middleOf(index);
-      const suffix = chance(ask(index, 7), 0.03) ? pick(SUFFIXES, ask(index, 8)) : null;
-      const names =
-        familyFirst === null ? [first, middle, last, suffix] : [last + familyFirst + first, suffix];
-      return { first, middle, last, suffix, full: names.filter((name) => name !== null).join(" ") };
-    },
+    nameOf: (index: number) => nameOf(index, 0),
     /** PID in answers of that day; a few people get a new one when records are merged. */
     pidOf: (index: number, day: number) => identifiers.pid(index, generationOf(index, day)),
     /** Owner of a PID, also of one from before a merge; null for PIDs that don't exist on that day. */

@@ -1,19 +1,4 @@
-/** A city of the population. */
-export interface City {
-  readonly name: string;
-  readonly state: string;
-  readonly zip3: string;
-}
-
-/** House number, street and city of an address. Together they encode a household, so all sizes are powers of two. */
-export interface Place {
-  /** 1 to {@link HOUSE_NUMBERS}. */
-  readonly houseNumber: number;
-  /** Index in {@link streets}. */
-  readonly street: number;
-  /** Index in {@link cities}. */
-  readonly city: number;
-}
+import { comparableName } from "./names.ts";
 
 /** 64 cities: `city|state|first three digits of its zip codes`, each zip once. */
 const CITIES = `
@@ -30,68 +15,41 @@ New Orleans|LA|701;Kāneʻohe|HI|967;Newark|NJ|071;Salt Lake City|UT|841
 /** 64 street names. */
 const STREET_NAMES =
   "Maple,Oak,Cedar,Pine,Elm,Walnut,Chestnut,Birch,Hickory,Willow,Magnolia,Juniper,Sycamore,Poplar,Spruce,Laurel,Washington,Jefferson,Lincoln,Madison,Monroe,Jackson,Adams,Franklin,Grant,Harrison,Cleveland,Roosevelt,Wilson,Kennedy,Tyler,Polk,Main,High,Church,Mill,River,Lake,Hill,Park,Spring,Meadow,Sunset,Valley,Highland,Prospect,Railroad,Canyon,Second,Third,Fourth,Fifth,Sixth,Seventh,Eighth,Ninth,San José,Cañada,O'Farrell,Martin Luther King Jr,Peachtree,Vine,Canal,Liberty";
-const DIRECTIONS = ["", "N ", "E ", "W "];
-/** Kinds of streets as written, and as spelled out by others. */
-const STREET_KINDS = new Map([
-  ["St", "street"],
-  ["Ave", "avenue"],
-  ["Rd", "road"],
-  ["Ln", "lane"],
-]);
 const HOUSE_NUMBERS = 2 ** 14;
 
 /** All cities. */
-export const cities: readonly City[] = CITIES.trim()
+export const cities = CITIES.trim()
   .split(/[;\n]/)
   .map((line) => {
     const [name = "", state = "", zip3 = ""] = line.split("|");
     return { name, state, zip3 };
   });
 
-/** All 1,024 streets as written: direction, name, kind. */
+/** All 1,024 streets: direction, name, kind. */
 export const streets: readonly string[] = STREET_NAMES.split(",").flatMap((name) =>
-  DIRECTIONS.flatMap((direction) => [...STREET_KINDS.keys()].map((kind) => `${direction}${name} ${kind}`)),
+  ["", "N ", "E ", "W "].flatMap((direction) =>
+    ["St", "Ave", "Rd", "Ln"].map((kind) => `${direction}${name} ${kind}`),
+  ),
 );
 
-/** Decodes a number below 2 ** 30. */
-export function placeAt(value: number): Place {
-  return {
-    houseNumber: (value & (HOUSE_NUMBERS - 1)) + 1,
-    street: (value >>> 14) & 1023,
-    city: (value >>> 24) & 63,
-  };
+/** House number and street, and city of a number below 2 ** 30: a household is encoded in its address. */
+export function placeAt(value: number) {
+  const line = `${(value & (HOUSE_NUMBERS - 1)) + 1} ${streets[(value >>> 14) & 1023]}`;
+  return { line, city: cities[(value >>> 24) & 63] ?? { name: "", state: "", zip3: "" } };
 }
 
-/** Encodes a place. */
-export function numberOfPlace({ houseNumber, street, city }: Place): number {
-  return houseNumber - 1 + (street + city * 1024) * HOUSE_NUMBERS;
-}
-
-const kindsInFull = new Map([...STREET_KINDS].map(([short, full]) => [full, short.toLowerCase()]));
-
-/** Normalizes an address for comparison: lower case, no accents or punctuation, short street kinds. */
-function comparable(text: string): string {
-  const plain = text
-    .normalize("NFKD")
-    .toLowerCase()
-    .replace(/[^a-z0-9 ]/g, "");
-  const words = plain.split(/ +/).filter((word) => word !== "");
-  return words.map((word) => kindsInFull.get(word) ?? word).join(" ");
-}
-
-const streetByText = new Map(streets.map((street, i) => [comparable(street), i]));
-const cityByText = new Map(cities.map(({ name, state }, i) => [`${comparable(name)}|${state}`, i]));
+const streetByText = new Map(streets.map((street, i) => [comparableName(street), i]));
+const cityByText = new Map(cities.map(({ name, state }, i) => [`${comparableName(name)}|${state}`, i]));
 const cityByZip = new Map(cities.map(({ zip3 }, i) => [zip3, i]));
 
-/** Finds the place of a written address; null if the street or the city is unknown. */
-export function findPlace(line: string, city: string, state: string, zip: string): Place | null {
-  const [number = "", ...words] = comparable(line).split(" ");
-  const houseNumber = Number(number);
-  const street = streetByText.get(words.join(" "));
+/** Number of a written address (see {@link placeAt}); null if the street or the city is unknown. */
+export function findPlace(line: string, city: string, state: string, zip: string): number | null {
+  const [, number, rest = ""] = /^\s*(\d+)\s+(.*)$/.exec(line) ?? [];
+  const house = Number(number ?? 0);
+  const street = streetByText.get(comparableName(rest));
   const found =
-    cityByText.get(`${comparable(city)}|${state.trim().toUpperCase()}`) ??
+    cityByText.get(`${comparableName(city)}|${state.trim().toUpperCase()}`) ??
     cityByZip.get(zip.trim().slice(0, 3));
-  if (street === undefined || found === undefined) return null;
-  if (!Number.isInteger(houseNumber) || houseNumber < 1 || houseNumber > HOUSE_NUMBERS) return null;
-  return { houseNumber, street, city: found };
+  if (street === undefined || found === undefined || house < 1 || house > HOUSE_NUMBERS) return null;
+  return house - 1 + (street + found * 1024) * HOUSE_NUMBERS;
 }

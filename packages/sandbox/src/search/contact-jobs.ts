@@ -1,15 +1,16 @@
+import type { z } from "zod";
 import { contactJobEndpoints } from "../../../../src/schemas/contact-jobs.ts";
-import { listBody, notFound, type Outcome, plainBody, refuse } from "../http/answer.ts";
-import { checkId, checkPage, pageOf, type Route, type RouteCall } from "../http/route.ts";
-import { chooseFields } from "../population/person-fields.ts";
+import { notFound, type Outcome, plainBody, refuse, textsOf } from "../http/answer.ts";
+import { pageQuery, type Route, route, type RouteCall } from "../http/route.ts";
+import { fieldsOf } from "../population/person-fields.ts";
 import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import { type ContactJob, type ContactRow, hasEnded, moveOn, ownOf } from "./searches.ts";
 
-const stamp = (timeMs: number): string => stampText(timeMs, 0, "offset");
+const stamp = (timeMs: number): string => stampText(timeMs, 0, "+00:00");
 
 /** Fields in a jacket (the interface leaves them open). */
-const jacket = chooseFields([
+const JACKET = [
   "full_name",
   "first_name",
   "last_name",
@@ -19,12 +20,11 @@ const jacket = chooseFields([
   "service_spouse_pid",
   "personal_emails",
   "phones",
-]);
+];
 
 /** `GET /person-search/v0/contact-jobs/{job_id}`. */
-const statusRoute: Route = {
+const statusRoute = route({
   ...contactJobEndpoints.status,
-  check: (call) => checkId("job_id", call),
   answer({ searches, clock }, call) {
     const job = ownOf(searches.contactJobs, call);
     if (!job) return notFound("job");
@@ -47,30 +47,35 @@ const statusRoute: Route = {
       updated_at: stamp(job.updatedMs),
     });
   },
-};
+});
 
-/** JSON text of a result. */
-function resultText({ people }: World, { day, jobType }: ContactJob, { index, matchedTitle }: ContactRow) {
+function resultOf({ people }: World, { day, jobType }: ContactJob, { index, matchedTitle }: ContactRow) {
   const current = people.careers.currentJob(index, day);
   const company = current?.company;
-  const isAppend = jobType === "contact_append";
-  const matchedCompany = company && {
-    name: company.name,
-    domain: company.domain,
-    linkedin_url: company.linkedinUrl ?? undefined,
-  };
-  const head = JSON.stringify({
+  const matched = company?.members;
+  return {
     service_pid: people.pidOf(index, day),
     matched_job_title: matchedTitle,
-    current_job_title: current?.title,
-    ...(isAppend ? { matched_company: matchedCompany } : { matched_naics_code: company?.naics ?? null }),
-  });
-  return `${head.slice(0, -1)},"jacket":{${jacket.text(people, index, day).slice(1)}}}`;
+    current_job_title: current?.work_title,
+    ...(jobType === "contact_prospect"
+      ? { matched_naics_code: matched?.work_company_naics_code ?? null }
+      : {
+          matched_company: matched && {
+            name: matched.work_company_name,
+            domain: company.domain,
+            linkedin_url: matched.work_company_linkedin_url ?? undefined,
+          },
+        }),
+    jacket: fieldsOf({ people, index, day }, JACKET),
+  };
 }
 
 /** Serves a page, and charges for what the job's formulation of section 8 says. */
-function answerPage(world: World, job: ContactJob, call: RouteCall): Outcome {
-  const { limit, offset } = pageOf(call);
+function answerPage(
+  world: World,
+  job: ContactJob,
+  { query: { limit, offset } }: RouteCall<unknown, z.output<typeof pageQuery>>,
+): Outcome {
   const rows = job.rows.slice(offset, offset + limit);
   const nowMs = world.clock.nowMs();
   const unlockCharges = job.unlockedMs === null ? job.rows : [];
@@ -79,43 +84,48 @@ function answerPage(world: World, job: ContactJob, call: RouteCall): Outcome {
   if (typeof charged !== "number") return charged;
   job.billable = (job.billable ?? 0) + charged;
   job.unlockedMs ??= nowMs;
-  const items = rows.map((row) => resultText(world, job, row));
-  const page = listBody({ job_id: job.jobId, job_type: job.jobType }, "results", items, {
-    total: job.rows.length,
-    returned: rows.length,
-    limit,
-    offset,
-    billable_count: job.billing === "page" ? charged : job.billable,
-    unlocked_at: stamp(job.unlockedMs),
-  });
-  return { ...page, billed: charged };
+  const unlockedAt = stamp(job.unlockedMs);
+  return {
+    kind: "results",
+    results: textsOf(rows.map((row) => resultOf(world, job, row))),
+    billed: charged,
+    body: (results) => ({
+      job_id: job.jobId,
+      job_type: job.jobType,
+      results,
+      total: job.rows.length,
+      returned: rows.length,
+      limit,
+      offset,
+      billable_count: job.billing === "page" ? charged : job.billable,
+      unlocked_at: unlockedAt,
+    }),
+  };
 }
 
 /** `POST …/results`: unlocks, and returns a page. */
-const unlockRoute: Route = {
+const unlockRoute = route({
   ...contactJobEndpoints.unlock,
-  hasNoBody: true,
-  check: (call) => checkPage("job_id", call),
+  query: pageQuery,
   answer(world, call) {
     const job = ownOf(world.searches.contactJobs, call);
     if (!job) return notFound("job");
     const isCompleted = hasEnded(job, job.course, world.clock.nowMs()) && job.failure === null;
     return isCompleted ? answerPage(world, job, call) : refuse(409, null, "The job is not completed.");
   },
-};
+});
 
 /** `GET …/results`. */
-const resultsRoute: Route = {
+const resultsRoute = route({
   ...contactJobEndpoints.results,
-  check: (call) => checkPage("job_id", call),
+  query: pageQuery,
   answer(world, call) {
     const job = ownOf(world.searches.contactJobs, call);
     if (!job) return notFound("job");
-    return job.unlockedMs === null
-      ? refuse(409, null, "The results are not unlocked.")
-      : answerPage(world, job, call);
+    if (job.unlockedMs === null) return refuse(409, null, "The results are not unlocked.");
+    return answerPage(world, job, call);
   },
-};
+});
 
 /** Every path of contact jobs. */
 export const contactJobRoutes: readonly Route[] = [statusRoute, unlockRoute, resultsRoute];

@@ -1,38 +1,6 @@
 import { type Company, ladders } from "../population/companies.ts";
 import { LEVELS } from "../population/education.ts";
-import type { People } from "../population/people.ts";
-import { chooseFields, type PersonField } from "../population/person-fields.ts";
-
-/** One person on one day. */
-export interface Person {
-  readonly people: People;
-  readonly index: number;
-  readonly day: number;
-}
-
-/** Reads one field as `/v2/enrich` returns it; null for a value of another type. */
-function textField(name: PersonField): (person: Person) => string | null {
-  const choice = chooseFields([name]);
-  return ({ people, index, day }) => {
-    const value: string | number | boolean | null = JSON.parse(
-      `{${choice.text(people, index, day).slice(1)}}`,
-    )[name];
-    return value === null ? null : String(value);
-  };
-}
-
-export const genderOf = textField("gender");
-export const incomeOf = textField("estimated_income_range");
-export const wealthOf = textField("estimated_wealth_range");
-export const homeOwnershipOf = textField("home_ownership_status");
-const retiredOf = textField("is_retired");
-const ageText = textField("age");
-
-/** Age in years; null if unknown. */
-export function ageOf(person: Person): number | null {
-  const age = ageText(person);
-  return age === null ? null : Number(age);
-}
+import { CHANNELS, type Person, READERS } from "../population/person-fields.ts";
 
 /** Current job; null if there is none. */
 export function jobOf({ people, index, day }: Person) {
@@ -41,26 +9,13 @@ export function jobOf({ people, index, day }: Person) {
 
 /** State of the current address; null if unknown. */
 export function stateOf({ people, index, day }: Person): string | null {
-  return people.addresses.currentOf(index, people.families.householdOf(index), day)?.state ?? null;
+  return people.addresses.currentOf(index, day)?.state ?? null;
 }
 
 /** Known levels of education, newest first. */
 export function educationOf({ people, index }: Person): readonly string[] {
   return people.education.levelsOf(index);
 }
-
-/** Ways to reach a person. */
-export const CHANNELS = {
-  personal_email: ({ people, index }: Person) => people.contacts.personalEmails(index).length > 0,
-  professional_email: ({ people, index, day }: Person) =>
-    people.contacts.professionalEmails(index, day).length > 0,
-  email: (person: Person): boolean => CHANNELS.personal_email(person) || CHANNELS.professional_email(person),
-  phone: ({ people, index }: Person) => people.contacts.phones(index).length > 0,
-  mobile_phone: ({ people, index }: Person) =>
-    people.contacts.phones(index).some(({ type }) => type === "mobile"),
-  linkedin: ({ people, index }: Person) => people.contacts.linkedinUrl(index) !== null,
-  address: (person: Person) => stateOf(person) !== null,
-} as const;
 
 /** A condition of an audience. */
 export interface Criterion {
@@ -124,7 +79,7 @@ const ROLE_NAMES = { lawyer: "attorney", programmer: "software engineer" };
 
 /** Standard titles by name of a role: the title as written, as standardized, and its last words ("nurse"). */
 const roles = new Map<string, Set<string>>();
-for (const { title, standard } of ladders.flat()) {
+for (const { work_title: title, standard_work_title: standard } of ladders.flat()) {
   if (standard === null) continue;
   const words = standard.split(" ");
   const preposition = words.indexOf("of");
@@ -155,7 +110,7 @@ const hasDegree = (degrees: readonly string[]) =>
 /** Criteria with their names. */
 function* namedCriteria(): Generator<readonly [names: readonly string[], Criterion]> {
   for (const [name, titles] of roles) {
-    yield [[name], criterion("role", (person) => titles.has(jobOf(person)?.standardTitle ?? ""))];
+    yield [[name], criterion("role", (person) => titles.has(jobOf(person)?.standard_work_title ?? ""))];
   }
   for (const [industry, names] of Object.entries(INDUSTRY_NAMES)) {
     const isMet = (person: Person) => jobOf(person)?.company.industry === industry;
@@ -172,14 +127,17 @@ function* namedCriteria(): Generator<readonly [names: readonly string[], Criteri
       criterion("channel", isReached, false),
     ];
   }
-  yield [["woman", "women", "female"], criterion("gender", (person) => genderOf(person) === "Female")];
-  yield [["man", "men", "male"], criterion("gender", (person) => genderOf(person) === "Male")];
+  yield [["woman", "women", "female"], criterion("gender", (person) => READERS.gender(person) === "Female")];
+  yield [["man", "men", "male"], criterion("gender", (person) => READERS.gender(person) === "Male")];
   yield [
     ["homeowner", "home owner", "own their home", "own a home"],
-    criterion("home", (person) => homeOwnershipOf(person) === "Owned"),
+    criterion("home", (person) => READERS.home_ownership_status(person) === "Owned"),
   ];
-  yield [["renter", "rent their home"], criterion("home", (person) => homeOwnershipOf(person) === "Rented")];
-  yield [["retired", "retiree"], criterion("retired", (person) => retiredOf(person) === "true")];
+  yield [
+    ["renter", "rent their home"],
+    criterion("home", (person) => READERS.home_ownership_status(person) === "Rented"),
+  ];
+  yield [["retired", "retiree"], criterion("retired", (person) => READERS.is_retired(person) === true)];
 }
 
 /** Codes of states that are no English words, as written in upper case. */
@@ -193,8 +151,11 @@ export const stateCodes: Lexicon = new Map(
 /** Makes the criteria of a population: its employers are those of its companies. */
 export function createLexicon(companies: readonly Company[]): Lexicon {
   const employers = companies.map(
-    ({ name }) =>
-      [keyOf(name), criterion("employer", (person) => jobOf(person)?.company.name === name)] as const,
+    ({ members: { work_company_name: name } }) =>
+      [
+        keyOf(name),
+        criterion("employer", (person) => jobOf(person)?.company.members.work_company_name === name),
+      ] as const,
   );
   const named = [...namedCriteria()].flatMap(([names, one]) =>
     names.map((name) => [keyOf(name), one] as const),
@@ -219,10 +180,10 @@ export function between(
 ): Criterion {
   const rangeOf = (person: Person): readonly [number, number] | null => {
     if (kind === "age") {
-      const age = ageOf(person);
+      const age = READERS.age(person);
       return age === null ? null : [age, age + 1];
     }
-    const label = kind === "income" ? incomeOf(person) : wealthOf(person);
+    const label = READERS[`estimated_${kind}_range`](person);
     return label === null ? null : boundsOf(label);
   };
   const isMet = (person: Person) => {

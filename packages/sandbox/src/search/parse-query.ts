@@ -1,4 +1,5 @@
-import { between, type Criterion, type Lexicon, type Person, phraseKey, stateCodes } from "./criteria.ts";
+import type { Person } from "../population/person-fields.ts";
+import { between, type Criterion, type Lexicon, phraseKey, stateCodes } from "./criteria.ts";
 
 /** A part of a query: a word or mark, or an amount or age that is a criterion. */
 interface Token {

@@ -5,8 +5,8 @@ import {
   personSearchRequest,
   searchChannels,
 } from "../../../../src/schemas/person-search.ts";
-import { listBody, notFound, refuse, tooFast } from "../http/answer.ts";
-import { checkAgainst, checkId, type Route } from "../http/route.ts";
+import { notFound, plainBody, refuse, textsOf, tooFast } from "../http/answer.ts";
+import { type Route, route } from "../http/route.ts";
 import { deliveredToday } from "../usage/routes.ts";
 import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
@@ -15,54 +15,53 @@ import { parseQuery } from "./parse-query.ts";
 import { normalizeQuery, ownOf } from "./searches.ts";
 
 async function coverageOf({ people }: World, day: number, indexes: readonly number[]) {
-  const counts = await countChannels(people, day, indexes, searchChannels);
+  const counts = await countChannels({ people, day, indexes }, searchChannels);
   const percent = (count: number) => (indexes.length === 0 ? 0 : (count / indexes.length) * 100);
-  return Object.fromEntries(
-    [...counts].map(([channel, count]) => [channel, { count, percent: percent(count) }]),
-  );
+  return Object.fromEntries(counts.map(([channel, count]) => [channel, { count, percent: percent(count) }]));
 }
 
 /** `POST /person-search/v0/search`. */
-const searchRoute: Route = {
+const searchRoute = route({
   ...personSearchEndpoints.create,
-  check: ({ body }) => checkAgainst(personSearchRequest, body),
+  body: personSearchRequest,
   async answer(world, { organization, body }) {
     const { people, searches, clock } = world;
-    const { query: sent, size = MAX_SEARCH_SIZE } = personSearchRequest.parse(body);
-    const query = normalizeQuery(sent);
+    const query = normalizeQuery(body.query);
     const { isMet } = parseQuery(query, searches.lexicon);
     if (!isMet) return refuse(400, "no_filters_extracted", "The query yields no usable filters.");
     const day = clock.today();
     const found = await findAudience(people, day, isMet);
-    const returned = found.slice(0, size);
+    const returned = found.slice(0, body.size ?? MAX_SEARCH_SIZE);
     const total = await coverageOf(world, day, found);
     const ofReturned = await coverageOf(world, day, returned);
     // Nothing waits from here on: two requests can't pass the limit together.
     if (deliveredToday(world, organization) + returned.length > searches.dailyRecordLimit) return tooFast();
     const searchId = randomUUID();
-    const pids = returned.map((index) => JSON.stringify(people.pidOf(index, day)));
-    const answer = listBody({ search_id: searchId, query }, "results", pids, {
+    const results = returned.map((index) => people.pidOf(index, day));
+    const answer = (pids: unknown) => ({
+      search_id: searchId,
+      query,
+      results: pids,
       total_count: found.length,
       result_count: returned.length,
       total_contact_coverage: total,
       results_contact_coverage: ofReturned,
-      created_at: stampText(clock.nowMs(), 0, "z"),
+      created_at: stampText(clock.nowMs(), 0),
     });
-    const payload = answer.frame().join(pids.join());
+    const payload = JSON.stringify(answer(results));
     searches.stored.set(searchId, { searchId, organization, payload });
-    return { ...answer, delivered: pids.length };
+    return { kind: "results", results: textsOf(results), body: answer, delivered: results.length };
   },
-};
+});
 
 /** `GET /person-search/v0/search/{search_id}`: the stored answer. */
-const storedSearchRoute: Route = {
+const storedSearchRoute = route({
   ...personSearchEndpoints.read,
-  check: (call) => checkId("search_id", call),
   answer({ searches }, call) {
     const found = ownOf(searches.stored, call);
-    return found ? { kind: "results", items: [], frame: () => [found.payload, ""] } : notFound("search");
+    return found ? plainBody(JSON.parse(found.payload)) : notFound("search");
   },
-};
+});
 
 /** Every path of synchronous person search. */
 export const personSearchRoutes: readonly Route[] = [searchRoute, storedSearchRoute];

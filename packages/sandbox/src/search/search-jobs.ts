@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
+import type { z } from "zod";
 import { audienceSearchEndpoints, audienceSearchRequest } from "../../../../src/schemas/audience-search.ts";
-import { listBody, notFound, type Outcome, plainBody, refuse } from "../http/answer.ts";
-import { checkAgainst, checkId, checkPage, pageOf, type Route, type RouteCall } from "../http/route.ts";
+import { notFound, type Outcome, plainBody, refuse, type Results, textsOf } from "../http/answer.ts";
+import { pageQuery, type Route, route, type RouteCall } from "../http/route.ts";
 import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import { describeAudience, findAudience } from "./audience.ts";
@@ -28,7 +29,7 @@ const FAILURES: Readonly<Record<Exclude<SearchPlan["outcome"], "completed">, str
   search_cancelled: "The search was cancelled.",
 };
 
-const stamp = (timeMs: number): string => stampText(timeMs, 0, "z");
+const stamp = (timeMs: number): string => stampText(timeMs, 0);
 
 /** Members and statistics of searches, computed when they are first asked for. */
 const audiences = new WeakMap<SearchJob, ReturnType<typeof searchPopulation>>();
@@ -52,12 +53,12 @@ export function stateMembers(job: SearchJob, members: readonly number[]): void {
 }
 
 /** `POST /person-search/v0/search-jobs`. */
-const submitRoute: Route = {
+const submitRoute = route({
   ...audienceSearchEndpoints.submit,
   needsUserKey: true,
-  check: ({ body }) => checkAgainst(audienceSearchRequest, body),
+  body: audienceSearchRequest,
   answer({ searches, clock }, { organization, body }) {
-    const query = normalizeQuery(audienceSearchRequest.parse(body).query);
+    const query = normalizeQuery(body.query);
     const { isMet, unknown } = parseQuery(query, searches.lexicon);
     const isResolvable = isMet !== null && unknown.length === 0;
     const job: SearchJob = {
@@ -75,7 +76,7 @@ const submitRoute: Route = {
     const accepted = { segment_id: job.segmentId, status: "created", created_at: stamp(job.createdMs) };
     return { ...plainBody(accepted), status: 202 };
   },
-};
+});
 
 function workerOf(state: string | null, nowMs: number) {
   if (state === "created") return { status: "queued", heartbeat_at: null };
@@ -83,10 +84,9 @@ function workerOf(state: string | null, nowMs: number) {
 }
 
 /** `GET /person-search/v0/search-jobs/{segment_id}`. */
-const statusRoute: Route = {
+const statusRoute = route({
   ...audienceSearchEndpoints.status,
   needsUserKey: true,
-  check: (call) => checkId("segment_id", call),
   async answer(world, call) {
     const job = ownOf(world.searches.jobs, call);
     if (!job) return notFound("search");
@@ -130,29 +130,34 @@ const statusRoute: Route = {
       worker: workerOf(state, nowMs),
     });
   },
-};
+});
 
-function pageOfMembers(world: World, job: SearchJob, members: readonly number[], call: RouteCall) {
-  const { limit, offset } = pageOf(call);
-  const pids = members
-    .slice(offset, offset + limit)
-    .map((index) => JSON.stringify(world.people.pidOf(index, job.day)));
-  return listBody({ segment_id: job.segmentId }, "pids", pids, {
-    total: members.length,
-    returned: pids.length,
-    limit,
-    offset,
-    billable_count: job.billable,
-    unlocked_at: stamp(job.unlockedMs ?? world.clock.nowMs()),
-  });
+type PageCall = RouteCall<unknown, z.output<typeof pageQuery>>;
+
+function pageOfMembers(world: World, job: SearchJob, members: readonly number[], call: PageCall): Results {
+  const { limit, offset } = call.query;
+  const results = members.slice(offset, offset + limit).map((index) => world.people.pidOf(index, job.day));
+  return {
+    kind: "results",
+    results: textsOf(results),
+    body: (pids) => ({
+      segment_id: job.segmentId,
+      pids,
+      total: members.length,
+      returned: results.length,
+      limit,
+      offset,
+      billable_count: job.billable,
+      unlocked_at: stamp(job.unlockedMs ?? world.clock.nowMs()),
+    }),
+  };
 }
 
 /** `POST …/results`: unlocks once, and returns a page. */
-const unlockRoute: Route = {
+const unlockRoute = route({
   ...audienceSearchEndpoints.unlock,
-  hasNoBody: true,
   needsUserKey: true,
-  check: (call) => checkPage("segment_id", call),
+  query: pageQuery,
   async answer(world, call): Promise<Outcome> {
     const { people, searches, segments, clock } = world;
     const job = ownOf(searches.jobs, call);
@@ -174,13 +179,13 @@ const unlockRoute: Route = {
     if (segment) segments.add(segment, pids);
     return { ...pageOfMembers(world, job, members, call), billed: charged };
   },
-};
+});
 
 /** `GET …/results`. */
-const resultsRoute: Route = {
+const resultsRoute = route({
   ...audienceSearchEndpoints.results,
   needsUserKey: true,
-  check: (call) => checkPage("segment_id", call),
+  query: pageQuery,
   async answer(world, call) {
     const job = ownOf(world.searches.jobs, call);
     if (!job) return notFound("search");
@@ -188,7 +193,7 @@ const resultsRoute: Route = {
     const { members } = await audienceOf(world, job);
     return pageOfMembers(world, job, members, call);
   },
-};
+});
 
 /** Every path of asynchronous person search. */
 export const searchJobRoutes: readonly Route[] = [submitRoute, statusRoute, unlockRoute, resultsRoute];

@@ -1,7 +1,7 @@
 import type { searchFailureCodes } from "../../../../src/schemas/audience-search.ts";
 import type { Refusal } from "../http/answer.ts";
 import type { Company } from "../population/companies.ts";
-import { type Capacity, checkRecords } from "../organizations.ts";
+import type { Capacity } from "../organizations.ts";
 import { createLexicon } from "./criteria.ts";
 
 /** Maximum number of records of person search delivered to an organization per UTC day. */
@@ -120,9 +120,9 @@ function createDeliveries(capacity: Capacity) {
     charge(organization: string, nowMs: number, indexes: readonly number[]): number | Refusal {
       const delivered = indexesOf(organization, new Date(nowMs).getUTCFullYear());
       const added = new Set(indexes.filter((index) => !delivered.has(index)));
-      const refusal = checkRecords(capacity, added.size);
+      const refusal = capacity.refuse(added.size);
       if (refusal) return refusal;
-      if (capacity.recordsLeft !== null) capacity.recordsLeft -= added.size;
+      capacity.bill(added.size);
       for (const index of added) delivered.add(index);
       return added.size;
     },
@@ -137,7 +137,6 @@ function createDeliveries(capacity: Capacity) {
         for (const index of indexes) known.add(index);
       }
     },
-    reset: () => years.clear(),
   };
 }
 
@@ -153,7 +152,7 @@ export type Searches = ReturnType<typeof createSearches>;
 
 /** Makes a world without searches and contact jobs. */
 export function createSearches(companies: readonly Company[], capacity: Capacity) {
-  const searches = {
+  return {
     lexicon: createLexicon(companies),
     deliveries: createDeliveries(capacity),
     stored: new Map<string, StoredSearch>(),
@@ -162,16 +161,7 @@ export function createSearches(companies: readonly Company[], capacity: Capacity
     /** Plan of the searches that are submitted next. */
     plan: USUAL_PLAN,
     dailyRecordLimit: DAILY_RECORD_LIMIT,
-    reset(): void {
-      searches.deliveries.reset();
-      searches.stored.clear();
-      searches.jobs.clear();
-      searches.contactJobs.clear();
-      searches.plan = USUAL_PLAN;
-      searches.dailyRecordLimit = DAILY_RECORD_LIMIT;
-    },
   };
-  return searches;
 }
 
 /** Resource of an organization; null if it doesn't exist or belongs to another one. */

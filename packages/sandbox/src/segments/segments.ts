@@ -111,7 +111,7 @@ export interface Segment {
   readonly description: string | null;
   readonly members: MemberStore;
   /** Changes of the segment while its pages are read. */
-  readonly hooks: {
+  hooks: {
     /** Requests for pages that were answered since the hooks were set. */
     served: number;
     /** Changes by the number of the request (from 1) that they follow. */
@@ -143,8 +143,8 @@ export type Segments = ReturnType<typeof createSegments>;
  */
 export function createSegments(seed: number, people: People, clock: WorldClock) {
   const byId = new Map<string, Segment>();
-  /** JSON texts of signals set by the controls, by PID number and id. */
-  const statedDeaths = new Map<number, Map<string, string>>();
+  /** Signals set by the controls, by PID number and id. */
+  const statedDeaths = new Map<number, Map<string, object>>();
   /** Ids of signals of the population that are removed or replaced. */
   const hiddenDeaths = new Set<string>();
   const nextMoment = createMoments(clock);
@@ -216,8 +216,8 @@ export function createSegments(seed: number, people: People, clock: WorldClock) 
       );
       if (isTaken || byId.has(segmentId)) return null;
       const members = createMemberStore(seed + hashText(segmentId)[0]);
-      const hooks = { served: 0, after: new Map(), churn: null };
-      const segment = { segmentId, organization, name, description, members, hooks };
+      const hooks = { served: 0, after: new Map<number, MemberChange>(), churn: null };
+      const segment: Segment = { segmentId, organization, name, description, members, hooks };
       byId.set(segmentId, segment);
       return segment;
     },
@@ -237,11 +237,6 @@ export function createSegments(seed: number, people: People, clock: WorldClock) 
         if (change.remove.length > 0) remove(segment, change.remove);
         if (change.add.length > 0) add(segment, change.add);
       }
-    },
-    reset(): void {
-      byId.clear();
-      statedDeaths.clear();
-      hiddenDeaths.clear();
     },
   };
 }

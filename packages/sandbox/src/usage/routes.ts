@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { listBody, type Refusal, refuse } from "../http/answer.ts";
-import { checkQuery, integerText, type Route } from "../http/route.ts";
-import { DAY_MS, dayOf, dayText } from "../population/calendar.ts";
+import { refuse, textsOf } from "../http/answer.ts";
+import { integerText, type Route, route } from "../http/route.ts";
+import { DAY_MS, dayText } from "../population/calendar.ts";
 import { hashText } from "../population/hash.ts";
 import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
-import { BUCKETING_SIZES, type BucketingSize, fillBuckets, type LocalTime, localTime } from "./local-time.ts";
+import { BUCKETING_SIZES, bucketsOf, isTimeZone, startOfDay } from "./local-time.ts";
 import { type CountedCalls, COUNTED_ENDPOINTS, sumOf } from "./usage.ts";
 
 const date = z
@@ -14,27 +14,8 @@ const date = z
   .refine((text) => new Date(`${text}T00:00:00Z`).toJSON()?.startsWith(text) ?? false, {
     error: "date_parsing",
   });
-const endpointRequest = z.strictObject({
-  start_date: date.optional(),
-  end_date: date.optional(),
-  bucketing_size: z.enum(BUCKETING_SIZES).optional(),
-  timezone: z.string().optional(),
-  include_unused_endpoints: z
-    .string()
-    .regex(/^(true|false)$/i, { error: "bool_parsing" })
-    .optional(),
-});
 
-const bad = (message: string): Refusal => refuse(400, "bad_request", message);
-
-function checkUsage(query: URLSearchParams): Refusal | null {
-  const malformed = checkQuery(endpointRequest, query);
-  if (malformed) return malformed;
-  const [start, end] = [query.get("start_date"), query.get("end_date")];
-  if ((start === null) !== (end === null)) return bad("start_date and end_date belong together.");
-  if (start !== null && end !== null && start > end) return bad("start_date lies after end_date.");
-  return localTime(query.get("timezone") ?? "UTC") ? null : bad("timezone is not a time zone.");
-}
+const bad = (message: string) => refuse(400, "bad_request", message);
 
 const rate = (part: number, whole: number): number => (whole === 0 ? 0 : Number((part / whole).toFixed(4)));
 
@@ -47,35 +28,41 @@ function countsOf({ requests, records, resolvable, matched }: ReturnType<typeof 
   };
 }
 
-const dayOfText = (text: string): number => dayOf(Date.parse(`${text}T00:00:00Z`));
-
-/** Instants of whole local days, both inclusive; null without dates. */
-function rangeOf(local: LocalTime, start: string | null, end: string | null) {
-  if (start === null || end === null) return null;
-  return { fromMs: local.startOfDay(dayOfText(start)), toMs: local.startOfDay(dayOfText(end) + 1) };
-}
-
 function lastText(calls: readonly CountedCalls[]): string | null {
-  const last = calls.reduce((latest, { atMs }) => Math.max(latest, atMs), Number.NEGATIVE_INFINITY);
-  return calls.length === 0 ? null : stampText(Math.floor(last), Math.floor(last) % 997, "z");
+  const last = Math.floor(calls.reduce((latest, { atMs }) => Math.max(latest, atMs), 0));
+  return calls.length === 0 ? null : stampText(last, last % 997);
 }
 
 /** `GET /usage`: usage of the organization, in total or by buckets. */
-const endpointUsageRoute: Route = {
+const endpointUsageRoute = route({
   method: "GET",
   path: "/usage",
-  check: ({ query }) => checkUsage(query),
+  query: z.strictObject({
+    start_date: date.optional(),
+    end_date: date.optional(),
+    bucketing_size: z.enum(BUCKETING_SIZES).default("day"),
+    timezone: z.string().default("UTC"),
+    include_unused_endpoints: z
+      .string()
+      .regex(/^(true|false)$/i, { error: "bool_parsing" })
+      .default("false"),
+  }),
   answer({ usage }, { organization, query }) {
-    const local = localTime(query.get("timezone") ?? "UTC");
-    if (!local) return bad("timezone is not a time zone.");
-    // It passed the check.
-    const size = (query.get("bucketing_size") ?? "day") as BucketingSize;
-    const range = rangeOf(local, query.get("start_date"), query.get("end_date"));
-    const { fromMs, toMs } = range ?? { fromMs: usage.beginMs, toMs: Number.POSITIVE_INFINITY };
+    const { start_date: start, end_date: end, bucketing_size: size, timezone } = query;
+    if ((start === undefined) !== (end === undefined)) return bad("start_date and end_date belong together.");
+    if (start !== undefined && end !== undefined && start > end)
+      return bad("start_date lies after end_date.");
+    if (!isTimeZone(timezone)) return bad("timezone is not a time zone.");
+    const fromMs = start === undefined ? usage.beginMs : startOfDay(timezone, start);
+    const toMs = end === undefined ? Number.POSITIVE_INFINITY : startOfDay(timezone, end, 1);
+    const buckets = end === undefined ? null : bucketsOf(size, timezone, fromMs, toMs);
     const results = COUNTED_ENDPOINTS.map((endpoint) => {
       const calls = usage.calls(organization, endpoint, fromMs, toMs);
       const total = sumOf(calls);
-      const buckets = range && [...fillBuckets(size, local, range, calls)];
+      const byStart = Map.groupBy(
+        calls,
+        ({ atMs }) => buckets?.findLast(({ startMs }) => startMs <= atMs)?.startMs,
+      );
       return {
         endpoint,
         ...countsOf(total),
@@ -83,19 +70,19 @@ const endpointUsageRoute: Route = {
         resolvable_match_rate: rate(total.matched, total.resolvable),
         last_requested_at: lastText(calls),
         buckets:
-          buckets &&
-          buckets.map(([startMs, counts]) => ({ bucket_start: local.text(startMs), ...countsOf(counts) })),
+          buckets?.map(({ startMs, text }) => ({
+            bucket_start: text,
+            ...countsOf(sumOf(byStart.get(startMs) ?? [])),
+          })) ?? null,
       };
     });
-    const isUnusedWanted = query.get("include_unused_endpoints")?.toLowerCase() === "true";
+    const isUnusedWanted = query.include_unused_endpoints.toLowerCase() === "true";
     const reported = results
       .filter((result) => isUnusedWanted || result.total_requests > 0)
       .toSorted((a, b) => b.num_matches - a.num_matches || a.endpoint.localeCompare(b.endpoint));
-    return { kind: "results", items: reported.map((result) => JSON.stringify(result)) };
+    return { kind: "results", results: textsOf(reported) };
   },
-};
-
-const searchUsageRequest = z.strictObject({ days: integerText(1, 90).optional() });
+});
 
 function organizationId(seed: number, organization: string): string {
   const digits = hashText(`${seed} ${organization}`)
@@ -121,28 +108,26 @@ export function deliveredToday(world: World, organization: string): number {
 }
 
 /** `GET /person-search/v0/usage`: today's quota, and the last UTC days in order. */
-const searchUsageRoute: Route = {
+const searchUsageRoute = route({
   method: "GET",
   path: "/person-search/v0/usage",
-  check: ({ query }) => checkQuery(searchUsageRequest, query),
-  answer(world, { organization, query }) {
-    const days = Number(query.get("days") ?? 30);
-    const today = world.clock.today();
-    const rows = Array.from({ length: days }, (_, i) => dailyRow(world, organization, today - days + 1 + i));
-    const delivered = rows.at(-1)?.records_delivered ?? 0;
+  query: z.strictObject({ days: integerText(1, 90).default(30) }),
+  answer(world, { organization, query: { days } }) {
+    const first = world.clock.today() - days + 1;
+    const delivered = deliveredToday(world, organization);
     const { dailyRecordLimit } = world.searches;
-    const quota = {
-      org_id: organizationId(world.seed, organization),
-      daily_record_limit: dailyRecordLimit,
-      current_day_records_delivered: delivered,
-      current_day_remaining: Math.max(0, dailyRecordLimit - delivered),
+    return {
+      kind: "results",
+      results: textsOf(Array.from({ length: days }, (_, i) => dailyRow(world, organization, first + i))),
+      body: (history) => ({
+        org_id: organizationId(world.seed, organization),
+        daily_record_limit: dailyRecordLimit,
+        current_day_records_delivered: delivered,
+        current_day_remaining: Math.max(0, dailyRecordLimit - delivered),
+        history,
+      }),
     };
-    return listBody(
-      quota,
-      "history",
-      rows.map((row) => JSON.stringify(row)),
-    );
   },
-};
+});
 
 export const usageRoutes: readonly Route[] = [endpointUsageRoute, searchUsageRoute];

@@ -11,12 +11,6 @@ export interface CountedCalls {
   readonly counts: Counts;
 }
 
-/** Calls that the sandbox served in one quarter of an hour, at the time of the last one. */
-interface ServedQuarter extends CountedCalls {
-  readonly organization: string;
-  readonly subject: string;
-}
-
 /** Endpoints in `GET /usage` (section 2.10); other users never call the last two. */
 export const COUNTED_ENDPOINTS = [
   "v1/resolve",
@@ -91,7 +85,11 @@ export type Usage = ReturnType<typeof createUsage>;
 
 /** Creates the usage of all organizations: calls to this sandbox, and a made-up history of other users. */
 export function createUsage(seed: number, clock: WorldClock) {
-  const quarters = new Map<string, ServedQuarter>();
+  /** Calls that the sandbox served in one quarter of an hour, at the time of the last one. */
+  const quarters = new Map<
+    string,
+    CountedCalls & { readonly organization: string; readonly subject: string }
+  >();
   return {
     /** First use of the service. */
     beginMs: FIRST_DAY_OF_USE * DAY_MS,
@@ -125,6 +123,5 @@ export function createUsage(seed: number, clock: WorldClock) {
     },
     /** All calls to the sandbox. */
     served: () => [...quarters.values()],
-    reset: () => quarters.clear(),
   };
 }
