@@ -5,32 +5,28 @@ import type { StatusReport } from "../../jobs/report/status.ts";
 import { type LedgerHistoryRow, readUsageHistory } from "../../load/history/queries.ts";
 import { amountText, costOf } from "../../money.ts";
 import { type Point, renderDays } from "./charts.ts";
-import { bar, CHART_DAYS, dayBefore, type Html, note, past, type Section, table } from "./elements.ts";
+import { bar, CHART_DAYS, dayBefore, type Html, note, past, table, type View } from "./elements.ts";
 
 /** Billed records, in money where prices are configured, and what budgets and quotas leave. */
-export const cost: Section = {
-  id: "cost",
-  title: "Cost and budgets",
-  async show({ services, status, ledger, nowMs }) {
-    const currency = services.config.prices?.currency ?? null;
-    const rows = await ledger();
-    const text = currency === null ? count : (value: number) => amountText(value, currency);
-    const chart = {
-      title: currency === null ? "Billed records per day" : `Cost per day (${currency})`,
-      points: pointsOf(rows, currency),
-      text,
-      axisText: (value: number) => text(value).replace(/\.00$/, ""),
-      form: "bars",
-    } as const;
-    const spent =
-      rows.length === 0
-        ? note("Nothing was billed in 90 days.")
-        : html`<div class="charts">${renderDays(chart, nowMs)}<div>${periods(rows, currency, nowMs)}</div></div>`;
-    return html`${spent}
+export async function showCost({ services, status, ledger, nowMs }: View): Promise<Html> {
+  const currency = services.config.prices?.currency ?? null;
+  const rows = await ledger();
+  const text = currency === null ? count : (value: number) => amountText(value, currency);
+  const chart = {
+    title: currency === null ? "Billed records per day" : `Cost per day (${currency})`,
+    points: pointsOf(rows, currency),
+    text,
+    axisText: (value: number) => text(value).replace(/\.00$/, ""),
+    form: "bars",
+  } as const;
+  const spent =
+    rows.length === 0
+      ? note("Nothing was billed in 90 days.")
+      : html`<div class="charts">${renderDays(chart, nowMs)}<div>${periods(rows, currency, nowMs)}</div></div>`;
+  return html`${spent}
 <h3>Budgets (UTC)</h3>${budgets(status)}
 <h3>Quota of the service</h3>${quotas(status, nowMs)}`;
-  },
-};
+}
 
 function pointsOf(rows: readonly LedgerHistoryRow[], currency: string | null): readonly Point[] {
   const points = new Map<string, Point>();
@@ -61,36 +57,31 @@ function periods(rows: readonly LedgerHistoryRow[], currency: string | null, now
     return unpriced === 0 ? text : `${text} and ${countText(unpriced, "record")} without a price`;
   };
   return table("Billed by period (UTC)", "", sums, [
-    { name: "period (UTC)", cell: ({ name }) => name },
-    { name: "records billed", cell: (sum) => sum.records_billed, isNumber: true },
-    ...(currency === null ? [] : [{ name: "cost", cell: costText, isNumber: true }]),
-    { name: "possibly billed", cell: (sum) => sum.possibly_billed, isNumber: true, isExtra: true },
+    ["period (UTC)", ({ name }) => name],
+    ["records billed", (sum) => sum.records_billed, "number"],
+    ...(currency === null ? [] : [["cost", costText, "number"] as const]),
+    ["possibly billed", (sum) => sum.possibly_billed, "number extra"],
   ]);
 }
 
 function budgets({ budgets: found }: StatusReport): Html {
   const rows = found.map((budget) => ({ ...budget, name: `${budget.budget} per ${budget.period}` }));
   return table("Budgets", "No budget is configured: runs send everything that is due.", rows, [
-    { name: "budget", cell: ({ name }) => name },
-    { name: "used", cell: ({ used }) => used, isNumber: true },
-    {
-      name: "limit",
-      cell: ({ limit, limit_amount: amount, currency }) => withAmount(limit, amount, currency),
-      isNumber: true,
-      isExtra: true,
-    },
-    { name: "share", cell: ({ used, limit, name }) => bar(used, limit, `${name}: used`), isExtra: true },
-    {
-      name: "left",
-      cell: ({ left, left_amount: amount, currency }) => withAmount(left, amount, currency),
-      isNumber: true,
-    },
-    {
-      name: "lasts until",
-      cell: ({ period, lasts_until: end }) => (end === null ? `end of the ${period}` : timeText(end)),
-      isExtra: true,
-    },
-    { name: "renewed", cell: (budget) => timeText(budget.resets_at), isExtra: true },
+    ["budget", ({ name }) => name],
+    ["used", ({ used }) => used, "number"],
+    [
+      "limit",
+      ({ limit, limit_amount: amount, currency }) => withAmount(limit, amount, currency),
+      "number extra",
+    ],
+    ["share", ({ used, limit, name }) => bar(used, limit, `${name}: used`), "extra"],
+    ["left", ({ left, left_amount: amount, currency }) => withAmount(left, amount, currency), "number"],
+    [
+      "lasts until",
+      ({ period, lasts_until: end }) => (end === null ? `end of the ${period}` : timeText(end)),
+      "extra",
+    ],
+    ["renewed", (budget) => timeText(budget.resets_at), "extra"],
   ]);
 }
 
@@ -99,52 +90,44 @@ function quotas({ quotas: found }: StatusReport, nowMs: number): Html {
     limit === null || left === null ? [] : [{ limit, left, at }],
   );
   return table("Quota of person search", "No job has read a quota yet (search_usage does).", known, [
-    { name: "quota", cell: () => "person search per day" },
-    { name: "limit", cell: ({ limit }) => limit, isNumber: true },
-    {
-      name: "used",
-      cell: ({ limit, left }) => bar(limit - left, limit, "quota of person search: used"),
-      isExtra: true,
-    },
-    { name: "left", cell: ({ left }) => left, isNumber: true },
-    { name: "read", cell: ({ at }) => past(at, nowMs), isExtra: true },
+    ["quota", () => "person search per day"],
+    ["limit", ({ limit }) => limit, "number"],
+    ["used", ({ limit, left }) => bar(limit - left, limit, "quota of person search: used"), "extra"],
+    ["left", ({ left }) => left, "number"],
+    ["read", ({ at }) => past(at, nowMs), "extra"],
   ]);
 }
 
 /** Usage and match rates of the last days. */
-export const usage: Section = {
-  id: "usage",
-  title: "Usage and match rates",
-  async show({ services, ledger, nowMs }) {
-    const { endpoints, searches } = await readUsageHistory(services.db, CHART_DAYS);
-    const charts = [
-      {
-        title: "Records per day, as the service counts them",
-        points: endpoints.map(({ day, endpoint, records }) => ({ day, series: endpoint, value: records })),
-        text: count,
-        form: "bars",
-      },
-      {
-        title: "Match rate per day, from the ledger",
-        points: ratesOf(await ledger()),
-        text: (value: number) => `${value.toFixed(1)} %`,
-        axisText: (value: number) => `${value} %`,
-        form: "lines",
-      },
-      {
-        title: "Records delivered by person search per day",
-        points: searches.map(({ day, recordsDelivered: value }) => ({ day, series: "delivered", value })),
-        text: count,
-        form: "bars",
-      },
-    ] as const;
-    const drawn = charts.filter(({ points }) => points.some(({ value }) => value > 0));
-    if (drawn.length === 0) return note("No usage in 90 days.");
-    const isReported = endpoints.length > 0;
-    return html`<div class="charts">${drawn.map((chart) => renderDays(chart, nowMs))}</div>
+export async function showUsage({ services, ledger, nowMs }: View): Promise<Html> {
+  const { endpoints, searches } = await readUsageHistory(services.db, CHART_DAYS);
+  const charts = [
+    {
+      title: "Records per day, as the service counts them",
+      points: endpoints.map(({ day, endpoint, records }) => ({ day, series: endpoint, value: records })),
+      text: count,
+      form: "bars",
+    },
+    {
+      title: "Match rate per day, from the ledger",
+      points: ratesOf(await ledger()),
+      text: (value: number) => `${value.toFixed(1)} %`,
+      axisText: (value: number) => `${value} %`,
+      form: "lines",
+    },
+    {
+      title: "Records delivered by person search per day",
+      points: searches.map(({ day, recordsDelivered: value }) => ({ day, series: "delivered", value })),
+      text: count,
+      form: "bars",
+    },
+  ] as const;
+  const drawn = charts.filter(({ points }) => points.some(({ value }) => value > 0));
+  if (drawn.length === 0) return note("No usage in 90 days.");
+  const isReported = endpoints.length > 0;
+  return html`<div class="charts">${drawn.map((chart) => renderDays(chart, nowMs))}</div>
 ${isReported ? "" : note("The service's own count per endpoint needs a job of type endpoint_usage.")}`;
-  },
-};
+}
 
 /** Matches per answered record, in percent, by day and job. Answers of unlocks match nothing. */
 function ratesOf(rows: readonly LedgerHistoryRow[]): readonly Point[] {

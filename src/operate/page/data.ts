@@ -9,42 +9,27 @@ import {
   type TableCoverage,
 } from "../../load/history/queries.ts";
 import { renderChart, renderDays } from "./charts.ts";
-import {
-  bar,
-  CHART_DAYS,
-  dayBefore,
-  type Html,
-  note,
-  past,
-  type Section,
-  state,
-  table,
-  type View,
-} from "./elements.ts";
+import { bar, CHART_DAYS, dayBefore, type Html, note, past, state, table, type View } from "./elements.ts";
 
 /** Share of the inputs that is answered, and of fields known of people. */
-export const coverage: Section = {
-  id: "coverage",
-  title: "Coverage",
-  async show({ services, status, nowMs }) {
-    const tables = (await readFieldCoverage(services.db)).filter(({ rows }) => rows !== 0);
-    const inputs = status.jobs.flatMap(({ job, coverage: own }) => (own === null ? [] : [{ job, ...own }]));
-    const shown = table("Rows of inputs", "No job has read an input yet.", inputs, [
-      { name: "job", cell: ({ job }) => job },
-      { name: "input", cell: ({ source }) => source, isExtra: true },
-      { name: "rows", cell: (input) => input.input_rows, isNumber: true },
-      { name: "answered", cell: (input) => percent(input.answered, input.input_rows), isNumber: true },
-      { name: "matched", cell: ({ matched, answered }) => percent(matched, answered), isNumber: true },
-      { name: "rejected", cell: ({ rejected }) => rejected, isNumber: true, isExtra: true },
-      { name: "due", cell: ({ due }) => due, isNumber: true },
-      { name: "oldest answer", cell: (input) => past(input.oldest_answer_at, nowMs), isExtra: true },
-    ]);
-    return html`${shown}
+export async function showCoverage({ services, status, nowMs }: View): Promise<Html> {
+  const tables = (await readFieldCoverage(services.db)).filter(({ rows }) => rows !== 0);
+  const inputs = status.jobs.flatMap(({ job, coverage: own }) => (own === null ? [] : [{ job, ...own }]));
+  const shown = table("Rows of inputs", "No job has read an input yet.", inputs, [
+    ["job", ({ job }) => job],
+    ["input", ({ source }) => source, "extra"],
+    ["rows", (input) => input.input_rows, "number"],
+    ["answered", (input) => percent(input.answered, input.input_rows), "number"],
+    ["matched", ({ matched, answered }) => percent(matched, answered), "number"],
+    ["rejected", ({ rejected }) => rejected, "number extra"],
+    ["due", ({ due }) => due, "number"],
+    ["oldest answer", (input) => past(input.oldest_answer_at, nowMs), "extra"],
+  ]);
+  return html`${shown}
 <h3>Fields of people</h3>${
-      tables.length === 0 ? note("No people are stored yet.") : html`${tables.map(renderFields)}`
-    }`;
-  },
-};
+    tables.length === 0 ? note("No people are stored yet.") : html`${tables.map(renderFields)}`
+  }`;
+}
 
 function renderFields({ table: name, rows, isEstimated, fields }: TableCoverage, at: number): Html {
   if (rows === null) {
@@ -69,35 +54,31 @@ function renderFields({ table: name, rows, isEstimated, fields }: TableCoverage,
 const WEEKS = 26;
 
 /** Sizes of segments, and deaths per week. */
-export const segments: Section = {
-  id: "segments",
-  title: "Segments and deaths",
-  async show({ services, nowMs }) {
-    const days = await readSegmentHistory(services.db, CHART_DAYS);
-    const deaths = await showDeaths({ services, nowMs });
-    if (days.length === 0) {
-      return html`${note("No job has read the members of a segment in 90 days.")}<div class="charts">${deaths}</div>`;
-    }
-    const points = days.map((day) => ({ day: day.day, series: nameOf(day), value: day.knownMembers }));
-    const title = "Members of segments per day";
-    const grouped = [...Map.groupBy(days, ({ segmentId }) => segmentId).values()];
-    const shown = grouped.flatMap((own) => {
-      const last = own.at(-1);
-      const added = own.reduce((sum, day) => sum + day.added, 0);
-      const removed = own.reduce((sum, day) => sum + day.removed, 0);
-      return last ? [{ ...last, added, removed }] : [];
-    });
-    return html`<div class="charts">${renderDays({ title, points, text: count, form: "lines" }, nowMs)}
+export async function showSegments({ services, nowMs }: View): Promise<Html> {
+  const days = await readSegmentHistory(services.db, CHART_DAYS);
+  const deaths = await showDeaths({ services, nowMs });
+  if (days.length === 0) {
+    return html`${note("No job has read the members of a segment in 90 days.")}<div class="charts">${deaths}</div>`;
+  }
+  const points = days.map((day) => ({ day: day.day, series: nameOf(day), value: day.knownMembers }));
+  const title = "Members of segments per day";
+  const grouped = [...Map.groupBy(days, ({ segmentId }) => segmentId).values()];
+  const shown = grouped.flatMap((own) => {
+    const last = own.at(-1);
+    const added = own.reduce((sum, day) => sum + day.added, 0);
+    const removed = own.reduce((sum, day) => sum + day.removed, 0);
+    return last ? [{ ...last, added, removed }] : [];
+  });
+  return html`<div class="charts">${renderDays({ title, points, text: count, form: "lines" }, nowMs)}
 ${deaths}</div>
 ${table("Segments", "", shown, [
-  { name: "segment", cell: nameOf },
-  { name: "members", cell: ({ knownMembers }) => knownMembers, isNumber: true },
-  { name: "added in 90 days", cell: ({ added }) => added, isNumber: true },
-  { name: "removed", cell: ({ removed }) => removed, isNumber: true, isExtra: true },
-  { name: "removal pending", cell: (own) => own.removalsPending, isNumber: true, isExtra: true },
+  ["segment", nameOf],
+  ["members", ({ knownMembers }) => knownMembers, "number"],
+  ["added in 90 days", ({ added }) => added, "number"],
+  ["removed", ({ removed }) => removed, "number extra"],
+  ["removal pending", (own) => own.removalsPending, "number extra"],
 ])}`;
-  },
-};
+}
 
 /** Name of a segment; the beginning of its ID if it has none. */
 function nameOf({ name, segmentId }: Pick<SegmentDay, "name" | "segmentId">): string {
@@ -121,55 +102,40 @@ async function showDeaths({ services, nowMs }: Pick<View, "services" | "nowMs">)
 }
 
 /** Destinations, and what they still lack. */
-export const destinations: Section = {
-  id: "destinations",
-  title: "Destinations",
-  async show({ status, nowMs }) {
-    return table("Destinations", "No destination is configured (publish).", status.publications, [
-      {
-        name: "destination",
-        cell: (row) => (row.is_configured ? row.destination : `${row.destination} (not configured)`),
+export async function showDestinations({ status, nowMs }: View): Promise<Html> {
+  return table("Destinations", "No destination is configured (publish).", status.publications, [
+    ["destination", (row) => (row.is_configured ? row.destination : `${row.destination} (not configured)`)],
+    ["published", (row) => past(row.last_published_at, nowMs)],
+    ["keys waiting", (row) => row.keys_waiting, "number"],
+    ["lag", ({ lag_seconds: seconds }) => (seconds === 0 ? "none" : durationText(seconds)), "number"],
+    ["rows published", (row) => row.rows_published, "number extra"],
+    ["compared", (row) => past(row.last_verified_at, nowMs), "extra"],
+    [
+      "result",
+      ({ tables_differing: differing }) => {
+        if (differing === null) return "";
+        return differing.length === 0
+          ? state("good", "equal")
+          : state("bad", `differs: ${differing.join(", ")}`);
       },
-      { name: "published", cell: (row) => past(row.last_published_at, nowMs) },
-      { name: "keys waiting", cell: (row) => row.keys_waiting, isNumber: true },
-      {
-        name: "lag",
-        cell: ({ lag_seconds: seconds }) => (seconds === 0 ? "none" : durationText(seconds)),
-        isNumber: true,
-      },
-      { name: "rows published", cell: (row) => row.rows_published, isNumber: true, isExtra: true },
-      { name: "compared", cell: (row) => past(row.last_verified_at, nowMs), isExtra: true },
-      {
-        name: "result",
-        cell({ tables_differing: differing }) {
-          if (differing === null) return "";
-          return differing.length === 0
-            ? state("good", "equal")
-            : state("bad", `differs: ${differing.join(", ")}`);
-        },
-        isExtra: true,
-      },
-    ]);
-  },
-};
+      "extra",
+    ],
+  ]);
+}
 
 /** Fields shown, the last seen ones. */
 const FIELDS = 30;
 
 /** Fields of the service's answers that differ from their declaration. */
-export const drift: Section = {
-  id: "drift",
-  title: "Schema drift",
-  async show({ services, nowMs }) {
-    const fields = await readSchemaDrift(services.db, FIELDS);
-    return table("Schema drift", "The service's answers have only declared fields.", fields, [
-      { name: "field", cell: ({ path }) => html`<code>${path}</code>` },
-      { name: "endpoint", cell: ({ endpoint }) => endpoint },
-      { name: "difference", cell: ({ kind }) => kind.replace("_", " ") },
-      { name: "type", cell: ({ observedType }) => observedType, isExtra: true },
-      { name: "times", cell: ({ occurrences }) => occurrences, isNumber: true },
-      { name: "first seen", cell: ({ firstSeenAt }) => past(firstSeenAt, nowMs), isExtra: true },
-      { name: "last seen", cell: ({ lastSeenAt }) => past(lastSeenAt, nowMs), isExtra: true },
-    ]);
-  },
-};
+export async function showDrift({ services, nowMs }: View): Promise<Html> {
+  const fields = await readSchemaDrift(services.db, FIELDS);
+  return table("Schema drift", "The service's answers have only declared fields.", fields, [
+    ["field", ({ path }) => html`<code>${path}</code>`],
+    ["endpoint", ({ endpoint }) => endpoint],
+    ["difference", ({ kind }) => kind.replace("_", " ")],
+    ["type", ({ observedType }) => observedType, "extra"],
+    ["times", ({ occurrences }) => occurrences, "number"],
+    ["first seen", ({ firstSeenAt }) => past(firstSeenAt, nowMs), "extra"],
+    ["last seen", ({ lastSeenAt }) => past(lastSeenAt, nowMs), "extra"],
+  ]);
+}

@@ -14,14 +14,6 @@ export interface View {
   readonly nowMs: number;
 }
 
-/** Section of the page. */
-export interface Section {
-  readonly id: string;
-  readonly title: string;
-  /** Reads and renders its content, without the heading. */
-  readonly show: (view: View) => Promise<Html>;
-}
-
 /** Days shown by charts. */
 export const CHART_DAYS = 90;
 
@@ -33,18 +25,15 @@ export function dayBefore(nowMs: number, days: number): string {
 /** Escaped HTML; a promise if a part of it is one. */
 export type Html = ReturnType<typeof html>;
 
-/** Column of a table. */
-export interface TableColumn<Row> {
-  readonly name: string;
-  /** Content of a row's cell: a number is shown with separators, null as nothing. */
-  readonly cell: (row: Row) => Html | string | number | null;
-  /** True for right-aligned figures. */
-  readonly isNumber?: boolean;
-  /** True if a narrow screen leaves it out. */
-  readonly isExtra?: boolean;
-  /** True for sentences, which wrap; on a narrow screen the rows of such a table become blocks. */
-  readonly isText?: boolean;
-}
+/**
+ * Column of a table: its name, the content of a row's cell, and its classes. A number is shown with separators, null as nothing.
+ * `number`: right-aligned figures; `extra`: left out on narrow screens; `text`: sentences, which wrap.
+ */
+export type TableColumn<Row> = readonly [
+  name: string,
+  cell: (row: Row) => Html | string | number | null,
+  classes?: "number" | "extra" | "number extra" | "text",
+];
 
 /** Renders a table that scrolls by itself on narrow screens; `empty` replaces a table without rows. */
 export function table<Row>(
@@ -54,24 +43,21 @@ export function table<Row>(
   columns: readonly TableColumn<Row>[],
 ): Html {
   if (rows.length === 0) return note(empty);
-  const classOf = ({ isNumber, isExtra, isText }: TableColumn<Row>) =>
-    [isNumber ? "number" : "", isExtra ? "extra" : "", isText ? "text" : ""]
-      .filter((name) => name !== "")
-      .join(" ");
-  const cellOf = (column: TableColumn<Row>, row: Row) => {
-    const content = column.cell(row);
-    return typeof content === "number" ? count(content) : (content ?? "");
-  };
-  const form = columns.some(({ isText }) => isText) ? "texts" : "figures";
+  const cellsOf = (row: Row) =>
+    columns.map(([, cell, classes = ""], i) => {
+      const content = cell(row);
+      const shown = typeof content === "number" ? count(content) : (content ?? "");
+      return i === 0
+        ? html`<th scope="row" class="${classes}">${shown}</th>`
+        : html`<td class="${classes}">${shown}</td>`;
+    });
+  // On a narrow screen the rows of a table with sentences become blocks.
+  const form = columns.some(([, , classes]) => classes === "text") ? "texts" : "figures";
   return html`<div class="scroll" role="region" aria-label="${caption} (table)" tabindex="0"><table class="${form}">
 <caption class="hidden">${caption}</caption>
-<thead><tr>${columns.map((column) => html`<th scope="col" class="${classOf(column)}">${column.name}</th>`)}</tr></thead>
+<thead><tr>${columns.map(([name, , classes = ""]) => html`<th scope="col" class="${classes}">${name}</th>`)}</tr></thead>
 <tbody>${rows.map(
-    (row) => html`<tr>${columns.map((column, i) =>
-      i === 0
-        ? html`<th scope="row" class="${classOf(column)}">${cellOf(column, row)}</th>`
-        : html`<td class="${classOf(column)}">${cellOf(column, row)}</td>`,
-    )}</tr>
+    (row) => html`<tr>${cellsOf(row)}</tr>
 `,
   )}</tbody></table></div>`;
 }

@@ -1,5 +1,6 @@
 import { html } from "hono/html";
 import { count, countText, durationText, timeText } from "../../figures.ts";
+import type { Counters } from "../../jobs/job.ts";
 import type { JobStatusReport } from "../../jobs/report/status.ts";
 import { readRecentRuns, readRunningJobs } from "../../load/history/queries.ts";
 import { countRejects } from "../../load/runs/rejects.ts";
@@ -13,7 +14,6 @@ import {
   note,
   past,
   prose,
-  type Section,
   state,
   type StateKind,
   table,
@@ -22,58 +22,49 @@ import {
 } from "./elements.ts";
 
 /** Jobs running now; the page's script replaces it while the page is open. */
-export const running = {
-  id: "now",
-  title: "Running now",
-  async show({ services, nowMs }: Pick<View, "services" | "nowMs">) {
-    const { jobs, lastEndAt } = await readRunningJobs(services.db);
-    const shown = table("Running jobs", "Nothing is running.", jobs, [
-      { name: "job", cell: ({ job, shard }) => (shard === "0/1" ? job : `${job} (shard ${shard})`) },
-      {
-        name: "state",
-        cell: ({ isExpired, heartbeatAt }) =>
-          isExpired
-            ? html`${state("warn", "no heartbeat")} since ${past(heartbeatAt, nowMs)}; the next run takes over`
-            : state("busy", "running"),
-      },
-      {
-        name: "for",
-        cell: ({ since }) => durationText(Math.max(0, nowMs - Date.parse(since)) / 1000),
-        isNumber: true,
-      },
-      { name: "sent", cell: ({ recordsSent }) => recordsSent, isNumber: true },
-      { name: "due", cell: ({ recordsDue }) => recordsDue, isNumber: true },
-      {
-        name: "progress",
-        cell: ({ job, recordsSent: sent, recordsDue: due }) =>
-          sent === null || due === null
-            ? ""
-            : bar(sent, due, `${job}: ${count(sent)} of ${count(due)} records`),
-        isExtra: true,
-      },
-      { name: "rows written", cell: ({ rowsWritten }) => rowsWritten, isNumber: true, isExtra: true },
-      { name: "requests", cell: ({ requests }) => requests, isNumber: true, isExtra: true },
-      { name: "run", cell: ({ runId }) => runId, isExtra: true },
-      { name: "process", cell: ({ pid, host }) => `${pid} on ${host}`, isExtra: true },
-    ]);
-    return html`<div id="running" data-ended="${lastEndAt ?? ""}">${shown}</div>`;
-  },
-} as const satisfies Section;
+export async function showRunning({ services, nowMs }: Pick<View, "services" | "nowMs">): Promise<Html> {
+  const { jobs, lastEndAt } = await readRunningJobs(services.db);
+  const shown = table("Running jobs", "Nothing is running.", jobs, [
+    ["job", ({ job, shard }) => (shard === "0/1" ? job : `${job} (shard ${shard})`)],
+    [
+      "state",
+      ({ isExpired, heartbeatAt }) =>
+        isExpired
+          ? html`${state("warn", "no heartbeat")} since ${past(heartbeatAt, nowMs)}; the next run takes over`
+          : state("busy", "running"),
+    ],
+    ["for", ({ since }) => durationText(Math.max(0, nowMs - Date.parse(since)) / 1000), "number"],
+    ["sent", ({ recordsSent }) => recordsSent, "number"],
+    ["due", ({ recordsDue }) => recordsDue, "number"],
+    [
+      "progress",
+      ({ job, recordsSent: sent, recordsDue: due }) =>
+        sent === null || due === null
+          ? ""
+          : bar(sent, due, `${job}: ${count(sent)} of ${count(due)} records`),
+      "extra",
+    ],
+    ["rows written", ({ rowsWritten }) => rowsWritten, "number extra"],
+    ["requests", ({ requests }) => requests, "number extra"],
+    ["run", ({ runId }) => runId, "extra"],
+    ["process", ({ pid, host }) => `${pid} on ${host}`, "extra"],
+  ]);
+  return html`<div id="running" data-ended="${lastEndAt ?? ""}">${shown}</div>`;
+}
+
+type Run = Pick<PastRun, "status" | "limited_by" | "started_at" | "finished_at">;
 
 /** Text and sign for the end of a run, and its rank: higher for what needs more attention. */
-function runState({
-  status,
-  limited_by: limit,
-}: {
-  readonly status: string;
-  readonly limited_by: string | null;
-}): { readonly kind: StateKind; readonly text: string; readonly rank: number } {
+function stateOf({ status, limited_by: limit }: Run) {
   const text = limit === null ? status : `${status} (${limit})`;
-  if (isSuccess({ status, limited_by: limit })) return { kind: "good", text, rank: 0 };
-  if (status === "running") return { kind: "busy", text, rank: 1 };
-  if (status === "failed") return { kind: "bad", text, rank: 3 };
-  return { kind: "warn", text, rank: 2 };
+  if (isSuccess({ status, limited_by: limit })) return { kind: "good", text, rank: 0 } as const;
+  if (status === "running") return { kind: "busy", text, rank: 1 } as const;
+  if (status === "failed") return { kind: "bad", text, rank: 3 } as const;
+  return { kind: "warn", text, rank: 2 } as const;
 }
+
+/** State that needs the most attention. */
+const worstOf = (runs: readonly Run[]) => runs.map(stateOf).toSorted((a, b) => b.rank - a.rank)[0];
 
 /** Sign of each freshness. */
 const KINDS: Readonly<Record<JobStatusReport["freshness"], StateKind>> = {
@@ -85,56 +76,49 @@ const KINDS: Readonly<Record<JobStatusReport["freshness"], StateKind>> = {
 };
 
 /** Freshness, last run and next start of every job. */
-export const jobs: Section = {
-  id: "jobs",
-  title: "Jobs",
-  async show({ status, nowMs }) {
-    return table("Jobs", "No job is configured.", status.jobs, [
-      { name: "job", cell: ({ job }) => job },
-      {
-        name: "freshness",
-        cell: ({ freshness }) => state(KINDS[freshness], freshness === "never" ? "never run" : freshness),
+export async function showJobs({ status, nowMs }: View): Promise<Html> {
+  return table("Jobs", "No job is configured.", status.jobs, [
+    ["job", ({ job }) => job],
+    [
+      "freshness",
+      ({ freshness }) => state(KINDS[freshness], freshness === "never" ? "never run" : freshness),
+    ],
+    ["last success", (job) => past(job.last_success_at, nowMs), "extra"],
+    [
+      "next start",
+      ({ enabled, next_slot_at: at }) => {
+        if (!enabled) return "disabled";
+        return at === null ? "manual" : future(at, nowMs);
       },
-      { name: "last success", cell: (job) => past(job.last_success_at, nowMs), isExtra: true },
-      {
-        name: "next start",
-        cell({ enabled, next_slot_at: at }) {
-          if (!enabled) return "disabled";
-          return at === null ? "manual" : future(at, nowMs);
-        },
-      },
-      {
-        name: "last run",
-        cell: ({ last_pass: pass, last_run: run }) =>
-          pass.length === 0 ? "" : html`${lastEnd(pass)} ${past(run?.started_at ?? null, nowMs)}`,
-        isExtra: true,
-      },
-      { name: "took", cell: tookText, isNumber: true, isExtra: true },
-      { name: "still due", cell: ({ coverage }) => coverage?.due ?? null, isNumber: true, isExtra: true },
-      {
-        name: "rejects",
-        cell: ({ open_rejects: rejects }) => Object.values(rejects).reduce((sum, rows) => sum + rows, 0),
-        isNumber: true,
-        isExtra: true,
-      },
-    ]);
-  },
-};
-
-/** End of the last run; for shards, how many ended so. */
-function lastEnd(pass: JobStatusReport["last_pass"]): Html {
-  const states = pass.map(runState);
-  const worst = states.toSorted((a, b) => b.rank - a.rank)[0];
-  if (!worst) return html``;
-  const same = states.filter(({ text }) => text === worst.text).length;
-  return state(
-    worst.kind,
-    pass.length === 1 ? worst.text : `${worst.text} (${same} of ${pass.length} shards)`,
-  );
+    ],
+    [
+      "last run",
+      ({ last_pass: pass, last_run: run }) =>
+        pass.length === 0 ? "" : html`${lastEnd(pass)} ${past(run?.started_at ?? null, nowMs)}`,
+      "extra",
+    ],
+    ["took", ({ last_pass: pass }) => tookText(pass), "number extra"],
+    ["still due", ({ coverage }) => coverage?.due ?? null, "number extra"],
+    [
+      "rejects",
+      ({ open_rejects: rejects }) => Object.values(rejects).reduce((sum, rows) => sum + rows, 0),
+      "number extra",
+    ],
+  ]);
 }
 
-function tookText({ last_pass: pass }: JobStatusReport): string {
-  const seconds = pass.flatMap(({ started_at: from, finished_at: to }) =>
+/** End of the last run; for shards, how many ended so. */
+function lastEnd(pass: readonly Run[]): Html {
+  const worst = worstOf(pass);
+  if (!worst) return html``;
+  const same = pass.filter((run) => stateOf(run).text === worst.text).length;
+  const text = pass.length === 1 ? worst.text : `${worst.text} (${same} of ${pass.length} shards)`;
+  return state(worst.kind, text);
+}
+
+/** Time that the longest run took. */
+function tookText(runs: readonly Run[]): string {
+  const seconds = runs.flatMap(({ started_at: from, finished_at: to }) =>
     to === null ? [] : [(Date.parse(to) - Date.parse(from)) / 1000],
   );
   return seconds.length === 0 ? "" : durationText(Math.max(...seconds));
@@ -144,15 +128,11 @@ function tookText({ last_pass: pass }: JobStatusReport): string {
 const RUNS = 5;
 
 /** The last runs with the counters of each job; the newest is open unless it succeeded. */
-export const runs: Section = {
-  id: "runs",
-  title: "Last runs",
-  async show({ services }) {
-    const rows = await readRecentRuns(services.db, RUNS);
-    if (rows.length === 0) return note("No job has run yet.");
-    return html`${[...Map.groupBy(rows, (run) => run.run_id).values()].map(renderRun)}`;
-  },
-};
+export async function showRuns({ services }: View): Promise<Html> {
+  const rows = await readRecentRuns(services.db, RUNS);
+  if (rows.length === 0) return note("No job has run yet.");
+  return html`${[...Map.groupBy(rows, (run) => run.run_id).values()].map(renderRun)}`;
+}
 
 function renderRun(jobs: readonly PastRun[], at: number): Html {
   const [first] = jobs;
@@ -160,7 +140,7 @@ function renderRun(jobs: readonly PastRun[], at: number): Html {
   const ended = Math.max(...jobs.map((run) => Date.parse(run.finished_at ?? "")));
   const seconds = (ended - Date.parse(started)) / 1000;
   const sent = jobs.reduce((sum, run) => sum + run.records_sent, 0);
-  const worst = jobs.map(runState).toSorted((a, b) => b.rank - a.rank)[0];
+  const worst = worstOf(jobs);
   const parts = [
     countText(new Set(jobs.map(({ job }) => job)).size, "job"),
     `${countText(sent, "record")} sent`,
@@ -172,65 +152,52 @@ function renderRun(jobs: readonly PastRun[], at: number): Html {
 ${table(`Jobs of run ${first?.run_id ?? ""}`, "", jobs, columnsOfRun)}</details>`;
 }
 
-/** A counter. Most counters of most jobs are zero, which is shown more quietly. */
-function figure(name: string, value: (run: PastRun) => number, isExtra = true): TableColumn<PastRun> {
-  const cell = (run: PastRun) => (value(run) === 0 ? html`<span class="zero">0</span>` : value(run));
-  return { name, cell, isNumber: true, isExtra };
-}
+/** Figure of a run. Most are zero, which is shown more quietly. */
+const figure = (
+  name: keyof Counters | "records_due",
+  classes: "number" | "number extra" = "number extra",
+): TableColumn<PastRun> => [
+  name.replace("records_", "").replace("_", " "),
+  (run) => run[name] || html`<span class="zero">0</span>`,
+  classes,
+];
 
 const columnsOfRun: readonly TableColumn<PastRun>[] = [
-  { name: "job", cell: ({ job, shard }) => (shard === "0/1" ? job : `${job} (${shard})`) },
-  {
-    name: "status",
-    cell(run) {
-      const { kind, text } = runState(run);
+  ["job", ({ job, shard }) => (shard === "0/1" ? job : `${job} (${shard})`)],
+  [
+    "status",
+    (run) => {
+      const { kind, text } = stateOf(run);
       if (run.error === null) return state(kind, text);
       return html`${state(kind, text)}<br><span class="error">${prose(run.error)}</span>`;
     },
-  },
-  figure("read", (run) => run.records_read),
-  figure("unchanged", (run) => run.records_unchanged),
-  figure("due", (run) => run.records_due),
-  figure("sent", (run) => run.records_sent, false),
-  figure("matched", (run) => run.records_matched, false),
-  figure("received", (run) => run.records_received),
-  figure("rejected", (run) => run.records_rejected),
-  figure("remaining", (run) => run.records_remaining),
-  figure("rows written", (run) => run.rows_written),
-  figure("requests", (run) => run.requests),
-  figure("retries", (run) => run.retries),
-  {
-    name: "took",
-    cell: ({ started_at: from, finished_at: to }) =>
-      to === null ? "" : durationText((Date.parse(to) - Date.parse(from)) / 1000),
-    isNumber: true,
-    isExtra: true,
-  },
+  ],
+  ...(["records_read", "records_unchanged", "records_due"] as const).map((name) => figure(name)),
+  ...(["records_sent", "records_matched"] as const).map((name) => figure(name, "number")),
+  ...(["records_received", "records_rejected", "records_remaining"] as const).map((name) => figure(name)),
+  ...(["rows_written", "requests", "retries"] as const).map((name) => figure(name)),
+  ["took", (run) => tookText([run]), "number extra"],
 ];
 
 /** Open rejects by reason, with the command that retries them. */
-export const rejects: Section = {
-  id: "rejects",
-  title: "Rejects",
-  async show({ services, nowMs }) {
-    const groups = await countRejects(services.db, { jobs: [], codes: [], rows: [] }, { all: false });
-    return table("Open rejects", "No record is rejected.", groups, [
-      { name: "job", cell: ({ job }) => job },
-      { name: "rejects", cell: ({ rejects }) => rejects, isNumber: true },
-      {
-        name: "reason",
-        cell({ code }) {
-          const { means, todo } = explainReject(code);
-          return html`<b>${code}</b>: ${prose(`${means} ${todo}`)}`;
-        },
-        isText: true,
+export async function showRejects({ services, nowMs }: View): Promise<Html> {
+  const groups = await countRejects(services.db, { jobs: [], codes: [], rows: [] }, { all: false });
+  return table("Open rejects", "No record is rejected.", groups, [
+    ["job", ({ job }) => job],
+    ["rejects", ({ rejects }) => rejects, "number"],
+    [
+      "reason",
+      ({ code }) => {
+        const { means, todo } = explainReject(code);
+        return html`<b>${code}</b>: ${prose(`${means} ${todo}`)}`;
       },
-      { name: "newest", cell: ({ last_at }) => past(last_at, nowMs), isExtra: true },
-      {
-        name: "to retry",
-        cell: ({ job, code }) => html`<code>person-etl rejects retry --job ${job} --code ${code}</code>`,
-        isText: true,
-      },
-    ]);
-  },
-};
+      "text",
+    ],
+    ["newest", ({ last_at }) => past(last_at, nowMs), "extra"],
+    [
+      "to retry",
+      ({ job, code }) => html`<code>person-etl rejects retry --job ${job} --code ${code}</code>`,
+      "text",
+    ],
+  ]);
+}

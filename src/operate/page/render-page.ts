@@ -5,23 +5,23 @@ import type { StatusReport } from "../../jobs/report/status.ts";
 import type { JobServices } from "../../jobs/services.ts";
 import { readLedgerHistory } from "../../load/history/queries.ts";
 import { remembered } from "../overview.ts";
-import { CHART_DAYS, type Html, note, prose, type Section, state, type View } from "./elements.ts";
-import { cost, usage } from "./cost.ts";
-import { coverage, destinations, drift, segments } from "./data.ts";
-import { jobs, rejects, running, runs } from "./jobs.ts";
+import { CHART_DAYS, type Html, note, prose, state, type View } from "./elements.ts";
+import { showCost, showUsage } from "./cost.ts";
+import { showCoverage, showDestinations, showDrift, showSegments } from "./data.ts";
+import { showJobs, showRejects, showRunning, showRuns } from "./jobs.ts";
 
-/** Sections of the page, in its order. */
-const sections: readonly Section[] = [
-  running,
-  jobs,
-  runs,
-  cost,
-  usage,
-  coverage,
-  segments,
-  rejects,
-  destinations,
-  drift,
+/** Sections of the page, in its order: id, title, and what reads and renders the content. */
+const sections: readonly (readonly [id: string, title: string, show: (view: View) => Promise<Html>])[] = [
+  ["now", "Running now", showRunning],
+  ["jobs", "Jobs", showJobs],
+  ["runs", "Last runs", showRuns],
+  ["cost", "Cost and budgets", showCost],
+  ["usage", "Usage and match rates", showUsage],
+  ["coverage", "Coverage", showCoverage],
+  ["segments", "Segments and deaths", showSegments],
+  ["rejects", "Rejects", showRejects],
+  ["destinations", "Destinations", showDestinations],
+  ["drift", "Schema drift", showDrift],
 ];
 
 /** Renders the whole page. */
@@ -38,7 +38,7 @@ async function renderPage(view: View): Promise<Html> {
 <div class="brand"><span><b>person-etl</b></span><span>${status.warehouse}, ${from}</span></div>
 <h1>${glance(status)}</h1>
 <p class="lead">${nextText(status, nowMs)}</p>
-<nav aria-label="Sections"><ul>${sections.map(({ id, title }) => html`<li><a href="#${id}">${title}</a></li>`)}</ul></nav>
+<nav aria-label="Sections"><ul>${sections.map(([id, title]) => html`<li><a href="#${id}">${title}</a></li>`)}</ul></nav>
 </header>
 <main id="main">
 ${problems(status)}${contents}
@@ -66,7 +66,7 @@ ${body}
 </html>`;
 }
 
-async function renderSection({ id, title, show }: Section, view: View): Promise<Html> {
+async function renderSection([id, title, show]: (typeof sections)[number], view: View): Promise<Html> {
   let content: Html;
   try {
     content = await show(view);
@@ -140,7 +140,7 @@ export function createLivePage(
     }),
     /** Renders its part on running jobs. */
     running: remembered(LIFE_MS, async () =>
-      running.show({ services: services(), nowMs: services().clock.now() }),
+      showRunning({ services: services(), nowMs: services().clock.now() }),
     ),
   };
 }
