@@ -1,14 +1,6 @@
-import { once } from "node:events";
 import { copyFile, readdir, readFile } from "node:fs/promises";
-import {
-  Agent,
-  createServer,
-  type IncomingMessage,
-  request as httpRequest,
-  type ServerResponse,
-} from "node:http";
+import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { buffer } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { DuckDBInstance } from "@duckdb/node-api";
@@ -21,6 +13,7 @@ import { runHereJson } from "../cli/support/in-process.ts";
 import { configText, type Setting } from "../cli/support/setting.ts";
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { givePort, postmasterPid, removeDatabase } from "../support/embedded-files.ts";
+import { forward, startServer } from "../support/http-proxy.ts";
 import { startHolder } from "../support/embedded-process.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import { runSql } from "../support/run-sql.ts";
@@ -103,7 +96,6 @@ const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? v
 export async function openDoor(production: string, others: string): Promise<Door> {
   const calls: Call[] = [];
   const found: Found[] = [];
-  const agent = new Agent({ keepAlive: false });
   const door = { url: "", calls, found, round: 0 };
 
   function begin(request: IncomingMessage, bytes: Buffer): Call | null {
@@ -143,57 +135,27 @@ export async function openDoor(production: string, others: string): Promise<Door
     call.omitted = records.size - answered.size;
   }
 
-  async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const bytes = await buffer(request);
-    const call = begin(request, bytes);
-    const target = new URL(
-      request.url ?? "/",
-      request.headers["x-api-key"] === PRODUCTION_KEY ? production : others,
-    );
-    const headers = {
-      ...request.headers,
-      host: target.host,
-      "accept-encoding": "identity",
-      connection: "close",
-    };
-    const onward = httpRequest(target, { method: request.method, headers, agent }).end(bytes);
+  const { url, close } = await startServer(async (request, response, asked) => {
+    const call = begin(request, asked);
+    const origin = request.headers["x-api-key"] === PRODUCTION_KEY ? production : others;
+    const { status, headers, body } = await forward(origin, request, asked);
+    response.writeHead(status, headers);
+    // A body that was cut arrives cut.
+    if (body === null) return response.write("{", () => response.destroy());
+    let plain: unknown = null;
     try {
-      const [answer]: IncomingMessage[] = await once(onward, "response");
-      if (!answer) throw new Error("no answer");
-      const { connection: _, ...kept } = answer.headers;
-      const body = await buffer(answer).catch(() => null);
-      response.writeHead(answer.statusCode ?? 500, kept);
-      // A body that was cut arrives cut.
-      if (body === null) return void response.write("{", () => response.destroy());
-      let plain: unknown = null;
-      try {
-        plain = answer.statusCode === 200 ? JSON.parse(body.toString("utf8")) : null;
-      } catch {
-        // Half of the JSON.
-      }
-      response.end(body, () => {
-        if (!call || plain === null || response.destroyed) return;
-        call.isWhole = true;
-        learn(call, fieldsOf(plain));
-      });
+      plain = status === 200 ? JSON.parse(body.toString("utf8")) : null;
     } catch {
-      response.socket?.resetAndDestroy();
+      // Half of the JSON.
     }
-  }
-
-  const server = createServer((request, response) => {
-    response.on("error", () => {});
-    pass(request, response).catch(() => response.socket?.destroy());
+    return response.end(body, () => {
+      if (!call || plain === null || response.destroyed) return;
+      call.isWhole = true;
+      learn(call, fieldsOf(plain));
+    });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(async () => {
-    server.closeAllConnections();
-    server.close();
-    await once(server, "close");
-  });
-  const address = server.address();
-  door.url = `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`;
+  onTestFinished(close);
+  door.url = url;
   return door;
 }
 

@@ -1,8 +1,8 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "../../src/clock.ts";
+import { startServer, type TestServer } from "../support/http-proxy.ts";
 
 /** A request as received by the service. */
 export interface SeenRequest {
@@ -20,18 +20,8 @@ export interface SeenRequest {
 export type Reply = (request: SeenRequest, response: ServerResponse) => void | Promise<void>;
 
 /** A real HTTP server with scripted responses. */
-export interface ScriptedService {
-  readonly url: string;
-  readonly requests: SeenRequest[];
-  /** Number of opened connections. */
-  readonly connections: () => number;
-  readonly close: () => Promise<void>;
-}
-
-async function readAll(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(Buffer.from(chunk));
-  return Buffer.concat(chunks).toString("utf8");
+export interface ScriptedService extends TestServer {
+  readonly requests: readonly SeenRequest[];
 }
 
 function asRecord(value: unknown): Readonly<Record<string, unknown>> {
@@ -41,40 +31,15 @@ function asRecord(value: unknown): Readonly<Record<string, unknown>> {
 /** Starts a server that answers every request by `reply`. */
 export async function startService(reply: Reply): Promise<ScriptedService> {
   const requests: SeenRequest[] = [];
-  let connections = 0;
-  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const text = await readAll(request);
-    const body = text === "" ? {} : asRecord(JSON.parse(text));
+  const server = await startServer(async ({ method = "", url = "", headers }, response, bytes) => {
+    const body = bytes.length === 0 ? {} : asRecord(JSON.parse(bytes.toString("utf8")));
     const list = body["records"];
-    const seen: SeenRequest = {
-      index: requests.length,
-      method: request.method ?? "",
-      path: request.url ?? "",
-      headers: request.headers,
-      body,
-      records: Array.isArray(list) ? list.map(asRecord) : [],
-    };
+    const records = Array.isArray(list) ? list.map(asRecord) : [];
+    const seen = { index: requests.length, method, path: url, headers, body, records };
     requests.push(seen);
     await reply(seen, response);
-  }
-  const server = createServer((request, response) => {
-    void handle(request, response);
   });
-  server.on("connection", () => {
-    connections += 1;
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // Listening on TCP: the address is an object.
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    requests,
-    connections: () => connections,
-    close: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
+  return { ...server, requests };
 }
 
 /** Sends a JSON body with a status. */

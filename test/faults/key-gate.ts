@@ -1,5 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { forward, startServer } from "../support/http-proxy.ts";
 
 /** A service that accepts one key only, which can be changed. */
 export interface KeyGate {
@@ -11,20 +10,12 @@ export interface KeyGate {
   close(): Promise<void>;
 }
 
-async function readAll(message: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of message) chunks.push(Buffer.from(chunk));
-  return Buffer.concat(chunks);
-}
-
 /** Proxy in front of a sandbox that accepts any key. */
 export async function startKeyGate(origin: string, firstKey: string): Promise<KeyGate> {
   let accepted = firstKey;
   let next: { key: string; afterAnswered: number; rotate: () => Promise<void> } | null = null;
   let [answered, refused] = [0, 0];
-
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await readAll(request);
+  const { url, close } = await startServer(async (request, response, asked) => {
     if (next && answered >= next.afterAnswered) {
       const { key, rotate } = next;
       next = null;
@@ -36,32 +27,18 @@ export async function startKeyGate(origin: string, firstKey: string): Promise<Ke
       response.writeHead(401, { "content-type": "application/json" }).end('{"code":"unauthorized"}');
       return;
     }
-    const { method = "GET", url = "" } = request;
-    const headers = { "x-api-key": "any", "content-type": "application/json" };
-    const reply = await fetch(origin + url, { method, headers, ...(method === "POST" ? { body } : {}) });
-    if (method === "POST" && reply.ok) answered += 1;
-    response
-      .writeHead(reply.status, { "content-type": "application/json" })
-      .end(Buffer.from(await reply.arrayBuffer()));
-  }
-
-  const server = createServer((request, response) => {
-    void serve(request, response).catch(() => request.socket.destroy());
+    const { status, headers, body } = await forward(origin, request, asked);
+    if (request.method === "POST" && status === 200) answered += 1;
+    response.writeHead(status, headers).end(body);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // Listening on TCP: the address is an object.
-  const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
+    close,
     get refused() {
       return refused;
     },
     accept(key, afterAnswered, rotate = async () => {}) {
       next = { key, afterAnswered, rotate };
-    },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
     },
   };
 }

@@ -1,7 +1,7 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import type { Clock } from "../../src/clock.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
+import { forward, startServer } from "../support/http-proxy.ts";
 import { type Random, seededRandom } from "../support/seeded-random.ts";
 import { type AnswerParts, textOf } from "./answer-mutations.ts";
 import { mutateAnswer } from "./mutate-answer.ts";
@@ -34,12 +34,6 @@ export interface FuzzedService {
 
 /** Records per call: small batches make many answers of few records. */
 const MAX_RECORDS = 6;
-
-async function readAll(message: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of message) chunks.push(Buffer.from(chunk));
-  return Buffer.concat(chunks);
-}
 
 function idOf(value: unknown): string {
   if (!isJsonObject(value)) return String(value);
@@ -145,36 +139,23 @@ export async function startFuzzedService(
     response.writeHead(200, { "content-type": "application/json", ...encoding }).end(wire.bytes);
   }
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { url, close } = await startServer(async (request, response, asked) => {
     const random = seededRandom(seed, (number += 1));
-    const path = request.url ?? "";
-    const body = await readAll(request);
     // The request's body is the program's own.
-    const { records } = JSON.parse(body.toString("utf8")) as { records: readonly unknown[] };
-    if (records.length > MAX_RECORDS) {
-      response.writeHead(413).end("{}");
-      return;
+    const { records } = JSON.parse(asked.toString("utf8")) as { records: readonly unknown[] };
+    if (records.length > MAX_RECORDS) return response.writeHead(413).end("{}");
+    const { status, body } = await forward(sandboxUrl, request, asked);
+    const text = String(body);
+    if (status !== 200) {
+      return response.writeHead(status, { "content-type": "application/json" }).end(text);
     }
-    const reply = await fetch(sandboxUrl + path, {
-      method: "POST",
-      headers: { "x-api-key": "key", "content-type": "application/json" },
-      body,
-    });
-    const text = await reply.text();
     const completedAt = JSON.stringify(new Date(clock.now()).toISOString());
-    if (reply.status === 200) {
-      await answer(response, path, records.map(idOf), { ...partsOf(text), completedAt }, random);
-    } else response.writeHead(reply.status, { "content-type": "application/json" }).end(text);
-  }
-
-  const server = createServer((request, response) => {
-    void serve(request, response).catch(() => request.socket.destroy());
+    const parts = { ...partsOf(text), completedAt };
+    return answer(response, request.url ?? "", records.map(idOf), parts, random);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // Listening on TCP: the address is an object.
-  const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
+    close,
     get rate() {
       return service.rate;
     },
@@ -186,10 +167,6 @@ export async function startFuzzedService(
       const served = { sound: new Set([...sound].filter((key) => !odd.has(key))), oddPids, shifted, mutated };
       [sound, odd, oddPids, shifted, mutated] = [new Set(), new Set(), new Set(), new Set(), 0];
       return served;
-    },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
     },
   };
 }

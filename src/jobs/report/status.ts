@@ -17,7 +17,7 @@ import {
 } from "./attention.ts";
 import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
 import { membersJobOf } from "../segments/segment-members.ts";
-import { pushJobOf } from "../segments/segment-push.ts";
+import { pushJobOf } from "../segments/push-settings.ts";
 import { type SegmentConfig, segmentIdOf } from "../segments/segments.ts";
 import type { JobServices } from "../services.ts";
 import { DAY_MS, dayText } from "../usage/calendar.ts";

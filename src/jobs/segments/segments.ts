@@ -9,7 +9,7 @@ import { collectErrors, type FeedContext } from "../feed.ts";
 import { audienceCursor } from "../search/audience-members.ts";
 import { audienceJobOf } from "../search/audience-search.ts";
 import { streamOf } from "../search/search.ts";
-import { pushJobOf, readPushCheckpoint, type SegmentPushJobConfig } from "./segment-push.ts";
+import { pushJobOf, readPushCheckpoint, type SegmentPushJobConfig } from "./push-settings.ts";
 
 const eitherComplaint: Complaint = {
   message: "must have either an id or a job",
