@@ -7,7 +7,7 @@ import {
   type LookupItem,
   refusalSignature,
 } from "../../src/extract/batches.ts";
-import { decide, giveUpIsolation, isIsolationOver, type Outcome } from "../../src/extract/decide.ts";
+import { decide, type Outcome } from "../../src/extract/decide.ts";
 import type { HttpReply } from "../../src/extract/http-client.ts";
 import { understandReply } from "../../src/extract/send-call.ts";
 import type { ReadSummary } from "../../src/extract/take-answer.ts";
@@ -22,17 +22,10 @@ interface Given {
   readonly records?: number;
   readonly history?: Partial<Entry<LookupItem>>;
   readonly batch?: Partial<Batch<LookupItem>>;
-  readonly isolationCalls?: number;
-  readonly isAnswering?: boolean;
   readonly available?: number;
 }
 
-function batchOf({
-  records = 4,
-  history = {},
-  batch = {},
-  isolationCalls,
-}: Omit<Given, "reply">): Batch<LookupItem> {
+function batchOf({ records = 4, history = {}, batch = {} }: Omit<Given, "reply">): Batch<LookupItem> {
   const entries = someItems(records).map((item) => ({
     item,
     calls: 1,
@@ -46,20 +39,20 @@ function batchOf({
     openPieces: 1,
     failedRecords: 0,
     signature: null,
-    isolationCalls: isolationCalls ?? null,
+    isolationCalls: null,
   };
   return { entries, origin, refusals: 0, dueAtMs: 0, wasTight: false, ...batch };
 }
 
 /** Decides on the first call of four records. */
 async function decideOn(given: Given): Promise<Outcome<LookupItem>> {
-  const { reply, read = null, isAnswering = true } = given;
+  const { reply, read = null } = given;
   const batch = batchOf(given);
   const before = structuredClone({ ...batch });
   const outcome = decide(endedCall(batch, reply), await understandReply(reply, clock), read, {
     nowMs: 1000,
     random: 0.5,
-    isAnswering,
+    isAnswering: true,
     passed: { records: 4, bytes: 1000 },
     capacity: { isTight: false, refusals: 0, available: 0 },
     origin: "http://service",
@@ -94,47 +87,24 @@ const answer = (...missing: number[]): ReadSummary => ({
   apiRequestId: "x",
 });
 const unreadable: ReadSummary = { kind: "unreadable", reason: "no_json", isTooLarge: false };
-const tooLarge: ReadSummary = { kind: "unreadable", reason: "body_too_large", isTooLarge: true };
 const ok = response(200);
 const named = response(422, { details: [{ loc: ["records", 1, "city"], type: "string_type" }] });
 const outside = response(422, { details: [{ loc: ["body", "return_fields"], type: "enum" }] });
 const second = { calls: 2, unansweredCalls: 1 };
 
+// Sequences of calls: test/extract/sending.test.ts.
 describe("a call", () => {
   it.each<[string, Given, string]>([
-    ["that is answered ends its batch", { reply: ok, read: answer() }, "answer"],
-    ["whose answer omits a record", { reply: ok, read: answer(2) }, "answer, again 2, unanswered 2"],
-    ["whose answer omits most", { reply: ok, read: answer(0, 1, 2) }, "answer, again 012, unanswered 012"],
     [
       "whose answer omits a record that may have been billed before",
       { reply: ok, read: answer(2), history: second },
       "answer, no_answer 2, unanswered 2",
     ],
-    [
-      "without any result for records left out before",
-      { reply: ok, read: answer(0, 1, 2, 3), history: { wasLeftOut: true } },
-      "answer, missing_result 0123",
-    ],
     ["that is unreadable", { reply: ok, read: unreadable }, "retry, again 0123@3500, unanswered 0123"],
-    [
-      "that is unreadable twice",
-      { reply: ok, read: unreadable, history: second },
-      "give_up, no_answer 0123, unanswered 0123",
-    ],
-    [
-      "with an answer that is too large",
-      { reply: ok, read: tooLarge, records: 2 },
-      "retry, again 0@3500|1@3500, unanswered 01",
-    ],
     [
       "with an answer beyond any size",
       { reply: failure(true, "BODY_TOO_LARGE"), records: 2 },
       "retry, again 0@3500|1@3500, unanswered 01",
-    ],
-    [
-      "of one record with such an answer while nothing else is answered",
-      { reply: ok, read: tooLarge, records: 1, history: second, isAnswering: false },
-      "give_up, no_answer 0, unanswered 0",
     ],
     ["that was never sent", { reply: failure(false, "X"), history: second }, "retry, again 0123@1500"],
     [
@@ -150,7 +120,6 @@ describe("a call", () => {
     ["that a proxy times out", { reply: response(408) }, "give_up, no_answer 0123, unanswered 0123"],
     ["of one record that is too large", { reply: response(413), records: 1 }, "reject, http_413 0"],
     ["with a named fault", { reply: named }, "isolate, again 023, string_type 1"],
-    ["with an unnamed fault", { reply: response(400) }, "isolate, again 01|23"],
     ["of one record with an unnamed fault", { reply: response(422), records: 1 }, "isolate, http_422 0"],
     ["with a fault outside its records", { reply: outside }, "stop, stop request_refused"],
     ["beyond the plan", { reply: response(402, { records_remaining: 2 }) }, "use_capacity, again 0123"],
@@ -175,13 +144,6 @@ it.each<[string, HttpReply, boolean]>([
   ["because of a signal says nothing about the link", failure(true, "ABANDONED", 1001), false],
 ])("an answer that broke off %s", async (_name, reply, isCut) => {
   expect((await decideOn({ reply })).isCut).toBe(isCut);
-});
-
-it("a batch whose 64 calls did not find its rejected records is set aside", () => {
-  expect(isIsolationOver(batchOf({ isolationCalls: 63 }))).toBe(false);
-  const batch = batchOf({ isolationCalls: 64 });
-  expect(isIsolationOver(batch)).toBe(true);
-  expect(lineOf(giveUpIsolation("POST /v2/enrich", batch))).toBe("isolation_limit, isolation_limit 0123");
 });
 
 const refusal = (...details: unknown[]) => readErrorBody({ code: "unprocessable_entity", details });

@@ -53,25 +53,14 @@ test.each<readonly [string, LookupJobConfig, string, string]>([
   expect([await hashOf(job), (await specOf(job)).legacyParameters]).toEqual([hash, legacy]);
 });
 
-const elsewhere = {
-  ...customers,
-  name: "people",
-  source: { kind: "sql", sql: "SELECT 1" } as const,
-  where: "active",
-  orderBy: "created_at DESC",
-  key: ["tenant", "id"],
-};
-const turned = Object.fromEntries(Object.entries(customers.fields).toReversed());
 const moved = { ...validateJob, input: remapped({ city: ["municipality"], phones: ["mobile"] }) };
 const [one, other] = [
   enrich({ returnFields: ["age", "phones", "age"], matchConditionFields: ["phone", "gender"] }),
   enrich({ returnFields: ["phones", "age"], matchConditionFields: ["gender", "phone"] }),
 ];
 
+// Names, places and times of jobs and inputs: test/nights/content.test.ts.
 test.each<readonly [string, LookupJobConfig, LookupJobConfig]>([
-  ["where rows are and which are read", enrich({ input: elsewhere }), enrichJob],
-  ["how long an answer lasts", enrich({ name: "x", refreshAfterMs: 1, maxRecordsPerRun: 3 }), enrichJob],
-  ["the order of fields", enrich({ input: { ...customers, fields: turned } }), enrichJob],
   ["the order of parameters", one, other],
   ["fields that the endpoint doesn't take", moved, validateJob],
 ])("doesn't depend on %s", async (_, job, same) => {

@@ -57,35 +57,6 @@ test.each<[string, readonly Counting[]]>([
   },
 );
 
-test("buckets are the same in every form of the service's answers", async () => {
-  const countings = [
-    ["hour", "America/New_York", "2026-10-25"],
-    ["day", "America/Santiago", "2026-08-20"],
-  ] as const;
-  const world = await startWorld({ rows: 0, people: 1000, config: config(countings) });
-  await goTo(world, "2026-11-04");
-  // The calls of the job are counted while they are made.
-  await world.run({}, { clock: await sandboxClock(world) });
-  for (const faults of [
-    "utc_times",
-    "zoneless_times",
-    "slash_endpoints",
-    "sparse_buckets",
-    "sparse_buckets,null_lists",
-    "exponent_numbers",
-    "shuffled",
-    "unknown_fields",
-    "429=1@usage#1-2,500@usage#3,cut_body@usage#4,truncated_json@usage#5",
-  ]) {
-    await world.rows("TRUNCATE person_data_ops.endpoint_usage_bucket, person_data_ops.checkpoint");
-    await world.control("/faults", { faults });
-    const report = await world.run({}, { clock: await sandboxClock(world) });
-    expect([faults, report.status]).toEqual([faults, "succeeded"]);
-    await world.control("/faults", { faults: "" });
-    await expectTrue(world, countings, "2026-11-04", faults);
-  }
-});
-
 test("usage_reconciliation compares our ledger with the service's report, per endpoint and UTC day", async () => {
   const world = await startWorld({
     rows: 700,

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { openHttpClient } from "../../../src/extract/http-client.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import { goTo, runAtItsTime, sandboxClock, statedDays, storedDays } from "./usage-truth.ts";
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
@@ -19,14 +18,6 @@ const gapsOf = (world: World) =>
   world.rows(
     "SELECT job, gap_start::date::text, gap_end::date::text FROM person_data_ops.sync_gap ORDER BY noticed_at",
   );
-
-/** Runs with another organization's key. */
-async function runAs(world: World, key: string): Promise<void> {
-  const http = openHttpClient({ baseUrl: world.serviceUrl, readKey: async () => key, concurrency: 1 });
-  const report = await world.run({}, { http, clock: await sandboxClock(world) });
-  await http.close();
-  expect(report.status).toBe("succeeded");
-}
 
 describe("the history of person search", () => {
   test("is read for ninety days at first, and equals the service's", async () => {
@@ -160,19 +151,6 @@ describe("the history of person search", () => {
       "1",
     );
   });
-});
-
-test("the organization that answers first is recorded, and another one is refused", async () => {
-  const world = await startSearches("2026-06-10");
-  await runAs(world, "org-one-key");
-  const first = await world.value("SELECT DISTINCT org_id FROM person_data_ops.person_search_usage_daily");
-  expect(first).toMatch(/^[0-9a-f-]{36}$/);
-  expect(await world.value("SELECT org_id FROM person_data_ops.warehouse_identity")).toBe(first);
-  await runAs(world, "org-one-key");
-  await expect(runAs(world, "org-two-key")).rejects.toMatchObject({ code: "another_organization" });
-  expect(
-    await world.value("SELECT count(DISTINCT org_id) FROM person_data_ops.person_search_usage_daily"),
-  ).toBe("1");
 });
 
 test("days of the future by our clock are left out until their day", async () => {
