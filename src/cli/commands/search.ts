@@ -3,7 +3,8 @@ import { type Context, newRunId, type Outcome, result } from "../command.ts";
 import { paragraphs, table } from "../output.ts";
 import { count, countText } from "../../figures.ts";
 import { unlockCostText } from "../../jobs/price.ts";
-import { LARGEST_SIZE, searchOnce } from "../../jobs/search/search.ts";
+import { searchOnce } from "../../jobs/search/search.ts";
+import { MAX_SEARCH_SIZE } from "../../schemas/person-search.ts";
 
 interface SearchFlags {
   readonly size: number;
@@ -14,7 +15,10 @@ export async function search(context: Context, flags: SearchFlags, query: string
   // Erased people are left out, and calls are recorded.
   const { config, db } = await openFilled(context);
   const services = await openJobServices(context, config, db);
-  const found = await searchOnce(services, newRunId(), { query, size: Math.min(flags.size, LARGEST_SIZE) });
+  const found = await searchOnce(services, newRunId(), {
+    query,
+    size: Math.min(flags.size, MAX_SEARCH_SIZE),
+  });
   const { total_count: total, results, coverage, most_cost: cost } = found;
   const text = paragraphs(
     `${countText(total, "person", "people")} match, ${count(results.length)} shown.`,

@@ -284,23 +284,22 @@ function verdictOn(
 
 /** Limits that may leave the row for a later run; null for none. */
 function delayText({ cap, lastRun, isUndecided }: Circumstances): string | null {
-  const parts = [
-    ...(isUndecided
-      ? [
-          "The mapping or the parameters changed: the next run may ask for --accept-parameters first, as `plan` shows.",
-        ]
-      : []),
-    ...(cap === null
-      ? []
-      : [
-          `The next run sends at most ${countText(cap.records, "record")} (${cap.limitedBy}), so the row may be left for a later one.`,
-        ]),
-    ...(lastRun?.status === "limited" && lastRun.limited_by !== null
-      ? [
-          `The last run stopped at ${lastRun.limited_by} and left ${countText(lastRun.records_remaining, "row")}.`,
-        ]
-      : []),
-  ];
+  const parts: string[] = [];
+  if (isUndecided) {
+    parts.push(
+      "The mapping or the parameters changed: the next run may ask for --accept-parameters first, as `plan` shows.",
+    );
+  }
+  if (cap !== null) {
+    const most = countText(cap.records, "record");
+    parts.push(
+      `The next run sends at most ${most} (${cap.limitedBy}), so the row may be left for a later one.`,
+    );
+  }
+  if (lastRun?.status === "limited" && lastRun.limited_by !== null) {
+    const left = countText(lastRun.records_remaining, "row");
+    parts.push(`The last run stopped at ${lastRun.limited_by} and left ${left}.`);
+  }
   return parts.length === 0 ? null : parts.join(" ");
 }
 

@@ -119,8 +119,6 @@ export async function readQuota(context: Pick<FeedContext, "call">): Promise<Quo
   }
 }
 
-export { MAX_SEARCH_SIZE as LARGEST_SIZE } from "../../schemas/person-search.ts";
-
 /** Job name of these calls in the ledger. */
 const ASKER = "search";
 
