@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Config } from "../../src/config/config.ts";
 import { FixConfigurationError } from "../../src/errors.ts";
@@ -6,6 +8,8 @@ import { serviceHostOf } from "../../src/jobs/prepare.ts";
 import { jobTypes } from "../../src/jobs/registry.ts";
 import { readShard, shardText, shareLimits, shareOf, wholeInput } from "../../src/jobs/services.ts";
 import { tables } from "../../src/schemas/registry.ts";
+import { runHere, runHereJson } from "../cli/support/in-process.ts";
+import { configText, createCustomers, makeSetting } from "../cli/support/setting.ts";
 import { load } from "../config/support.ts";
 import * as fc from "../support/fast-check.ts";
 import { enrichJob, resolveJob, validateJob } from "./support.ts";
@@ -113,4 +117,19 @@ test("shards share calls in flight, calls per second, and records above which th
   });
   expect(shareLimits(whole, { index: 7, count: 8 }).service.concurrency).toBe(1);
   expect(shareLimits(whole, wholeInput)).toEqual(whole);
+});
+
+test("`run --shard` asks above its share of confirm_above, as a plan of the shard says", async () => {
+  const text = `${configText({ jobs: "jobs:\n  enrich_customers: { type: enrich, input: customers }" })}
+confirm_above: { records: 80, ratio: 0 }\n`;
+  const setting = await makeSetting();
+  await writeFile(join(setting.cwd, "config.yaml"), text);
+  await createCustomers(setting.url, 120);
+  const half = ["--shard", "0/2"];
+  expect((await runHere(["run", ...half], setting)).code).toBe(0);
+  await setting.query("UPDATE crm.customers SET city = 'Elsewhere'");
+  const { document: planned } = await runHereJson(["plan", ...half], setting);
+  expect(planned).toMatchObject({ jobs: [{ needs_confirmation: true }] });
+  const { code, document } = await runHereJson(["run", ...half], setting);
+  expect([code, document]).toMatchObject([3, { jobs: [{ limited_by: "confirmation", records_sent: 0 }] }]);
 });

@@ -481,8 +481,16 @@ export const mutants: readonly Mutant[] = [
     named: "keeps what it has",
   },
   {
+    breaks: "a shard asks above its share of confirm_above",
+    file: "src/cli/commands/run.ts",
+    from: "shareLimits(await openConfig(context), shard)",
+    to: "await openConfig(context)",
+    tests: ["test/jobs/selection.test.ts"],
+    named: "share of confirm_above",
+  },
+  {
     breaks: "a changed name of a push is another segment",
-    file: "src/jobs/segments/segment-push.ts",
+    file: "src/jobs/segments/push-settings.ts",
     from: "return last?.name === undefined || last.name === job.segmentName ? last : null;",
     to: "return last;",
     tests: ["test/jobs/segments/segment-push.test.ts"],
