@@ -4,7 +4,6 @@ import { paragraphs, table } from "../output.ts";
 import { count, countText } from "../../figures.ts";
 import { unlockCostText } from "../../jobs/price.ts";
 import { searchOnce } from "../../jobs/search/search.ts";
-import { MAX_SEARCH_SIZE } from "../../schemas/person-search.ts";
 
 interface SearchFlags {
   readonly size: number;
@@ -15,10 +14,7 @@ export async function search(context: Context, flags: SearchFlags, query: string
   // Erased people are left out, and calls are recorded.
   const { config, db } = await openFilled(context);
   const services = await openJobServices(context, config, db);
-  const found = await searchOnce(services, newRunId(), {
-    query,
-    size: Math.min(flags.size, MAX_SEARCH_SIZE),
-  });
+  const found = await searchOnce(services, newRunId(), { query, size: flags.size });
   const { total_count: total, results, coverage, most_cost: cost } = found;
   const text = paragraphs(
     `${countText(total, "person", "people")} match, ${count(results.length)} shown.`,

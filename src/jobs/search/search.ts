@@ -141,13 +141,14 @@ export interface FoundPeople {
   readonly most_cost?: UnlockCost;
 }
 
-/** Makes one synchronous search without storing it. Records its calls in the ledger. */
+/** Makes one synchronous search without storing it; a larger size than the service takes is its largest. Records its calls in the ledger. */
 export async function searchOnce(
   services: Pick<JobServices, "config" | "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">,
   runId: string,
-  search: { readonly query: string; readonly size: number },
+  { query, size }: { readonly query: string; readonly size: number },
 ): Promise<FoundPeople> {
   const { db } = services;
+  const search = { query, size: Math.min(size, MAX_SEARCH_SIZE) };
   const attempts: Attempt[] = [];
   const call = <T>(one: FreeCall<T>) =>
     callFree({ ...services, onAttempt: (attempt) => void attempts.push(attempt) }, one);
