@@ -2,30 +2,17 @@ import { readFileSync } from "node:fs";
 import { basename, dirname, relative, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-/** Paths from the sources and from the build, which is one folder deeper. */
-const PLACES = ["../../package.json", "../../../package.json"];
+/** True if running from the sources. */
+const isCheckout = import.meta.url.endsWith(".ts");
+
+/** Folder of this package; the build is one folder deeper than the sources. */
+const packageRoot = new URL(isCheckout ? "../../" : "../../../", import.meta.url);
 
 /** Returns the version of this package. */
 export function readVersion(): string {
-  return findPackage()?.version ?? "unknown";
+  const { version } = JSON.parse(readFileSync(new URL("package.json", packageRoot), "utf8"));
+  return String(version);
 }
-
-/** Finds this package's folder and version. */
-function findPackage(): { readonly root: URL; readonly version: string } | null {
-  for (const place of PLACES) {
-    const file = new URL(place, import.meta.url);
-    try {
-      const { name, version } = JSON.parse(readFileSync(file, "utf8"));
-      if (name === "person-etl" && typeof version === "string") return { root: new URL(".", file), version };
-    } catch {
-      // Try the next path.
-    }
-  }
-  return null;
-}
-
-/** True if running from the sources. */
-const isCheckout = import.meta.url.endsWith(".ts");
 
 /** Command name for hints, to copy from the terminal: in a checkout, the path of its launcher. */
 export const programName = isCheckout ? launcherFrom(process.cwd()) : "person-etl";
@@ -53,8 +40,7 @@ const SCHEMA = "docs/reference/config.schema.json";
  * Address of the JSON Schema for the first line of a configuration: a path if the file is in the same checkout or project as
  * this package, so that it works on every machine, else the URL of the installed file.
  */
-export function schemaFor(configFile: string, root = findPackage()?.root): string {
-  if (root === undefined) return SCHEMA;
+export function schemaFor(configFile: string, root = packageRoot): string {
   const schema = fileURLToPath(new URL(SCHEMA, root));
   const [project = ""] = fileURLToPath(root).split(`${sep}node_modules${sep}`);
   const folder = dirname(configFile);

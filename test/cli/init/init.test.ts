@@ -1,4 +1,4 @@
-import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createDatabase } from "../../support/fresh-database.ts";
@@ -228,7 +228,6 @@ test("without a terminal, init reports what a person would have been asked about
     "Not mapped; a view can convert them: zip (integer, loses leading zeros), phone (jsonb, would be sent as JSON text).",
   ];
   expect(document["notes"]).toEqual(notes);
-  expect(await readFile(join(cwd, "config.yaml"), "utf8")).not.toContain("# unique key");
   const text = await runHere([...flags, "--config", "other.yaml"], cwd);
   for (const note of notes) expect(text.stdout).toContain(`\n! ${note}\n`);
   const stated = [...flags, "--key", "nr", "--field", "emails=email", "--config"];
@@ -243,78 +242,38 @@ test("without a terminal, init reports what a person would have been asked about
 
 const EXISTING = `# Our nightly load.
 service:   { base_url: sandbox }   # for now
-warehouse:
-    url: \${INIT_TEST_URL}      # see the wiki
-
+warehouse: { url: embedded }
+connections: { shop: { type: postgres, url: '\${INIT_TEST_URL}' } }
 inputs:
-    # From the shop.
-    customers:
-        table: crm.newsletter
-        key:    email
-        fields: {emails:   email}
-
-# Jobs, by hand.
+    customers: { table: t, key: id, fields: { emails: email } }
 jobs:
     validate_customers: { type: validate_emails, input: customers }   # cheap
-
-    # The end.
 `;
 
-test("--add-input adds an input and its jobs, and leaves every other byte as it is", async () => {
+test("--add-input adds an input of a connection and its jobs, and leaves every other byte as it is", async () => {
   const cwd = await makeFolder({ "config.yaml": EXISTING });
-  const file = join(cwd, "config.yaml");
   process.env["INIT_TEST_URL"] = await makeDatabase(UGLY);
-  const add = ["init", "--table", "crm.contacts_backup", "--add-input"];
-  const { code } = await runHereJson([...add, "contacts"], cwd);
-  expect(code).toBe(0);
-  const text = await readFile(file, "utf8");
-  const added = text.split("\n").filter((line) => !EXISTING.split("\n").includes(line));
-  expect(text.split("\n").filter((line) => !added.includes(line) || line === "")).toEqual(
-    expect.arrayContaining(EXISTING.split("\n")),
-  );
-  expect(text).toContain(`        fields: {emails:   email}
-    contacts:
-        table: crm.contacts_backup
-`);
-  expect(text).toContain(`        key: id   # rows that repeat a key are rejected
-`);
-  expect(text).toContain(`    # The end.
-
-    resolve_contacts:   # finds the PID of each row
-        type: resolve
-        input: contacts
-`);
-  expect((await stat(file)).mode & 0o777).toBe(0o644);
-  const again = await runHereJson([...add, "contacts"], cwd);
-  expect(again.document.error?.problems).toEqual([
-    { path: "inputs.contacts", message: "already exists", hint: "choose another name" },
-  ]);
-  const braces = EXISTING.replace(
-    /inputs:[^]*(?=# Jobs)/u,
-    "inputs: { customers: { table: t, key: id, fields: { emails: e } } }\n",
-  );
-  await writeFile(file, braces);
-  const refused = await runHereJson([...add, "contacts"], cwd);
-  expect([refused.code, refused.document.error?.code]).toEqual([2, "invalid_configuration"]);
-  expect(await readFile(file, "utf8")).toBe(braces);
-  delete process.env["INIT_TEST_URL"];
-});
-
-test("--add-input reads the table at a connection of the file", async () => {
-  const url = await makeDatabase(UGLY);
-  const connections = "connections: { shop: { type: postgres, url: '${INIT_TEST_URL}' } }\n";
-  const cwd = await makeFolder({
-    "config.yaml": `${connections}${EXISTING.replace("${INIT_TEST_URL}", "embedded")}`,
-  });
-  process.env["INIT_TEST_URL"] = url;
   const add = ["init", "--add-input", "contacts", "--table", "crm.contacts_backup", "--connection"];
   const unknown = await runHereJson([...add, "crm"], cwd);
   expect(unknown.document.error?.message).toBe("crm is not a configured connection. Known: warehouse, shop.");
   expect((await runHereJson([...add, "shop"], cwd)).code).toBe(0);
-  expect(await inputsIn(cwd)).toContain(`
+  const text = await readFile(join(cwd, "config.yaml"), "utf8");
+  expect(text.split("\n")).toEqual(expect.arrayContaining(EXISTING.split("\n")));
+  expect(text).toContain(`
+    contacts:
         table: crm.contacts_backup
         connection: shop
-        key: id
 `);
+  expect(text).toContain("\n    resolve_contacts:   # finds the PID of each row\n        type: resolve\n");
+  expect((await stat(join(cwd, "config.yaml"))).mode & 0o777).toBe(0o644);
+  const again = await runHereJson([...add, "shop"], cwd);
+  expect(again.document.error?.problems).toEqual([
+    { path: "inputs.contacts", message: "already exists", hint: "choose another name" },
+  ]);
+  const braces = EXISTING.replace(/inputs:\n +(.*)/u, "inputs: { $1 }");
+  const other = await makeFolder({ "config.yaml": braces });
+  const refused = await runHereJson([...add, "shop"], other);
+  expect(refused.document.error?.problems?.[0]?.message).toBe("is written in braces");
+  expect(await readFile(join(other, "config.yaml"), "utf8")).toBe(braces);
   delete process.env["INIT_TEST_URL"];
 });
