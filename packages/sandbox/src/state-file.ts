@@ -25,23 +25,19 @@ function stateOf({ seed, people, segments, searches, usage }: World) {
   };
 }
 
-type State = ReturnType<typeof stateOf>;
-/** State of a file; an earlier program saved no searches. */
-type SavedState = Omit<State, "searches"> & Partial<Pick<State, "searches">>;
-
 async function readState(world: World, file: string): Promise<void> {
   try {
     // Written by stateOf; damage throws and is logged below.
-    const state = JSON.parse(await readFile(file, "utf8")) as SavedState;
+    const state = JSON.parse(await readFile(file, "utf8")) as ReturnType<typeof stateOf>;
     // In another population the same numbers mean other people.
     if (state.version !== VERSION || state.seed !== world.seed || state.people !== world.people.count) return;
     for (const { members, ...kept } of state.segments) {
       world.segments.create(kept)?.members.restore(members);
     }
-    for (const search of state.searches?.stored ?? []) world.searches.stored.set(search.searchId, search);
-    for (const job of state.searches?.jobs ?? []) world.searches.jobs.set(job.segmentId, job);
-    for (const job of state.searches?.contactJobs ?? []) world.searches.contactJobs.set(job.jobId, job);
-    world.searches.deliveries.restore(state.searches?.delivered ?? []);
+    for (const search of state.searches.stored) world.searches.stored.set(search.searchId, search);
+    for (const job of state.searches.jobs) world.searches.jobs.set(job.segmentId, job);
+    for (const job of state.searches.contactJobs) world.searches.contactJobs.set(job.jobId, job);
+    world.searches.deliveries.restore(state.searches.delivered);
     for (const { organization, subject, atMs, counts } of state.served) {
       world.usage.count(organization, subject, atMs, counts);
     }

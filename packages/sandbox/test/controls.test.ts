@@ -20,25 +20,13 @@ describe("the ledger", () => {
     await call(sandbox, "/v2/validate_emails", { records: [email, "nobody@elsewhere.example"] });
     await call(sandbox, "/nowhere/at/all");
     const ledger = await control(sandbox, "/ledger");
-    const none = { requests: 0, records: 0, matched: 0, billed: 0, statuses: {}, faults: {} };
+    const sums = (requests: number, records: number, matched: number, billed: number, statuses: object) => {
+      return { requests, records, matched, billed, statuses, faults: {} };
+    };
     expect(ledger["endpoints"]).toEqual({
-      "POST /v2/enrich": {
-        ...none,
-        requests: 2,
-        records: 2,
-        matched: 1,
-        billed: 1,
-        statuses: { 200: 1, 422: 1 },
-      },
-      "POST /v2/validate_emails": {
-        ...none,
-        requests: 1,
-        records: 2,
-        matched: 1,
-        billed: 2,
-        statuses: { 200: 1 },
-      },
-      other: { ...none, requests: 1, statuses: { 404: 1 } },
+      "POST /v2/enrich": sums(2, 2, 1, 1, { 200: 1, 422: 1 }),
+      "POST /v2/validate_emails": sums(1, 2, 1, 2, { 200: 1 }),
+      other: sums(1, 0, 0, 0, { 404: 1 }),
     });
     expect(ledger["requests"]).toBe(4);
     expect(ledger["recent"]).toHaveLength(4);
@@ -48,14 +36,6 @@ describe("the ledger", () => {
     const sandbox = await sandboxFor();
     const stranger = { record_id: "9", emails: ["nobody@elsewhere.example"] };
     await enrich(sandbox, [record(1, "a"), record(2, "b"), stranger]);
-    expect(await contents(sandbox)).toEqual({
-      distinct_records: 3,
-      received_more_than_once: 0,
-      billed_once: 2,
-      billed_more_than_once: 0,
-      billed_again: 0,
-      most_times_billed: 1,
-    });
     await enrich(sandbox, [record(1, "c"), record(1, "d"), stranger]);
     expect(await contents(sandbox)).toEqual({
       distinct_records: 3,
@@ -139,14 +119,16 @@ describe("the other controls", () => {
 
   it("refuse unknown requests", async () => {
     const sandbox = await sandboxFor();
-    const status = async (path: string, body?: object | string) =>
-      (await call(sandbox, `/_sandbox${path}`, body)).status;
-    expect(await status("/clock", { hours: 1 })).toBe(400);
-    expect(await status("/clock", "{")).toBe(400);
-    expect(await status("/faults", { faults: "nonsense" })).toBe(400);
-    expect(await status("/faults", { faults: [{ fault: "nonsense" }] })).toBe(400);
-    expect(await status("/capacity", { records: -1 })).toBe(400);
-    expect(await status("/nowhere")).toBe(404);
+    const requests: readonly (readonly [string, (object | string)?])[] = [
+      ["/nowhere"],
+      ["/clock", { hours: 1 }],
+      ["/clock", "{"],
+      ["/faults", { faults: "nonsense" }],
+      ["/faults", { faults: [{ fault: "nonsense" }] }],
+      ["/capacity", { records: -1 }],
+    ];
+    const answers = requests.map(([path, body]) => call(sandbox, `/_sandbox${path}`, body));
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([404, 400, 400, 400, 400, 400]);
     expect((await control(sandbox, "/faults", { faults: "a,b" }))["problems"]).toHaveLength(2);
   });
 });

@@ -9,23 +9,17 @@ const today = dayOf(Date.now());
 const pid = people.pidOf(1, today);
 
 describe("the key", () => {
-  it("may be any but a revoked one, unless one is set", async () => {
-    const open = await sandboxFor();
+  it("is the one that is set", async () => {
     const strict = await sandboxFor({ apiKey: "the-key" });
-    const status = async (sandbox: typeof open, key: string) =>
-      (await call(sandbox, "/v2/enrich", { records: [] }, { headers: { "x-api-key": key } })).status;
-    expect(await status(open, "anything")).toBe(200);
-    expect(await status(open, "revoked-key")).toBe(401);
-    expect(await status(strict, "the-key")).toBe(200);
-    expect(await status(strict, "another")).toBe(401);
+    const status = async (key: string) =>
+      (await call(strict, "/v2/enrich", { records: [] }, { headers: { "x-api-key": key } })).status;
+    expect([await status("the-key"), await status("another")]).toEqual([200, 401]);
   });
 });
 
 describe("a body", () => {
-  it("must be JSON with its content type", async () => {
+  it("must have its content type", async () => {
     const sandbox = await sandboxFor();
-    const notJson = await call(sandbox, "/v2/enrich", '{"records": [', { method: "POST" });
-    expect([notJson.status, notJson.body.code]).toEqual([400, "bad_request"]);
     const headers = { "content-type": "text/plain" };
     const untold = await call(sandbox, "/v2/enrich", { records: [] }, { headers });
     expect([untold.status, untold.body.code]).toEqual([400, "bad_request"]);

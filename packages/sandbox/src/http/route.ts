@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { RESULTS_PAGE_SIZE } from "../../../../src/schemas/audience-search.ts";
 import type { World } from "../world.ts";
 import { type Outcome, type Refusal, type RefusedField, refuse } from "./answer.ts";
 
@@ -152,9 +151,3 @@ export function integerText(min: number, max = Number.POSITIVE_INFINITY) {
     .refine((text) => !(Number(text) > max), { error: "less_than_equal" })
     .transform(Number);
 }
-
-/** Parameters of a page of results. */
-export const pageQuery = z.strictObject({
-  limit: integerText(1, RESULTS_PAGE_SIZE).default(RESULTS_PAGE_SIZE),
-  offset: integerText(0).default(0),
-});

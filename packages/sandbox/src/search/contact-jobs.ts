@@ -1,10 +1,10 @@
-import type { z } from "zod";
 import { contactJobEndpoints } from "../../../../src/schemas/contact-jobs.ts";
-import { notFound, type Outcome, plainBody, refuse, textsOf } from "../http/answer.ts";
-import { pageQuery, type Route, route, type RouteCall } from "../http/route.ts";
+import { notFound, type Outcome, plainBody, textsOf } from "../http/answer.ts";
+import { type Route, route } from "../http/route.ts";
 import { fieldsOf } from "../population/person-fields.ts";
 import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
+import { type Page, resultRoutes } from "./result-routes.ts";
 import { type ContactJob, type ContactRow, hasEnded, moveOn, ownOf } from "./searches.ts";
 
 const stamp = (timeMs: number): string => stampText(timeMs, 0, "+00:00");
@@ -71,11 +71,7 @@ function resultOf({ people }: World, { day, jobType }: ContactJob, { index, matc
 }
 
 /** Serves a page, and charges for what the job's formulation of section 8 says. */
-function answerPage(
-  world: World,
-  job: ContactJob,
-  { query: { limit, offset } }: RouteCall<unknown, z.output<typeof pageQuery>>,
-): Outcome {
+function answerPage(world: World, job: ContactJob, { limit, offset }: Page): Outcome {
   const rows = job.rows.slice(offset, offset + limit);
   const nowMs = world.clock.nowMs();
   const unlockCharges = job.unlockedMs === null ? job.rows : [];
@@ -103,29 +99,13 @@ function answerPage(
   };
 }
 
-/** `POST …/results`: unlocks, and returns a page. */
-const unlockRoute = route({
-  ...contactJobEndpoints.unlock,
-  query: pageQuery,
-  answer(world, call) {
-    const job = ownOf(world.searches.contactJobs, call);
-    if (!job) return notFound("job");
-    const isCompleted = hasEnded(job, job.course, world.clock.nowMs()) && job.failure === null;
-    return isCompleted ? answerPage(world, job, call) : refuse(409, null, "The job is not completed.");
-  },
-});
-
-/** `GET …/results`. */
-const resultsRoute = route({
-  ...contactJobEndpoints.results,
-  query: pageQuery,
-  answer(world, call) {
-    const job = ownOf(world.searches.contactJobs, call);
-    if (!job) return notFound("job");
-    if (job.unlockedMs === null) return refuse(409, null, "The results are not unlocked.");
-    return answerPage(world, job, call);
-  },
-});
-
 /** Every path of contact jobs. */
-export const contactJobRoutes: readonly Route[] = [statusRoute, unlockRoute, resultsRoute];
+export const contactJobRoutes: readonly Route[] = [
+  statusRoute,
+  ...resultRoutes(contactJobEndpoints, {
+    thing: "job",
+    jobsOf: ({ searches }) => searches.contactJobs,
+    isFinished: (job, nowMs) => hasEnded(job, job.course, nowMs) && job.failure === null,
+    answerPage,
+  }),
+];

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
-import type { z } from "zod";
 import { audienceSearchEndpoints, audienceSearchRequest } from "../../../../src/schemas/audience-search.ts";
-import { notFound, type Outcome, plainBody, refuse, type Results, textsOf } from "../http/answer.ts";
-import { pageQuery, type Route, route, type RouteCall } from "../http/route.ts";
+import { notFound, type Outcome, plainBody, textsOf } from "../http/answer.ts";
+import { type Route, route } from "../http/route.ts";
 import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import { describeAudience, findAudience } from "./audience.ts";
 import { parseQuery } from "./parse-query.ts";
+import { type Page, resultRoutes } from "./result-routes.ts";
 import {
   hasEnded,
   moveOn,
@@ -132,68 +132,52 @@ const statusRoute = route({
   },
 });
 
-type PageCall = RouteCall<unknown, z.output<typeof pageQuery>>;
-
-function pageOfMembers(world: World, job: SearchJob, members: readonly number[], call: PageCall): Results {
-  const { limit, offset } = call.query;
-  const results = members.slice(offset, offset + limit).map((index) => world.people.pidOf(index, job.day));
+/** Charges once, and serves a page of PIDs. */
+async function answerPage(world: World, job: SearchJob, { limit, offset }: Page): Promise<Outcome> {
+  const { people, searches, segments, clock } = world;
+  const { segmentId, organization, query, day } = job;
+  const { members } = await audienceOf(world, job);
+  let billed = 0;
+  if (job.unlockedMs === null) {
+    const charged = searches.deliveries.charge(organization, clock.nowMs(), members);
+    if (typeof charged !== "number") return charged;
+    billed = job.billable = charged;
+    job.unlockedMs = clock.nowMs();
+    // The members become a segment of the same ID.
+    const name = `search ${segmentId}`;
+    const segment = segments.create({ segmentId, organization, name, description: query });
+    const everybody = members.map((index) => people.pidOf(index, day));
+    if (segment) segments.add(segment, everybody);
+  }
+  const unlockedAt = stamp(job.unlockedMs);
+  const results = members.slice(offset, offset + limit).map((index) => people.pidOf(index, day));
   return {
     kind: "results",
     results: textsOf(results),
+    billed,
     body: (pids) => ({
-      segment_id: job.segmentId,
+      segment_id: segmentId,
       pids,
       total: members.length,
       returned: results.length,
       limit,
       offset,
       billable_count: job.billable,
-      unlocked_at: stamp(job.unlockedMs ?? world.clock.nowMs()),
+      unlocked_at: unlockedAt,
     }),
   };
 }
 
-/** `POST …/results`: unlocks once, and returns a page. */
-const unlockRoute = route({
-  ...audienceSearchEndpoints.unlock,
-  needsUserKey: true,
-  query: pageQuery,
-  async answer(world, call): Promise<Outcome> {
-    const { people, searches, segments, clock } = world;
-    const job = ownOf(searches.jobs, call);
-    if (!job) return notFound("search");
-    const { segmentId, organization, query, day, plan } = job;
-    if (!hasEnded(job, plan, clock.nowMs()) || plan.outcome !== "completed" || plan.extent !== "full") {
-      return refuse(409, null, "The materialization is not finished.");
-    }
-    const { members } = await audienceOf(world, job);
-    if (job.unlockedMs !== null) return pageOfMembers(world, job, members, call);
-    const charged = searches.deliveries.charge(organization, clock.nowMs(), members);
-    if (typeof charged !== "number") return charged;
-    job.billable = charged;
-    job.unlockedMs = clock.nowMs();
-    // The members become a segment of the same ID.
-    const name = `search ${segmentId}`;
-    const segment = segments.create({ segmentId, organization, name, description: query });
-    const pids = members.map((index) => people.pidOf(index, day));
-    if (segment) segments.add(segment, pids);
-    return { ...pageOfMembers(world, job, members, call), billed: charged };
-  },
-});
-
-/** `GET …/results`. */
-const resultsRoute = route({
-  ...audienceSearchEndpoints.results,
-  needsUserKey: true,
-  query: pageQuery,
-  async answer(world, call) {
-    const job = ownOf(world.searches.jobs, call);
-    if (!job) return notFound("search");
-    if (job.unlockedMs === null) return refuse(409, null, "The results are not unlocked.");
-    const { members } = await audienceOf(world, job);
-    return pageOfMembers(world, job, members, call);
-  },
-});
-
 /** Every path of asynchronous person search. */
-export const searchJobRoutes: readonly Route[] = [submitRoute, statusRoute, unlockRoute, resultsRoute];
+export const searchJobRoutes: readonly Route[] = [
+  submitRoute,
+  statusRoute,
+  ...resultRoutes(audienceSearchEndpoints, {
+    thing: "search",
+    needsUserKey: true,
+    jobsOf: ({ searches }) => searches.jobs,
+    isFinished: (job, nowMs) =>
+      hasEnded(job, job.plan, nowMs) && job.plan.outcome === "completed" && job.plan.extent === "full",
+    answerPage,
+  }),
+];

@@ -108,35 +108,24 @@ interface DeliveredYear {
 
 /** Makes deliveries that use a capacity. */
 function createDeliveries(capacity: Capacity) {
-  const years = new Map<string, Set<number>>();
-  const indexesOf = (organization: string, year: number): Set<number> => {
-    const key = JSON.stringify([organization, year]);
-    const known = years.get(key) ?? new Set();
-    years.set(key, known);
-    return known;
-  };
+  const years = new Map<string, DeliveredYear>();
+  const keep = (kept: DeliveredYear) => years.set(`${kept.year} ${kept.organization}`, kept);
   return {
     /** Charges for people not delivered yet in the year; returns their number, or 402 if the capacity can't cover them. */
     charge(organization: string, nowMs: number, indexes: readonly number[]): number | Refusal {
-      const delivered = indexesOf(organization, new Date(nowMs).getUTCFullYear());
-      const added = new Set(indexes.filter((index) => !delivered.has(index)));
-      const refusal = capacity.refuse(added.size);
+      const year = new Date(nowMs).getUTCFullYear();
+      const delivered = new Set(years.get(`${year} ${organization}`)?.indexes);
+      const before = delivered.size;
+      for (const index of indexes) delivered.add(index);
+      const added = delivered.size - before;
+      const refusal = capacity.refuse(added);
       if (refusal) return refusal;
-      capacity.bill(added.size);
-      for (const index of added) delivered.add(index);
-      return added.size;
+      capacity.bill(added);
+      keep({ organization, year, indexes: [...delivered] });
+      return added;
     },
-    all: (): readonly DeliveredYear[] =>
-      [...years].map(([key, indexes]) => {
-        const [organization, year] = JSON.parse(key);
-        return { organization, year, indexes: [...indexes] };
-      }),
-    restore(kept: readonly DeliveredYear[]): void {
-      for (const { organization, year, indexes } of kept) {
-        const known = indexesOf(organization, year);
-        for (const index of indexes) known.add(index);
-      }
-    },
+    all: () => [...years.values()],
+    restore: (kept: readonly DeliveredYear[]) => kept.forEach(keep),
   };
 }
 

@@ -1,0 +1,46 @@
+import { z } from "zod";
+import { RESULTS_PAGE_SIZE } from "../../../../src/schemas/audience-search.ts";
+import { notFound, type Outcome, refuse } from "../http/answer.ts";
+import { integerText, type Route, route } from "../http/route.ts";
+import type { World } from "../world.ts";
+import { ownOf } from "./searches.ts";
+
+const pageQuery = z.strictObject({
+  limit: integerText(1, RESULTS_PAGE_SIZE).default(RESULTS_PAGE_SIZE),
+  offset: integerText(0).default(0),
+});
+
+/** Requested page of results. */
+export type Page = z.output<typeof pageQuery>;
+
+/** Declares the results of a kind of job: POST unlocks and returns a page, GET pages after that. */
+export function resultRoutes<
+  Job extends { readonly organization: string; readonly unlockedMs: number | null },
+>(
+  endpoints: Readonly<Record<"unlock" | "results", Pick<Route, "method" | "path">>>,
+  kind: {
+    readonly thing: "search" | "job";
+    readonly needsUserKey?: boolean;
+    jobsOf(world: World): ReadonlyMap<string, Job>;
+    /** True if the job can be unlocked. */
+    isFinished(job: Job, nowMs: number): boolean;
+    answerPage(world: World, job: Job, page: Page): Outcome | Promise<Outcome>;
+  },
+): readonly Route[] {
+  const { thing, needsUserKey = false } = kind;
+  const resultRoute = (isUnlock: boolean): Route =>
+    route({
+      ...endpoints[isUnlock ? "unlock" : "results"],
+      needsUserKey,
+      query: pageQuery,
+      answer(world, call) {
+        const job = ownOf(kind.jobsOf(world), call);
+        if (!job) return notFound(thing);
+        if (isUnlock && !kind.isFinished(job, world.clock.nowMs()))
+          return refuse(409, null, `The ${thing} is not completed.`);
+        if (!isUnlock && job.unlockedMs === null) return refuse(409, null, "The results are not unlocked.");
+        return kind.answerPage(world, job, call.query);
+      },
+    });
+  return [resultRoute(true), resultRoute(false)];
+}
