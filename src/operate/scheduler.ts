@@ -1,4 +1,4 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { createTask, setLogger } from "node-cron";
 import { describeForLog, StopRunError } from "../errors.ts";
 import { runJobs } from "../jobs/run.ts";
 import type { RunReport } from "../jobs/job.ts";
@@ -233,25 +233,47 @@ interface DueSlot extends Slot {
   readonly job: ScheduledJob;
 }
 
-const MINUTE_MS = 60_000;
+/** Wakes a scheduler every minute and on `ring`. */
+interface Alarm {
+  /** Resolves at the next wake-up, or at once if one came since the last wait. Rejects with the signal's reason. */
+  next(signal: AbortSignal): Promise<void>;
+  ring(): void;
+  close(): Promise<void>;
+}
 
-/** Creates an alarm, which wakes a scheduler at the start of every minute and on `ring`. A late minute is harmless. */
-export function createAlarm() {
+/**
+ * Starts an alarm. node-cron only wakes the scheduler every UTC minute, so that clock changes can't confuse it:
+ * `src/schedule` computes the slots.
+ */
+export async function startAlarm(): Promise<Alarm> {
+  // Its warnings go to the console; a late minute is harmless.
+  setLogger({ info() {}, warn() {}, error() {}, debug() {} });
+  let hasRung = false;
   let rung = Promise.withResolvers<void>();
+  const ring = () => {
+    hasRung = true;
+    rung.resolve();
+  };
+  const task = createTask("* * * * *", ring, { timezone: "UTC", suppressMissedWarning: true });
+  await task.start();
   return {
-    /** Resolves at the next wake-up, or at once if one came since the last wait. Rejects if aborted. */
-    async next(signal: AbortSignal): Promise<void> {
-      const isOver = new AbortController();
-      const stop = AbortSignal.any([signal, isOver.signal]);
-      const minute = delay(MINUTE_MS - (Date.now() % MINUTE_MS), undefined, { signal: stop });
+    async next(signal) {
+      signal.throwIfAborted();
+      const stopped = Promise.withResolvers<never>();
+      const stop = () => stopped.reject(signal.reason);
+      signal.addEventListener("abort", stop, { once: true });
       try {
-        await Promise.race([rung.promise, minute]);
+        if (!hasRung) await Promise.race([rung.promise, stopped.promise]);
       } finally {
-        isOver.abort();
+        signal.removeEventListener("abort", stop);
+        hasRung = false;
         rung = Promise.withResolvers();
       }
     },
-    ring: () => rung.resolve(),
+    ring,
+    async close() {
+      await task.destroy();
+    },
   };
 }
 

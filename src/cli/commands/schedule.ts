@@ -16,7 +16,7 @@ import { createMetrics, type Metrics } from "../../operate/metrics.ts";
 import { alertRunFailure, concludeRun, createOverview } from "../../operate/overview.ts";
 import { createLivePage } from "../../operate/page/render-page.ts";
 import { servePages } from "../../operate/pages.ts";
-import { runScheduler, createAlarm } from "../../operate/scheduler.ts";
+import { runScheduler, startAlarm } from "../../operate/scheduler.ts";
 
 /** Stays up and runs jobs by their schedules. */
 export async function schedule(context: Context): Promise<Outcome> {
@@ -39,7 +39,8 @@ export async function schedule(context: Context): Promise<Outcome> {
     http,
   );
   scope.defer("pages", () => pages.close());
-  const alarm = createAlarm();
+  const alarm = await startAlarm();
+  scope.defer("alarm", () => alarm.close());
 
   let isReloadWanted = false;
   const onHangup = () => {
