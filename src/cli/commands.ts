@@ -2,7 +2,6 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Context, Outcome } from "./command.ts";
 import { readShard, type Shard } from "../jobs/services.ts";
 
-/** A command line that users can type. */
 interface Declaration {
   /** `run`, or `rejects list`. */
   readonly name: string;
@@ -70,7 +69,6 @@ const groups: Readonly<Record<string, string>> = {
   audience: "list, show or unlock audiences",
 };
 
-/** All commands, in the order of the help. */
 const declarations: readonly Declaration[] = [
   {
     name: "init",

@@ -14,7 +14,6 @@ import {
 /** Failure of a command, for JSON output and for messages. */
 export interface Failure {
   readonly exitCode: number;
-  /** Stable code of the cause. */
   readonly code: string;
   readonly message: string;
   /** Problems to fix; empty if the message is complete. */

@@ -22,17 +22,14 @@ export interface StopSignals {
   readonly signal: AbortSignal;
   /** First signal received; null before. */
   received(): Stopping | null;
-  /** Exit code of that signal. */
   exitCode(): number | null;
   /** Rejects with an `InterruptedError` once the deadline after the first signal has passed. */
   readonly overdue: Promise<never>;
-  /** Stops listening. */
   close(): void;
 }
 
 /** Listens for SIGINT and SIGTERM: the first finishes calls in flight, a second one ends the process immediately. */
 export function listenForSignals(on: {
-  /** Called after the first signal. */
   readonly first: (signal: Stopping) => void;
   /** Called before the process ends immediately, to close child processes within a few seconds. */
   readonly second: () => Promise<void>;

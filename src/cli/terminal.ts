@@ -40,11 +40,9 @@ export interface Terminal {
   readonly ask: ((question: string, signal: AbortSignal) => Promise<string | null>) | null;
   /** Writes a result and waits until it is flushed. */
   print(text: string): Promise<void>;
-  /** Writes a message to standard error. */
   printError(text: string): void;
   /** True if the result could not be written, except because the reader closed the pipe. */
   isBroken(): boolean;
-  /** Restores the terminal for the shell. */
   restore(): void;
 }
 
@@ -166,7 +164,6 @@ const NARROW_COLUMNS = 72;
 
 const BAR_COLUMNS = 24;
 
-/** A job that sends. */
 interface Sending {
   readonly job: string;
   readonly startedAtMs: number;

@@ -7,13 +7,11 @@ export type Path = readonly (string | number)[];
 export interface Complaint {
   /** Predicate of a sentence whose subject is the path (`must be a whole number from 1 to 64`). */
   readonly message: string;
-  /** Next step. */
   readonly hint: string;
 }
 
 /** Problem of a setting inside a mapping. */
 export interface PlacedComplaint extends Complaint {
-  /** Path inside the mapping. */
   readonly path: Path;
 }
 
@@ -22,7 +20,6 @@ export interface Problems {
   add(path: Path, message: Complaint["message"], hint: Complaint["hint"]): void;
   /** Adds a problem with a known location. */
   addProblem(problem: Problem): void;
-  /** True if this path already has a problem. */
   has(path: Path): boolean;
   /** True if this path or one below it already has a problem. */
   hasBelow(path: Path): boolean;

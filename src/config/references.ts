@@ -22,7 +22,6 @@ export interface Written {
 export interface Reference {
   readonly path: Path;
   readonly names: PartName;
-  /** The name as written. */
   readonly name: string;
   /** Mapping that the setting is in. */
   readonly within: Readonly<Record<string, unknown>>;

@@ -46,7 +46,6 @@ export async function resolveSecrets(context: SecretContext) {
   };
 }
 
-/** Where secrets are looked up. */
 interface SecretContext {
   readonly tree: object;
   /** Folder at which relative paths start. */

@@ -62,7 +62,6 @@ jobs:
 ${renderJobs(answers)}`;
 }
 
-/** Renders an entry of `inputs`. */
 function renderInput(answers: InputAnswers): string {
   const { input, connection, table, key, fields, normalize } = answers;
   return `  ${input}:

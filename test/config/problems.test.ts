@@ -229,15 +229,7 @@ budgets: { enrich: { per_day: { amount: 5 } } }
 const jobs = (text: string) => `${fine.slice(0, fine.indexOf("jobs:"))}jobs:${text}`;
 
 it.each([
-  [
-    jobs("\n  - type: resolve\n"),
-    "11 jobs: must be a mapping of keys to values (indent its keys below it, without `- `)",
-  ],
   [jobs(" {}\n"), "11 jobs: has no job (see config.example.yaml, or create one with `person-etl init`)"],
-  [
-    jobs("\n  r:\n"),
-    "12 jobs.r: is empty (give it a value, indent its settings below it, or remove the line)",
-  ],
   [
     fineBut("key: id", "key: 7"),
     "9 inputs.customers.key: must be the name of a column, or a list of at least one (exactly as the database stores it, at most 63 bytes)",

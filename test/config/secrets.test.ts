@@ -40,7 +40,6 @@ describe("the key", () => {
     ["'prefix-${KEY}'", LITERAL],
     ["'${KEY'", LITERAL],
     ["'file:'", LITERAL],
-    ["/run/secrets/key", "must be a reference to a secret (write file: before the path of a file)"],
     ["${PERSON_KEY}", `requires the environment variable PERSON_KEY, which is not set ${SET}`],
     ["${BLANK}", `requires the environment variable BLANK, which is empty ${SET}`],
     ["${sk_live_7f3a}", `requires an environment variable, which is not set ${SET}`],
@@ -101,9 +100,8 @@ describe("a key in a file", () => {
     ]);
   });
 
-  it("that isn't there, or is a folder, is refused without repeating its path", async () => {
+  it("that isn't there is refused without repeating its path", async () => {
     expect(await problemsOf(withKey("file:sk-live-7f3a"))).toEqual([fileProblem("does not exist")]);
-    expect(await problemsOf(withKey("file:."))).toEqual([fileProblem("is a folder")]);
   });
 
   it("may be named by the environment", async () => {

@@ -99,7 +99,6 @@ export interface Question {
   readonly unanswered?: (draft: Draft) => string;
   /** Notes on a proposal that was taken without asking. */
   readonly notes?: (draft: Draft) => readonly string[];
-  /** Reply by flag. */
   readonly given: (flags: InitFlags) => string | undefined;
   /** True if the question decides the setting of a problem. */
   readonly owns: (problem: Problem, draft: Draft) => boolean;
@@ -111,10 +110,8 @@ export interface Interview {
   readonly flags: InitFlags;
   /** Asks on a terminal, null at the end of the input; null to take flags, and proposals for the rest. */
   readonly ask: ((question: string) => Promise<string | null>) | null;
-  /** File to be written. */
   readonly file: string;
   readonly env: Environment;
-  /** Renders the whole file. */
   readonly render: (answers: ConfigAnswers) => string;
 }
 

@@ -19,7 +19,6 @@ import { count, countText } from "../../figures.ts";
 import type { Table } from "../../load/inputs/postgres-profile.ts";
 import { containsUniqueKey } from "../../load/inputs/postgres.ts";
 
-/** Tables shown in a list. */
 const SHOWN = 9;
 
 /** Columns that are shown as skipped. */
@@ -167,7 +166,6 @@ function inputNameOf(table: string): string {
   return name === "" ? "input" : name;
 }
 
-/** Splits a comma-separated list. */
 function listOf(text: string): string[] {
   return text
     .split(",")

@@ -22,6 +22,8 @@ export interface RunningCli {
   readonly result: Promise<CliResult>;
   /** Waits until standard error contains the text. */
   logged(text: string): Promise<void>;
+  /** Waits until standard output contains the text. */
+  printed(text: string): Promise<void>;
   /** Waits for the first line on standard output. */
   firstLine(): Promise<string>;
 }
@@ -34,6 +36,8 @@ export interface CliOptions {
   readonly limit?: string;
   /** Starts the program; by default the checkout's launcher. */
   readonly command?: readonly [string, ...string[]];
+  /** Standard input; nothing by default. */
+  readonly stdin?: "pipe";
 }
 
 /** Starts the real program with a minimal environment. */
@@ -45,7 +49,7 @@ export function startCli(args: readonly string[], options: CliOptions): RunningC
   const child = spawn(program, [...first, ...args], {
     cwd: options.cwd,
     env: { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "/", ...options.env },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: [options.stdin ?? "ignore", "pipe", "pipe"],
   });
   atEnd(() => {
     child.kill("SIGKILL");
@@ -57,11 +61,11 @@ export function startCli(args: readonly string[], options: CliOptions): RunningC
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
     note();
   });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
     note();
   });
@@ -80,6 +84,7 @@ export function startCli(args: readonly string[], options: CliOptions): RunningC
     child,
     result: ended.then(() => ({ code: child.exitCode, stdout, stderr })),
     logged: (text) => waitFor(() => stderr.includes(text)),
+    printed: (text) => waitFor(() => stdout.includes(text)),
     async firstLine() {
       await waitFor(() => stdout.includes("\n"));
       return stdout.slice(0, stdout.indexOf("\n"));

@@ -1,7 +1,5 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { type CliOptions, launcher } from "./cli.ts";
-import { atEnd } from "./at-end.ts";
+import type { ChildProcess } from "node:child_process";
+import { type CliOptions, launcher, startCli } from "./cli.ts";
 
 /** A command on a pseudo-terminal. */
 export interface TerminalRun {
@@ -9,8 +7,6 @@ export interface TerminalRun {
   /** Waits until the text is on the screen. */
   shows(text: string): Promise<void>;
   type(text: string): void;
-  /** Output so far. */
-  screen(): string;
   /** Complete output, with control characters, and the exit code. */
   readonly ended: Promise<{ readonly code: number | null; readonly screen: string }>;
 }
@@ -25,42 +21,20 @@ export function startOnTerminal(
   },
 ): TerminalRun {
   const words = [...(options.program ?? [launcher]), ...args];
-  const command = `stty cols ${options.columns} rows 50; exec ${words.map(quote).join(" ")}`;
-  const child = spawn("script", ["--quiet", "--return", "--command", command, "/dev/null"], {
+  const line = `stty cols ${options.columns} rows 50; exec ${words.map(quote).join(" ")}`;
+  const { child, printed, result } = startCli(["--quiet", "--return", "--command", line, "/dev/null"], {
     cwd: options.cwd,
-    env: {
-      PATH: process.env["PATH"] ?? "",
-      HOME: process.env["HOME"] ?? "/",
-      TERM: "xterm",
-      SHELL: "/bin/sh",
-      ...options.env,
-    },
-    stdio: ["pipe", "pipe", "inherit"],
+    env: { TERM: "xterm", SHELL: "/bin/sh", ...options.env },
+    command: ["script"],
+    stdin: "pipe",
   });
-  atEnd(() => {
-    child.kill("SIGKILL");
-  });
-  let screen = "";
-  let changed = Promise.withResolvers<void>();
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    screen += text;
-    changed.resolve();
-    changed = Promise.withResolvers<void>();
-  });
-  const closed = once(child, "close");
   return {
     child,
-    async shows(text) {
-      while (!screen.includes(text)) {
-        if (child.exitCode !== null) throw new Error(`it ended without showing ${text}:\n${screen}`);
-        await Promise.race([changed.promise, closed]);
-      }
-    },
+    shows: printed,
     type(text) {
-      child.stdin.write(text);
+      child.stdin?.write(text);
     },
-    screen: () => screen,
-    ended: closed.then(() => ({ code: child.exitCode, screen })),
+    ended: result.then(({ code, stdout }) => ({ code, screen: stdout })),
   };
 }
 
