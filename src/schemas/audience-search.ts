@@ -1,6 +1,13 @@
 import { z } from "zod";
-import { type DriftLog, jsonType } from "./convert.ts";
-import { coverageReaderOf, searchQuery, type TableRows, withNested } from "./person-search.ts";
+import type { DriftLog } from "./convert.ts";
+import {
+  coverageReaderOf,
+  nestedObject,
+  rowsOf,
+  searchQuery,
+  type TableRows,
+  withNested,
+} from "./person-search.ts";
 import { boolean, integer, json, listPosition, numeric, position, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject, type ListDeclaration } from "./flatten.ts";
 import { endpointOf } from "./answer.ts";
@@ -145,7 +152,7 @@ export const audienceSearchMember = table("audience_search_member", {
 });
 
 const job = flattenerOf({ fields: jobFields, lists: {} });
-const failure = flattenerOf({ fields: errorFields, lists: {} }, "error.");
+const errors = flattenerOf({ fields: errorFields, lists: {} }, "error.");
 const coverage = coverageReaderOf(audienceChannels, coverageFields, "stats.coverage");
 const distributions = flattenerOf(
   {
@@ -161,13 +168,6 @@ const distributions = flattenerOf(
 );
 const others = flattenerOf({ fields: {}, lists: {} }, "stats.");
 
-/** Returns a nested object; null for null, and for a value of another type, which is recorded as drift. */
-function nestedObject(value: unknown, path: string, drift: DriftLog): JsonObject | null {
-  if (isJsonObject(value)) return value;
-  if (value !== null && value !== undefined) drift.note("unexpected_type", path, jsonType(value));
-  return null;
-}
-
 /** Flattens a job (section 2.5) to rows of its tables; those of the statistics only if it has any. */
 export function flattenAudienceSearch(
   sent: JsonObject,
@@ -178,7 +178,7 @@ export function flattenAudienceSearch(
   const { object } = job.flatten(rest, null, drift);
   const [id = null, ...cells] = object.cells.map((cell) => cell ?? null);
   const { [UNSTORED.error]: __, ...error } = nestedObject(sentError, "error", drift) ?? {};
-  const failed = failure.flatten(error, null, drift).object;
+  const failed = errors.flatten(error, null, drift).object;
   const stats = nestedObject(sentStats, "stats", drift);
   const { coverage: sentCoverage, distributions: sentDistributions, ...unknown } = stats ?? {};
   const covered = coverage(sentCoverage, drift);
@@ -193,38 +193,16 @@ export function flattenAudienceSearch(
     stats: isJsonObject(sentStats) ? ofStats : sentStats,
   });
   const [, ...names] = job.fieldNames;
+  const failure = failed.cells.map((cell) => cell ?? null);
+  const coverageRows = covered?.rows.map((row) => [id, ...row]);
+  const bucketRows = buckets?.lists.flatMap((list) => list?.rows ?? []);
   return [
     {
       table: "audience_search",
       columns: ["segment_id", "search_name", "query", ...names, "error_code", "error_message", "_extra"],
-      rows: [
-        [
-          id,
-          named.search_name,
-          named.query,
-          ...cells,
-          ...failed.cells.map((cell) => cell ?? null),
-          extraCell(extra),
-        ],
-      ],
+      rows: [[id, named.search_name, named.query, ...cells, ...failure, extraCell(extra)]],
     },
-    ...(covered
-      ? [
-          {
-            table: "audience_search_coverage",
-            columns: ["segment_id", "channel", ...Object.keys(coverageFields), "_extra"],
-            rows: covered.rows.map((row) => [id, ...row]),
-          },
-        ]
-      : []),
-    ...(buckets
-      ? [
-          {
-            table: "audience_search_distribution",
-            columns: ["segment_id", "distribution", "position", ...Object.keys(bucketFields), "_extra"],
-            rows: buckets.lists.flatMap((list) => list?.rows ?? []),
-          },
-        ]
-      : []),
+    ...(coverageRows ? [rowsOf(audienceSearchCoverage, coverageRows)] : []),
+    ...(bucketRows ? [rowsOf(audienceSearchDistribution, bucketRows)] : []),
   ];
 }

@@ -1,5 +1,5 @@
 import { type Cell, type DriftLog, jsonType } from "./convert.ts";
-import { type TableRows, withNested } from "./person-search.ts";
+import { nestedObject, rowsOf, type TableRows, withNested } from "./person-search.ts";
 import { boolean, integer, json, listPosition, prefixed, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { endpointOf } from "./answer.ts";
@@ -97,11 +97,9 @@ export function flattenContactJob(
 ): TableRows {
   const { object } = job.flatten(sent, null, drift);
   const cells = object.cells.map((cell) => cell ?? null);
-  return {
-    table: "contact_job",
-    columns: [...job.fieldNames, "billable_count", "unlocked_at", "_extra"],
-    rows: [[...cells, unlocked.billable_count, unlocked.unlocked_at, extraCell(object.extra)]],
-  };
+  return rowsOf(contactJob, [
+    [...cells, unlocked.billable_count, unlocked.unlocked_at, extraCell(object.extra)],
+  ]);
 }
 
 /** Flattens the results of a page (section 2.8). @param offset position of the first one */
@@ -116,23 +114,15 @@ export function flattenContactResults(
       rows.push([page.jobId, String(page.offset + index), ...resultCells(result, drift)]);
     } else drift.note("unexpected_type", "results[]", jsonType(result));
   }
-  const columns = contactJobResult.columns.map(({ name }) => name);
-  return {
-    table: "contact_job_result",
-    columns: columns.filter((name) => name !== "_synced_at" && name !== "_run_id"),
-    rows,
-  };
+  return rowsOf(contactJobResult, rows);
 }
 
 function resultCells(result: JsonObject, drift: DriftLog): readonly Cell[] {
   const { matched_company: sentCompany, ...rest } = result;
   const { object } = titles.flatten(rest, null, drift);
   const [pid = null, matched = null, current = null, naics = null, whole = null] = object.cells;
-  const isCompany = isJsonObject(sentCompany);
-  if (!isCompany && sentCompany !== null && sentCompany !== undefined) {
-    drift.note("unexpected_type", "results[].matched_company", jsonType(sentCompany));
-  }
-  const { object: companyCells } = company.flatten(isCompany ? sentCompany : {}, null, drift);
+  const matchedCompany = nestedObject(sentCompany, "results[].matched_company", drift);
+  const { object: companyCells } = company.flatten(matchedCompany ?? {}, null, drift);
   const sentJacket = result["jacket"];
   // Other keys of the jacket are kept in its JSON, and are not drift.
   const known = Object.entries(isJsonObject(sentJacket) ? sentJacket : {}).filter(([key]) =>
@@ -140,7 +130,7 @@ function resultCells(result: JsonObject, drift: DriftLog): readonly Cell[] {
   );
   const { object: jacketCells } = jacketed.flatten(Object.fromEntries(known), null, drift);
   const extra = withNested(object.extra, {
-    matched_company: isCompany ? companyCells.extra : sentCompany,
+    matched_company: matchedCompany ? companyCells.extra : sentCompany,
   });
   return [
     pid,

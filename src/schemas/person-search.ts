@@ -3,13 +3,26 @@ import { type Cell, type DriftLog, fieldName, jsonType, pidOf } from "./convert.
 import { type Fields, integer, listPosition, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { endpointOf } from "./answer.ts";
-import { table } from "./table.ts";
+import { type Table, table } from "./table.ts";
 
 /** Rows of a table, as a commit takes them. */
 export interface TableRows {
   readonly table: string;
   readonly columns: readonly string[];
   readonly rows: readonly (readonly Cell[])[];
+}
+
+/** Rows of a declared table, with all columns in order but those that a commit adds. */
+export function rowsOf({ name, columns }: Table, rows: TableRows["rows"]): TableRows {
+  const names = columns.map((column) => column.name);
+  return { table: name, columns: names.filter((one) => one !== "_synced_at" && one !== "_run_id"), rows };
+}
+
+/** Returns a nested object; null for null, and for a value of another type, which is recorded as drift. */
+export function nestedObject(value: unknown, path: string, drift: DriftLog): JsonObject | null {
+  if (isJsonObject(value)) return value;
+  if (value !== null && value !== undefined) drift.note("unexpected_type", path, jsonType(value));
+  return null;
 }
 
 /** Rows of a coverage object, and what has no column. */
@@ -30,13 +43,11 @@ export function coverageReaderOf(
     channels.map((channel) => [channel, flattenerOf({ fields, lists: {} }, `${path}.${channel}.`)]),
   );
   return (value, drift) => {
-    if (!isJsonObject(value)) {
-      if (value !== null && value !== undefined) drift.note("unexpected_type", path, jsonType(value));
-      return null;
-    }
+    const channelsSent = nestedObject(value, path, drift);
+    if (channelsSent === null) return null;
     const rows: (readonly Cell[])[] = [];
     const others: [string, unknown][] = [];
-    for (const [channel, counts] of Object.entries(value)) {
+    for (const [channel, counts] of Object.entries(channelsSent)) {
       const reader = readers.get(channel);
       if (reader && isJsonObject(counts)) {
         const { object } = reader.flatten(counts, null, drift);
@@ -181,23 +192,13 @@ export function flattenPersonSearch(
   const nested = read.map(({ member, flat }) => [member, flat ? flat.extra : search[member]] as const);
   const pids = readPids(results, drift);
   const extra = withNested(object.extra, { ...Object.fromEntries(nested), results: pids.misplaced });
-  const [, ...names] = record.fieldNames;
   return [
-    {
-      table: "person_search",
-      columns: ["search_id", "search_name", ...names, "_extra"],
-      rows: [[id, searchName, ...cells, extraCell(extra)]],
-    },
-    {
-      table: "person_search_coverage",
-      columns: ["search_id", "scope", "channel", ...Object.keys(coverageFields), "_extra"],
-      rows: coverageRows,
-    },
-    {
-      table: "person_search_result",
-      columns: ["search_id", "position", "service_pid"],
-      rows: pids.rows.map((row) => [id, ...row]),
-    },
+    rowsOf(personSearch, [[id, searchName, ...cells, extraCell(extra)]]),
+    rowsOf(personSearchCoverage, coverageRows),
+    rowsOf(
+      personSearchResult,
+      pids.rows.map((row) => [id, ...row]),
+    ),
   ];
 }
 
