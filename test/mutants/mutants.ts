@@ -414,7 +414,7 @@ export const mutants: readonly Mutant[] = [
     from: "return there?.rows === rows && there.hash === hash ? [] : [table];",
     to: "return there?.rows === rows ? [] : [table];",
     tests: ofDuckDb,
-    named: "finds a value that differs",
+    named: "a value that differs",
   },
   {
     breaks: "--full replaces a damaged working file",
