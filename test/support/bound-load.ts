@@ -46,11 +46,17 @@ const committed =
     return Object.assign({ rowsWritten: done.rowsWritten }, done.also as Result);
   };
 
+const ofAudiences = { ...members, ...push };
+const ofDatabase = { ...check, ...copy, ...identity, ...migrate };
+const ofPersons = { ...find, ...remove, ...requests };
 const ofLookups = { ...inputs, ...ledger, ...reserve, ...lookups, ...selection };
 const ofRuns = { ...alerts, ...lock, ...rejects, ...retention, ...runs, ...slots, ...status };
 const functions = {
-  ...{ ...check, ...copy, ...identity, ...migrate, ...find, ...remove, ...requests },
-  ...{ ...members, ...push, ...ofLookups, ...ofRuns },
+  ...ofAudiences,
+  ...ofDatabase,
+  ...ofPersons,
+  ...ofLookups,
+  ...ofRuns,
   addMembers: committed(members.addMembers),
   comparePush: committed(push.comparePush),
   finishBatch: committed(push.finishBatch),

@@ -225,7 +225,10 @@ function holderReport(holder: LockHolder): HolderReport {
   };
 }
 
-const pastRunReport = ({ job: _, ...run }: PastRun): PastRunReport => run;
+function pastRunReport(run: PastRun): PastRunReport {
+  const { job: _, ...report } = run;
+  return report;
+}
 
 const dayOf = (ms: number) => dayText(Math.floor(ms / DAY_MS));
 
