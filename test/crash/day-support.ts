@@ -291,8 +291,7 @@ interface Ledger {
 
 /** Reads the ledger of production's service. */
 export async function readLedger({ sandbox }: Pick<Day, "sandbox">): Promise<Ledger> {
-  // The sandbox's controls answer in this form.
-  return (await controlSandbox(sandbox, "/ledger")) as Ledger;
+  return await controlSandbox<Ledger>(sandbox, "/ledger");
 }
 
 /** People erased by the tombstones, and what may follow from that. */

@@ -1,9 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client } from "pg";
-import { afterAll } from "vitest";
+import { afterAll, expect } from "vitest";
 import { surveySpool } from "../../src/spool/files.ts";
-import { makeFolder, runCli } from "../cli/support/cli.ts";
+import type { JobReport, RunReport } from "../../src/jobs/job.ts";
+import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
 import {
   configText,
   createCustomers,
@@ -101,12 +102,11 @@ export async function finish(stage: Stage, setting: Setting, totals: Totals): Pr
   const stuck = await runUntilDone(setting);
   if (stuck !== null) return [stuck];
   const inDoubt = await recordsInDoubt(setting);
-  // The sandbox's controls answer in this form.
-  const { contents } = (await controlSandbox(stage.sandbox, "/ledger")) as {
+  const { contents } = await controlSandbox<{
     readonly contents: Readonly<
       Record<"distinct_records" | "received_more_than_once" | "billed_more_than_once", number>
     >;
-  };
+  }>(stage.sandbox, "/ledger");
   const doubled = await setting.query(
     "SELECT FROM person_data.match_history GROUP BY job, source, source_key HAVING count(*) > 1",
   );
@@ -135,4 +135,36 @@ async function runUntilDone(setting: Pick<Setting, "cwd" | "env">): Promise<stri
     if (code === 0) return null;
     if (run === MOST_RUNS) return `never done (exit ${code}): ${stdout}`;
   }
+}
+
+/** Starts a sandbox for feeds; to be called before all tests of a file. */
+export async function startFeedService(people: number) {
+  const url = await startSandbox(await makeFolder(), ["--people", String(people)]);
+  return {
+    url,
+    control: <Answer = unknown>(path: string, body?: object) => controlSandbox<Answer>(url, path, body),
+    /** Makes a warehouse without an input, for these jobs. */
+    async prepare(jobs: string): Promise<Setting> {
+      const setting = await makeSetting();
+      const config = configText({ baseUrl: url, service: "  concurrency: 4\n", jobs });
+      await writeFile(join(setting.cwd, "config.yaml"), config);
+      return setting;
+    },
+  };
+}
+
+/** Runs jobs, all by default, and expects that the run is killed at a crash point. */
+export async function killRun(setting: Setting, at: string, ...jobs: readonly string[]): Promise<void> {
+  const env = { ...setting.env, PERSON_ETL_CRASH_AT: at };
+  const { child, result } = startCli(["--json", "run", ...jobs], { ...setting, env });
+  await result;
+  expect([at, child.signalCode]).toEqual([at, "SIGKILL"]);
+}
+
+/** Runs jobs, all by default, and expects that they succeed; returns their reports. */
+export async function runToEnd(setting: Setting, ...jobs: readonly string[]): Promise<readonly JobReport[]> {
+  const { code, stdout } = await runCli(["--json", "run", ...jobs], setting);
+  expect({ code, stdout }).toMatchObject({ code: 0 });
+  // Output of `run --json`.
+  return (JSON.parse(stdout) as RunReport).jobs;
 }

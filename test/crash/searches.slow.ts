@@ -1,10 +1,7 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
-import { configText, makeSetting, type Setting, startSandbox } from "../cli/support/setting.ts";
-import { controlSandbox } from "../support/sandbox-control.ts";
+import type { Setting } from "../cli/support/setting.ts";
 import { seededPart } from "../support/test-size.ts";
+import { killRun, runToEnd, startFeedService } from "./kill-support.ts";
 
 /** About 4,600 people: 47 pages, in three commits. */
 const JOBS = `jobs:
@@ -15,37 +12,15 @@ const CONTACTS = `jobs:
   contacts: { type: contact_jobs, job_ids: [${ID}], unlock: { max_billable: 50000 } }
 `;
 
-let sandbox = "";
+let service: Awaited<ReturnType<typeof startFeedService>>;
 beforeAll(async () => {
-  sandbox = await startSandbox(await makeFolder(), ["--people", "90000"]);
+  service = await startFeedService(90_000);
 });
 
-async function control<T>(path: string, body?: object): Promise<T> {
-  // Answer of the sandbox's controls.
-  return (await controlSandbox(sandbox, path, body)) as T;
-}
-
 async function prepare(jobs: string): Promise<Setting> {
-  await control("/reset", {});
-  await control("/search_plan", { states: ["created", "querying"], state_ms: null });
-  const setting = await makeSetting();
-  await writeFile(
-    join(setting.cwd, "config.yaml"),
-    configText({ baseUrl: sandbox, service: "  concurrency: 4\n", jobs }),
-  );
-  return setting;
-}
-
-async function killed(setting: Setting, at: string): Promise<void> {
-  const env = { ...setting.env, PERSON_ETL_CRASH_AT: at };
-  const { child, result } = startCli(["--json", "run"], { ...setting, env });
-  await result;
-  expect([at, child.signalCode]).toEqual([at, "SIGKILL"]);
-}
-
-async function finish(setting: Setting): Promise<void> {
-  const { code, stdout } = await runCli(["--json", "run"], setting);
-  expect({ code, stdout }).toMatchObject({ code: 0 });
+  await service.control("/reset", {});
+  await service.control("/search_plan", { states: ["created", "querying"], state_ms: null });
+  return service.prepare(jobs);
 }
 
 interface Served {
@@ -57,7 +32,7 @@ async function membersOfService(segmentId: string): Promise<readonly string[]> {
   const pids: string[] = [];
   for (;;) {
     const path = `/person-search/v0/search-jobs/${segmentId}/results?offset=${pids.length}`;
-    const response = await fetch(sandbox + path, { headers: { "x-api-key": "test-key" } });
+    const response = await fetch(service.url + path, { headers: { "x-api-key": "test-key" } });
     // Section 2.6.
     const page = (await response.json()) as { pids: string[]; total: number };
     pids.push(...page.pids);
@@ -107,9 +82,9 @@ describe("an audience whose run is killed", () => {
     "at $at, is charged once, and all its members are stored",
     async ({ at, submits }) => {
       const setting = await prepare(JOBS);
-      await killed(setting, at);
-      await finish(setting);
-      const { search_jobs: jobs } = await control<Served>("/searches");
+      await killRun(setting, at);
+      await runToEnd(setting);
+      const { search_jobs: jobs } = await service.control<Served>("/searches");
       const unlocked = jobs.filter(({ billable }) => billable !== null);
       expect([jobs.length, unlocked.length]).toEqual([submits, 1]);
       const { segmentId, billable } = unlocked[0] ?? { segmentId: "", billable: null };
@@ -140,7 +115,7 @@ describe.each(["unlock", "page"])("a contact job billed by %s whose run is kille
   ];
   test.each(seededPart(kills, 5))("at %s, is charged once, and all its results are stored", async (at) => {
     const setting = await prepare(CONTACTS);
-    await control("/contact_jobs", {
+    await service.control("/contact_jobs", {
       job_id: ID,
       job_type: "contact_append",
       titles: ["nurse"],
@@ -149,9 +124,9 @@ describe.each(["unlock", "page"])("a contact job billed by %s whose run is kille
       states: ["queued"],
       state_ms: null,
     });
-    await killed(setting, at);
-    await finish(setting);
-    const { contact_jobs: jobs } = await control<Served>("/searches");
+    await killRun(setting, at);
+    await runToEnd(setting);
+    const { contact_jobs: jobs } = await service.control<Served>("/searches");
     const { rows, billable } = jobs[0] ?? { rows: 0, billable: null };
     expect([rows, billable]).toEqual([740, 740]);
     expect(

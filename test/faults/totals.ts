@@ -26,8 +26,7 @@ export interface Snapshot {
 
 /** Reads the sandbox's ledger. */
 export async function ledgerOf(world: World): Promise<Snapshot> {
-  // Answer of the sandbox's controls.
-  return (await world.control("/ledger")) as Snapshot;
+  return await world.control<Snapshot>("/ledger");
 }
 
 /** Compares the totals of all runs with the service's counts. */

@@ -7,7 +7,7 @@ import { runCli } from "../cli/support/cli.ts";
 import { configText, makeSetting, type Setting } from "../cli/support/setting.ts";
 import { seededRandom, testSeed } from "../support/seeded-random.ts";
 import { sized } from "../support/test-size.ts";
-import { controlSandbox } from "../support/sandbox-control.ts";
+import { controlSandbox, membersAt } from "../support/sandbox-control.ts";
 
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
 const PUSHED = "22222222-2222-4222-8222-222222222222";
@@ -84,20 +84,8 @@ function differences(stored: readonly string[], stated: readonly string[]): read
 const storedLines = async ({ setting }: Stage, sql: string): Promise<readonly string[]> =>
   (await setting.query(sql)).map((row) => String(row["line"]));
 
-interface Member {
-  readonly service_pid: string;
-  readonly first_added_at: string;
-  readonly is_member: boolean;
-}
-
 /** Present and former members of a segment at the service. */
-async function membersOf(stage: Stage, segment: string): Promise<readonly Member[]> {
-  // Answer of the sandbox's controls.
-  const { members } = (await stage.control(`/segments/${segment}/members?limit=100000`)) as {
-    members: Member[];
-  };
-  return members;
-}
+const membersOf = ({ url }: Stage, segment: string) => membersAt(url, segment);
 
 async function compareMembers(stage: Stage): Promise<readonly string[]> {
   const members = await membersOf(stage, SEGMENT);

@@ -18,8 +18,7 @@ const audience = `
 
 /** Records that the sandbox billed on an endpoint (`/v2/enrich`). */
 async function billedBySandbox(world: World, path: string): Promise<number> {
-  // Answer of the sandbox's controls.
-  const { endpoints } = (await world.control("/ledger")) as { endpoints: Record<string, { billed: number }> };
+  const { endpoints } = await world.control<{ endpoints: Record<string, { billed: number }> }>("/ledger");
   return Object.entries(endpoints)
     .filter(([endpoint]) => endpoint.endsWith(path))
     .reduce((sum, [, { billed }]) => sum + billed, 0);

@@ -8,8 +8,7 @@ const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 const resolveOnly = "\n  resolve_customers: { type: resolve, input: customers }";
 
 async function requestsOf(world: World): Promise<number> {
-  // Answer of the sandbox's controls.
-  return ((await world.control("/ledger")) as { readonly requests: number }).requests;
+  return (await world.control<{ readonly requests: number }>("/ledger")).requests;
 }
 
 describe("a night of resolve, validate and enrich", () => {

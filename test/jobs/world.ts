@@ -40,7 +40,7 @@ export interface World {
   /** One column of the first row. */
   value(sql: string): Promise<string | null>;
   /** Calls the sandbox's controls. */
-  control(path: string, body?: object): Promise<unknown>;
+  control<Answer = unknown>(path: string, body?: object): Promise<Answer>;
   /** Closes everything; otherwise done at the end of the test. */
   close(): Promise<void>;
   /** Logged events with their fields. */
@@ -282,9 +282,8 @@ export function unaccountedRows(job: JobReport): number {
 
 /** Records that the sandbox received more than once, and those billed more than once. */
 export async function repeats(world: World): Promise<{ received: number; billed: number }> {
-  // Answer of the sandbox's controls.
-  const { contents } = (await world.control("/ledger")) as {
+  const { contents } = await world.control<{
     contents: { received_more_than_once: number; billed_more_than_once: number };
-  };
+  }>("/ledger");
   return { received: contents.received_more_than_once, billed: contents.billed_more_than_once };
 }

@@ -1,10 +1,42 @@
-/** Calls a control of the sandbox at a URL: POST with a body, else GET. */
-export async function controlSandbox(url: string, path: string, body?: object): Promise<unknown> {
+/** Calls a control of the sandbox at a URL: POST with a body, else GET. `Answer`: the form of its answer. */
+export async function controlSandbox<Answer = unknown>(
+  url: string,
+  path: string,
+  body?: object,
+): Promise<Answer> {
   const response = await fetch(`${url}/_sandbox${path}`, {
     method: body === undefined ? "GET" : "POST",
     headers: { "content-type": "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
-  return response.json();
+  return (await response.json()) as Answer; // Its caller states the form.
+}
+
+/** Present or former member of a segment at the service. */
+export interface ServiceMember {
+  readonly service_pid: string;
+  readonly first_added_at: string;
+  readonly is_member: boolean;
+}
+
+/** Members of a segment at the service, in the order of their first addition. */
+export async function membersAt(url: string, segmentId: string): Promise<readonly ServiceMember[]> {
+  const path = `/segments/${segmentId}/members?limit=100000`;
+  const { members } = await controlSandbox<{ members: readonly ServiceMember[] }>(url, path);
+  return members;
+}
+
+/** ID of the segment with a name at the service; empty without one. */
+export async function segmentNamed(url: string, name: string): Promise<string> {
+  const { segments } = await controlSandbox<{ segments: readonly { segment_id: string; name: string }[] }>(
+    url,
+    "/segments",
+  );
+  return segments.find((segment) => segment.name === name)?.segment_id ?? "";
+}
+
+/** PIDs of the present members. */
+export async function livingAt(url: string, segmentId: string): Promise<readonly string[]> {
+  return (await membersAt(url, segmentId)).flatMap((one) => (one.is_member ? [one.service_pid] : []));
 }

@@ -2,6 +2,7 @@ import { membershipsOf } from "../../../src/load/erasure/remove.ts";
 import { expect, test } from "vitest";
 import { erasePeople, leaveSegments, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { findTraces, findTracesAnywhere } from "../../load/suite/erased-couple.ts";
+import { livingAt, segmentNamed } from "../../support/sandbox-control.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 
 const config = configOf(`
@@ -10,16 +11,8 @@ const config = configOf(`
   deaths: { type: death_signals, segments: [{ job: vip_push }] }`);
 
 /** PIDs of the service's segment. */
-async function membersOf(world: World, name: string): Promise<readonly string[]> {
-  // Answer of the sandbox's controls.
-  const { segments } = (await world.control("/segments")) as {
-    segments: { segment_id: string; name: string }[];
-  };
-  const id = segments.find((segment) => segment.name === name)?.segment_id;
-  const { members } = (await world.control(`/segments/${id}/members?limit=100000`)) as {
-    members: { service_pid: string; is_member: boolean }[];
-  };
-  return members.filter(({ is_member }) => is_member).map(({ service_pid: pid }) => pid);
+async function membersOf({ sandbox: { url } }: World, name: string): Promise<readonly string[]> {
+  return livingAt(url, await segmentNamed(url, name));
 }
 
 async function traces(world: World, pid: string): Promise<readonly string[]> {

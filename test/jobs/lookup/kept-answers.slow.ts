@@ -47,10 +47,11 @@ async function startWithKept(rows: number, { jobs = enrich(), faults = "" } = {}
 
 /** Calls of the jobs, and distinct records, that the service received. */
 async function received(world: World) {
-  // Answer of the sandbox's controls.
-  const ledger = (await world.control("/ledger")) as SeenRequests & {
-    contents: { distinct_records: number };
-  };
+  const ledger = await world.control<
+    SeenRequests & {
+      contents: { distinct_records: number };
+    }
+  >("/ledger");
   return { requests: requestsOfJobs(ledger), records: ledger.contents.distinct_records };
 }
 

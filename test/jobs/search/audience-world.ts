@@ -41,17 +41,15 @@ interface SearchJob {
 
 /** Searches that the sandbox holds, with what each was charged. */
 export async function searchesOfService(world: World): Promise<readonly SearchJob[]> {
-  // Answer of the sandbox's controls.
-  const { search_jobs: jobs } = (await world.control("/searches")) as { search_jobs: SearchJob[] };
+  const { search_jobs: jobs } = await world.control<{ search_jobs: SearchJob[] }>("/searches");
   return jobs;
 }
 
 /** Calls of an endpoint, by status. */
 export async function callsOf(world: World, endpoint: string): Promise<Readonly<Record<string, number>>> {
-  // Answer of the sandbox's controls.
-  const { endpoints } = (await world.control("/ledger")) as {
+  const { endpoints } = await world.control<{
     endpoints: Record<string, { statuses: Record<string, number> }>;
-  };
+  }>("/ledger");
   return endpoints[endpoint]?.statuses ?? {};
 }
 

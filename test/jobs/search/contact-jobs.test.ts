@@ -36,10 +36,9 @@ const runOnce = async (world: World, request: Partial<RunRequest> = {}) =>
 async function contactOfService(
   world: World,
 ): Promise<{ readonly rows: number; readonly billable: number | null }> {
-  // Answer of the sandbox's controls.
-  const { contact_jobs: jobs } = (await world.control("/searches")) as {
+  const { contact_jobs: jobs } = await world.control<{
     contact_jobs: { rows: number; billable: number | null }[];
-  };
+  }>("/searches");
   return jobs[0] ?? { rows: 0, billable: null };
 }
 const stored = (world: World) =>

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { membersAt } from "../../support/sandbox-control.ts";
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
 import { configOf, jobOf, seenDuring, startWorld, type World } from "../world.ts";
 
@@ -12,10 +13,7 @@ async function startDeaths() {
   const world = await startWorld({ rows: 0, people: 2000, config });
   await world.control("/segments", { segment_id: FIRST, name: "first", members: 100 });
   await world.control("/segments", { segment_id: SECOND, name: "second", members: 100, first_person: 50 });
-  // Answer of the sandbox's controls.
-  const { members } = (await world.control(`/segments/${FIRST}/members?limit=100`)) as {
-    members: { service_pid: string }[];
-  };
+  const members = await membersAt(world.sandbox.url, FIRST);
   return {
     world,
     pidOf: (n: number) => members[n]?.service_pid ?? "",

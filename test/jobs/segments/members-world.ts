@@ -1,6 +1,7 @@
 import { expect } from "vitest";
 import { dayOf } from "../../../packages/sandbox/src/population/calendar.ts";
 import { createPeople } from "../../../packages/sandbox/src/population/people.ts";
+import { membersAt } from "../../support/sandbox-control.ts";
 import { configOf, startWorld, type World } from "../world.ts";
 
 /** Segment of these tests. */
@@ -29,20 +30,8 @@ export function pidsOf(from: number, to: number): readonly string[] {
   return Array.from({ length: to - from }, (_, i) => people.pidOf(from + i, today));
 }
 
-interface Truth {
-  readonly service_pid: string;
-  readonly first_added_at: string;
-  readonly is_member: boolean;
-}
-
 /** All present and former members at the service, in the order of their first addition. */
-export async function truthOf(world: World): Promise<readonly Truth[]> {
-  // Answer of the sandbox's controls.
-  const { members } = (await world.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
-    members: Truth[];
-  };
-  return members;
-}
+export const truthOf = (world: World) => membersAt(world.sandbox.url, SEGMENT);
 
 /** Members in the warehouse and at the service. */
 async function compare(world: World): Promise<{ known: readonly string[]; truth: readonly string[] }> {

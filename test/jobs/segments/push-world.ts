@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import { StopJobError } from "../../../src/errors.ts";
+import { livingAt, segmentNamed } from "../../support/sandbox-control.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 
 /** Configuration of a push and of a job that reads its segment. */
@@ -15,20 +16,9 @@ export async function startPush(text = config(), sandbox: { readonly membersPerP
   const world = await startWorld({ rows: 0, people: 3000, config: text, ...sandbox });
   await world.control("/segments", { name: "everybody", members: 400 });
   await world.rows("CREATE TABLE crm.vip (pid text)");
-  const idOf = async (name = "VIP customers") => {
-    // Answer of the sandbox's controls.
-    const { segments } = (await world.control("/segments")) as {
-      segments: { segment_id: string; name: string }[];
-    };
-    return segments.find((segment) => segment.name === name)?.segment_id ?? "";
-  };
+  const idOf = (name = "VIP customers") => segmentNamed(world.sandbox.url, name);
   /** Members of the service's segment, in the order of their first addition. */
-  const listed = async (name?: string) => {
-    const { members } = (await world.control(`/segments/${await idOf(name)}/members?limit=100000`)) as {
-      members: { service_pid: string; is_member: boolean }[];
-    };
-    return members.flatMap(({ service_pid: pid, is_member: is }) => (is ? [pid] : []));
-  };
+  const listed = async (name?: string) => livingAt(world.sandbox.url, await idOf(name));
   /** Runs the push alone and checks that its counters add up. */
   const push = async (request: Parameters<World["run"]>[0] = {}, services: Services = {}) => {
     const report = await world.run({ jobs: ["vip_push"], ...request }, { random: () => 0, ...services });

@@ -19,8 +19,7 @@ async function ask(world: World, path: string): Promise<unknown> {
 
 /** The sandbox's time, milliseconds. */
 async function nowOf(world: World): Promise<number> {
-  // Answer of the sandbox's controls.
-  const { now } = (await world.control("")) as { now: string };
+  const { now } = await world.control<{ now: string }>("");
   return Date.parse(now);
 }
 
