@@ -64,11 +64,10 @@ export function createMetrics(version: string) {
   const up = gauge("warehouse_up", "1 if the warehouse answered this scrape.");
   const ofStatus = statusGauges.map(({ name, help, labels, read }) => {
     const own = gauge(name, help, labels);
-    const set = (report: StatusReport) => {
+    return (report: StatusReport) => {
       own.reset();
       for (const [values, value] of read(report)) own.labels(...values).set(value);
     };
-    return { set };
   });
 
   return {
@@ -119,7 +118,7 @@ export function createMetrics(version: string) {
         const tried = last_run.records_sent + last_run.records_rejected_before_sending;
         rejectRatio.set({ job }, tried === 0 ? 0 : last_run.records_rejected / tried);
       }
-      if (report) for (const one of ofStatus) one.set(report);
+      if (report) for (const set of ofStatus) set(report);
       return { contentType: register.contentType, text: await register.metrics() };
     },
   };

@@ -17,12 +17,30 @@ import { takeAnyAnswer, takeLargeAnswer } from "../support/take-any-answer.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { textOf } from "./answer-mutations.ts";
-import { findUnstorable, rowsText } from "./answered-rows.ts";
 import type { WireBody } from "./byte-mutations.ts";
 import type { RealAnswer } from "./real-answers.ts";
 import { isSame, type Reading, readWhole } from "./reference-reading.ts";
 import type { LookupAnswer, LookupRecord } from "../../src/load/lookups/lookup.ts";
 import type { Attempt } from "../../src/schemas/ledger.ts";
+
+/** Values that differ between two calls with the same answer; and the parsed result itself. */
+const OF_THE_CALL = new Set(["callId", "apiRequestId", "answeredAt", "result"]);
+
+/** Rows of an answer as text, with the values of the call separate. */
+function rowsText(answer: LookupAnswer): string {
+  return JSON.stringify(answer, (key, value: unknown) => (OF_THE_CALL.has(key) ? undefined : value));
+}
+
+/** Content that no warehouse can store, or null. */
+function findUnstorable({ cells, extra, servicePid }: LookupAnswer): string | null {
+  for (const cell of [...cells, extra, servicePid]) {
+    if (cell === null) continue;
+    if (typeof cell !== "string") return `a cell is ${typeof cell}`;
+    if (cell.includes("\u0000")) return "a cell holds NUL";
+    if (!cell.isWellFormed()) return "a cell holds half a surrogate pair";
+  }
+  return null;
+}
 
 /** Result of one lookup. */
 interface Outcome {

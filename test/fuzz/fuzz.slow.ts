@@ -1,5 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
+import { openWarehouse } from "../support/bound-load.ts";
 import { testSeed } from "../support/seeded-random.ts";
 import { isFullSize, sized } from "../support/test-size.ts";
 import { textOf } from "./answer-mutations.ts";
@@ -10,7 +11,9 @@ import { readWhole } from "./reference-reading.ts";
 import { ALL_MUTATIONS } from "./mutate-answer.ts";
 import { askForAnswers } from "./real-answers.ts";
 import { HARMLESS_REPLIES, REPLY_MUTATIONS } from "./reply-mutations.ts";
-import { rowMaker } from "./row-maker.ts";
+
+/** The real warehouse's conversion to rows, without a connection. */
+const rowMaker = openWarehouse({ url: "postgres://nobody@127.0.0.1:1/nowhere" });
 
 const seed = testSeed();
 const ANSWERS = sized(2_500, 100_000);
