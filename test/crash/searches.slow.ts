@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Setting } from "../cli/support/setting.ts";
+import { membersOfService } from "../jobs/search/audience-world.ts";
 import { seededPart } from "../support/test-size.ts";
 import { killRun, runToEnd, startFeedService } from "./kill-support.ts";
 
@@ -26,18 +27,6 @@ async function prepare(jobs: string): Promise<Setting> {
 interface Served {
   readonly search_jobs: readonly { readonly segmentId: string; readonly billable: number | null }[];
   readonly contact_jobs: readonly { readonly rows: number; readonly billable: number | null }[];
-}
-
-async function membersOfService(segmentId: string): Promise<readonly string[]> {
-  const pids: string[] = [];
-  for (;;) {
-    const path = `/person-search/v0/search-jobs/${segmentId}/results?offset=${pids.length}`;
-    const response = await fetch(service.url + path, { headers: { "x-api-key": "test-key" } });
-    // Section 2.6.
-    const page = (await response.json()) as { pids: string[]; total: number };
-    pids.push(...page.pids);
-    if (pids.length >= page.total) return pids;
-  }
 }
 
 const CHARGE = `SELECT (SELECT sum(records_matched)::int FROM person_data_ops.api_call WHERE budget = 'unlock') AS billed,
@@ -91,7 +80,7 @@ describe("an audience whose run is killed", () => {
       const stored = await setting.query(
         "SELECT service_pid AS pid FROM person_data.audience_search_member ORDER BY position",
       );
-      const members = await membersOfService(segmentId);
+      const members = await membersOfService({ sandbox: service }, segmentId);
       expect(members.length).toBeGreaterThan(4000);
       expect(stored.map(({ pid }) => pid)).toEqual(members);
       expect(await setting.query(CHARGE)).toEqual([{ billed: billable, in_doubt: 0, budget: billable }]);

@@ -59,11 +59,14 @@ export const UNLOCK = "POST /person-search/v0/search-jobs/{segment_id}/results";
 export const SUBMIT = "POST /person-search/v0/search-jobs";
 
 /** Members of an audience as the service pages them. */
-export async function membersOfService(world: World, segmentId: string): Promise<readonly string[]> {
+export async function membersOfService(
+  { sandbox: { url } }: { readonly sandbox: { readonly url: string } },
+  segmentId: string,
+): Promise<readonly string[]> {
   const pids: string[] = [];
   for (;;) {
     const path = `/person-search/v0/search-jobs/${segmentId}/results?limit=100&offset=${pids.length}`;
-    const response = await fetch(world.sandbox.url + path, { headers: { "x-api-key": "test-key" } });
+    const response = await fetch(url + path, { headers: { "x-api-key": "test-key" } });
     // Section 2.6.
     const page = (await response.json()) as { pids: string[]; total: number };
     pids.push(...page.pids);
