@@ -32,7 +32,7 @@ interface Outcome {
 
 /** Makes a test of each sentence about a subject, which successive nights state. The first one's configuration is there before it. */
 export function testNights(subject: string, cases: Readonly<Record<string, readonly ExpectedNight[]>>): void {
-  describe(`${subject}`, () => {
+  describe.each([subject])("%s", () => {
     test.each(Object.entries(cases))("%s", async (_sentence, nights) => {
       const world = await openWorld();
       for (const [i, expected] of nights.entries()) {
