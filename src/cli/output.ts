@@ -24,13 +24,17 @@ export function layOut(text: Text, widthColumns: number | null): string {
   return typeof text === "string" ? text : text(widthColumns);
 }
 
+/** Joins texts without those that are empty. */
+export function joinFilled(texts: readonly string[], by: string): string {
+  return texts.filter((text) => text !== "").join(by);
+}
+
 /** Joins paragraphs by blank lines and the lines of each, without those that are empty. */
 export function paragraphs(...parts: readonly (Text | readonly Text[])[]): Text {
-  const join = (texts: readonly string[], by: string) => texts.filter((text) => text !== "").join(by);
   return (width) => {
-    const laidOut = parts.map((part) => [part].flat().map((text: Text) => layOut(text, width)));
-    return join(
-      laidOut.map((lines) => join(lines, "\n")),
+    const lines = parts.map((part) => [part].flat().map((text: Text) => layOut(text, width)));
+    return joinFilled(
+      lines.map((own) => joinFilled(own, "\n")),
       "\n\n",
     );
   };
@@ -78,8 +82,7 @@ function layOutTable<Row>(
   return rows
     .flatMap((_, at) => {
       const parts = others.map(({ heading, cells }) => (cells[at] ? `${heading.trim()} ${cells[at]}` : ""));
-      const details = parts.filter((part) => part !== "").join(", ");
-      return [titles?.cells[at] ?? "", ...fill(details, "  ", "  ", widthColumns)];
+      return [titles?.cells[at] ?? "", ...fill(joinFilled(parts, ", "), "  ", "  ", widthColumns)];
     })
     .join("\n");
 }

@@ -3,7 +3,7 @@ import { aboutJob } from "./run.ts";
 import { openFilled } from "../app.ts";
 import { type Context, type Outcome, result } from "../command.ts";
 import { renderBudgets, uncertainty } from "../costs.ts";
-import { paragraphs, table, type Text } from "../output.ts";
+import { joinFilled, paragraphs, table, type Text } from "../output.ts";
 import { systemClock } from "../../clock.ts";
 import { ago, ahead, count, countText, durationText, megabytes, percent } from "../../figures.ts";
 import {
@@ -66,13 +66,12 @@ function glance({ jobs, attention }: StatusReport, nowMs: number): string {
   const [next] = on
     .flatMap(({ job, next_slot_at: at }) => (at === null ? [] : [{ job, at }]))
     .toSorted((a, b) => (a.at < b.at ? -1 : 1));
-  return [
+  const parts = [
     `${isWell ? "✓" : "!"} ${wellCount} of ${countText(on.length, "job")} fresh`,
     running.length === 0 ? "" : `running: ${running.join(", ")}`,
     next ? `next: ${next.job} ${ahead(next.at, nowMs)}` : "",
-  ]
-    .filter((part) => part !== "")
-    .join("; ");
+  ];
+  return joinFilled(parts, "; ");
 }
 
 function renderJobs(jobs: readonly JobStatusReport[], nowMs: number): Text {

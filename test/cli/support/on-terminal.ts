@@ -22,19 +22,20 @@ export function startOnTerminal(
 ): TerminalRun {
   const words = [...(options.program ?? [launcher]), ...args];
   const line = `stty cols ${options.columns} rows 50; exec ${words.map(quote).join(" ")}`;
-  const { child, printed, result } = startCli(["--quiet", "--return", "--command", line, "/dev/null"], {
+  const running = startCli(["--quiet", "--return", "--command", line, "/dev/null"], {
     cwd: options.cwd,
     env: { TERM: "xterm", SHELL: "/bin/sh", ...options.env },
     command: ["script"],
     stdin: "pipe",
   });
+  const { child } = running;
   return {
     child,
-    shows: printed,
+    shows: (text) => running.printed(text),
     type(text) {
       child.stdin?.write(text);
     },
-    ended: result.then(({ code, stdout }) => ({ code, screen: stdout })),
+    ended: running.result.then(({ code, stdout }) => ({ code, screen: stdout })),
   };
 }
 
