@@ -1,8 +1,8 @@
+import { microsText } from "./population/calendar.ts";
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { searchFailureCodes } from "../../../src/schemas/audience-search.ts";
-import { microsText } from "./clock.ts";
 import { faultPlanSchema, parseFaults } from "./faults/plan.ts";
 import { readBody } from "./http/serve-request.ts";
 import { HOME_ORGANIZATION } from "./organizations.ts";

@@ -1,4 +1,4 @@
-import { createWorldClock } from "./clock.ts";
+import { createWorldClock } from "./population/calendar.ts";
 import { createFaults, type FaultPlan } from "./faults/plan.ts";
 import { createLedger } from "./ledger.ts";
 import { createCapacity, createRate } from "./organizations.ts";

@@ -18,16 +18,9 @@ describe("a person search", () => {
   it("returns PIDs, counts and coverage", async () => {
     const sandbox = await sandboxFor();
     const { body } = await made(sandbox, { query: `  ${query.replace(" ", "   ")} `, size: 7 });
-    expect(Object.keys(body)).toEqual([
-      "search_id",
-      "query",
-      "results",
-      "total_count",
-      "result_count",
-      "total_contact_coverage",
-      "results_contact_coverage",
-      "created_at",
-    ]);
+    expect(Object.keys(body).join()).toBe(
+      "search_id,query,results,total_count,result_count,total_contact_coverage,results_contact_coverage,created_at",
+    );
     expect(body["query"]).toBe(query);
     expect(body.results.length).toBe(7);
     expect(body["result_count"]).toBe(7);

@@ -6,17 +6,11 @@ import { call, enrich, sandboxFor } from "./support.ts";
 
 const people = createPeople(1, 10_000);
 
-interface Counts {
-  readonly total_requests: number;
-  readonly num_input_records: number;
-  readonly num_resolvable_records: number;
-  readonly num_matches: number;
-}
+type Counts = Readonly<
+  Record<"total_requests" | "num_input_records" | "num_resolvable_records" | "num_matches", number>
+>;
 interface EndpointUsage extends Counts {
   readonly endpoint: string;
-  readonly overall_match_rate: number;
-  readonly resolvable_match_rate: number;
-  readonly last_requested_at: string | null;
   readonly buckets: readonly (Counts & { readonly bucket_start: string })[] | null;
 }
 
@@ -72,27 +66,17 @@ describe("endpoint usage", () => {
   it("cuts time into buckets of every size, naturally bounded, the future included", async () => {
     const sandbox = await sandboxOn("2026-06-10");
     const range = "&start_date=2026-06-10&end_date=2026-07-02";
-    expect((await startsOf(sandbox, `?bucketing_size=hour${range}`))?.length).toBe(23 * 24);
-    expect((await startsOf(sandbox, `?${range}`))?.slice(0, 2)).toEqual([
-      "2026-06-10T00:00:00+00:00",
-      "2026-06-11T00:00:00+00:00",
-    ]);
+    const days = async (size: string) =>
+      (await startsOf(sandbox, `?bucketing_size=${size}${range}`))?.map((start) =>
+        start.replace("T00:00:00+00:00", ""),
+      );
+    expect((await days("hour"))?.length).toBe(23 * 24);
+    expect((await days("day"))?.slice(0, 2)).toEqual(["2026-06-10", "2026-06-11"]);
     // 2026-06-10 is a Wednesday.
-    expect(await startsOf(sandbox, `?bucketing_size=week${range}`)).toEqual([
-      "2026-06-08T00:00:00+00:00",
-      "2026-06-15T00:00:00+00:00",
-      "2026-06-22T00:00:00+00:00",
-      "2026-06-29T00:00:00+00:00",
-    ]);
-    expect(await startsOf(sandbox, `?bucketing_size=month${range}`)).toEqual([
-      "2026-06-01T00:00:00+00:00",
-      "2026-07-01T00:00:00+00:00",
-    ]);
-    expect(await startsOf(sandbox, `?bucketing_size=quarter${range}`)).toEqual([
-      "2026-04-01T00:00:00+00:00",
-      "2026-07-01T00:00:00+00:00",
-    ]);
-    expect(await startsOf(sandbox, `?bucketing_size=year${range}`)).toEqual(["2026-01-01T00:00:00+00:00"]);
+    expect(await days("week")).toEqual(["2026-06-08", "2026-06-15", "2026-06-22", "2026-06-29"]);
+    expect(await days("month")).toEqual(["2026-06-01", "2026-07-01"]);
+    expect(await days("quarter")).toEqual(["2026-04-01", "2026-07-01"]);
+    expect(await days("year")).toEqual(["2026-01-01"]);
   });
 
   it("follows a zone through its changes of clock", async () => {
@@ -163,12 +147,7 @@ interface SearchUsage {
   readonly daily_record_limit: number;
   readonly current_day_records_delivered: number;
   readonly current_day_remaining: number;
-  readonly history: readonly {
-    readonly period_start: string;
-    readonly records_delivered: number;
-    readonly searches_created: number;
-    readonly parse_requests: number;
-  }[];
+  readonly history: readonly Record<"period_start" | "records_delivered" | "searches_created", unknown>[];
 }
 const readSearchUsage = async (sandbox: Sandbox, query = ""): Promise<SearchUsage> =>
   JSON.parse((await call(sandbox, `/person-search/v0/usage${query}`)).text);
@@ -177,13 +156,9 @@ describe("person search usage", () => {
   it("has a row for each of the last days, today's last, quiet ones with zeros", async () => {
     const sandbox = await sandboxOn("2026-06-10");
     const answer = await readSearchUsage(sandbox);
-    expect(Object.keys(answer)).toEqual([
-      "org_id",
-      "daily_record_limit",
-      "current_day_records_delivered",
-      "current_day_remaining",
-      "history",
-    ]);
+    expect(Object.keys(answer).join()).toBe(
+      "org_id,daily_record_limit,current_day_records_delivered,current_day_remaining,history",
+    );
     expect(answer.org_id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-8000-[0-9a-f]{12}$/);
     expect(answer.history.map((row) => row.period_start)).toEqual(
       Array.from({ length: 30 }, (_, i) => Temporal.PlainDate.from("2026-05-12").add({ days: i }).toString()),

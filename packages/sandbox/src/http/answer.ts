@@ -10,6 +10,8 @@ export interface Refusal {
   readonly headers?: Readonly<Record<string, string>>;
   /** Body instead of JSON. */
   readonly html?: string;
+  /** Name of the fault that refused the request. */
+  readonly fault?: string;
 }
 
 /** One problem of a request: its path, beginning with `body`, `query` or `path`, and a type such as `string_too_long`. */

@@ -1,3 +1,4 @@
+import { stampText } from "../population/calendar.ts";
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
@@ -12,7 +13,6 @@ import { personSearchRoutes } from "../search/person-search.ts";
 import { searchJobRoutes } from "../search/search-jobs.ts";
 import { segmentRoutes } from "../segments/routes.ts";
 import { usageRoutes } from "../usage/routes.ts";
-import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import {
   type ErrorShape,
@@ -68,8 +68,6 @@ interface Exchange {
   readonly tooFast: Refusal | null;
   /** Number of records, once they are read. */
   records: number;
-  /** Name of the fault that refused it. */
-  refusedBy: string | null;
 }
 
 /** Reads a body to its end; null if it is too large. */
@@ -105,12 +103,10 @@ async function parseBody({ request: { headers }, bytes }: Exchange): Promise<{ v
 const keyOf = ({ headers }: IncomingMessage): string => String(headers["x-api-key"] ?? "");
 
 /** Error answer of the first fault that refuses the request. */
-function refuseByFault(exchange: Exchange, records: readonly unknown[]): Refusal | null {
-  for (const { name, fault, value, dice } of exchange.fired) {
+function refuseByFault(fired: readonly FiredFault[], records: readonly unknown[]): Refusal | null {
+  for (const { name, fault, value, dice } of fired) {
     const refusal = fault.stage === "refusal" ? fault.refuse(value, records, dice) : null;
-    if (!refusal) continue;
-    exchange.refusedBy = name;
-    return refusal;
+    if (refusal) return { ...refusal, fault: name };
   }
   return null;
 }
@@ -137,7 +133,7 @@ async function decide(world: World, exchange: Exchange): Promise<Outcome> {
   if ("kind" in parsed) return parsed;
   const records = listIn(parsed.value, route.records);
   exchange.records = records.length;
-  const refusal = refuseByFault(exchange, records);
+  const refusal = refuseByFault(exchange.fired, records);
   if (refusal) return refusal;
   const sent = { organization: organizationOf(key), id, query: url.searchParams, body: parsed.value };
   const call = readCall(route, sent);
@@ -148,11 +144,12 @@ async function decide(world: World, exchange: Exchange): Promise<Outcome> {
 }
 
 /** Names of the faults that affected an outcome. */
-function appliedFaults({ fired, refusedBy }: Exchange, outcome: Outcome): readonly string[] {
+function appliedFaults(fired: readonly FiredFault[], outcome: Outcome): readonly string[] {
+  const isRefusal = outcome.kind === "refusal";
   const applied = fired.filter(({ name, fault: { stage } }) => {
     if (stage === "delay") return true;
-    if (stage === "refusal") return name === refusedBy;
-    return (stage === "shape") === (outcome.kind === "refusal");
+    if (stage === "refusal") return isRefusal && name === outcome.fault;
+    return (stage === "shape") === isRefusal;
   });
   return applied.map(({ name }) => name);
 }
@@ -172,7 +169,7 @@ export async function serveRequest(
   const fired = world.faults.fire(method, path ?? url.pathname);
   const bytes = await readBody(request);
   const tooFast = world.rate.take();
-  const exchange: Exchange = { request, url, routes, id, fired, bytes, tooFast, records: 0, refusedBy: null };
+  const exchange: Exchange = { request, url, routes, id, fired, bytes, tooFast, records: 0 };
   let waitMs = world.latencyMs;
   for (const { fault, value } of fired) if (fault.stage === "delay") waitMs += fault.delayMs(value);
   if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
@@ -196,7 +193,7 @@ export async function serveRequest(
     });
   }
   const status = outcome.status ?? 200;
-  const faults = appliedFaults(exchange, outcome);
+  const faults = appliedFaults(fired, outcome);
   world.ledger.record({ number, endpoint, status, records, matched, billed, faults });
   world.log.debug({ endpoint, status, records, matched, faults }, "sandbox_request");
   await send(world, exchange, response, outcome);

@@ -1,3 +1,4 @@
+import { stampText } from "../population/calendar.ts";
 import type { LookupEndpoint } from "../../../../src/schemas/answer.ts";
 import { enrichEndpoint, type matchConditionFields } from "../../../../src/schemas/enrich.ts";
 import { resolveEndpoint } from "../../../../src/schemas/resolve.ts";
@@ -7,7 +8,6 @@ import { listIn, MAX_TEXT_LENGTH, type Route, route, unprocessable } from "../ht
 import { sanitizeEmail } from "../population/contacts.ts";
 import { hash, STREAM } from "../population/hash.ts";
 import { CHANNELS, fieldsOf, type Person, personFieldNames, READERS } from "../population/person-fields.ts";
-import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import { filled, hasAddress, hasName, matchPerson, type SentPerson } from "./match-person.ts";
 

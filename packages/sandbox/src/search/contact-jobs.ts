@@ -1,8 +1,8 @@
+import { stampText } from "../population/calendar.ts";
 import { contactJobEndpoints } from "../../../../src/schemas/contact-jobs.ts";
 import { notFound, type Outcome, plainBody, textsOf } from "../http/answer.ts";
 import { type Route, route } from "../http/route.ts";
 import { fieldsOf } from "../population/person-fields.ts";
-import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import { type Page, resultRoutes } from "./result-routes.ts";
 import { type ContactJob, type ContactRow, hasEnded, moveOn, ownOf } from "./searches.ts";

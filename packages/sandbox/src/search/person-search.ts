@@ -1,3 +1,4 @@
+import { stampText } from "../population/calendar.ts";
 import { randomUUID } from "node:crypto";
 import {
   MAX_SEARCH_SIZE,
@@ -8,7 +9,6 @@ import {
 import { notFound, plainBody, refuse, textsOf, tooFast } from "../http/answer.ts";
 import { type Route, route } from "../http/route.ts";
 import { deliveredToday } from "../usage/routes.ts";
-import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import { countChannels, findAudience } from "./audience.ts";
 import { parseQuery } from "./parse-query.ts";

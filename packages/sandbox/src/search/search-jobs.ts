@@ -1,8 +1,8 @@
+import { stampText } from "../population/calendar.ts";
 import { randomUUID } from "node:crypto";
 import { audienceSearchEndpoints, audienceSearchRequest } from "../../../../src/schemas/audience-search.ts";
 import { notFound, type Outcome, plainBody, textsOf } from "../http/answer.ts";
 import { type Route, route } from "../http/route.ts";
-import { stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import { describeAudience, findAudience } from "./audience.ts";
 import { parseQuery } from "./parse-query.ts";

@@ -1,10 +1,10 @@
+import { microsText, stampText } from "../population/calendar.ts";
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { notFound, type Outcome, refuse, textsOf } from "../http/answer.ts";
 import { integerText, MAX_TEXT_LENGTH, type Route, route, uuid } from "../http/route.ts";
 import { deathSignalsOf } from "../population/deaths.ts";
 import { MAX_PEOPLE } from "../population/identifiers.ts";
-import { microsText, stampText } from "../clock.ts";
 import type { World } from "../world.ts";
 import type { Segment, Segments } from "./segments.ts";
 

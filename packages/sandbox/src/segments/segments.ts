@@ -1,7 +1,7 @@
+import type { WorldClock } from "../population/calendar.ts";
 import { hash, hashKey, hashText, throwDice } from "../population/hash.ts";
 import { MAX_PEOPLE } from "../population/identifiers.ts";
 import type { People } from "../population/people.ts";
-import type { WorldClock } from "../clock.ts";
 
 /** A present or former member. */
 interface Member {

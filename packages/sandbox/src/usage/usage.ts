@@ -1,6 +1,5 @@
-import { BASE_DAY, DAY_MS, dayOf } from "../population/calendar.ts";
+import { BASE_DAY, DAY_MS, dayOf, type WorldClock } from "../population/calendar.ts";
 import { below, chance, hash, type HashKey, hashKey, hashText } from "../population/hash.ts";
-import type { WorldClock } from "../clock.ts";
 
 /** Counts of calls (section 2.10). */
 export type Counts = Readonly<Record<"requests" | "records" | "resolvable" | "matched", number>>;
