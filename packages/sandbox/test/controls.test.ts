@@ -11,6 +11,10 @@ const control = async (sandbox: Sandbox, path: string, body?: object) =>
   (await call(sandbox, `/_sandbox${path}`, body, { headers: { "x-api-key": "" } })).body;
 const contents = async (sandbox: Sandbox) => (await control(sandbox, "/ledger"))["contents"];
 
+const sums = (requests: number, records: number, matched: number, billed: number, statuses: object) => {
+  return { requests, records, matched, billed, statuses, faults: {} };
+};
+
 describe("the ledger", () => {
   it("sums requests, records, matches, charges and statuses by endpoint", async () => {
     const sandbox = await sandboxFor();
@@ -20,9 +24,6 @@ describe("the ledger", () => {
     await call(sandbox, "/v2/validate_emails", { records: [email, "nobody@elsewhere.example"] });
     await call(sandbox, "/nowhere/at/all");
     const ledger = await control(sandbox, "/ledger");
-    const sums = (requests: number, records: number, matched: number, billed: number, statuses: object) => {
-      return { requests, records, matched, billed, statuses, faults: {} };
-    };
     expect(ledger["endpoints"]).toEqual({
       "POST /v2/enrich": sums(2, 2, 1, 1, { 200: 1, 422: 1 }),
       "POST /v2/validate_emails": sums(1, 2, 1, 2, { 200: 1 }),

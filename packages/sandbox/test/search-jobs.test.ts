@@ -19,6 +19,8 @@ const unlock = (sandbox: Sandbox, id: string, page = "") =>
   call(sandbox, `${JOBS}/${id}/results${page}`, undefined, { method: "POST" });
 const read = (sandbox: Sandbox, id: string, page = "") => call(sandbox, `${JOBS}/${id}/results${page}`);
 
+const isNull = (body: Answered["body"], member: string) => body[member] === null;
+
 /** Polls until the end, and returns every status. */
 async function pollToEnd(sandbox: Sandbox, id: string): Promise<readonly Answered["body"][]> {
   const bodies: Answered["body"][] = [];
@@ -56,7 +58,6 @@ describe("the states of a search", () => {
   it("follow each other until it is completed", async () => {
     const sandbox = await sandboxWith();
     const bodies = await pollToEnd(sandbox, await submit(sandbox));
-    const isNull = (body: Answered["body"], member: string) => body[member] === null;
     expect(
       bodies.map((body) => [body["status"], isNull(body, "total_count"), isNull(body, "full_criteria_tree")]),
     ).toEqual([
