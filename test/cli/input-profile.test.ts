@@ -51,6 +51,8 @@ async function valuesOf(lines: readonly string[]): Promise<Readonly<Record<strin
 
 test.each([
   ["zipcode", "zip", "integer", "7030", "integer, so leading zeros are lost", ["07030"]],
+  ["zipcode", "zip", "bigint", "70301234", "bigint, so leading zeros are lost", ["070301234"]],
+  ["zipcode", "zip", "numeric(7,2)", "7030", "numeric, so leading zeros are lost", ["07030"]],
   ["zipcode", "zip", "text", "'7030'", "100.0 % of its values have fewer than 5 digits", ["07030"]],
   [
     "phones",
