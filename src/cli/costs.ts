@@ -1,5 +1,5 @@
 import { type Text, table } from "./output.ts";
-import { count, countText } from "../figures.ts";
+import { countText } from "../figures.ts";
 import { type Cost, withAmount } from "../jobs/price.ts";
 import type { BudgetReport } from "../jobs/report/attention.ts";
 import type { RunReport } from "../jobs/job.ts";
@@ -24,14 +24,21 @@ export function renderBudgets(
   ];
 }
 
-/** Formats what a run cost: `Cost: $123.40 (enrich_customers: 1,234 at $0.10).`; empty without prices. */
+/** Noun for billed records of a job type. */
+const NOUNS: Readonly<Record<string, readonly [string, string]>> = {
+  resolve: ["match", "matches"],
+  enrich: ["match", "matches"],
+  validate_emails: ["address", "addresses"],
+};
+
+/** Formats what a run cost: `Cost: $123.40 (enrich_customers: 1,234 matches at $0.10).`; empty without prices. */
 export function renderRunCost({ jobs, cost, shard }: RunReport): string {
   if (cost === undefined) return "";
-  const billed = jobs.flatMap(({ job, cost: own }) => {
+  const billed = jobs.flatMap(({ job, type, cost: own }) => {
     if (!own || own.records_billed === 0) return [];
     const { price, currency } = own;
     const each = price === null ? "" : ` at ${priceText({ perRecord: String(price), currency })}`;
-    return [`${job}: ${count(own.records_billed)}${each}`];
+    return [`${job}: ${countText(own.records_billed, ...(NOUNS[type] ?? ["record", "records"]))}${each}`];
   });
   const details = billed.length === 0 ? "" : ` (${billed.join("; ")})`;
   const subject = shard === undefined ? "Cost" : "Cost of all shards so far";

@@ -149,7 +149,7 @@ function endingOf(
 /** Largest body in memory: answers aim at 4 MB before compression. */
 const MAX_BODY_BYTES = 32 * 1024 * 1024;
 /** Memory of all responses, from the request until their rows are committed. */
-const MAX_MEMORY_BYTES = 28 * 1024 * 1024;
+const MAX_MEMORY_BYTES = 40 * 1024 * 1024;
 /** Maximum time to connect, including TLS. */
 const CONNECT_TIMEOUT_MS = 10_000;
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;

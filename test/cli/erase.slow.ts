@@ -194,6 +194,9 @@ test.concurrent("a key of several columns is found in any spelling, and a person
   const spelled = `customers/00${String(plain?.["key"])}`;
   const one = await runJson(["erase", "--source-key", spelled, "--dry-run"], setting);
   expect([one.code, one.document]).toMatchObject([0, { input_rows: 1, rows: { enrichment: 1 } }]);
+  await setting.query(`DELETE FROM crm.customers WHERE id = ${String(plain?.["key"])}`);
+  const left = await runJson(["erase", "--source-key", spelled, "--dry-run"], setting);
+  expect([left.code, left.document]).toMatchObject([0, { input_rows: 1, rows: { enrichment: 1 } }]);
   await setting.query("ALTER TABLE crm.customers ADD COLUMN tenant text NOT NULL DEFAULT 'eu'");
   await writeFile(join(setting.cwd, "config.yaml"), config.replace("key: id", "key: [tenant, id]"));
   expect((await runJson(["run", "--yes"], setting)).code).toBe(0);
@@ -272,9 +275,9 @@ test.concurrent("erase doesn't start if it can't search for the person", async (
   );
 });
 
-test.concurrent("erase refuses nobody, and a blank", async () => {
+test.concurrent("erase refuses nobody, a blank, and a key without a source", async () => {
   const setting = await makeSetting();
-  for (const args of [[], ["--pid", " "]]) {
+  for (const args of [[], ["--pid", " "], ["--source-key", "4711"]]) {
     const { code, document } = await runJson(["erase", ...args, "--yes"], setting);
     expect([code, document.error?.code]).toEqual([2, "usage"]);
   }

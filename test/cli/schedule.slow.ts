@@ -250,6 +250,12 @@ describe("alerts", () => {
     expect((await run()).code).toBe(2);
     expect(webhook.received).toMatchObject([{ alerts: [{ subject: "run", state: "inputs", before: "ok" }] }]);
     await setting.query("ALTER TABLE crm.customers RENAME surname TO last_name");
+    // A webhook that fails fails no run.
+    webhook.status = 500;
+    expect((await run()).code).toBe(0);
+    expect(webhook.received.length).toBeGreaterThan(1);
+    webhook.received.length = 1;
+    webhook.status = 200;
     expect((await run()).code).toBe(0);
     expect(webhook.received).toHaveLength(2);
     expect(webhook.received[1]).toMatchObject({

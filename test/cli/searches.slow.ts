@@ -80,6 +80,9 @@ test("audience lists and shows audiences, and unlocks one only after a confirmat
       ),
     },
   });
+  expect(
+    await runJson(["audience", "unlock", "nurses", "--max-billable", "1", "--yes"], setting),
+  ).toMatchObject({ code: 3, error: { code: "unlock_ceiling" }, results_unlocked: false });
   const file = join(setting.cwd, "config.yaml");
   const config = configText({ baseUrl: sandbox, jobs: JOBS });
   await writeFile(file, `${config}budgets: { unlock: { per_month: 1 } }\n`);
@@ -90,6 +93,16 @@ test("audience lists and shows audiences, and unlocks one only after a confirmat
   await writeFile(file, config);
   const unlocked = await runJson(["audience", "unlock", "nurses", "--yes"], setting);
   expect(unlocked).toMatchObject({ code: 0, results_unlocked: true, members: unlocked["billable_count"] });
+  // Nothing is asked or billed a second time.
+  expect(await runJson(["audience", "unlock", "nurses"], setting)).toMatchObject({
+    code: 0,
+    results_unlocked: true,
+  });
+  expect(
+    await setting.query(
+      "SELECT count(*)::int AS calls FROM person_data_ops.api_call WHERE endpoint LIKE 'POST %/results' AND http_status = 200",
+    ),
+  ).toEqual([{ calls: 1 }]);
   await setting.query("UPDATE person_data.audience_search SET total_count = NULL, results_unlocked = false");
   expect(await runJson(["audience", "unlock", "nurses", "--yes"], setting)).toMatchObject({
     code: 1,

@@ -17,6 +17,12 @@ const [email = ""] = people.contacts.personalEmails(KNOWN);
 const phone = people.contacts.phones(KNOWN)[0]?.number ?? "";
 const today = dayOf(Date.now());
 const pid = people.pidOf(KNOWN, today);
+/** Writes the kind of a street in full. */
+const inFull = (line: string) =>
+  line.replace(
+    /(St|Ave|Rd|Ln)$/,
+    (kind) => ({ St: "Street", Ave: "Avenue", Rd: "Road", Ln: "Lane" })[kind] ?? kind,
+  );
 const named = { first_name: name.first, last_name: name.last };
 
 const mobile = (result: { readonly [member: string]: unknown }) =>
@@ -112,6 +118,7 @@ describe("POST /v2/enrich", () => {
         full_name: name.full,
         full_address: `${line1}, ${city}, ${state} ${zip}`,
       },
+      { record_id: "street in full", ...named, address_line_1: inFull(line1), city, state, zipcode: zip },
     ];
     const results = await enrich(await sandboxFor(), records);
     expect(results.map((result) => [result.record_id, result.service_pid])).toEqual(

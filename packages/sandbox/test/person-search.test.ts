@@ -41,6 +41,8 @@ describe("a person search", () => {
     const path = `${SEARCH}/${String(first.body["search_id"])}`;
     await call(sandbox, "/_sandbox/clock", { days: 900 });
     expect((await call(sandbox, path)).text).toBe(first.text);
+    const headers = { "x-api-key": "org-other" };
+    expect((await call(sandbox, path, undefined, { headers })).status).toBe(404);
   });
 
   it("counts in the usage, and stops at the daily limit", async () => {

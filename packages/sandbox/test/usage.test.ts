@@ -93,6 +93,11 @@ describe("endpoint usage", () => {
     const autumn = await hours("2026-11-01", "America/New_York");
     expect(autumn?.length).toBe(25);
     expect(autumn?.slice(1, 3)).toEqual(["2026-11-01T01:00:00-04:00", "2026-11-01T01:00:00-05:00"]);
+    // An hour of an hour and a half is two buckets.
+    expect((await hours("2026-04-05", "Australia/Lord_Howe"))?.slice(1, 3)).toEqual([
+      "2026-04-05T01:00:00+11:00",
+      "2026-04-05T01:30:00+10:30",
+    ]);
     // Midnight is skipped in Santiago.
     const skipped = await hours("2026-09-06", "America/Santiago");
     expect([skipped?.length, skipped?.[0]]).toEqual([23, "2026-09-06T01:00:00-03:00"]);

@@ -35,12 +35,13 @@ export async function sandbox(context: Context, flags: SandboxFlags): Promise<Ou
     value === undefined ? [] : [`--${name}=${value}`],
   );
   const { child, closed, errorText } = await spawnSandbox(context, options);
-  const address = await readAddress(child.stdout);
-  if (address !== null) {
+  const stopped = context.untilStopped();
+  const address = await Promise.race([readAddress(child.stdout), stopped]);
+  if (address) {
     const keys = apiKey === undefined ? "Any key works." : "Only the key of --api-key works.";
     await context.announce(address, `The sandbox is running at ${address.url} until Ctrl-C. ${keys}`);
   }
-  await Promise.race([closed, context.untilStopped()]);
+  await Promise.race([closed, stopped]);
   if (context.stop.signal.aborted) return result(null, "");
   const [reason = ""] = errorText().split("\nusage:");
   if (child.exitCode === 2) throw new UsageError(reason);
@@ -69,7 +70,8 @@ export async function startSandboxService(
   ]);
   const address = await Promise.race([
     readAddress(child.stdout),
-    delay(START_TIMEOUT_MS, null, { signal: context.stop.signal }),
+    // Ends nothing later than the command does.
+    delay(START_TIMEOUT_MS, null, { signal: context.stop.signal, ref: false }),
   ]);
   if (address === null) {
     throw new StopRunError("sandbox_failed", `The sandbox service didn't start: ${errorText()}`);
@@ -90,6 +92,7 @@ async function spawnSandbox({ env, scope }: Context, options: readonly string[])
   // Without a free file descriptor, the child has no pipes.
   await once(child, "spawn");
   const closed = once(child, "close");
+  closed.catch(() => {});
   scope.deferProgram("sandbox", () => endChild(child));
   let text = "";
   child.stderr.setEncoding("utf8").on("data", (part: string) => {

@@ -192,7 +192,10 @@ async function makeRoom(s: Sending, batch: Batch<LookupRecord>): Promise<Lease> 
     await Promise.race([spool.nextRemoval(), s.halt.promise]);
   }
   s.callsUnderWay += 1;
-  return await takeMemory(s.http.memory, expectedMemory(queue.size, batch.entries.length));
+  const { memory } = s.http;
+  // As many calls as are allowed find memory; an answer that needs more may have to be read from disk.
+  const share = memory.maxBytes / s.limiter.concurrency;
+  return await takeMemory(memory, Math.min(share, expectedMemory(queue.size, batch.entries.length)));
 }
 
 /** Makes a call when the limiter allows it. Null if it was not made. */

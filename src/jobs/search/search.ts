@@ -141,7 +141,7 @@ export interface FoundPeople {
   readonly most_cost?: UnlockCost;
 }
 
-/** Makes one synchronous search without storing it, of the largest size that the service takes at most. Records its calls in the ledger. */
+/** Makes one synchronous search without storing it, with at most as many results as the service allows. Records its calls in the ledger. */
 export async function searchOnce(
   services: Pick<JobServices, "config" | "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">,
   runId: string,

@@ -137,6 +137,15 @@ describe("answers that an earlier run received and could not load", () => {
     expect(twice > 50 && twice <= 1000).toBe(true);
   });
 
+  test("of a dead shard are loaded by the next division of the job", async () => {
+    const { world, content } = await startWithKept(60);
+    const folder = content?.folder ?? "";
+    await rename(folder, join(dirname(folder), "3-of-4"));
+    const job = jobOf(await world.run(), "enrich_customers");
+    expect(job).toMatchObject({ status: "succeeded", records_sent: 0 });
+    expect(await spoolOf(world)).toEqual({ contents: [], quarantined: [] });
+  });
+
   test("by a later version of the program stop the job: their records would be sent again", async () => {
     const { world, kept } = await startWithKept(60);
     const [file = ""] = kept;

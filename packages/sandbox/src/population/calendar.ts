@@ -64,7 +64,7 @@ export function createWorldClock() {
     movedDays: 0,
     /** Milliseconds since the epoch. */
     nowMs: () => Date.now() + clock.movedDays * DAY_MS,
-    /** Day number . */
+    /** Day number. */
     today: () => dayOf(clock.nowMs()),
   };
   return clock;

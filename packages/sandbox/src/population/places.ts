@@ -38,17 +38,30 @@ export function placeAt(value: number) {
   return { line, city: cities[(value >>> 24) & 63] ?? { name: "", state: "", zip3: "" } };
 }
 
-const streetByText = new Map(streets.map((street, i) => [comparableName(street), i]));
-const cityByText = new Map(cities.map(({ name, state }, i) => [`${comparableName(name)}|${state}`, i]));
+/** Kinds of streets in full, which addresses may be written with. */
+const KINDS: Readonly<Record<string, string>> = { street: "st", avenue: "ave", road: "rd", lane: "ln" };
+
+/** Normalizes a line of an address or a city for comparison. */
+function comparable(text: string): string {
+  const short = text.replace(
+    /\b(street|avenue|road|lane)\b[.\s]*$/i,
+    (kind) => KINDS[kind.toLowerCase().replace(/[^a-z]/g, "")] ?? kind,
+  );
+  // Kāneʻohe is also written Kaneohe.
+  return comparableName(short.replaceAll(/\p{Lm}/gu, ""));
+}
+
+const streetByText = new Map(streets.map((street, i) => [comparable(street), i]));
+const cityByText = new Map(cities.map(({ name, state }, i) => [`${comparable(name)}|${state}`, i]));
 const cityByZip = new Map(cities.map(({ zip3 }, i) => [zip3, i]));
 
 /** Number of a written address (see {@link placeAt}); null if the street or the city is unknown. */
 export function findPlace(line: string, city: string, state: string, zip: string): number | null {
   const [, number, rest = ""] = /^\s*(\d+)\s+(.*)$/.exec(line) ?? [];
   const house = Number(number ?? 0);
-  const street = streetByText.get(comparableName(rest));
+  const street = streetByText.get(comparable(rest));
   const found =
-    cityByText.get(`${comparableName(city)}|${state.trim().toUpperCase()}`) ??
+    cityByText.get(`${comparable(city)}|${state.trim().toUpperCase()}`) ??
     cityByZip.get(zip.trim().slice(0, 3));
   if (street === undefined || found === undefined || house < 1 || house > HOUSE_NUMBERS) return null;
   return house - 1 + (street + found * 1024) * HOUSE_NUMBERS;

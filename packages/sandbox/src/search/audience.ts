@@ -27,10 +27,14 @@ async function countBy({ people, day, indexes }: Audience, labelOf: (person: Per
   return counts;
 }
 
+function* everybody({ count }: People): Generator<number> {
+  for (let index = 0; index < count; index++) yield index;
+}
+
 /** Finds everybody of an audience, by index in the population. */
 export async function findAudience(people: People, day: number, isMet: (person: Person) => boolean) {
   const found: number[] = [];
-  await countBy({ people, day, indexes: Array(people.count).keys() }, (person) => {
+  await countBy({ people, day, indexes: everybody(people) }, (person) => {
     if (isMet(person)) found.push(person.index);
     return null;
   });

@@ -38,6 +38,7 @@ const searchRoute = route({
     if (deliveredToday(world, organization) + returned.length > searches.dailyRecordLimit) return tooFast();
     const searchId = randomUUID();
     const results = returned.map((index) => people.pidOf(index, day));
+    const createdAt = stampText(clock.nowMs(), 0);
     const answer = (pids: unknown) => ({
       search_id: searchId,
       query,
@@ -46,7 +47,7 @@ const searchRoute = route({
       result_count: returned.length,
       total_contact_coverage: total,
       results_contact_coverage: ofReturned,
-      created_at: stampText(clock.nowMs(), 0),
+      created_at: createdAt,
     });
     const payload = JSON.stringify(answer(results));
     searches.stored.set(searchId, { searchId, organization, payload });

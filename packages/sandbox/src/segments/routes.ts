@@ -59,6 +59,7 @@ function changeRoute(
     answer: (world, { organization, body: { segment_id: id, service_pids: pids } }) =>
       aboutSegment(world, organization, id, (segment) => {
         const result = world.segments[kind](segment, pids);
+        const size = segment.members.size();
         return {
           kind: "results",
           results: [],
@@ -68,7 +69,7 @@ function changeRoute(
             results: {
               invalid_service_pids: result.invalid,
               ...countsOf(result),
-              new_current_size: segment.members.size(),
+              new_current_size: size,
             },
             request_completed_at,
           }),

@@ -1,59 +1,11 @@
-/// <reference lib="esnext.temporal" />
 import { z } from "zod";
 import { refuse, textsOf } from "../http/answer.ts";
 import { integerText, type Route, route } from "../http/route.ts";
 import { DAY_MS, dayText, stampText } from "../population/calendar.ts";
 import { hashText } from "../population/hash.ts";
 import type { World } from "../world.ts";
-import { type CountedCalls, COUNTED_ENDPOINTS, QUARTER_MS, sumOf } from "./usage.ts";
-
-/** True for an IANA name of a time zone; offsets such as +05:00 are none. */
-function isTimeZone(name: string): boolean {
-  try {
-    return (
-      /^[A-Za-z]/.test(name) && Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name) !== null
-    );
-  } catch {
-    return false;
-  }
-}
-
-/** First instant of the day `days` after a date (`YYYY-MM-DD`), also where midnight is skipped. */
-function startOfDay(timeZone: string, date: string, days = 0): number {
-  return Temporal.PlainDate.from(date).add({ days }).toZonedDateTime(timeZone).epochMilliseconds;
-}
-
-/** Sizes of section 4.5. */
-const BUCKETING_SIZES = ["hour", "day", "week", "month", "quarter", "year"] as const;
-type BucketingSize = (typeof BUCKETING_SIZES)[number];
-
-/** Start of the bucket with a moment; weeks start on Monday, and the repeated hour is two buckets. */
-function startOf(size: BucketingSize, at: Temporal.ZonedDateTime): Temporal.ZonedDateTime {
-  if (size === "hour") return at.round({ smallestUnit: "hour", roundingMode: "floor" });
-  const { dayOfWeek, month } = at;
-  const firstDays = {
-    day: at,
-    week: at.subtract({ days: dayOfWeek - 1 }),
-    month: at.with({ day: 1 }),
-    quarter: at.with({ day: 1, month: month - ((month - 1) % 3) }),
-    year: at.with({ day: 1, month: 1 }),
-  };
-  return firstDays[size].startOfDay();
-}
-
-/** Starts of the buckets from one instant (inclusive) to another (exclusive), in order; the first and the last may be cut. */
-function bucketsOf(size: BucketingSize, timeZone: string, fromMs: number, toMs: number) {
-  const starts = new Map<number, string>();
-  // Each quarter of an hour is in one bucket, and so is noon.
-  const stepMs = size === "hour" ? QUARTER_MS : DAY_MS / 2;
-  for (let atMs = fromMs; atMs < toMs; atMs += stepMs) {
-    const at = Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO(timeZone);
-    const start = startOf(size, at);
-    const text = start.toString({ timeZoneName: "never", smallestUnit: "second" });
-    starts.set(start.epochMilliseconds, text);
-  }
-  return [...starts].map(([startMs, text]) => ({ startMs, text }));
-}
+import { BUCKETING_SIZES, fillBuckets, localTime } from "./local-time.ts";
+import { type CountedCalls, COUNTED_ENDPOINTS, sumOf } from "./usage.ts";
 
 const date = z
   .string()
@@ -61,6 +13,8 @@ const date = z
   .refine((text) => new Date(`${text}T00:00:00Z`).toJSON()?.startsWith(text) ?? false, {
     error: "date_parsing",
   });
+
+const dayNumber = (text: string): number => Date.parse(`${text}T00:00:00Z`) / DAY_MS;
 
 const bad = (message: string) => refuse(400, "bad_request", message);
 
@@ -99,17 +53,14 @@ const endpointUsageRoute = route({
     if ((start === undefined) !== (end === undefined)) return bad("start_date and end_date belong together.");
     if (start !== undefined && end !== undefined && start > end)
       return bad("start_date lies after end_date.");
-    if (!isTimeZone(timezone)) return bad("timezone is not a time zone.");
-    const fromMs = start === undefined ? usage.beginMs : startOfDay(timezone, start);
-    const toMs = end === undefined ? Number.POSITIVE_INFINITY : startOfDay(timezone, end, 1);
-    const buckets = end === undefined ? null : bucketsOf(size, timezone, fromMs, toMs);
+    const local = localTime(timezone);
+    if (!local) return bad("timezone is not a time zone.");
+    const fromMs = start === undefined ? usage.beginMs : local.startOfDay(dayNumber(start));
+    const toMs = end === undefined ? Number.POSITIVE_INFINITY : local.startOfDay(dayNumber(end) + 1);
     const results = COUNTED_ENDPOINTS.map((endpoint) => {
       const calls = usage.calls(organization, endpoint, fromMs, toMs);
       const total = sumOf(calls);
-      const byStart = Map.groupBy(
-        calls,
-        ({ atMs }) => buckets?.findLast(({ startMs }) => startMs <= atMs)?.startMs,
-      );
+      const buckets = end === undefined ? null : [...fillBuckets(size, local, { fromMs, toMs }, calls)];
       return {
         endpoint,
         ...countsOf(total),
@@ -117,10 +68,8 @@ const endpointUsageRoute = route({
         resolvable_match_rate: rate(total.matched, total.resolvable),
         last_requested_at: lastText(calls),
         buckets:
-          buckets?.map(({ startMs, text }) => ({
-            bucket_start: text,
-            ...countsOf(sumOf(byStart.get(startMs) ?? [])),
-          })) ?? null,
+          buckets &&
+          buckets.map(([startMs, counts]) => ({ bucket_start: local.text(startMs), ...countsOf(counts) })),
       };
     });
     const isUnusedWanted = query.include_unused_endpoints.toLowerCase() === "true";
