@@ -163,8 +163,8 @@ async function print(
   document: object | null,
   text: Text,
 ): Promise<void> {
-  const laidOut = layOut(text, terminal.widthColumns);
-  if (!json && laidOut !== "") await terminal.print(laidOut);
+  const laidOut = json ? "" : layOut(text, terminal.widthColumns);
+  if (laidOut !== "") await terminal.print(laidOut);
   if (json && document !== null) {
     await terminal.print(JSON.stringify(document, null, terminal.widthColumns === null ? 0 : 2));
   }

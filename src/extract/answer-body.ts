@@ -55,9 +55,6 @@ const CUT_BYTES = 64 * 1024;
 /** Longest text around the results. */
 const MAX_ENVELOPE_BYTES = 8 * 1024 * 1024;
 
-/** Bytes that are scanned as one string. */
-const TEXT_BYTES = 64 * 1024;
-
 /** Longest spelling of the key `results`. */
 const MAX_KEY_BYTES = 60;
 
@@ -94,16 +91,13 @@ export function createScanner(): Scanner {
  * Reads the next bytes of an answer; returns the results that end in them. Finds the same results whatever the chunks are. An
  * answer is valid JSON if and only if its envelope and each of its results are.
  */
-export function scan(s: Scanner, bytes: Buffer): readonly ScannedResult[] {
+export function scan(s: Scanner, chunk: Buffer): readonly ScannedResult[] {
   const found: ScannedResult[] = [];
-  s.bytes += bytes.length;
-  for (let at = 0; at < bytes.length; at += TEXT_BYTES) {
-    const chunk = bytes.subarray(at, at + TEXT_BYTES);
-    // Characters of a string are read faster than bytes: V8 checks before each byte whether its buffer was freed.
-    const text = chunk.toString("latin1");
-    for (let i = 0; i < chunk.length; ) {
-      i = s.isInResults ? scanResults(s, { chunk, text }, i, found) : scanEnvelope(s, text, i);
-    }
+  s.bytes += chunk.length;
+  // Characters of a string are read faster than bytes: V8 checks before each byte whether its buffer was freed.
+  const text = chunk.toString("latin1");
+  for (let i = 0; i < chunk.length; ) {
+    i = s.isInResults ? scanResults(s, { chunk, text }, i, found) : scanEnvelope(s, text, i);
   }
   return found;
 }

@@ -63,8 +63,8 @@ export interface ReadOptions<R> {
 /** Bytes whose results are read before others may run. */
 const TURN_BYTES = 48 * 1024;
 
-/** Finds the results in a body in memory. */
-function* resultsIn(scanner: Scanner, bytes: Buffer): Generator<ScannedResult> {
+/** Finds the results in bytes in memory, a part of them at a time. */
+export function* resultsIn(scanner: Scanner, bytes: Buffer): Generator<ScannedResult> {
   for (let at = 0; at < bytes.length; at += TURN_BYTES)
     yield* scan(scanner, bytes.subarray(at, at + TURN_BYTES));
 }

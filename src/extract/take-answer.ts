@@ -9,7 +9,6 @@ import {
   endScan,
   MAX_ANSWER_BYTES,
   plainChunks,
-  scan,
   type ScannedResult,
   type Scanner,
   UnreadableBodyError,
@@ -25,6 +24,7 @@ import {
   type ReadResult,
   reasonOf,
   type ResultHead,
+  resultsIn,
   skimResult,
 } from "./read-answer.ts";
 import { attemptOf, type CallFacts } from "./send-call.ts";
@@ -234,7 +234,7 @@ async function* scanBody(
   scanner: Scanner,
 ): AsyncGenerator<ScannedResult> {
   for await (const chunk of plainChunks(body, contentEncoding)) {
-    yield* scan(scanner, chunk);
+    yield* resultsIn(scanner, chunk);
     // Lets heartbeats and commits run.
     await letOthersRun();
   }

@@ -70,7 +70,7 @@ export async function startSandboxService(
   ]);
   const address = await Promise.race([
     readAddress(child.stdout),
-    // Ends nothing later than the command does.
+    // Doesn't keep the process open.
     delay(START_TIMEOUT_MS, null, { signal: context.stop.signal, ref: false }),
   ]);
   if (address === null) {

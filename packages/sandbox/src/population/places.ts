@@ -45,7 +45,7 @@ const KINDS: Readonly<Record<string, string>> = { street: "st", avenue: "ave", r
 function comparable(text: string): string {
   const short = text.replace(
     /\b(street|avenue|road|lane)\b[.\s]*$/i,
-    (kind) => KINDS[kind.toLowerCase().replace(/[^a-z]/g, "")] ?? kind,
+    (_, kind: string) => KINDS[kind.toLowerCase()] ?? kind,
   );
   // Kāneʻohe is also written Kaneohe.
   return comparableName(short.replaceAll(/\p{Lm}/gu, ""));
