@@ -125,6 +125,48 @@ function parseEnvelope(bytes: Buffer): unknown {
   }
 }
 
+/** Beginning of an object, up to its first key. */
+const OBJECT_START = /\{\s*"[^"\\]{1,100}"/u;
+
+/** End of an object, before the next one. */
+const OBJECT_END = /\}\s*,\s*$/u;
+
+/** Bytes that are searched for {@link OBJECT_START} and {@link OBJECT_END}, and skipped if there is none. */
+const SEARCHED_BYTES = 200;
+
+/** A body that is cut between results. */
+interface CutBody {
+  /** From the body's beginning to the bracket before its results. */
+  readonly head: Buffer;
+  /** Results, without the commas between the pieces. */
+  readonly pieces: readonly Buffer[];
+  /** The last results, and all that comes after them. */
+  readonly tail: Buffer;
+}
+
+/**
+ * Cuts a body every `pieceBytes` bytes, before an object that begins like the first result: much faster than a scan. Such an object
+ * may be part of a result or of a text; if each piece is valid JSON between brackets, none is. Null for a short body, or another shape.
+ */
+export function cutBody(body: Buffer, pieceBytes: number): CutBody | null {
+  const s = createScanner();
+  const start = scanEnvelope(s, body.toString("latin1", 0, pieceBytes), 0);
+  const [begin] = OBJECT_START.exec(body.toString("latin1", start, start + SEARCHED_BYTES)) ?? [];
+  if (!s.isInResults || begin === undefined) return null;
+  const pieces: Buffer[] = [];
+  let at = start;
+  let next = body.indexOf(begin, at + pieceBytes, "latin1");
+  while (next >= 0) {
+    const [end] = OBJECT_END.exec(body.toString("latin1", Math.max(at, next - SEARCHED_BYTES), next)) ?? [];
+    if (end !== undefined) {
+      pieces.push(body.subarray(at, next - end.length + 1));
+      at = next;
+    }
+    next = body.indexOf(begin, next + (end === undefined ? SEARCHED_BYTES : pieceBytes), "latin1");
+  }
+  return pieces.length === 0 ? null : { head: body.subarray(0, start), pieces, tail: body.subarray(at) };
+}
+
 function textOf({ envelope, envelopeBytes }: Scanner, from: number): string {
   return envelope.toString("utf8", from, envelopeBytes);
 }

@@ -137,9 +137,19 @@ export interface Parsed {
  * SyntaxError for no JSON.
  */
 export function parseBounded(bytes: Buffer): Parsed {
+  return parseWithin(bytes, "", "");
+}
+
+/** Like {@link parseBounded}, for the elements of a list by the bytes between its brackets. */
+export function parseElements(bytes: Buffer): readonly Parsed[] {
+  const { value: elements, hasControlText } = parseWithin(bytes, "[", "]");
+  return Array.isArray(elements) ? elements.map((value: unknown) => ({ value, hasControlText })) : [];
+}
+
+function parseWithin(bytes: Buffer, before: string, after: string): Parsed {
   if (bytes.length > SMALL_BYTES && heapOf(bytes) > MAX_HEAP_BYTES) throw new TooLargeError();
   // Invalid UTF-8 becomes U+FFFD, so that one bad character doesn't lose a paid answer.
-  const text = bytes.toString("utf8");
+  const text = before + bytes.toString("utf8") + after;
   return { value: parseExact(text), hasControlText: text.includes("\\u") && CONTROL_ESCAPE.test(text) };
 }
 

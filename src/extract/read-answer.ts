@@ -2,8 +2,8 @@ import { setImmediate as letOthersRun } from "node:timers/promises";
 import { cleanText, type Drift, DriftLog, instantText } from "../schemas/convert.ts";
 import { hasError, readId } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
-import { createScanner, endScan, scan, type ScannedResult, type Scanner } from "./answer-body.ts";
-import { parseBounded, type Parsed, scalarsOf, TooLargeError } from "./json.ts";
+import { createScanner, cutBody, endScan, scan, type ScannedResult, type Scanner } from "./answer-body.ts";
+import { parseBounded, type Parsed, parseElements, scalarsOf, TooLargeError } from "./json.ts";
 
 export interface ReadContext {
   /** Collects differences from the declarations. */
@@ -69,37 +69,87 @@ export function* resultsIn(scanner: Scanner, bytes: Buffer): Generator<ScannedRe
     yield* scan(scanner, bytes.subarray(at, at + TURN_BYTES));
 }
 
-/** Reads the body of a 200 response. What is read of each result depends on its own bytes only. */
+/** Some results of an answer, parsed. */
+interface ParsedPart {
+  readonly results: readonly Parsed[];
+  readonly bytes: number;
+}
+
+/** Reads the body of a 200 response. */
 export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
-  const scanner = createScanner();
-  const found: ScannedResult[] = [];
   try {
-    for (const result of resultsIn(scanner, bytes)) {
-      if (found.push(result) > options.maxResults) return { kind: "unreadable", reason: "body_too_large" };
-    }
-    const { keys, first } = endScan(scanner) ?? {};
-    if (keys === undefined) return { kind: "unreadable", reason: "no_json" };
-    if (first === null || first === undefined) return { kind: "unreadable", reason: "no_results" };
-    const envelope = envelopeOf(keys, options.receivedAt);
-    const drift = new DriftLog(options.endpoint);
-    const context = { drift, answeredAt: envelope.answeredAt };
-    const results: (FoundResult<R> | undefined)[] = [];
-    let turnBytes = 0;
-    for (const result of found) {
-      const parsed = parseResult(result);
-      if (result.index >= first) results.push(readOne(parsed, options, context));
-      turnBytes += result.bytes.length;
-      if (turnBytes < TURN_BYTES) continue;
-      // Lets loaders send their next statement.
-      await letOthersRun();
-      turnBytes = 0;
-    }
-    return { kind: "answer", results, ...envelope, drift: drift.entries(), plainBytes: bytes.length };
+    return (await readPieces(bytes, options)) ?? (await readResults(bytes, options));
   } catch (error) {
     const reason = reasonOf(error);
     if (reason === null) throw error;
     return { kind: "unreadable", reason };
   }
+}
+
+/** Reads a body piece by piece: much faster than result by result, with the same outcome. Null if that doesn't work. */
+async function readPieces<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | null> {
+  const cut = cutBody(bytes, TURN_BYTES);
+  if (cut === null) return null;
+  const scanner = createScanner();
+  try {
+    const last = [cut.head, cut.tail].flatMap((part) => [...resultsIn(scanner, part)]);
+    const { keys, first } = endScan(scanner) ?? {};
+    // The end of another list of results.
+    if (keys === undefined || first !== 0) return null;
+    return await readParts(piecesOf(cut.pieces, last), { keys, plainBytes: bytes.length }, options);
+  } catch (error) {
+    if (reasonOf(error) === null) throw error;
+    return null;
+  }
+}
+
+/** Reads a body result by result: what is read of each depends on its own bytes only. */
+async function readResults<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
+  const scanner = createScanner();
+  const found: ScannedResult[] = [];
+  for (const result of resultsIn(scanner, bytes)) {
+    if (found.push(result) > options.maxResults) throw new TooLargeError();
+  }
+  const { keys, first } = endScan(scanner) ?? {};
+  if (keys === undefined) return { kind: "unreadable", reason: "no_json" };
+  if (first === null || first === undefined) return { kind: "unreadable", reason: "no_results" };
+  return await readParts(partsOf(found, first), { keys, plainBytes: bytes.length }, options);
+}
+
+function* piecesOf(pieces: readonly Buffer[], last: readonly ScannedResult[]): Generator<ParsedPart> {
+  for (const piece of pieces) yield { results: parseElements(piece), bytes: piece.length };
+  yield* partsOf(last, 0);
+}
+
+/** Parses results one by one; those before the `first` are only checked. */
+function* partsOf(found: readonly ScannedResult[], first: number): Generator<ParsedPart> {
+  for (const result of found) {
+    const parsed = parseResult(result);
+    yield { results: result.index < first ? [] : [parsed], bytes: result.bytes.length };
+  }
+}
+
+/** Maps the results of an answer. */
+async function readParts<R>(
+  parts: Iterable<ParsedPart>,
+  { keys, plainBytes }: { readonly keys: Keys; readonly plainBytes: number },
+  options: ReadOptions<R>,
+): Promise<Answer<R>> {
+  const envelope = envelopeOf(keys, options.receivedAt);
+  const drift = new DriftLog(options.endpoint);
+  const context = { drift, answeredAt: envelope.answeredAt };
+  const results: (FoundResult<R> | undefined)[] = [];
+  let turnBytes = 0;
+  for (const part of parts) {
+    if (results.length + part.results.length > options.maxResults) throw new TooLargeError();
+    for (const parsed of part.results) results.push(readOne(parsed, options, context));
+    turnBytes += part.bytes;
+    if (turnBytes < TURN_BYTES) continue;
+    // Lets loaders send their next statement.
+    await letOthersRun();
+    turnBytes = 0;
+  }
+  return { kind: "answer", results, ...envelope, drift: drift.entries(), plainBytes };
 }
 
 /** Reason why a body is no answer; null for other errors. */

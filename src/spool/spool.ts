@@ -1,6 +1,7 @@
-import { createHash, type Hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { chmod, type FileHandle, open, rename, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { crc32 } from "node:zlib";
 import { crashPoint } from "../crash-point.ts";
 import { codeOf, messageOf, StopRunError } from "../errors.ts";
 import { type Body, chunksOf, isFilePart } from "../body.ts";
@@ -219,11 +220,16 @@ type CallContent =
 type DamageReason = "no_spool_file" | "wrong_length" | "wrong_checksum" | "no_header";
 
 const FAMILY = "PETLSPL";
-const MAGIC = Buffer.from(`${FAMILY}1`, "latin1");
+const MAGIC = Buffer.from(`${FAMILY}2`, "latin1");
+/** Files of version 2, whose checksum is a SHA-256. */
+const MAGIC_1 = Buffer.from(`${FAMILY}1`, "latin1");
 const CHECKSUM_BYTES = 32;
 const LENGTHS_AT = MAGIC.length;
 const CHECKSUM_AT = LENGTHS_AT + 8;
-/** Magic, length of the header and of the body (32 bits each, big-endian), SHA-256 of the lengths, header and body. */
+/**
+ * Magic, length of the header and of the body (32 bits each, big-endian), CRC-32 of the lengths, header and body (big-endian, followed
+ * by zeros).
+ */
 const PRELUDE_BYTES = CHECKSUM_AT + CHECKSUM_BYTES;
 
 /** Largest body: its length has 32 bits. */
@@ -231,9 +237,32 @@ const MAX_BODY_BYTES = 2 ** 32 - 1;
 /** Files above this size aren't read into memory; answers aim at 4 MB before compression. */
 const LARGE_FILE_BYTES = 40 * 1024 * 1024;
 
-/** Checksum of the lengths and the header; the body is added to it. */
-function hashOf(start: Buffer, header: Buffer): Hash {
-  return createHash("sha256").update(start.subarray(LENGTHS_AT, CHECKSUM_AT)).update(header);
+/** Checksum of bytes that come in parts. */
+interface Checksum {
+  update(bytes: Buffer): void;
+  digest(): Buffer;
+}
+
+/** Starts the checksum of a file with its lengths and the header. */
+function checksumOf(start: Buffer, header: Buffer): Checksum {
+  const checksum = start.subarray(0, LENGTHS_AT).equals(MAGIC_1) ? createHash("sha256") : createCrc();
+  checksum.update(start.subarray(LENGTHS_AT, CHECKSUM_AT));
+  checksum.update(header);
+  return checksum;
+}
+
+function createCrc(): Checksum {
+  let value = 0;
+  return {
+    update(bytes) {
+      value = crc32(bytes, value);
+    },
+    digest() {
+      const digest = Buffer.alloc(CHECKSUM_BYTES);
+      digest.writeUInt32BE(value);
+      return digest;
+    },
+  };
 }
 
 function startOf(header: Buffer, bodyBytes: number): Buffer {
@@ -251,14 +280,14 @@ function startOf(header: Buffer, bodyBytes: number): Buffer {
 export async function writeCall(file: FileHandle, header: object, body: Body): Promise<number> {
   const text = Buffer.from(JSON.stringify(header), "utf8");
   const start = startOf(text, body.length);
-  const hash = hashOf(start, text);
+  const checksum = checksumOf(start, text);
   await file.writeFile(Buffer.concat([start, text]));
   for await (const chunk of chunksOf(body)) {
-    hash.update(chunk);
+    checksum.update(chunk);
     await file.writeFile(chunk);
   }
   // Known only now; its place is before the header.
-  await file.write(hash.digest(), 0, CHECKSUM_BYTES, CHECKSUM_AT);
+  await file.write(checksum.digest(), 0, CHECKSUM_BYTES, CHECKSUM_AT);
   return start.length + text.length + body.length;
 }
 
@@ -276,9 +305,9 @@ export async function readCall(path: string): Promise<CallContent> {
     if (text.length > 0) await file.read(text);
     const isLarge = size > LARGE_FILE_BYTES;
     const body = isLarge ? { path, start: bodyAt, length: size - bodyAt } : await file.readFile();
-    const hash = hashOf(start, text);
-    for await (const chunk of chunksOf(body)) hash.update(chunk);
-    return contentOf(start, text, body, hash);
+    const checksum = checksumOf(start, text);
+    for await (const chunk of chunksOf(body)) checksum.update(chunk);
+    return contentOf(start, text, body, checksum);
   } finally {
     await file.close();
   }
@@ -288,8 +317,8 @@ export async function readCall(path: string): Promise<CallContent> {
 function checkStart(start: Buffer, size: number): CallContent | { readonly bodyAt: number } {
   if (size < PRELUDE_BYTES) return { kind: "damaged", reason: "wrong_length" };
   const magic = start.subarray(0, MAGIC.length);
-  if (!magic.equals(MAGIC)) {
-    const isOfFamily = /^[2-9A-Z]$/u.test(magic.toString("latin1").replace(FAMILY, ""));
+  if (!magic.equals(MAGIC) && !magic.equals(MAGIC_1)) {
+    const isOfFamily = /^[3-9A-Z]$/u.test(magic.toString("latin1").replace(FAMILY, ""));
     return isOfFamily ? { kind: "unknown_form" } : { kind: "damaged", reason: "no_spool_file" };
   }
   const bodyAt = PRELUDE_BYTES + start.readUInt32BE(LENGTHS_AT);
@@ -297,8 +326,8 @@ function checkStart(start: Buffer, size: number): CallContent | { readonly bodyA
   return isWhole ? { bodyAt } : { kind: "damaged", reason: "wrong_length" };
 }
 
-function contentOf(start: Buffer, text: Buffer, body: Body, hash: Hash): CallContent {
-  if (!hash.digest().equals(start.subarray(CHECKSUM_AT, PRELUDE_BYTES))) {
+function contentOf(start: Buffer, text: Buffer, body: Body, checksum: Checksum): CallContent {
+  if (!checksum.digest().equals(start.subarray(CHECKSUM_AT, PRELUDE_BYTES))) {
     return { kind: "damaged", reason: "wrong_checksum" };
   }
   try {

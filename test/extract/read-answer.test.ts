@@ -3,6 +3,7 @@ import { openResults, readAnswer } from "../../src/extract/read-answer.ts";
 import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
+import * as fc from "../support/fast-check.ts";
 
 const bytes = (text: string) => Buffer.from(text, "utf8");
 
@@ -156,6 +157,66 @@ describe("an answer", () => {
     ).toEqual([{ a: "Zoë 😀 \u2028" }, { a: "😀 é" }]);
   });
 });
+
+/** Results of 20 KB that hold objects which begin as they do, in lists, in texts, and in lists of the same name. */
+const longResults = fc.array(
+  fc.record({
+    record_id: fc.string({ unit: "binary", maxLength: 3 }),
+    pad: fc.constant("x".repeat(20_000)),
+    inner: fc.constantFrom<unknown[]>(
+      null,
+      [{ record_id: 1 }, { record_id: 2 }, [{ record_id: 3 }, { record_id: 4 }]],
+      '},{"record_id":"a"}],"results":[{"record_id":"',
+      { results: [{ record_id: 5 }, { record_id: 6 }] },
+    ),
+    rest: fc.jsonValue({ maxDepth: 2 }),
+  }),
+  { minLength: 3, maxLength: 16 },
+);
+const others = fc.dictionary(fc.oneof(fc.constantFrom("5", "x"), fc.string()), fc.jsonValue(), {
+  maxKeys: 2,
+});
+const longBodies = fc
+  .tuple(others, longResults, others, longResults, fc.constantFrom("", ',"results":', ',"5":'), fc.nat(1))
+  .map(([before, results, after, again, key, indent]) => {
+    const text = JSON.stringify({ ...before, results, ...after }, null, indent);
+    return key === "" ? text : `${text.slice(0, -1)}${key}${JSON.stringify(again)}}`;
+  });
+
+test("a long answer has the results that a parser finds, and is no JSON exactly if it finds none", async () => {
+  const damage = fc.tuple(
+    fc.nat(),
+    fc.nat(2),
+    fc.string({ unit: fc.constantFrom(...'{}[],:"\\1 ') }),
+    fc.boolean(),
+  );
+  await fc.assert(
+    fc.asyncProperty(longBodies, damage, async (whole, [at, cut, put, isDamaged]) => {
+      // Within 40 bytes of a cut more often than in the 20 KB between.
+      const positions = [...whole.matchAll(/"record_id"/gu)].map(({ index }) => index);
+      const position = Math.max(0, (positions[at % positions.length] ?? 0) + (at % 80) - 40);
+      const text = isDamaged ? whole.slice(0, position) + put + whole.slice(position + cut) : whole;
+      const answer = await readPlainly(bytes(text));
+      expect(answer.kind === "answer" ? answer.results.map((found) => found?.value) : answer.reason).toEqual(
+        expectedOf(bytes(text).toString("utf8")),
+      );
+    }),
+    { numRuns: 300 },
+  );
+});
+
+function expectedOf(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    const results = typeof value === "object" && value !== null && "results" in value ? value.results : null;
+    if (!Array.isArray(results)) return "no_results";
+    return results.map((r: unknown) =>
+      typeof r === "object" && r !== null && !Array.isArray(r) ? r : undefined,
+    );
+  } catch {
+    return "no_json";
+  }
+}
 
 test.each([
   ['{"results":[{"a":1},{"a":"\\u0000"}]}', [{ a: 1 }, { a: "\uFFFD" }]],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createScanner, endScan, scan, type ScannedResult } from "../../src/extract/answer-body.ts";
+import { createScanner, cutBody, endScan, scan, type ScannedResult } from "../../src/extract/answer-body.ts";
 import * as fc from "../support/fast-check.ts";
 
 /** Bodies with one or two lists of results, with keys before, after and around them. */
@@ -106,4 +106,12 @@ test("of a result above 32 MB only the beginning is kept, and the others are fou
     [false, 17],
   ]);
   expect(endScan(scanner)).toEqual({ keys: {}, first: 0 });
+});
+
+test.each([0, 2])("a long answer with an indent of %s is cut to pieces that hold its results", (indent) => {
+  const results = Array.from({ length: 500 }, (_, i) => ({ record_id: `r${i}`, x: "x".repeat(1000) }));
+  const body = Buffer.from(JSON.stringify({ id: 1, results, end: 2 }, null, indent));
+  const { head, pieces, tail } = cutBody(body, 48 * 1024) ?? expect.fail("not cut");
+  expect(pieces.length).toBeGreaterThanOrEqual(9);
+  expect(JSON.parse(`${head}${pieces.join(",")},${tail}`)).toEqual({ id: 1, results, end: 2 });
 });

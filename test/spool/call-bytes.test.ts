@@ -64,23 +64,37 @@ test("a file with one flipped bit anywhere is refused", async () => {
 test.each([
   ["an empty file", "", "damaged"],
   ["a file of somebody else's", "x".repeat(100), "damaged"],
-  ["a file of a later form", `PETLSPL2${"x".repeat(100)}`, "unknown_form"],
+  ["a file of a later form", `PETLSPL3${"x".repeat(100)}`, "unknown_form"],
 ] as const)("%s is refused", async (_name, text, kind) => {
   const path = join(await makeFolder(), "call");
   await writeFile(path, text, "latin1");
   expect((await readCall(path)).kind).toBe(kind);
 });
 
+const answer = { kind: "whole", header: { form: 1 }, body: Buffer.from("answer") };
+const fileOf = (form: number, checksum: string) =>
+  Buffer.concat([
+    Buffer.from(`PETLSPL${form}`),
+    Buffer.from(`0000000a00000006${checksum}`, "hex"),
+    Buffer.from('{"form":1}answer'),
+  ]);
+
 test("the format on disk is stable: later versions can read today's files", async () => {
   const path = join(await makeFolder(), "call");
-  await reread(path, [{ form: 1 }, Buffer.from("answer")], (bytes) => bytes);
-  expect((await readFile(path)).toString("hex")).toBe(
-    "5045544c53504c31" +
-      "0000000a" +
-      "00000006" +
-      "c43af64183194db4f051680f396fe69baf9944aa55eca2e615042ea8a29f3c60" +
-      Buffer.from('{"form":1}answer').toString("hex"),
-  );
+  await reread(path, [answer.header, answer.body], (bytes) => bytes);
+  expect(await readFile(path)).toEqual(fileOf(2, "31e0fd07".padEnd(64, "0")));
+});
+
+test.each([
+  ["c43af64183194db4f051680f396fe69baf9944aa55eca2e615042ea8a29f3c60", answer],
+  [
+    "c43af64183194db4f051680f396fe69baf9944aa55eca2e615042ea8a29f3c61",
+    { kind: "damaged", reason: "wrong_checksum" },
+  ],
+])("a file of version 2 with the checksum %s is read, or is damaged", async (checksum, content) => {
+  const path = join(await makeFolder(), "call");
+  await writeFile(path, fileOf(1, checksum));
+  expect(await readCall(path)).toEqual(content);
 });
 
 describe("a large body", () => {

@@ -113,7 +113,7 @@ describe("after a crash", () => {
     const spool = await open(root);
     const call = await keep(spool, 1);
     const bytes = await readFile(call.path);
-    bytes.write("PETLSPL2", "latin1");
+    bytes.write("PETLSPL3", "latin1");
     await writeFile(call.path, bytes);
     expect(await spool.read(call)).toEqual({ kind: "unknown_form" });
     expect(await found(spool)).toEqual([1]);

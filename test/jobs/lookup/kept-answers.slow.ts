@@ -150,7 +150,7 @@ describe("answers that an earlier run received and could not load", () => {
     const { world, kept } = await startWithKept(60);
     const [file = ""] = kept;
     const bytes = await readFile(file);
-    bytes.write("PETLSPL2", "latin1");
+    bytes.write("PETLSPL3", "latin1");
     await writeFile(file, bytes);
     const { requests } = await received(world);
     const job = jobOf(await world.run(), "enrich_customers");
