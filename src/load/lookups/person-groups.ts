@@ -230,24 +230,23 @@ function hashGroup(stored: StoredGroups, group: number): string {
   return isEmptyGroup(stored, group) ? EMPTY_HASH : digest(bytesOf(stored, group));
 }
 
+const isPresent = (value: unknown) => value !== undefined;
+
 /** Encodes a person's groups and hashes them. */
 export function encodePerson(update: PersonUpdate, store: Pick<RowStore, "add">): EncodedPerson {
   const { servicePid, scalars, extra, lists } = update;
   const cells = [...scalars, extra];
-  const columns = cells.map((cell) => cell !== undefined);
-  const hasAll = columns.every(Boolean);
+  const hasAll = cells.every(isPresent);
   const row = [servicePid, ...cells.map((cell) => cell ?? null)];
   const stored = store.add([[row], ...listGroups.map((_, i) => lists[i]?.rows ?? [])]);
-  const present = [columns.some(Boolean), ...listGroups.map((_, i) => lists[i] !== undefined)];
-  const hashes = present.map((isPresent, i) =>
-    (i === 0 ? hasAll : isPresent) ? hashGroup(stored, i) : UNKNOWN_HASH,
-  );
+  const present = [cells.some(isPresent), ...listGroups.map((_, i) => isPresent(lists[i]))];
+  const hashes = present.map((isIn, i) => ((i === 0 ? hasAll : isIn) ? hashGroup(stored, i) : UNKNOWN_HASH));
   return {
     pid: servicePid,
     bytes: stored.ends.at(-1) ?? 0,
     ...stored,
     hashes: hashes.join(""),
-    columns: hasAll ? null : columns,
+    columns: hasAll ? null : cells.map(isPresent),
     present: present.every(Boolean) ? null : present,
   };
 }
