@@ -16,7 +16,8 @@ export async function createDatabase(
   prefix = "test_",
 ): Promise<TestDatabase> {
   const name = `${prefix}${randomBytes(6).toString("hex")}`;
-  await runSql(server, `CREATE DATABASE ${name} TEMPLATE ${template} ENCODING 'UTF8'`);
+  const strategy = await fastStrategyOf(server);
+  await runSql(server, `CREATE DATABASE ${name} TEMPLATE ${template} ENCODING 'UTF8' ${strategy}`);
   const url = new URL(server);
   url.pathname = `/${name}`;
   return {
@@ -25,4 +26,19 @@ export async function createDatabase(
       await runSql(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
     },
   };
+}
+
+const strategies = new Map<string, string>();
+
+/** Since version 15, Postgres copies databases through its log by default, which takes twice as long. */
+async function fastStrategyOf(server: string): Promise<string> {
+  const known = strategies.get(server);
+  if (known !== undefined) return known;
+  const [row] = await runSql(
+    server,
+    "SELECT current_setting('server_version_num')::int >= 150000 AS has_strategy",
+  );
+  const strategy = row?.["has_strategy"] === true ? "STRATEGY FILE_COPY" : "";
+  strategies.set(server, strategy);
+  return strategy;
 }
