@@ -5,8 +5,8 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 /** True if running from the sources. */
 const isCheckout = import.meta.url.endsWith(".ts");
 
-/** Folder of this package; the build is one folder deeper than the sources. */
-const packageRoot = new URL(isCheckout ? "../../" : "../../../", import.meta.url);
+/** Folder of this package; the build has all files in one folder. */
+const packageRoot = new URL(isCheckout ? "../../" : "../", import.meta.url);
 
 /** Returns the version of this package. */
 export function readVersion(): string {
@@ -29,10 +29,10 @@ export function configFlag(file: string): readonly string[] {
   return basename(file) === "config.yaml" ? [] : ["--config", basename(file)];
 }
 
-/** URL of another program of this package; `path` is relative to `src`, without extension. */
-export function programFile(path: string): URL {
-  return new URL(`../${path}.${isCheckout ? "ts" : "js"}`, import.meta.url);
-}
+/** File of the sandbox service. */
+export const sandboxProgram = fileURLToPath(
+  new URL(isCheckout ? "packages/sandbox/src/main.ts" : "dist/sandbox.js", packageRoot),
+);
 
 const SCHEMA = "docs/reference/config.schema.json";
 

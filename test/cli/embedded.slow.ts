@@ -6,7 +6,7 @@ import { exampleQueries } from "../../src/cli/commands/database.ts";
 import { isAlive, postmasterPid } from "../support/embedded-files.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { atEnd } from "./support/at-end.ts";
-import { launcher, runCli, runJson, startCli } from "./support/cli.ts";
+import { runCli, runJson, startCli } from "./support/cli.ts";
 import { configText, startSandbox } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
 
@@ -37,7 +37,7 @@ test.concurrent("with sandbox and embedded database one command does everything,
   expect(first.stdout).toMatch(
     /\n✓ Done in [\d.]+ s: [\d,]+ records sent, [\d,]+ billed, \d+ people enriched\.\n$/,
   );
-  expect(first.stdout).toContain(`  ${launcher} database\n`);
+  expect(first.stdout).toContain("  person-etl database\n");
   expect(first.stdout).toContain("set `service.base_url` and `warehouse.url` in config.yaml.\n");
 
   const second = await runJson(["run"], { cwd });

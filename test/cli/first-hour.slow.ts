@@ -6,7 +6,7 @@ import { sampleInputs } from "../../packages/sandbox/src/sample-inputs.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { runSql } from "../support/run-sql.ts";
 import { atEnd } from "./support/at-end.ts";
-import { type CliOptions, launcher, runCli } from "./support/cli.ts";
+import { type CliOptions, runCli } from "./support/cli.ts";
 import { startOnTerminal } from "./support/on-terminal.ts";
 import { renderScreen } from "./support/rendered.ts";
 
@@ -145,7 +145,6 @@ describe.each(KINDS)("a first hour on an ugly table, $file", ({ file, columns })
     }
     const text = `${printed.join("\n\n")}\n`
       .replaceAll(cwd, "~/crm")
-      .replaceAll(launcher, "person-etl")
       .replaceAll(/127\.0\.0\.1:\d+\/\w+/gu, "127.0.0.1:5432/crm");
     const recorded = new URL(`first-hour/${file}`, import.meta.url);
     if (process.env["PERSON_ETL_RECORD"] === "1") await writeFile(recorded, text);

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { PostgreSqlContainer } from "@testcontainers/postgresql";
@@ -7,6 +8,7 @@ import { getContainerRuntimeClient } from "testcontainers";
 import type { TestProject } from "vitest/node";
 import { migrate } from "../../src/load/db/migrate.ts";
 import { openWarehouse } from "../../src/load/open.ts";
+import { buildProgram } from "./build-program.ts";
 import { createDatabase } from "./fresh-database.ts";
 import { runSql } from "./run-sql.ts";
 
@@ -18,6 +20,8 @@ declare module "vitest" {
     readonly migratedTemplate: string;
     /** Folder for the tests' files. Every user can enter it; it is removed after the run. */
     readonly runFolder: string;
+    /** Launcher of the built program. */
+    readonly program: string;
   }
 }
 
@@ -41,10 +45,14 @@ export default async function provideDatabase(project: TestProject): Promise<() 
   const guard = await startGuard(given || container ? "folder" : "embedded");
   const url = given || (container?.url ?? guard.url);
   if (!url) throw new Error("no Postgres for the tests");
-  const template = await createTemplate(url);
+  const [template, program] = await Promise.all([
+    createTemplate(url),
+    buildProgram(join(guard.folder, "program")),
+  ]);
   project.provide("postgresUrl", url);
   project.provide("migratedTemplate", template.name);
   project.provide("runFolder", guard.folder);
+  project.provide("program", program);
   return async () => {
     await template.release();
     await guard.stop();

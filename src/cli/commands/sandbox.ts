@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { type SampleInput, sampleInputs } from "../../../packages/sandbox/src/sample-inputs.ts";
 import type { Config, InputConfig, JobConfig } from "../../config/config.ts";
 import { StopRunError } from "../../errors.ts";
@@ -15,7 +14,7 @@ import type { Db } from "../../load/db/db.ts";
 import { createSampleTable } from "../../load/db/copy.ts";
 import { type Context, type Outcome, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
-import { programFile } from "../package.ts";
+import { sandboxProgram } from "../package.ts";
 
 interface SandboxFlags {
   readonly port: number;
@@ -83,8 +82,7 @@ export async function startSandboxService(
 
 /** Starts the sandbox without the keys and addresses in our environment, which it doesn't need. */
 async function spawnSandbox({ env, scope }: Context, options: readonly string[]) {
-  const program = fileURLToPath(programFile("../packages/sandbox/src/main"));
-  const child = spawn(process.execPath, [program, ...options, "--exit-with-parent"], {
+  const child = spawn(process.execPath, [sandboxProgram, ...options, "--exit-with-parent"], {
     detached: true,
     stdio: ["pipe", "pipe", "pipe"],
     env: Object.fromEntries(["PATH", "SystemRoot", "NODE_COMPILE_CACHE"].map((name) => [name, env[name]])),

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { inject } from "vitest";
 import { atEnd } from "./at-end.ts";
 
-/** Launcher of the program. */
+/** Launcher of the checkout. */
 export const launcher = fileURLToPath(new URL("../../../bin/person-etl", import.meta.url));
 
 /** Exit and output of a finished command. */
@@ -34,7 +34,7 @@ export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** A shell command that limits the program's resources. */
   readonly limit?: string;
-  /** Starts the program; by default the checkout's launcher. */
+  /** Starts the program; by default the launcher of the built one. */
   readonly command?: readonly [string, ...string[]];
   /** Standard input; nothing by default. */
   readonly stdin?: "pipe";
@@ -42,13 +42,18 @@ export interface CliOptions {
 
 /** Starts the real program with a minimal environment. */
 export function startCli(args: readonly string[], options: CliOptions): RunningCli {
-  const command = options.command ?? [launcher];
+  const command = options.command ?? [inject("program")];
   const [program, ...first] = options.limit
     ? ["sh", "-c", `${options.limit}; exec "$0" "$@"`, ...command]
     : command;
   const child = spawn(program, [...first, ...args], {
     cwd: options.cwd,
-    env: { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "/", ...options.env },
+    env: {
+      PATH: process.env["PATH"] ?? "",
+      HOME: process.env["HOME"] ?? "/",
+      NODE_COMPILE_CACHE: join(inject("runFolder"), "compile-cache"),
+      ...options.env,
+    },
     stdio: [options.stdin ?? "ignore", "pipe", "pipe"],
   });
   atEnd(() => {

@@ -1,5 +1,6 @@
 import type { ChildProcess } from "node:child_process";
-import { type CliOptions, launcher, startCli } from "./cli.ts";
+import { inject } from "vitest";
+import { type CliOptions, startCli } from "./cli.ts";
 
 /** A command on a pseudo-terminal. */
 export interface TerminalRun {
@@ -20,7 +21,7 @@ export function startOnTerminal(
     readonly program?: readonly string[];
   },
 ): TerminalRun {
-  const words = [...(options.program ?? [launcher]), ...args];
+  const words = [...(options.program ?? [inject("program")]), ...args];
   const line = `stty cols ${options.columns} rows 50; exec ${words.map(quote).join(" ")}`;
   const running = startCli(["--quiet", "--return", "--command", line, "/dev/null"], {
     cwd: options.cwd,
