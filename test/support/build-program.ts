@@ -13,6 +13,6 @@ export async function buildProgram(folder: string): Promise<string> {
   await copyFile(join(root, "bin", "person-etl"), launcher);
   for (const name of ["package.json", "node_modules", "docs"])
     await symlink(join(root, name), join(folder, name));
-  await build({ ...config, cwd: root, output: { ...config.output, dir: join(folder, "dist") } });
+  await build({ ...config, cwd: root, output: { dir: join(folder, "dist") } });
   return launcher;
 }
