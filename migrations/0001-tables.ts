@@ -25,7 +25,6 @@ const fillFactors: Readonly<Record<string, number>> = {
 /** Tables of searches that are looked up by person, for erasures and readers. */
 const BY_PERSON = ["person_search_result", "audience_search_member", "contact_job_result"];
 
-/** Creates the declared tables and their indexes. */
 export function createTables(names: SchemaNames): readonly string[] {
   const at = (name: string) => tableText(names, name);
   return [

@@ -4,7 +4,6 @@ import { derivedColumns } from "../src/schemas/derive.ts";
 import { personDerivations } from "../src/schemas/person.ts";
 import { columnsOf } from "../src/schemas/table.ts";
 
-/** Adds columns computed from fields of a person. */
 export function addDerivedColumns(names: SchemaNames): readonly string[] {
   return [...personDerivations].map(([table, ofTable]) =>
     addColumns(table, columnsOf(derivedColumns(ofTable)), names),

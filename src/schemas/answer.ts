@@ -25,7 +25,6 @@ export interface LookupEndpoint {
   readonly request: z.ZodType;
   /** True for the result of a match, whether or not it has a PID. */
   readonly isMatch: (result: JsonObject) => boolean;
-  /** One result. */
   readonly result: RecordDeclaration;
 }
 
@@ -70,7 +69,6 @@ export const answeredPeople: NamesPeople = {
   isOfInputRow: true,
 };
 
-/** Match history of each input row. */
 export const matchHistory = table("match_history", {
   schema: "data",
   doc: "Match history of each input row; the intervals of a row never overlap.",

@@ -88,7 +88,6 @@ const UNSTORED = { job: "worker", error: "retryable" } as const;
 
 const segmentId = { segment_id: text("none", "ID of the search and of its segment.") };
 
-/** One row per asynchronous search. */
 export const audienceSearch = table("audience_search", {
   schema: "data",
   doc: "Asynchronous person searches.",
@@ -107,7 +106,6 @@ export const audienceSearch = table("audience_search", {
   hasExtra: true,
 });
 
-/** Coverage of an audience by channel. */
 export const audienceSearchCoverage = table("audience_search_coverage", {
   schema: "data",
   doc: "Contact channels of the people of an audience.",
@@ -122,7 +120,6 @@ export const audienceSearchCoverage = table("audience_search_coverage", {
   hasExtra: true,
 });
 
-/** Distributions of an audience. */
 export const audienceSearchDistribution = table("audience_search_distribution", {
   schema: "data",
   doc: "Demographics of an audience, one row per bucket.",
@@ -138,7 +135,6 @@ export const audienceSearchDistribution = table("audience_search_distribution", 
   hasExtra: true,
 });
 
-/** Members of an unlocked audience. */
 export const audienceSearchMember = table("audience_search_member", {
   schema: "data",
   doc: "People of an unlocked audience.",

@@ -52,7 +52,6 @@ const jacketFields = {
 const { matched_naics_code: naicsCode, jacket, ...titleFields } = resultFields;
 const jobId = { job_id: text("none", "ID of the job.") };
 
-/** One row per contact job. */
 export const contactJob = table("contact_job", {
   schema: "data",
   doc: "Contact jobs.",
@@ -66,7 +65,6 @@ export const contactJob = table("contact_job", {
   hasExtra: true,
 });
 
-/** Results of contact jobs. */
 export const contactJobResult = table("contact_job_result", {
   schema: "data",
   doc: "People found by contact jobs.",

@@ -1,6 +1,5 @@
 import type { ColumnType, Field } from "./field.ts";
 
-/** Kind of difference between a field and its declaration. */
 type DriftKind = "unknown_field" | "unexpected_type";
 
 /**
@@ -36,7 +35,6 @@ export class DriftLog {
     this.#endpoint = endpoint;
   }
 
-  /** Records one occurrence. */
   note(kind: DriftKind, fullPath: string, observedType: string): void {
     const isLong = fullPath.length > DriftLog.maxPathLength;
     const path = isLong ? fullPath.slice(0, DriftLog.maxPathLength).toWellFormed() : fullPath;

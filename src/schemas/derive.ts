@@ -3,7 +3,6 @@ import { date, type Fields, type PiiClass, prefixed, text } from "./field.ts";
 
 /** Columns computed from a text field of the same object. */
 export interface Derivation<Columns extends Fields = Fields> {
-  /** Name of the field. */
   readonly from: string;
   readonly columns: Columns;
   /** Returns one cell per column; never throws. */
@@ -34,7 +33,6 @@ export function deriverOf(
   };
 }
 
-/** All columns of derivations. */
 type DerivedColumns<D extends readonly Derivation[]> = D extends readonly [
   Derivation<infer F>,
   ...infer Rest extends readonly Derivation[],
@@ -44,13 +42,11 @@ type DerivedColumns<D extends readonly Derivation[]> = D extends readonly [
     ? unknown
     : Fields;
 
-/** Derived columns, in order. */
 export function derivedColumns<const D extends readonly Derivation[]>(derivations: D): DerivedColumns<D> {
   // Object.assign loses the names; the cast restores them.
   return Object.assign({}, ...derivations.map(({ columns }) => columns)) as DerivedColumns<D>;
 }
 
-/** Names of the derived columns, in order. */
 export function derivedNames(derivations: readonly Derivation[]): readonly string[] {
   return derivations.flatMap(({ columns }) => Object.keys(columns));
 }

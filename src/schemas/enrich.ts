@@ -84,7 +84,6 @@ export const enrichEndpoint: LookupEndpoint = {
   result,
 };
 
-/** Last answer for each input row of an `enrich` job. */
 export const enrichment = table("enrichment", {
   schema: "data",
   doc: "Last answer of /v2/enrich for each input row; the person is in `person`.",

@@ -86,13 +86,11 @@ export const json = fieldOf("json", z.unknown());
 export const uuid = fieldOf("uuid", z.string());
 /** Hash or address as bytes; not in the interface. */
 export const bytes = fieldOf("bytes", z.never());
-/** List of texts. */
 export const texts = fieldOf("text[]", z.array(z.string()).nullable());
 
 /** Scalar fields by their name in the interface. */
 export type Fields = Readonly<Record<string, Field>>;
 
-/** Zod shape of scalar fields. */
 type ZodShape<F extends Fields> = { [K in keyof F]: F[K]["zod"] };
 
 /** Returns the zod shape of declared scalar fields, for an object schema. */
@@ -106,7 +104,6 @@ export type Prefixed<Prefix extends string, F extends Fields> = {
   readonly [Name in keyof F & string as `${Prefix}${Name}`]: F[Name];
 };
 
-/** Returns the fields under names with a prefix. */
 export function prefixed<Prefix extends string, F extends Fields>(
   prefix: Prefix,
   fields: F,
@@ -116,7 +113,6 @@ export function prefixed<Prefix extends string, F extends Fields>(
   return Object.fromEntries(entries) as Prefixed<Prefix, F>;
 }
 
-/** Row of declared columns. */
 export type RowOf<F extends Fields, Key extends string = never> = {
   readonly [Name in keyof F]:
     | Values[F[Name]["type"]]

@@ -44,7 +44,6 @@ export function zodOf(declaration: RecordDeclaration): z.ZodObject {
   return z.looseObject({ ...shapeOf(declaration.fields), ...Object.fromEntries(lists) });
 }
 
-/** A parsed JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** True for a JSON object: not null, not an array. */
@@ -168,7 +167,6 @@ function figuresOf(extra: Extra): Extra {
   return figures.length === 0 ? null : Object.fromEntries(figures);
 }
 
-/** `_extra` as a cell. */
 export function extraCell(extra: Extra): Cell {
   return extra === null ? null : jsonText(extra);
 }

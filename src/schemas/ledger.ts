@@ -33,7 +33,6 @@ export interface Attempt {
   readonly recordsLeftOut?: number;
 }
 
-/** Ledger: one row per attempt of a call. */
 export const apiCall = table("api_call", {
   schema: "ops",
   doc: "Ledger: one row per attempt of a call; written before sending if the call may be billed.",

@@ -1,7 +1,6 @@
 import { boolean, bytes, integer, json, text, timestamptz, uuid } from "./field.ts";
 import { table } from "./table.ts";
 
-/** Records that could not be processed, without their values; a retry reads the input again. */
 export const reject = table("reject", {
   schema: "data",
   doc: "Records that could not be processed, with the cause; never their values.",
@@ -28,7 +27,6 @@ export const reject = table("reject", {
   },
 });
 
-/** Recent erasures, so that copies of the tables can delete the same rows. */
 export const tombstone = table("tombstone", {
   schema: "data",
   doc: "Recent erasures: rows to delete from copies of these tables. Kept for `erasure_notice`.",
@@ -43,7 +41,6 @@ export const tombstone = table("tombstone", {
   },
 });
 
-/** Erased people, skipped by later runs. */
 export const erasureSubject = table("erasure_subject", {
   schema: "ops",
   doc: "Erased people, as keyed hashes: later runs neither send nor store them.",
@@ -62,7 +59,6 @@ export const erasureSubject = table("erasure_subject", {
   },
 });
 
-/** Key of erasure hashes. */
 export const erasureKey = table("erasure_key", {
   schema: "state",
   doc: "Single row: key of the erasure hashes, and number of erasures so far.",
@@ -80,7 +76,6 @@ export const erasureKey = table("erasure_key", {
   },
 });
 
-/** Pending erasures. */
 export const erasureRequest = table("erasure_request", {
   schema: "state",
   doc: "Pending erasures: identifiers to remove, and the runs that must end first.",
@@ -117,13 +112,11 @@ export const runCounters = {
   records_received: counter("Records that a free job received."),
 };
 
-/** One of the counters of `run --json`. */
 export type RunCounter = keyof typeof runCounters;
 
 /** Names of the counters, in order. */
 export const counterNames = Object.keys(runCounters) as RunCounter[];
 
-/** Service that the warehouse's data comes from; a single row. */
 export const warehouseIdentity = table("warehouse_identity", {
   schema: "ops",
   doc: "Service that this warehouse's data comes from; runs against a different one are rejected.",
@@ -143,7 +136,6 @@ export const warehouseIdentity = table("warehouse_identity", {
 export const writers = ["erase", "rejects", "retention"] as const;
 export type Writer = (typeof writers)[number];
 
-/** One row per run, job and shard. */
 export const syncRun = table("sync_run", {
   schema: "ops",
   doc: "One row per run, job and shard, updated while it runs.",
@@ -163,7 +155,6 @@ export const syncRun = table("sync_run", {
   },
 });
 
-/** Read position of each feed. */
 export const checkpoint = table("checkpoint", {
   schema: "ops",
   doc: "Read position of each stream of a job.",
@@ -177,7 +168,6 @@ export const checkpoint = table("checkpoint", {
   },
 });
 
-/** Gaps of a feed. */
 export const syncGap = table("sync_gap", {
   schema: "ops",
   doc: "Periods that a free job can no longer read from the service.",
@@ -191,7 +181,6 @@ export const syncGap = table("sync_gap", {
   },
 });
 
-/** Fields in answers that differ from their declaration. */
 export const schemaDrift = table("schema_drift", {
   schema: "ops",
   doc: "Fields in the service's answers that differ from their declaration.",
@@ -207,7 +196,6 @@ export const schemaDrift = table("schema_drift", {
   },
 });
 
-/** Coverage of each input at the end of each run. */
 export const inputCoverage = table("input_coverage", {
   schema: "ops",
   doc: "Rows and answers of each input at the end of each run.",

@@ -120,7 +120,6 @@ const coverageFields = {
 
 const searchId = { search_id: text("none", "ID of the search.") };
 
-/** One row per synchronous search. */
 export const personSearch = table("person_search", {
   schema: "data",
   doc: "Synchronous person searches.",
@@ -134,7 +133,6 @@ export const personSearch = table("person_search", {
   hasExtra: true,
 });
 
-/** Coverage of a search by scope and channel. */
 export const personSearchCoverage = table("person_search_coverage", {
   schema: "data",
   doc: "Contact channels of the people of a search.",
@@ -150,7 +148,6 @@ export const personSearchCoverage = table("person_search_coverage", {
   hasExtra: true,
 });
 
-/** PIDs of a search, in the service's order. */
 export const personSearchResult = table("person_search_result", {
   schema: "data",
   doc: "People returned by a search.",

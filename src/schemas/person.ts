@@ -268,7 +268,6 @@ export const personDerivations: ReadonlyMap<string, readonly Derivation[]> = new
 
 const pid = { service_pid: text("direct", "PID of the person.") };
 
-/** One row per person. */
 export const person = table("person", {
   schema: "data",
   doc: "One row per enriched person; a later non-match changes nothing here.",
@@ -334,7 +333,6 @@ export const personChildren = [
   }),
 ] as const;
 
-/** PIDs for which the service returned another PID. */
 export const personPidAlias = table("person_pid_alias", {
   schema: "data",
   doc: "PIDs for which the service returned another PID.",

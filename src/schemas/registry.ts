@@ -112,7 +112,6 @@ export function schemaOf(name: string): Schema {
   return found;
 }
 
-/** Retention rule of a table. */
 export interface RetentionRule {
   readonly table: string;
   /** Timestamp of a row's age; rows where it is null are kept. */

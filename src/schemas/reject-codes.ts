@@ -1,4 +1,3 @@
-/** Reject codes: stage, meaning, and remedy. */
 export interface RejectCode {
   /** `reject.stage`. */
   readonly stage: "input" | "send" | "answer" | "load";

@@ -63,7 +63,6 @@ export const resolveEndpoint: LookupEndpoint = {
   result,
 };
 
-/** Last answer for each input row of a `resolve` job. */
 export const resolution = table("resolution", {
   schema: "data",
   doc: "Last answer of /v1/resolve for each input row.",

@@ -22,7 +22,6 @@ const segmentId = { segment_id: text("none", "ID of the segment.") };
 
 const servicePid = { service_pid: text("direct", "PID of the person.") };
 
-/** Segments that jobs read or fill. */
 export const segment = table("segment", {
   schema: "data",
   doc: "Segments that jobs read or fill.",
@@ -42,7 +41,6 @@ export const segment = table("segment", {
   },
 });
 
-/** Current and former members. */
 export const segmentMember = table("segment_member", {
   schema: "data",
   doc: "Current and former members of segments.",
@@ -59,7 +57,6 @@ export const segmentMember = table("segment_member", {
   hasExtra: true,
 });
 
-/** Intervals of membership. */
 export const segmentMembershipHistory = table("segment_membership_history", {
   schema: "data",
   doc: "Observed intervals of membership; those of one person in one segment never overlap.",
@@ -78,7 +75,6 @@ export const segmentMembershipHistory = table("segment_membership_history", {
   },
 });
 
-/** Result of each pass over a segment. */
 export const segmentSync = table("segment_sync", {
   schema: "ops",
   doc: "Result of each run for each segment.",
@@ -99,7 +95,6 @@ export const segmentSync = table("segment_sync", {
   },
 });
 
-/** PIDs that a push job compares with its segment. */
 export const segmentPushMember = table("segment_push_member", {
   schema: "state",
   doc: "State of each PID of a segment_push job.",
@@ -120,7 +115,6 @@ export const segmentPushMember = table("segment_push_member", {
   },
 });
 
-/** Members listed by the current pass. */
 export const segmentListed = table("segment_listed", {
   schema: "state",
   doc: "Members that the current pass over a segment has listed; removed at its end.",
@@ -161,7 +155,6 @@ export function signalColumn(key: string): string {
 
 const obituaryId = { obituary_id: text("indirect", "Stable ID of the obituary.") };
 
-/** Signals of all segments. */
 export const deathSignal = table("death_signal", {
   schema: "data",
   doc: "Death signals, one row per signal, even if several segments report it.",
@@ -177,7 +170,6 @@ export const deathSignal = table("death_signal", {
   hasExtra: true,
 });
 
-/** Signals by segment. */
 export const segmentDeathSignal = table("segment_death_signal", {
   schema: "data",
   doc: "Death signals that segments report or have reported.",

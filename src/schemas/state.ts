@@ -2,7 +2,6 @@ import { inputRowKey } from "./answer.ts";
 import { boolean, bytes, integer, json, numeric, position, text, timestamptz, uuid } from "./field.ts";
 import { table } from "./table.ts";
 
-/** Slots of the schedules, with their scheduler and outcome. */
 export const scheduleSlot = table("schedule_slot", {
   schema: "state",
   doc: "Slots of the jobs' schedules: a scheduler claims a slot's row before it runs the job.",
@@ -31,7 +30,6 @@ export const scheduleSlot = table("schedule_slot", {
   },
 });
 
-/** States that alerts reported, so that each change is reported once. */
 export const alertState = table("alert_state", {
   schema: "state",
   doc: "State of each subject of alerts, and the state last reported.",
@@ -46,7 +44,6 @@ export const alertState = table("alert_state", {
   },
 });
 
-/** Content of each input row, as last read. */
 export const lookupRow = table("lookup_row", {
   schema: "state",
   doc: "What each input row would send, as last read, by job. A row is read again when its fingerprint differs or is null.",
@@ -68,7 +65,6 @@ export const lookupRow = table("lookup_row", {
   },
 });
 
-/** Answer to each content. */
 export const lookupAnswer = table("lookup_answer", {
   schema: "state",
   doc: "Answer to each content that was sent, for all rows that have it: a content with a fresh answer isn't sent again.",
@@ -98,7 +94,6 @@ export const lookupAnswer = table("lookup_answer", {
   },
 });
 
-/** Contents that are due. */
 export const lookupDue = table("lookup_due", {
   schema: "state",
   doc: "Contents that are due, and the run that claimed each. A claim is free once the lock of its owner isn't held any more.",
@@ -119,7 +114,6 @@ export const lookupDue = table("lookup_due", {
   },
 });
 
-/** Content hashes of each stored person by field group. */
 export const personState = table("person_state", {
   schema: "state",
   doc: "Hash and call of each field group of each person: unchanged groups are not rewritten, answers of earlier calls are ignored.",
@@ -168,7 +162,6 @@ export const jobLock = table("job_lock", {
   },
 });
 
-/** Requests for locks of jobs. */
 export const jobRequest = table("job_request", {
   schema: "state",
   doc: "One row per job, by which requests for its lock exclude each other.",
@@ -177,7 +170,6 @@ export const jobRequest = table("job_request", {
   columns: { job: text("none", "The job.") },
 });
 
-/** Records reserved per budget and cap. */
 export const budgetUse = table("budget_use", {
   schema: "state",
   doc: "Records reserved per budget and period: increased before each call, decreased if nothing was billed.",
@@ -191,7 +183,6 @@ export const budgetUse = table("budget_use", {
   },
 });
 
-/** Disks with answers that may not be loaded. */
 export const spoolPlace = table("spool_place", {
   schema: "state",
   doc: "Disks that may hold answers of a job, or of a shard of it: until a run there ends with an empty spool, or an erasure finds it empty.",
@@ -208,7 +199,6 @@ export const spoolPlace = table("spool_place", {
   },
 });
 
-/** Loads of each table; source of the view `table_freshness`. */
 export const tableLoad = table("table_load", {
   schema: "state",
   doc: "When each job last changed each table, and last succeeded in loading it.",
@@ -225,7 +215,6 @@ export const tableLoad = table("table_load", {
   },
 });
 
-/** Parameters of each lookup job. */
 export const lookupJob = table("lookup_job", {
   schema: "state",
   doc: "Parameters of each lookup job, as last accepted, by input.",

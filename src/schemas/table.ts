@@ -6,7 +6,6 @@ export type Schema = "data" | "ops" | "state";
 /** Schemas that are published to destinations. */
 export type PublishedSchema = Exclude<Schema, "state">;
 
-/** One declared column. */
 export interface Column extends Omit<Field, "zod" | "required"> {
   readonly name: string;
   /** True for NOT NULL; key columns always are. */
@@ -102,7 +101,6 @@ export function table<
   return { name, schema, doc, key, columns, parent, hasRunId, people };
 }
 
-/** Columns of declared fields. */
 export function columnsOf(fields: Fields): readonly Column[] {
   return Object.entries(fields).map(([name, { type, pii, doc, required }]) => ({
     name,

@@ -85,7 +85,6 @@ const extra = { _extra: json("none", "Numbers and booleans without a declared co
 const orgId = { org_id: text("none", "The service's ID of the organization.") };
 const endpoint = { endpoint: text("none", "Version and path, without a leading slash (`v2/enrich`).") };
 
-/** Person search per UTC day. */
 export const personSearchUsageDaily = table("person_search_usage_daily", {
   schema: "ops",
   doc: "Usage of person search by the whole organization, per UTC day.",
@@ -93,7 +92,6 @@ export const personSearchUsageDaily = table("person_search_usage_daily", {
   columns: { ...orgId, ...searchDayKey, ...searchDayFields, ...isFinal, ...extra },
 });
 
-/** Quota of person search, once per reading. */
 export const personSearchQuota = table("person_search_quota", {
   schema: "ops",
   doc: "Quota of person search of the organization, once per reading.",
@@ -106,7 +104,6 @@ export const personSearchQuota = table("person_search_quota", {
   },
 });
 
-/** All-time usage by endpoint and day of reading. */
 export const endpointUsage = table("endpoint_usage", {
   schema: "ops",
   doc: "All-time usage of each endpoint by the whole organization, one row per day of reading.",
@@ -119,7 +116,6 @@ export const endpointUsage = table("endpoint_usage", {
   },
 });
 
-/** Usage in buckets of time. */
 export const endpointUsageBucket = table("endpoint_usage_bucket", {
   schema: "ops",
   doc: "Usage of each endpoint by the whole organization, in buckets of time, zeros included.",

@@ -28,7 +28,6 @@ export const validateEmailsEndpoint: LookupEndpoint = {
   result,
 };
 
-/** Last answer for each address. */
 export const emailValidation = table("email_validation", {
   schema: "data",
   doc: "Last answer of /v2/validate_emails for each address.",
@@ -45,7 +44,6 @@ export const emailValidation = table("email_validation", {
   hasExtra: true,
 });
 
-/** Addresses of each input row. */
 export const inputEmail = table("input_email", {
   schema: "data",
   doc: "Addresses of each input row, in mapping order.",

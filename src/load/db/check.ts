@@ -4,9 +4,7 @@ import { FixConfigurationError, messageOf } from "../../errors.ts";
 import { quoteIdentifier, type SchemaNames } from "./names.ts";
 import { inTransaction, type PostgresSession } from "./session.ts";
 
-/** One line of `check`. */
 interface CheckLine {
-  /** Subject of the check. */
   readonly subject: string;
   readonly ok: boolean;
   readonly message: string;
@@ -26,7 +24,6 @@ export async function checkDatabase(db: Db): Promise<readonly CheckLine[]> {
   }
 }
 
-/** Privileges of the role on a schema. */
 interface SchemaRights {
   readonly name: string;
   readonly exists: boolean;
@@ -116,7 +113,6 @@ const LOADER = "person_etl_loader";
 const PEOPLE_READER = "person_etl_people_reader";
 const OPS_READER = "person_etl_ops_reader";
 
-/** Statements that let a role read schemas. */
 function readerStatements(role: string, schemas: readonly string[]): string {
   const list = schemas.map(quoteIdentifier).join(", ");
   return `CREATE ROLE ${role};

@@ -3,7 +3,6 @@ import { Client, type ClientConfig } from "pg";
 import { codeOf, FixConfigurationError } from "../../errors.ts";
 import { type PostgresAddress, readPostgresAddress } from "../../postgres-address.ts";
 
-/** A Postgres server, and the rules for its connections. */
 export interface PostgresTarget {
   /** Connection string; never part of a message. */
   readonly url: string;

@@ -12,18 +12,14 @@ import { explained, explainFailure, withRetries } from "./failures.ts";
 import { queriesOf, quoteLiteral, type SchemaNames, tableId } from "./names.ts";
 import { inTransaction, openPool, type Session, type Statement, type TransactionOptions } from "./session.ts";
 
-/** Names of tables, and queries with them. */
 type Naming = Pick<Db, "names" | "table" | "query">;
 
-/** Connections and names of a run's transactions. */
 type RunContext = Naming & Pick<Db, "pool" | "lockPool">;
 
-/** Names tables with the configured schemas. */
 function namingOf(names: SchemaNames): Naming {
   return { names, table: (name) => tableId(names, name), query: queriesOf(names) };
 }
 
-/** Runs work in one transaction of the place of record. */
 function begin<Result>(
   pool: pg.Pool,
   { names, table, query }: Naming,
@@ -115,7 +111,6 @@ export interface Db {
   close(): Promise<void>;
 }
 
-/** The Postgres that is the place of record. */
 export interface WarehouseTarget extends PostgresTarget {
   /** Schema of the people. */
   readonly schema: string;

@@ -3,7 +3,6 @@ import type { Column, Table } from "../../schemas/table.ts";
 import type { View } from "../../schemas/views/view.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames, tableText } from "./names.ts";
 
-/** Postgres types of declared types. */
 export const postgresTypes: Readonly<Record<ColumnType, string>> = {
   text: "text",
   integer: "bigint",

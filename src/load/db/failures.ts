@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
 
-/** A database as named in messages. */
 export interface NamedDatabase {
   /** As a subject: `The warehouse (Postgres at …)`, `Connection crm`. */
   readonly name: string;
@@ -93,7 +92,6 @@ export function explainFailure(error: unknown, place: NamedDatabase): unknown {
   return new FixConfigurationError("database_refused", message, problems, { cause: error });
 }
 
-/** Runs work; converts its failure. */
 export async function explained<Result>(
   explain: (error: unknown) => unknown,
   work: () => Promise<Result>,

@@ -12,7 +12,6 @@ import { commentsOf, createView, postgresTypes } from "./ddl.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames, tableId } from "./names.ts";
 import { inTransaction, type PostgresSession, tableLock, waitForLock } from "./session.ts";
 
-/** Table of the migrations that ran, in the state schema. */
 const MIGRATION_TABLE = "schema_migration";
 
 const LOCK_TIMEOUT = "10min";

@@ -14,7 +14,6 @@ import {
 import { type Database, schemaOf } from "../../schemas/registry.ts";
 import type { Schema } from "../../schemas/table.ts";
 
-/** Names of the warehouse's schemas. */
 export type SchemaNames = Readonly<Record<Schema, string>>;
 
 /** Compiles statements; never connects. Values become parameters, `sql.id` quotes identifiers. */
@@ -92,7 +91,6 @@ export function quoteLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** Quotes a qualified name. */
 export function quoteQualified(parts: readonly string[]): string {
   return parts.map(quoteIdentifier).join(".");
 }

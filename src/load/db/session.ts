@@ -12,7 +12,6 @@ export type Statement<Row> = RawBuilder<Row> | Compilable<Row>;
 
 /** A connection to any Postgres database inside a transaction. */
 export interface PostgresSession {
-  /** Runs a statement and returns its rows. */
   rows<Row>(statement: Statement<Row>): Promise<Row[]>;
   /** Runs a statement and returns the number of changed rows. */
   change(statement: Statement<unknown>): Promise<number>;
@@ -71,7 +70,6 @@ const PINNED = [
 /** Queries the transaction time and the backend in the same round trip. */
 const NOW = "SELECT now()::text AS now, pg_backend_pid() AS pid";
 
-/** Returns the only row of the last result. */
 function lastRow(results: unknown): OpenTransaction {
   // For several statements the driver returns a list of results; its types omit that.
   const [row] = (results as readonly { readonly rows: readonly OpenTransaction[] }[]).at(-1)?.rows ?? [];
@@ -166,7 +164,6 @@ export async function withRolePath<Result>(
   return result;
 }
 
-/** Options of a transaction. */
 export interface TransactionOptions {
   /** False: always rolled back. */
   readonly keep?: boolean;

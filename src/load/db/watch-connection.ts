@@ -7,7 +7,6 @@ export interface OpenTransaction {
   readonly now: string;
 }
 
-/** Watch over one connection. */
 interface ConnectionWatch {
   /** Records the transaction once BEGIN is answered. */
   begun(transaction: OpenTransaction): void;

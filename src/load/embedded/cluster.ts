@@ -13,7 +13,6 @@ export const SUPERUSER = "postgres";
 export const OWNER = "person_etl";
 /** Role for users and BI tools: reads people and operations. */
 export const READER = "reader";
-/** Database of the warehouse. */
 export const DATABASE = "warehouse";
 
 /** Set on servers that this program starts; a server started manually keeps running. */
@@ -57,7 +56,6 @@ function settings(port: number): Record<string, string> {
   };
 }
 
-/** Text of `server.conf`. */
 export function serverConf(port: number): string {
   const lines = Object.entries(settings(port)).map(([name, value]) => `${name} = '${value}'`);
   return [

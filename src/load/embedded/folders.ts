@@ -48,13 +48,11 @@ export async function writeSmallFile(path: string, text: string, mode: number): 
   }
 }
 
-/** Folders of one embedded database. */
 export interface ServerFolders {
   /** `<dataDir>/postgres`: start lock, passwords, port, and `location` if the rest is elsewhere. */
   readonly control: string;
   /** Folder of `data`, `server.conf` and `server.log`: the control folder, except for root below a closed folder. */
   readonly home: string;
-  /** Folder of the cluster. */
   readonly data: string;
   /** User of the server; null for the current user. */
   readonly user: ServerUser | null;

@@ -31,7 +31,6 @@ interface EmbeddedServer {
   close(): Promise<void>;
 }
 
-/** Options of {@link openEmbedded}. */
 interface EmbeddedOptions {
   /** Folder of the data; the server uses `<dataDir>/postgres`. */
   readonly dataDir: string;
@@ -253,7 +252,6 @@ async function grantReading(port: number, password: string, schemas: readonly st
   }
 }
 
-/** Milliseconds between two attempts. */
 const POLL_MS = 50;
 /** SQLite's result code for a lock of another process. */
 const SQLITE_BUSY = 5;

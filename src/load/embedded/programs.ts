@@ -5,7 +5,6 @@ import { FixConfigurationError, messageOf, StopRunError } from "../../errors.ts"
 
 /** Account of the server if we are root: Postgres refuses to run as root. */
 export interface ServerUser {
-  /** Name, for messages. */
   readonly name: string;
   readonly uid: number;
   readonly gid: number;
@@ -13,7 +12,6 @@ export interface ServerUser {
   readonly maker?: ServerUser;
 }
 
-/** Account to run as. */
 const OWN = "person-etl";
 /** Accounts of other services too, which would have access to the data: they only make the cluster. */
 const SHARED = ["nobody", "daemon"];
@@ -64,7 +62,6 @@ export async function giveTo(user: ServerUser | null, path: string): Promise<voi
   if (user) await lchown(path, user.uid, user.gid);
 }
 
-/** Result of a finished program. */
 interface ProgramResult {
   /** Exit code; null if it could not be started or a signal ended it. */
   readonly code: number | null;
@@ -117,7 +114,6 @@ export async function runProgram(
   }
 }
 
-/** Ends the program and its children. */
 function endGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
@@ -145,10 +141,8 @@ export function readStartupFailure(text: string): StartupFailure {
   return SIGNS.find(([sign]) => sign.test(text))?.[1] ?? "unknown";
 }
 
-/** Patterns of missing rights. */
 const NO_RIGHT = /EACCES|EPERM|EROFS|ENOTDIR|Permission denied|Read-only file system/;
 
-/** Number of lines of the log in a message. */
 const SHOWN_LINES = 10;
 
 /** Creates an error from the attempted step and the last lines of its output, or the error that ended it. */

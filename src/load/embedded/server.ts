@@ -12,7 +12,6 @@ import { describeFailure, readStartupFailure, runProgram } from "./programs.ts";
 import type { Log } from "../../log.ts";
 import { describeThisProcess, stateOfProcess } from "../../process-state.ts";
 
-/** Everything needed to run one server. */
 export interface Server {
   readonly folders: ServerFolders;
   readonly binaries: Binaries;

@@ -15,7 +15,6 @@ import {
   type SubjectKind,
 } from "./subjects.ts";
 
-/** An input, and its search for rows that name people. */
 interface SearchedInput {
   readonly input: InputSource;
   readonly find: (wanted: Partial<Identifiers>) => Promise<readonly NamingRow[]>;

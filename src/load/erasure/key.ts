@@ -15,7 +15,6 @@ export interface ErasureKey {
   readonly outer: Buffer;
 }
 
-/** The row of `erasure_key`. */
 interface KeyRow {
   readonly key_id: string | null;
   readonly made_key: string | null;

@@ -52,7 +52,6 @@ function hashOf(key: ErasureKey, text: string): RawBuilder<unknown> {
   return sql`sha256(${key.outer}::bytea || sha256(${key.inner}::bytea || convert_to(${sql.raw(text)}, 'UTF8')))`;
 }
 
-/** Condition that one of these holds. */
 export function anyOf(tests: readonly RawBuilder<unknown>[]): RawBuilder<unknown> {
   return tests.length === 0 ? sql`false` : sql`(${sql.join(tests, sql` OR `)})`;
 }
@@ -132,7 +131,6 @@ export function namingOf(table: Table, columns?: readonly string[]): NamingTable
   return hasNames ? naming : null;
 }
 
-/** Every declared table that may name people. */
 export const namingTables: readonly NamingTable[] = tables.flatMap((table) => namingOf(table) ?? []);
 
 const at = (name: string) => `t.${quoteIdentifier(name)}`;
@@ -177,7 +175,6 @@ export interface FoundPeople {
   readonly isKnown: boolean;
 }
 
-/** Rows by table. */
 export type RowsByTable = Readonly<Record<string, number>>;
 
 /** Fills temporary tables of this transaction with identifiers: `erased_pid`, `erased_email`, `erased_row`. */
@@ -207,7 +204,6 @@ export function addSubjects(
     WHERE found IS NOT NULL AND ${sql.id(stagedColumns[kind][0])} <> '' ON CONFLICT DO NOTHING`);
 }
 
-/** Adds identifiers to the staged ones. */
 export async function addIdentifiers(session: Session, { pids, emails, rows }: Identifiers): Promise<void> {
   await addSubjects(session, "pid", sql`SELECT unnest(${[...pids]}::text[])`);
   await addSubjects(session, "email", sql`SELECT unnest(${emails.map(normalizedEmail)}::text[])`);
@@ -215,7 +211,6 @@ export async function addIdentifiers(session: Session, { pids, emails, rows }: I
   await addSubjects(session, "row", sql`SELECT * FROM ${list}`);
 }
 
-/** Returns the staged identifiers. */
 export async function stagedSubjects(session: Session): Promise<Identifiers> {
   const [staged] = await session.rows<Identifiers>(sql`
     SELECT ARRAY(SELECT pid FROM pg_temp.erased_pid ORDER BY 1) AS pids, ARRAY(SELECT email FROM pg_temp.erased_email ORDER BY 1) AS emails,

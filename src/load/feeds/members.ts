@@ -4,7 +4,6 @@ import type { Db } from "../db/db.ts";
 import type { RunRef } from "../runs/fence.ts";
 import { STAGE, stageRows, type Writing } from "../write/upsert.ts";
 
-/** Member in a response. */
 export interface SeenMember {
   readonly servicePid: string;
   /** Instant; null if the service gave none. */
@@ -25,7 +24,6 @@ export interface ProvenSpan {
   readonly seenAt: string;
 }
 
-/** Counts the stored members of a segment. */
 export async function countMembers(db: Db, segmentId: string): Promise<number> {
   const [row] = await db.rows<{ members: number }>(sql`
     SELECT count(*) AS members FROM ${db.table("segment_member")} WHERE segment_id = ${segmentId} AND is_member`);
@@ -40,7 +38,6 @@ export function clearListed(db: Db, run: RunRef, segmentId: string): Promise<voi
   });
 }
 
-/** Members of a page to be stored. */
 export interface MemberPageRows {
   readonly segmentId: string;
   readonly members: readonly SeenMember[];
@@ -48,7 +45,6 @@ export interface MemberPageRows {
   readonly isListed: boolean;
 }
 
-/** Changes made by storing members. */
 export interface AddedMembers {
   /** People who were not known as members, including returning ones. */
   readonly added: number;
@@ -120,7 +116,6 @@ async function mergeMembers({ session, run: { runId }, touch }: Writing, segment
   return opened;
 }
 
-/** Number of removals recorded and removals pending. */
 export interface RemovedMembers {
   readonly removed: number;
   /** Known members who were not listed, but whose removal is not proven by a span. */
@@ -129,7 +124,6 @@ export interface RemovedMembers {
   readonly pendingAt: readonly Cell[];
 }
 
-/** Limits {@link RemovedMembers.pendingAt}. */
 const MAX_PENDING_AT = 1000;
 
 /** Records the removal of known members who were not listed, if a span proves it. */
@@ -182,7 +176,6 @@ export async function removeMembers(
   };
 }
 
-/** Stored state of a segment. */
 export interface StoredSegment {
   readonly segment_id: string;
   readonly name: string | null;

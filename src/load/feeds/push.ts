@@ -23,7 +23,6 @@ interface GivenRows {
   readonly wanted: number;
 }
 
-/** Number of PIDs of a push, by state. */
 export interface PushCounts {
   readonly toAdd: number;
   /** Own members that the query no longer returns. */
@@ -34,7 +33,6 @@ export interface PushCounts {
   readonly unknown: number;
 }
 
-/** A kind of call. */
 export type PushChange = "add" | "remove";
 
 const stateOf = (place: Pick<Db, "table">) => place.table("segment_push_member");
@@ -153,7 +151,6 @@ export async function comparePush(
   await removeOthers(session, run, segmentId);
 }
 
-/** PIDs of one call. */
 interface PushBatch {
   readonly pids: readonly string[];
   /** Last PID of this batch, after which the next one starts; null if nothing is left. */
@@ -212,7 +209,6 @@ async function resolveRejects(writing: Writing, isKnown: RawBuilder<unknown>): P
   writing.touch("reject", resolved);
 }
 
-/** Answer to a call. */
 export interface PushAnswer {
   readonly segmentId: string;
   readonly change: PushChange;
@@ -257,7 +253,6 @@ export async function finishBatch(writing: Writing, answer: PushAnswer): Promise
   touch("reject", rejected);
 }
 
-/** Members that a push job added. */
 export interface PushedMembers {
   readonly job: string;
   readonly segmentId: string;
@@ -267,7 +262,6 @@ export interface PushedMembers {
   readonly inDoubt: number;
 }
 
-/** Counts the members of each push job. */
 export async function readPushedMembers(db: Db): Promise<readonly PushedMembers[]> {
   return db.rows<PushedMembers>(sql`
     SELECT job, segment_id AS "segmentId", count(*) FILTER (WHERE is_own) AS own,

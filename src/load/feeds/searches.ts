@@ -42,7 +42,6 @@ WHERE m.segment_id = (
   WHERE s.query = ${quoteLiteral(query)} AND s.members_stored_at IS NOT NULL ORDER BY s.created_at DESC, s.segment_id LIMIT 1)`;
 }
 
-/** A stored audience, with the number of its stored members. */
 export type StoredAudience = Awaited<ReturnType<typeof readAudiences>>[number];
 
 /** Largest charge of an unlock; null if unknown. */
@@ -53,7 +52,6 @@ export function mostBillable({
   return total === null ? null : Math.max(total, estimate ?? 0);
 }
 
-/** Returns audiences by ID. */
 export function readAudiences(db: Db, segmentIds: readonly string[]) {
   const members = sql<number>`(SELECT count(*) FROM ${db.table("audience_search_member")} AS m WHERE m.segment_id = s.segment_id)`;
   return db.rows(
@@ -119,7 +117,6 @@ export async function firstOpenSearchDay(db: Db, orgId: string, upTo: string): P
 /** Period of a feed that can no longer be read. */
 export type StoredGap = Awaited<ReturnType<typeof readGaps>>[number];
 
-/** Reads the gaps of feeds. */
 export function readGaps(db: Db) {
   const gaps = db.query.selectFrom("ops.sync_gap");
   const shown = gaps.select(["job", "stream", "gap_start", "gap_end", "noticed_at"]);

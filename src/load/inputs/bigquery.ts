@@ -188,7 +188,6 @@ const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
   invalidQuery: () => "Correct the SQL; run it in the BigQuery console to locate the error.",
 };
 
-/** BigQuery's reason for a failure. */
 function reasonOf(error: unknown): string {
   return error instanceof BigQueryFailure ? error.code : "";
 }
@@ -275,7 +274,6 @@ async function sampleInput(session: Session, input: InputSource): Promise<InputS
   };
 }
 
-/** The beginning of a value. */
 function cut(value: string): string {
   return `LEFT(${value}, ${SAMPLE_LENGTH})`;
 }

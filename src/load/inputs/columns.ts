@@ -21,7 +21,6 @@ export const fieldsTaken: Readonly<Record<LookupType, readonly string[]>> = {
   enrich: [...enrichScalarFields, ...enrichListFields],
 };
 
-/** Fields that hold lists. */
 export const listFields: ReadonlySet<string> = new Set(["emails", "phones"]);
 
 /** White space of all scripts. Blank values are omitted from requests. */
@@ -102,7 +101,6 @@ type Normalized = { readonly text: string } | { readonly dropped: "empty" | "pla
 
 const isName = (field: string) => field.includes("name");
 
-/** Placeholders of a field, in lower case. */
 function placeholdersOf(field: string): readonly string[] {
   return isName(field) ? PLACEHOLDERS : [...PLACEHOLDERS, ...NAMELESS];
 }
@@ -275,7 +273,6 @@ export function unselectable(input: InputSource, error: unknown, hint = lookAt(i
   return { path: `inputs.${input.name}`, message: failureText("select from", input, error), hint };
 }
 
-/** Comparison of a database's columns with the configured ones. */
 interface ColumnRules {
   readonly find: FindColumn;
   /** Returns a hint for a missing column. */
@@ -308,7 +305,6 @@ export function columnProblems(
   return [...missing, ...misplacedLists(input, find, path, where)];
 }
 
-/** Names of the columns, as a hint. */
 export function listColumns(columns: readonly InputColumn[]): string {
   return `Its columns are: ${columns.map(({ name }) => name).join(", ")}.`;
 }
@@ -338,7 +334,6 @@ export function fingerprintScope(
   return createHash("sha256").update(JSON.stringify(scope)).digest();
 }
 
-/** Arranges sampled rows by column. */
 export function columnsOfRows(
   parts: readonly Part[],
   rows: readonly SampledRow[],

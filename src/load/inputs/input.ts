@@ -3,23 +3,19 @@ import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
 import type { PostgresTarget } from "../db/connect.ts";
 
-/** Type of a lookup job. */
 export type LookupType = "resolve" | "validate_emails" | "enrich";
 
 /** Another database that inputs are read from. */
 export type InputConnection = PostgresConnection | BigQueryConnection;
 
-/** A Postgres database. */
 interface PostgresConnection extends PostgresTarget {
   readonly type: "postgres";
-  /** Name in the configuration. */
   readonly name: string;
 }
 
 /** A BigQuery project, which is billed for reading. */
 export interface BigQueryConnection {
   readonly type: "bigquery";
-  /** Name in the configuration. */
   readonly name: string;
   readonly project: string;
   /** Dataset of tables named without one; null if none is set. */
@@ -104,9 +100,7 @@ export interface Reading {
   readonly only?: readonly string[];
   /** True to read these values themselves, in the columns' types, instead of the row. */
   readonly isCast?: boolean;
-  /** True to read the fingerprint of each row. */
   readonly hasFingerprint?: boolean;
-  /** True to read no values. */
   readonly isWithoutValues?: boolean;
   /** Keys of the rows to read; absent to read all rows. */
   readonly among?: KeySet;
@@ -188,7 +182,6 @@ export interface RowKey {
   readonly sourceKey: string;
 }
 
-/** Identifiers of people. */
 export interface Identifiers {
   readonly pids: readonly string[];
   readonly emails: readonly string[];
@@ -221,7 +214,6 @@ export interface ForeignDatabase {
   close(): Promise<void>;
 }
 
-/** Databases of the connections in use. */
 export type ForeignDatabases = ReturnType<typeof keepForeignDatabases>;
 
 /** Opens each connection once, on first use. */
@@ -241,7 +233,6 @@ export function keepForeignDatabases(open: (connection: InputConnection) => Fore
   };
 }
 
-/** Rows of a sample. */
 export const SAMPLE_ROWS = 1000;
 
 /**

@@ -93,7 +93,6 @@ export async function samplePostgresInput(
   };
 }
 
-/** The beginning of a value; Postgres doesn't read the rest from disk. */
 function cut(value: string): string {
   return `left(${value}, ${SAMPLE_LENGTH})`;
 }
@@ -109,7 +108,6 @@ function keyCountsSelect(rows: string, isUnique: boolean): string {
     FROM (SELECT source_key, count(*) AS n FROM (${rows}) AS r GROUP BY source_key) AS k`;
 }
 
-/** A column of a table. */
 export interface TableColumn extends InputColumn {
   /** `typcategory` of its type: S for texts, N for numbers, D for dates and times, E for enums, A for arrays. */
   readonly category: string;

@@ -130,7 +130,6 @@ function valueText(name: string, isArray: boolean): string {
   return `${isArray ? `(${column}::text[])` : column}::text`;
 }
 
-/** Query for the keys of a key set. */
 function keysText(keys: KeySet): string {
   if ("query" in keys) return keys.query;
   const elements = keys.keys.map((key) => `"${key.replaceAll(/["\\]/g, "\\$&")}"`);
@@ -215,5 +214,4 @@ async function findProblems(session: PostgresSession, input: InputSource): Promi
   }
 }
 
-/** Wraps SQL text as a builder. */
 export const raw = (text: string): RawBuilder<unknown> => sql.raw(text);

@@ -103,7 +103,6 @@ function notAKey({ name }: InputSource, column: string, typeName: string): FixCo
   );
 }
 
-/** An opened input. */
 export interface OpenedInput {
   /** Mapped columns that the job's endpoint takes. */
   readonly parts: readonly Part[];
@@ -177,7 +176,6 @@ async function copyRows(session: PostgresSession, rows: ForeignRows, table: stri
   await pipeline(rows.copyText(), session.client.query(copyFrom(`COPY pg_temp.${table} FROM STDIN`)));
 }
 
-/** Checks of inputs in a Postgres database. */
 function checksIn(pool: pg.Pool): Pick<ForeignDatabase, "checkInput" | "describe" | "sampleInput"> {
   return {
     checkInput: (input) => checkPostgresInput(pool, input),

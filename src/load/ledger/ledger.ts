@@ -8,10 +8,8 @@ import type { Attempt } from "../../schemas/ledger.ts";
 import type { Drift } from "../../schemas/convert.ts";
 import { counterNames, type RunCounter } from "../../schemas/ops.ts";
 
-/** Additions to the run's counters. */
 export type CounterDelta = Partial<Record<RunCounter, number>>;
 
-/** Sums several additions. */
 export function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
   const sum: Record<string, number> = {};
   for (const delta of deltas) {
@@ -20,7 +18,6 @@ export function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
   return sum;
 }
 
-/** Counters of attempts. */
 export function countAttempts(ledger: readonly Attempt[]): CounterDelta {
   return {
     requests: ledger.length,

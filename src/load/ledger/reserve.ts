@@ -21,10 +21,8 @@ export interface SendingLimits {
   readonly perShard: number | null;
 }
 
-/** Period of a budget or cap. */
 export type BudgetPeriod = "day" | "month" | "run" | "shard";
 
-/** Records counted in the caps of a run. */
 export interface RunUse {
   /** All shards of any division. */
   readonly run: number;
@@ -32,7 +30,6 @@ export interface RunUse {
   readonly shard: number;
 }
 
-/** Records currently counted in a budget. */
 export interface BudgetUse {
   readonly budget: LookupType;
   readonly period: "day" | "month";
@@ -41,7 +38,6 @@ export interface BudgetUse {
   readonly records: number;
 }
 
-/** One row of `budget_use`. */
 interface BudgetRow {
   readonly budget: string;
   readonly period: BudgetPeriod;
@@ -177,9 +173,7 @@ async function lowerBudgets(session: Session, run: RunRef, calls: readonly Reser
     FROM locked AS l WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)`);
 }
 
-/** A call to be sent. */
 export interface CallReservation {
-  /** UUID of the call's row in the ledger. */
   readonly callId: string;
   /** Method and path. */
   readonly endpoint: string;
@@ -187,7 +181,6 @@ export interface CallReservation {
   readonly attempt: number;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
-  /** Number of its records. */
   readonly records: number;
   /** Claimed records; absent for a call without any. */
   readonly claimed?: { readonly kind: string; readonly records: readonly LookupRecord[] };
@@ -200,7 +193,6 @@ export interface CallReservation {
   readonly isWhole?: true;
 }
 
-/** Result of a reservation. */
 export interface CallGrant {
   /** Number of records that may be sent, starting with the first; 0 if nothing was reserved. */
   readonly granted: number;

@@ -39,7 +39,6 @@ function lateralOne(query: RawBuilder<unknown>, alias: string): RawBuilder<unkno
   return sql`LEFT JOIN LATERAL (${query} LIMIT 1) AS ${sql.id(alias)} ON true`;
 }
 
-/** Those columns of a row. */
 const shown = (alias: string) => sql.raw(`(${SHOWN.map((name) => `${alias}.${name}`).join(", ")})`);
 
 /** A column of the answer `s` of a matched row. */
@@ -248,7 +247,6 @@ function rowsOf(context: LoadContext, kind: string, contents: readonly string[])
   return rowsWith(context, kind, answers);
 }
 
-/** Keys of the input rows of contents. */
 function keysOf({ session }: LoadContext, kind: string, contents: readonly string[]): RawBuilder<unknown> {
   return sql`SELECT r.job, r.source, r.source_key FROM (
       SELECT job, source, source_key FROM ${session.table("lookup_row")} WHERE content = ${anyContent(contents)} OFFSET 0) AS r

@@ -7,7 +7,6 @@ import type { LookupType } from "../inputs/input.ts";
 import type { LookupRecord, LookupSpec } from "./lookup.ts";
 import { createHash } from "node:crypto";
 
-/** Owner of claims. */
 type Claimant = Pick<RunRef, "job" | "shard" | "epoch">;
 
 /** Condition: a claim `d` belongs to the run. */
@@ -105,7 +104,6 @@ async function forgetUnwanted(session: Session, { kind, type }: LookupSpec, run:
     WHERE d.epoch IS NOT NULL AND ${isFree}`);
 }
 
-/** Counts the due contents. */
 export function countDue(session: Session): Promise<readonly DueCount[]> {
   return session.rows<DueCount>(sql`
     SELECT claim, prior, sent_pid IS NOT NULL AS with_pid, count(*) AS records, sum(rows)::bigint AS rows
@@ -259,7 +257,6 @@ export async function keepResent(
     ORDER BY a.content ON CONFLICT (kind, content) DO NOTHING`);
 }
 
-/** Claims that a run leaves. */
 export interface OpenClaims {
   readonly records: number;
   /** Input rows behind them. */

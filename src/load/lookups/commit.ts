@@ -18,9 +18,7 @@ import { contentList } from "./content.ts";
 import { loadPersons } from "./load-persons.ts";
 import { resolveAnswered, writeAnswers, writeLeftOut, writeRejects } from "./answers.ts";
 
-/** Results of a group of calls, committed atomically. */
 export interface LookupCommit {
-  /** Run that commits, under its lock. */
   readonly run: RunRef;
   /** Run that sent the calls; the ledger belongs to it. Absent if it is the same. */
   readonly sentBy?: Pick<RunRef, "runId" | "shard">;
@@ -33,7 +31,6 @@ export interface LookupCommit {
   readonly othersLoad?: boolean;
 }
 
-/** Effects of a commit. */
 export interface CommitResult {
   readonly rowsWritten: number;
   /** IDs of answered records with a value that Postgres rejected; now rejects with code `not_loadable`. */

@@ -63,7 +63,6 @@ interface Value {
   readonly isArray: boolean;
 }
 
-/** Parts as values. */
 export function valuesOf(parts: readonly Part[]): readonly Value[] {
   return parts.map((part) => ({ field: part.field, expression: part.name, isArray: part.isArray }));
 }

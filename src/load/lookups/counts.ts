@@ -1,6 +1,5 @@
 import type { LookupSpec } from "./lookup.ts";
 
-/** Reason why a content is due. */
 export type DueReason =
   | "never_answered"
   | "content_changed"
@@ -30,7 +29,6 @@ export interface DueGroups {
   readonly others: number;
 }
 
-/** Answers of one group. */
 export interface GroupAnswers {
   readonly answered: number;
   readonly matched: number;
@@ -70,7 +68,6 @@ export interface LookupCounts {
   readonly rowsToSend: number;
   /** Answered rows that changed parameters or a changed mapping would buy again. If not zero, the user has to confirm. */
   readonly parametersChanged: number;
-  /** Rows with an answer. */
   readonly answeredBefore: number;
   readonly groups: {
     /** Due records, those that another run sends left out. */
@@ -83,7 +80,6 @@ export interface LookupCounts {
   readonly history: MatchHistory;
 }
 
-/** Input rows of one class. */
 export interface ClassCount {
   /** `unchanged`, `reused`, `waiting`, `suppressed`, `reject:CODE`, or the reason why it is due. */
   readonly class: string;
@@ -112,7 +108,6 @@ const UNUSABLE_KEYS: readonly string[] = [
 const REJECT = "reject:";
 const isReject = (name: string) => name.startsWith(REJECT);
 
-/** Everything that a reading counted. */
 interface Counted {
   readonly classes: readonly ClassCount[];
   readonly due: readonly DueCount[];
@@ -126,7 +121,6 @@ interface Counted {
   readonly history: MatchHistory;
 }
 
-/** Sums up a reading. */
 export function countsOf(
   { type }: Pick<LookupSpec, "type">,
   { classes, due, quiet, gone, ...counted }: Counted,

@@ -98,7 +98,6 @@ export interface StoredState {
   readonly call_id: string | null;
 }
 
-/** Everything stored about one input row. */
 export type RowFacts = Awaited<ReturnType<typeof readRowFacts>>;
 
 /**

@@ -14,13 +14,11 @@ import {
   UNKNOWN_HASH,
 } from "./person-groups.ts";
 
-/** A person with the number of the call that answered. */
 interface NumberedPerson {
   readonly person: EncodedPerson;
   readonly callNumber: number;
 }
 
-/** Stored state of a person. */
 interface PersonState {
   /** By field group in declared order, {@link HASH_LENGTH} characters each. */
   readonly hashes: string;
@@ -204,7 +202,6 @@ async function replaceList(
   await copyList(context, group, groupIndex, persons);
 }
 
-/** Reads the numbers of calls. */
 async function readCallNumbers(
   { session }: LoadContext,
   answers: readonly LookupAnswer[],
@@ -263,7 +260,6 @@ export async function loadPersons(context: LoadContext, answers: readonly Lookup
   await recordAliases(context, answers);
 }
 
-/** COPYs new people. */
 async function insertPersons(context: LoadContext, persons: readonly EncodedPerson[]): Promise<void> {
   if (persons.length === 0) return;
   const { session } = context;

@@ -4,7 +4,6 @@ import type { InputSource, LookupType } from "../inputs/input.ts";
 import type { PreparedPerson } from "./person-groups.ts";
 import type { Cell } from "../../schemas/convert.ts";
 
-/** One answered record. */
 export interface LookupAnswer {
   readonly record: LookupRecord;
   readonly outcome: "matched" | "unmatched";
@@ -21,7 +20,6 @@ export interface LookupAnswer {
   readonly callId: string;
 }
 
-/** One record that could not be processed. */
 export interface LookupReject {
   readonly record: LookupRecord;
   readonly stage: "send" | "answer" | "load";
@@ -85,7 +83,6 @@ export interface LookupSpec extends LoadSpec {
   readonly shard: InputShard | null;
 }
 
-/** Outcome of a content. */
 export type Outcome = "matched" | "unmatched" | "rejected";
 
 /** One distinct record to send. */

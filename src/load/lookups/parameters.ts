@@ -18,7 +18,6 @@ type ParametersDecision =
   | "resend"
   | "keep";
 
-/** Stored parameters of a job. */
 export interface StoredJob {
   readonly decision: ParametersDecision;
   /** Kind under which its rows were answered, if the parameters or the mapping changed. */

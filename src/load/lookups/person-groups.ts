@@ -4,7 +4,6 @@ import type { Cell } from "../../schemas/convert.ts";
 import type { FlatList, ListDeclaration } from "../../schemas/flatten.ts";
 import { personChildren, personLists, personScalars } from "../../schemas/person.ts";
 
-/** Rows of one table or list, as cells. */
 type Rows = readonly (readonly Cell[])[];
 
 /** Groups of encoded rows outside the JavaScript heap, so that the garbage collector does not copy their text. */
@@ -17,7 +16,6 @@ interface StoredGroups {
 
 const SLAB_BYTES = 1024 * 1024;
 
-/** Initial size of a separate buffer. */
 const FIRST_BYTES = 16 * 1024;
 
 const [TAB, NEWLINE, RETURN, BACKSLASH, CAPITAL_N] = [0x09, 0x0a, 0x0d, 0x5c, 0x4e];
@@ -25,7 +23,6 @@ const [TAB, NEWLINE, RETURN, BACKSLASH, CAPITAL_N] = [0x09, 0x0a, 0x0d, 0x5c, 0x
 /** Stores groups of rows in COPY's text format, many per slab. */
 export interface RowStore {
   add(groups: readonly Rows[]): StoredGroups;
-  /** Frees the memory of all rows. */
   free(): void;
 }
 
@@ -86,7 +83,6 @@ function writeRow(slab: Slab, row: readonly Cell[], slabBytes: number): void {
   slab.bytes[slab.at++] = NEWLINE;
 }
 
-/** Creates a store. */
 export function createRowStore(slabBytes = SLAB_BYTES): RowStore {
   const slab: Slab = { bytes: Buffer.allocUnsafeSlow(0), start: 0, at: 0 };
   const slabs = new Set<Buffer>();
@@ -112,7 +108,6 @@ export function encodeRows(rows: Rows): Buffer {
   return bytesOf(createRowStore(FIRST_BYTES).add([rows]), 0);
 }
 
-/** True if a group has no rows. */
 function isEmptyGroup({ ends }: StoredGroups, group: number): boolean {
   return ends[group] === (ends[group - 1] ?? 0);
 }
@@ -124,7 +119,6 @@ export function bytesOf({ slab, start, ends }: StoredGroups, group: number): Buf
 
 const UNESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 
-/** Decodes the cells of one group's rows. */
 export function decodeRows(stored: StoredGroups, group: number): Rows {
   if (isEmptyGroup(stored, group)) return [];
   const lines = bytesOf(stored, group).toString("utf8").slice(0, -1).split("\n");
@@ -158,7 +152,6 @@ export interface PersonUpdate {
  */
 export interface PreparedPerson {
   readonly pid: string;
-  /** Bytes of the encoded rows. */
   readonly bytes: number;
 }
 
@@ -251,7 +244,6 @@ export function encodePerson(update: PersonUpdate, store: Pick<RowStore, "add">)
   };
 }
 
-/** Decodes a person. */
 export function decodePerson(person: EncodedPerson): PersonUpdate {
   const { pid, columns, present } = person;
   // The PID precedes the scalars, and `_extra` follows them.

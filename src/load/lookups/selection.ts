@@ -187,7 +187,6 @@ export interface LookupSelection {
    * @param within runs the read of each page, with retries.
    */
   records(within?: Retry): AsyncIterable<readonly LookupRecord[]>;
-  /** Counts the claims without an answer. */
   countOpen(): Promise<OpenClaims>;
   /** Marks records as sent although no outcome followed. */
   markSent(records: readonly LookupRecord[]): Promise<void>;

@@ -19,7 +19,6 @@ const TIME_BEFORE_ERASURE = "24 hours";
 
 const isGone = sql<boolean>`r.missing_runs >= ${RUNS_BEFORE_ERASURE} AND r.missing_since <= now() - ${TIME_BEFORE_ERASURE}::interval`;
 
-/** Rows of a job's input. */
 interface MissingRows {
   /** Rows of the input now. */
   readonly inputRows: number;

@@ -14,7 +14,6 @@ import {
 } from "./rows.ts";
 import type { ColumnType } from "../../schemas/field.ts";
 
-/** A claimed batch. */
 export interface ClaimedBatch {
   readonly number: number;
   readonly id: string;
@@ -24,7 +23,6 @@ export interface ClaimedBatch {
   readonly wholeTables: readonly string[];
 }
 
-/** Files of one table. */
 interface TableFiles extends CopiedFiles {
   readonly table: PublishableTable;
   readonly content: "keys" | "rows";
@@ -43,14 +41,12 @@ export interface KeyBatch extends ClaimedBatch {
   readonly measures: readonly SourceMeasure[] | null;
 }
 
-/** Options of {@link takeBatch}. */
 interface BatchOptions {
   readonly destination: string;
   /** Tables of the destination, roots before children; includes `table_freshness` if it is published. */
   readonly tables: readonly PublishableTable[];
   readonly maxKeys: number;
   readonly format: FileFormat;
-  /** Folder for the files. */
   readonly folder: string;
   readonly measures: boolean;
 }
@@ -73,7 +69,6 @@ export async function takeBatch(
   return readBatch(session, claimed, options);
 }
 
-/** True for a batch of keys. */
 export function isKeyBatch(batch: KeyBatch | ClaimedBatch): batch is KeyBatch {
   return "files" in batch;
 }

@@ -32,7 +32,6 @@ export interface PublicationStatus {
   readonly tables_differing: readonly string[] | null;
 }
 
-/** Reads the status of all destinations. */
 export async function readPublicationStatus(db: Db): Promise<readonly PublicationStatus[]> {
   const view = sql.raw(quoteQualified([db.names.ops, "publication"]));
   return db.rows<PublicationStatus>(sql`SELECT * FROM ${view} ORDER BY destination`);
@@ -114,7 +113,6 @@ interface Position {
   readonly id: string;
 }
 
-/** Recorded state of a destination. */
 interface DestinationState {
   readonly name: string;
   /** Number of the last claimed batch; `confirmed` + 1 while it isn't confirmed. */
@@ -150,7 +148,6 @@ export async function readCopiedDestinations({ transaction }: PublicationDb): Pr
   return all.filter(({ isOfThisDatabase }) => !isOfThisDatabase).map(({ name }) => name);
 }
 
-/** Records a new destination. */
 export async function addDestination(session: Session, name: string): Promise<void> {
   await session.change(sql`INSERT INTO ${stateTable(session, "destination")} (name, database)
       VALUES (${name}, ${thisDatabase}) ON CONFLICT DO NOTHING`);

@@ -20,10 +20,8 @@ export interface PublishableTable {
   readonly rootKey: readonly string[];
 }
 
-/** Tables of the publication state. */
 type StateTable = "destination" | "destination_table" | "dirty_key" | "publication_batch";
 
-/** Table of the publication state as part of a statement. */
 export function stateTable({ names }: Session, name: StateTable): RawBuilder<unknown> {
   return sql.id(names.state, name);
 }
@@ -86,11 +84,9 @@ export function typedKey(
   return key.map((name, index) => `(${json} ->> ${index})::${types.get(name) ?? "text"}`);
 }
 
-/** Files of one COPY. */
 export interface CopiedFiles {
   readonly files: readonly string[];
   readonly lines: number;
-  /** Bytes of the longest line. */
   readonly longestLineBytes: number;
 }
 

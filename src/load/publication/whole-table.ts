@@ -16,12 +16,10 @@ const RANGE_ROWS = 200_000;
 /** Last key of a range, as a JSON array; null at the end of the table. */
 export type RangeEnd = string | null;
 
-/** Range of a table in files. */
 export interface Range extends CopiedFiles {
   readonly end: RangeEnd;
 }
 
-/** Options of {@link copyRange}. */
 interface RangeOptions {
   /** End of the range before; null for the first one. */
   readonly after: RangeEnd;

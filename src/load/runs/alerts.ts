@@ -37,7 +37,6 @@ export async function unmarkReported(db: Db, changes: readonly StateChange[]): P
   });
 }
 
-/** Current state of a subject of alerts. */
 export interface SubjectState {
   /** `job NAME`, `freshness NAME`, `budget TYPE PERIOD`, … */
   readonly subject: string;

@@ -35,7 +35,6 @@ export async function requireLock(session: Session, run: RunRef): Promise<void> 
   if (held.length === 0) throw lockLost(run);
 }
 
-/** Error of a run that has lost its lock. */
 function lockLost(run: RunRef): LockLostError {
   return new LockLostError(
     `${run.job}: another process took over this job, so this one stops. Everything it had ` +

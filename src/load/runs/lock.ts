@@ -22,7 +22,6 @@ export interface LockHolder extends RunnerProcess {
   readonly isExpired: boolean;
 }
 
-/** Request for a job's lock. */
 export interface LockRequest extends Omit<RunRef, "epoch"> {
   readonly process: RunnerProcess;
   /** Milliseconds without a heartbeat after which the lock expires. */
@@ -31,7 +30,6 @@ export interface LockRequest extends Omit<RunRef, "epoch"> {
   readonly dead: readonly LockHolder[];
 }
 
-/** Result of a lock request. */
 export type LockReply =
   | {
       readonly kind: "held";
@@ -45,7 +43,6 @@ export type LockReply =
 /** Maximum wait of a takeover for a commit of the former owner. */
 const COMMIT_TIMEOUT = "30s";
 
-/** A row of `job_lock`. */
 interface LockRow extends LockHolder {
   readonly ownerToken: string;
   readonly isReleased: boolean;

@@ -14,12 +14,9 @@ export interface RejectFilter {
 /** Rejects of one job and cause. */
 export type RejectGroup = Awaited<ReturnType<typeof countRejects>>[number];
 
-/** One reject. */
 export type StoredReject = Awaited<ReturnType<typeof listRejects>>[number];
 
-/** Result of a retry. */
 interface RejectRetry {
-  /** Selected rejects. */
   readonly rejects: number;
   /** Selected rejects whose row becomes due in the next run; resolved when the row is answered. */
   readonly due: number;

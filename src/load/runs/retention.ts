@@ -5,7 +5,6 @@ import type { Session } from "../db/session.ts";
 import { asWriter } from "./lock.ts";
 import type { RetentionRule } from "../../schemas/registry.ts";
 
-/** A rule and its retention period. */
 export interface Retention {
   readonly rule: RetentionRule;
   readonly keepMs: number;

@@ -24,7 +24,6 @@ export function isSuccess(run: {
 export const IS_SUCCESS: RawBuilder<boolean> = sql<boolean>`(status = 'succeeded'
   OR status = 'limited' AND limited_by = ANY(${[...OWN_LIMITS]}::text[]))`;
 
-/** End of a job. */
 export interface RunEnd {
   readonly status: "succeeded" | "failed" | "limited" | "skipped" | "interrupted";
   readonly limitedBy: string | null;
@@ -35,13 +34,11 @@ export interface RunEnd {
   readonly tables: readonly string[];
 }
 
-/** Every counter at zero. */
 export const noCounts = Object.fromEntries(counterNames.map((name) => [name, 0])) as Record<
   RunCounter,
   number
 >;
 
-/** Key of a run's row in `sync_run`. */
 const keyOf = ({ runId, job, shard }: RunRef) => ({ run_id: runId, job, shard });
 
 /** Records the start of a job. A resumed run resets its totals; its calls stay in the ledger. */
@@ -86,7 +83,6 @@ export async function readCounters(db: Db, run: RunRef): Promise<CounterDelta> {
   return row ?? {};
 }
 
-/** Records the end of a job. */
 export async function endRun(
   db: Db,
   run: RunRef,

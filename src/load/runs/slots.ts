@@ -9,7 +9,6 @@ export type SlotEnd = "succeeded" | "failed" | "limited" | "skipped";
 /** A slot of a job's schedule, as last recorded; `isHeld` if a live scheduler holds it. */
 export type KnownSlot = Awaited<ReturnType<typeof newestSlots>>[number];
 
-/** Request to run a slot. */
 export interface SlotClaim {
   readonly job: string;
   readonly slot: string;
@@ -18,7 +17,6 @@ export interface SlotClaim {
   readonly runId: string;
 }
 
-/** Identity of a scheduler. */
 export interface SchedulerProcess {
   /** Unique per start of a scheduler. */
   readonly owner: string;

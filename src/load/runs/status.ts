@@ -21,7 +21,6 @@ const PAST_RUN = [
   "error",
 ] as const;
 
-/** Last run of a job, for `confirm_above` and `status`. */
 export type PastRun = Pick<Database["ops.sync_run"], (typeof PAST_RUN)[number]>;
 
 /** Sums of a pass over an input. */
@@ -33,7 +32,6 @@ interface PassCoverage
   readonly shards_counted: number;
 }
 
-/** Status of one job, for `status`. */
 export interface JobStatus {
   readonly job: string;
   readonly lastRun: PastRun | null;
@@ -48,14 +46,12 @@ export interface JobStatus {
   readonly holders: readonly LockHolder[];
 }
 
-/** Freshness of one table. */
 export type TableFreshness = Database["ops.table_freshness"];
 
 /** Parts of a column `shard`. */
 const SHARD = sql<number>`split_part(shard, '/', 1)::bigint`;
 const SHARD_COUNT = sql<number>`split_part(shard, '/', 2)::bigint`;
 
-/** Query of past runs. */
 export const pastRuns = (query: QueryCreator<Database>) => query.selectFrom("ops.sync_run").select(PAST_RUN);
 
 /** Past runs to read, enough for some nights of many shards. */
@@ -69,7 +65,6 @@ export function lastRuns(db: Db, job: string, limit = PAST_RUNS): Promise<readon
 const lastRunsOf = (query: QueryCreator<Database>, job: string, limit: number) =>
   pastRuns(query).where("job", "=", job).orderBy(sql`started_at DESC, run_id`).limit(limit);
 
-/** Status of a job, for `status`. */
 export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
   return db.transaction(async (session) => {
     const syncRun = session.table("sync_run");
@@ -130,7 +125,6 @@ async function readCoverage(session: Session, job: string): Promise<PassCoverage
   return coverage ?? null;
 }
 
-/** Reads the view `table_freshness`. */
 export async function tableFreshness(db: Db): Promise<readonly TableFreshness[]> {
   return db.rows(db.query.selectFrom("ops.table_freshness").selectAll().orderBy("table_name"));
 }

@@ -33,7 +33,6 @@ export interface Commit<Result = null> {
   attempted?: Attempted<Result> | undefined;
 }
 
-/** Result of a commit. */
 export interface Committed<Result = null> {
   /** By upsert. */
   readonly results: readonly UpsertResult[];
@@ -122,7 +121,6 @@ const INSTANT = "must be an instant with a time zone, such as 2026-11-21T04:00:0
 
 const COUNT = "must be a count: a whole number, 0 or more";
 
-/** Count in a checkpoint. */
 export const cursorCount = z.int(COUNT).min(0, COUNT);
 
 /** Instant of a stored cursor as text; without a zone it would depend on the machine. */
@@ -130,7 +128,6 @@ export const cursorInstant = z
   .string(INSTANT)
   .refine((text) => /(?:[Zz]|[+-]\d\d(?::?\d\d)?)$/u.test(text) && instantText(text) !== null, INSTANT);
 
-/** Calendar day. */
 export const cursorDay = z.iso.date("must be a day such as 2026-11-18");
 
 /** Sets a stream's checkpoint to any JSON value; null deletes it. */
@@ -141,16 +138,13 @@ export interface CheckpointMove {
 
 const CHECKPOINT = ["stream", "cursor", "updated_at", "run_id"] as const;
 
-/** A stored checkpoint. */
 export type StoredCheckpoint = Pick<Database["ops.checkpoint"], (typeof CHECKPOINT)[number]>;
 
-/** Returns the checkpoints of a job. */
 export function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
   const checkpoints = db.query.selectFrom("ops.checkpoint").select(CHECKPOINT);
   return db.rows(checkpoints.where("job", "=", job).orderBy("stream"));
 }
 
-/** Moves or deletes a checkpoint. */
 async function moveCheckpoint(
   { session, run: { job, runId } }: Writing,
   { stream, cursor }: CheckpointMove,

@@ -92,7 +92,6 @@ const kinds = ["pids", "emails", "json", "contents"] as const;
 /** Identifiers, JSON texts and contents (hex) that may name people; addresses are normalized. */
 type Named = Readonly<Record<(typeof kinds)[number], string[]>>;
 
-/** Those of erased people. */
 type Erased = Readonly<Record<keyof Named, ReadonlySet<string>>>;
 
 async function findErased(
@@ -121,7 +120,6 @@ async function findErased(
   return { pids: of("pids"), emails: of("emails"), json: of("json"), contents: of("contents") };
 }
 
-/** Finds PIDs of erased people. */
 export async function findErasedPids(
   session: Session,
   key: ErasureKey | null,
@@ -131,7 +129,6 @@ export async function findErasedPids(
   return (await findErased(session, key, [{ pids: [...pids] }])).pids;
 }
 
-/** Returns the PIDs of erased people. */
 export async function readErasedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
   return db.transaction(async (session) =>
     findErasedPids(session, await readErasureKey(session, db.readErasureSecret), pids),
@@ -157,7 +154,6 @@ const cellsOfGroups: readonly NamingCells[] = [
 
 const emailAt = (row: readonly Cell[], at: number) => normalizedEmail(row[at] ?? "");
 
-/** Collects what an answer names. */
 function namedBy({ content, pids, emails, person, json }: NamingAnswer): Named {
   const named: Named = {
     contents: [content],

@@ -19,7 +19,6 @@ export interface Writing {
   readonly touch: (table: string, rows: number) => void;
 }
 
-/** Rows of one declared table. */
 interface StagedRows {
   readonly table: string;
   /** Columns of each row, without `_synced_at` and `_run_id`. */
@@ -56,7 +55,6 @@ export interface MissingRows {
   readonly atMostHalf?: boolean;
 }
 
-/** Result of one {@link Upsert}. */
 export interface UpsertResult {
   /** Distinct rows received, without those of erased people. */
   readonly given: number;
@@ -71,7 +69,6 @@ export interface UpsertResult {
   readonly unbelieved: number;
 }
 
-/** Result without rows. */
 export const NOTHING: UpsertResult = {
   given: 0,
   suppressed: 0,
@@ -91,7 +88,6 @@ export const STAGE = "staged_row";
 
 const STAGED = sql.id("pg_temp", STAGE);
 
-/** List of columns. */
 const ids = (names: readonly string[]) => sql.join(names.map((name) => sql.id(name)));
 
 /**

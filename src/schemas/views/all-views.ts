@@ -19,7 +19,6 @@ const product = (dialect: Dialect, records: string, price: string) =>
     ? `CAST(${records} AS decimal(18, 0)) * CAST(${price} AS decimal(18, 6))`
     : `${records} * ${price}`;
 
-/** Cost of the ledger's calls. */
 const costDaily = view("cost_daily", {
   schema: "ops",
   doc: "Billed records and their cost by UTC day, endpoint, job and price; a day on which a price changed has a row for each price.",
@@ -82,7 +81,6 @@ FROM ${ref("table_load")} GROUP BY table_name`,
 
 const countOf = (outcome: string) => `sum(CASE WHEN outcome = '${outcome}' THEN 1 ELSE 0 END)`;
 
-/** Compares the ledger with the usage reported by the service. */
 const usageReconciliation = view("usage_reconciliation", {
   schema: "ops",
   doc: "Calls in the ledger and usage reported by the service, by endpoint and UTC day. The service counts the whole organization.",

@@ -5,7 +5,6 @@ import type { Dialect, View } from "./view.ts";
 /** Types that key columns keep; any other is text. */
 export type KeyType = Extract<ColumnType, "integer" | "text" | "uuid" | "date" | "timestamp" | "timestamptz">;
 
-/** Key column of an input. */
 export interface KeyColumn {
   readonly name: string;
   readonly type: KeyType;
@@ -23,7 +22,6 @@ export function linkViewName(input: string): string | null {
   return name.length > LONGEST ? null : name;
 }
 
-/** Returns the input of a view. */
 export const inputOfLinkView = (name: string): string => name.slice(PREFIX.length);
 
 /** Name of a key column that every engine accepts, and that no other column of the view has. */

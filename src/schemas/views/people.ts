@@ -4,7 +4,6 @@ import { person, personChildren } from "../person.ts";
 import type { Column, Table } from "../table.ts";
 import { type Dialect, selectFirst, type View, view } from "./view.ts";
 
-/** Best current match of each input row. */
 export const identityLink = view("identity_link", {
   schema: "data",
   doc: "Best current match of each input row: highest score, then newest match, then first job by name.",
@@ -34,7 +33,6 @@ export const identityLink = view("identity_link", {
   },
 });
 
-/** Input rows of the same person. */
 export const duplicateInputRow = view("duplicate_input_row", {
   schema: "data",
   doc: "Input rows whose best current match is the same person as that of another input row.",
@@ -82,7 +80,6 @@ function firstOfPerson(
   };
 }
 
-/** Best e-mail address of each person. */
 export const personBestEmail = view("person_best_email", {
   schema: "data",
   doc:
@@ -164,7 +161,6 @@ function subjectRows(dialect: Dialect, experience: string, kind: "major" | "mino
   return `${head}, (s.place - 1)::integer AS position, s.subject, ${tail} ${rows}`;
 }
 
-/** Subjects of education as rows. */
 export const personEducationSubject = view("person_education_subject", {
   schema: "data",
   doc: "Majors and minors of `person_education_experience`, one row per subject.",
@@ -213,7 +209,6 @@ FROM (SELECT count(*) AS all_rows, ${counts.join(", ")} FROM ${ref(table.name)})
 CROSS JOIN (${names.join(" UNION ALL ")}) AS fields`;
 }
 
-/** Known values per field of a person. */
 export const fieldCoverage = view("field_coverage", {
   schema: "data",
   doc: "Number of known values of each field of people and their lists. Scans the tables of its rows: filter on `table_name`.",

@@ -1,7 +1,6 @@
 import type { Fields, RowOf } from "../field.ts";
 import { type Column, columnsOf, type Declared, type PublishedSchema, withJoins } from "../table.ts";
 
-/** SQL dialects of views. */
 export type Dialect = "postgres" | "bigquery" | "duckdb";
 
 /** One declared view, with the same name, columns and meaning in every engine. */
@@ -48,7 +47,6 @@ export const whole = (dialect: Dialect, sum: string) =>
 interface FirstRows {
   /** Table, or subquery in parentheses. */
   readonly from: string;
-  /** Columns of the result. */
   readonly columns: readonly string[];
   /** Columns with equal values in a group; never null. */
   readonly groupBy: readonly string[];
