@@ -3,16 +3,16 @@ import { explainFailure as explainBigQueryFailure } from "../bigquery/failure.ts
 import { type Db, openDb, type WarehouseTarget } from "./db/db.ts";
 import { explained, explainFailure, explainWriting } from "./db/failures.ts";
 import { openBigQueryDatabase } from "./inputs/bigquery.ts";
-import { type ForeignDatabase, type InputConnection, keepForeignDatabases } from "./inputs/input.ts";
+import { type InputDatabase, type InputConnection, keepInputDatabases } from "./inputs/input.ts";
 import { openPostgresDatabase } from "./inputs/read.ts";
 
 /** Opens the place of record; connects on first use. */
 export function openWarehouse(target: WarehouseTarget): Db {
-  return openDb(target, keepForeignDatabases(openForeignDatabase));
+  return openDb(target, keepInputDatabases(openInputDatabase));
 }
 
 /** Opens a database that inputs are read from; connects on first use. */
-export function openForeignDatabase(connection: InputConnection): ForeignDatabase {
+export function openInputDatabase(connection: InputConnection): InputDatabase {
   const { name } = connection;
   const path = `connections.${name}`;
   if (connection.type === "postgres") {
@@ -37,7 +37,7 @@ class OtherSide extends Error {
 }
 
 /** Wraps a database to explain its failures. Failures of the warehouse that receives its rows are unchanged. */
-function explainDatabase(database: ForeignDatabase, explain: (error: unknown) => unknown): ForeignDatabase {
+function explainDatabase(database: InputDatabase, explain: (error: unknown) => unknown): InputDatabase {
   const explainOwn = (error: unknown) => (error instanceof OtherSide ? error.cause : explain(error));
   return {
     checkInput: (input) => explained(explainOwn, () => database.checkInput(input)),

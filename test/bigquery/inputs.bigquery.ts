@@ -1,7 +1,7 @@
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { openForeignDatabase } from "../../src/load/open.ts";
+import { openInputDatabase } from "../../src/load/open.ts";
 import { profileFindings } from "../../src/cli/commands/check-inputs.ts";
 import { profileOf } from "../../src/load/inputs/profile.ts";
 import type { Identifiers } from "../../src/load/inputs/input.ts";
@@ -54,7 +54,7 @@ describe("a table in BigQuery", () => {
   });
 
   test("is searched for people by key, address and PID", async () => {
-    const database = openForeignDatabase(there.connection);
+    const database = openInputDatabase(there.connection);
     const row = {
       sourceKey: '["7", "\\\\x00ff"]',
       emails: ['b,"c"\\@example.com', "tab\t@example.com"],
@@ -84,7 +84,7 @@ describe("a table in BigQuery", () => {
           'a@example.com;b@example.com', '2999-01-01', '[{"type": "work", "id": 7, "address": "a@b.example"}, {"x@y": " é@b.example"}]', '{"city": "Austin"}'),
         (1, 94110, NULL, 'Dallas', 'C@example.com', NULL, '[["d@b.example"]]', NULL), (NULL, NULL, NULL, NULL, 'c@example.com', NULL, NULL, NULL)`);
     await there.flush?.();
-    const database = openForeignDatabase(there.connection);
+    const database = openInputDatabase(there.connection);
     const ugly = {
       ...input(),
       relation: { table: ["crm", "ugly"] },
@@ -138,7 +138,7 @@ describe("a table in BigQuery", () => {
   });
 
   test("is checked for its columns without reading a row", async () => {
-    const database = openForeignDatabase(there.connection);
+    const database = openInputDatabase(there.connection);
     expect(await database.checkInput(input())).toEqual([]);
     const problems = await database.checkInput({ ...input(), key: ["nobody"] });
     expect(problems.map(({ path }) => path)).toEqual(["inputs.people.key"]);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { openForeignDatabase } from "../../src/load/open.ts";
+import { openInputDatabase } from "../../src/load/open.ts";
 import { atEnd } from "../cli/support/at-end.ts";
 import { people } from "./suite/people.ts";
 
@@ -47,7 +47,7 @@ test("BigQuery stops a statement of a profile when its time is over, and check g
     apiEndpoint: url,
     maximumBytesBilled: null,
   } as const;
-  const database = openForeignDatabase(connection);
+  const database = openInputDatabase(connection);
   const sample = await database.sampleInput({
     ...people,
     connection,

@@ -3,8 +3,8 @@ import { openLocalInput } from "../../src/load/inputs/read.ts";
 import { withRolePath } from "../../src/load/db/session.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import type { InputSource } from "../../src/load/inputs/input.ts";
-import { contentHash, valuesOf } from "../../src/load/lookups/content.ts";
-import { sentValues } from "../../src/load/inputs/columns.ts";
+import { contentHash } from "../../src/load/lookups/content.ts";
+import { sentColumns } from "../../src/load/inputs/columns.ts";
 import { raw } from "../../src/load/inputs/postgres.ts";
 import { sql } from "kysely";
 import * as fc from "../support/fast-check.ts";
@@ -34,10 +34,10 @@ const hashesOf = (of: InputSource, within: Db = context.warehouse.db) =>
         hasFingerprint: true,
       } as const;
       const { parts, rawRows } = await openLocalInput(session, of, reading);
-      const sent = sentValues(parts, of);
+      const sent = sentColumns(parts, of);
       return session.rows<{ id: string; print: string; hash: string }>(sql`
         WITH raw_row AS (${raw(rawRows)})
-        SELECT source_key AS id, encode(fingerprint, 'hex') AS print, encode(${raw(contentHash(valuesOf(parts)))}, 'hex') AS hash
+        SELECT source_key AS id, encode(fingerprint, 'hex') AS print, encode(${raw(contentHash(parts))}, 'hex') AS hash
         FROM (SELECT source_key, fingerprint, ${raw(sent.columns.join(", "))} FROM ${raw(sent.from)} OFFSET 0) AS u
         ORDER BY source_key::bigint`);
     }),

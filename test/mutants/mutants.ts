@@ -119,7 +119,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "an attempt whose reply was lost counts once",
     file: "src/load/ledger/ledger.ts",
-    from: "if (entries.length > 0 && settled.size === 0) return;",
+    from: "if (entries.length > 0 && recorded.size === 0) return;",
     to: "",
     tests: ofCommits,
     named: "as its reply was lost, counts once",

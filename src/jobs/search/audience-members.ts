@@ -90,7 +90,7 @@ async function unlockMembers(
   const billed = page.billableCount ?? reserved.records;
   await store(context, audience, {
     upserts: [unlockedRow(audience.id, { ...page, billableCount: billed })],
-    settled: { callId: reserved.call_id, billed },
+    charge: { callId: reserved.call_id, billed },
     cursor: { unlock: null, pages: { offset: 0, total: page.total } },
   });
   log.info({ job: job.name, search: name, billable_count: billed }, "audience_unlocked");

@@ -286,7 +286,7 @@ async function storePage(context: Context, contact: Contact, page: ContactPage):
     upserts: [flattenContactResults(items, { jobId: contact.id, offset }, drift)],
     drift,
     received: items.length,
-    settled: charge,
+    charge,
     cursor: {
       offset: end,
       total,

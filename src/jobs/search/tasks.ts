@@ -197,7 +197,7 @@ export function planOfTasks(read: number, due: number): Partial<JobPlan> {
 }
 
 /** Rows, and writes of the ledger, of one commit about a task. */
-interface Stored<Cursor> extends Pick<Commit, "settled"> {
+interface Stored<Cursor> extends Pick<Commit, "charge"> {
   readonly state?: State;
   readonly upserts?: readonly Upsert[];
   readonly also?: Commit<void>["also"];
@@ -212,13 +212,13 @@ interface Stored<Cursor> extends Pick<Commit, "settled"> {
 export async function store<Cursor extends TaskCursor>(
   context: FeedContext,
   task: Task<Cursor>,
-  { state, upserts = [], also, drift = state?.drift, cursor: change, received = 0, settled }: Stored<Cursor>,
+  { state, upserts = [], also, drift = state?.drift, cursor: change, received = 0, charge }: Stored<Cursor>,
 ): Promise<void> {
   const cursor: Cursor = { ...task.cursor, ...(state && stateOf(state.body)), ...change };
   await context.commit<void>({
     upserts: [...task.rowsOf(cursor, state ?? null), ...upserts],
     also,
-    settled,
+    charge,
     checkpoints: [{ stream: task.stream, cursor }],
     counters: { records_received: received },
     drift: drift?.entries() ?? [],
@@ -243,7 +243,7 @@ function wordOf(value: unknown): string | null {
 export async function settle(context: FeedContext, task: Task, billed: number | null): Promise<void> {
   const { unlock } = task.cursor;
   if (unlock === null) return;
-  await store(context, task, { settled: { callId: unlock.call_id, billed }, cursor: { unlock: null } });
+  await store(context, task, { charge: { callId: unlock.call_id, billed }, cursor: { unlock: null } });
 }
 
 /** Page that may have been charged. */

@@ -5,7 +5,7 @@ import { LockLostError } from "../../errors.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
 import type { Database } from "../../schemas/registry.ts";
 import type { ReadErasureSecret } from "../erasure/key.ts";
-import type { ForeignDatabase, ForeignDatabases, InputSource } from "../inputs/input.ts";
+import type { InputDatabase, InputDatabases, InputSource } from "../inputs/input.ts";
 import { fence, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
 import type { PostgresTarget } from "./connect.ts";
 import { explained, explainFailure, withRetries } from "./failures.ts";
@@ -105,7 +105,7 @@ export interface Db {
   /** Runs short work on a lock connection with timeouts; no retry. */
   lockTransaction<Result>(work: Work<Result>): Promise<Result>;
   /** Other database that an input is read from; null for this one. */
-  foreignOf(input: Pick<InputSource, "connection">): ForeignDatabase | null;
+  foreignOf(input: Pick<InputSource, "connection">): InputDatabase | null;
   /** Converts a driver error into one with a remedy. */
   readonly explain: (error: unknown) => unknown;
   close(): Promise<void>;
@@ -127,7 +127,7 @@ const CONNECTIONS = 7;
 const PARALLEL_RESERVATIONS = 2;
 
 /** Opens the place of record; connects on first use. @param foreign opens the databases that inputs are read from */
-export function openDb(target: WarehouseTarget, foreign: ForeignDatabases): Db {
+export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
   const names = { data: target.schema, ops: target.opsSchema, state: target.stateSchema };
   const naming = namingOf(names);
   const pool = openPool(target, CONNECTIONS);

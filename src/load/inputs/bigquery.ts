@@ -21,7 +21,7 @@ import {
 } from "./columns.ts";
 import {
   type BigQueryConnection,
-  type ForeignDatabase,
+  type InputDatabase,
   type Identifiers,
   type InputColumn,
   type InputSample,
@@ -29,8 +29,8 @@ import {
   type KeyCounts,
   type NamingRow,
   narrowed,
-  type Part,
-  type Reading,
+  type MappedColumn,
+  type InputQuery,
   relationText,
   type RowColumn,
   rowColumns,
@@ -102,7 +102,7 @@ function blankToNull(expression: string): string {
   return `IF(TRIM(${expression}, ${quoteLiteral(BLANKS)}) = '', NULL, ${expression})`;
 }
 
-function partText({ column: name, isArray }: Part, columns: readonly InputColumn[]): string {
+function partText({ column: name, isArray }: MappedColumn, columns: readonly InputColumn[]): string {
   const typeName = findColumn(name, columns)?.typeName ?? "STRING";
   const column = rowColumn(name);
   if (!isArray) return blankToNull(valueText(column, typeName));
@@ -130,9 +130,9 @@ function fingerprintText(input: InputSource, columns: readonly InputColumn[]): s
 /** Query for the raw rows of an input, blanks as NULL and omitted from lists. A key set is the parameter `among`. */
 function rawSelect(
   input: InputSource,
-  parts: readonly Part[],
+  parts: readonly MappedColumn[],
   columns: readonly InputColumn[],
-  options: Pick<Reading, "ranked" | "hasFingerprint" | "among">,
+  options: Pick<InputQuery, "ranked" | "hasFingerprint" | "among">,
 ): string {
   return selectRows(input, parts, options, {
     quoteQualified,
@@ -159,7 +159,7 @@ function textValue(text: string, typeName: string): string {
 function narrowToKey(
   input: InputSource,
   columns: readonly InputColumn[],
-  { only, isCast }: Pick<Reading, "only" | "isCast">,
+  { only, isCast }: Pick<InputQuery, "only" | "isCast">,
 ): InputSource {
   if (!only) return input;
   const values = input.key.map((name, i) => {
@@ -308,7 +308,7 @@ const PAGE_SIZE = 5000;
 type RawValues = Readonly<Record<string, string | readonly string[] | number | null>>;
 
 /** Opens a BigQuery project that inputs are read from; connects on first use. */
-export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDatabase {
+export function openBigQueryDatabase(connection: BigQueryConnection): InputDatabase {
   const { dataset, location, maximumBytesBilled } = connection;
   const session = openSession({
     client: openClient(connection),

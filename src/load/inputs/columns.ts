@@ -5,8 +5,8 @@ import {
   type InputColumn,
   type InputSource,
   type LookupType,
-  type Part,
-  type Reading,
+  type MappedColumn,
+  type InputQuery,
   SAMPLE_LENGTH,
   type SampledColumn,
   type SampledRow,
@@ -148,19 +148,19 @@ export function isSentSql(field: string, trimmed: string): string {
 }
 
 /** Keeps the planner from merging a subquery. OFFSET 0, an integer to convert, would also keep it from a parallel plan. */
-export const FENCE = "OFFSET '0'";
+export const NO_INLINE = "OFFSET '0'";
 
 /** The expression, or NULL if it is empty or blank. */
 function blankToNull(expression: string): string {
   return `CASE WHEN btrim(${expression}, '${BLANKS}') <> '' THEN ${expression} END`;
 }
 
-function elements({ name }: Part): string {
+function elements({ name }: MappedColumn): string {
   return `unnest(${name}::text[]) WITH ORDINALITY AS u(e, o)`;
 }
 
 /** Values of raw rows as they are sent. */
-interface SentValues {
+interface SentColumns {
   /** Each part by its name: a text, or a `text[]` without nulls; blanks as NULL. */
   readonly columns: readonly string[];
   /** FROM item over `raw_row`, with all of its columns. */
@@ -168,10 +168,10 @@ interface SentValues {
 }
 
 /** Values of the raw rows in `raw_row` as they are sent. Only here `normalize` applies, before anything is hashed or compared. */
-export function sentValues(
-  parts: readonly Part[],
+export function sentColumns(
+  parts: readonly MappedColumn[],
   { normalize }: Pick<InputSource, "normalize">,
-): SentValues {
+): SentColumns {
   if (!normalize) {
     const columns = parts.map((part) =>
       part.isArray
@@ -188,19 +188,19 @@ export function sentValues(
     const { field, name } = part;
     if (!part.isArray)
       return `CASE WHEN ${isSentSql(field, `trimmed_${name}`)} THEN trimmed_${name} END AS ${name}`;
-    const texts = `SELECT ${trimmedSql(field, "e")} AS e, o FROM ${elements(part)} ${FENCE}`;
+    const texts = `SELECT ${trimmedSql(field, "e")} AS e, o FROM ${elements(part)} ${NO_INLINE}`;
     return `ARRAY(SELECT e FROM (${texts}) AS t WHERE ${isSentSql(field, "e")} ORDER BY o) AS ${name}`;
   });
-  return { columns, from: `(SELECT raw_row.*${trimmed.join("")} FROM raw_row ${FENCE}) AS trimmed_row` };
+  return { columns, from: `(SELECT raw_row.*${trimmed.join("")} FROM raw_row ${NO_INLINE}) AS trimmed_row` };
 }
 
 /** Finds a column of an input by its name, as the database compares names. */
 type FindColumn = (name: string) => InputColumn | undefined;
 
 /** Mapped columns that an endpoint takes, by field in alphabetical order: the order of the content hash. */
-export function partsOf(input: InputSource, type: LookupType, find: FindColumn): readonly Part[] {
+export function partsOf(input: InputSource, type: LookupType, find: FindColumn): readonly MappedColumn[] {
   const taken = new Set(fieldsTaken[type]);
-  const parts: Part[] = [];
+  const parts: MappedColumn[] = [];
   for (const field of Object.keys(input.fields).toSorted()) {
     if (!taken.has(field)) continue;
     for (const column of input.fields[field] ?? []) {
@@ -214,9 +214,9 @@ export function partsOf(input: InputSource, type: LookupType, find: FindColumn):
 /** Mapped columns to read; none if only keys are read. */
 export function partsRead(
   input: InputSource,
-  { type, isWithoutValues }: Pick<Reading, "type" | "isWithoutValues">,
+  { type, isWithoutValues }: Pick<InputQuery, "type" | "isWithoutValues">,
   find: FindColumn,
-): readonly Part[] {
+): readonly MappedColumn[] {
   return isWithoutValues ? [] : partsOf(input, type, find);
 }
 
@@ -335,7 +335,7 @@ export function fingerprintScope(
 }
 
 export function columnsOfRows(
-  parts: readonly Part[],
+  parts: readonly MappedColumn[],
   rows: readonly SampledRow[],
   typeNameOf: (column: string) => string,
 ): readonly SampledColumn[] {

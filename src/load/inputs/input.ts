@@ -56,8 +56,7 @@ export function inputDefinition({ connection, relation, where, key }: InputSourc
     .digest("hex");
 }
 
-/** A mapped column. */
-export interface Part {
+export interface MappedColumn {
   readonly field: string;
   readonly column: string;
   readonly isArray: boolean;
@@ -91,8 +90,8 @@ export function relationText(
   return `${from} AS input_row${where === null ? "" : ` WHERE (\n${where}\n)`}`;
 }
 
-/** Parts of an input that a job reads. */
-export interface Reading {
+/** Rows and columns of an input to read. */
+export interface InputQuery {
   readonly type: LookupType;
   /** True if `order_by` applies. */
   readonly ranked: boolean;
@@ -106,8 +105,8 @@ export interface Reading {
   readonly among?: KeySet;
 }
 
-/** Reading of a push query: all rows, PIDs only. */
-export const PUSH_READING: Reading = { type: "enrich", ranked: false };
+/** Query of a push: all rows, PIDs only. */
+export const PUSH_QUERY: InputQuery = { type: "enrich", ranked: false };
 
 /** Column of the raw rows: text, a list of texts without nulls and blanks, a number, or bytes. */
 export interface RowColumn {
@@ -118,8 +117,8 @@ export interface RowColumn {
 /** Columns of raw rows, in the order of every database. */
 export function rowColumns(
   input: Pick<InputSource, "orderBy">,
-  parts: readonly Part[],
-  { ranked, hasFingerprint }: Pick<Reading, "ranked" | "hasFingerprint">,
+  parts: readonly MappedColumn[],
+  { ranked, hasFingerprint }: Pick<InputQuery, "ranked" | "hasFingerprint">,
 ): readonly RowColumn[] {
   return [
     { name: "source_key", type: "text" },
@@ -137,7 +136,7 @@ export interface RowSql {
   /** JSON array of texts; null if one is null. */
   jsonArray(texts: readonly string[]): string;
   /** Text of a mapped column, or its list of texts. */
-  partText(part: Part): string;
+  partText(part: MappedColumn): string;
   fingerprint(): string;
   /** Condition for the rows with the keys of a set. */
   isAmong(key: string, keys: KeySet): string;
@@ -149,8 +148,8 @@ export interface RowSql {
  */
 export function selectRows(
   input: InputSource,
-  parts: readonly Part[],
-  { ranked, hasFingerprint, among }: Pick<Reading, "ranked" | "hasFingerprint" | "among">,
+  parts: readonly MappedColumn[],
+  { ranked, hasFingerprint, among }: Pick<InputQuery, "ranked" | "hasFingerprint" | "among">,
   sqlOf: RowSql,
 ): string {
   const keys = input.key.map((column) => sqlOf.keyText(column));
@@ -167,9 +166,9 @@ export function selectRows(
 }
 
 /** Rows of an input as a COPY stream that can be read once. */
-export interface ForeignRows {
+export interface InputRows {
   /** Mapped columns that the job's endpoint takes. */
-  readonly parts: readonly Part[];
+  readonly parts: readonly MappedColumn[];
   readonly keyIsUnique: boolean;
   readonly columns: readonly RowColumn[];
   /** Rows in the text format of Postgres's COPY. */
@@ -196,7 +195,7 @@ export interface NamingRow {
 }
 
 /** Another database that inputs are read from. Uses constant memory. */
-export interface ForeignDatabase {
+export interface InputDatabase {
   /** Returns the problems of an input; reads no rows and changes nothing. */
   checkInput(input: InputSource): Promise<readonly Problem[]>;
   /** Returns the columns of an input; reads no rows. */
@@ -206,21 +205,21 @@ export interface ForeignDatabase {
   /** Opens an input for the duration of `work`. */
   read<Result>(
     input: InputSource,
-    reading: Reading,
-    work: (rows: ForeignRows) => Promise<Result>,
+    reading: InputQuery,
+    work: (rows: InputRows) => Promise<Result>,
   ): Promise<Result>;
   /** Finds the rows of an input with one of these keys, normalized addresses or PIDs. */
   findRows(input: InputSource, wanted: Identifiers): Promise<readonly NamingRow[]>;
   close(): Promise<void>;
 }
 
-export type ForeignDatabases = ReturnType<typeof keepForeignDatabases>;
+export type InputDatabases = ReturnType<typeof keepInputDatabases>;
 
 /** Opens each connection once, on first use. */
-export function keepForeignDatabases(open: (connection: InputConnection) => ForeignDatabase) {
-  const opened = new Map<string, ForeignDatabase>();
+export function keepInputDatabases(open: (connection: InputConnection) => InputDatabase) {
+  const opened = new Map<string, InputDatabase>();
   return {
-    of(connection: InputConnection): ForeignDatabase {
+    of(connection: InputConnection): InputDatabase {
       // After a configuration reload, the same name may refer to another database.
       const key = JSON.stringify(connection);
       const database = opened.get(key) ?? open(connection);
@@ -248,7 +247,7 @@ export const SAMPLE_ELEMENTS = 10;
 export const SAMPLE_LIMIT_MS = 10_000;
 
 /** A mapped column with its values in the sample. */
-export interface SampledColumn extends Pick<Part, "field" | "column" | "isArray"> {
+export interface SampledColumn extends Pick<MappedColumn, "field" | "column" | "isArray"> {
   /** Type in the database's own words; the element type for a list. */
   readonly typeName: string;
   /** Values of each sampled row; none for NULL. */

@@ -6,7 +6,7 @@ import { explained, explainFailure, type NamedDatabase } from "../db/failures.ts
 import { inTransaction, openPool, type PostgresSession } from "../db/session.ts";
 import { columnsOfRows, partsOf } from "./columns.ts";
 import {
-  type ForeignDatabase,
+  type InputDatabase,
   type InputColumn,
   type InputSample,
   type InputSource,
@@ -125,7 +125,7 @@ export interface Table {
 }
 
 /** A Postgres database in which a user chooses an input. */
-export interface Browser extends Pick<ForeignDatabase, "checkInput" | "sampleInput" | "close"> {
+export interface Browser extends Pick<InputDatabase, "checkInput" | "sampleInput" | "close"> {
   /** Lists the tables and views that the role can read, except those in `ownSchemas`. */
   listTables(ownSchemas: readonly string[]): Promise<readonly Table[]>;
 }

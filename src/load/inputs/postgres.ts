@@ -17,8 +17,8 @@ import {
   type InputColumn,
   type InputSource,
   type KeySet,
-  type Part,
-  type Reading,
+  type MappedColumn,
+  type InputQuery,
   relationText,
   selectRows,
 } from "./input.ts";
@@ -139,9 +139,9 @@ function keysText(keys: KeySet): string {
 /** Query for the raw rows of an input, arrays as array literals. */
 export function rawSelect(
   input: InputSource,
-  parts: readonly Part[],
+  parts: readonly MappedColumn[],
   columns: readonly InputColumn[],
-  options: Pick<Reading, "ranked" | "hasFingerprint" | "among">,
+  options: Pick<InputQuery, "ranked" | "hasFingerprint" | "among">,
 ): string {
   return selectRows(input, parts, options, {
     quoteQualified,

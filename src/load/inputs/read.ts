@@ -8,19 +8,19 @@ import type { Db } from "../db/db.ts";
 import { explained } from "../db/failures.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import { inTransaction, openPool, type PostgresSession, withRolePath } from "../db/session.ts";
-import { normalizedAddress, partsOf, partsRead, sentValues } from "./columns.ts";
+import { normalizedAddress, partsOf, partsRead, sentColumns } from "./columns.ts";
 import {
-  type ForeignDatabase,
-  type ForeignRows,
+  type InputDatabase,
+  type InputRows,
   type Identifiers,
   type InputColumn,
   type InputSample,
   type InputSource,
   type NamingRow,
   narrowed,
-  type Part,
-  PUSH_READING,
-  type Reading,
+  type MappedColumn,
+  PUSH_QUERY,
+  type InputQuery,
   rowColumns,
 } from "./input.ts";
 import { samplePostgresInput } from "./postgres-profile.ts";
@@ -72,7 +72,7 @@ async function narrowToKey(
   session: PostgresSession,
   input: InputSource,
   columns: readonly InputColumn[],
-  { only: key, isCast }: Pick<Reading, "only" | "isCast">,
+  { only: key, isCast }: Pick<InputQuery, "only" | "isCast">,
 ): Promise<InputSource> {
   if (!key) return input;
   const values: { readonly column: string; readonly value: string }[] = [];
@@ -105,7 +105,7 @@ function notAKey({ name }: InputSource, column: string, typeName: string): FixCo
 
 export interface OpenedInput {
   /** Mapped columns that the job's endpoint takes. */
-  readonly parts: readonly Part[];
+  readonly parts: readonly MappedColumn[];
   readonly keyIsUnique: boolean;
   /** Query for the raw rows inside the warehouse. */
   readonly rawRows: string;
@@ -115,7 +115,7 @@ export interface OpenedInput {
 export async function openLocalInput(
   session: PostgresSession,
   input: InputSource,
-  reading: Reading,
+  reading: InputQuery,
 ): Promise<OpenedInput> {
   const opened = await session.readOnly(() => inspectInput(session, input, reading));
   return reading.among && "query" in reading.among ? stageRows(session, opened) : opened;
@@ -139,7 +139,7 @@ async function stageRows(session: PostgresSession, opened: OpenedInput): Promise
 async function inspectInput(
   session: PostgresSession,
   input: InputSource,
-  reading: Reading,
+  reading: InputQuery,
 ): Promise<OpenedInput> {
   const columns = await describeColumns(session, input);
   const parts = partsRead(input, reading, finderOf(columns));
@@ -156,9 +156,9 @@ const TYPES = { text: "text", list: "text", number: "bigint", bytes: "bytea" } a
  */
 export async function openForeignInput(
   session: PostgresSession,
-  database: ForeignDatabase,
+  database: InputDatabase,
   input: InputSource,
-  reading: Reading,
+  reading: InputQuery,
 ): Promise<OpenedInput> {
   return database.read(input, reading, async (rows) => {
     const columns = rows.columns.map(({ name, type }) => `${name} ${TYPES[type]}`);
@@ -172,11 +172,11 @@ export async function openForeignInput(
 }
 
 /** Copies rows of another database into a temporary table. */
-async function copyRows(session: PostgresSession, rows: ForeignRows, table: string): Promise<void> {
+async function copyRows(session: PostgresSession, rows: InputRows, table: string): Promise<void> {
   await pipeline(rows.copyText(), session.client.query(copyFrom(`COPY pg_temp.${table} FROM STDIN`)));
 }
 
-function checksIn(pool: pg.Pool): Pick<ForeignDatabase, "checkInput" | "describe" | "sampleInput"> {
+function checksIn(pool: pg.Pool): Pick<InputDatabase, "checkInput" | "describe" | "sampleInput"> {
   return {
     checkInput: (input) => checkPostgresInput(pool, input),
     describe: (input) =>
@@ -189,11 +189,11 @@ function checksIn(pool: pg.Pool): Pick<ForeignDatabase, "checkInput" | "describe
 const checksOf = (db: Db, input: InputSource) => db.foreignOf(input) ?? checksIn(db.pool);
 
 /** Opens a Postgres database that inputs are read from; connects on first use. */
-export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
+export function openPostgresDatabase(target: PostgresTarget): InputDatabase {
   const pool = openPool(target, 2);
   return {
     ...checksIn(pool),
-    read: (input, reading: Reading, work) =>
+    read: (input, reading: InputQuery, work) =>
       inTransaction(
         pool,
         async (session) => {
@@ -222,7 +222,7 @@ export async function findRows(
   const columns = await describeColumns(session, input);
   const parts = partsOf(input, "enrich", finderOf(columns));
   const rows = rawSelect(input, parts, columns, { ranked: false });
-  const sent = sentValues(parts, input);
+  const sent = sentColumns(parts, input);
   const lists = (field: string) =>
     parts
       .filter((part) => part.field === field)
@@ -246,7 +246,7 @@ export async function stageKeys(db: Db, session: PostgresSession, source: InputS
   await session.client.query("CREATE TEMP TABLE key_row (source_key text) ON COMMIT DROP");
   const foreign = db.foreignOf(source);
   if (foreign) {
-    await foreign.read(source, PUSH_READING, (rows) => copyRows(session, rows, "key_row"));
+    await foreign.read(source, PUSH_QUERY, (rows) => copyRows(session, rows, "key_row"));
     return;
   }
   await withRolePath(session, () =>

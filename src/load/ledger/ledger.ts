@@ -2,8 +2,8 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { nextCallNumber } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { giveBack } from "./reserve.ts";
-import type { Asker, RunRef } from "../runs/fence.ts";
+import { releaseReservations } from "./reserve.ts";
+import type { CallOwner, RunRef } from "../runs/fence.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
 import type { Drift } from "../../schemas/convert.ts";
 import { counterNames, type RunCounter } from "../../schemas/ops.ts";
@@ -34,18 +34,18 @@ export async function recordAttempts(
   counters: CounterDelta,
 ): Promise<void> {
   await db.transaction(run, async (session) => {
-    const settled = await settleLedger(session, run, entries);
+    const recorded = await recordOutcomes(session, run, entries);
     // Already recorded: the reply to that COMMIT was lost.
-    if (entries.length > 0 && settled.size === 0) return;
-    await giveBack(session, run, entries);
+    if (entries.length > 0 && recorded.size === 0) return;
+    await releaseReservations(session, run, entries);
     await addCounters(session, run, counters);
   });
 }
 
 /** Records free calls made outside of job runs. */
-export async function recordCalls(db: Db, asker: Asker, entries: readonly Attempt[]): Promise<void> {
+export async function recordCalls(db: Db, owner: CallOwner, entries: readonly Attempt[]): Promise<void> {
   await db.transaction(async (session) => {
-    await settleLedger(session, asker, entries);
+    await recordOutcomes(session, owner, entries);
   });
 }
 
@@ -69,9 +69,9 @@ export async function countInDoubt(
  * Records outcomes of attempts in the ledger, whether the call was reserved or not. Returns the IDs of calls whose
  * outcome was unknown before. Records of an ambiguous call, and those that an answer omits, stay in doubt.
  */
-export async function settleLedger(
+export async function recordOutcomes(
   session: Session,
-  run: Asker,
+  run: CallOwner,
   entries: readonly Attempt[],
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set();

@@ -109,7 +109,11 @@ const NO_LIMITS = { perDay: null, perMonth: null, perRun: null, perShard: null }
  * Releases the reservations of attempts that cost nothing, in their original periods. Runs near the end of a
  * transaction, because every other call waits for these rows.
  */
-export async function giveBack(session: Session, run: RunRef, entries: readonly Attempt[]): Promise<void> {
+export async function releaseReservations(
+  session: Session,
+  run: RunRef,
+  entries: readonly Attempt[],
+): Promise<void> {
   const ids = entries.filter(isUncharged).map(({ callId }) => callId);
   if (ids.length === 0) return;
   const calls = await session.rows<Reserved>(sql`
@@ -135,7 +139,7 @@ interface Reserved {
  * Records what a reservation without an attempt of its own was billed, and releases the rest; `billed` is null if certainly
  * nothing was. Changes nothing the second time.
  */
-export async function settleReservation(
+export async function recordCharge(
   session: Session,
   run: RunRef,
   { callId, billed }: { readonly callId: string; readonly billed: number | null },

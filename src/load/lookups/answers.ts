@@ -349,7 +349,7 @@ export async function writeRejects(
 const ERASED = "erased";
 
 /** Stores that contents were answered with an erased person, so that they aren't sent again. Nothing is published. */
-export async function writeLeftOut(
+export async function writeErased(
   { session, runId }: LoadContext,
   { kind }: LoadSpec,
   contents: readonly string[],

@@ -16,7 +16,7 @@ import type { LoadContext, LoadSpec, LookupAnswer, LookupRecord, LookupReject } 
 import { keepResent, takeClaims } from "./claims.ts";
 import { contentList } from "./content.ts";
 import { loadPersons } from "./load-persons.ts";
-import { resolveAnswered, writeAnswers, writeLeftOut, writeRejects } from "./answers.ts";
+import { resolveAnswered, writeAnswers, writeErased, writeRejects } from "./answers.ts";
 
 export interface LookupCommit {
   readonly run: RunRef;
@@ -100,14 +100,14 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
   let counters: CounterDelta = {};
   const also = async (writing: Writing): Promise<readonly string[]> => {
     const context: LoadContext = { ...writing, runId: run.runId };
-    const { answers, rejects, left } = await keepOthers(writing, spec, parts);
-    const contents = [...[...answers, ...rejects].map(({ record }) => record.content), ...left];
+    const { answers, rejects, erased } = await answersWithoutErased(writing, spec, parts);
+    const contents = [...[...answers, ...rejects].map(({ record }) => record.content), ...erased];
     const taken = await takeClaims(writing.session, spec.kind, run, contents);
     const invalid = answers.length === 0 ? [] : await write(context, spec, answers, othersLoad);
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(context, spec, [...rejects, ...invalid]);
-    await writeLeftOut(context, spec, left);
+    await writeErased(context, spec, erased);
     if (valid.length > 0) {
       const callIds = [...new Set(valid.map(({ callId }) => callId))];
       const answered = valid.map(({ record }) => record.content);
@@ -153,26 +153,23 @@ export async function readAnswered(
   return new Set(rows.map(({ content }) => content));
 }
 
-/** Answers and rejects without erased people. */
-interface Others extends Pick<LookupCommit, "answers" | "rejects"> {
-  /** Contents that were answered with an erased person: they would be sent again every night. */
-  readonly left: readonly string[];
-}
-
-/** Removes erased people from answers and rejects. */
-async function keepOthers(
+/**
+ * Removes erased people from answers and rejects; returns also the contents that were answered with one: they would be sent again every
+ * night.
+ */
+async function answersWithoutErased(
   { session, erasureKey }: Writing,
   spec: LoadSpec,
   { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
-): Promise<Others> {
-  if (erasureKey === null) return { answers, rejects, left: [] };
+): Promise<Pick<LookupCommit, "answers" | "rejects"> & { readonly erased: readonly string[] }> {
+  if (erasureKey === null) return { answers, rejects, erased: [] };
   const named = [
     ...answers.map((answer) => namingAnswer(spec, answer)),
     ...rejects.map(({ record }) => ({ ...ofRecord(spec, record), person: null, json: [] })),
   ];
   const kept = await withoutErased(session, erasureKey, named);
   return {
-    left: named.flatMap(({ content }, i) => (kept[i] === "person" ? [content] : [])),
+    erased: named.flatMap(({ content }, i) => (kept[i] === "person" ? [content] : [])),
     answers: answers.flatMap((answer, i) => {
       const found = kept[i];
       if (typeof found !== "object") return [];

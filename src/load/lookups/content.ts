@@ -2,10 +2,10 @@ import { type RawBuilder, sql } from "kysely";
 import { quoteLiteral } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { ErasedSql } from "../erasure/subjects.ts";
-import type { Part } from "../inputs/input.ts";
+import type { MappedColumn } from "../inputs/input.ts";
 import { raw } from "../inputs/postgres.ts";
 import type { OpenedInput } from "../inputs/read.ts";
-import { FENCE, fieldsTaken, listFields, sentValues } from "../inputs/columns.ts";
+import { NO_INLINE, fieldsTaken, listFields, sentColumns } from "../inputs/columns.ts";
 import type { InputShard, LookupSpec } from "./lookup.ts";
 
 /** Part of the first age of an answer by which it may expire early, so that records sent in one run don't all expire in one. */
@@ -56,16 +56,8 @@ export function mayBeExpired(
   );
 }
 
-/** One mapped value as an SQL expression: a text, or an array of texts without nulls. */
-interface Value {
-  readonly field: string;
-  readonly expression: string;
-  readonly isArray: boolean;
-}
-
-export function valuesOf(parts: readonly Part[]): readonly Value[] {
-  return parts.map((part) => ({ field: part.field, expression: part.name, isArray: part.isArray }));
-}
+/** A mapped value: `name` is an SQL expression of a text, or of an array of texts without nulls. */
+type Value = Pick<MappedColumn, "field" | "name" | "isArray">;
 
 function piece(field: string, expression: string): string {
   const mark = listFields.has(field) ? "+" : "=";
@@ -79,10 +71,10 @@ function piece(field: string, expression: string): string {
 export function contentHash(values: readonly Value[]): string {
   const pieces = values
     .toSorted((a, b) => (a.field < b.field ? -1 : a.field > b.field ? 1 : 0))
-    .map(({ field, expression, isArray }) =>
+    .map(({ field, name, isArray }) =>
       isArray
-        ? `coalesce((SELECT string_agg(${piece(field, "e")}, '' ORDER BY o) FROM unnest(${expression}) WITH ORDINALITY AS u(e, o)), '')`
-        : `coalesce(${piece(field, expression)}, '')`,
+        ? `coalesce((SELECT string_agg(${piece(field, "e")}, '' ORDER BY o) FROM unnest(${name}) WITH ORDINALITY AS u(e, o)), '')`
+        : `coalesce(${piece(field, name)}, '')`,
     );
   return `sha256(convert_to(${pieces.length === 0 ? "''" : pieces.join(" || ")}, 'UTF8'))`;
 }
@@ -92,13 +84,13 @@ function recordJson(values: readonly Value[]): string {
   const fields = [...new Set(values.map((v) => v.field))].toSorted();
   const entries = fields.map((field) => {
     const own = values.filter((v) => v.field === field);
-    if (!listFields.has(field)) return `'"${field}":' || to_json(${own[0]?.expression ?? "NULL"})::text`;
-    const texts = own.filter((v) => !v.isArray).map((v) => `to_json(${v.expression})`);
+    if (!listFields.has(field)) return `'"${field}":' || to_json(${own[0]?.name ?? "NULL"})::text`;
+    const texts = own.filter((v) => !v.isArray).map((v) => `to_json(${v.name})`);
     const arrays = own
       .filter((v) => v.isArray)
       .map(
         (v) =>
-          `(SELECT string_agg(to_json(e)::text, ',' ORDER BY o) FROM unnest(${v.expression}) WITH ORDINALITY AS u(e, o))`,
+          `(SELECT string_agg(to_json(e)::text, ',' ORDER BY o) FROM unnest(${v.name}) WITH ORDINALITY AS u(e, o))`,
       );
     return `'"${field}":[' || nullif(concat_ws(',', ${[...texts, ...arrays].join(", ")}), '') || ']'`;
   });
@@ -109,7 +101,7 @@ function recordJson(values: readonly Value[]): string {
 function hasAnyOf(values: readonly Value[], fields?: readonly string[]): string {
   const own = fields ? values.filter((v) => fields.includes(v.field)) : values;
   if (own.length === 0) return "false";
-  return `(${own.map((v) => (v.isArray ? `cardinality(${v.expression}) > 0` : `${v.expression} IS NOT NULL`)).join(" OR ")})`;
+  return `(${own.map((v) => (v.isArray ? `cardinality(${v.name}) > 0` : `${v.name} IS NOT NULL`)).join(" OR ")})`;
 }
 
 /** SQL condition: usable for /v1/resolve (section 4.7), with a name and at least one address or phone. */
@@ -179,16 +171,16 @@ export function comparison(
       FROM (SELECT source_key, fingerprint, true AS is_row FROM (${raw(keys.rawRows)}) AS input_key WHERE ${raw(owns)}) AS i
       FULL JOIN (SELECT source_key, fingerprint, missing_since FROM ${session.table("lookup_row")} AS r WHERE ${raw(isRowOf(spec))}) AS r
         ON r.source_key = i.source_key
-      WHERE i.is_row OR r.missing_since IS NULL ${raw(FENCE)}) AS compared
+      WHERE i.is_row OR r.missing_since IS NULL ${raw(NO_INLINE)}) AS compared
     GROUP BY source_key`;
 }
 
-function rowText(parts: readonly Part[]): string {
+function rowText(parts: readonly MappedColumn[]): string {
   return parts.length === 0 ? "''" : `ROW(${parts.map((part) => part.name).join(", ")})::text`;
 }
 
 /** Parts that the resolve job of `pid_from` sends. */
-function resolvedParts({ spec, opened }: RowContext): readonly Part[] {
+function resolvedParts({ spec, opened }: RowContext): readonly MappedColumn[] {
   return spec.pidFrom === null ? [] : opened.parts.filter((part) => fieldsTaken.resolve.includes(part.field));
 }
 
@@ -202,24 +194,22 @@ function inputCtes(context: RowContext): RawBuilder<unknown> {
   const order = [resolvedParts(context), parts].map(rowText).join(", ");
   const copy = keyIsUnique ? "1" : `row_number() OVER (PARTITION BY source_key ORDER BY ${order})`;
   const isShared = keyIsUnique ? "false" : "count(*) OVER (PARTITION BY source_key) > 1";
-  const { columns, from } = sentValues(parts, context.spec.input);
+  const { columns, from } = sentColumns(parts, context.spec.input);
   return sql`raw_row AS (${raw(rawRows)}),
     input AS (
       SELECT source_key, fingerprint, ${raw([...columns, `${copy} AS copy`, `${isShared} AS is_shared`].join(", "))},
         ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
-      FROM ${raw(from)} WHERE ${raw(ownsKey(context.spec.shard, "source_key"))} ${raw(FENCE)})`;
+      FROM ${raw(from)} WHERE ${raw(ownsKey(context.spec.shard, "source_key"))} ${raw(NO_INLINE)})`;
 }
 
 /** Values without invalid addresses (joined as `bad_…`). */
 function validValues({ opened: { parts }, spec }: RowContext): readonly Value[] {
-  if (!spec.dropsInvalidEmails) return valuesOf(parts);
-  return valuesOf(parts).map((value) => {
+  if (!spec.dropsInvalidEmails) return parts;
+  return parts.map((value) => {
     if (value.field !== "emails") return value;
-    const name = value.expression;
-    const expression = value.isArray
-      ? `sent_${name}`
-      : `CASE WHEN bad_${name}.email_address IS NULL THEN ${name} END`;
-    return { ...value, expression };
+    const { name, isArray } = value;
+    const valid = isArray ? `sent_${name}` : `CASE WHEN bad_${name}.email_address IS NULL THEN ${name} END`;
+    return { ...value, name: valid };
   });
 }
 
@@ -244,7 +234,7 @@ function invalidEmailJoins({ session, spec, opened }: RowContext): RawBuilder<un
 /** PID of each row, and whether it waits: the resolve job hasn't answered its present content. */
 function pidColumns(context: RowContext): string {
   if (context.spec.pidFrom === null) return "NULL::text AS pid, false AS is_waiting";
-  const resolved = contentHash(valuesOf(resolvedParts(context)));
+  const resolved = contentHash(resolvedParts(context));
   return `CASE WHEN ra.outcome = 'matched' THEN ra.service_pid END AS pid,
     ra.content IS NULL OR ra.content <> ${resolved} AS is_waiting`;
 }
@@ -285,7 +275,7 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
   const { session, spec, freshness, formerKind } = context;
   const sent = validValues(context);
   const withPid: readonly Value[] =
-    spec.pidFrom === null ? sent : [...sent, { field: "service_pid", expression: "pid", isArray: false }];
+    spec.pidFrom === null ? sent : [...sent, { field: "service_pid", name: "pid", isArray: false }];
   const answer = session.table("lookup_answer");
   const isSame = "s.prior_content = s.content";
   const rejected = (code: string) =>
@@ -297,13 +287,13 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
         ${raw(pidColumns(context))}
       FROM input LEFT JOIN ${session.table("lookup_row")} AS r
         ON r.job = ${spec.job} AND r.source = ${spec.source} AND r.source_key = input.source_key
-      ${pidJoins(context)} ${raw(FENCE)}),
+      ${pidJoins(context)} ${raw(NO_INLINE)}),
     sent AS (
       SELECT source_key, rank, fingerprint, copy, is_shared, is_known, prior_content, is_unsettled, is_stored, was_missing, is_waiting, pid,
         ${raw(contentHash(withPid))} AS content, ${raw(hasAnyOf(withPid))} AS is_usable,
         ${raw(spec.type === "resolve" ? isResolvable(withPid) : "true")} AS is_resolvable,
         ${namesErased(context, contentHash(withPid))} AS is_erased, ${raw(recordJson(withPid))} AS record
-      FROM joined ${invalidEmailJoins(context)} ${raw(FENCE)})
+      FROM joined ${invalidEmailJoins(context)} ${raw(NO_INLINE)})
     SELECT s.source_key, s.rank, s.fingerprint, s.is_shared, s.is_known, s.is_stored, s.was_missing, s.prior_content, s.content, s.pid AS sent_pid, s.record,
       a.outcome AS prior,
       CASE

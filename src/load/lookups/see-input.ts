@@ -3,7 +3,7 @@ import { quoteLiteral } from "../db/names.ts";
 import { type Session, withRolePath } from "../db/session.ts";
 import type { ErasedSql } from "../erasure/subjects.ts";
 import { createFromInput, type OpenedInput, openForeignInput, openLocalInput } from "../inputs/read.ts";
-import type { ForeignDatabase, Reading } from "../inputs/input.ts";
+import type { InputDatabase, InputQuery } from "../inputs/input.ts";
 import { raw } from "../inputs/postgres.ts";
 import type { RunRef } from "../runs/fence.ts";
 import {
@@ -32,7 +32,7 @@ export interface ReadingContext {
   readonly session: Session;
   readonly spec: LookupSpec;
   /** Database of the input; null for the warehouse. */
-  readonly foreign: ForeignDatabase | null;
+  readonly foreign: InputDatabase | null;
   /** Conditions for identifiers of erased people; null if no one was erased. */
   readonly erased: ErasedSql | null;
   /** Run that stores what it reads and claims what is due; null for a plan. */
@@ -115,12 +115,12 @@ async function openRows(
   isWhole: boolean,
 ): Promise<{ readonly opened: OpenedInput; readonly total: number | null }> {
   const { session, spec, foreign, only } = context;
-  const reading: Reading = {
+  const reading: InputQuery = {
     type: spec.type,
     ranked: spec.maxRecords !== null,
     hasFingerprint: true,
   };
-  const open = (more: Partial<Reading>) => {
+  const open = (more: Partial<InputQuery>) => {
     const options = { ...reading, ...more };
     return foreign
       ? openForeignInput(session, foreign, spec.input, options)

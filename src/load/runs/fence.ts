@@ -5,7 +5,7 @@ import { type SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /** Owner of a call in the ledger. */
-export type Asker = Pick<RunRef, "runId" | "job">;
+export type CallOwner = Pick<RunRef, "runId" | "job">;
 
 /** Identity of one run of one job. */
 export interface RunRef {

@@ -6,8 +6,14 @@ import type { Db } from "../db/db.ts";
 import { isDataFault } from "../db/failures.ts";
 import type { Session } from "../db/session.ts";
 import { readErasureKey } from "../erasure/key.ts";
-import { addCounters, type CounterDelta, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
-import { giveBack, settleReservation } from "../ledger/reserve.ts";
+import {
+  addCounters,
+  type CounterDelta,
+  recordOutcomes,
+  touchTables,
+  upsertDrift,
+} from "../ledger/ledger.ts";
+import { releaseReservations, recordCharge } from "../ledger/reserve.ts";
 import type { RunRef } from "../runs/fence.ts";
 import { changedBy, NOTHING, type Upsert, type UpsertResult, upsertRows, type Writing } from "./upsert.ts";
 import { type Drift, instantText } from "../../schemas/convert.ts";
@@ -22,7 +28,7 @@ export interface Commit<Result = null> {
   /** Further writes. The filter for erased people is its own concern, unless it uses `stageRows` or `withoutErased`. */
   readonly also?: ((writing: Writing) => Promise<Result>) | undefined;
   /** Reservation whose charge is known; `billed` is null for none. */
-  readonly settled?: { readonly callId: string; readonly billed: number | null } | undefined;
+  readonly charge?: { readonly callId: string; readonly billed: number | null } | undefined;
   readonly checkpoints?: readonly CheckpointMove[];
   readonly drift?: readonly Drift[];
   /** Excludes `rows_written`, which is added. A function is called after all rows are written. */
@@ -68,9 +74,9 @@ async function write<Result>(
   run: RunRef,
   parts: Commit<Result>,
 ): Promise<Committed<Result>> {
-  const { calls = [], upserts = [], checkpoints = [], drift = [], counters = {}, settled } = parts;
+  const { calls = [], upserts = [], checkpoints = [], drift = [], counters = {}, charge } = parts;
   const sender = { ...run, ...parts.sentBy };
-  const newCalls = await settleLedger(session, sender, calls);
+  const newCalls = await recordOutcomes(session, sender, calls);
   const isDone = calls.length > 0 ? newCalls.size === 0 : await isLatest(session, run, parts);
   if (isDone)
     return parts.attempted?.committed ?? { results: upserts.map(() => NOTHING), also: null, rowsWritten: 0 };
@@ -85,13 +91,13 @@ async function write<Result>(
   const results: UpsertResult[] = [];
   for (const upsert of upserts) results.push(await upsertRows(writing, upsert));
   const also = (await parts.also?.(writing)) ?? null;
-  if (settled) await settleReservation(session, run, settled);
+  if (charge) await recordCharge(session, run, charge);
   await upsertDrift(session, run, drift);
   const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
   const aside = upserts.filter((upsert, i) => upsert.isBookkeeping && changedBy(results[i]) > 0);
   await touchTables(session, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
   for (const move of checkpoints) await moveCheckpoint(writing, move);
-  await giveBack(session, sender, calls);
+  await releaseReservations(session, sender, calls);
   const counted = typeof counters === "function" ? counters() : counters;
   const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
   const syncedAt = await addCounters(session, run, { ...counted, rows_written: rowsWritten });
