@@ -745,6 +745,20 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/extract/scan-answer.test.ts"],
   },
   {
+    breaks: "pieces of an earlier list are no results",
+    file: "src/extract/read-answer.ts",
+    from: "keys === undefined || first !== 0",
+    to: "keys === undefined || first === null",
+    tests: ["test/extract/read-answer.test.ts"],
+  },
+  {
+    breaks: "the bytes of a spool file are checked",
+    file: "src/spool/spool.ts",
+    from: "value = crc32(bytes, value);",
+    to: "value = crc32(bytes);",
+    tests: ["test/spool/call-bytes.test.ts"],
+  },
+  {
     breaks: "blanks in texts around the results are kept",
     file: "src/extract/answer-body.ts",
     from: "if (s.isInText) passText(s, byte);",
