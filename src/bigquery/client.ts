@@ -7,7 +7,6 @@ import { codeOf } from "../errors.ts";
 import { openAgent, proxyOf } from "../http-agent.ts";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
-/** Options of a client. */
 export interface ClientOptions {
   readonly project: string;
   /** Path of a service account's key file; null for the application default credentials. */
@@ -27,7 +26,6 @@ interface ApiRequest {
   readonly body?: unknown;
 }
 
-/** The REST interface of one project. */
 export interface Client {
   readonly project: string;
   /** Sends an idempotent request; retries after transient failures. */

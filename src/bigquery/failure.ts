@@ -2,7 +2,6 @@ import { quoteQualified } from "./sql.ts";
 import { FixConfigurationError, type Problem, StopRunError } from "../errors.ts";
 import { connectHint } from "../http-agent.ts";
 
-/** A BigQuery error. */
 export class BigQueryFailure extends Error {
   override readonly name = "BigQueryFailure";
   /** Reason given by BigQuery (`accessDenied`, `notFound`), or the system error (`ECONNREFUSED`). */
@@ -53,7 +52,6 @@ export function isConflict(error: unknown): boolean {
   return error instanceof BigQueryFailure && CONFLICT.test(error.message);
 }
 
-/** True if a resource of the request doesn't exist. */
 export function isNotFound(error: unknown): boolean {
   return error instanceof BigQueryFailure && error.code === "notFound";
 }
@@ -73,7 +71,6 @@ export function isStopped(error: unknown): boolean {
   return error instanceof BigQueryFailure && (error.code === "stopped" || error.code === "timeout");
 }
 
-/** True if the resource already exists. */
 export function isDuplicate(error: unknown): boolean {
   return error instanceof BigQueryFailure && (error.code === "duplicate" || error.status === 409);
 }

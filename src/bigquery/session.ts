@@ -11,7 +11,6 @@ interface Statement {
   readonly jobTimeoutMs?: number;
 }
 
-/** Settings of every query job. */
 interface SessionOptions {
   readonly client: Client;
   /** Default dataset; null for none. */
@@ -178,7 +177,6 @@ export interface JobReference {
   readonly location?: string;
 }
 
-/** A successful job. */
 interface FinishedJob {
   readonly jobReference: JobReference;
   readonly statistics?: {
@@ -264,7 +262,6 @@ function isDuplicateJob(error: unknown): boolean {
   return isDuplicate(error) && error instanceof Error && /Already Exists: Job/i.test(error.message);
 }
 
-/** Starts a job from its configuration. */
 export async function insertJob(
   client: Client,
   jobReference: JobReference & { readonly projectId: string },

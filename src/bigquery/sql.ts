@@ -8,7 +8,6 @@ export function quoteLiteral(text: string): string {
   return `'${JSON.stringify(text).slice(1, -1).replaceAll("'", "\\'")}'`;
 }
 
-/** Quotes a qualified name. */
 export function quoteQualified(parts: readonly string[]): string {
   return parts.map(quoteIdentifier).join(".");
 }
@@ -29,7 +28,6 @@ export function parameterOf(name: string, value: Parameter): object {
   return { name, parameterType: { type }, parameterValue: { value: value === null ? null : String(value) } };
 }
 
-/** A column of a result. */
 export interface ResultField {
   readonly name: string;
   readonly type: string;

@@ -56,7 +56,6 @@ export async function refuseForeignFolder(dataDir: string): Promise<void> {
   throw new FixConfigurationError("data_dir_owner", message, [{ path: "data_dir", message: why, hint }]);
 }
 
-/** Reachable warehouse. */
 interface OpenedWarehouse {
   readonly db: Db;
   /** Lines for the user about connecting psql and BI tools; empty for the user's own Postgres. */
@@ -92,7 +91,6 @@ export async function openFilledWarehouse(context: Context, config: Config): Pro
   return db;
 }
 
-/** Opens configuration and warehouse for a command that reads stored data. */
 export async function openFilled(context: Context): Promise<{ readonly config: Config; readonly db: Db }> {
   const config = await openConfig(context);
   return { config, db: await openFilledWarehouse(context, config) };
@@ -108,7 +106,6 @@ async function warehouseTarget({ warehouse, privacy }: Config): Promise<Warehous
   return { url: await url.read(), readUrl: () => url.read(), allowInsecure, ...schemas };
 }
 
-/** Opens the configured warehouse without connecting. */
 export async function openUnconnected(config: Config): Promise<Db> {
   return openWarehouse(await warehouseTarget(config));
 }
@@ -174,13 +171,11 @@ export function localServices(
   return { config, db, clock: systemClock, log, signal: stop.signal, random: Math.random, progress };
 }
 
-/** Opens the configured service for jobs that write to this warehouse. */
 export async function openJobServices(context: Context, config: Config, db: Db): Promise<JobServices> {
   const { http, createLimiter } = await openService(context, config);
   return { ...localServices(context, config, db), http, limiter: createLimiter() };
 }
 
-/** Configured destination with its catalog. */
 type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "everyMs">;
 
 /** Opens the configured destinations; each connects on first use. */
@@ -194,7 +189,6 @@ export async function openDestinations(config: Config): Promise<readonly OpenDes
   );
 }
 
-/** Opens the publisher for the configured destinations. */
 export async function openPublisher(
   {
     log,

@@ -7,7 +7,6 @@ import { LimitReachedError } from "../errors.ts";
 import type { RowKey } from "../load/inputs/input.ts";
 import type { Log } from "../log.ts";
 
-/** Options and services of a command. */
 export interface Context extends Pick<Terminal, "log" | "scrubber" | "progress" | "isWatched"> {
   readonly options: GlobalOptions;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -59,7 +58,6 @@ export function createScope(log: Log): Scope {
   };
 }
 
-/** Result of a command. */
 export interface Outcome {
   /** Printed with `--json`; null if the result was already announced. */
   readonly document: object | null;
@@ -70,7 +68,6 @@ export interface Outcome {
   readonly failure?: Failure;
 }
 
-/** Outcome of a successful command. */
 export function result(document: object | null, text: Text, exitCode = 0): Outcome {
   return { document, text, exitCode };
 }

@@ -6,7 +6,6 @@ interface Declaration {
   /** `run`, or `rejects list`. */
   readonly name: string;
   readonly summary: string;
-  /** Name and description of each argument. */
   readonly arguments?: readonly (readonly [name: string, description: string])[];
   readonly options?: readonly Option[];
   /** Keys of its document that are present even after a failure. */
@@ -25,7 +24,6 @@ const option = (flags: string, description: string, parse?: (text: string) => un
   return parse ? declared.argParser(parse) : declared;
 };
 
-/** An option that can be given several times. */
 const repeatable = (flags: string, description: string): Option =>
   // commander passes undefined before the first one.
   option(flags, description).argParser((value, before?: readonly string[]) => [...(before ?? []), value]);
@@ -316,7 +314,6 @@ const declarations: readonly Declaration[] = [
 /** Runs a parsed command. `rest` has keys of its document that are present even after a failure. */
 type Act = (command: Command, run: (context: Context) => Promise<Outcome>, rest: object) => Promise<void>;
 
-/** Declares all commands. */
 export function addCommands(program: Command, act: Act): void {
   for (const { name, summary, load, rest, ...declared } of declarations) {
     const [first = "", second] = name.split(" ");

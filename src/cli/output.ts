@@ -19,7 +19,6 @@ const FIGURE = /^(?:–|[^\s\d]?[\d.,]+(?: [%s]| \(.+\))?)$/u;
 /** Text of a result; laid out for a terminal's width in columns, null without a terminal. */
 export type Text = string | ((widthColumns: number | null) => string);
 
-/** Lays out a text. */
 export function layOut(text: Text, widthColumns: number | null): string {
   return typeof text === "string" ? text : text(widthColumns);
 }
@@ -182,10 +181,8 @@ export function paint(text: string, stream: WriteStream): string {
     .join("\n");
 }
 
-/** Log of this process. */
 export interface Logger extends Log {
   setLevel(level: LogLevel): void;
-  /** True if messages of this level are written. */
   shows(level: Exclude<LogLevel, "silent">): boolean;
 }
 
@@ -314,7 +311,6 @@ const LOOKS_LIKE_AN_ADDRESS = /[^\s"'<>(),;:=[\]{}\\@]{1,64}@[^\s"'<>(),;:=[\]{}
 
 /** Last safeguard of the log: no module should pass a secret or address to it. */
 export interface Scrubber {
-  /** Redacts this text from now on. */
   hide(secret: string): void;
   /** Redacts long secrets, for results of commands. */
   strike(text: string): string;
@@ -322,7 +318,6 @@ export interface Scrubber {
   scrub(line: string): string;
 }
 
-/** Creates a scrubber without secrets. */
 export function createScrubber(): Scrubber {
   const secrets = new Set<string>();
   const redact = (text: string, shortest: number) => {

@@ -16,7 +16,6 @@ type Stopping = keyof typeof EXIT_CODES;
  */
 const ECHO_MS = 1000;
 
-/** Stop requested by signals. */
 export interface StopSignals {
   /** Aborted by the first signal; its reason is an `InterruptedError`. */
   readonly signal: AbortSignal;

@@ -46,7 +46,6 @@ export interface Terminal {
   restore(): void;
 }
 
-/** Opens standard output and error, which can be a terminal or a file. */
 export async function openTerminal(options: GlobalOptions): Promise<Terminal> {
   const scrubber = createScrubber();
   const isWatched = process.stderr.isTTY;

@@ -16,16 +16,13 @@ export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
 /** The whole configuration: validated, linked, with defaults, and with references instead of secrets. */
 export type Config = ReturnType<typeof buildConfig>;
 
-/** The service that is called. */
 export type ServiceConfig = Config["service"];
 
-/** The webhook of alerts. */
 export type AlertsConfig = NonNullable<Config["alerts"]>;
 
 /** Destination: a copy of the tables in another engine. */
 export type DestinationConfig = Config["publish"][number];
 
-/** Another database with inputs. */
 export type ConnectionConfig = ReturnType<typeof buildConnection>;
 
 /** Maximum records of all jobs of a type, by UTC day and month; null for no limit. */
@@ -54,7 +51,6 @@ type Linked<Settings> = {
       : Settings[Key];
 };
 
-/** Settings of every job. */
 export interface JobConfig extends Omit<CommonJob, "after"> {
   readonly name: string;
   /** Jobs to run first, without duplicates: those in `after` and in other settings. */

@@ -21,12 +21,10 @@ import { chooseDataDir, chooseLogLevel, chooseTimes, type Overrides } from "./se
 import { type Environment, expand } from "./variables.ts";
 import { readYaml } from "./yaml.ts";
 
-/** Inputs of {@link loadConfig}. */
 export interface LoadOptions {
   readonly file: string;
   /** Content of a file that isn't written yet. */
   readonly text?: string;
-  /** All job types of this version. */
   readonly jobTypes: readonly JobDeclaration[];
   readonly env: Environment;
   readonly overrides?: Overrides;

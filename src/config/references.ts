@@ -47,7 +47,6 @@ export function isEnabled(job: WrittenJob): boolean {
   return job["enabled"] !== false;
 }
 
-/** Finds the references in a file. */
 export function findReferences(root: Schema, tree: object): readonly Reference[] {
   const found: Reference[] = [];
   mapTexts(root, tree, (name, { path, within, expectation }) => {
@@ -140,7 +139,6 @@ function listText(names: readonly string[]): string {
   return names.filter((name) => NAME.test(name)).join(", ");
 }
 
-/** Adds a problem for each dependency cycle. */
 export function checkCycles({ references }: Written, problems: Problems): void {
   const waitsFor = Map.groupBy(dependenciesOf(references), ({ job }) => job);
   const done = new Set<string>();

@@ -42,7 +42,6 @@ export function warnOfSharedColumns({ tree }: Written, warnings: Problems): void
   }
 }
 
-/** Checks the rules of the job types. */
 export function checkJobs({ tree, jobTypes }: Written, problems: Problems): void {
   for (const { type, complaints = () => [] } of jobTypes) {
     const earlier = new Map<string, WrittenJob>();

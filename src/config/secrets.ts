@@ -102,7 +102,6 @@ export function fixedSecret(origin: string, value: string): SecretReference {
   return { origin, read: async () => value };
 }
 
-/** A secret in a file. */
 export function fileSecret(path: string): SecretReference {
   return {
     origin: `file ${path}`,
@@ -175,7 +174,6 @@ const checkWebhook: SecretCheck = (value) => {
   };
 };
 
-/** Checks the key of erasure hashes. */
 const checkErasureKey: SecretCheck = (value) =>
   value.length >= 16
     ? null

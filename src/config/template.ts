@@ -4,7 +4,6 @@ import type { InputField } from "./config.ts";
 import { mappingAt } from "./schema/settings.ts";
 import { readYaml } from "./yaml.ts";
 
-/** An input and its fields, as answered in `init`. */
 interface InputAnswers {
   readonly input: string;
   /** Connection of the table; null for the warehouse. */
@@ -17,7 +16,6 @@ interface InputAnswers {
   readonly normalize: boolean;
 }
 
-/** Answers to the questions of `init`. */
 export interface ConfigAnswers extends InputAnswers {
   /** `sandbox`, or the address of the service. */
   readonly baseUrl: string;

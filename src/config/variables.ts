@@ -1,6 +1,5 @@
 import type { Complaint } from "./problems.ts";
 
-/** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const REFERENCE = /\$\$\{|\$\{([^}]*)\}?/g;

@@ -19,7 +19,6 @@ import type { Db } from "../load/db/db.ts";
 import { changeStates, type StateChange, type SubjectState, unmarkReported } from "../load/runs/alerts.ts";
 import { isSuccess } from "../load/runs/runs.ts";
 
-/** Services for sending alerts. */
 export type AlertServices = Pick<JobServices, "config" | "clock" | "log"> & {
   /** Null if it can't be opened. */
   readonly db: Db | null;
@@ -172,7 +171,6 @@ export function statesOfTime(
   return [...freshness, ...used];
 }
 
-/** Alerts of one post. */
 interface AlertPost {
   readonly alerts: readonly Alert[];
   /** Empty if no run is involved. */

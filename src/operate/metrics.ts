@@ -19,7 +19,6 @@ const OUTCOMES = [
 /** Ends of runs that are counted. */
 const STATUSES: readonly Status[] = ["succeeded", "limited", "failed", "skipped", "interrupted", "locked"];
 
-/** Metrics of `/metrics`. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /** Creates the metrics of one scheduler. No label comes from a record. */
@@ -92,7 +91,6 @@ export function createMetrics(version: string) {
         },
       };
     },
-    /** Counts a run. */
     observeRun({ jobs }: RunReport): void {
       for (const report of jobs) {
         const { job, type } = report;

@@ -40,7 +40,6 @@ export function createOverview(services: () => Services, stopping: AbortSignal) 
   return {
     /** Reads the status of all jobs, up to ten seconds old; null if the warehouse doesn't answer. */
     status: () => status(forgottenAtMs),
-    /** Reads it now. */
     statusNow,
     /** Readiness, and the codes of all reasons against it. */
     async readiness() {
@@ -108,7 +107,6 @@ export async function alertRunFailure(services: AlertServices, error: unknown, r
   await sendAlerts(services, [stateOfFailure(error)], runId);
 }
 
-/** Sends alerts about freshness and budgets. */
 async function alertLateness(services: Services): Promise<void> {
   if (services.config.alerts === null) return;
   try {

@@ -13,7 +13,6 @@ import { icon, script, style } from "./page/assets.ts";
 import { type LivePage, renderDocument } from "./page/render-page.ts";
 import { isLocalHost } from "../postgres-address.ts";
 
-/** Data of the pages. */
 export interface PageSources {
   readonly page: LivePage;
   /** Data of `/readyz` and `/metrics`; null: not served. */
@@ -26,7 +25,6 @@ export interface PageSources {
   readonly token: TokenSource;
 }
 
-/** Running pages. */
 export interface Pages {
   /** `http://127.0.0.1:8080`. */
   readonly url: string;

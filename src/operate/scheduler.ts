@@ -17,7 +17,6 @@ import {
 } from "../load/runs/slots.ts";
 import { lastSlot, nextSlot, type Slot } from "../schedule/schedule.ts";
 
-/** Options of the scheduler. */
 interface SchedulerOptions {
   /** Current services; they change after a reload. */
   readonly services: () => JobServices;

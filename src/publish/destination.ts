@@ -4,7 +4,6 @@ import { type Column, columnsOf, type PublishedSchema, type Table } from "../sch
 import { views } from "../schemas/views/all-views.ts";
 import type { View } from "../schemas/views/view.ts";
 
-/** A table in destinations. */
 export interface PublishedTable {
   readonly name: string;
   readonly schema: PublishedSchema;
@@ -104,7 +103,6 @@ export interface Measure {
   readonly hash: string;
 }
 
-/** One finding of `check`. */
 export interface DestinationFinding {
   readonly ok: boolean;
   readonly message: string;
@@ -119,7 +117,6 @@ export interface Destination {
   readonly description: string;
   /** Form of the files that `stage` takes. */
   readonly fileFormat: FileFormat;
-  /** Maximum number of keys per batch. */
   readonly keysPerBatch: number;
   /** Verifies access, privileges and settings without changing anything. Reports connection failures as findings, too. */
   check(catalog: Catalog): Promise<readonly DestinationFinding[]>;

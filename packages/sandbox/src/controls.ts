@@ -14,13 +14,11 @@ import { type ContactRow, startProgress, USUAL_PLAN } from "./search/searches.ts
 import type { Segment } from "./segments/segments.ts";
 import type { World } from "./world.ts";
 
-/** Path of the sandbox's controls. */
 export const CONTROL_PREFIX = "/_sandbox";
 
 /** Matches hosts of this machine. */
 const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/;
 
-/** A request to a control. */
 interface ControlCall {
   /** Parsed body; `{}` without one. */
   readonly body: unknown;
@@ -32,7 +30,6 @@ interface ControlCall {
 /** Returns plain data to answer with, or null for 404. */
 type Control = (world: World, call: ControlCall) => unknown;
 
-/** Makes a control that reads a body. */
 function control<Body>(schema: z.ZodType<Body>, act: (world: World, body: Body) => unknown): Control {
   return (world, { body }) => act(world, schema.parse(body));
 }

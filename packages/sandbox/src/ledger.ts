@@ -40,7 +40,6 @@ function keyOf(endpoint: string, content: string): number {
   return (high >>> 11) * 2 ** 32 + low;
 }
 
-/** Sums of an endpoint's entries. */
 function emptyTotals() {
   return {
     requests: 0,

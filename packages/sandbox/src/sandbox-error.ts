@@ -1,9 +1,7 @@
-/** Problem of an option or a plan. */
 export interface Problem {
   /** Flag or setting. */
   readonly path: string;
   readonly message: string;
-  /** Remedy. */
   readonly hint?: string;
 }
 
@@ -17,7 +15,6 @@ export class SandboxError extends Error {
   }
 }
 
-/** Text of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

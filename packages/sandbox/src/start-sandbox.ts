@@ -17,7 +17,6 @@ export interface SandboxOptions extends WorldOptions {
   readonly stateFile?: string;
 }
 
-/** A running sandbox. */
 export interface Sandbox {
   /** `http://127.0.0.1:PORT`, without a slash at the end. */
   readonly url: string;

@@ -9,12 +9,10 @@ import { createSearches } from "./search/searches.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createUsage } from "./usage/usage.ts";
 
-/** Default size of the population. */
 export const DEFAULT_PEOPLE = 1_000_000;
 /** Members of one page (section 8). */
 const MEMBERS_PER_PAGE = 5000;
 
-/** Receives events of the sandbox. */
 export interface Log {
   debug(fields: object, event: string): void;
   warn(fields: object, event: string): void;
@@ -29,9 +27,7 @@ export interface WorldOptions {
   readonly people?: number;
   /** The only valid key; by default any key that doesn't start with `revoked`. */
   readonly apiKey?: string;
-  /** Initial faults. */
   readonly faults?: FaultPlan;
-  /** Delay of every answer. */
   readonly latencyMs?: number;
   /** Members per page, {@link MEMBERS_PER_PAGE} by default; for tests of many pages. */
   readonly membersPerPage?: number;
@@ -45,7 +41,6 @@ export interface WorldOptions {
 /** State of a running sandbox; passed to every route. */
 export type World = ReturnType<typeof createWorld>;
 
-/** Creates a world without segments, searches and calls. */
 export function createWorld(options: WorldOptions) {
   const { seed = 1, people: count = DEFAULT_PEOPLE } = options;
   if (!Number.isSafeInteger(seed) || !Number.isInteger(count) || count < 1 || count > MAX_PEOPLE) {

@@ -36,7 +36,6 @@ function findAudience(audiences: readonly AudienceReport[], name: string): Audie
   ]);
 }
 
-/** Lists the configured audiences. */
 export async function list(context: Context): Promise<Outcome> {
   const { audiences } = await open(context);
   if (audiences.length === 0) return result({ audiences }, "No audience is configured.");
@@ -53,7 +52,6 @@ export async function list(context: Context): Promise<Outcome> {
   return result({ audiences }, text);
 }
 
-/** Shows an audience with its demographics. */
 export async function show(context: Context, _flags: object, name: string): Promise<Outcome> {
   const { db, audiences } = await open(context);
   const audience = findAudience(audiences, name);

@@ -16,7 +16,6 @@ export function columnsSetting(name: string, columns: readonly string[]): string
   return `${name}: ${columnsText(columns)}`;
 }
 
-/** A setting with SQL, as a line of the configuration. */
 export function sqlSetting(name: string, sql: string): string {
   return `${name}: ${stringify(sql.replaceAll("${", "$$${"), { blockQuote: false, lineWidth: 0 }).trimEnd()}`;
 }
@@ -132,7 +131,6 @@ function columnLine(
   return [`${name}: ${shares.join(", ")}`, 2 * unusable > values ? removal : ""];
 }
 
-/** Name of a converted column. */
 function convertedName({ column, field }: ColumnProfile, { names }: InputProfile): string {
   const base = `${column}_${field}`;
   return names.includes(base) ? `${base}_2` : base;

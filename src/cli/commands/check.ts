@@ -32,7 +32,6 @@ import { sampleInput } from "../../load/inputs/read.ts";
 import { readCopiedDestinations } from "../../load/publication/registration.ts";
 import { readCheckpoints } from "../../load/write/commit.ts";
 
-/** A subject, and what is checked about it. */
 type Check = readonly [subject: string, run: () => readonly Finding[] | Promise<readonly Finding[]>];
 
 /** Verifies everything possible without changes or billed calls. */
@@ -91,7 +90,6 @@ function checkConfig(config: Config): readonly Finding[] {
   ];
 }
 
-/** Reports what a job says about its next run. */
 async function checkJob(job: JobConfig, db: Db): Promise<readonly Finding[]> {
   const remarks = jobTypeOf(job).remarks?.(job, await readCheckpoints(db, job.name)) ?? [];
   return remarks.map((message) => finding(`jobs.${job.name}`, "warning", message));

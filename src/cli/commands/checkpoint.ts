@@ -18,7 +18,6 @@ interface ChangeFlags {
   readonly yes?: boolean;
 }
 
-/** Job with the services that read and change its checkpoints. */
 interface OpenedJob {
   readonly job: JobConfig;
   readonly services: ReturnType<typeof localServices>;
@@ -31,7 +30,6 @@ async function open(context: Context, name: string): Promise<OpenedJob> {
   return { job, services: localServices(context, config, db) };
 }
 
-/** Shows the positions from which a job resumes. */
 export async function show(context: Context, _flags: object, name: string): Promise<Outcome> {
   return await report(await open(context, name));
 }
@@ -60,7 +58,6 @@ export function cursorText(cursor: unknown): string {
     .join(", ");
 }
 
-/** Changes a checkpoint. */
 export async function set(
   context: Context,
   { stream, yes }: ChangeFlags,

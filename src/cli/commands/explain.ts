@@ -12,7 +12,6 @@ import {
   type RowExplanation,
 } from "../../jobs/report/explain-row.ts";
 
-/** Shows why one input row is due or isn't. */
 export async function explain(context: Context, _flags: object, text: string): Promise<Outcome> {
   const config = await openConfig(context);
   const { inputs } = config;

@@ -3,7 +3,6 @@ import type { Problem } from "../../errors.ts";
 
 /** One line of `check`. */
 export interface Finding {
-  /** Subject of the check. */
   readonly subject: string;
   /**
    * `warning`: works but is risky, or can't be verified for free. `wrong`: the user has to fix something, exit code 2.
@@ -11,7 +10,6 @@ export interface Finding {
    */
   readonly status: "ok" | "warning" | "wrong" | "unreachable";
   readonly message: string;
-  /** Next step. */
   readonly hint?: string;
 }
 
@@ -20,7 +18,6 @@ export function finding(subject: string, status: Finding["status"], message: str
   return { subject, status, message, ...(hint === "" ? {} : { hint }) };
 }
 
-/** Converts problems to findings. */
 export function findingsOf(subject: string, problems: readonly Problem[]): readonly Finding[] {
   return problems.map(({ path, message, hint }) => finding(subject, "wrong", `${path}: ${message}`, hint));
 }

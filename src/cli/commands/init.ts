@@ -34,7 +34,6 @@ import { chooseDataDir, locateConfig } from "../../config/settings.ts";
 import { addInputToText, renderConfig } from "../../config/template.ts";
 import { codeOf, FixConfigurationError } from "../../errors.ts";
 
-/** Writes a configuration file, or adds an input to one. */
 export async function init(context: Context, flags: InitFlags): Promise<Outcome> {
   const file = resolve(locateConfig(context.options.config ?? undefined, context.env));
   return flags.addInput === undefined
@@ -42,7 +41,6 @@ export async function init(context: Context, flags: InitFlags): Promise<Outcome>
     : await addInput(context, file, flags, flags.addInput);
 }
 
-/** Writes a new configuration. */
 async function createConfig(context: Context, file: string, flags: InitFlags): Promise<Outcome> {
   if (await stat(file).catch(() => null)) throw fileExists(file);
   const dataDir = chooseDataDir(context.env, file, ".person-etl");
@@ -63,7 +61,6 @@ async function createConfig(context: Context, file: string, flags: InitFlags): P
   return await carryOut(context, file, flags, plan);
 }
 
-/** Adds an input and its jobs to an existing configuration. */
 async function addInput(context: Context, file: string, flags: InitFlags, name: string): Promise<Outcome> {
   const config = await openConfig(context);
   const before = await readFile(file, "utf8");
@@ -153,7 +150,6 @@ function refuseName(config: Config, name: string): void {
   ]);
 }
 
-/** Error of a configuration that exists already. */
 function fileExists(file: string, cause?: unknown): FixConfigurationError {
   return new FixConfigurationError(
     "file_exists",

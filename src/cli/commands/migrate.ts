@@ -18,7 +18,6 @@ interface MigrateFlags {
   readonly acceptDatabase?: boolean;
 }
 
-/** Creates or upgrades the warehouse's tables. */
 export async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> {
   const config = await openConfig(context);
   if (flags.print === true) return await print(config, flags.grants === true);

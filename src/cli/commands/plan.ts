@@ -22,7 +22,6 @@ interface PlanFlags {
   readonly show?: number;
 }
 
-/** Predicts what a run would do. */
 export async function plan(context: Context, flags: PlanFlags, names: readonly string[]): Promise<Outcome> {
   const { shard = wholeInput, resend = false, maxRecords = null, show = 0 } = flags;
   const config = shareLimits(await openConfig(context), shard);

@@ -11,7 +11,6 @@ interface PublishFlags {
   readonly drop?: string;
 }
 
-/** Brings destinations up to date. */
 export async function publish(
   context: Context,
   flags: PublishFlags,
@@ -46,7 +45,6 @@ export async function publish(
   };
 }
 
-/** Formats one line per destination. */
 export function renderPublication(published: PublishResult): string {
   const { destination, status, batches, rows, tables_differing: differing, seconds, error } = published;
   if (status !== "published") return `✗ ${destination}: ${error?.message ?? status}`;

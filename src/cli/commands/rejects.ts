@@ -34,7 +34,6 @@ function checkJobs(config: Config, { jobs }: RejectFilter): void {
   for (const name of jobs) findJob(config, name);
 }
 
-/** Lists open rejects with the meaning of their codes. */
 export async function list(context: Context, flags: ListFlags): Promise<Outcome> {
   const { config, db, filter } = await open(context, flags);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });

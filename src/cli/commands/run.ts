@@ -35,7 +35,6 @@ interface RunFlags {
   readonly acceptParameters?: "resend" | "keep";
 }
 
-/** Runs jobs once. */
 export async function run(context: Context, flags: RunFlags, names: readonly string[]): Promise<Outcome> {
   const shard = flags.shard ?? wholeInput;
   const request: RunRequest = {
@@ -130,7 +129,6 @@ interface Surroundings {
   /** Billed records by job; null if unknown. */
   readonly billed: ReadonlyMap<string, number> | null;
   readonly seconds: number;
-  /** Address of the warehouse. */
   readonly warehouse: string;
 }
 
@@ -180,7 +178,6 @@ export function renderRunSummary(report: RunReport, surroundings: Surroundings):
 const sumOf = (jobs: readonly JobReport[], value: (job: JobReport) => number): number =>
   jobs.reduce((total, job) => total + value(job), 0);
 
-/** Outcome of the run in one line. */
 function headline({ status, jobs }: RunReport, { billed, seconds, publications }: Surroundings): string {
   const time = durationText(seconds);
   const sent = sumOf(jobs, (job) => (BILLED_TYPES.has(job.type) ? job.records_sent : 0));
@@ -212,7 +209,6 @@ const BILLED_TYPES: ReadonlySet<string> = new Set(
   jobTypes.filter(({ isBilled }) => isBilled).map(({ type }) => type),
 );
 
-/** Reason why a run did not succeed. */
 function reasonOf(status: Exclude<Status, "succeeded">, jobs: readonly JobReport[]): string {
   const own = jobs.filter((job) => job.status === status);
   const isWaiting = own.some(({ limited_by }) => CONFIRMATIONS.has(limited_by));
@@ -230,7 +226,6 @@ function reasonOf(status: Exclude<Status, "succeeded">, jobs: readonly JobReport
 
 const CONFIRMATIONS: ReadonlySet<string | undefined> = new Set(["confirmation", "parameters_changed"]);
 
-/** Remark on a job that needs one. */
 function remarks({
   job,
   status,

@@ -26,7 +26,6 @@ interface SandboxFlags {
   readonly apiKey?: string;
 }
 
-/** Runs a local mock of the service. */
 export async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> {
   const { latency, apiKey, ...others } = flags;
   const given = { ...others, "latency-ms": latency, "api-key": apiKey };
@@ -117,7 +116,6 @@ async function endChild(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
 }
 
-/** Column of a sample table with its values. */
 interface SampleColumn {
   readonly type: "bigint" | "text" | "timestamptz";
   readonly value: (row: SampleInput) => string | null;

@@ -18,7 +18,6 @@ import { createLivePage } from "../../operate/page/render-page.ts";
 import { servePages } from "../../operate/pages.ts";
 import { runScheduler, startAlarm } from "../../operate/scheduler.ts";
 
-/** Stays up and runs jobs by their schedules. */
 export async function schedule(context: Context): Promise<Outcome> {
   const { log, scope, stop } = context;
   const { signal } = stop;
@@ -122,7 +121,6 @@ interface Generation {
   readonly config: Config;
   /** Services with a new limiter for each run. */
   readonly services: () => JobServices;
-  /** Destinations of this configuration. */
   readonly publisher: Publisher;
   close(): Promise<void>;
 }

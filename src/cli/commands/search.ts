@@ -9,7 +9,6 @@ interface SearchFlags {
   readonly size: number;
 }
 
-/** Makes one synchronous search and prints it. */
 export async function search(context: Context, flags: SearchFlags, query: string): Promise<Outcome> {
   // Erased people are left out, and calls are recorded.
   const { config, db } = await openFilled(context);

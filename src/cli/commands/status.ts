@@ -14,7 +14,6 @@ import {
 } from "../../jobs/report/status.ts";
 import { amountText } from "../../money.ts";
 
-/** Shows the state of all jobs. */
 export async function status(context: Context): Promise<Outcome> {
   const { config, db } = await openFilled(context);
   const report = await readStatus({ config, db, clock: systemClock });

@@ -9,7 +9,6 @@ import { inputSourceOf } from "../../jobs/sources.ts";
 import type { Browser, Table } from "../../load/inputs/postgres-profile.ts";
 import { type InputProfile, profileOf } from "../../load/inputs/profile.ts";
 
-/** Flags of `init`. */
 export interface InitFlags {
   readonly baseUrl?: string;
   readonly apiKeyEnv?: string;
@@ -28,7 +27,6 @@ export function isComplete({ table, key, field }: InitFlags): boolean {
   return table !== undefined && key !== undefined && field !== undefined;
 }
 
-/** A database whose tables can be listed. */
 export interface OpenedSource {
   /** `Postgres at HOST:PORT/DATABASE`. */
   readonly name: string;
@@ -36,7 +34,6 @@ export interface OpenedSource {
   readonly tables: readonly Table[];
 }
 
-/** Answers so far. */
 export interface Draft {
   readonly answers: ConfigAnswers;
   /** Values of environment variables typed instead of set; never written. */
@@ -63,7 +60,6 @@ export const START: Draft = {
   source: null,
 };
 
-/** Draft with some answers replaced. */
 export const withAnswers = (draft: Draft, answers: Partial<ConfigAnswers>): Draft => ({
   ...draft,
   answers: { ...draft.answers, ...answers },
@@ -89,7 +85,6 @@ export type Reading =
 
 type Refusal = Extract<Reading, { refused: string }>;
 
-/** One question of `init`. */
 export interface Question {
   /** Text, with lines before it; null if the question doesn't arise. */
   readonly text: (draft: Draft) => string | null | Promise<string | null>;
@@ -281,7 +276,6 @@ export function tableText({ schema, name }: Pick<Table, "schema" | "name">): str
   return `${quote(schema)}.${quote(name)}`;
 }
 
-/** Finds a table by its full name. */
 export function tableOf({ tables }: OpenedSource, name: string): Table | null {
   return tables.find((table) => tableText(table) === name) ?? null;
 }

@@ -173,7 +173,6 @@ function listOf(text: string): string[] {
     .filter((part) => part !== "");
 }
 
-/** Asks for the key. */
 export const keyColumnsQuestion: Question = {
   text: (draft) => {
     const table = chosenTable(draft);

@@ -111,7 +111,6 @@ const LISTS: readonly string[] = listFields;
 
 const ADDRESS = ["address_line_1", "address_line_2", "full_address", "city", "state", "zipcode"] as const;
 
-/** Proposes columns by their names and types. */
 export function proposeFields({ columns }: Pick<Table, "columns">): {
   readonly fields: Fields;
   readonly skipped: readonly Skipped[];

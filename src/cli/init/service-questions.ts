@@ -78,7 +78,6 @@ const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** Removes the decoration of `$NAME` and `${NAME}`. */
 const bareName = (reply: string) => reply.replace(/^\$\{?(\w+)\}?$/, "$1");
 
-/** Asks for the service. */
 export const serviceQuestion: Question = {
   text: () => "Service: https:// address, or `sandbox` to try it without a key",
   proposal: ({ answers }) => answers.baseUrl,
@@ -90,7 +89,6 @@ export const serviceQuestion: Question = {
   },
 };
 
-/** Asks for the variable of the key. */
 export const keyQuestion: Question = {
   text: ({ answers }) => (answers.apiKey === null ? null : "Environment variable with the API key"),
   proposal: ({ answers }) => nameIn(answers.apiKey ?? ""),

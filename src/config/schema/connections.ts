@@ -66,7 +66,6 @@ function rootsOf({ tables: listed }: Readonly<Record<string, unknown>>): readonl
 
 const { maximum_bytes_billed: _bytes, ...project } = bigQueryProject;
 
-/** Two datasets in BigQuery. */
 const bigQueryDestination = settings(
   {
     type: z.literal("bigquery"),
@@ -102,7 +101,6 @@ export const publish = withRule(
   },
 );
 
-/** A Postgres database. */
 const postgresConnection = settings({
   type: z.literal("postgres"),
   url: postgresUrl({ allowEmbedded: false }),

@@ -274,7 +274,6 @@ export type ConfigDocument = Settings<typeof sections> & {
 /** Name of the budget and price of everything that unlocks bill. */
 export const UNLOCK = "unlock";
 
-/** Names of budgets and prices. */
 export function budgetNames(jobTypes: readonly JobDeclaration[]): readonly string[] {
   return [...jobTypes.filter(({ isBilled }) => isBilled).map(({ type }) => type), UNLOCK];
 }
@@ -291,7 +290,6 @@ function jobsRule(jobs: Readonly<Record<string, unknown>>): readonly PlacedCompl
     .map((name) => ({ path: [name], message: "is a reserved name", hint }));
 }
 
-/** Schema of whole files. */
 type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
 
 /** Builds the schema of the whole file; `rules/` check relations between its parts. */

@@ -28,7 +28,6 @@ export const scalarFields = [
   "zipcode",
 ] as const;
 
-/** Input fields with lists of texts. */
 export const listFields = ["emails", "phones"] as const;
 
 /** Field of an input record that a column can be mapped to. */
@@ -116,7 +115,6 @@ function sourceRule(given: Readonly<Record<string, unknown>>): readonly PlacedCo
   return [...absent, { path: ["table"], message: "is missing", hint }];
 }
 
-/** Settings of one of `inputs`. */
 const inputSettings = {
   table: tableName().optional(),
   sql: sqlText("a SELECT statement").optional(),
@@ -144,5 +142,4 @@ const input = settings(inputSettings, sourceRule).transform(
   },
 );
 
-/** `inputs`, by name. */
 export const inputs = byName(input);

@@ -3,7 +3,6 @@ import type { PlacedComplaint } from "../problems.ts";
 import { flag, oneOrMore, type Settings, settings } from "./settings.ts";
 import { cronSchedule, jobName, timezone } from "./values.ts";
 
-/** Settings of every job. */
 const common = {
   enabled: flag().default(true),
   after: oneOrMore(jobName()).optional(),
@@ -11,7 +10,6 @@ const common = {
   timezone: timezone().default("UTC"),
 };
 
-/** A job of any type. */
 export type CommonJob = Settings<typeof common> & { readonly type: string };
 
 /** Declares the settings of a job type in addition to the common ones. */

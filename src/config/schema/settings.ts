@@ -38,7 +38,6 @@ export function described<S extends z.ZodType>(schema: S, expectation: Expectati
   return schema;
 }
 
-/** Returns the expectation of a schema, if any. */
 export function expectationOf(schema: z.core.$ZodType): Expectation | undefined {
   return expectations.get(schema);
 }
@@ -58,7 +57,6 @@ export function text(expectation: Expectation, wrong?: (value: string) => Compla
   return described(schema, expectation);
 }
 
-/** One of several words. */
 export function choice<const Values extends readonly [string, ...string[]]>(values: Values, hint?: string) {
   const expects = values.length === 1 ? `\`${values[0]}\`` : `one of ${values.join(", ")}`;
   return described(z.enum(values), { expects, ...(hint === undefined ? {} : { hint }) });
@@ -73,7 +71,6 @@ export function wholeNumber(min: number, max: number) {
   return described(z.int().min(min).max(max), { expects });
 }
 
-/** True or false. */
 export function flag() {
   return described(z.boolean(), { expects: "true or false" });
 }
@@ -132,7 +129,6 @@ export function setEntries<T>(mapping: Readonly<Record<string, T | undefined>>):
   return Object.entries(mapping).filter((entry): entry is [string, T] => entry[1] !== undefined);
 }
 
-/** Any schema. */
 export type Schema = z.core.$ZodType;
 
 /** Removes optional, default and transform wrappers. */
@@ -191,7 +187,6 @@ export function mappingAt(
   return isMapping(found) ? found : {};
 }
 
-/** Value in the file at a path. */
 export function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce(entryOf, value);
 }
@@ -240,7 +235,6 @@ export function mapTexts(
   return Object(visit(tree, [], {}));
 }
 
-/** Place of a text in the file. */
 interface TextPlace {
   readonly path: Path;
   readonly expectation: Expectation | undefined;

@@ -189,7 +189,6 @@ const CRON = 'minute, hour, day of month, month, day of week: "15 1 * * *" is ev
 
 const CRON_FORM = String.raw`^\s*(?:\S+\s+){4}\S+\s*$`;
 
-/** Five cron fields. */
 export function cronSchedule() {
   return text({ expects: "a cron schedule of five fields", hint: CRON, pattern: CRON_FORM }, (value) => {
     if (parseCron(value) !== null) return false;
@@ -225,7 +224,6 @@ export function timezone() {
   ).transform(spellZone);
 }
 
-/** A calendar day. */
 export function day() {
   return text({ expects: "a day such as 2026-01-31", pattern: String.raw`^\d{4}-\d{2}-\d{2}$` }, (value) => {
     const date = new Date(`${value}T00:00:00Z`);
@@ -233,7 +231,6 @@ export function day() {
   });
 }
 
-/** A UUID. */
 export function uuid() {
   return described(z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i), {
     expects: "a UUID",
@@ -261,12 +258,10 @@ export function columnName() {
   );
 }
 
-/** Name of one of `inputs`. */
 export function inputName() {
   return text({ expects: "the name of an input", names: { part: "input" } });
 }
 
-/** Name of one of `connections`. */
 export function connectionName() {
   return text({ expects: "the name of a connection", names: { part: "connection" } });
 }

@@ -16,7 +16,6 @@ setInterval(look, EVERY_MS);
 document.addEventListener("visibilitychange", look);
 `;
 
-/** Style sheet of the page. */
 export const style = `
 :root {
   color-scheme: light dark;
@@ -120,5 +119,4 @@ footer { padding-top: 4px; padding-bottom: 28px; color: var(--soft); font-size: 
 }
 `;
 
-/** Icon of the page. */
 export const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#2f6fdb"/><path d="M4 12V9m4 3V4m4 8V7" stroke="#fff" stroke-width="2" stroke-linecap="round"/></svg>`;

@@ -1,7 +1,6 @@
 import { html } from "hono/html";
 import { CHART_DAYS, dayBefore, type Html } from "./elements.ts";
 
-/** One value of a chart. */
 export interface Point {
   /** `2026-11-21`; the Monday of a week. */
   readonly day: string;
@@ -9,7 +8,6 @@ export interface Point {
   readonly value: number;
 }
 
-/** Contents of a chart. */
 interface Chart {
   readonly title: string;
   readonly points: readonly Point[];

@@ -78,12 +78,10 @@ const SIGNS = { good: "✓", busy: "●", warn: "!", bad: "✗", off: "–" } as
 /** Kind of a state. */
 export type StateKind = keyof typeof SIGNS;
 
-/** Renders a state with its sign. */
 export function state(kind: StateKind, text: string): Html {
   return html`<span class="state ${kind}"><span aria-hidden="true">${SIGNS[kind]}</span> ${text}</span>`;
 }
 
-/** Renders the age of an instant, with the instant as its title. */
 export function past(instant: string | null, nowMs: number): Html {
   return instant === null ? html`never` : timeElement(instant, ago(instant, nowMs));
 }

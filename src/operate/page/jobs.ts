@@ -66,7 +66,6 @@ function stateOf({ status, limited_by: limit }: Run) {
 /** State that needs the most attention. */
 const worstOf = (runs: readonly Run[]) => runs.map(stateOf).toSorted((a, b) => b.rank - a.rank)[0];
 
-/** Sign of each freshness. */
 const KINDS: Readonly<Record<JobStatusReport["freshness"], StateKind>> = {
   fresh: "good",
   running: "busy",
@@ -124,7 +123,6 @@ function tookText(runs: readonly Run[]): string {
   return seconds.length === 0 ? "" : durationText(Math.max(...seconds));
 }
 
-/** Runs shown. */
 const RUNS = 5;
 
 /** The last runs with the counters of each job; the newest is open unless it succeeded. */

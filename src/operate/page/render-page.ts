@@ -24,7 +24,6 @@ const sections: readonly (readonly [id: string, title: string, show: (view: View
   ["drift", "Schema drift", showDrift],
 ];
 
-/** Renders the whole page. */
 async function renderPage(view: View): Promise<Html> {
   const { status, nowMs } = view;
   const contents: Html[] = [];
@@ -47,7 +46,6 @@ ${problems(status)}${contents}
   );
 }
 
-/** Renders a page with this body. */
 export function renderDocument(title: string, body: Html): Html {
   return html`<!doctype html>
 <html lang="en">
@@ -119,13 +117,11 @@ function problems({ attention, gaps, answers_left_behind: left }: StatusReport):
 `;
 }
 
-/** Renders the page on request. */
 export type LivePage = ReturnType<typeof createLivePage>;
 
 /** Requests within this time share one rendering, so that many readers cost as much as one. */
 const LIFE_MS = 2_000;
 
-/** Creates the page of the current services. */
 export function createLivePage(
   services: () => Pick<JobServices, "config" | "db" | "clock" | "log">,
   readStatus: () => Promise<StatusReport | null>,
@@ -138,7 +134,6 @@ export function createLivePage(
       const ledger = remembered(Number.POSITIVE_INFINITY, () => readLedgerHistory(db, CHART_DAYS));
       return status && renderPage({ services: services(), status, ledger, nowMs: clock.now() });
     }),
-    /** Renders its part on running jobs. */
     running: remembered(LIFE_MS, async () =>
       showRunning({ services: services(), nowMs: services().clock.now() }),
     ),

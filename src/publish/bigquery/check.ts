@@ -7,7 +7,6 @@ import { type DatasetNames, POSITION_TABLE, positionTable } from "./datasets.ts"
 
 /** Bytes of a table that a batch changes, as counted by BigQuery. */
 interface ChangedTable {
-  /** Bytes stored. */
   readonly stored: number;
   /** Bytes stored in the key columns. */
   readonly storedKeys: number;

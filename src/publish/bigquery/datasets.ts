@@ -67,7 +67,6 @@ export function positionTable(names: DatasetNames): string {
   return tableName(names, "ops", POSITION_TABLE);
 }
 
-/** `CREATE TABLE` of a declared table. */
 export function createTable(table: PublishedTable, names: DatasetNames): string {
   const time = PARTITIONED[table.name];
   const cluster = table.key

@@ -159,7 +159,6 @@ function hashedText(type: ColumnType, column: string): string {
   return HASHED[type]?.(column) ?? `CAST(${column} AS STRING)`;
 }
 
-/** Datasets to publish to. */
 export interface BigQueryTarget extends ClientOptions {
   /** Name in the configuration. */
   readonly name: string;

@@ -127,7 +127,6 @@ const STAGING_PREFIX = "_stage_";
 /** Expiration of staging tables: longer than a first publication takes. */
 const STAGING_LIFE_MS = 7 * 86_400_000;
 
-/** Client, datasets and location of staging tables. */
 export interface StagingContext {
   readonly client: Client;
   readonly names: DatasetNames;

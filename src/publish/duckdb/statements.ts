@@ -5,7 +5,6 @@ import type { Column, PublishedSchema } from "../../schemas/table.ts";
 
 /** DuckDB's equivalent of a declared type. */
 interface DuckType {
-  /** Type of the column. */
   readonly type: string;
   /** Expression that converts the text read to the column's type; a cast if absent. */
   readonly convert?: (value: string) => string;
@@ -13,7 +12,6 @@ interface DuckType {
   readonly hashed?: (value: string) => string;
 }
 
-/** DuckDB types by declared type. */
 export const duckTypes: Readonly<Record<ColumnType, DuckType>> = {
   text: { type: "VARCHAR", convert: unescape },
   integer: { type: "BIGINT" },
@@ -72,7 +70,6 @@ function toDecimal(value: string): string {
     ELSE CAST(${value} AS DECIMAL(38,20)) END`;
 }
 
-/** Names of the file's schemas. */
 export type SchemaNames = Readonly<Record<PublishedSchema, string>>;
 
 /** Qualified name of a table or view, quoted. */
@@ -103,7 +100,6 @@ export async function hasState(session: DuckSession): Promise<boolean> {
   return found.length > 0;
 }
 
-/** Reads the state row. */
 export async function readState(session: DuckSession): Promise<TextRow> {
   const [state] = await session.rows(
     "SELECT number::VARCHAR AS number, id, catalog, released_id, must_purge::VARCHAR AS must_purge FROM person_etl.state",

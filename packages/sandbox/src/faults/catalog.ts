@@ -137,13 +137,11 @@ const record = (doc: string, share: number, distort: (result: LooseRecord, dice:
   distort,
 });
 
-/** Makes a fault that changes every member. */
 const each = (doc: string, share: number, change: (value: unknown, name: string) => unknown): Fault =>
   record(doc, share, (result) => {
     for (const { object, name, value } of membersOf(result)) object[name] = change(value, name);
   });
 
-/** Makes a fault that rewrites every instant. */
 const eachInstant = (doc: string, change: (text: string) => string): Fault =>
   each(doc, 1, (value) => (typeof value === "string" && ZONED.test(value) ? change(value) : value));
 
@@ -174,7 +172,6 @@ const corrupted = (doc: string, insertedOf: (dice: Dice) => string): Fault =>
     });
   });
 
-/** Picks a value of another JSON type. */
 function anotherType(value: unknown, dice: Dice): unknown {
   const choices: readonly unknown[] = ["sandbox text", 12.5, true, { sandbox: 1 }, ["sandbox"]];
   const others = choices.filter(
@@ -190,7 +187,6 @@ const OWNER_SPELLINGS: readonly (readonly unknown[])[] = [
   [1, 0],
 ];
 
-/** Every fault by its name. */
 export const FAULTS: Readonly<Record<string, Fault>> = {
   "429": refusal("429 with `Retry-After` in seconds (the value, default 1)", (value) =>
     tooFast(retryAfter(value)),

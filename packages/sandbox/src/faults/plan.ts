@@ -6,7 +6,6 @@ import { type Fault, FAULTS, type FaultValue, type LooseRecord } from "./catalog
 /** A plan as JSON, as the controls accept it. */
 export const faultPlanSchema = z.array(
   z.strictObject({
-    /** A name of the catalog. */
     fault: z.string().refine((name) => name in FAULTS, { error: "is not a known fault" }),
     /** Share of the requests. */
     rate: z.number().min(0).max(1).default(1),
@@ -60,12 +59,10 @@ export function parseFaults(text: string): FaultPlan {
   return rules.filter((rule) => "fault" in rule);
 }
 
-/** A fault that hits one request. */
 export interface FiredFault {
   readonly name: string;
   readonly fault: Fault;
   readonly value: FaultValue;
-  /** Source of the fault's random choices. */
   readonly dice: Dice;
 }
 

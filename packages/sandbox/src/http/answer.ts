@@ -48,10 +48,8 @@ export interface Results {
   readonly resolvable?: number;
 }
 
-/** Outcome of a request. */
 export type Outcome = Refusal | Results;
 
-/** Makes an error answer. */
 export function refuse(
   status: number,
   code: string | null,
@@ -90,7 +88,6 @@ export function notFound(thing: "resource" | "segment" | "search" | "job"): Refu
   return refuse(404, "not_found", `There is no such ${thing}.`);
 }
 
-/** JSON texts of results. */
 export function textsOf(results: readonly unknown[]): readonly string[] {
   return results.map((result) => JSON.stringify(result));
 }

@@ -12,7 +12,6 @@ export interface RouteCall<Body = unknown, Query = unknown> {
   readonly body: Body;
 }
 
-/** A path of the service. */
 export interface Route<Body = unknown, Query = unknown> {
   readonly method: "GET" | "POST";
   /** May have one ID: `/person-search/v0/search/{search_id}`. */
@@ -137,7 +136,6 @@ export function readCall(
   return "kind" in body ? body : { organization, id, query: query.value, body: body.value };
 }
 
-/** A UUID as text. */
 export const uuid = z
   .string()
   .regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i, { error: "uuid_parsing" });

@@ -54,7 +54,6 @@ const paths = [
   form: new RegExp(`^${path.replace(/\{\w+\}/, "(?<id>[^/]+)")}$`),
 }));
 
-/** A request and its state while it is served. */
 interface Exchange {
   readonly request: IncomingMessage;
   readonly url: URL;

@@ -144,7 +144,6 @@ const CONDITIONS: Record<(typeof matchConditionFields)[number], (person: Person)
   home_ownership_status: (person) => READERS.home_ownership_status(person) !== null,
 };
 
-/** Parameters of an enrich request, without its records. */
 interface EnrichParameters {
   readonly match_condition_fields?: readonly (keyof typeof CONDITIONS)[];
   readonly return_fields?: readonly string[];
@@ -211,5 +210,4 @@ const enrichRoute = lookupRoute(
   }),
 );
 
-/** Every path that takes batches of records. */
 export const lookupRoutes: readonly Route[] = [resolveRoute, validateEmailsRoute, enrichRoute];

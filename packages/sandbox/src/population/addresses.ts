@@ -10,7 +10,6 @@ type Stay = { readonly slot: number; readonly fromDay: number; readonly toDay: n
 /** Average days between two moves: about 1 % of the households in a month. */
 const MOVE_EVERY_DAYS = 3000;
 
-/** Makes the addresses of a population of `people`. */
 export function createAddresses(key: HashKey, people: number, identifiers: Identifiers, families: Families) {
   const ask = (household: number, slot: number, question: number) =>
     hash(key, household, STREAM.address + slot * 32 + question);

@@ -2,7 +2,6 @@ import { type HashKey, below, hash } from "./hash.ts";
 
 /** Day 2026-01-01 as a number of days since 1970-01-01 (UTC). Later changes of the population are computed from here. */
 export const BASE_DAY = 20_454;
-/** Milliseconds of a day. */
 export const DAY_MS = 86_400_000;
 
 /** Texts of days from 1870 on. */
@@ -19,7 +18,6 @@ export function dayText(day: number): string {
   return (texts[day - FIRST_DAY] ??= new Date(day * DAY_MS).toISOString().slice(0, 10));
 }
 
-/** Calendar year of a day. */
 export function yearOf(day: number): number {
   return Number(dayText(day).slice(0, 4));
 }

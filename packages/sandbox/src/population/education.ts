@@ -26,7 +26,6 @@ const COLLEGES = cities.map(({ name, state }) => institution(`University of ${st
 const subjects = (bits: number, count: number) =>
   Array.from({ length: count }, (_, i) => SUBJECTS[(bits + i * 7) % SUBJECTS.length]);
 
-/** Makes the studies of a population. */
 export function createEducation(key: HashKey, identifiers: Identifiers, families: Families) {
   const ask = (index: number, study: number, question: number) =>
     hash(key, index, STREAM.studies + study * 16 + question);

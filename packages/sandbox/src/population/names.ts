@@ -1,6 +1,5 @@
 import { pick } from "./hash.ts";
 
-/** One name. */
 export interface Name {
   /** As written, composed (NFC). */
   readonly text: string;
@@ -8,7 +7,6 @@ export interface Name {
   readonly slug: string;
 }
 
-/** Names of one origin. */
 export interface OriginNames {
   readonly men: readonly Name[];
   readonly women: readonly Name[];

@@ -13,7 +13,6 @@ export interface Person {
   readonly day: number;
 }
 
-/** Returns the value of one field. */
 type Reader = (person: Person) => unknown;
 
 /** 32 random bits for one question about a person. */

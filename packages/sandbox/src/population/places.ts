@@ -12,12 +12,10 @@ Portland|OR|972;Portland|ME|041;Las Vegas|NV|891;Louisville|KY|402;Baltimore|MD|
 Kansas City|MO|641;Saint Louis|MO|631;Kansas City|KS|661;Omaha|NE|681;Atlanta|GA|303;Richmond|VA|232;Minneapolis|MN|554
 New Orleans|LA|701;Kāneʻohe|HI|967;Newark|NJ|071;Salt Lake City|UT|841
 `;
-/** 64 street names. */
 const STREET_NAMES =
   "Maple,Oak,Cedar,Pine,Elm,Walnut,Chestnut,Birch,Hickory,Willow,Magnolia,Juniper,Sycamore,Poplar,Spruce,Laurel,Washington,Jefferson,Lincoln,Madison,Monroe,Jackson,Adams,Franklin,Grant,Harrison,Cleveland,Roosevelt,Wilson,Kennedy,Tyler,Polk,Main,High,Church,Mill,River,Lake,Hill,Park,Spring,Meadow,Sunset,Valley,Highland,Prospect,Railroad,Canyon,Second,Third,Fourth,Fifth,Sixth,Seventh,Eighth,Ninth,San José,Cañada,O'Farrell,Martin Luther King Jr,Peachtree,Vine,Canal,Liberty";
 const HOUSE_NUMBERS = 2 ** 14;
 
-/** All cities. */
 export const cities = CITIES.trim()
   .split(/[;\n]/)
   .map((line) => {

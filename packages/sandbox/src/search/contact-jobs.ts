@@ -22,7 +22,6 @@ const JACKET = [
   "phones",
 ];
 
-/** `GET /person-search/v0/contact-jobs/{job_id}`. */
 const statusRoute = route({
   ...contactJobEndpoints.status,
   answer({ searches, clock }, call) {
@@ -99,7 +98,6 @@ function answerPage(world: World, job: ContactJob, { limit, offset }: Page): Out
   };
 }
 
-/** Every path of contact jobs. */
 export const contactJobRoutes: readonly Route[] = [
   statusRoute,
   ...resultRoutes(contactJobEndpoints, {

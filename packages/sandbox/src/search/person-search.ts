@@ -20,7 +20,6 @@ async function coverageOf({ people }: World, day: number, indexes: readonly numb
   return Object.fromEntries(counts.map(([channel, count]) => [channel, { count, percent: percent(count) }]));
 }
 
-/** `POST /person-search/v0/search`. */
 const searchRoute = route({
   ...personSearchEndpoints.create,
   body: personSearchRequest,
@@ -55,7 +54,6 @@ const searchRoute = route({
   },
 });
 
-/** `GET /person-search/v0/search/{search_id}`: the stored answer. */
 const storedSearchRoute = route({
   ...personSearchEndpoints.read,
   answer({ searches }, call) {
@@ -64,5 +62,4 @@ const storedSearchRoute = route({
   },
 });
 
-/** Every path of synchronous person search. */
 export const personSearchRoutes: readonly Route[] = [searchRoute, storedSearchRoute];

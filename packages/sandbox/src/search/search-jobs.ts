@@ -52,7 +52,6 @@ export function stateMembers(job: SearchJob, members: readonly number[]): void {
   audiences.delete(job);
 }
 
-/** `POST /person-search/v0/search-jobs`. */
 const submitRoute = route({
   ...audienceSearchEndpoints.submit,
   needsUserKey: true,
@@ -83,7 +82,6 @@ function workerOf(state: string | null, nowMs: number) {
   return { status: state === null ? "finished" : "running", heartbeat_at: stamp(nowMs) };
 }
 
-/** `GET /person-search/v0/search-jobs/{segment_id}`. */
 const statusRoute = route({
   ...audienceSearchEndpoints.status,
   needsUserKey: true,
@@ -168,7 +166,6 @@ async function answerPage(world: World, job: SearchJob, { limit, offset }: Page)
   };
 }
 
-/** Every path of asynchronous person search. */
 export const searchJobRoutes: readonly Route[] = [
   submitRoute,
   statusRoute,

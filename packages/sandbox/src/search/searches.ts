@@ -24,7 +24,6 @@ interface Progress {
   passed: number;
 }
 
-/** Starts a course. */
 export function startProgress(nowMs: number): Progress {
   return { createdMs: nowMs, updatedMs: nowMs, passed: 0 };
 }
@@ -62,7 +61,6 @@ export interface SearchPlan extends Course {
   readonly outcome: "completed" | (typeof searchFailureCodes)[number];
 }
 
-/** An asynchronous search. */
 export interface SearchJob extends Progress {
   readonly segmentId: string;
   readonly organization: string;
@@ -76,7 +74,6 @@ export interface SearchJob extends Progress {
   statedMembers: readonly number[] | null;
 }
 
-/** A result of a contact job. */
 export interface ContactRow {
   readonly index: number;
   readonly matchedTitle: string;
@@ -106,7 +103,6 @@ interface DeliveredYear {
   readonly indexes: readonly number[];
 }
 
-/** Makes deliveries that use a capacity. */
 function createDeliveries(capacity: Capacity) {
   const years = new Map<string, DeliveredYear>();
   const keep = (kept: DeliveredYear) => years.set(`${kept.year} ${kept.organization}`, kept);

@@ -21,7 +21,6 @@ function aboutSegment(
   return segment ? answer(segment) : notFound("segment");
 }
 
-/** `POST /v2/segments/create`. */
 const createRoute = route({
   method: "POST",
   path: "/v2/segments/create",
@@ -130,7 +129,6 @@ const deathSignalsRoute = route({
     }),
 });
 
-/** Every path about segments. */
 export const segmentRoutes: readonly Route[] = [
   createRoute,
   membersRoute,

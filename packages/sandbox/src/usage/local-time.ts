@@ -54,7 +54,6 @@ export function localTime(timeZone: string) {
 
 /** Sizes of section 4.5. */
 export const BUCKETING_SIZES = ["hour", "day", "week", "month", "quarter", "year"] as const;
-/** One of {@link BUCKETING_SIZES}. */
 export type BucketingSize = (typeof BUCKETING_SIZES)[number];
 
 /** First local day of the bucket with a local day; weeks start on Monday. */

@@ -32,7 +32,6 @@ export const QUARTER_MS = 15 * 60_000;
 /** First day with calls of other users. */
 const FIRST_DAY_OF_USE = BASE_DAY - 400;
 
-/** Sums counts. */
 export function sumOf(calls: readonly CountedCalls[]): Counts {
   const sum = { requests: 0, records: 0, resolvable: 0, matched: 0 };
   for (const { counts } of calls) {
