@@ -63,7 +63,7 @@ export type JobOf<Schema extends z.ZodType> = Linked<Omit<z.output<Schema>, keyo
   Pick<z.output<Schema>, "type" & keyof z.output<Schema>>;
 
 /** Settings from outside the document. */
-interface Surroundings extends TestTimes {
+interface OuterSettings extends TestTimes {
   /** Absolute path of the file. */
   readonly file: string;
   /** Settings that are allowed but risky. */
@@ -81,12 +81,12 @@ export function buildConfig(
   document: ConfigDocument,
   references: readonly Reference[],
   secrets: Secrets,
-  surroundings: Surroundings,
+  outer: OuterSettings,
 ) {
   const { alerts, warehouse, prices } = document;
   const { allowInsecure: _allowed, ...service } = document.service;
   const { apiKey, userApiKey, erasureKey, webhook } = secrets;
-  const folder = dirname(surroundings.file);
+  const folder = dirname(outer.file);
   const connections = mapEntries(document.connections, (name, connection) =>
     buildConnection(name, connection, secrets, folder),
   );
@@ -110,7 +110,7 @@ export function buildConfig(
   });
   return {
     ...document,
-    ...surroundings,
+    ...outer,
     // The sandbox needs no key; only asynchronous person search needs the key of a user.
     service: { ...service, ca: service.ca && resolve(folder, service.ca), apiKey, userApiKey },
     warehouse: { ...warehouse, url: secrets.warehouseUrl ?? ("embedded" as const) },

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Complaint, type Path, type Problems, suggest, textOf } from "./problems.ts";
+import { type SettingProblem, type Path, type Problems, suggest, textOf } from "./problems.ts";
 import {
   discriminatorOf,
   expectationOf,
@@ -42,19 +42,19 @@ export function explainIssues(
       if (nested.length > 0) continue;
     }
     const types = discriminators(root, path, value);
-    const { message, hint } = complaintOf(issue, schema, found, types);
+    const { message, hint } = problemOf(issue, schema, found, types);
     problems.add(path, message, hint);
   }
 }
 
-function complaintOf(
+function problemOf(
   issue: Issue,
   schema: Schema | null,
   found: unknown,
   types: readonly string[],
-): Complaint {
-  const complaint: unknown = issue.code === "custom" ? issue.params?.["complaint"] : undefined;
-  if (isComplaint(complaint)) return complaint;
+): SettingProblem {
+  const problem: unknown = issue.code === "custom" ? issue.params?.["problem"] : undefined;
+  if (isSettingProblem(problem)) return problem;
   if (issue.code === "invalid_key") {
     const hint = "use lowercase letters, digits and _, starting with a letter; at most 63 characters";
     return { message: "is not a valid name", hint };
@@ -106,7 +106,7 @@ function discriminators(root: Schema, path: Path, value: unknown): readonly stri
   return optionsOf(parent).map((option) => String(discriminatorOf(option, parent.def.discriminator)));
 }
 
-function unknownKey(root: Schema, path: Path, tree: unknown, key: string): Complaint {
+function unknownKey(root: Schema, path: Path, tree: unknown, key: string): SettingProblem {
   const schema = schemaAt(root, path, tree);
   const known = keysOf(schema && optionFor(schema, valueAt(tree, path)));
   const message = path.length === 0 ? "is not a setting" : `is not a setting of ${textOf(path)}`;
@@ -129,6 +129,6 @@ function typesWith(schema: Schema | null, key: string): readonly string[] {
     .map((option) => String(discriminatorOf(option, schema.def.discriminator)));
 }
 
-function isComplaint(value: unknown): value is Complaint {
+function isSettingProblem(value: unknown): value is SettingProblem {
   return typeof value === "object" && value !== null && "message" in value;
 }

@@ -4,20 +4,20 @@ import type { Problem } from "../errors.ts";
 export type Path = readonly (string | number)[];
 
 /** Problem of one setting. */
-export interface Complaint {
+export interface SettingProblem {
   /** Predicate of a sentence whose subject is the path (`must be a whole number from 1 to 64`). */
   readonly message: string;
   readonly hint: string;
 }
 
 /** Problem of a setting inside a mapping. */
-export interface PlacedComplaint extends Complaint {
+export interface NestedProblem extends SettingProblem {
   readonly path: Path;
 }
 
 /** Collects problems; only the first one per path is kept. */
 export interface Problems {
-  add(path: Path, message: Complaint["message"], hint: Complaint["hint"]): void;
+  add(path: Path, message: string, hint: string): void;
   /** Adds a problem with a known location. */
   addProblem(problem: Problem): void;
   has(path: Path): boolean;

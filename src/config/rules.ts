@@ -43,11 +43,11 @@ export function warnOfSharedColumns({ tree }: Written, warnings: Problems): void
 }
 
 export function checkJobs({ tree, jobTypes }: Written, problems: Problems): void {
-  for (const { type, complaints = () => [] } of jobTypes) {
+  for (const { type, findProblems = () => [] } of jobTypes) {
     const earlier = new Map<string, WrittenJob>();
     for (const [name, job] of entriesOf(tree, "jobs").filter(([, { type: own }]) => own === type)) {
       const inputFields = fieldsOf(tree, String(job["input"]), problems);
-      for (const { path, message, hint } of complaints(job, { inputFields, earlier })) {
+      for (const { path, message, hint } of findProblems(job, { inputFields, earlier })) {
         problems.add(["jobs", name, ...path], message, hint);
       }
       if (isEnabled(job)) earlier.set(name, job);

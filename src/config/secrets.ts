@@ -1,9 +1,9 @@
 import { isUtf8 } from "node:buffer";
 import { open } from "node:fs/promises";
 import { resolve } from "node:path";
-import { type Complaint, type Path, type Problems, textOf } from "./problems.ts";
+import { type SettingProblem, type Path, type Problems, textOf } from "./problems.ts";
 import { valueAt, mappingAt } from "./schema/settings.ts";
-import { complaintOnPostgresUrl, isFileReference, isLoopback } from "./schema/values.ts";
+import { problemOfPostgresUrl, isFileReference, isLoopback } from "./schema/values.ts";
 import { type Environment, expand, isEnvironmentReference } from "./variables.ts";
 import { codeOf, FixConfigurationError } from "../errors.ts";
 import { readPostgresAddress } from "../postgres-address.ts";
@@ -64,7 +64,7 @@ async function resolveSecret(
   const { tree, folder, env, problems } = context;
   const reference = valueAt(tree, path);
   if (typeof reference !== "string" || problems.has(path)) return null;
-  const refuse = ({ message, hint }: Complaint): null => {
+  const refuse = ({ message, hint }: SettingProblem): null => {
     problems.add(path, message, hint);
     return null;
   };
@@ -72,8 +72,8 @@ async function resolveSecret(
   const expanded = expand(isFile ? reference.slice("file:".length) : reference, env);
   if (!("text" in expanded)) return refuse(expanded);
   if (!isFile) {
-    const complaint = check(expanded.text.trim());
-    if (complaint) return refuse(complaint);
+    const problem = check(expanded.text.trim());
+    if (problem) return refuse(problem);
     const origin = isEnvironmentReference(reference)
       ? `environment variable ${reference.slice(2, -1)}`
       : `${textOf(path)} of the configuration`;
@@ -86,16 +86,16 @@ async function resolveSecret(
     const hint = `relative paths start at ${folder}`;
     return refuse({ message: `refers to a file that ${content.reason}`, hint });
   }
-  const complaint = check(content.text);
-  if (complaint) return refuse(complaint);
+  const problem = check(content.text);
+  if (problem) return refuse(problem);
   if (content.isShared) {
     context.warnings.add(path, "refers to a file that other users can read", "run chmod 600 on it");
   }
   return fileSecret(file);
 }
 
-/** Checks a secret; null if valid. The complaint must not contain the secret. */
-type SecretCheck = (value: string) => Complaint | null;
+/** Checks a secret; null if valid. The problem must not contain the secret. */
+type SecretCheck = (value: string) => SettingProblem | null;
 
 /** A secret with a known value, kept in a closure so that it can't be printed. */
 export function fixedSecret(origin: string, value: string): SecretReference {
@@ -185,8 +185,8 @@ const checkErasureKey: SecretCheck = (value) =>
 /** Checks a Postgres address. Requires verified TLS unless it is local or `allow_insecure` is set. */
 function checkPostgresUrl(place: string, allowInsecure: boolean): SecretCheck {
   return (value) => {
-    const complaint = complaintOnPostgresUrl(value);
-    if (complaint) return { ...complaint, message: `refers to a value that ${complaint.message}` };
+    const problem = problemOfPostgresUrl(value);
+    if (problem) return { ...problem, message: `refers to a value that ${problem.message}` };
     const { isLocal, tls } = readPostgresAddress(value);
     if (isLocal || allowInsecure || tls === null || tls === "verify") return null;
     return {

@@ -1,4 +1,4 @@
-import type { Complaint } from "./problems.ts";
+import type { SettingProblem } from "./problems.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -11,17 +11,17 @@ export function isEnvironmentReference(text: string): boolean {
   return /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(text);
 }
 
-/** Replaces each `${NAME}` by the variable's value (`$${` is an escaped `${`), or returns a complaint. */
-export function expand(text: string, env: Environment): { readonly text: string } | Complaint {
-  let complaint: Complaint | null = null;
+/** Replaces each `${NAME}` by the variable's value (`$${` is an escaped `${`), or returns a problem. */
+export function expand(text: string, env: Environment): { readonly text: string } | SettingProblem {
+  let problem: SettingProblem | null = null;
   const expanded = text.replaceAll(REFERENCE, (match: string, name: string | undefined) => {
     if (match === "$${") return "${";
     const value = lookUp(match, name ?? "", env);
     if (typeof value === "string") return value;
-    complaint ??= value;
+    problem ??= value;
     return "";
   });
-  return complaint ?? { text: expanded };
+  return problem ?? { text: expanded };
 }
 
 /** Replaces each reference by a mask, so that only literal text is left. */
@@ -29,7 +29,7 @@ export function maskReferences(text: string, mask: string): string {
   return text.replaceAll(REFERENCE, mask);
 }
 
-function lookUp(match: string, name: string, env: Environment): string | Complaint {
+function lookUp(match: string, name: string, env: Environment): string | SettingProblem {
   if (!match.endsWith("}") || !NAME.test(name)) {
     return {
       message: "contains an invalid reference",

@@ -1,6 +1,6 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from "yaml";
 import type { Problem } from "../errors.ts";
-import type { Complaint, Path } from "./problems.ts";
+import type { SettingProblem, Path } from "./problems.ts";
 
 /** The configuration as plain values, with their lines. */
 export interface YamlSource {
@@ -31,7 +31,7 @@ export function readYaml(text: string, fileName: string): YamlSource {
     const openQuote = code === "MISSING_CHAR" ? startOfOpenQuote(document, pos[0]) : null;
     const line = lineAt(openQuote ?? pos[0]);
     const sourceLine = text.split("\n")[line - 1] ?? "";
-    return [{ path: fileName, line, ...(openQuote === null ? complaintOf(code, sourceLine) : OPEN_QUOTE) }];
+    return [{ path: fileName, line, ...(openQuote === null ? problemOf(code, sourceLine) : OPEN_QUOTE) }];
   });
   const lineOf = (path: Path) => lineAt(offsetOf(document, path));
   if (broken) return { value: null, problems, isReadable: false, lineOf };
@@ -114,20 +114,20 @@ function startOfUnknownAlias(document: Document.Parsed): number {
   return start;
 }
 
-const OPEN_QUOTE: Complaint = {
+const OPEN_QUOTE: SettingProblem = {
   message: "has a quote that is not closed",
   hint: "close it on the same line",
 };
 
-const PROTOTYPE: Complaint = { message: "has a key `__proto__`", hint: "choose another name" };
+const PROTOTYPE: SettingProblem = { message: "has a key `__proto__`", hint: "choose another name" };
 
-const BAD_ALIAS: Complaint = {
+const BAD_ALIAS: SettingProblem = {
   message: "has an alias (`*name` or `<<`) that can't be resolved",
   hint: "set `&name` before it and outside of it, on a mapping for `<<`; quote text that starts with *",
 };
 
 /** Describes a syntax error. The parser's own messages quote the text, and so possibly a key. */
-function complaintOf(code: string, sourceLine: string): Complaint {
+function problemOf(code: string, sourceLine: string): SettingProblem {
   // Inside { … } and [ … ], YAML parses an unquoted ${NAME} as a mapping.
   if (/[{[,][^"']*\$\{/.test(sourceLine)) {
     return { message: "is not valid YAML here", hint: 'inside { } and [ ] quote references: "${NAME}"' };
@@ -139,14 +139,14 @@ function complaintOf(code: string, sourceLine: string): Complaint {
     };
   }
   return (
-    COMPLAINTS[code] ?? {
+    SYNTAX_PROBLEMS[code] ?? {
       message: "is not valid YAML here",
       hint: "check quotes, brackets and indentation, here and in the line before",
     }
   );
 }
 
-const COMPLAINTS: Readonly<Record<string, Complaint>> = {
+const SYNTAX_PROBLEMS: Readonly<Record<string, SettingProblem>> = {
   TAB_AS_INDENT: { message: "has a tab in its indentation", hint: "indent with spaces; YAML allows no tabs" },
   BAD_INDENT: {
     message: "is not valid YAML here",

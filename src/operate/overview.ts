@@ -29,8 +29,8 @@ export function createOverview(services: () => Services, stopping: AbortSignal) 
       return null;
     }
   };
-  const status = remembered(STATUS_LIFE_MS, statusNow);
-  const answers = remembered(READINESS_LIFE_MS, async () => {
+  const status = cached(STATUS_LIFE_MS, statusNow);
+  const answers = cached(READINESS_LIFE_MS, async () => {
     try {
       return await withTimeout(isMigrated(services().db));
     } catch {
@@ -74,7 +74,7 @@ async function withTimeout<Answer>(asked: Promise<Answer>): Promise<Answer> {
 }
 
 /** Caches answers for a while; concurrent callers share one. Answers from before `notBeforeMs` count as old. */
-export function remembered<Answer>(
+export function cached<Answer>(
   lifeMs: number,
   ask: () => Promise<Answer>,
 ): (notBeforeMs?: number) => Promise<Answer> {

@@ -41,17 +41,17 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
   const { signal, services, by } = options;
   const watched = new Set<string>();
   const openEnds: OpenEnd[] = [];
-  let nextLookMs = 0;
-  let lookedFor: object | null = null;
+  let nextCheckMs = 0;
+  let checkedConfig: object | null = null;
 
   /** Checks schedules once; true if everything due ran, so that the next check follows at once. */
   async function round(): Promise<boolean> {
     await options.beforeRound?.();
     const now = services();
     const { config, clock, db, log } = now;
-    if (lookedFor !== config) [nextLookMs, lookedFor] = [0, config];
-    if (clock.now() < nextLookMs && openEnds.length === 0) return false;
-    await noteEnds(now, by, openEnds);
+    if (checkedConfig !== config) [nextCheckMs, checkedConfig] = [0, config];
+    if (clock.now() < nextCheckMs && openEnds.length === 0) return false;
+    await recordEnds(now, by, openEnds);
     const jobs = scheduledJobs(config);
     const fresh = jobs.map(({ name }) => name).filter((name) => !watched.has(name));
     if (fresh.length > 0) {
@@ -60,7 +60,7 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
     }
     const known = await newestSlots(db);
     const found = findDue(jobs, known, clock.now());
-    nextLookMs = found.nextLookMs;
+    nextCheckMs = found.nextCheckMs;
     if (found.due.length === 0) return false;
     const runId = options.newRunId();
     const claims = found.due.map(({ job, key, atMs }) => ({
@@ -71,16 +71,16 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
     }));
     const lifeMs = 2 * config.lockLifeMs;
     const granted = await claimSlots(db, claims, by, lifeMs);
-    const { ours, premature } = inOrder(found.due, granted);
-    if (premature.length > 0) {
+    const { ours, early } = inOrder(found.due, granted);
+    if (early.length > 0) {
       await endSlots(
         db,
         by.owner,
-        premature.map(({ job, slot }) => ({ job, slot, status: null })),
+        early.map(({ job, slot }) => ({ job, slot, status: null })),
       );
     }
     // Other schedulers may run the rest; check again.
-    nextLookMs = 0;
+    nextCheckMs = 0;
     if (ours.length === 0) return false;
     log.info({ slots: ours.map(({ job, slot }) => `${job} ${slot}`) }, "slots_claimed");
     const heartbeat = keepAlive(now, by, lifeMs);
@@ -91,7 +91,7 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
         const ends = await runSlots(options, now, found.due, { id, slots, broken });
         isGivenBack ||= ends.some(({ status }) => status === null);
         openEnds.push(...ends);
-        await noteEnds(now, by, openEnds);
+        await recordEnds(now, by, openEnds);
       }
     } finally {
       await heartbeat.stop();
@@ -106,7 +106,7 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
     } catch (error) {
       // The next check may reach the warehouse again; until then the log and the pages report it.
       services().log.warn(describeForLog(error), "look_failed");
-      nextLookMs = 0;
+      nextCheckMs = 0;
     }
     if (isMoreDue || signal.aborted) continue;
     try {
@@ -129,24 +129,24 @@ interface OpenEnd {
 }
 
 /** Records ends of slots, including those that earlier attempts failed to record. */
-async function noteEnds({ db }: JobServices, by: SchedulerProcess, ends: OpenEnd[]): Promise<void> {
+async function recordEnds({ db }: JobServices, by: SchedulerProcess, ends: OpenEnd[]): Promise<void> {
   if (ends.length === 0) return;
   await endSlots(db, by.owner, ends);
   ends.length = 0;
 }
 
-/** Splits granted slots: those whose predecessor went to another scheduler are premature. */
+/** Splits granted slots: those whose predecessor went to another scheduler are early. */
 function inOrder(
   due: readonly DueSlot[],
   granted: readonly GrantedSlot[],
-): { readonly ours: readonly GrantedSlot[]; readonly premature: readonly GrantedSlot[] } {
+): { readonly ours: readonly GrantedSlot[]; readonly early: readonly GrantedSlot[] } {
   const names = new Set(granted.map(({ job }) => job));
   const lost = new Set(due.map(({ job }) => job.name).filter((name) => !names.has(name)));
   const waits = (slot: GrantedSlot) =>
     due.find(({ job }) => job.name === slot.job)?.job.after.some((name) => lost.has(name)) ?? false;
   return {
     ours: granted.filter((slot) => !waits(slot)),
-    premature: granted.filter((slot) => waits(slot)),
+    early: granted.filter((slot) => waits(slot)),
   };
 }
 
@@ -281,7 +281,7 @@ interface DueReport {
   /** Slots to run now, each job after those it depends on. */
   readonly due: readonly DueSlot[];
   /** No slot becomes due before this instant; Infinity if nothing is scheduled. */
-  readonly nextLookMs: number;
+  readonly nextCheckMs: number;
 }
 
 /** Maximum delay after which a missed slot still runs. */
@@ -295,10 +295,10 @@ export function findDue(
 ): DueReport {
   const knownOf = new Map(known.map((slot) => [slot.job, slot]));
   const pending = new Map<string, DueSlot>();
-  let nextLookMs = Number.POSITIVE_INFINITY;
+  let nextCheckMs = Number.POSITIVE_INFINITY;
   for (const job of jobs) {
     const next = nextSlot(job.schedule, nowMs);
-    if (next) nextLookMs = Math.min(nextLookMs, next.atMs);
+    if (next) nextCheckMs = Math.min(nextCheckMs, next.atMs);
     const slot = pendingSlot(job, knownOf.get(job.name), nowMs);
     if (slot) pending.set(job.name, { ...slot, job });
   }
@@ -311,9 +311,9 @@ export function findDue(
       return isFirst || (knownOf.get(name)?.isHeld ?? false);
     });
     if (isFree && !waitsFor) due.push(slot);
-    else nextLookMs = Math.min(nextLookMs, nowMs);
+    else nextCheckMs = Math.min(nextCheckMs, nowMs);
   }
-  return { due, nextLookMs };
+  return { due, nextCheckMs };
 }
 
 /** Last slot of a job that has not run; null if there is none or it is too old. */

@@ -22,10 +22,10 @@ function known(job: string, dueAt: string, changes: Partial<KnownSlot> = {}): Kn
 /** Due slots at an instant, as `job slot`, and the time of the next check. */
 async function look(text: string, slots: readonly KnownSlot[], now: string) {
   const jobs = scheduledJobs({ jobs: await jobsOf(text) });
-  const { due, nextLookMs } = findDue(jobs, slots, Date.parse(now));
+  const { due, nextCheckMs } = findDue(jobs, slots, Date.parse(now));
   return {
     due: due.map(({ job, key }) => `${job.name} ${key}`),
-    next: new Date(nextLookMs).toISOString().slice(0, 16),
+    next: new Date(nextCheckMs).toISOString().slice(0, 16),
   };
 }
 

@@ -65,14 +65,14 @@ export async function check(context: Context): Promise<Outcome> {
   const wrong = findings.filter(({ status }) => status === "wrong").length;
   const unreachable = findings.filter(({ status }) => status === "unreachable").length;
   const bad = wrong + unreachable;
-  const verdict = bad === 0 ? "✓ All checks passed." : `✗ ${countText(bad, "problem")} found.`;
+  const summary = bad === 0 ? "✓ All checks passed." : `✗ ${countText(bad, "problem")} found.`;
   return {
     document: {
       status: bad === 0 ? "succeeded" : "failed",
       checks: findings,
-      ...(bad === 0 ? {} : { error: { code: "check_failed", message: verdict.slice(2) } }),
+      ...(bad === 0 ? {} : { error: { code: "check_failed", message: summary.slice(2) } }),
     },
-    text: `${renderFindings(findings)}\n\n${verdict}`,
+    text: `${renderFindings(findings)}\n\n${summary}`,
     // Problems to fix have precedence over unreachable parts.
     exitCode: wrong > 0 ? 2 : Math.min(1, unreachable),
   };

@@ -96,10 +96,10 @@ function renderJob({ is_in_input: isInInput }: RowExplanation, job: ExplainedJob
 
 function rowLines({ verdict, reason, explanation, advice, address }: ExplainedRow): readonly string[] {
   const code = verdict === "rejected" && reason !== null ? ` (${reason})` : "";
-  const about = address === undefined ? "" : `${address}: `;
+  const subject = address === undefined ? "" : `${address}: `;
   const [mark, words] = VERDICTS[verdict];
   const sentence = explanation.endsWith(".") ? explanation : `${explanation}.`;
-  return [`${mark} ${about}${words}${code}: ${sentence}`, ...(advice === null ? [] : [`  → ${advice}`])];
+  return [`${mark} ${subject}${words}${code}: ${sentence}`, ...(advice === null ? [] : [`  → ${advice}`])];
 }
 
 function answerLine(answer: NonNullable<ExplainedJob["result"]>): string {

@@ -11,7 +11,7 @@ import {
   isComplete,
   nameIn,
   type Question,
-  settle,
+  answerAll,
   START,
   withAnswers,
 } from "../init/ask.ts";
@@ -114,7 +114,13 @@ async function carryOut(context: Context, file: string, flags: InitFlags, plan: 
   const render: Interview["render"] = (answers) => plan.render({ ...answers, table: answers.table || "t" });
   const ask = isComplete(flags) ? null : context.ask;
   const given = ask === null ? { normalize: false, ...flags } : flags;
-  const { draft, notes } = await settle(plan.questions, plan.start, { flags: given, ask, file, env, render });
+  const { draft, notes } = await answerAll(plan.questions, plan.start, {
+    flags: given,
+    ask,
+    file,
+    env,
+    render,
+  });
   const { answers } = draft;
   await plan.write(render(answers));
   const references = [answers.apiKey ?? "", answers.warehouseUrl].filter((text) => text.startsWith("${"));

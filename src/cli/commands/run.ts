@@ -122,7 +122,7 @@ function withoutFailures(log: Logger): Logger {
 }
 
 /** Everything in a summary but the report. */
-interface Surroundings {
+interface SummaryContext {
   readonly config: Config;
   /** Empty without destinations. */
   readonly publications: readonly PublishResult[];
@@ -142,8 +142,8 @@ const MARKS: Readonly<Record<Status, string>> = {
 };
 
 /** Formats the summary of `run`: jobs, problems, next steps, and the outcome last, where terminals stop scrolling. */
-export function renderRunSummary(report: RunReport, surroundings: Surroundings): Text {
-  const { config, publications, billed, warehouse } = surroundings;
+export function renderRunSummary(report: RunReport, context: SummaryContext): Text {
+  const { config, publications, billed, warehouse } = context;
   const jobs = table(report.jobs, {
     "  job": ({ status, job }) => `${MARKS[status]} ${job}`,
     status: ({ status }) => (status === "succeeded" ? null : status),
@@ -171,14 +171,14 @@ export function renderRunSummary(report: RunReport, surroundings: Surroundings):
     ],
     config.warehouse.url === "embedded" ? "" : `Data: ${warehouse}`,
     report.status === "succeeded" ? nextSteps(config) : "",
-    [renderRunCost(report), headline(report, surroundings)],
+    [renderRunCost(report), headline(report, context)],
   );
 }
 
 const sumOf = (jobs: readonly JobReport[], value: (job: JobReport) => number): number =>
   jobs.reduce((total, job) => total + value(job), 0);
 
-function headline({ status, jobs }: RunReport, { billed, seconds, publications }: Surroundings): string {
+function headline({ status, jobs }: RunReport, { billed, seconds, publications }: SummaryContext): string {
   const time = durationText(seconds);
   const sent = sumOf(jobs, (job) => (BILLED_TYPES.has(job.type) ? job.records_sent : 0));
   const paid = sumOf(jobs, (job) => billed?.get(job.job) ?? 0);

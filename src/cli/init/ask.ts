@@ -110,25 +110,21 @@ export interface Interview {
   readonly render: (answers: ConfigAnswers) => string;
 }
 
-/** A draft with all answers. */
-export interface Settled {
-  readonly draft: Draft;
-  /** Doubts about answers; none on a terminal, where the user has seen them. */
-  readonly notes: readonly string[];
-}
-
-/** Settles all questions; throws the problems that the result then has. */
-export async function settle(
+/**
+ * Answers all questions; throws the problems that the result then has. Its notes are doubts about answers; none on a
+ * terminal, where the user has seen them.
+ */
+export async function answerAll(
   questions: readonly Question[],
   start: Draft,
   interview: Interview,
-): Promise<Settled> {
+): Promise<{ readonly draft: Draft; readonly notes: readonly string[] }> {
   const notes: string[] = [];
   let draft = start;
   for (const question of questions) {
     const given = question.given(interview.flags);
     draft = interview.ask
-      ? await askUntilSound(question, draft, interview, { given })
+      ? await askUntilValid(question, draft, interview, { given })
       : await takeAnswer(question, draft, given, notes);
   }
   for (;;) {
@@ -144,7 +140,7 @@ export async function settle(
       );
     }
     const refusal = refusalOf(wrong, problems, current);
-    draft = await askUntilSound(wrong, current, interview, { refusal });
+    draft = await askUntilValid(wrong, current, interview, { refusal });
   }
 }
 
@@ -172,7 +168,7 @@ async function takeAnswer(
 }
 
 /** Asks a question; one whose reply is refused is asked again with the reason, and nothing else is lost. */
-async function askUntilSound(
+async function askUntilValid(
   question: Question,
   start: Draft,
   interview: Interview,

@@ -50,14 +50,14 @@ function pointsOf(table: Table): number {
 /** Lists what a table has of people: `name, 2 emails, phone, address`. */
 export function summarize(table: Table): string {
   const { fields } = proposeFields(table);
-  const several = (field: "emails" | "phones", one: string) => {
+  const counted = (field: "emails" | "phones", one: string) => {
     const count = fields[field]?.length ?? 0;
     return count > 1 ? `${count} ${field}` : count === 1 ? one : "";
   };
   return [
     fields.last_name || fields.full_name ? "name" : "",
-    several("emails", "email"),
-    several("phones", "phone"),
+    counted("emails", "email"),
+    counted("phones", "phone"),
     fields.linkedin_url ? "LinkedIn" : "",
     fields.address_line_1 || fields.full_address || fields.zipcode ? "address" : "",
   ]

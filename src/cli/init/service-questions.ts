@@ -13,7 +13,7 @@ import type { Context } from "../command.ts";
 import { failureOf } from "../failure.ts";
 import type { Config } from "../../config/config.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../../config/schema/document.ts";
-import { complaintOnPostgresUrl } from "../../config/schema/values.ts";
+import { problemOfPostgresUrl } from "../../config/schema/values.ts";
 import type { PostgresTarget } from "../../load/db/connect.ts";
 import { openEmbedded } from "../../load/embedded/open.ts";
 import { openBrowser } from "../../load/inputs/postgres-profile.ts";
@@ -110,8 +110,8 @@ export function warehouseQuestion(context: Context, dataDir: string, flags: Init
     isComplete(flags) ? { draft } : await withSource(context, draft, open);
 
   async function readAddress(name: string, address: string, before: Draft): Promise<Reading> {
-    const complaint = complaintOnPostgresUrl(address);
-    if (complaint) return { refused: `${name} ${complaint.message}.\n  → ${complaint.hint}` };
+    const problem = problemOfPostgresUrl(address);
+    if (problem) return { refused: `${name} ${problem.message}.\n  → ${problem.hint}` };
     const { isLocal, tls } = readPostgresAddress(address);
     const allowInsecure = !isLocal && tls !== null && tls !== "verify";
     const draft = withAnswers(before, { warehouseUrl: `\${${name}}`, allowInsecure });

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Complaint, type PlacedComplaint, suggest } from "../problems.ts";
+import { type SettingProblem, type NestedProblem, suggest } from "../problems.ts";
 import { byName, flag, isMapping, settings, text, wholeNumber, withRule } from "./settings.ts";
 import { duration, httpUrl, isFileReference, postgresUrl, schemaName } from "./values.ts";
 import { tables } from "../../schemas/registry.ts";
@@ -35,7 +35,7 @@ function bigQueryLocation() {
 
 const publishable = tables.filter(({ schema }) => schema !== "state").map(({ name }) => name);
 
-function unknownTable(name: string): Complaint | false {
+function unknownTable(name: string): SettingProblem | false {
   if (publishable.includes(name)) return false;
   const meant = suggest(name, publishable);
   return {
@@ -54,7 +54,7 @@ const common = {
 };
 
 /** Children are published with their root, so it has to be listed, too. */
-function rootsOf({ tables: listed }: Readonly<Record<string, unknown>>): readonly PlacedComplaint[] {
+function rootsOf({ tables: listed }: Readonly<Record<string, unknown>>): readonly NestedProblem[] {
   const names: readonly unknown[] = Array.isArray(listed) ? listed : [];
   return names.flatMap((table, at) => {
     const parent = tables.find(({ name }) => name === table)?.parent ?? null;

@@ -5,7 +5,7 @@ import type { CommonJob, JobDeclaration } from "./jobs.ts";
 import {
   byName,
   choice,
-  described,
+  setting,
   flag,
   listOf,
   positiveNumber,
@@ -21,7 +21,7 @@ import {
 import { duration, isLoopback, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
 import { isLocalHost } from "../../postgres-address.ts";
 import { writers } from "../../schemas/ops.ts";
-import type { PlacedComplaint } from "../problems.ts";
+import type { NestedProblem } from "../problems.ts";
 import { type Amount, amountOf, LARGEST_AMOUNT } from "../../money.ts";
 
 /** Default schema of people. */
@@ -37,7 +37,7 @@ export const DEFAULT_STATE_SCHEMA = "person_data_state";
 
 /** `warehouse`: the Postgres database to fill, the system of record. */
 const warehouseSettings = {
-  type: described(z.literal("postgres"), {
+  type: setting(z.literal("postgres"), {
     expects: "postgres: other engines get a published copy",
     hint: "use Postgres as the warehouse and add the other engine under publish: (docs/publishing.md)",
   }).optional(),
@@ -135,13 +135,13 @@ function amount(expects: string) {
     .max(LARGEST_AMOUNT)
     .check((context) => {
       if (context.value < 0 || context.value > LARGEST_AMOUNT || amountOf(context.value) !== null) return;
-      const complaint = {
+      const problem = {
         message: "has too many decimals",
         hint: "at most six are exact: 0.000125, for example",
       };
-      context.issues.push({ code: "custom", input: context.value, params: { complaint } });
+      context.issues.push({ code: "custom", input: context.value, params: { problem } });
     });
-  return described(schema, {
+  return setting(schema, {
     expects,
     hint: `a number from 0 to ${LARGEST_AMOUNT} without quotes, currency or separators`,
   });
@@ -170,7 +170,7 @@ function pricesOf(names: readonly string[]) {
 function limit() {
   const records = wholeNumber(0, Number.MAX_SAFE_INTEGER);
   const money = settings({ amount: amount("an amount of money") });
-  return described(z.union([records, money]), {
+  return setting(z.union([records, money]), {
     expects: "a whole number of records, 0 or more, or { amount: 500 }",
     hint: "an amount is in the currency of `prices`",
   });
@@ -220,7 +220,7 @@ const service = settings(serviceSettings, (given) => {
   const { base_url: baseUrl, api_key: key, allow_insecure: isInsecure } = given;
   const url = typeof baseUrl === "string" && URL.canParse(baseUrl) ? new URL(baseUrl) : null;
   if (!url) return [];
-  const found: PlacedComplaint[] = [];
+  const found: NestedProblem[] = [];
   if (key === undefined) {
     const hint = "${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs no key";
     found.push({ path: ["api_key"], message: "is missing", hint });
@@ -279,7 +279,7 @@ export function budgetNames(jobTypes: readonly JobDeclaration[]): readonly strin
 }
 
 /** There is a job, and none has the name of a command that records its runs. */
-function jobsRule(jobs: Readonly<Record<string, unknown>>): readonly PlacedComplaint[] {
+function jobsRule(jobs: Readonly<Record<string, unknown>>): readonly NestedProblem[] {
   if (Object.keys(jobs).length === 0) {
     const hint = "see config.example.yaml, or create one with `person-etl init`";
     return [{ path: [], message: "has no job", hint }];

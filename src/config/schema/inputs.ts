@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { PlacedComplaint } from "../problems.ts";
+import type { NestedProblem } from "../problems.ts";
 import { byName, choice, flag, oneOrMore, ratio, setEntries, settings } from "./settings.ts";
 import {
   columnName,
@@ -45,7 +45,7 @@ const fields = z
     // An unknown field is a problem of its own.
     when: ({ issues }) => issues.length === 0,
     params: {
-      complaint: {
+      problem: {
         message: "maps no column",
         hint: "for example { first_name: first_name, last_name: last_name, emails: [email] }",
       },
@@ -89,7 +89,7 @@ const REQUIRED = {
 };
 
 /** An input has either a table, a query, or the job and search of an audience, whose members are read by their PID. */
-function sourceRule(given: Readonly<Record<string, unknown>>): readonly PlacedComplaint[] {
+function sourceRule(given: Readonly<Record<string, unknown>>): readonly NestedProblem[] {
   const has = (name: string) => given[name] !== undefined;
   if (has("job") || has("search")) {
     const conflict = {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { PlacedComplaint } from "../problems.ts";
+import type { NestedProblem } from "../problems.ts";
 import { flag, oneOrMore, type Settings, settings } from "./settings.ts";
 import { cronSchedule, jobName, timezone } from "./values.ts";
 
@@ -31,7 +31,7 @@ export interface JobDeclaration {
   /** True if jobs of this type send billed records, so that they can have a budget. */
   readonly isBilled: boolean;
   /** Returns problems that involve several settings. */
-  readonly complaints?: (
+  readonly findProblems?: (
     job: WrittenJob,
     context: {
       /** Fields mapped by the job's input; null if the input is unknown. */
@@ -39,5 +39,5 @@ export interface JobDeclaration {
       /** Earlier enabled jobs of this type, by name. */
       readonly earlier: ReadonlyMap<string, WrittenJob>;
     },
-  ) => readonly PlacedComplaint[];
+  ) => readonly NestedProblem[];
 }

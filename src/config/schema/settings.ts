@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Complaint, Path, PlacedComplaint } from "../problems.ts";
+import type { SettingProblem, Path, NestedProblem } from "../problems.ts";
 
 /** Describes a value in words, for messages and docs. */
 export interface Expectation {
@@ -33,7 +33,7 @@ export type Milliseconds = number & z.core.$brand<"Milliseconds">;
 const expectations = z.registry<Expectation>();
 
 /** Attaches an expectation to a schema. For optional or default values, it belongs to the inner schema. */
-export function described<S extends z.ZodType>(schema: S, expectation: Expectation): S {
+export function setting<S extends z.ZodType>(schema: S, expectation: Expectation): S {
   expectations.add(schema, expectation);
   return schema;
 }
@@ -43,23 +43,23 @@ export function expectationOf(schema: z.core.$ZodType): Expectation | undefined 
 }
 
 /**
- * A text that is not blank and has the pattern of its expectation. `wrong` returns true or a complaint if invalid, false or
+ * A text that is not blank and has the pattern of its expectation. `wrong` returns true or a problem if invalid, false or
  * null if valid.
  */
-export function text(expectation: Expectation, wrong?: (value: string) => Complaint | boolean | null) {
+export function text(expectation: Expectation, wrong?: (value: string) => SettingProblem | boolean | null) {
   const pattern = expectation.pattern === undefined ? null : new RegExp(expectation.pattern);
   const schema = z.string().check((context) => {
-    const verdict = context.value.trim() === "" || (wrong?.(context.value) ?? false);
-    if (verdict === false && (pattern?.test(context.value) ?? true)) return;
-    const complaint = typeof verdict === "boolean" ? undefined : verdict;
-    context.issues.push({ code: "custom", input: context.value, params: { complaint } });
+    const found = context.value.trim() === "" || (wrong?.(context.value) ?? false);
+    if (found === false && (pattern?.test(context.value) ?? true)) return;
+    const problem = typeof found === "boolean" ? undefined : found;
+    context.issues.push({ code: "custom", input: context.value, params: { problem } });
   });
-  return described(schema, expectation);
+  return setting(schema, expectation);
 }
 
 export function choice<const Values extends readonly [string, ...string[]]>(values: Values, hint?: string) {
   const expects = values.length === 1 ? `\`${values[0]}\`` : `one of ${values.join(", ")}`;
-  return described(z.enum(values), { expects, ...(hint === undefined ? {} : { hint }) });
+  return setting(z.enum(values), { expects, ...(hint === undefined ? {} : { hint }) });
 }
 
 /** A whole number within bounds, both inclusive. */
@@ -68,16 +68,16 @@ export function wholeNumber(min: number, max: number) {
     max === Number.MAX_SAFE_INTEGER
       ? `a whole number, ${min} or more`
       : `a whole number from ${min} to ${max}`;
-  return described(z.int().min(min).max(max), { expects });
+  return setting(z.int().min(min).max(max), { expects });
 }
 
 export function flag() {
-  return described(z.boolean(), { expects: "true or false" });
+  return setting(z.boolean(), { expects: "true or false" });
 }
 
 /** A ratio from 0 to 1, both inclusive. */
 export function ratio() {
-  return described(z.number().min(0).max(1), {
+  return setting(z.number().min(0).max(1), {
     expects: "a number from 0 to 1",
     hint: "0.2 means 20 percent",
   });
@@ -85,7 +85,7 @@ export function ratio() {
 
 /** A number above zero, to a million. */
 export function positiveNumber() {
-  return described(z.number().positive().max(1_000_000), { expects: "a number above 0, at most 1000000" });
+  return setting(z.number().positive().max(1_000_000), { expects: "a number above 0, at most 1000000" });
 }
 
 /** A list without duplicates, with at least `least` entries. */
@@ -98,20 +98,20 @@ export function listOf<S extends z.ZodType>(item: S, expects: string, least = 0)
       for (const [position, value] of context.value.entries()) {
         const content = JSON.stringify(value);
         if (seen.has(content)) {
-          const complaint: Complaint = { message: "is a duplicate", hint: "remove it" };
-          context.issues.push({ code: "custom", input: value, path: [position], params: { complaint } });
+          const problem: SettingProblem = { message: "is a duplicate", hint: "remove it" };
+          context.issues.push({ code: "custom", input: value, path: [position], params: { problem } });
         }
         seen.add(content);
       }
     });
-  return described(schema, { expects });
+  return setting(schema, { expects });
 }
 
 /** One entry, or a list of at least one; the output is a list. */
 export function oneOrMore<S extends z.ZodType<string>>(item: S) {
   const one = expectationOf(item);
   const words = { ...one, expects: `${one?.expects ?? "an entry"}, or a list of at least one` };
-  return described(z.union([item, described(listOf(item, words.expects, 1), words)]), words).transform(
+  return setting(z.union([item, setting(listOf(item, words.expects, 1), words)]), words).transform(
     (value): readonly string[] => [value].flat(),
   );
 }
@@ -280,14 +280,14 @@ export type Settings<Shape extends z.ZodRawShape> = {
 };
 
 /** Rule on several settings of a mapping, whose valid values are parsed; the others are as written. */
-type Rule = (value: Readonly<Record<string, unknown>>) => readonly PlacedComplaint[];
+type Rule = (value: Readonly<Record<string, unknown>>) => readonly NestedProblem[];
 
 /** Adds a rule. It also runs if some settings are invalid, so that all problems are found at once. */
 export function withRule<S extends z.ZodType>(schema: S, rule: Rule): S {
   return schema.superRefine(
     (value, context) => {
-      for (const { path, ...complaint } of isMapping(value) ? rule(value) : []) {
-        context.addIssue({ code: "custom", path: [...path], params: { complaint } });
+      for (const { path, ...problem } of isMapping(value) ? rule(value) : []) {
+        context.addIssue({ code: "custom", path: [...path], params: { problem } });
       }
     },
     { when: () => true },

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { type Complaint, suggest } from "../problems.ts";
+import { type SettingProblem, suggest } from "../problems.ts";
 import { isEnvironmentReference, maskReferences } from "../variables.ts";
-import { described, type Milliseconds, type PartName, text } from "./settings.ts";
+import { setting, type Milliseconds, type PartName, text } from "./settings.ts";
 import { isLocalHost, parsePostgresUrl } from "../../postgres-address.ts";
 import { parseCron, wrongFieldOf } from "../../schedule/schedule.ts";
 import { spellZone } from "../../schedule/zone.ts";
@@ -18,12 +18,12 @@ export function secret() {
   );
 }
 
-const literalSecret: Complaint = {
+const literalSecret: SettingProblem = {
   message: "must be a reference to a secret, not the secret itself",
   hint: `${REFERENCE_HINT}; revoke a key that was in this file`,
 };
 
-const pathOfSecret: Complaint = {
+const pathOfSecret: SettingProblem = {
   message: "must be a reference to a secret",
   hint: "write file: before the path of a file",
 };
@@ -47,8 +47,8 @@ export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
     if (isReference(value)) return false;
     if (!/^postgres(?:ql)?:/.test(value)) return true;
     const literal = maskReferences(value, MASK);
-    const complaint = complaintOnPostgresUrl(literal);
-    if (complaint) return complaint === unescaped ? literalPassword : complaint;
+    const problem = problemOfPostgresUrl(literal);
+    if (problem) return problem === unescaped ? literalPassword : problem;
     const url = parsePostgresUrl(literal);
     return url && hasPassword(url) ? literalPassword : false;
   });
@@ -59,7 +59,7 @@ const MASK = "65001";
 
 // a number, because the reference may be the port
 
-const literalPassword: Complaint = {
+const literalPassword: SettingProblem = {
   message: "contains a password, which must not be in this file",
   hint: "use a reference for the whole address: ${NAME} or file:PATH, or only for the password: ${NAME}; change this password",
 };
@@ -70,14 +70,14 @@ function hasPassword(url: URL): boolean {
 }
 
 /** Checks the address of a Postgres database; null if valid. Never repeats the address. */
-export function complaintOnPostgresUrl(address: string): Complaint | null {
+export function problemOfPostgresUrl(address: string): SettingProblem | null {
   const form = "postgresql://USER:PASSWORD@HOST:5432/DATABASE";
   if (!/^postgres(ql)?:\/\//.test(address)) {
     const hint = address.startsWith("jdbc:postgresql:") ? `remove jdbc: ${form}` : `write ${form}`;
     return { message: "is not the address of a Postgres database", hint };
   }
-  const several = /^\w+:\/\/(?:[^/?#]*@|(?![^/?#]*@))[^/?#@]*,|[?&]host=[^&]*(?:,|%2c)/i;
-  if (several.test(address)) {
+  const severalHosts = /^\w+:\/\/(?:[^/?#]*@|(?![^/?#]*@))[^/?#@]*,|[?&]host=[^&]*(?:,|%2c)/i;
+  if (severalHosts.test(address)) {
     return {
       message: "names several hosts",
       hint: "name one: the primary server, or the proxy in front of it",
@@ -93,7 +93,7 @@ export function complaintOnPostgresUrl(address: string): Complaint | null {
     : { message: "is not the address of a Postgres database", hint: `write ${form}` };
 }
 
-const unescaped: Complaint = {
+const unescaped: SettingProblem = {
   message: "has unescaped special characters in its password",
   hint: "percent-encode them: %40 for @, %23 for #, %2F for /, %3F for ?, %25 for %",
 };
@@ -232,7 +232,7 @@ export function day() {
 }
 
 export function uuid() {
-  return described(z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i), {
+  return setting(z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i), {
     expects: "a UUID",
     hint: "as in 123e4567-e89b-12d3-a456-426614174000",
   }).transform((value) => value.toLowerCase());

@@ -148,7 +148,7 @@ const resolveJob: LookupJobType = {
   }).transform(complete),
   isBilled: true,
   writes: ["resolution", "match_history"],
-  complaints: (_job, { inputFields }) =>
+  findProblems: (_job, { inputFields }) =>
     inputFields === null || isResolvable(inputFields)
       ? []
       : [
@@ -245,7 +245,7 @@ export const enrichJob: LookupJobType = {
     ...personChildren.map(({ name }) => name),
     "person_pid_alias",
   ],
-  complaints: ({ pid_from: pidFrom }, { inputFields }) =>
+  findProblems: ({ pid_from: pidFrom }, { inputFields }) =>
     pidFrom !== undefined && inputFields?.includes("service_pid")
       ? [
           {
@@ -273,7 +273,7 @@ const validateEmailsJob: LookupJobType = {
   settings: validateSettings,
   isBilled: true,
   writes: ["email_validation", "input_email"],
-  complaints: (_job, { inputFields }) =>
+  findProblems: (_job, { inputFields }) =>
     inputFields === null || inputFields.includes("emails")
       ? []
       : [

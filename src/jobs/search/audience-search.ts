@@ -16,7 +16,7 @@ import type { JsonObject } from "../../schemas/flatten.ts";
 import { type FeedContext, type FeedJobType, type FeedPlanContext, isOver, readCursor } from "../feed.ts";
 import type { JobPlan } from "../job-type.ts";
 import { type Audience, audienceCursor, completeAudience, isStored } from "./audience-members.ts";
-import { queryText, searchComplaints, streamOf } from "./search.ts";
+import { queryText, findSearchProblems, streamOf } from "./search.ts";
 import { isFinal, planOfTasks, runTasks, type State, store, unlockSetting } from "./tasks.ts";
 
 const { submit } = audienceSearchEndpoints;
@@ -171,7 +171,7 @@ export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
   type: "audience_search",
   settings: searchSettings,
   isBilled: false,
-  complaints: searchComplaints,
+  findProblems: findSearchProblems,
   endpoints: [{ ...submit, asUser: true }],
   writes: [
     "audience_search",

@@ -25,7 +25,7 @@ import {
   readQuota,
   readSearch,
   searchCall,
-  searchComplaints,
+  findSearchProblems,
   streamOf,
 } from "./search.ts";
 
@@ -170,7 +170,7 @@ export const personSearchJob: FeedJobType<PersonSearchJobConfig> = {
   type: "person_search",
   settings: searchSettings,
   isBilled: false,
-  complaints: searchComplaints,
+  findProblems: findSearchProblems,
   endpoints: [create],
   writes: ["person_search", "person_search_coverage", "person_search_result"],
   checkpoints: {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { text } from "../../config/schema/settings.ts";
-import type { PlacedComplaint } from "../../config/problems.ts";
+import type { NestedProblem } from "../../config/problems.ts";
 import type { JobDeclaration } from "../../config/schema/jobs.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { callFree, type FreeCall, type FreeReply, readEnvelope } from "../../extract/free-call.ts";
@@ -47,20 +47,20 @@ const written = z.record(
 );
 
 /** Problems of the queries of a job's searches. */
-export const searchComplaints: NonNullable<JobDeclaration["complaints"]> = (job) => {
+export const findSearchProblems: NonNullable<JobDeclaration["findProblems"]> = (job) => {
   const searches = written.safeParse(job["searches"]).data ?? {};
-  const complaints: PlacedComplaint[] = [];
+  const problems: NestedProblem[] = [];
   const earlier = new Map<string, string>();
   for (const [name, { query, size }] of Object.entries(searches)) {
     const path = ["searches", name];
     const stream = streamOf(query, size);
     const same = earlier.get(stream);
     if (same !== undefined) {
-      complaints.push({ path, message: `is the same search as ${same}`, hint: "remove one of them" });
+      problems.push({ path, message: `is the same search as ${same}`, hint: "remove one of them" });
     }
     earlier.set(stream, name);
   }
-  return complaints;
+  return problems;
 };
 
 /** Code of a query without criteria. */

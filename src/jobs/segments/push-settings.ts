@@ -29,7 +29,7 @@ export function pushJobOf(job: JobConfig): SegmentPushJobConfig | null {
 }
 
 /** Problems that involve several settings. */
-export const complaints: NonNullable<JobDeclaration["complaints"]> = (job, { earlier }) => {
+export const findProblems: NonNullable<JobDeclaration["findProblems"]> = (job, { earlier }) => {
   const { name, segment_id: segmentId } = job;
   if (segmentId !== undefined) return [];
   if (name === undefined) {

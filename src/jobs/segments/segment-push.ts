@@ -19,7 +19,7 @@ import { confirm } from "../confirm.ts";
 import { type FeedContext, type FeedJobType, isOver, upsertRejects } from "../feed.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
 import {
-  complaints,
+  findProblems,
   describeRename,
   type PushCheckpoint,
   pushCursor,
@@ -317,7 +317,7 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
   type: "segment_push",
   settings: pushSettings,
   isBilled: false,
-  complaints,
+  findProblems,
   endpoints: [create, members, add, remove],
   writes: ["segment", "segment_push_member"],
   checkpoints: {

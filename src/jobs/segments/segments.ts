@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Config } from "../../config/config.ts";
-import type { Complaint } from "../../config/problems.ts";
+import type { SettingProblem } from "../../config/problems.ts";
 import { listOf, text } from "../../config/schema/settings.ts";
 import { jobName, searchName, uuid } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
@@ -11,7 +11,7 @@ import { audienceJobOf } from "../search/audience-search.ts";
 import { streamOf } from "../search/search.ts";
 import { pushJobOf, readPushCheckpoint, type SegmentPushJobConfig } from "./push-settings.ts";
 
-const eitherComplaint: Complaint = {
+const eitherProblem: SettingProblem = {
   message: "must have either an id or a job",
   hint: "{ id: <uuid> }, { job: NAME } or { job: NAME, search: NAME }",
 };
@@ -43,7 +43,7 @@ const segment = z
   .check((context) => {
     const { id, job } = context.value;
     if ((id === undefined) !== (job === undefined)) return;
-    context.issues.push({ code: "custom", input: context.value, params: { complaint: eitherComplaint } });
+    context.issues.push({ code: "custom", input: context.value, params: { problem: eitherProblem } });
   })
   .transform(({ id = "", job, search, name = null }): SegmentConfig => {
     if (job === undefined) return { kind: "id", id, name };

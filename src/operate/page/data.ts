@@ -38,9 +38,9 @@ function renderFields({ table: name, rows, isEstimated, fields }: TableCoverage,
     )}</details>`;
   }
   const least = fields.toSorted((a, b) => a.rowsKnown - b.rowsKnown)[0];
-  const about = isEstimated ? "about " : "";
+  const prefix = isEstimated ? "about " : "";
   const remark = least ? `; least known: ${least.column}, ${percent(least.rowsKnown, rows)}` : "";
-  return html`<details${at === 0 ? html` open` : ""}><summary>${name} <span>${about}${countText(rows, "row")}${remark}</span></summary>
+  return html`<details${at === 0 ? html` open` : ""}><summary>${name} <span>${prefix}${countText(rows, "row")}${remark}</span></summary>
 <ul class="fields">${fields.map(
     ({
       column,

@@ -4,7 +4,7 @@ import { ahead, countText, timeText } from "../../figures.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
 import type { JobServices } from "../../jobs/services.ts";
 import { readLedgerHistory } from "../../load/history/queries.ts";
-import { remembered } from "../overview.ts";
+import { cached } from "../overview.ts";
 import { CHART_DAYS, type Html, note, prose, state, type View } from "./elements.ts";
 import { showCost, showUsage } from "./cost.ts";
 import { showCoverage, showDestinations, showDrift, showSegments } from "./data.ts";
@@ -128,13 +128,13 @@ export function createLivePage(
 ) {
   return {
     /** Renders the whole page; null if the warehouse doesn't answer. */
-    page: remembered(LIFE_MS, async () => {
+    page: cached(LIFE_MS, async () => {
       const status = await readStatus();
       const { db, clock } = services();
-      const ledger = remembered(Number.POSITIVE_INFINITY, () => readLedgerHistory(db, CHART_DAYS));
+      const ledger = cached(Number.POSITIVE_INFINITY, () => readLedgerHistory(db, CHART_DAYS));
       return status && renderPage({ services: services(), status, ledger, nowMs: clock.now() });
     }),
-    running: remembered(LIFE_MS, async () =>
+    running: cached(LIFE_MS, async () =>
       showRunning({ services: services(), nowMs: services().clock.now() }),
     ),
   };
