@@ -179,11 +179,6 @@ export interface JobReference {
 
 interface FinishedJob {
   readonly jobReference: JobReference;
-  readonly statistics?: {
-    readonly totalBytesBilled?: string;
-    readonly load?: { readonly outputRows?: string };
-    readonly query?: { readonly totalBytesBilled?: string };
-  };
 }
 
 interface Job extends FinishedJob {

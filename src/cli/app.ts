@@ -29,7 +29,7 @@ export async function openConfig(context: Context): Promise<Config> {
     jobTypes,
     file: locateConfig(options.config ?? undefined, env),
     env,
-    overrides: { logLevel: options.logLevel ?? undefined },
+    logLevel: options.logLevel ?? undefined,
   });
   log.setLevel(config.logLevel);
   await refuseForeignFolder(config.dataDir);

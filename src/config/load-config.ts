@@ -17,7 +17,7 @@ import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
 import { isMapping, mapTexts, type Schema } from "./schema/settings.ts";
 import { isReadByOthers, readSmallFile, resolveSecrets } from "./secrets.ts";
-import { chooseDataDir, chooseLogLevel, chooseTimes, type Overrides } from "./settings.ts";
+import { chooseDataDir, chooseLogLevel, chooseTimes } from "./settings.ts";
 import { type Environment, expand } from "./variables.ts";
 import { readYaml } from "./yaml.ts";
 
@@ -27,7 +27,8 @@ export interface LoadOptions {
   readonly text?: string;
   readonly jobTypes: readonly JobDeclaration[];
   readonly env: Environment;
-  readonly overrides?: Overrides;
+  /** Value of `--log-level`. */
+  readonly logLevel?: string | undefined;
 }
 
 /**
@@ -39,7 +40,7 @@ export async function loadConfig({
   text,
   jobTypes,
   env,
-  overrides = {},
+  logLevel: flag,
 }: LoadOptions): Promise<Config> {
   const path = resolve(file);
   const folder = dirname(path);
@@ -65,7 +66,7 @@ export async function loadConfig({
   checkReferences(written, problems);
   checkCycles(written, problems);
 
-  const logLevel = chooseLogLevel(overrides, env, parsed.data?.logLevel ?? "info", problems);
+  const logLevel = chooseLogLevel(flag, env, parsed.data?.logLevel ?? "info", problems);
   const times = chooseTimes(env, problems);
   const secrets = await resolveSecrets({ tree, folder, env, problems, warnings });
   const found = problems.list();

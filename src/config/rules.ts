@@ -94,11 +94,16 @@ const DROPPED: readonly { readonly path: string; readonly type?: string; readonl
 /** Returns the file without keys that no longer have an effect. Warns once per reason, at its first key. */
 export function dropKeys(tree: object, warnings: Problems): object {
   const dropped = new Map<string, Path[]>();
-  const kept = without(tree, [], (path) => {
-    const instead = insteadOf(path, tree);
-    if (instead !== null) dropped.set(instead, [...(dropped.get(instead) ?? []), path]);
-    return instead !== null;
-  });
+  const visit = (value: unknown, path: Path): unknown => {
+    if (!isMapping(value)) return value;
+    const kept = Object.keys(value).filter((key) => {
+      const found = DROPPED.find((rule) => matches(rule, [...path, key], value["type"]));
+      if (found) dropped.set(found.instead, [...(dropped.get(found.instead) ?? []), [...path, key]]);
+      return !found;
+    });
+    return Object.fromEntries(kept.map((key) => [key, visit(value[key], [...path, key])]));
+  };
+  const kept = visit(tree, []);
   for (const [instead, [first = [], ...others]] of dropped) {
     const also = others.length === 0 ? "" : ` and ${others.map(textOf).join(", ")}`;
     warnings.add(first, `no longer has an effect: ${instead}`, `remove it${also}`);
@@ -106,23 +111,8 @@ export function dropKeys(tree: object, warnings: Problems): object {
   return Object(kept);
 }
 
-function insteadOf(path: Path, tree: object): string | null {
-  const found = DROPPED.find(({ path: dropped, type }) => {
-    const steps = dropped.split(".");
-    const isThere =
-      steps.length === path.length && steps.every((step, i) => step === "*" || step === path[i]);
-    return isThere && (type === undefined || valueAt(tree, [...path.slice(0, -1), "type"]) === type);
-  });
-  return found?.instead ?? null;
-}
-
-/** The value without the keys at dropped paths, at any depth. */
-function without(value: unknown, path: Path, isDropped: (path: Path) => boolean): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).flatMap(([key, item]) => {
-      const at = [...path, key];
-      return isDropped(at) ? [] : [[key, without(item, at, isDropped)]];
-    }),
-  );
+function matches({ path, type }: (typeof DROPPED)[number], at: Path, ownType: unknown): boolean {
+  const steps = path.split(".");
+  const isThere = steps.length === at.length && steps.every((step, i) => step === "*" || step === at[i]);
+  return isThere && (type === undefined || type === ownType);
 }

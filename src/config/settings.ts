@@ -3,31 +3,25 @@ import { type Problems, suggest } from "./problems.ts";
 import type { Environment } from "./variables.ts";
 import { type LogLevel, logLevels } from "./schema/document.ts";
 
-/** Settings from flags, which override environment variables, which override the file. */
-export interface Overrides {
-  /** `--log-level`; else PERSON_ETL_LOG_LEVEL, else `log_level`. */
-  readonly logLevel?: string | undefined;
-}
-
 /** Path of the configuration file: `--config`, else PERSON_ETL_CONFIG, else `config.yaml`. */
 export function locateConfig(flag: string | undefined, env: Environment): string {
   return flag ?? variable(env, "PERSON_ETL_CONFIG") ?? "config.yaml";
 }
 
-/** Returns the log level; adds a problem if it is unknown. */
+/** Log level: `--log-level`, else PERSON_ETL_LOG_LEVEL, else `log_level`; adds a problem if it is unknown. */
 export function chooseLogLevel(
-  overrides: Overrides,
+  flag: string | undefined,
   env: Environment,
   fromFile: LogLevel,
   problems: Problems,
 ): LogLevel {
   const fromEnvironment = variable(env, "PERSON_ETL_LOG_LEVEL");
-  const wanted = overrides.logLevel ?? fromEnvironment ?? fromFile;
+  const wanted = flag ?? fromEnvironment ?? fromFile;
   const level = logLevels.find((known) => known === wanted);
   if (level !== undefined) return level;
   const meant = suggest(wanted, logLevels);
   problems.addProblem({
-    path: overrides.logLevel === undefined ? "PERSON_ETL_LOG_LEVEL" : "--log-level",
+    path: flag === undefined ? "PERSON_ETL_LOG_LEVEL" : "--log-level",
     message: `must be one of ${logLevels.join(", ")}`,
     hint: meant === null ? "for example info" : `did you mean ${meant}?`,
   });

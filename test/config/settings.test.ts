@@ -13,7 +13,7 @@ describe("flag before environment before file before default", () => {
   it("for the log level", async () => {
     const text = `log_level: warn\n${fine}`;
     const env = { PERSON_ETL_LOG_LEVEL: "debug" };
-    expect((await load(text, { env, overrides: { logLevel: "silent" } })).logLevel).toBe("silent");
+    expect((await load(text, { env, logLevel: "silent" })).logLevel).toBe("silent");
     expect((await load(text, { env })).logLevel).toBe("debug");
     expect((await load(text)).logLevel).toBe("warn");
     expect((await load(fine)).logLevel).toBe("info");
@@ -34,7 +34,7 @@ describe("flag before environment before file before default", () => {
     expect(await problemsOf(fine, { env: { PERSON_ETL_LOG_LEVEL: "verbose" } })).toEqual([
       `- PERSON_ETL_LOG_LEVEL: ${levels} (for example info)`,
     ]);
-    expect(await problemsOf(fine, { overrides: { logLevel: "debig" } })).toEqual([
+    expect(await problemsOf(fine, { logLevel: "debig" })).toEqual([
       `- --log-level: ${levels} (did you mean debug?)`,
     ]);
   });

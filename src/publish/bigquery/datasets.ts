@@ -154,7 +154,7 @@ function statementsOf(
   catalog: Catalog,
   names: DatasetNames,
 ): readonly string[] {
-  const schemas = schemasOf(catalog);
+  const schemas = new Map([...catalog.tables, ...catalog.views].map(({ name, schema }) => [name, schema]));
   return [
     createPosition(names),
     ...tables.map((table) => createTable(table, names)),
@@ -217,10 +217,6 @@ export async function migrateDatasets(
     path: positionPath,
     body: { labels: { ...LABELS, [CATALOG_LABEL]: hash } },
   });
-}
-
-function schemasOf(catalog: Catalog): ReadonlyMap<string, PublishedSchema> {
-  return new Map([...catalog.tables, ...catalog.views].map(({ name, schema }) => [name, schema]));
 }
 
 function pathOf(names: DatasetNames, { schema, name }: Pick<PublishedTable, "schema" | "name">): string {

@@ -21,21 +21,17 @@ interface LoadJob {
 
 /** Uploads a file for a load job, which starts once all bytes have arrived; a broken upload resumes where it stopped. */
 export async function uploadFile(client: Client, job: LoadJob, path: string): Promise<JobReference> {
-  const file = await open(path, "r");
-  try {
-    const { size } = await file.stat();
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await sendChunks(client, await startUpload(client, job, size), file, size);
-      } catch (error) {
-        if (!isGone(error) || attempt === MAX_ATTEMPTS) throw error;
-        // The upload was complete or has expired: only a complete one has a job.
-        const started = await findJob(client, job.jobReference);
-        if (started !== null) return started;
-      }
+  await using file = await open(path, "r");
+  const { size } = await file.stat();
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await sendChunks(client, await startUpload(client, job, size), file, size);
+    } catch (error) {
+      if (!isGone(error) || attempt === MAX_ATTEMPTS) throw error;
+      // The upload was complete or has expired: only a complete one has a job.
+      const started = await findJob(client, job.jobReference);
+      if (started !== null) return started;
     }
-  } finally {
-    await file.close();
   }
 }
 

@@ -81,23 +81,17 @@ export async function releaseFile(source: string, target: string): Promise<strin
   await removeLeftovers(target);
   // Others may write to the folder: a name that exists already, even as a link, is never opened.
   const copy = `${target}.${randomBytes(6).toString("hex")}`;
-  let identity: string;
   try {
     await copyFile(source, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
-    const file = await open(copy, constants.O_RDWR | constants.O_NOFOLLOW);
-    try {
-      await file.chmod(0o600);
-      await file.sync();
-      identity = identityOf(await file.stat({ bigint: true }));
-    } finally {
-      await file.close();
-    }
+    await using file = await open(copy, constants.O_RDWR | constants.O_NOFOLLOW);
+    await file.chmod(0o600);
+    await file.sync();
     await rename(copy, target);
+    await syncFolder(dirname(target));
+    return identityOf(await file.stat({ bigint: true }));
   } finally {
     await rm(copy, { force: true });
   }
-  await syncFolder(dirname(target));
-  return identity;
 }
 
 /** Removes copies of publications that were killed. */
@@ -128,12 +122,8 @@ export async function replaceFile(source: string, target: string): Promise<void>
 
 /** Makes renames in a folder survive a power failure. */
 async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(folder, "r");
+  await handle.sync();
 }
 
 /** Keeps a file of the caller, who removes it: by a second name, or as a copy where folders are on two disks. */

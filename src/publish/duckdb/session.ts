@@ -139,15 +139,7 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
     makeRoom: (rowBytes) => raiseMemory(MEMORY_MB + MEMORY_PER_ROW * Math.floor(rowBytes / 1024 ** 2)),
     async rows(query) {
       const reader = await open.connection.runAndReadAll(query);
-      const names = reader.columnNames();
-      return reader.getRowsJson().map((values) =>
-        Object.fromEntries(
-          names.map((name, index) => {
-            const value = values[index] ?? null;
-            return [name, typeof value === "string" ? value : null];
-          }),
-        ),
-      );
+      return reader.getRowObjectsJson() as readonly TextRow[]; // all columns are text
     },
     async transaction(work) {
       const result = await withMemory(async () => {
