@@ -776,7 +776,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a large body is checked when it is read from disk",
     file: "src/spool/spool.ts",
-    from: "for await (const chunk of chunksOf(body)) hash.update(chunk);\n    return",
+    from: "for await (const chunk of chunksOf(body)) checksum.update(chunk);\n    return",
     to: "return",
     tests: ["test/spool/call-bytes.test.ts"],
     named: "a large body",
