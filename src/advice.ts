@@ -226,7 +226,6 @@ export const adviceByCode = {
     "An unexpected error occurred. → Run again with `--log-level debug`, and please report it with the log.",
 } as const satisfies Readonly<Record<string, `${string} → ${string}`>>;
 
-/** Meaning of a code, and the next step. */
 interface Advice {
   readonly means: string;
   readonly next: string;

@@ -10,15 +10,12 @@ export interface FilePart {
 /** Bytes in memory, or in a file if they are too many. */
 export type Body = Buffer | FilePart;
 
-/** Size of one read. */
 const READ_BYTES = 256 * 1024;
 
-/** True for a body in a file. */
 export function isFilePart(body: Body): body is FilePart {
   return !Buffer.isBuffer(body);
 }
 
-/** Reads a body chunk by chunk. */
 export async function* chunksOf(body: Body): AsyncGenerator<Buffer> {
   if (!isFilePart(body)) {
     yield body;

@@ -8,7 +8,6 @@ export interface Clock {
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** System clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   async sleep(milliseconds, signal) {

@@ -4,11 +4,9 @@ import { adviceFor } from "./advice.ts";
 export interface Problem {
   /** Configuration path (`jobs.enrich_customers.refresh_after`), flag, table or column. */
   readonly path: string;
-  /** Description of the problem. */
   readonly message: string;
   /** 1-based line in the configuration file, if any. */
   readonly line?: number;
-  /** Remedy. */
   readonly hint?: string;
 }
 

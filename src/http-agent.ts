@@ -4,9 +4,7 @@ import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici
 import { adviceFor } from "./advice.ts";
 import { codeOf, FixConfigurationError, messageOf } from "./errors.ts";
 
-/** Options of {@link openAgent}. */
 interface AgentOptions {
-  /** Maximum connections. */
   readonly connections: number;
   /** Maximum time to connect, including TLS; the same again for a proxy. */
   readonly connectTimeoutMs: number;

@@ -6,5 +6,4 @@ export interface Log {
   error(fields: object, event: string): void;
 }
 
-/** Logger without output. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -21,12 +21,10 @@ export function amountOf(value: number): Amount | null {
   return isAmount ? String(value) : null;
 }
 
-/** Amount of a number of records at a price. */
 export function costOf(records: number, perRecord: Amount): Amount {
   return textOf(BigInt(records) * millionthsOf(perRecord));
 }
 
-/** Sum of amounts. */
 export function sumOfAmounts(amounts: readonly Amount[]): Amount {
   return textOf(amounts.reduce((sum, amount) => sum + millionthsOf(amount), 0n));
 }

@@ -1,9 +1,7 @@
 import { lstat, readFile, readlink, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 
-/** Identity of a process. */
 export interface RunnerProcess {
-  /** Host name, for messages. */
   readonly host: string;
   readonly pid: number;
   /** Equal for processes that share a PID namespace; null if unknown. */
@@ -17,10 +15,8 @@ export interface RunnerProcess {
  */
 type ProcessState = "running" | "ended" | "elsewhere";
 
-/** Process information on Linux. */
 const PROC = "/proc";
 
-/** Identifies this process for others. */
 export async function describeThisProcess(): Promise<RunnerProcess> {
   const [machine, stat] = await Promise.all([readMachine(), readStat("self")]);
   return { host: hostname(), pid: process.pid, machine, processStart: stat?.start ?? null };

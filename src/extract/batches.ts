@@ -39,7 +39,6 @@ export interface Batch<T> {
   readonly wasTight: boolean;
 }
 
-/** Records per call. */
 export interface BatchSize {
   /** Maximum that the service accepts, as far as is known. */
   readonly cap: number;
@@ -143,7 +142,6 @@ export function cutBatch<T>(batch: Batch<T>, count: number): readonly [Batch<T>,
   ];
 }
 
-/** Removes records permanently from a batch. */
 export function withoutItems<T>(batch: Batch<T>, isOut: (item: T) => boolean): Batch<T> {
   return { ...batch, entries: batch.entries.filter(({ item }) => !isOut(item)) };
 }
@@ -169,7 +167,6 @@ export function memoryFor(records: number, bodyBytes: number, unpackedBytes: num
   return records * RECORD_BYTES + bodyBytes + unpackedBytes;
 }
 
-/** Expected memory for reading an answer to this many records. */
 export function expectedMemory(
   { bodyBytesPerRecord, plainBytesPerRecord }: BatchSize,
   records: number,
@@ -190,7 +187,6 @@ export interface LookupItem {
   readonly mayBeBilled?: boolean;
 }
 
-/** HTTP request of a lookup, without headers. */
 interface LookupRequest {
   readonly method: "POST";
   readonly path: string;

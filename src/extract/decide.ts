@@ -90,7 +90,6 @@ interface AnswerFacts {
   readonly isMostMissing: boolean;
 }
 
-/** State of the lookup and the present, as far as they matter. */
 interface Circumstances {
   readonly nowMs: number;
   /** From 0 (inclusive) to 1 (exclusive). */
@@ -103,7 +102,6 @@ interface Circumstances {
   readonly origin: string;
 }
 
-/** Finished call with its interpreted reply, as far as a decision needs it. */
 interface Case<T> extends Circumstances {
   readonly call: EndedCall<T>;
   readonly reply: UnderstoodReply;
@@ -124,7 +122,6 @@ const nothing = {
   stop: null,
 };
 
-/** Signature of batches with most results missing. */
 const MISSING_RESULTS = "200, results missing";
 
 /**
@@ -205,7 +202,6 @@ export function isIsolationOver({ origin }: Batch<unknown>): boolean {
   return (origin.isolationCalls ?? 0) >= MAX_ISOLATION_CALLS;
 }
 
-/** Interprets a 200 by its results. */
 function judgeAnswer<T>(
   { batch: { entries } }: EndedCall<T>,
   given: UnderstoodReply,

@@ -30,7 +30,6 @@ export interface FreeEndpoint {
   readonly path: string;
 }
 
-/** Call that is not billed. */
 export interface FreeCall<T> {
   readonly endpoint: FreeEndpoint;
   /** Path and query; the endpoint's path by default. */
@@ -138,7 +137,6 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
 interface Tried<T> extends UnderstoodReply {
   readonly reply: HttpReply;
   readonly startedAtMs: number;
-  /** Null without one. */
   readonly answer:
     | (Omit<FreeAnswer<T>, "kind" | "mayBeDone"> & { readonly requestCompletedAt: string | null })
     | null;

@@ -44,7 +44,6 @@ export interface HttpRequest {
   /** JSON text; null for none. */
   readonly body: string | null;
   readonly signal?: AbortSignal;
-  /** True to send the key of a user. */
   readonly asUser?: boolean;
   /** Overrides the client's timeout, for calls that are free to repeat. */
   readonly readTimeoutMs?: number;
@@ -154,7 +153,6 @@ const MAX_MEMORY_BYTES = 40 * 1024 * 1024;
 const CONNECT_TIMEOUT_MS = 10_000;
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
-/** Returns the first value of a header; null if absent. */
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
   const value = headers[name];
   return (Array.isArray(value) ? value[0] : value) ?? null;

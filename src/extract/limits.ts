@@ -6,7 +6,6 @@ import { MAX_RETRY_AFTER_MS } from "./retry.ts";
 
 /** Outcome of a call, to adjust rates and detect outages. */
 export type CallReport =
-  /** Answered. */
   | { readonly kind: "answered" }
   /** Another 4xx: the service works but rejected this request. */
   | { readonly kind: "declined" }

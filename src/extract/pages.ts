@@ -25,7 +25,6 @@ export interface ChangeAnswer {
   readonly newSize: number | null;
 }
 
-/** Builds the call that adds or removes members. */
 export function changeCall(
   endpoint: FreeEndpoint,
   segmentId: string,
@@ -40,7 +39,6 @@ export function changeCall(
   };
 }
 
-/** Parses the response to a change; null if invalid. */
 function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
   const results = readEnvelope(bytes, drift)?.["results"];
   if (!isJsonObject(results)) return null;
@@ -63,7 +61,6 @@ export function readCreated(bytes: Buffer, drift: DriftLog): string | null {
   return typeof id === "string" && id !== "" ? id.toLowerCase() : null;
 }
 
-/** One item of a page. */
 export interface PageMember {
   readonly servicePid: string;
   /** Instant; null if missing or invalid. */
@@ -167,7 +164,6 @@ export interface ResultPage {
 
 const pathOf = ({ path }: FreeEndpoint, id: string) => path.replace(/\{\w+\}/u, encodeURIComponent(id));
 
-/** Builds the call that reads the state of a search or contact job. */
 export function statusCall(endpoint: FreeEndpoint, id: string): FreeCall<JsonObject> {
   return {
     endpoint,

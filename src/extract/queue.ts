@@ -112,7 +112,6 @@ export async function takeBatch<T>(queue: Queue<T>): Promise<Batch<T> | null> {
   }
 }
 
-/** True if nothing is left to send or on its way. */
 function isDone({ hasEnded, out, items, waiting }: Queue<unknown>): boolean {
   return hasEnded && out + items.length + waiting.length === 0;
 }
@@ -209,7 +208,6 @@ export function cutForCall<T>(queue: Queue<T>, batch: Batch<T>, count: number): 
   return head;
 }
 
-/** Counts a call that is about to be made. */
 export function countCall<T>({ capacity }: Queue<T>, batch: Batch<T>): Batch<T> {
   const origin: Origin = batch.origin;
   if (origin.isolationCalls !== null) origin.isolationCalls += 1;
@@ -288,7 +286,6 @@ export function applyOutcome<T>(
   return outcome.stop ?? closePieces(queue, origin, outcome.again.length);
 }
 
-/** Counts a batch that was set aside without an answer. */
 function countUnanswered(queue: Queue<unknown>, cause: string): StopJobError | null {
   queue.isAnswering = false;
   queue.unansweredBatches += 1;

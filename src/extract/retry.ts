@@ -26,7 +26,6 @@ interface CallHistory {
   readonly random: number;
 }
 
-/** Next step for the records of a call. */
 export type Decision =
   | { readonly action: "accept" }
   | { readonly action: "retry"; readonly afterMs: number }
@@ -42,7 +41,6 @@ export type Decision =
 
 type Retry = Extract<Decision, { action: "retry" }>;
 
-/** Action for a status, and whether the call may have been billed. */
 interface Rule {
   readonly possiblyBilled: boolean;
   readonly decide: (history: CallHistory, retryAfterMs: number | null) => Decision;
@@ -132,7 +130,6 @@ function ruleOf(outcome: CallOutcome): Rule {
   return outcome.kind === "status" ? ruleOfStatus(outcome.status) : ruleByKind[outcome.kind];
 }
 
-/** Maximum attempts of a free call. */
 const MAX_FREE_TRIES = 8;
 
 type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "set_aside" }>;
@@ -210,7 +207,6 @@ export function callRefused(
   return new StopJobError("request_refused", `${endpoint}: ${describeReply(end)}. ${advice}`);
 }
 
-/** Error for a rejected key that has not been replaced. */
 export function keyRejected(endpoint: string, error: ErrorBody): StopRunError {
   return new StopRunError(
     "key_rejected",
@@ -228,7 +224,6 @@ export function userKeyRejected(endpoint: string, error: ErrorBody): StopJobErro
   );
 }
 
-/** Error for a plan without credits. */
 export function capacityUsedUp(endpoint: string, error: ErrorBody): LimitReachedError {
   const cause = error.code === null ? "402" : `402 ${error.code}`;
   return new LimitReachedError(

@@ -103,7 +103,6 @@ export function attemptsOf({ entries }: Batch<unknown>): number {
   return Math.max(...entries.map(({ calls }) => calls));
 }
 
-/** Outcome of a call without its results. */
 export interface UnderstoodReply {
   readonly outcome: CallOutcome;
   readonly error: ErrorBody;
@@ -119,10 +118,8 @@ export function isAnswer(reply: HttpReply): reply is HttpResponse {
   return reply.kind === "response" && reply.status === 200;
 }
 
-/** Answer with results. */
 export const answered: UnderstoodReply = { outcome: { kind: "answer" }, error: NO_ERROR, cause: "200" };
 
-/** Status 200 without usable results. */
 export function unusableAnswer(reason: string): UnderstoodReply {
   return { outcome: { kind: "lost" }, error: NO_ERROR, cause: `200 ${reason}` };
 }
@@ -143,7 +140,6 @@ export async function understandReply(reply: HttpReply, clock: Clock): Promise<U
   };
 }
 
-/** Converts an outcome for the limiter. */
 export function reportOf(
   outcome: CallOutcome,
   call: { readonly startedAtMs: number; readonly reply: HttpReply },
@@ -197,7 +193,6 @@ export function attemptOf(
   };
 }
 
-/** Creates the ledger entry of a call without an answer. */
 export function unansweredAttempt(call: EndedCall<unknown>, { outcome, error }: UnderstoodReply): Attempt {
   const isSent = outcome.kind !== "not_sent";
   const end = {

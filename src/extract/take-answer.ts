@@ -57,14 +57,12 @@ export interface AnsweredCall<T> extends CallFacts {
 export interface PairedAnswer {
   readonly summary: ReadSummary;
   readonly attempt: Attempt;
-  /** Index of the result of each item. */
   readonly pairing: Pairing;
   readonly apiRequestId: string | null;
   /** Completion time reported by the service if plausible, otherwise the time of receipt: UTC, microseconds kept. */
   readonly answeredAt: string;
 }
 
-/** Parsed answer with the result of each item. */
 interface TakenAnswer<R> extends PairedAnswer {
   /** By item; undefined if the answer has none, null if it is too large to load. */
   readonly results: readonly (R | null | undefined)[];
@@ -97,7 +95,6 @@ export async function takeAnswer<R>(
   return { ...paired, results, drift: answer.drift };
 }
 
-/** Options for reading the results of a call. */
 export function readingOf({ name, pairing, isMatch }: LookupEndpoint, call: AnsweredCall<LookupItem>) {
   const keyField = pairing === "record_id" ? "record_id" : "email_address";
   const receivedAt = instantAt(call.startedAtMs + call.milliseconds);
@@ -228,7 +225,6 @@ export async function* pairedResults(
   }
 }
 
-/** Finds the results in a body of any size, one at a time. */
 async function* scanBody(
   { body, contentEncoding }: AnsweredCall<LookupItem>,
   scanner: Scanner,

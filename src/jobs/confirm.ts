@@ -60,7 +60,6 @@ export function unusualRejects(
   return `${job.name}: ${rejected} of ${countText(tried, "record")} were rejected, more than ${UNUSUAL_RATIO * 100} %.`;
 }
 
-/** Facts for the decision whether to send. */
 export interface SendCase {
   readonly counts: LookupCounts;
   readonly billable: BillableEstimate;
@@ -73,12 +72,10 @@ export interface SendCase {
 
 type SendDecision =
   | { readonly kind: "send" }
-  /** The user has to confirm. */
   | { readonly kind: "ask"; readonly reason: string }
   /** The user has to decide about rows bought with other parameters. */
   | { readonly kind: "stop"; readonly message: string };
 
-/** Counters of a run that later ones are compared with. */
 type LastRun = Pick<PastRun, "status" | "records_due" | "records_waiting">;
 
 /**

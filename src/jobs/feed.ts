@@ -23,7 +23,6 @@ import { endOfError, type JobContext, succeeded, type Worked } from "./job.ts";
 import { estimateSeconds } from "./lookup/estimate.ts";
 import { stopReason } from "./retry-while-down.ts";
 
-/** Completes a feed's declaration to a job type. */
 export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
   const type: JobType<J> = {
     ...feed,
@@ -52,7 +51,6 @@ export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
   return type;
 }
 
-/** Plan of a job without records. */
 const NOTHING_TO_SEND: Omit<JobPlan, "job" | "type" | "calls" | "estimated_seconds" | "remarks"> = {
   records_read: 0,
   records_due: 0,

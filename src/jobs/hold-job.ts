@@ -13,7 +13,6 @@ import {
 import type { RunRef } from "../load/runs/fence.ts";
 import { describeThisProcess, stateOfProcess } from "../process-state.ts";
 
-/** A job whose lock this process holds. */
 export interface HeldJob {
   readonly run: RunRef;
   /** Aborted with a LockLostError when the lock is lost, or when the user stops the run. */
@@ -22,12 +21,10 @@ export interface HeldJob {
   readonly release: () => Promise<void>;
 }
 
-/** Held job, or the reason why it could not be locked. */
 type Hold =
   | { readonly kind: "held"; readonly held: HeldJob }
   | {
       readonly kind: "refused";
-      /** For the user who started the job. */
       readonly message: string;
       readonly holders: readonly LockHolder[];
     };
@@ -86,7 +83,6 @@ async function acquire({ db }: Services, request: Omit<LockRequest, "dead">): Pr
   return dead.length < reply.holders.length ? reply : acquireLock(db, { ...request, dead });
 }
 
-/** Starts a bounded wait for locks of other processes. */
 function createLockWait(services: Services, waitMs: number) {
   const { clock, config, signal } = services;
   const endMs = clock.now() + waitMs;

@@ -4,7 +4,6 @@ import { suggest } from "../config/problems.ts";
 import { FixConfigurationError, type Problem } from "../errors.ts";
 import { openSchedule, type Schedule } from "../schedule/schedule.ts";
 
-/** Job started by `schedule`. */
 export interface ScheduledJob {
   readonly name: string;
   readonly schedule: Schedule;

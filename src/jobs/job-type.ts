@@ -54,7 +54,6 @@ export interface JobPlan {
   readonly requests?: readonly ShownRequest[];
 }
 
-/** Request that a run would make. */
 export interface ShownRequest {
   readonly method: string;
   readonly path: string;
@@ -75,7 +74,6 @@ export interface PlanContext extends Pick<JobServices, "config" | "db" | "clock"
   readonly request: PlanRequest;
   /** Use of the budget of the job's type, including records that earlier jobs of the plan will send. */
   readonly used: Used;
-  /** Received answers of the job that are not loaded yet. */
   readonly waitingAnswers: WaitingAnswers;
 }
 
@@ -106,7 +104,6 @@ export interface JobCheckpoints<J extends JobConfig = JobConfig> {
   noStream(job: J): string;
 }
 
-/** Complete declaration of a job type. */
 export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration {
   readonly endpoints: readonly Endpoint[];
   /** Result tables, which are fresh after a successful run. */

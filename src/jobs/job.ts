@@ -22,7 +22,6 @@ import { lastRuns, type PastRun } from "../load/runs/status.ts";
 import type { Attempt } from "../schemas/ledger.ts";
 import { type RunCounter, runCounters } from "../schemas/ops.ts";
 
-/** End of a job or a run. */
 export type Status = "succeeded" | "failed" | "limited" | "skipped" | "interrupted" | "locked";
 
 /** One job, in `run --json`. */
@@ -131,13 +130,11 @@ export function endOfError(error: unknown, doing: string): JobEnd {
   return { ...end, stopsRun: error instanceof StopRunError, cause: error };
 }
 
-/** Attempts and counters for the next commit. */
 interface Unrecorded {
   readonly ledger: readonly Attempt[];
   readonly counters: CounterDelta;
 }
 
-/** Creates totals of zero, with the part that is not recorded yet. */
 function createTotals() {
   let totals: CounterDelta = {};
   let waiting: CounterDelta = {};
@@ -149,7 +146,6 @@ function createTotals() {
   };
   return {
     add,
-    /** Adds an attempt to the totals and to the next commit. */
     addAttempt(attempt: Attempt): void {
       ledger.push(attempt);
       add(countAttempts([attempt]));
@@ -158,7 +154,6 @@ function createTotals() {
     addRecorded(counters: CounterDelta): void {
       totals = sumOf([totals, counters]);
     },
-    /** Takes everything not recorded yet. */
     take(): Unrecorded {
       const taken = { ledger, counters: waiting };
       ledger = [];
@@ -200,9 +195,7 @@ export interface JobResult {
 interface JobStart<J extends JobConfig> {
   readonly job: J;
   readonly request: RunRequest;
-  /** Part of the input to process. */
   readonly shard: Shard;
-  /** Result tables, which are fresh after a success. */
   readonly writes: readonly string[];
 }
 

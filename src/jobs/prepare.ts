@@ -88,7 +88,6 @@ export async function inspectInputs(
   return { problems, afterMigrating };
 }
 
-/** Lists the distinct tables and queries that the jobs read. */
 export function sourcesOf(config: Config, jobs: readonly JobConfig[]): readonly ReadSource[] {
   const sources = jobs.flatMap((job) => jobTypeOf(job).reads(job, config));
   return [...new Map(sources.map((source) => [source.path, source])).values()];

@@ -56,7 +56,6 @@ export interface CostEstimate {
   readonly currency: string;
 }
 
-/** Cost of an estimated number of billed records. */
 export function estimateCost(
   { low, expected, high }: Readonly<Record<"low" | "expected" | "high", number>>,
   { perRecord, currency }: Price,
@@ -68,7 +67,6 @@ export function estimateCost(
 /** Cost of the largest possible charge of an unlock, in `search --json` and `audience --json`. */
 export interface UnlockCost {
   readonly amount: number;
-  /** Price of one record. */
   readonly price: number;
   /** ISO 4217. */
   readonly currency: string;
@@ -89,7 +87,6 @@ export function unlockCostText(cost: UnlockCost | null | undefined): string {
   return ` (${amountText(amount, currency)} at ${priceText({ perRecord: String(price), currency })})`;
 }
 
-/** Sum of estimates in one currency. */
 export function sumOfEstimates(costs: readonly CostEstimate[], currency: string): CostEstimate {
   const sum = (value: (cost: CostEstimate) => number) =>
     Number(sumOfAmounts(costs.map((cost) => String(value(cost)))));

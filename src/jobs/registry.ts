@@ -24,7 +24,6 @@ export const jobTypes: readonly JobType[] = [
   feedJob(contactJobsJob),
 ];
 
-/** Returns the declaration of a job's type. */
 export function jobTypeOf(job: JobConfig): JobType {
   const found = jobTypes.find(({ type }) => type === job.type);
   if (!found) throw new Error(`Job ${job.name} has the unknown type ${job.type}.`);

@@ -20,12 +20,10 @@ interface RetryOptions {
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 10_000;
 
-/** True if the warehouse may become reachable again. */
 function isUnreachable(error: unknown): error is StopRunError {
   return error instanceof StopRunError && error.code === "database_unreachable";
 }
 
-/** Assumes a reachable warehouse at first. */
 export function createRetryWhileDown({ clock, log, signal, retryForMs, job }: RetryOptions): RetryWhileDown {
   let sinceMs: number | null = null;
   let back = new AbortController();

@@ -58,7 +58,6 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
   return addCosts(services, report);
 }
 
-/** State of a chain that its jobs need. */
 interface Chain {
   /** Ends of the jobs before it. */
   readonly ends: ReadonlyMap<string, JobEnd>;
@@ -104,7 +103,6 @@ async function runOne(
   return result;
 }
 
-/** Reason for skipping a job; null if it can run. */
 function skipReason(
   services: JobServices,
   job: JobConfig,

@@ -5,7 +5,6 @@ import { membersSql } from "../load/feeds/searches.ts";
 import type { InputConnection, InputSource } from "../load/inputs/input.ts";
 import { checkInput } from "../load/inputs/read.ts";
 
-/** Table or query that a job reads. */
 export interface ReadSource {
   /** `input NAME`, or `query of JOB`. */
   readonly subject: string;
@@ -28,7 +27,6 @@ function namesOurSchemas({ warehouse }: Pick<Config, "warehouse">, sql: string):
   );
 }
 
-/** Returns the problems of a source; changes nothing. */
 export async function inspectSource(
   db: Db,
   { path, isPush, ...read }: ReadSource,
@@ -57,7 +55,6 @@ function inQuery(
   return { ...problem, path: `${path}.sql`, ...(hint === null ? {} : { hint }) };
 }
 
-/** Throws all problems together, if any. */
 export function throwProblems(problems: readonly Problem[]): void {
   if (problems.length === 0) return;
   throw new FixConfigurationError("inputs", "The inputs can't be read as configured.", problems);
@@ -118,7 +115,6 @@ function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputS
   return Object.fromEntries(Object.entries(input.fields).filter(([field]) => inputFields.includes(field)));
 }
 
-/** Query of a job that returns IDs. */
 export interface IdQuery {
   readonly name: string;
   readonly path: string;

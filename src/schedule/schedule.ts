@@ -91,7 +91,6 @@ const DAY_MS = 24 * HOUR_MS;
 /** Longest wait for a 29 February, around a century year that is not a leap year. */
 const HORIZON_MS = (8 * 366 + 2) * DAY_MS;
 
-/** Parsed schedule of a job in its time zone. */
 export interface Schedule {
   readonly cron: Cron;
   readonly zone: Zone;

@@ -29,7 +29,6 @@ export interface SpoolOwner {
 export interface SpooledCall {
   readonly callId: string;
   readonly path: string;
-  /** Size on disk. */
   readonly bytes: number;
   /** Loads that were started but neither completed nor reverted. */
   readonly tries: number;
@@ -50,7 +49,6 @@ export function callFileName(callId: string, receivedAtMs: number): string {
   return `${new Date(receivedAtMs).toISOString().replaceAll(/[-:.]/gu, "")}-${callId}.call`;
 }
 
-/** Parses the name of a call's file; null for any other file. */
 function parseCallName(path: string): Pick<SpooledCall, "callId" | "tries" | "at"> | null {
   const { callId, tries, at } = CALL_NAME.exec(basename(path))?.groups ?? {};
   if (callId === undefined) return null;
@@ -64,12 +62,10 @@ export function pathOfTry(path: string, { tries, at }: Pick<SpooledCall, "tries"
   return join(dirname(path), `${stem}${mark}.call`);
 }
 
-/** Returns the folder of all shards of a job. */
 export function jobFolder(root: string, { warehouse, job }: Pick<SpoolOwner, "warehouse" | "job">): string {
   return join(root, warehouse, job);
 }
 
-/** Returns the folder of one shard. */
 export function shardFolder(root: string, owner: SpoolOwner): string {
   return join(jobFolder(root, owner), owner.shard.replace("/", "-of-"));
 }
@@ -239,7 +235,6 @@ export async function moveSpool(root: string, from: string, to: string): Promise
   return answers;
 }
 
-/** Answers in the spool of one shard of a job. */
 export interface SpoolContent extends SpoolOwner {
   readonly folder: string;
   /** Received answers that are not loaded yet, and their size on disk. */
@@ -254,7 +249,6 @@ interface QuarantinedCalls extends Pick<SpoolOwner, "warehouse" | "job"> {
   readonly files: number;
 }
 
-/** Content of all spools of a data_dir. */
 interface SpoolSurvey {
   readonly contents: readonly SpoolContent[];
   readonly quarantined: readonly QuarantinedCalls[];

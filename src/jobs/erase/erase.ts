@@ -172,7 +172,6 @@ export interface LeftSegments {
   readonly removed: number;
 }
 
-/** Membership of a person in a segment. */
 interface Membership {
   readonly segmentId: string;
   readonly servicePid: string;

@@ -33,7 +33,6 @@ import type { JsonObject } from "../../schemas/flatten.ts";
 import type { Spool } from "../../spool/spool.ts";
 import type { SpooledCall } from "../../spool/files.ts";
 
-/** Rows that are committed together. */
 export interface AnswerPart {
   readonly answers: LookupAnswer[];
   readonly rejects: LookupReject[];
@@ -44,7 +43,6 @@ export interface AnswerPart {
   readonly store: RowStore;
 }
 
-/** Answer as rows, to be committed. */
 export interface AnswerRows {
   readonly header: AnswerHeader;
   readonly summary: ReadSummary;
@@ -69,7 +67,6 @@ function answeredCall({ call, records, doubts }: AnswerHeader, body: Body): Answ
   return { ...call, items: records, possiblyBilledBefore: doubts, body };
 }
 
-/** Makes the rows of results, with the people in a store. */
 function rowMakerOf({ spec, parameters }: AnswerHeader) {
   const { endpoint, read } = answerReader(spec.type, parameters);
   const makeRows = (store: Pick<RowStore, "add">, result: JsonObject, { drift }: ReadContext): ResultRows => {
@@ -179,7 +176,6 @@ export function freeBody(body: Body): void {
   if (Buffer.isBuffer(body)) freeBytes(body);
 }
 
-/** Answer that is read result by result. */
 interface LargeAnswer {
   readonly spool: Spool;
   readonly header: AnswerHeader;
@@ -234,7 +230,6 @@ function newPart(): AnswerPart {
   return { answers: [], rejects: [], drift: [], isLast: false, store: createRowStore() };
 }
 
-/** Makes the rows of a surveyed answer part by part. */
 async function* partsOf(
   answer: LargeAnswer,
   paired: SurveyedAnswer,
@@ -312,7 +307,6 @@ export interface AnswerHeader {
   readonly doubts: readonly number[];
 }
 
-/** Parts of a header shared by all calls of a run. */
 export type HeaderOfRun = Pick<AnswerHeader, "warehouse" | "run" | "spec" | "parameters">;
 
 export function headerOf(

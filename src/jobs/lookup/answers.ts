@@ -28,10 +28,8 @@ import {
   unloadable,
 } from "./answer-rows.ts";
 
-/** Services and run that a loader belongs to. */
 type LoaderTask = Pick<JobContext, "db" | "log" | "progress" | "http" | "signal" | "run" | "retryWhileDown">;
 
-/** Loads spooled answers into the warehouse. */
 export interface Loader extends LoaderTask {
   readonly spool: Spool;
   readonly memory: Memory;
@@ -51,7 +49,6 @@ export interface LoadableAnswer extends AnswerRows {
   readonly lease: Lease;
 }
 
-/** Answer that isn't parsed yet. */
 interface ReceivedAnswer {
   readonly header: AnswerHeader;
   readonly body: Body;
@@ -307,7 +304,6 @@ function record(recorded: Recorded, part: AnswerPart, refused: ReadonlySet<strin
   for (const { record } of part.rejects) recorded.rejects.push({ record });
 }
 
-/** Quarantines the file of an answer that could not be loaded. */
 async function quarantine({ run, spool, log }: Loader, file: SpooledCall): Promise<void> {
   const movedTo = await spool.quarantine(file);
   log.error({ job: run.job, call_id: file.callId, moved_to: movedTo }, "answer_quarantined");

@@ -10,7 +10,6 @@ import type {
   MatchHistory,
 } from "../../load/lookups/counts.ts";
 
-/** Estimated number of billed records of a run. */
 export interface BillableEstimate {
   readonly low: number;
   readonly expected: number;

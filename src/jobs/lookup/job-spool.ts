@@ -14,7 +14,6 @@ import { readUnexpiredHolders } from "../../load/runs/lock.ts";
 import { makeDiskId, moveSpool, namesIn, type SpoolContent, surveySpool } from "../../spool/files.ts";
 import { explainSpoolFailure, openSpool, type Spool } from "../../spool/spool.ts";
 
-/** Returns the folder of all received answers that are not loaded yet. */
 export function spoolRoot({ dataDir }: Pick<Config, "dataDir">): string {
   return join(dataDir, "spool");
 }

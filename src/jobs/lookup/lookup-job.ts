@@ -42,7 +42,6 @@ import { countMissing, lockGoneRows, readGoneRows } from "../../load/lookups/sto
 import { readCounters, recordFound } from "../../load/runs/runs.ts";
 import type { Spool } from "../../spool/spool.ts";
 
-/** Completes a lookup's declaration to a job type. */
 export function lookupJob(lookup: LookupJobType): JobType {
   const type: JobType<LookupJobConfig> = {
     ...lookup,
@@ -156,7 +155,6 @@ async function readUsed({ db, job, run }: Task): Promise<Used> {
   return usedOf(await readBudgetUse(db), job.type, await readRunUse(db, run));
 }
 
-/** Asks before something unusual is sent. */
 async function confirmSending(task: Task, counts: LookupCounts, cap: Cap | null): Promise<void> {
   const { config, job, request, pastRuns } = task;
   const { billable } = forecastOf(config, job, counts, { cap });
@@ -239,7 +237,6 @@ async function closeSpool(
   return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${text}` } } : end;
 }
 
-/** Message about answers left in a spool; null if there are none. */
 function spooledText(job: string, { folder, calls }: Pick<Spool, "folder" | "calls">): string | null {
   if (calls === 0) return null;
   const [are, them] = calls === 1 ? ["is", "it"] : ["are", "them"];
@@ -249,10 +246,8 @@ function spooledText(job: string, { folder, calls }: Pick<Spool, "folder" | "cal
   );
 }
 
-/** Facts that determine the end of a job. */
 export interface WorkDone {
   readonly job: string;
-  /** Thrown error; null for none. */
   readonly thrown: { readonly error: unknown } | null;
   /** True after a signal. */
   readonly isStopped: boolean;
@@ -303,7 +298,6 @@ function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | n
   );
 }
 
-/** Rows that are erased at once. */
 const CHUNK = 10_000;
 
 /**

@@ -32,7 +32,6 @@ export const plainRequest: SpecRequest = {
   shard: wholeInput,
 };
 
-/** Builds the spec that determines which records of a job are due. */
 export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): Promise<LookupSpec> {
   const bound = lookupOf(job);
   const { shard } = request;
@@ -146,7 +145,6 @@ export function limitsOf(
   };
 }
 
-/** Name of a limit in results and messages. */
 function nameOfLimit(limits: JobLimits, period: BudgetPeriod): LimitedBy {
   if (period === "month") return "budget_month";
   return period === "day" ? "budget_day" : limits.perRunBy;

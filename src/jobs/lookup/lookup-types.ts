@@ -87,7 +87,6 @@ export interface AnsweredPart extends Pick<LookupAnswer, "servicePid" | "cells" 
 /** Converts one result to cells. Synchronous, so that the parsed answer can be freed at once. */
 type ReadResult = (result: JsonObject, drift: DriftLog) => AnsweredPart;
 
-/** Type of a job that sends batches of records. */
 export interface LookupJobType extends JobDeclaration {
   readonly type: LookupType;
   readonly endpoint: LookupEndpoint;
@@ -290,7 +289,6 @@ const validateEmailsJob: LookupJobType = {
 
 export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];
 
-/** Declaration of a job type, applied to one job. */
 export type BoundLookup = ReturnType<typeof lookupOf>;
 
 function typeNamed(name: LookupType): LookupJobType {
@@ -299,7 +297,6 @@ function typeNamed(name: LookupType): LookupJobType {
   return found;
 }
 
-/** True for a job that sends the rows of an input. */
 export function isLookupJob(job: JobConfig): job is LookupJobConfig {
   return lookupTypes.some(({ type }) => type === job.type);
 }
@@ -323,7 +320,6 @@ function requestParametersOf({
   };
 }
 
-/** Applies the declaration of a job's type to the job. */
 export function lookupOf(job: LookupJobConfig) {
   const requestParameters = requestParametersOf(job);
   const { inputFields } = typeNamed(job.type);
@@ -349,7 +345,6 @@ function pickExtra(from: JsonObject | null, picks: (name: string, value: unknown
   return picked.length === 0 ? null : Object.fromEntries(picked);
 }
 
-/** Merges two objects; null if both are. */
 function mergeExtra(a: Extra, b: Extra): Extra {
   if (a === null || b === null) return a ?? b;
   return Object.fromEntries([...Object.entries(a), ...Object.entries(b)]);

@@ -9,7 +9,6 @@ import { limitsOf, lookupSpecOf, plainRequest, tightestCap } from "./lookup-spec
 import { forecastOf } from "./estimate.ts";
 import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 
-/** Predicts what a run of a lookup would send; changes nothing. */
 export async function planLookup(context: PlanContext, job: LookupJobConfig): Promise<Planned> {
   const { config, db, earlier, request, used } = context;
   const { shard, resend, show } = request;

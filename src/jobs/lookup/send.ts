@@ -51,10 +51,8 @@ import { type JobLimits, reserve } from "./lookup-spec.ts";
 import type { JobSpool } from "./job-spool.ts";
 import { type BoundLookup, type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 
-/** Run of a lookup, with the spec of its input. */
 export type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
 
-/** A selection, the limits of its sending, and its record. */
 export interface Selected extends JobSpool {
   readonly selection: LookupSelection;
   readonly tally: Tally;
@@ -147,7 +145,6 @@ function stop(s: Sending, reason: unknown = null): void {
   s.halt.resolve();
 }
 
-/** Makes calls one at a time. */
 async function sendBatches(s: Sending): Promise<void> {
   try {
     for await (const batch of batchesOf(s.queue)) await oneCall(s, batch);

@@ -3,7 +3,6 @@ import type { PublicationDb } from "../../load/publication/registration.ts";
 import type { Log } from "../../log.ts";
 import type { Catalog, Destination } from "../../publish/destination.ts";
 
-/** Destination with everything needed to publish to it. */
 export interface Publication {
   readonly db: PublicationDb;
   readonly destination: Destination;
@@ -26,7 +25,6 @@ export function copiedText(name: string): string {
   );
 }
 
-/** Error for a destination of another database with the same data. */
 export function copied(name: string): LimitReachedError {
   return new LimitReachedError("publication_refused", copiedText(name));
 }

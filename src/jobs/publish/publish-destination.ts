@@ -100,7 +100,6 @@ interface PublishReport {
   readonly tablesDiffering: readonly string[] | null;
 }
 
-/** Result of publishing all pending changes. */
 interface Drained {
   readonly batches: number;
   readonly rows: number;
@@ -238,7 +237,6 @@ function replacesOf({ rootKey, root }: Pick<PublishedTable, "rootKey" | "root">)
   return rootKey.length === 0 || root === "table_freshness" ? "all" : "keys";
 }
 
-/** Stages the files of a batch of keys. */
 async function stageKeys(
   { destination, catalog }: Publication,
   batch: BatchRef,

@@ -12,7 +12,6 @@ import { isSuccess } from "../../load/runs/runs.ts";
 import { type Amount, costOf, type Price } from "../../money.ts";
 import { nextSlot, type Schedule } from "../../schedule/schedule.ts";
 
-/** Problem that needs the user's attention. */
 export interface AttentionReport {
   readonly subject: string;
   readonly code: string;
@@ -20,7 +19,6 @@ export interface AttentionReport {
   readonly what_to_do: string;
 }
 
-/** A job and how it fares. */
 export interface JobState {
   readonly job: JobConfig;
   readonly status: JobStatus;
@@ -77,7 +75,6 @@ function jobAttention({ job: { name }, status, freshness }: JobState): readonly 
   return found;
 }
 
-/** Makes an entry with the advice for its code. */
 export function note(subject: string, code: string, message: string): AttentionReport {
   return { subject, code, message, what_to_do: adviceFor(code).next };
 }
@@ -116,7 +113,6 @@ export function freshnessOf(
   return status.lastPass.every(isSuccess) ? "fresh" : "stale";
 }
 
-/** Budget with its predicted duration. */
 export interface BudgetOutlook extends BudgetReport {
   /** End of the period, when the budget is reset. */
   readonly resets_at: string;
@@ -186,7 +182,6 @@ export interface BudgetReport {
   readonly currency?: string;
 }
 
-/** Lists all configured budgets with their use. */
 export function budgetReports(
   config: Pick<Config, "budgets" | "prices">,
   uses: readonly BudgetUse[],

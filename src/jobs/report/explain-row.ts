@@ -59,7 +59,6 @@ export interface RowExplanation {
   readonly calls: RowFacts["calls"];
 }
 
-/** A row in one job. */
 export interface ExplainedJob {
   readonly job: string;
   readonly type: string;
@@ -218,7 +217,6 @@ interface Verdict {
   readonly advice: string | null;
 }
 
-/** State of a job around a row. */
 interface Circumstances {
   /** Records that the next run can send; null for no limit. */
   readonly cap: Cap | null;
@@ -282,7 +280,6 @@ function verdictOn(
   return verdict("due", dueTexts[found as DueReason], found);
 }
 
-/** Limits that may leave the row for a later run; null for none. */
 function delayText({ cap, lastRun, isUndecided }: Circumstances): string | null {
   const parts: string[] = [];
   if (isUndecided) {
@@ -316,7 +313,6 @@ export function meaningOf(code: string): string {
   return explainReject(code).means;
 }
 
-/** Reads the rejects that match a filter, with the meaning of their codes. */
 export async function readRejects(
   db: Db,
   filter: RejectFilter,

@@ -257,7 +257,6 @@ interface SegmentReport extends StoredSegment {
   readonly members_in_doubt: number | null;
 }
 
-/** Stored state for the reports. */
 interface KnownSegments {
   readonly segments: readonly StoredSegment[];
   /** Null: not counted. */

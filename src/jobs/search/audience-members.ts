@@ -25,12 +25,10 @@ export const audienceCursor = taskCursor.extend({
 
 type AudienceCursor = Readonly<z.output<typeof audienceCursor>>;
 
-/** A configured search with its state. */
 export interface Audience extends Task<AudienceCursor> {
   readonly query: string;
 }
 
-/** True if all members of a search are stored. */
 export function isStored({ segment_id: id, stored_segment_id: stored }: AudienceCursor): boolean {
   return id !== null && id === stored;
 }
@@ -97,7 +95,6 @@ async function unlockMembers(
   return page;
 }
 
-/** Facts of the unlock, as far as a page has them. */
 function unlockedRow(id: string, { billableCount, unlockedAt }: ResultPage): Upsert {
   const facts = {
     results_unlocked: "true",
@@ -151,7 +148,6 @@ async function restart(context: FeedContext, audience: Audience): Promise<void> 
   });
 }
 
-/** Records that all members are stored. */
 async function storeEnd(
   context: FeedContext,
   audience: Audience,
@@ -218,7 +214,6 @@ async function readAll(context: FeedContext, audience: Audience, first: ResultPa
   return true;
 }
 
-/** Rows of the members on a page, with their positions. */
 function rowsOf(id: string, { items, offset }: ResultPage, drift: DriftLog): [string, string, string][] {
   return readPids(items, drift, "pids").rows.map(([position, pid]) => [
     id,

@@ -7,7 +7,6 @@ import { audienceCursor } from "./audience-members.ts";
 import { audienceJobOf } from "./audience-search.ts";
 import { streamOf } from "./search.ts";
 
-/** Columns of an audience in reports. */
 type Shown = Omit<
   StoredAudience,
   "segment_id" | "search_name" | "query" | "estimated_billable_count" | "results_unlocked"
@@ -29,7 +28,6 @@ export interface AudienceReport extends Shown {
   readonly results_unlocked: boolean;
 }
 
-/** Reports the audiences of all jobs. */
 export async function reportAudiences(
   config: Pick<Config, "jobs" | "prices">,
   db: Db,

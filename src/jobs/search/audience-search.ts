@@ -33,7 +33,6 @@ export type AudienceSearchJobConfig = JobOf<typeof searchSettings>;
 type Context = FeedContext<AudienceSearchJobConfig>;
 type PlanContext = FeedPlanContext<AudienceSearchJobConfig>;
 
-/** Narrows a job to `audience_search`; null for other types. */
 export function audienceJobOf(job: JobConfig): AudienceSearchJobConfig | null {
   return job.type === "audience_search" ? (job as AudienceSearchJobConfig) : null; // `type` identifies the settings
 }

@@ -86,7 +86,6 @@ function queryOf({ name, jobIds, connection }: ContactJobsConfig): IdQuery | nul
     : null;
 }
 
-/** Contact jobs, and IDs that are none. */
 async function contactsOf(
   { job, checkpoints }: Pick<PlanContext, "job" | "checkpoints">,
   db: Db,
@@ -164,7 +163,6 @@ async function run(context: Context): Promise<void> {
   await runTasks(context, contacts, steps, errors);
 }
 
-/** Counts what is left to do, and the ceilings of its unlocks. */
 async function planContacts(context: PlanContext): Promise<Partial<JobPlan>> {
   const { contacts, wrong } = await contactsOf(context, context.db);
   const due = contacts.filter((contact) => isOpen(false, contact)).length;
@@ -254,7 +252,6 @@ async function billingOf(
   return again.billableCount === billableCount ? "unlock" : "page";
 }
 
-/** Reads a page that is charged. */
 async function readBilled(context: Context, contact: Contact, offset: number): Promise<ContactPage> {
   const { billable_count: before, total } = contact.cursor;
   const records = Math.min(RESULTS_PAGE_SIZE, (total ?? 0) - offset);

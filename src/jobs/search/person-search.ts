@@ -53,7 +53,6 @@ interface Search {
   readonly query: string;
   readonly size: number;
   readonly stream: string;
-  /** The stored search; null if there is none. */
   readonly stored: z.output<typeof cursorSchema> | null;
   readonly isDue: boolean;
 }

@@ -46,7 +46,6 @@ const written = z.record(
   z.object({ query: z.string(), size: z.number().default(MAX_SEARCH_SIZE) }),
 );
 
-/** Problems of the queries of a job's searches. */
 export const findSearchProblems: NonNullable<JobDeclaration["findProblems"]> = (job) => {
   const searches = written.safeParse(job["searches"]).data ?? {};
   const problems: NestedProblem[] = [];

@@ -24,7 +24,6 @@ export function unlockSetting() {
     .transform((unlock) => (unlock === "never" ? null : unlock));
 }
 
-/** Part of a checkpoint that all tasks have. */
 export const taskCursor = z.object({
   /** Last state; null before the first reading. */
   status: z.string("must be a state").nullable().default(null),
@@ -65,13 +64,11 @@ export interface Task<Cursor extends TaskCursor = TaskCursor> {
   rowsOf(cursor: Cursor, state: State | null): readonly Upsert[];
 }
 
-/** State as answered. */
 export interface State {
   readonly body: JsonObject;
   readonly drift: DriftLog;
 }
 
-/** Steps of a job's tasks. */
 interface Steps<T> {
   /** Submits a task that is not submitted yet. */
   submit?(task: T): Promise<void>;
@@ -161,7 +158,6 @@ async function advance<T extends Task>(context: Context, task: T, steps: Steps<T
   return steps.complete(task, reply.value);
 }
 
-/** True if a task has reached its last state. */
 export function isFinal({ cursor, finalStates }: Task): boolean {
   return cursor.status !== null && finalStates.has(cursor.status);
 }
@@ -184,7 +180,6 @@ function gone({ job }: FeedContext, { noun, id, ifGone }: Task, { name }: FreeEn
 
 const subjectOf = ({ noun, name }: Task) => `the ${noun} ${name}`;
 
-/** Counts tasks in a plan. */
 export function planOfTasks(read: number, due: number): Partial<JobPlan> {
   return {
     records_read: read,
@@ -202,7 +197,6 @@ interface Stored<Cursor> extends Pick<Commit, "charge"> {
   readonly upserts?: readonly Upsert[];
   readonly also?: Commit<void>["also"];
   readonly drift?: DriftLog;
-  /** Changes of the cursor. */
   readonly cursor?: Partial<Cursor> | Partial<TaskCursor>;
   /** Items of pages. */
   readonly received?: number;
@@ -246,7 +240,6 @@ export async function settle(context: FeedContext, task: Task, billed: number | 
   await store(context, task, { charge: { callId: unlock.call_id, billed }, cursor: { unlock: null } });
 }
 
-/** Page that may have been charged. */
 export interface ChargedPage extends ResultPage {
   readonly reserved: NonNullable<TaskCursor["unlock"]>;
   /** True if an earlier call without an answer may have been charged, so that this answer doesn't state it. */

@@ -6,7 +6,6 @@ import { connectionName, sqlText, uuid } from "../../config/schema/values.ts";
 import { cursorCount, cursorInstant, type StoredCheckpoint } from "../../load/write/commit.ts";
 import { readCursor } from "../feed.ts";
 
-/** Settings of `segment_push`. */
 export const pushSettings = jobSettings("segment_push", {
   /** Name of the segment to create; optional with `segment_id`. */
   name: text({ expects: "the name of the segment" }).optional(),
@@ -20,15 +19,12 @@ export const pushSettings = jobSettings("segment_push", {
   max_remove_ratio: ratio().default(0.1),
 }).transform(({ name: segmentName, ...rest }) => ({ ...rest, segmentName }));
 
-/** Job that fills a segment with the PIDs of a query. */
 export type SegmentPushJobConfig = JobOf<typeof pushSettings>;
 
-/** Narrows a job to `segment_push`; null for other types. */
 export function pushJobOf(job: JobConfig): SegmentPushJobConfig | null {
   return job.type === "segment_push" ? (job as SegmentPushJobConfig) : null; // `type` identifies the settings
 }
 
-/** Problems that involve several settings. */
 export const findProblems: NonNullable<JobDeclaration["findProblems"]> = (job, { earlier }) => {
   const { name, segment_id: segmentId } = job;
   if (segmentId !== undefined) return [];
@@ -46,11 +42,9 @@ export const findProblems: NonNullable<JobDeclaration["findProblems"]> = (job, {
   ];
 };
 
-/** The job's only stream. */
 export const STREAM = "segment";
 const SEGMENT_ID = "must be the UUID of a segment";
 
-/** Cursor of the stream. */
 export const pushCursor = z.object({
   segment_id: z
     .string(SEGMENT_ID)
@@ -71,7 +65,6 @@ const storedCursor = pushCursor.extend({
   size: pushCursor.shape.size.catch(null),
 });
 
-/** Checkpoint of a push. */
 export type PushCheckpoint = Readonly<z.output<typeof pushCursor>>;
 type Stored = readonly Pick<StoredCheckpoint, "stream" | "cursor">[];
 type Target = Pick<SegmentPushJobConfig, "name" | "segmentId" | "segmentName">;

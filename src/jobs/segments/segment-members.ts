@@ -32,7 +32,6 @@ const memberSettings = jobSettings("segment_members", { segments: segmentsSettin
 type SegmentMembersJobConfig = JobOf<typeof memberSettings>;
 type Context = FeedContext<SegmentMembersJobConfig>;
 
-/** Narrows a job to `segment_members`; null for other types. */
 export function membersJobOf(job: JobConfig): SegmentMembersJobConfig | null {
   return job.type === "segment_members" ? (job as SegmentMembersJobConfig) : null; // `type` identifies the settings
 }
@@ -60,9 +59,7 @@ interface Reading {
   readonly totals: { added: number };
 }
 
-/** Result of a quiet check or a sweep. */
 interface Synced {
-  /** Latest response. */
   readonly latest: AnsweredPage;
   readonly isSweep: boolean;
   /** True if all pages reported the same size. */

@@ -64,7 +64,6 @@ async function run(context: Context): Promise<void> {
   if (!isDone) throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
 }
 
-/** Returns the checkpoint of the job's segment; creates the segment if there is none. */
 async function findOrCreate(context: Context): Promise<PushCheckpoint> {
   const { job, checkpoints } = context;
   const stored = [...checkpoints.values()];
@@ -160,7 +159,6 @@ async function compare(
   };
 }
 
-/** Totals of the calls of a run. */
 interface Pushed {
   /** PIDs in answered calls. */
   done: number;
@@ -278,7 +276,6 @@ async function sendBatch(
   return true;
 }
 
-/** Error for a push into a segment that does not exist. */
 function gone({ job }: Context, endpoint: string, segmentId: string, isChanged: boolean): StopJobError {
   const reset = job.segmentId === null ? ` or run \`checkpoint reset ${job.name}\` to create a new one` : "";
   const soFar = isChanged ? "Earlier changes are kept." : "Nothing was changed.";
@@ -298,7 +295,6 @@ function invalidOf(given: readonly string[], invalid: readonly string[]): readon
   return given.filter((pid) => exact.has(pid) || others.has(plain(pid)));
 }
 
-/** Rejects each row of the query without a PID. */
 function rejectMissing({ job, run, clock }: Context, missing: number): Upsert {
   const at = new Date(clock.now()).toISOString();
   return upsertRejects({ run, source: job.name, code: "missing_key", apiRequestId: null, at }, function* () {

@@ -50,7 +50,6 @@ const segment = z
     return search === undefined ? { kind: "job", job, name } : { kind: "search", job, search, name };
   });
 
-/** Setting `segments`. */
 export const segmentsSetting = listOf(
   segment,
   "a list of segments, each `{ id: … }`, `{ job: … }` or `{ job: …, search: … }`",
@@ -94,13 +93,11 @@ export async function forEachSegment(
   errors.throwIfAny();
 }
 
-/** Adds the segment to the message of an error. */
 function about(id: string | null, error: StopJobError): StopJobError {
   if (id === null || error.message.includes(id)) return error;
   return new StopJobError(error.code, `Segment ${id}: ${error.message}`, { cause: error });
 }
 
-/** Error for a segment that the service does not have. */
 export function segmentGone(job: string, endpoint: string, id: string): StopJobError {
   return new StopJobError(
     "segment_gone",

@@ -4,7 +4,6 @@ import type { MemberPage } from "../../extract/pages.ts";
 import type { ProvenSpan } from "../../load/feeds/members.ts";
 import { type Cell, microsOf } from "../../schemas/convert.ts";
 
-/** A page of members with the time of its response. */
 export interface AnsweredPage extends MemberPage {
   /** Page number, from 1. */
   readonly page: number;
@@ -68,7 +67,6 @@ export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS) {
     ],
     /** True if all pages reported the same size. */
     isSteady: () => sizes.size === 1,
-    /** Latest response; null before the first. */
     latest: (): AnsweredPage | null => latest,
   };
 }

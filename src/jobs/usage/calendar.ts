@@ -5,7 +5,6 @@ import { instantOf, type Zone } from "../../schedule/zone.ts";
 /** Sizes of buckets (section 4.5). */
 export type BucketingSize = "hour" | "day" | "week" | "month" | "quarter" | "year";
 
-/** Bucket in the calendar of a time zone. */
 export interface Bucket {
   /** Start (inclusive), milliseconds since the epoch. */
   readonly startMs: number;
@@ -38,7 +37,6 @@ export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
 
-/** Local day of an instant. */
 export function dayAt(zone: Zone, atMs: number): number {
   return Math.floor((atMs + zone.offsetMs(atMs)) / DAY_MS);
 }

@@ -20,7 +20,6 @@ import { DAY_MS, dayNumber, dayText } from "./calendar.ts";
 const settings = jobSettings("search_usage", {});
 type SearchUsageJobConfig = JobOf<typeof settings>;
 
-/** The job's only stream. */
 const STREAM = "history";
 
 const cursorSchema = z.object({
