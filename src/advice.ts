@@ -226,13 +226,8 @@ export const adviceByCode = {
     "An unexpected error occurred. → Run again with `--log-level debug`, and please report it with the log.",
 } as const satisfies Readonly<Record<string, `${string} → ${string}`>>;
 
-interface Advice {
-  readonly means: string;
-  readonly next: string;
-}
-
-/** Returns the advice for a code; generic advice for an unknown one. */
-export function adviceFor(code: string): Advice {
+/** Returns the meaning of a code and the next step; generic ones for an unknown code. */
+export function adviceFor(code: string): { readonly means: string; readonly next: string } {
   const known: Readonly<Record<string, string>> = adviceByCode;
   const text = Object.hasOwn(known, code) ? known[code] : null;
   const [means = "", next = ""] = (text ?? OTHERWISE).split(" → ");

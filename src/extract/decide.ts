@@ -140,7 +140,8 @@ export function decide<T>(
   const possiblyBilled = Math.max(...entries.map((entry) => entry.unansweredCalls));
   const { random } = circumstances;
   const decision = decideRetry(reply.outcome, { refusals, possiblyBilled, random });
-  const isTooLarge = read?.kind === "unreadable" ? read.isTooLarge : isOversized(call);
+  const isOversized = call.reply.kind === "failure" && call.reply.code === BODY_TOO_LARGE;
+  const isTooLarge = read?.kind === "unreadable" ? read.isTooLarge : isOversized;
   const outcome: Outcome<T> = {
     ...nothing,
     kind: "stop",
@@ -213,11 +214,6 @@ function judgeAnswer<T>(
   const isEmpty = read.missing.length === entries.length;
   const isConfirmed = entries.every((entry) => entry.wasLeftOut);
   return isEmpty && !isConfirmed ? unusableAnswer("without results") : answered;
-}
-
-/** True if the body was larger than any answer may be. */
-function isOversized({ reply }: EndedCall<unknown>): boolean {
-  return reply.kind === "failure" && reply.code === BODY_TOO_LARGE;
 }
 
 /** True if the body of an answer ended early; our own ends say nothing about the link. */

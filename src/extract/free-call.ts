@@ -28,6 +28,8 @@ export interface FreeEndpoint {
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly path: string;
+  /** True if it requires the key of a user. */
+  readonly asUser?: true;
 }
 
 export interface FreeCall<T> {
@@ -42,8 +44,6 @@ export interface FreeCall<T> {
   readonly expects?: readonly number[];
   /** True if a repetition does the work again: an attempt without an answer is repeated only once. */
   readonly isOnce?: true;
-  /** True for endpoints that require the key of a user. */
-  readonly asUser?: true;
   /** Parses a body of status 200 or 202; null if it is invalid, which causes a retry. `drift` is of this body alone. */
   readonly read: (bytes: Buffer, drift: DriftLog) => T | null;
 }
@@ -96,7 +96,7 @@ export function mayBeDone(error: unknown): boolean {
  */
 export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
   const { http, limiter, clock, log, signal, random } = options;
-  const endpoint = call.endpoint.name;
+  const { name: endpoint, asUser = false } = call.endpoint;
   let mayBeDone = false;
   let refusals = 0;
   let tries = 0;
@@ -121,8 +121,8 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
       if (giveUp) throw giveUp;
       log.debug({ endpoint, cause, attempt, action: decision.action }, "call_failed");
       if (decision.action === "renew_key") {
-        const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, call.asUser));
-        if (!isNew) throw call.asUser ? userKeyRejected(endpoint, error) : keyRejected(endpoint, error);
+        const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion, asUser));
+        if (!isNew) throw asUser ? userKeyRejected(endpoint, error) : keyRejected(endpoint, error);
       } else if (decision.action === "use_capacity") throw capacityUsedUp(endpoint, error);
       else if (decision.action === "stop_run") throw redirected(endpoint, http.origin, reply);
       else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);
@@ -146,8 +146,8 @@ async function tryOnce<T>(
   { http, limiter, clock, signal }: FreeCallOptions,
   call: FreeCall<T>,
 ): Promise<Tried<T>> {
-  const { name, method, path } = call.endpoint;
-  const request = { method, path: call.path ?? path, body: call.body ?? null, asUser: call.asUser ?? false };
+  const { name, method, path, asUser = false } = call.endpoint;
+  const request = { method, path: call.path ?? path, body: call.body ?? null, asUser };
   let startedAtMs = clock.now();
   const send = () => {
     startedAtMs = clock.now();

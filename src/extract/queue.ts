@@ -99,7 +99,8 @@ export async function* batchesOf<T>(queue: Queue<T>): AsyncGenerator<Batch<T>> {
 /** Takes the next batch; null at the end. Rejects with the error of a page. */
 export async function takeBatch<T>(queue: Queue<T>): Promise<Batch<T> | null> {
   for (;;) {
-    if (queue.isStopped || isDone(queue)) return null;
+    const left = queue.out + queue.items.length + queue.waiting.length;
+    if (queue.isStopped || (queue.hasEnded && left === 0)) return null;
     if (queue.failure) throw queue.failure.error;
     const size = sizeLimit(queue);
     const isAllowed = queue.out < mostCalls(queue);
@@ -110,10 +111,6 @@ export async function takeBatch<T>(queue: Queue<T>): Promise<Batch<T> | null> {
     }
     await waitForChange(queue);
   }
-}
-
-function isDone({ hasEnded, out, items, waiting }: Queue<unknown>): boolean {
-  return hasEnded && out + items.length + waiting.length === 0;
 }
 
 function isTight({ isBudgetTight, capacity, isCutting }: Queue<unknown>): boolean {

@@ -79,13 +79,10 @@ async function runFeed<J extends JobConfig>(feed: FeedJobType<J>, job: JobContex
     return { end: succeeded };
   } catch (error) {
     // Errors caused by a stop don't count as failures.
-    const cause = signal.aborted && isAbort(error, signal) ? stopReason(signal) : error;
+    const isAbort = error === signal.reason || (error instanceof Error && error.name === "AbortError");
+    const cause = signal.aborted && isAbort ? stopReason(signal) : error;
     return { end: endOfError(cause, `running a job of type ${job.job.type}`) };
   }
-}
-
-function isAbort(error: unknown, signal: AbortSignal): boolean {
-  return error === signal.reason || (error instanceof Error && error.name === "AbortError");
 }
 
 async function storedCheckpoints(db: Db, job: string): Promise<ReadonlyMap<string, StoredCheckpoint>> {
@@ -192,6 +189,14 @@ export function collectErrors() {
       if (limit) throw new LimitReachedError(limit.code, message, { cause: limit });
     },
   };
+}
+
+/** Error for something at the service that a call doesn't find (404). @param next what was kept, and the next step */
+export function goneError(code: string, call: string, subject: string, next: string): StopJobError {
+  return new StopJobError(
+    code,
+    `${call}: the service has no ${subject} (404): it was deleted, or belongs to another organization. ${next}`,
+  );
 }
 
 /** Record that can't be stored. Every reading finds it again. */

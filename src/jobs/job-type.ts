@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { Config, JobConfig } from "../config/config.ts";
 import type { JobDeclaration } from "../config/schema/jobs.ts";
 import type { LimitedBy } from "../errors.ts";
+import type { FreeEndpoint } from "../extract/free-call.ts";
 import type { DueReason } from "../load/lookups/counts.ts";
 import type { StoredCheckpoint } from "../load/write/commit.ts";
 import type { JobContext, Worked } from "./job.ts";
@@ -83,15 +84,6 @@ export interface Planned {
   readonly sending: number;
 }
 
-/** Call that `check` can try. */
-interface Endpoint {
-  readonly name: string;
-  readonly method: "GET" | "POST";
-  readonly path: string;
-  /** True if it requires the key of a user. */
-  readonly asUser?: true;
-}
-
 export interface JobCheckpoints<J extends JobConfig = JobConfig> {
   readonly meaning: string;
   readonly cursor: z.ZodObject;
@@ -105,7 +97,8 @@ export interface JobCheckpoints<J extends JobConfig = JobConfig> {
 }
 
 export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration {
-  readonly endpoints: readonly Endpoint[];
+  /** Those whose access `check` can try. */
+  readonly endpoints: readonly FreeEndpoint[];
   /** Result tables, which are fresh after a successful run. */
   readonly writes: readonly string[];
   /** True if each shard of a run does a part; otherwise the first shard does everything. */

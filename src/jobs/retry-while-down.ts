@@ -20,10 +20,6 @@ interface RetryOptions {
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 10_000;
 
-function isUnreachable(error: unknown): error is StopRunError {
-  return error instanceof StopRunError && error.code === "database_unreachable";
-}
-
 export function createRetryWhileDown({ clock, log, signal, retryForMs, job }: RetryOptions): RetryWhileDown {
   let sinceMs: number | null = null;
   let back = new AbortController();
@@ -59,7 +55,7 @@ export function createRetryWhileDown({ clock, log, signal, retryForMs, job }: Re
         noteSuccess();
         return result;
       } catch (error) {
-        if (!isUnreachable(error)) throw error;
+        if (!(error instanceof StopRunError) || error.code !== "database_unreachable") throw error;
         // Other work may keep succeeding, but work that always fails must end too.
         firstFailureMs = Math.min(firstFailureMs, noteFailure(error));
         const leftMs = firstFailureMs + retryForMs - clock.now();

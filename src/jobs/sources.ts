@@ -66,6 +66,7 @@ export async function inputSourceOf(
   inputFields: readonly string[],
 ): Promise<InputSource> {
   const { source, connection } = input;
+  const fields = Object.entries(input.fields).filter(([field]) => inputFields.includes(field));
   return {
     name: input.name,
     connection: connection && (await connectionOf(connection)),
@@ -74,7 +75,7 @@ export async function inputSourceOf(
     orderBy: input.orderBy,
     key: input.key,
     normalize: input.normalize,
-    fields: fieldsAmong(input, inputFields),
+    fields: Object.fromEntries(fields),
   };
 }
 
@@ -109,10 +110,6 @@ async function connectionOf(connection: ConnectionConfig): Promise<InputConnecti
   if (connection.type !== "postgres") return connection;
   const { name, type, url, allowInsecure } = connection;
   return { type, name, url: await url.read(), readUrl: () => url.read(), allowInsecure };
-}
-
-function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputSource["fields"] {
-  return Object.fromEntries(Object.entries(input.fields).filter(([field]) => inputFields.includes(field)));
 }
 
 export interface IdQuery {

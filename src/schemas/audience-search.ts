@@ -15,12 +15,14 @@ import { table } from "./table.ts";
 
 const JOBS = "/person-search/v0/search-jobs";
 
-/** Endpoints of asynchronous person search (section 4.2). */
+const asUser = { asUser: true } as const;
+
+/** Endpoints of asynchronous person search (section 4.2), which require the key of a user. */
 export const audienceSearchEndpoints = {
-  submit: endpointOf("POST", JOBS),
-  status: endpointOf("GET", `${JOBS}/{segment_id}`),
-  unlock: endpointOf("POST", `${JOBS}/{segment_id}/results`),
-  results: endpointOf("GET", `${JOBS}/{segment_id}/results`),
+  submit: { ...endpointOf("POST", JOBS), ...asUser },
+  status: { ...endpointOf("GET", `${JOBS}/{segment_id}`), ...asUser },
+  unlock: { ...endpointOf("POST", `${JOBS}/{segment_id}/results`), ...asUser },
+  results: { ...endpointOf("GET", `${JOBS}/{segment_id}/results`), ...asUser },
 };
 
 /** Maximum number of PIDs or rows of a page of results (section 8). */

@@ -1,19 +1,12 @@
 import { type Finding, finding } from "./findings.ts";
 import type { HttpClient, HttpReply } from "../../extract/http-client.ts";
 import { connectHint } from "../../http-agent.ts";
+import type { JobType } from "../../jobs/job-type.ts";
 
 /** Body of a free call to a billed endpoint: a call without records is rejected before any lookup. */
 const EMPTY_BODY = "{}";
 
 const TIMEOUT_MS = 15_000;
-
-/** An endpoint; its name is method and path (`POST /v2/enrich`). */
-interface Endpoint {
-  readonly name: string;
-  readonly method: "GET" | "POST";
-  readonly path: string;
-  readonly asUser?: true;
-}
 
 /**
  * Checks that the service is reachable, accepts the key, and allows each endpoint. Makes only free calls: the usage reports,
@@ -21,10 +14,10 @@ interface Endpoint {
  */
 export async function checkService(
   http: HttpClient,
-  endpoints: readonly Endpoint[],
+  endpoints: JobType["endpoints"],
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
-  const request = async (call: Omit<Endpoint, "name">): Promise<HttpReply> => {
+  const request = async (call: Omit<JobType["endpoints"][number], "name">): Promise<HttpReply> => {
     const body = call.method === "POST" ? EMPTY_BODY : null;
     const reply = await http.request({ ...call, body, signal, readTimeoutMs: TIMEOUT_MS });
     if (reply.kind === "response") reply.release();

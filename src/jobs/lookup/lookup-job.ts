@@ -18,7 +18,7 @@ import {
 import { loadLeftovers } from "./answers.ts";
 import { forecastOf, forecastText } from "./estimate.ts";
 import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
-import { type Cap, limitsOf, lookupSpecOf, tightestCap, type Used, usedOf } from "./lookup-spec.ts";
+import { type Cap, limitsOf, lookupSpecOf, tightestCap, usedOf } from "./lookup-spec.ts";
 import { isLookupJob, type LookupJobConfig, type LookupJobType, lookupOf } from "./lookup-types.ts";
 import { planLookup } from "./plan-lookup.ts";
 import { type Selected, sendDue, type Tally, type Task, type Unanswered } from "./send.ts";
@@ -78,7 +78,8 @@ async function sendSelected(task: Task): Promise<Worked> {
       await loadLeftovers(task, spool);
     doing = "reading the input";
     await retire(task);
-    cap = tightestCap(limits, await readUsed(task));
+    const uses = await readBudgetUse(task.db);
+    cap = tightestCap(limits, usedOf(uses, job.type, await readRunUse(task.db, run)));
     const spec = { ...task.spec, maxRecords: cap?.records ?? null };
     // A resend that the user doesn't want must leave nothing due.
     if (spec.resend && !request.yes)
@@ -148,11 +149,6 @@ async function retire({ config, db, run, log, progress }: Task): Promise<void> {
         "job that sends the same records uses them.",
     );
   }
-}
-
-/** Records used by this run, including earlier attempts, and in the budgets of its type. */
-async function readUsed({ db, job, run }: Task): Promise<Used> {
-  return usedOf(await readBudgetUse(db), job.type, await readRunUse(db, run));
 }
 
 async function confirmSending(task: Task, counts: LookupCounts, cap: Cap | null): Promise<void> {

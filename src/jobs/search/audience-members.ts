@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { StopJobError } from "../../errors.ts";
-import { readPages, type ResultPage, resultsCall } from "../../extract/pages.ts";
+import { readPages, type ResultPage } from "../../extract/pages.ts";
 import { countListed, noteReading } from "../../load/feeds/searches.ts";
 import { cursorCount, cursorInstant } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
@@ -8,7 +8,7 @@ import { booleanOf, countOf, DriftLog, instantAt } from "../../schemas/convert.t
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { readPids } from "../../schemas/person-search.ts";
 import type { FeedContext } from "../feed.ts";
-import { readCharged, settle, store, type Task, taskCursor } from "./tasks.ts";
+import { readCharged, readFree, settle, store, type Task, taskCursor } from "./tasks.ts";
 
 export const audienceCursor = taskCursor.extend({
   search: z.string("must be the name of a search"),
@@ -165,8 +165,8 @@ async function storeEnd(
 /** Reads the pages that are left. Returns false if their total changed under way. */
 async function readAll(context: FeedContext, audience: Audience, first: ResultPage | null): Promise<boolean> {
   const { config, progress, job } = context;
-  const { id, key, list, endpoints } = audience;
-  const { results } = endpoints;
+  const { id } = audience;
+  const { results } = audience.endpoints;
   let { offset, total } = audience.cursor.pages ?? { offset: 0, total: 0 };
   // All pages were stored before.
   if (total > 0 && offset >= total) return true;
@@ -190,13 +190,8 @@ async function readAll(context: FeedContext, audience: Audience, first: ResultPa
     taken = [];
     drift = new DriftLog(results.name);
   };
-  const read = async (at: number) => {
-    if (first?.offset === at) return first;
-    const call = resultsCall(results, { id, list, offset: at });
-    const reply = await context.call({ ...call, ...key, read: (bytes) => call.read(bytes, drift) });
-    if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
-    return reply.value;
-  };
+  const read = async (at: number) =>
+    first?.offset === at ? first : await readFree(context, audience, at, drift);
   progress.start(job.name, total, results.name);
   try {
     const pages = { from: offset, total, ahead: 2 * config.service.concurrency };

@@ -45,7 +45,6 @@ function audiencesOf({ job, checkpoints, clock }: PlanContext): readonly Audienc
     return {
       endpoints: audienceSearchEndpoints,
       list: "pids",
-      key: { asUser: true },
       finalStates: finishedSearchStates,
       noun: "audience",
       name,
@@ -134,7 +133,6 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
     body: JSON.stringify({ query }),
     recordsSent: 1,
     isOnce: true,
-    asUser: true,
     read(bytes, drift) {
       const body = readEnvelope(bytes, drift);
       return body && readId(body["segment_id"]) !== null ? body : null;
@@ -145,7 +143,7 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
     if (!mayBeDone(error)) await context.commit({ checkpoints: [{ stream, cursor }] });
     throw error;
   });
-  if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
+  if (reply.kind === "refused") throw reply.stop;
   const { value: body, drift } = reply;
   audience.id = String(body["segment_id"]);
   audience.cursor = audienceCursor.parse({
@@ -171,7 +169,7 @@ export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
   settings: searchSettings,
   isBilled: false,
   findProblems: findSearchProblems,
-  endpoints: [{ ...submit, asUser: true }],
+  endpoints: [submit],
   writes: [
     "audience_search",
     "audience_search_coverage",

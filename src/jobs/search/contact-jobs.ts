@@ -4,7 +4,7 @@ import { listOf, settings } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { connectionName, duration, sqlText, uuid } from "../../config/schema/values.ts";
 import { StopJobError } from "../../errors.ts";
-import { readPages, type ResultPage, resultsCall } from "../../extract/pages.ts";
+import { readPages, type ResultPage } from "../../extract/pages.ts";
 import { countText } from "../../figures.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readKeys } from "../../load/inputs/read.ts";
@@ -33,6 +33,7 @@ import {
   isFinal,
   planOfTasks,
   readCharged,
+  readFree,
   runTasks,
   type State,
   settle,
@@ -100,7 +101,6 @@ async function contactsOf(
       (id): Contact => ({
         endpoints: contactJobEndpoints,
         list: "results",
-        key: {},
         finalStates: finishedContactStates,
         noun: "contact job",
         name: id,
@@ -266,12 +266,6 @@ async function readBilled(context: Context, contact: Contact, offset: number): P
   // The charge of a lost answer is unknown, but at most the records of its page.
   const billed = isInDoubt && billableCount === 0 ? returned : (billableCount ?? returned);
   return { ...page, charge: { callId: reserved.call_id, billing: "page", billed } };
-}
-
-async function readFree(context: Context, { id, list }: Contact, offset: number): Promise<ContactPage> {
-  const reply = await context.call(resultsCall(results, { id, list, offset }));
-  if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
-  return reply.value;
 }
 
 async function storePage(context: Context, contact: Contact, page: ContactPage): Promise<void> {

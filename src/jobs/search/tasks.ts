@@ -7,9 +7,9 @@ import type { FreeEndpoint } from "../../extract/free-call.ts";
 import { type ResultPage, resultsCall, statusCall } from "../../extract/pages.ts";
 import type { Commit } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
-import type { DriftLog } from "../../schemas/convert.ts";
+import { DriftLog } from "../../schemas/convert.ts";
 import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
-import { collectErrors, type FeedContext } from "../feed.ts";
+import { collectErrors, type FeedContext, goneError } from "../feed.ts";
 import type { JobPlan } from "../job-type.ts";
 import { limitsOf, reserve } from "../lookup/lookup-spec.ts";
 import { priceOf } from "../price.ts";
@@ -46,7 +46,6 @@ export interface Task<Cursor extends TaskCursor = TaskCursor> {
   };
   /** Member of a page that has its items. */
   readonly list: "pids" | "results";
-  readonly key: { readonly asUser?: true };
   readonly finalStates: ReadonlySet<string>;
   /** `audience` or `contact job`, and its name, in messages. */
   readonly noun: string;
@@ -144,7 +143,7 @@ async function advance<T extends Task>(context: Context, task: T, steps: Steps<T
   const { log, job } = context;
   const wasFinal = isFinal(task);
   const call = statusCall(task.endpoints.status, task.id);
-  const reply = await context.call({ ...call, ...task.key, expects: [404, 503] });
+  const reply = await context.call({ ...call, expects: [404, 503] });
   if (reply.kind === "refused") {
     // The status is temporarily unavailable.
     if (reply.status === 503) return false;
@@ -171,11 +170,8 @@ function throwIfFailed({ job }: FeedContext, task: Task): void {
 }
 
 function gone({ job }: FeedContext, { noun, id, ifGone }: Task, { name }: FreeEndpoint): StopJobError {
-  return new StopJobError(
-    "search_gone",
-    `${job.name}: ${name}: the service has no ${noun} ${id} (404): it was deleted, or belongs to another organization. Its stored ` +
-      `rows are kept. ${ifGone}`,
-  );
+  const next = `Its stored rows are kept. ${ifGone}`;
+  return goneError("search_gone", `${job.name}: ${name}`, `${noun} ${id}`, next);
 }
 
 const subjectOf = ({ noun, name }: Task) => `the ${noun} ${name}`;
@@ -240,6 +236,19 @@ export async function settle(context: FeedContext, task: Task, billed: number | 
   await store(context, task, { charge: { callId: unlock.call_id, billed }, cursor: { unlock: null } });
 }
 
+/** Reads a page of results that charges nothing. */
+export async function readFree(
+  context: FeedContext,
+  { endpoints, id, list }: Task,
+  offset: number,
+  drift = new DriftLog(endpoints.results.name),
+): Promise<ResultPage> {
+  const call = resultsCall(endpoints.results, { id, list, offset });
+  const reply = await context.call({ ...call, read: (bytes) => call.read(bytes, drift) });
+  if (reply.kind === "refused") throw reply.stop;
+  return reply.value;
+}
+
 export interface ChargedPage extends ResultPage {
   readonly reserved: NonNullable<TaskCursor["unlock"]>;
   /** True if an earlier call without an answer may have been charged, so that this answer doesn't state it. */
@@ -280,7 +289,7 @@ export async function readCharged(
   const wasOpen = task.cursor.unlock !== null;
   const reserved = await reserveRecords(context, task, endpoint, records);
   const call = resultsCall(endpoint, { id: task.id, list: task.list, offset });
-  const reply = await context.call({ ...call, ...task.key, expects: [402, 403, 404, 409] });
+  const reply = await context.call({ ...call, expects: [402, 403, 404, 409] });
   const isInDoubt = wasOpen || reply.mayBeDone;
   if (reply.kind === "answer") return { ...reply.value, reserved, isInDoubt };
   // A charge can't be repeated, so after 402 there was none. Other refusals leave the charge of a lost answer unknown.

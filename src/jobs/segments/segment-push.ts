@@ -28,6 +28,7 @@ import {
   type SegmentPushJobConfig,
   STREAM,
 } from "./push-settings.ts";
+import { segmentGone } from "./segments.ts";
 import { FULL_SWEEP_EVERY_MS, type ReadPage, readPages } from "./sweep.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
@@ -279,11 +280,7 @@ async function sendBatch(
 function gone({ job }: Context, endpoint: string, segmentId: string, isChanged: boolean): StopJobError {
   const reset = job.segmentId === null ? ` or run \`checkpoint reset ${job.name}\` to create a new one` : "";
   const soFar = isChanged ? "Earlier changes are kept." : "Nothing was changed.";
-  return new StopJobError(
-    "segment_gone",
-    `${job.name}: ${endpoint}: the service has no segment ${segmentId} (404): it was deleted, or belongs to another ` +
-      `organization. ${soFar} Correct \`segment_id:\`${reset}.`,
-  );
+  return segmentGone(job.name, endpoint, segmentId, `${soFar} Correct \`segment_id:\`${reset}.`);
 }
 
 const plain = (pid: string): string => pid.trim().toLowerCase();

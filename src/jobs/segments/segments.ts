@@ -5,7 +5,7 @@ import { listOf, text } from "../../config/schema/settings.ts";
 import { jobName, searchName, uuid } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { readCheckpoints, type StoredCheckpoint } from "../../load/write/commit.ts";
-import { collectErrors, type FeedContext } from "../feed.ts";
+import { collectErrors, type FeedContext, goneError } from "../feed.ts";
 import { audienceCursor } from "../search/audience-members.ts";
 import { audienceJobOf } from "../search/audience-search.ts";
 import { streamOf } from "../search/search.ts";
@@ -84,7 +84,7 @@ export async function forEachSegment(
       await work(known);
       unanswered = 0;
     } catch (error) {
-      errors.keep(error instanceof StopJobError ? about(id, error) : error);
+      errors.keep(error instanceof StopJobError ? withSegment(id, error) : error);
       unanswered = error instanceof StopJobError && error.code === "no_answer" ? unanswered + 1 : 0;
       const isLimited = error instanceof LimitReachedError && error.code !== "deadline";
       if (isLimited || unanswered >= MAX_UNANSWERED) break;
@@ -93,17 +93,19 @@ export async function forEachSegment(
   errors.throwIfAny();
 }
 
-function about(id: string | null, error: StopJobError): StopJobError {
+function withSegment(id: string | null, error: StopJobError): StopJobError {
   if (id === null || error.message.includes(id)) return error;
   return new StopJobError(error.code, `Segment ${id}: ${error.message}`, { cause: error });
 }
 
-export function segmentGone(job: string, endpoint: string, id: string): StopJobError {
-  return new StopJobError(
-    "segment_gone",
-    `${job}: ${endpoint}: the service has no segment ${id} (404): it was deleted, or belongs to another organization. ` +
-      "Its stored members are kept. Remove it from the configuration, or correct its ID.",
-  );
+/** @param next what was kept, and the next step */
+export function segmentGone(
+  job: string,
+  endpoint: string,
+  id: string,
+  next = "Its stored members are kept. Remove it from the configuration, or correct its ID.",
+): StopJobError {
+  return goneError("segment_gone", `${job}: ${endpoint}`, `segment ${id}`, next);
 }
 
 type Stored = readonly Pick<StoredCheckpoint, "stream" | "cursor">[];

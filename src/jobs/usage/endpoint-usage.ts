@@ -143,7 +143,7 @@ async function ask(context: Context, query: Readonly<Record<string, string>>) {
       return body && readResults(body, drift);
     },
   });
-  if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
+  if (reply.kind === "refused") throw reply.stop;
   return { results: reply.value, receivedMs: context.clock.now(), drift: reply.drift };
 }
 

@@ -70,7 +70,7 @@ async function ask(context: FeedContext<SearchUsageJobConfig>) {
       return body && readAnswer(body, drift);
     },
   });
-  if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
+  if (reply.kind === "refused") throw reply.stop;
   return { answer: reply.value, receivedMs: context.clock.now(), drift: reply.drift };
 }
 
