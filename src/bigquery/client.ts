@@ -35,7 +35,6 @@ export interface Client {
    * Google's library has no resumable uploads.
    */
   fetch(url: string, init: RequestInit): Promise<Response>;
-  /** Address of uploads to the project's jobs. */
   readonly uploadUrl: string;
 }
 

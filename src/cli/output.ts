@@ -10,7 +10,6 @@ import type { Log } from "../log.ts";
 /** Cell of a table: a number gets thousands separators, null is blank. */
 type Cell = string | number | null;
 
-/** Characters of a cell that are shown. */
 const MAX_CELL = 1000;
 
 /** A number with its unit, currency or another amount after it; columns of figures are aligned right. */
@@ -155,12 +154,10 @@ function fill(text: string, lead: string, indent: string, widthColumns: number):
   return [...lines, current];
 }
 
-/** Styles of the first character of a line. */
 const MARKS = { "✓": "green", "✗": "red", "!": "yellow", "•": "cyan" } as const;
 
 const MARK = /^( *)([✓✗!•])(?= )/u;
 
-/** Rule below the header of a table. */
 const RULE = /^─+$/u;
 
 /**

@@ -20,7 +20,6 @@ export type ServiceConfig = Config["service"];
 
 export type AlertsConfig = NonNullable<Config["alerts"]>;
 
-/** Destination: a copy of the tables in another engine. */
 export type DestinationConfig = Config["publish"][number];
 
 export type ConnectionConfig = ReturnType<typeof buildConnection>;
@@ -33,7 +32,6 @@ export interface BudgetConfig {
   readonly amounts?: Readonly<Partial<Record<"day" | "month", Amount>>>;
 }
 
-/** Input: its rows, their key, and the columns to send. */
 export interface InputConfig extends Omit<z.output<typeof inputs>[string], "connection" | "source"> {
   readonly name: string;
   /** A table, a query, or the members of the newest unlocked audience with a query. */

@@ -68,7 +68,6 @@ function problemOf(
   return { message: `must be ${words.expects}`, hint };
 }
 
-/** Hint for a value of the wrong kind. */
 function hintFor(schema: Schema | null, found: unknown, types: readonly string[]): string | undefined {
   if (typeof found !== "string") {
     const isBare = typeof found === "number" || typeof found === "boolean";

@@ -86,7 +86,6 @@ interface ReportableState {
   readonly isQuietWhenOk: boolean;
 }
 
-/** A change of state as reported. */
 interface Alert extends ReportableState {
   /** State last reported. */
   readonly before: string;

@@ -41,7 +41,7 @@ describe("creating a segment", () => {
     const first = await call(sandbox, "/v2/segments/create", { name: "VIP", description: "The best." });
     expect([first.status, Object.keys(first.body)]).toEqual([
       200,
-      ["api_request_id", "segment_id", "request_completed_at"],
+      ["api_request_id", "request_completed_at", "segment_id"],
     ]);
     expect(first.body["segment_id"]).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   });

@@ -34,7 +34,6 @@ export async function plan(context: Context, flags: PlanFlags, names: readonly s
   return result(report, renderPlan(report));
 }
 
-/** Formats a plan: the requests to show, the rows of the inputs, the cost, and remarks. */
 export function renderPlan(report: PlanReport): Text {
   const { jobs, budgets } = report;
   const isHinted = jobs.some((job) => job.records_to_send > 0 && job.requests === undefined);

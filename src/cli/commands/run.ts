@@ -121,7 +121,6 @@ function withoutFailures(log: Logger): Logger {
   };
 }
 
-/** Everything in a summary but the report. */
 interface SummaryContext {
   readonly config: Config;
   /** Empty without destinations. */

@@ -21,7 +21,6 @@ import { containsUniqueKey } from "../../load/inputs/postgres.ts";
 
 const SHOWN = 9;
 
-/** Columns that are shown as skipped. */
 const SHOWN_SKIPPED = 6;
 
 /** Mapping of the sample table that the first run against the sandbox creates. */
@@ -110,7 +109,6 @@ function readTable(reply: string, draft: Draft, name: string | undefined): Readi
   };
 }
 
-/** Asks for `normalize`, with its effect on a sample. */
 export const normalizeQuestion: Question = {
   text: async (draft) => {
     const profile = await profileDraft(draft);
@@ -220,7 +218,6 @@ function mappingOf(flags: readonly string[]): Fields {
   return Object.fromEntries(entries);
 }
 
-/** Shows the mapping, and asks for changes. */
 export const fieldsQuestion: Question = {
   text: (draft) => `${showFields(draft)}Change a field, such as phones=tel,mobile or city= to remove it`,
   proposal: ({ answers }) => (Object.keys(answers.fields).length === 0 ? "" : ACCEPT),

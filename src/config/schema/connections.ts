@@ -25,7 +25,6 @@ const bigQueryProject = {
   maximum_bytes_billed: wholeNumber(10_485_760, Number.MAX_SAFE_INTEGER).optional(),
 };
 
-/** Location of BigQuery datasets. */
 function bigQueryLocation() {
   return text(
     { expects: "a BigQuery location such as EU or us-east1" },

@@ -12,7 +12,6 @@ export interface Expectation {
   readonly isSecret?: true;
   /** The value is SQL: the environment must not become part of it. */
   readonly isSql?: true;
-  /** The value is a length of time. */
   readonly isDuration?: true;
   /** The value names another part of the file. */
   readonly names?: PartName;

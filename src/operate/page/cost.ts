@@ -98,7 +98,6 @@ function quotas({ quotas: found }: StatusReport, nowMs: number): Html {
   ]);
 }
 
-/** Usage and match rates of the last days. */
 export async function showUsage({ services, ledger, nowMs }: View): Promise<Html> {
   const { endpoints, searches } = await readUsageHistory(services.db, CHART_DAYS);
   const charts = [

@@ -53,7 +53,6 @@ function renderFields({ table: name, rows, isEstimated, fields }: TableCoverage,
 /** Weeks of deaths, the current one included. */
 const WEEKS = 26;
 
-/** Sizes of segments, and deaths per week. */
 export async function showSegments({ services, nowMs }: View): Promise<Html> {
   const days = await readSegmentHistory(services.db, CHART_DAYS);
   const deaths = await showDeaths({ services, nowMs });
@@ -101,7 +100,6 @@ async function showDeaths({ services, nowMs }: Pick<View, "services" | "nowMs">)
   });
 }
 
-/** Destinations, and what they still lack. */
 export async function showDestinations({ status, nowMs }: View): Promise<Html> {
   return table("Destinations", "No destination is configured (publish).", status.publications, [
     ["destination", (row) => (row.is_configured ? row.destination : `${row.destination} (not configured)`)],

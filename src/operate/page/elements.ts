@@ -4,7 +4,6 @@ import type { JobServices } from "../../jobs/services.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
 import type { LedgerHistoryRow } from "../../load/history/queries.ts";
 
-/** Sources of the sections. */
 export interface View {
   readonly services: Pick<JobServices, "config" | "db" | "log">;
   readonly status: StatusReport;

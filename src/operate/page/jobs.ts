@@ -74,7 +74,6 @@ const KINDS: Readonly<Record<JobStatusReport["freshness"], StateKind>> = {
   off: "off",
 };
 
-/** Freshness, last run and next start of every job. */
 export async function showJobs({ status, nowMs }: View): Promise<Html> {
   return table("Jobs", "No job is configured.", status.jobs, [
     ["job", ({ job }) => job],
@@ -177,7 +176,6 @@ const columnsOfRun: readonly TableColumn<PastRun>[] = [
   ["took", (run) => tookText([run]), "number extra"],
 ];
 
-/** Open rejects by reason, with the command that retries them. */
 export async function showRejects({ services, nowMs }: View): Promise<Html> {
   const groups = await countRejects(services.db, { jobs: [], codes: [], rows: [] }, { all: false });
   return table("Open rejects", "No record is rejected.", groups, [

@@ -8,7 +8,6 @@ import type { ColumnType, PiiClass } from "../../schemas/field.ts";
 import type { Column, PublishedSchema } from "../../schemas/table.ts";
 import type { View } from "../../schemas/views/view.ts";
 
-/** The project and datasets that are written. */
 export interface DatasetNames {
   readonly project: string;
   readonly data: string;
@@ -31,7 +30,6 @@ const TYPES: Readonly<Record<ColumnType, string>> = {
   "text[]": "ARRAY<STRING>",
 };
 
-/** BigQuery's type of a declared type. */
 export function columnType(type: ColumnType): string {
   return TYPES[type];
 }
@@ -253,7 +251,6 @@ async function describeTable(client: Client, names: DatasetNames, table: Publish
   });
 }
 
-/** Lists the tables and views of both datasets. */
 export async function listBoth(client: Client, names: DatasetNames) {
   return {
     data: new Set(await listTables(client, names.data)),

@@ -170,7 +170,6 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
   return new StopRunError("destination_failed", text);
 }
 
-/** Error of a file that can't be used. */
 export function refusedFile(
   name: string,
   message: string,

@@ -129,7 +129,6 @@ function membersOf(result: LooseRecord) {
   );
 }
 
-/** Makes a fault that changes a share of the results. */
 const record = (doc: string, share: number, distort: (result: LooseRecord, dice: Dice) => void): Fault => ({
   doc,
   stage: "record",

@@ -90,7 +90,6 @@ export function unprocessable(
   return refuse(422, "validation_error", message, { details: details.slice(0, MAX_DETAILS) });
 }
 
-/** Reads a part of a request, or refuses it. */
 function readPart<Value>(
   place: Place,
   schema: z.ZodType<Value> | undefined,

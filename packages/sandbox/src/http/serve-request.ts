@@ -81,7 +81,6 @@ export async function readBody(request: IncomingMessage): Promise<Buffer | null>
   return bytes > MAX_BODY_BYTES ? null : Buffer.concat(chunks);
 }
 
-/** Parses a body as JSON, decompressed if necessary. */
 async function parseBody({ request: { headers }, bytes }: Exchange): Promise<{ value: unknown } | Refusal> {
   if (bytes === null) return refuse(413, "payload_too_large", "The request body is too large.");
   if (!/^application\/json\b/i.test(headers["content-type"] ?? "")) {

@@ -11,7 +11,6 @@ import { CHANNELS, fieldsOf, type Person, personFieldNames, READERS } from "../p
 import type { World } from "../world.ts";
 import { filled, hasAddress, hasName, matchPerson, type SentPerson } from "./match-person.ts";
 
-/** Answer to one record. */
 interface AnsweredRecord {
   readonly result: object;
   readonly isMatched: boolean;
@@ -203,9 +202,9 @@ const enrichRoute = lookupRoute(
     };
   },
   // Another zone and order than elsewhere: clients can't count on either.
-  (results, { api_request_id, request_completed_at }) => ({
-    api_request_id,
-    request_completed_at: request_completed_at.replace("Z", "+00:00"),
+  (results, envelope) => ({
+    ...envelope,
+    request_completed_at: envelope.request_completed_at.replace("Z", "+00:00"),
     results,
   }),
 );

@@ -10,7 +10,6 @@ import type { Segment, Segments } from "./segments.ts";
 
 const text = z.string().max(MAX_TEXT_LENGTH, { error: "string_too_long" });
 
-/** Answers about a segment of the organization. */
 function aboutSegment(
   { segments }: World,
   organization: string,
@@ -36,11 +35,7 @@ const createRoute = route({
     return {
       kind: "results",
       results: [],
-      body: (_results, { api_request_id, request_completed_at }) => ({
-        api_request_id,
-        segment_id: segment.segmentId,
-        request_completed_at,
-      }),
+      body: (_results, envelope) => ({ ...envelope, segment_id: segment.segmentId }),
     };
   },
 });
@@ -63,14 +58,9 @@ function changeRoute(
           kind: "results",
           results: [],
           matched: pids.length - result.invalid.length,
-          body: (_results, { api_request_id, request_completed_at }) => ({
-            api_request_id,
-            results: {
-              invalid_service_pids: result.invalid,
-              ...countsOf(result),
-              new_current_size: size,
-            },
-            request_completed_at,
+          body: (_results, envelope) => ({
+            ...envelope,
+            results: { invalid_service_pids: result.invalid, ...countsOf(result), new_current_size: size },
           }),
         };
       }),
@@ -94,16 +84,14 @@ const membersRoute = route({
       return {
         kind: "results",
         results: textsOf(results),
-        body: (items, { api_request_id, request_completed_at }) => ({
-          api_request_id,
+        body: (items, envelope) => ({
+          ...envelope,
           results: { items, total_count: size, page, list_continues: page * perPage < size },
-          request_completed_at,
         }),
       };
     }),
 });
 
-/** Signals about one member. */
 function signalsOf({ people, clock, segments }: World, pid: number): readonly object[] {
   const signals = deathSignalsOf(people, pid % MAX_PEOPLE, clock.nowMs())
     .filter((signal) => !segments.hiddenDeaths.has(signal.obituary_id))

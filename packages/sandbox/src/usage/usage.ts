@@ -89,7 +89,6 @@ export function createUsage(seed: number, clock: WorldClock) {
     CountedCalls & { readonly organization: string; readonly subject: string }
   >();
   return {
-    /** First use of the service. */
     beginMs: FIRST_DAY_OF_USE * DAY_MS,
     /** Counts a call to the sandbox. */
     count(organization: string, subject: string, atMs: number, counts: Counts): void {
@@ -119,7 +118,6 @@ export function createUsage(seed: number, clock: WorldClock) {
       }
       return found.filter(({ atMs }) => atMs >= fromMs && atMs < endMs);
     },
-    /** All calls to the sandbox. */
     served: () => [...quarters.values()],
   };
 }
