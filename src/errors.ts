@@ -10,36 +10,33 @@ export interface Problem {
   readonly hint?: string;
 }
 
-/** The user has to fix the configuration, a privilege or an address; nothing was changed. Exit code 2. */
-export class FixConfigurationError extends Error {
-  override readonly name = "FixConfigurationError";
-  readonly code: string;
-  readonly problems: readonly Problem[];
-  constructor(code: string, message: string, problems: readonly Problem[] = [], options?: ErrorOptions) {
+/** Error with a code of `advice.ts`. */
+class CodedError<Code extends string = string> extends Error {
+  readonly code: Code;
+  constructor(code: Code, message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
+  }
+}
+
+/** The user has to fix the configuration, a privilege or an address; nothing was changed. Exit code 2. */
+export class FixConfigurationError extends CodedError {
+  override readonly name = "FixConfigurationError";
+  readonly problems: readonly Problem[];
+  constructor(code: string, message: string, problems: readonly Problem[] = [], options?: ErrorOptions) {
+    super(code, message, options);
     this.problems = problems;
   }
 }
 
 /** No job of this run can continue: the key is rejected, the service or the warehouse is unreachable. Exit code 1. */
-export class StopRunError extends Error {
+export class StopRunError extends CodedError {
   override readonly name = "StopRunError";
-  readonly code: string;
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
 }
 
 /** This job can't continue, but others can: an endpoint without access, a mapping rejected by the service. Exit code 1. */
-export class StopJobError extends Error {
+export class StopJobError extends CodedError {
   override readonly name = "StopJobError";
-  readonly code: string;
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
 }
 
 /** Limit that ended a job before everything due was sent. */
@@ -67,13 +64,8 @@ export const OWN_LIMITS: readonly LimitedBy[] = [
 ];
 
 /** The job stopped at a limit; all results so far are kept. Exit code 0 or 3 (see {@link OWN_LIMITS}). */
-export class LimitReachedError extends Error {
+export class LimitReachedError extends CodedError<LimitedBy> {
   override readonly name = "LimitReachedError";
-  readonly code: LimitedBy;
-  constructor(code: LimitedBy, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
 }
 
 /** Another process took over this job; this one must not send or write anything more. Exit code 4. */

@@ -106,7 +106,7 @@ interface Case<T> extends Circumstances {
   readonly call: EndedCall<T>;
   readonly reply: UnderstoodReply;
   readonly outcome: Outcome<T>;
-  readonly mayBeBilled: boolean;
+  readonly possiblyBilled: boolean;
 }
 
 const nothing = {
@@ -136,10 +136,10 @@ export function decide<T>(
 ): Outcome<T> {
   const { entries, refusals } = call.batch;
   const reply = judgeAnswer(call, given, read);
-  const mayBeBilled = isPossiblyBilled(reply.outcome);
-  const possiblyBilled = Math.max(...entries.map((entry) => entry.unansweredCalls));
-  const { random } = circumstances;
-  const decision = decideRetry(reply.outcome, { refusals, possiblyBilled, random });
+  const possiblyBilled = isPossiblyBilled(reply.outcome);
+  const unansweredCalls = Math.max(...entries.map((entry) => entry.unansweredCalls));
+  const history = { refusals, possiblyBilled: unansweredCalls, random: circumstances.random };
+  const decision = decideRetry(reply.outcome, history);
   const isOversized = call.reply.kind === "failure" && call.reply.code === BODY_TOO_LARGE;
   const isTooLarge = read?.kind === "unreadable" ? read.isTooLarge : isOversized;
   const outcome: Outcome<T> = {
@@ -147,12 +147,16 @@ export function decide<T>(
     kind: "stop",
     cause: reply.cause,
     report: reportOf(reply.outcome, call, decision),
-    unanswered: mayBeBilled ? call.items : [],
+    unanswered: possiblyBilled ? call.items : [],
     isTooLarge: isTooLarge || decision.action === "halve",
     isCut: isBroken(call, read) && isLarger(call, circumstances.passed),
   };
-  const batch = mayBeBilled ? { ...call.batch, entries: entries.map(withUnansweredCall) } : call.batch;
-  return follow(decision, { ...circumstances, call: { ...call, batch }, reply, outcome, mayBeBilled }, read);
+  const batch = possiblyBilled ? { ...call.batch, entries: entries.map(withUnansweredCall) } : call.batch;
+  return follow(
+    decision,
+    { ...circumstances, call: { ...call, batch }, reply, outcome, possiblyBilled },
+    read,
+  );
 }
 
 function follow<T>(decision: Decision, decided: Case<T>, read: ReadSummary | null): Outcome<T> {
@@ -275,16 +279,16 @@ function acceptAnswer<T>(
   };
 }
 
-function retryLater<T>({ call, nowMs, outcome, mayBeBilled }: Case<T>, afterMs: number): Outcome<T> {
-  const refusals = call.batch.refusals + (mayBeBilled ? 0 : 1);
+function retryLater<T>({ call, nowMs, outcome, possiblyBilled }: Case<T>, afterMs: number): Outcome<T> {
+  const refusals = call.batch.refusals + (possiblyBilled ? 0 : 1);
   const batch = { ...call.batch, dueAtMs: nowMs + afterMs, refusals };
   // Each record is sent once more at most, so halving would not find the one that is to blame.
   const groups = outcome.isTooLarge ? batch.entries.map((entry) => [entry]) : [batch.entries];
   return { ...outcome, kind: "retry", again: piecesOf(batch, groups) };
 }
 
-function leaveUnanswered<T>({ call, reply, outcome, mayBeBilled }: Case<T>): Outcome<T> {
-  const charge = mayBeBilled ? "they may have been billed" : "nothing was billed";
+function leaveUnanswered<T>({ call, reply, outcome, possiblyBilled }: Case<T>): Outcome<T> {
+  const charge = possiblyBilled ? "they may have been billed" : "nothing was billed";
   const message = `no answer after ${call.attempt} attempts (${where(reply.cause, reply.error)}); ${charge}.`;
   return { ...outcome, kind: "give_up", setAside: setAsideOf(call.endpoint, call.batch.entries, message) };
 }

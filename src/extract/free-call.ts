@@ -83,11 +83,11 @@ interface FreeCallOptions {
 }
 
 /** Errors after attempts that may have been executed. */
-const inDoubt = new WeakSet<object>();
+const possiblyDoneErrors = new WeakSet<object>();
 
 /** True for an error of a call of which an attempt without an answer may have been executed. */
 export function mayBeDone(error: unknown): boolean {
-  return typeof error === "object" && error !== null && inDoubt.has(error);
+  return typeof error === "object" && error !== null && possiblyDoneErrors.has(error);
 }
 
 /**
@@ -108,8 +108,8 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
       const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
       if (isRefusal) refusals += 1;
       else tries += 1;
-      const doubts = call.isOnce && mayBeDone ? 1 : 0;
-      const history = { refusals: refusals - 1, tries, doubts, random: random() };
+      const possiblyDone = call.isOnce && mayBeDone ? 1 : 0;
+      const history = { refusals: refusals - 1, tries, possiblyDone, random: random() };
       const decision = decideFreeRetry(outcome, history);
       const giveUp = limiter.report(endpoint, reportOf(outcome, tried, decision));
       if (answer) return { ...answer, kind: "answer", mayBeDone };
@@ -129,7 +129,7 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
       else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
     }
   } catch (error) {
-    if (mayBeDone && typeof error === "object" && error !== null) inDoubt.add(error);
+    if (mayBeDone && typeof error === "object" && error !== null) possiblyDoneErrors.add(error);
     throw error;
   }
 }
@@ -197,7 +197,7 @@ function ledgerEntry<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, now
     possiblyBilled: false,
   };
   const facts = { endpoint: call.endpoint.name, callId: randomUUID(), attempt, startedAtMs, milliseconds };
-  return attemptOf(facts, end, []);
+  return attemptOf({ ...facts, possiblyBilledBefore: [] }, end);
 }
 
 /** True if the service may have executed an attempt without an answer. */

@@ -136,14 +136,14 @@ type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "set_aside
 
 /**
  * Decides what to do after a free call; pure. `tries` counts attempts except 429 responses and failed connections, which
- * are limited for all calls of the run. `doubts` counts earlier attempts that may have been executed; 0 for an
+ * are limited for all calls of the run. `possiblyDone` counts earlier attempts that may have been executed; 0 for an
  * idempotent call.
  */
 export function decideFreeRetry(
   outcome: CallOutcome,
   history: Pick<CallHistory, "refusals" | "random"> & {
     readonly tries: number;
-    readonly doubts: number;
+    readonly possiblyDone: number;
   },
 ): FreeDecision {
   const retryAfterMs = outcome.kind === "status" ? outcome.retryAfterMs : null;
@@ -153,7 +153,7 @@ export function decideFreeRetry(
   }
   const isPassing = isPossiblyBilled(outcome) || (outcome.kind === "status" && outcome.status === 503);
   if (!isPassing && decision.action !== "set_aside") return decision;
-  const isRepeated = isPossiblyBilled(outcome) && history.doubts + 1 >= MAX_POSSIBLY_BILLED_TRIES;
+  const isRepeated = isPossiblyBilled(outcome) && history.possiblyDone + 1 >= MAX_POSSIBLY_BILLED_TRIES;
   if (isRepeated || history.tries >= MAX_FREE_TRIES) return { action: "stop_job", code: "no_answer" };
   return backOff({ refusals: history.tries - 1, possiblyBilled: 0, random: history.random }, retryAfterMs);
 }

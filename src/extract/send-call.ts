@@ -26,14 +26,14 @@ export interface CallFacts {
   readonly attempt: number;
   readonly startedAtMs: number;
   readonly milliseconds: number;
+  /** Per record: number of earlier calls that may have billed it without returning its result. */
+  readonly possiblyBilledBefore: readonly number[];
 }
 
 export interface EndedCall<T> extends CallFacts {
   /** As sent. */
   readonly batch: Batch<T>;
   readonly items: readonly T[];
-  /** Per item: number of earlier calls that may have billed it without returning its result. */
-  readonly possiblyBilledBefore: readonly number[];
   readonly reply: HttpReply;
   /** Bytes of the response as received. */
   readonly bodyBytes: number;
@@ -163,14 +163,10 @@ type AttemptEnd = Partial<
 > &
   Pick<Attempt, "recordsSent" | "responseBytes">;
 
-/**
- * Creates the ledger entry of a call.
- * @param possiblyBilledBefore per record: number of earlier calls that may have billed it without returning its result
- */
+/** Creates the ledger entry of a call. */
 export function attemptOf(
-  { endpoint, callId, attempt, startedAtMs, milliseconds }: CallFacts,
+  { endpoint, callId, attempt, startedAtMs, milliseconds, possiblyBilledBefore }: CallFacts,
   given: AttemptEnd,
-  possiblyBilledBefore: readonly number[],
 ): Attempt {
   const end = {
     apiRequestId: null,
@@ -195,13 +191,12 @@ export function attemptOf(
 
 export function unansweredAttempt(call: EndedCall<unknown>, { outcome, error }: UnderstoodReply): Attempt {
   const isSent = outcome.kind !== "not_sent";
-  const end = {
+  return attemptOf(call, {
     apiRequestId: error.apiRequestId,
     httpStatus: call.reply.status,
     isSent,
     recordsSent: isSent ? call.items.length : 0,
     responseBytes: call.bodyBytes,
     possiblyBilled: isPossiblyBilled(outcome),
-  };
-  return attemptOf(call, end, call.possiblyBilledBefore);
+  });
 }

@@ -49,8 +49,6 @@ export interface AnsweredCall<T> extends CallFacts {
   readonly body: Body;
   /** In request order. */
   readonly items: readonly T[];
-  /** Per item: number of earlier calls that may have billed it without returning its result. */
-  readonly possiblyBilledBefore: readonly number[];
 }
 
 /** Content of an answer, without its results. */
@@ -119,7 +117,7 @@ function pairAnswer(
     readonly results: readonly (ResultHead | undefined)[];
   },
 ): PairedAnswer {
-  const { items, possiblyBilledBefore, body } = call;
+  const { items, body } = call;
   const { apiRequestId, answeredAt, plainBytes } = answer;
   const keyOf = ({ recordId, address = "" }: LookupItem) =>
     endpoint.pairing === "record_id" ? recordId : address;
@@ -138,7 +136,7 @@ function pairAnswer(
   };
   return {
     summary: { kind: "answer", missing, plainBytes, apiRequestId },
-    attempt: attemptOf(call, end, possiblyBilledBefore),
+    attempt: attemptOf(call, end),
     pairing,
     apiRequestId,
     answeredAt,
@@ -146,14 +144,8 @@ function pairAnswer(
 }
 
 /** Creates the ledger entry of an answer without results, which may have been billed. */
-export function unreadAttempt({
-  items,
-  possiblyBilledBefore,
-  body,
-  ...call
-}: AnsweredCall<unknown>): Attempt {
-  const end = { recordsSent: items.length, responseBytes: body.length };
-  return attemptOf(call, end, possiblyBilledBefore);
+export function unreadAttempt(call: AnsweredCall<unknown>): Attempt {
+  return attemptOf(call, { recordsSent: call.items.length, responseBytes: call.body.length });
 }
 
 /** The answer or its rows take more memory than was set aside for the size that its last bytes state. */

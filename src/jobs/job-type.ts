@@ -7,7 +7,7 @@ import type { DueReason } from "../load/lookups/counts.ts";
 import type { StoredCheckpoint } from "../load/write/commit.ts";
 import type { JobContext, Worked } from "./job.ts";
 import type { BillableEstimate } from "./lookup/estimate.ts";
-import type { WaitingAnswers } from "./lookup/job-spool.ts";
+import type { SpooledAnswers } from "./lookup/job-spool.ts";
 import type { Used } from "./lookup/lookup-spec.ts";
 import type { CostEstimate } from "./price.ts";
 import type { JobServices, RunRequest } from "./services.ts";
@@ -46,7 +46,7 @@ export interface JobPlan {
   readonly estimated_cost?: CostEstimate;
   readonly estimated_seconds: number;
   /** Received answers in this data_dir. A run loads them first instead of sending their records, which count as due here. */
-  readonly waiting_answers: WaitingAnswers;
+  readonly waiting_answers: SpooledAnswers;
   /** True if the run asks first, or needs `--yes`; `remarks` has the reason. */
   readonly needs_confirmation: boolean;
   /** Remarks on the numbers; empty for lookups. */
@@ -75,7 +75,7 @@ export interface PlanContext extends Pick<JobServices, "config" | "db" | "clock"
   readonly request: PlanRequest;
   /** Use of the budget of the job's type, including records that earlier jobs of the plan will send. */
   readonly used: Used;
-  readonly waitingAnswers: WaitingAnswers;
+  readonly spooled: SpooledAnswers;
 }
 
 export interface Planned {

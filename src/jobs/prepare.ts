@@ -14,7 +14,7 @@ import { readOrganization, searchUsageEndpoint } from "../schemas/usage.ts";
 import { linkView, linkViewName } from "../schemas/views/link-input.ts";
 import { type EraseServices, finishErasures } from "./erase/erase.ts";
 import { takeOverExpired } from "./hold-job.ts";
-import { reportWaiting } from "./lookup/job-spool.ts";
+import { reportSpooled } from "./lookup/job-spool.ts";
 import { jobTypeOf } from "./registry.ts";
 import type { JobServices } from "./services.ts";
 import { inspectSource, type ReadSource, throwProblems } from "./sources.ts";
@@ -30,7 +30,7 @@ export async function prepareRun(services: EraseServices, jobs: readonly JobConf
   await finishErasures(services);
   await dropTombstones(db, config.privacy.erasureNoticeMs);
   await writeServiceHost(db, serviceHostOf(config), { replace: false });
-  for (const { path, message, hint } of (await reportWaiting(config, db)).remarks) {
+  for (const { path, message, hint } of (await reportSpooled(config, db)).remarks) {
     log.warn({ folder: path, message, hint }, "answers_left_behind");
   }
 }

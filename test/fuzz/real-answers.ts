@@ -1,7 +1,7 @@
 import { type SampleInput, sampleInputs } from "../../packages/sandbox/src/sample-inputs.ts";
 import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
 import { buildRequest } from "../../src/extract/batches.ts";
-import { type BoundLookup, type LookupJobConfig, lookupOf } from "../../src/jobs/lookup/lookup-types.ts";
+import { type Lookup, type LookupJobConfig, lookupOf } from "../../src/jobs/lookup/lookup-types.ts";
 import type { LookupRecord } from "../../src/load/lookups/lookup.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { enrichJob, recordOf, resolveJob, validateJob } from "../jobs/support.ts";
@@ -9,7 +9,7 @@ import type { AnswerParts } from "./answer-mutations.ts";
 
 /** A batch of records with the sandbox's answer. */
 export interface RealAnswer {
-  readonly bound: BoundLookup;
+  readonly bound: Lookup;
   readonly records: readonly LookupRecord[];
   /** The results in the order of the records. */
   readonly parts: AnswerParts;

@@ -17,7 +17,7 @@ import type { Config, JobConfig } from "../../config/config.ts";
 import { orderJobs } from "../../config/references.ts";
 import { codeOf } from "../../errors.ts";
 import { countText, megabytes } from "../../figures.ts";
-import { reportWaiting } from "../../jobs/lookup/job-spool.ts";
+import { reportSpooled } from "../../jobs/lookup/job-spool.ts";
 import { checkServiceHost, sourcesOf } from "../../jobs/prepare.ts";
 import { copiedText } from "../../jobs/publish/publication.ts";
 import { jobTypeOf } from "../../jobs/registry.ts";
@@ -258,7 +258,7 @@ async function nearestExisting(path: string): Promise<string> {
 
 /** Checks received answers on disk: those to be loaded by the next run, and those that no run will load. */
 async function checkSpool(config: Config, db: Db | null): Promise<readonly Finding[]> {
-  const { byJob, remarks } = await reportWaiting(config, db);
+  const { byJob, remarks } = await reportSpooled(config, db);
   const findings = [
     ...[...byJob].map(([job, { calls, bytes }]) => {
       const what = `${countText(calls, "received answer")} of ${job} (${megabytes(bytes)})`;

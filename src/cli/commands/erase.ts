@@ -13,7 +13,7 @@ import {
   leaveSegments,
   type LeftSegments,
   planErasure,
-  settleErasures,
+  closeErasures,
   sumOf,
   verifySearch,
 } from "../../jobs/erase/erase.ts";
@@ -58,7 +58,7 @@ export async function erase(context: Context, flags: EraseFlags): Promise<Outcom
   const { erasureId, rows } = await erasePeople(services, plan.found);
   const leftAfter = await leave?.();
   await (await openPublisher(context, config, db)).publish();
-  const waiting = (await settleErasures(services, [erasureId])).get(erasureId);
+  const waiting = (await closeErasures(services, [erasureId])).get(erasureId);
   if (waiting === undefined) throw new Error("the erasure was not judged");
   await dropTombstones(db, config.privacy.erasureNoticeMs);
   const left = leftBefore &&

@@ -99,7 +99,7 @@ export async function finishErasures(services: EraseServices): Promise<void> {
   const { db, log } = services;
   const rows = new Map<string, number>();
   for (const id of await readOpenErasures(db)) rows.set(id, sumOf(await removeErased(db, id)));
-  for (const [id, waiting] of await settleErasures(services, [...rows.keys()])) {
+  for (const [id, waiting] of await closeErasures(services, [...rows.keys()])) {
     const fields = { erasure_id: id, rows: rows.get(id) };
     if (waiting.length === 0) log.info(fields, "erasure_completed");
     else log.info({ ...fields, waiting_for: waiting }, "erasure_pending");
@@ -119,7 +119,7 @@ export async function finishErasuresQuietly(services: EraseServices): Promise<vo
  * Completes the erasures that aren't pending; returns the reasons of each. Takes over runs whose lock has expired, so that an erasure
  * doesn't wait for them forever.
  */
-export async function settleErasures(
+export async function closeErasures(
   services: EraseServices,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Waiting[]>> {
@@ -178,7 +178,7 @@ interface Membership {
 }
 
 /** Job name of these calls in the ledger. */
-const ASKER = "erase";
+const LEDGER_JOB = "erase";
 
 /**
  * Removes people from segments of the service. Free and idempotent: an erasure does this before and after its request, in
@@ -191,7 +191,7 @@ export async function leaveSegments(
   const { db, log } = services;
   const { remove } = segmentEndpoints;
   const memberships = Map.groupBy(known, ({ segmentId }) => segmentId);
-  const asker = { runId: randomUUID(), job: ASKER };
+  const caller = { runId: randomUUID(), job: LEDGER_JOB };
   let removed = 0;
   for (const [segmentId, members] of memberships) {
     const servicePids = members.map(({ servicePid }) => servicePid);
@@ -202,7 +202,7 @@ export async function leaveSegments(
     );
     // Failed calls are also recorded in the ledger.
     await Promise.allSettled([asked]);
-    await recordCalls(db, asker, attempts);
+    await recordCalls(db, caller, attempts);
     const reply = await asked;
     if (reply.kind === "answer") removed += reply.value.changed ?? 0;
     log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");

@@ -14,7 +14,7 @@ import {
   unreadAttempt,
 } from "../../extract/take-answer.ts";
 import { parseResult, type ReadContext, readOne } from "../../extract/read-answer.ts";
-import type { EndedCall } from "../../extract/send-call.ts";
+import type { CallFacts, EndedCall } from "../../extract/send-call.ts";
 import { type Body, freeBytes } from "../../body.ts";
 import { kindOf } from "./lookup-spec.ts";
 import { type AnsweredPart, answerReader } from "./lookup-types.ts";
@@ -292,18 +292,10 @@ export interface AnswerHeader {
   readonly spec: LoadSpec;
   /** Request parameters besides the records, such as the requested fields. */
   readonly parameters: Readonly<Record<string, unknown>>;
-  readonly call: {
-    readonly endpoint: string;
-    readonly callId: string;
-    /** Number of calls that contained these records, including this one. */
-    readonly attempt: number;
-    readonly startedAtMs: number;
-    readonly milliseconds: number;
-    readonly contentEncoding: string | null;
-  };
+  readonly call: Omit<CallFacts, "possiblyBilledBefore"> & { readonly contentEncoding: string | null };
   /** In request order. */
   readonly records: readonly LookupRecord[];
-  /** Per record: number of earlier calls that may have billed it without returning its result. */
+  /** As `possiblyBilledBefore` of the call. */
   readonly doubts: readonly number[];
 }
 

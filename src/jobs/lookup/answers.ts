@@ -34,7 +34,7 @@ export interface Loader extends LoaderTask {
   readonly spool: Spool;
   readonly memory: Memory;
   /** True if an earlier process received the answers. */
-  readonly areLeftOver: boolean;
+  readonly areOfEarlierRuns: boolean;
   readonly commits: PQueue;
 }
 
@@ -59,16 +59,16 @@ interface ReceivedAnswer {
 
 const PARALLEL_COMMITS = 3;
 
-export function createLoader(task: LoaderTask, spool: Spool, areLeftOver: boolean): Loader {
+export function createLoader(task: LoaderTask, spool: Spool, areOfEarlierRuns: boolean): Loader {
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
-  return { ...task, memory: task.http.memory, commits, spool, areLeftOver };
+  return { ...task, memory: task.http.memory, commits, spool, areOfEarlierRuns };
 }
 
 /**
  * Loads answers that earlier runs of a job received but did not commit, under the IDs and parameters of those runs.
  * Returns when all are committed or quarantined.
  */
-export async function loadLeftovers(task: LoaderTask, spool: Spool): Promise<void> {
+export async function loadSpooled(task: LoaderTask, spool: Spool): Promise<void> {
   const { log, progress, signal, run } = task;
   const files = await spool.leftovers();
   if (files.length === 0) return;
@@ -148,7 +148,7 @@ export async function readUnspooled(
   const place: Place = { file: null };
   try {
     const rows = await readLarge({ spool: loader.spool, header, body, place });
-    return { ...(await ifNew(loader, rows)), place, lease };
+    return { ...(await withoutRepeated(loader, rows)), place, lease };
   } catch (error) {
     releaseLease(lease);
     throw error;
@@ -225,7 +225,7 @@ async function readAnswer(
     return await readSpooled(loader, place.file);
   }
   try {
-    return { ...(await ifNew(loader, rows)), place, lease };
+    return { ...(await withoutRepeated(loader, rows)), place, lease };
   } catch (error) {
     // The warehouse is away: not the fault of the answer, which the next run loads.
     releaseLease(lease);
@@ -235,11 +235,12 @@ async function readAnswer(
 }
 
 /** Replaces a response that another call of an earlier run received by no results; that of an earlier run is in its files only once. */
-async function ifNew(
-  { db, run, retryWhileDown, areLeftOver }: Loader,
+async function withoutRepeated(
+  { db, run, retryWhileDown, areOfEarlierRuns }: Loader,
   rows: AnswerRows,
 ): Promise<AnswerRows> {
-  if (areLeftOver || !(await retryWhileDown(() => isRepeatedResponse(db, run, rows.attempt)))) return rows;
+  if (areOfEarlierRuns || !(await retryWhileDown(() => isRepeatedResponse(db, run, rows.attempt))))
+    return rows;
   if (Array.isArray(rows.parts)) for (const { store } of rows.parts as readonly AnswerPart[]) store.free();
   return await noRows(rows.header);
 }
@@ -288,8 +289,8 @@ async function commitPart(
   { answers, rejects, drift, isLast }: AnswerPart,
   othersLoad: boolean,
 ): Promise<CommitResult> {
-  const { db, run, retryWhileDown, areLeftOver } = loader;
-  const sentBy = areLeftOver ? { sentBy: header.run } : {};
+  const { db, run, retryWhileDown, areOfEarlierRuns } = loader;
+  const sentBy = areOfEarlierRuns ? { sentBy: header.run } : {};
   const ledger = isLast ? [attempt] : [];
   const commit = { run, ...sentBy, spec: header.spec, ledger, answers, rejects, drift, othersLoad };
   return await retryWhileDown(() => commitLookup(db, commit));

@@ -35,7 +35,7 @@ export interface EstimateOptions {
 }
 
 /** Records with the same expected share of matches. */
-interface Part {
+interface MatchGroup {
   readonly records: number;
   readonly share: number;
   /** Number of answers that the share is known from. */
@@ -57,7 +57,7 @@ export function estimateBillable(
   history: MatchHistory,
   { isOrdered, most = Number.POSITIVE_INFINITY }: EstimateOptions,
 ): BillableEstimate {
-  const groups = partsOf(due, history);
+  const groups = matchGroupsOf(due, history);
   const total = Math.min(most, sumOf(groups));
   if (total === 0) return { low: 0, expected: 0, high: 0, basis: "nothing to send" };
   if (billed !== "match") {
@@ -74,12 +74,15 @@ export function estimateBillable(
   return { low, expected: Math.round(expected), high, basis: basisOf(parts, history, isOrdered) };
 }
 
-function partsOf({ sentAgain, withPid, others, waiting }: DueGroups, history: MatchHistory): readonly Part[] {
+function matchGroupsOf(
+  { sentAgain, withPid, others, waiting }: DueGroups,
+  history: MatchHistory,
+): readonly MatchGroup[] {
   const all = {
     answered: history.withPid.answered + history.others.answered,
     matched: history.withPid.matched + history.others.matched,
   };
-  const groupOf = (records: number, own: GroupAnswers, from: readonly GroupAnswers[]): Part => {
+  const groupOf = (records: number, own: GroupAnswers, from: readonly GroupAnswers[]): MatchGroup => {
     const { answered, matched } = own.answered > 0 ? own : all;
     // Without history, the most that can be billed.
     return { records, share: answered === 0 ? 1 : matched / answered, answered: own.answered, from };
@@ -97,12 +100,12 @@ function partsOf({ sentAgain, withPid, others, waiting }: DueGroups, history: Ma
  * Records that are expected to end as before. How often an outcome changes isn't stored; few do, so the range is the one after 30
  * records that all ended as before: up to 12 % of many may end otherwise, and more of a few.
  */
-function asBefore(records: number, share: 0 | 1): Part {
+function asBefore(records: number, share: 0 | 1): MatchGroup {
   return { records, share, answered: LEAST_ANSWERS, from: [] };
 }
 
-/** Part of all groups that a maximum lets through, in unknown proportions. It is known no better than its least known group. */
-function mixtureOf(parts: readonly Part[], records: number): Part {
+/** MatchGroup of all groups that a maximum lets through, in unknown proportions. It is known no better than its least known group. */
+function mixtureOf(parts: readonly MatchGroup[], records: number): MatchGroup {
   return {
     records,
     share: parts.reduce((sum, part) => sum + part.share * part.records, 0) / sumOf(parts),
@@ -111,7 +114,11 @@ function mixtureOf(parts: readonly Part[], records: number): Part {
   };
 }
 
-function basisOf(parts: readonly Part[], { withPid, others }: MatchHistory, isOrdered: boolean): string {
+function basisOf(
+  parts: readonly MatchGroup[],
+  { withPid, others }: MatchHistory,
+  isOrdered: boolean,
+): string {
   const known = parts.filter(({ answered }) => answered >= LEAST_ANSWERS);
   const again = known.filter(({ from }) => from.length === 0);
   const unknown = parts.filter((part) => !known.includes(part));
@@ -134,7 +141,7 @@ function basisOf(parts: readonly Part[], { withPid, others }: MatchHistory, isOr
   ].join("; ");
 }
 
-function sumOf(parts: readonly Pick<Part, "records">[]): number {
+function sumOf(parts: readonly Pick<MatchGroup, "records">[]): number {
   return parts.reduce((sum, { records }) => sum + records, 0);
 }
 

@@ -103,28 +103,28 @@ export async function openOtherSpools(
 }
 
 /** Received answers of one job that are not loaded yet. */
-export interface WaitingAnswers {
+export interface SpooledAnswers {
   readonly calls: number;
   readonly bytes: number;
 }
 
 /** Contents of a data_dir's spool, from the point of view of a configuration. */
-interface WaitingReport {
+interface SpoolReport {
   /** By enabled job, whose next run loads them. */
-  readonly byJob: ReadonlyMap<string, WaitingAnswers>;
+  readonly byJob: ReadonlyMap<string, SpooledAnswers>;
   /** Answers in quarantine, and those that no run of this configuration loads. */
   readonly remarks: readonly Problem[];
 }
 
 /** Lists the spool's answers; changes nothing. @param db null if the warehouse's identity can't be read */
-export async function reportWaiting(
+export async function reportSpooled(
   config: Pick<Config, "dataDir" | "jobs">,
   db: Db | null,
-): Promise<WaitingReport> {
+): Promise<SpoolReport> {
   const { contents, quarantined } = await surveySpool(spoolRoot(config));
   if (contents.length + quarantined.length === 0) return { byJob: new Map(), remarks: [] };
   const name = db && (await spoolNameOf(db));
-  const byJob = new Map<string, WaitingAnswers>();
+  const byJob = new Map<string, SpooledAnswers>();
   const remarks: Problem[] = [];
   for (const content of contents) {
     const remark = remarkOn(content, config, { isKnown: db !== null, name });

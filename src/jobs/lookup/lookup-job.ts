@@ -15,7 +15,7 @@ import {
   type Worked,
   zeroCounters,
 } from "../job.ts";
-import { loadLeftovers } from "./answers.ts";
+import { loadSpooled } from "./answers.ts";
 import { forecastOf, forecastText } from "./estimate.ts";
 import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
 import { type Cap, limitsOf, lookupSpecOf, tightestCap, usedOf } from "./lookup-spec.ts";
@@ -59,7 +59,14 @@ export function lookupJob(lookup: LookupJobType): JobType {
 async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
   const task = { ...context, spec: await lookupSpecOf(context.job, context.request) };
   const worked = await sendSelected(task);
-  return { ...worked, end: await settleMissing(task, worked.end) };
+  const isComplete = worked.end.status === "succeeded" && task.totals.counters().records_remaining === 0;
+  if (!isComplete || !task.spec.erasesMissing) return worked;
+  try {
+    await eraseMissing(task);
+    return worked;
+  } catch (error) {
+    return { ...worked, end: endOfError(error, "looking for rows that left the input") };
+  }
 }
 
 /** Reads the input and sends what is due; maps a thrown error to the job's end. */
@@ -73,9 +80,8 @@ async function sendSelected(task: Task): Promise<Worked> {
   try {
     jobSpool = await openJobSpool(task.config, task.db, run);
     doing = "loading answers of earlier runs";
-    await loadLeftovers(task, jobSpool.spool);
-    for (const spool of await openOtherSpools(task.config, task.db, jobSpool))
-      await loadLeftovers(task, spool);
+    await loadSpooled(task, jobSpool.spool);
+    for (const spool of await openOtherSpools(task.config, task.db, jobSpool)) await loadSpooled(task, spool);
     doing = "reading the input";
     await retire(task);
     const uses = await readBudgetUse(task.db);
@@ -89,7 +95,7 @@ async function sendSelected(task: Task): Promise<Worked> {
     return { end: await closeSpool(task, endOfError(error, doing), jobSpool) };
   }
   const isStored = selection.counts.parametersChanged === 0;
-  const counts = isStored ? selection.counts : untouched(selection.counts);
+  const counts = isStored ? selection.counts : withNothingSent(selection.counts);
   const tally: Tally = { matched: 0, rejected: 0, unanswered: null };
   let thrown: { readonly error: unknown } | null = null;
   let open: OpenClaims = { records: counts.toSend, rows: counts.rowsToSend, sent: 0 };
@@ -119,7 +125,7 @@ async function sendSelected(task: Task): Promise<Worked> {
   if (unaccountedRows(counters) !== 0 || lost > 0) {
     task.log.error({ job: job.name, lost, ...counters }, "counters_do_not_add_up");
   }
-  const judged = judgeEnd({
+  const judged = endOfJob({
     job: job.name,
     thrown,
     isStopped: task.signal.aborted,
@@ -178,7 +184,7 @@ async function send(task: Task, selected: Selected, cap: Cap | null): Promise<vo
 }
 
 /** Counts while the run waits for confirmation: everything due is reported as remaining. */
-function untouched(counts: LookupCounts): LookupCounts {
+function withNothingSent(counts: LookupCounts): LookupCounts {
   const remaining = counts.read - counts.unchanged - counts.waiting - counts.suppressed;
   return { ...counts, rejectedBeforeSending: 0, reused: 0, toSend: 0, rowsToSend: 0, remaining };
 }
@@ -259,7 +265,7 @@ export interface WorkDone {
 }
 
 /** Determines a job's end. A failure outranks every limit, and a signal only if the failure came first. */
-export function judgeEnd(work: WorkDone): JobEnd {
+export function endOfJob(work: WorkDone): JobEnd {
   const { thrown, counts, cap } = work;
   if (thrown) {
     const end = endOfError(thrown.error, "sending records and loading answers");
@@ -298,19 +304,8 @@ const CHUNK = 10_000;
 
 /**
  * Erases the people of rows that left the input (`on_missing: erase`), once three different runs missed a row over at least a day.
- * Acts after a complete run only. Returns how the job ends.
+ * Needs a complete run.
  */
-async function settleMissing(task: Task, end: JobEnd): Promise<JobEnd> {
-  const isComplete = end.status === "succeeded" && task.totals.counters().records_remaining === 0;
-  if (!isComplete || !task.spec.erasesMissing) return end;
-  try {
-    await eraseMissing(task);
-    return end;
-  } catch (error) {
-    return endOfError(error, "looking for rows that left the input");
-  }
-}
-
 async function eraseMissing({ config, db, log, progress, job, run, spec }: Task): Promise<void> {
   const { name, maxMissingRatio } = job.input;
   const { inputRows, known, missing } = await countMissing(db, spec);

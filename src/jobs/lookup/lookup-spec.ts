@@ -4,7 +4,7 @@ import { crashPoint } from "../../crash-point.ts";
 import { type LimitedBy, LimitReachedError } from "../../errors.ts";
 import type { JobContext } from "../job.ts";
 import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
-import { type Shard, shareOf, wholeInput } from "../services.ts";
+import { type Shard, shareOf } from "../services.ts";
 import { inputSourceOf } from "../sources.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
 import { NORMALIZATION } from "../../load/inputs/columns.ts";
@@ -24,25 +24,17 @@ type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"
   readonly shard: Shard;
 };
 
-/** Request without flags, as assumed by a plan. */
-export const plainRequest: SpecRequest = {
-  resend: false,
-  acceptParameters: null,
-  maxRecords: null,
-  shard: wholeInput,
-};
-
 export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): Promise<LookupSpec> {
-  const bound = lookupOf(job);
+  const lookup = lookupOf(job);
   const { shard } = request;
-  const input = await inputSourceOf(job.input, bound.inputFields);
+  const input = await inputSourceOf(job.input, lookup.inputFields);
   const mapping = Object.entries(input.fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
   const normalization = input.normalize ? [NORMALIZATION] : [];
   return {
     job: job.name,
     type: job.type,
     source: job.input.name,
-    kind: kindOf(job.type, bound.requestParameters),
+    kind: kindOf(job.type, lookup.requestParameters),
     mapping: hashOf([
       mapping,
       [job.pidFrom !== null, job.validEmailsFrom !== null, normalization[0] ?? null],

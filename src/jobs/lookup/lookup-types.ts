@@ -289,7 +289,7 @@ const validateEmailsJob: LookupJobType = {
 
 export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];
 
-export type BoundLookup = ReturnType<typeof lookupOf>;
+export type Lookup = ReturnType<typeof lookupOf>;
 
 function typeNamed(name: LookupType): LookupJobType {
   const found = lookupTypes.find(({ type }) => type === name);

@@ -5,7 +5,7 @@ import { previewLookup } from "../../load/lookups/selection.ts";
 import { lastRuns } from "../../load/runs/status.ts";
 import { decideSending } from "../confirm.ts";
 import type { PlanContext, Planned, ShownRequest } from "../job-type.ts";
-import { limitsOf, lookupSpecOf, plainRequest, tightestCap } from "./lookup-spec.ts";
+import { limitsOf, lookupSpecOf, tightestCap } from "./lookup-spec.ts";
 import { forecastOf } from "./estimate.ts";
 import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 
@@ -15,7 +15,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
   const limits = limitsOf(config, job, request.maxRecords, shard);
   const cap = tightestCap(limits, used);
   const spec = await lookupSpecOf(job, {
-    ...plainRequest,
+    acceptParameters: null,
     shard,
     resend,
     maxRecords: cap?.records ?? null,
@@ -59,7 +59,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,
     needs_confirmation: decision.kind === "ask",
-    waiting_answers: context.waitingAnswers,
+    waiting_answers: context.spooled,
     remarks: [
       ...(decision.kind === "ask" ? [`the run asks first, or needs --yes: ${decision.reason}`] : []),
       ...remarksOn(counts, { pidFrom: spec.pidFrom, isAnsweredFirst: answering !== undefined }),

@@ -49,7 +49,7 @@ import {
 } from "./answers.ts";
 import { type JobLimits, reserve } from "./lookup-spec.ts";
 import type { JobSpool } from "./job-spool.ts";
-import { type BoundLookup, type LookupJobConfig, lookupOf } from "./lookup-types.ts";
+import { type Lookup, type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 
 export type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
 
@@ -75,7 +75,7 @@ export interface Tally {
 }
 
 interface Sending extends Task, Selected {
-  readonly bound: BoundLookup;
+  readonly lookup: Lookup;
   readonly queue: Queue<LookupRecord>;
   readonly loader: Loader;
   readonly header: HeaderOfRun;
@@ -97,14 +97,14 @@ interface Sending extends Task, Selected {
 export async function sendDue(task: Task, selected: Selected): Promise<void> {
   const { db, job, run, spec, clock, limiter, signal, retryWhileDown } = task;
   const { selection, spool, warehouseName: warehouse } = selected;
-  const bound = lookupOf(job);
-  const { endpoint, requestParameters: parameters } = bound;
+  const lookup = lookupOf(job);
+  const { endpoint, requestParameters: parameters } = lookup;
   const cutAt = await retryWhileDown(() => readCutAt(db, endpoint.name));
   const pages = selection.records((page) => retryWhileDown(page));
   const s: Sending = {
     ...task,
     ...selected,
-    bound,
+    lookup,
     queue: openQueue({ endpoint, pages, clock, concurrency: limiter.concurrency, cutAt }),
     loader: createLoader(task, spool, false),
     header: { warehouse, run, spec, parameters },
@@ -156,7 +156,7 @@ async function sendBatches(s: Sending): Promise<void> {
 /** Sends one batch and decides on its records; the rows of its answer are committed meanwhile. */
 async function oneCall(s: Sending, batch: Batch<LookupRecord>): Promise<void> {
   if (isIsolationOver(batch)) {
-    const outcome = giveUpIsolation(s.bound.endpoint.name, batch);
+    const outcome = giveUpIsolation(s.lookup.endpoint.name, batch);
     stopIf(s, applyOutcome(s.queue, batch, outcome));
     await recordOutcome(s, null, outcome);
     returnBatch(s.queue, []);
@@ -204,7 +204,7 @@ async function inTurn<Result>(s: Sending, make: () => Promise<Result | null>): P
     return make();
   };
   try {
-    return await s.limiter.run(s.bound.endpoint.name, call, signal);
+    return await s.limiter.run(s.lookup.endpoint.name, call, signal);
   } catch (error) {
     if (hasTurn || !signal.aborted) throw error;
     return null;
@@ -217,12 +217,12 @@ async function reserveAndSend(
   batch: Batch<LookupRecord>,
   lease: Lease,
 ): Promise<EndedCall<LookupRecord> | null> {
-  const { bound, queue } = s;
+  const { lookup, queue } = s;
   const callId = randomUUID();
   const planned = planBatch(queue, batch);
   const granted = planned && (await reserveBatch(s, callId, planned));
   if (granted === null) return null;
-  const setting = { ...s, endpoint: bound.endpoint, parameters: bound.requestParameters };
+  const setting = { ...s, endpoint: lookup.endpoint, parameters: lookup.requestParameters };
   const room = { lease, overflowPath: s.spool.overflowPath(callId) };
   const call = await sendCall(setting, callId, countCall(queue, granted), room);
   const { stopError } = call;
@@ -237,10 +237,10 @@ async function reserveBatch(
   callId: string,
   planned: Batch<LookupRecord>,
 ): Promise<Batch<LookupRecord> | null> {
-  const { queue, bound, run, spec, limits } = s;
+  const { queue, lookup, run, spec, limits } = s;
   const call = {
     callId,
-    endpoint: bound.endpoint.name,
+    endpoint: lookup.endpoint.name,
     attempt: 1 + attemptsOf(planned),
     startedAt: new Date(s.clock.now()).toISOString(),
     limits,
@@ -375,5 +375,5 @@ function showProgress({ progress, run, tally }: Sending, by: number): void {
 /** Reads a rejected key again; ends the run if it is still the same. */
 async function renewKey(s: Sending, reply: HttpReply, error: ErrorBody): Promise<void> {
   const isNew = reply.kind === "response" && (await s.http.renewKey(reply.keyVersion));
-  if (!isNew) stop(s, keyRejected(s.bound.endpoint.name, error));
+  if (!isNew) stop(s, keyRejected(s.lookup.endpoint.name, error));
 }

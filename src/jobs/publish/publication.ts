@@ -25,10 +25,6 @@ export function copiedText(name: string): string {
   );
 }
 
-export function copied(name: string): LimitReachedError {
-  return new LimitReachedError("publication_refused", copiedText(name));
-}
-
 /** Error for a destination with a different history than Postgres. */
 export function refused(name: string): LimitReachedError {
   return new LimitReachedError(

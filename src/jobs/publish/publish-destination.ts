@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { crashPoint } from "../../crash-point.ts";
-import { codeOf, JobLockedError, StopRunError } from "../../errors.ts";
+import { codeOf, JobLockedError, LimitReachedError, StopRunError } from "../../errors.ts";
 import { readLinkViews } from "../../load/db/link-views.ts";
 import {
   type ClaimedBatch,
@@ -40,14 +40,16 @@ import {
   type TableChange,
   withViews,
 } from "../../publish/destination.ts";
-import { copied, type Publication, refused } from "./publication.ts";
+import { copiedText, type Publication, refused } from "./publication.ts";
 
 /** Adds a new destination. Refuses one whose batch differs from the recorded one, unless everything is published again: then restarts it. */
 async function register({ db, destination }: Publication, full: boolean): Promise<void> {
   const { name } = destination;
   const read = () => db.transaction((session) => readDestination(session, name));
   const before = await read();
-  if (before && !before.isOfThisDatabase && !full) throw copied(name);
+  if (before && !before.isOfThisDatabase && !full) {
+    throw new LimitReachedError("publication_refused", copiedText(name));
+  }
   if (full) await destination.restart();
   const position = await destination.position();
   if (!before) {

@@ -2,18 +2,11 @@ import type { InputConfig } from "../../config/config.ts";
 import { firstRequests } from "../../extract/batches.ts";
 import { countText, timeText } from "../../figures.ts";
 import type { ShownRequest } from "../job-type.ts";
-import {
-  type Cap,
-  limitsOf,
-  lookupSpecOf,
-  plainRequest,
-  tightestCap,
-  usedOf,
-} from "../lookup/lookup-spec.ts";
+import { type Cap, limitsOf, lookupSpecOf, tightestCap, usedOf } from "../lookup/lookup-spec.ts";
 import { isLookupJob, type LookupJobConfig, lookupOf } from "../lookup/lookup-types.ts";
 import { shownRequest } from "../lookup/plan-lookup.ts";
 import { inspectInputs } from "../prepare.ts";
-import { type JobServices, wholeInput } from "../services.ts";
+import { type JobServices, plainRun, wholeInput } from "../services.ts";
 import { inputSourceOf, throwProblems } from "../sources.ts";
 import type { Db } from "../../load/db/db.ts";
 import type { RowKey } from "../../load/inputs/input.ts";
@@ -104,7 +97,7 @@ export async function explainRow(
     input.where !== null &&
     (await findSourceKey(db, { ...source, where: null }, given)) !== null;
   const classes = new Map<string, Awaited<ReturnType<typeof classifyRow>>>();
-  const specs = await Promise.all(jobs.map((job) => lookupSpecOf(job, plainRequest)));
+  const specs = await Promise.all(jobs.map((job) => lookupSpecOf(job, plainRun)));
   for (const spec of found === null ? [] : specs) classes.set(spec.job, await classifyRow(db, spec, key));
   const addresses = jobs
     .filter(({ type }) => type === "validate_emails")

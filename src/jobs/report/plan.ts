@@ -7,7 +7,7 @@ import { type CostEstimate, estimateCost, priceOf, sumOfEstimates } from "../pri
 import { selectJobs } from "../job-selection.ts";
 import { jobTypeOf } from "../registry.ts";
 import { type JobServices, wholeInput } from "../services.ts";
-import { reportWaiting } from "../lookup/job-spool.ts";
+import { reportSpooled } from "../lookup/job-spool.ts";
 import { migrateVerified } from "../prepare.ts";
 
 /** Output of `plan --json`. */
@@ -34,7 +34,7 @@ export async function planJobs(
   const jobs = selectJobs(config, names).filter((job) => shard.index === 0 || jobTypeOf(job).isSharded);
   await migrateVerified(config, db, jobs);
   const uses = await readBudgetUse(db);
-  const { byJob } = await reportWaiting(config, db);
+  const { byJob } = await reportSpooled(config, db);
   const plans = new Map<string, JobPlan>();
   /** Records that earlier jobs will send, by type. */
   const sendingByType = new Map<string, number>();
@@ -47,7 +47,7 @@ export async function planJobs(
         earlier: plans,
         request,
         used: { ...used, month: used.month + before, day: used.day + before },
-        waitingAnswers: byJob.get(job.name) ?? { calls: 0, bytes: 0 },
+        spooled: byJob.get(job.name) ?? { calls: 0, bytes: 0 },
       },
       job,
     );

@@ -1,6 +1,6 @@
 import type { Config, JobConfig } from "../../config/config.ts";
 import { StopJobError } from "../../errors.ts";
-import { reportWaiting } from "../lookup/job-spool.ts";
+import { reportSpooled } from "../lookup/job-spool.ts";
 import { type Cost, costOfBilled } from "../price.ts";
 import { copiedText } from "../publish/publication.ts";
 import {
@@ -145,7 +145,7 @@ export async function readStatus(
     readonly countsMembers?: boolean;
   } = {},
 ): Promise<StatusReport> {
-  const waiting = await reportWaiting(config, db);
+  const waiting = await reportSpooled(config, db);
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
   const [segments, pushed, ...checkpoints] = await Promise.all([

@@ -8,7 +8,7 @@ import { booleanOf, countOf, DriftLog, instantAt } from "../../schemas/convert.t
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { readPids } from "../../schemas/person-search.ts";
 import type { FeedContext } from "../feed.ts";
-import { readCharged, readFree, settle, store, type Task, taskCursor } from "./tasks.ts";
+import { readCharged, readFree, recordCharge, store, type Task, taskCursor } from "./tasks.ts";
 
 export const audienceCursor = taskCursor.extend({
   search: z.string("must be the name of a search"),
@@ -49,12 +49,12 @@ export async function completeAudience(
   const { cursor } = audience;
   const total = countOf(body["total_count"]);
   if (booleanOf(body["results_unlocked"])) {
-    await settle(context, audience, countOf(body["billable_count"]) ?? cursor.unlock?.records ?? 0);
+    await recordCharge(context, audience, countOf(body["billable_count"]) ?? cursor.unlock?.records ?? 0);
     await readMembers(context, audience, null);
     return true;
   }
   if (audience.unlock === null || total === 0) {
-    await settle(context, audience, null);
+    await recordCharge(context, audience, null);
     if (total === 0 && !isStored(cursor)) await storeEnd(context, audience, {});
     return true;
   }

@@ -36,7 +36,7 @@ import {
   readFree,
   runTasks,
   type State,
-  settle,
+  recordCharge,
   store,
   type Task,
   taskCursor,
@@ -191,7 +191,7 @@ async function complete(context: Context, contact: Contact, body: JsonObject): P
   if (count === 0) await store(context, contact, { cursor: { is_stored: true } });
   if (contact.unlock === null) {
     const isUnlocked = booleanOf(body["results_unlocked"]) === true;
-    await settle(context, contact, isUnlocked ? (contact.cursor.unlock?.records ?? null) : null);
+    await recordCharge(context, contact, isUnlocked ? (contact.cursor.unlock?.records ?? null) : null);
   }
   if (contact.unlock === null || contact.cursor.is_stored) return true;
   progress.start(job.name, (count ?? 0) - contact.cursor.offset, results.name);
@@ -228,8 +228,8 @@ interface ContactPage extends ResultPage {
 async function unlockFirst(context: Context, contact: Contact, count: number | null): Promise<boolean> {
   const page = await readCharged(context, contact, unlock, { records: count, before: 0, offset: 0 });
   if (page === null) return false;
-  const { billableCount, returned, total, reserved, isInDoubt } = page;
-  const isLost = isInDoubt && (billableCount ?? 0) === 0;
+  const { billableCount, returned, total, reserved, isChargeUnknown } = page;
+  const isLost = isChargeUnknown && (billableCount ?? 0) === 0;
   const charge = {
     callId: reserved.call_id,
     // The charge of a lost answer is unknown, but the reservation covers all results, whatever is billed.
@@ -262,9 +262,9 @@ async function readBilled(context: Context, contact: Contact, offset: number): P
       `${context.job.name}: ${results.name}: the results of ${contact.id} are locked (409), although they were unlocked. Run again.`,
     );
   }
-  const { billableCount, returned, reserved, isInDoubt } = page;
+  const { billableCount, returned, reserved, isChargeUnknown } = page;
   // The charge of a lost answer is unknown, but at most the records of its page.
-  const billed = isInDoubt && billableCount === 0 ? returned : (billableCount ?? returned);
+  const billed = isChargeUnknown && billableCount === 0 ? returned : (billableCount ?? returned);
   return { ...page, charge: { callId: reserved.call_id, billing: "page", billed } };
 }
 

@@ -119,7 +119,7 @@ export async function readQuota(context: Pick<FeedContext, "call">): Promise<Quo
 }
 
 /** Job name of these calls in the ledger. */
-const ASKER = "search";
+const LEDGER_JOB = "search";
 
 /** Result of a search that is not stored. */
 export interface FoundPeople {
@@ -182,7 +182,7 @@ export async function searchOnce(
       ...(cost ? { most_cost: cost } : {}),
     };
   } finally {
-    await recordCalls(db, { runId, job: ASKER }, attempts);
+    await recordCalls(db, { runId, job: LEDGER_JOB }, attempts);
   }
 }
 

@@ -230,7 +230,7 @@ function wordOf(value: unknown): string | null {
 }
 
 /** Records the charge in progress, if there is one; `billed` is null for none. */
-export async function settle(context: FeedContext, task: Task, billed: number | null): Promise<void> {
+export async function recordCharge(context: FeedContext, task: Task, billed: number | null): Promise<void> {
   const { unlock } = task.cursor;
   if (unlock === null) return;
   await store(context, task, { charge: { callId: unlock.call_id, billed }, cursor: { unlock: null } });
@@ -252,7 +252,7 @@ export async function readFree(
 export interface ChargedPage extends ResultPage {
   readonly reserved: NonNullable<TaskCursor["unlock"]>;
   /** True if an earlier call without an answer may have been charged, so that this answer doesn't state it. */
-  readonly isInDoubt: boolean;
+  readonly isChargeUnknown: boolean;
 }
 
 /**
@@ -290,10 +290,10 @@ export async function readCharged(
   const reserved = await reserveRecords(context, task, endpoint, records);
   const call = resultsCall(endpoint, { id: task.id, list: task.list, offset });
   const reply = await context.call({ ...call, expects: [402, 403, 404, 409] });
-  const isInDoubt = wasOpen || reply.mayBeDone;
-  if (reply.kind === "answer") return { ...reply.value, reserved, isInDoubt };
+  const isChargeUnknown = wasOpen || reply.mayBeDone;
+  if (reply.kind === "answer") return { ...reply.value, reserved, isChargeUnknown };
   // A charge can't be repeated, so after 402 there was none. Other refusals leave the charge of a lost answer unknown.
-  if (reply.status === 402 || !isInDoubt) await settle(context, task, null);
+  if (reply.status === 402 || !isChargeUnknown) await recordCharge(context, task, null);
   if (reply.status === 409) return null;
   if (reply.status === 404) throw gone(context, task, endpoint);
   if (reply.status !== 402) throw reply.stop;
@@ -309,7 +309,7 @@ async function reserveRecords(context: FeedContext, task: Task, { name }: FreeEn
   const { config, clock, request, job } = context;
   let { unlock: reserved } = task.cursor;
   if (reserved === null || reserved.records < records) {
-    await settle(context, task, null);
+    await recordCharge(context, task, null);
     reserved = { call_id: randomUUID(), records };
     await store(context, task, { cursor: { unlock: reserved } });
   }
@@ -330,7 +330,7 @@ async function reserveRecords(context: FeedContext, task: Task, { name }: FreeEn
     await reserve(context, call, tooFew);
   } catch (error) {
     // Nothing was reserved, so nothing was sent.
-    if (error instanceof LimitReachedError) await settle(context, task, null);
+    if (error instanceof LimitReachedError) await recordCharge(context, task, null);
     throw error;
   }
   return reserved;

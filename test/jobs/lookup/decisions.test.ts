@@ -9,7 +9,7 @@ import {
 import { decideSending, lastSendingRun, type SendCase, unusualRejects } from "../../../src/jobs/confirm.ts";
 import { type JobEnd, zeroCounters } from "../../../src/jobs/job.ts";
 import { forecastOf, forecastText } from "../../../src/jobs/lookup/estimate.ts";
-import { judgeEnd, type WorkDone } from "../../../src/jobs/lookup/lookup-job.ts";
+import { endOfJob, type WorkDone } from "../../../src/jobs/lookup/lookup-job.ts";
 import { type Cap, limitsOf, tightestCap, type Used } from "../../../src/jobs/lookup/lookup-spec.ts";
 import { type Shard, wholeInput } from "../../../src/jobs/services.ts";
 import type { LookupCounts } from "../../../src/load/lookups/counts.ts";
@@ -138,7 +138,7 @@ function judge(work: Partial<WorkDone>, sent = 10, remaining = 0): JobEnd {
   const counts = countsOf({ read: 10 + remaining, due: 10 + remaining, toSend: 10, remaining });
   const counters = { ...zeroCounters, records_read: counts.read, records_sent: sent };
   const none = { thrown: null, isStopped: false, unanswered: null, cap: null, maxRejectRatio: null };
-  return judgeEnd({ job: "enrich_customers", counts, counters, open: 10 - sent, ...none, ...work });
+  return endOfJob({ job: "enrich_customers", counts, counters, open: 10 - sent, ...none, ...work });
 }
 
 const unanswered = { records: 2, because: "POST /v2/enrich: no answer." };

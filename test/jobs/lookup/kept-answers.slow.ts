@@ -1,7 +1,7 @@
 import { readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { reportWaiting, spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
+import { reportSpooled, spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import { surveySpool } from "../../../src/spool/files.ts";
 import { requestsOfJobs, type SeenRequests } from "../../support/requests-of-jobs.ts";
@@ -184,7 +184,7 @@ describe("answers that an earlier run received and could not load", () => {
       { possibly_billed: "t" },
     ]);
     const message = "1 received answer of enrich_customers can't be loaded and is in quarantine";
-    expect((await reportWaiting(await world.config(), null)).remarks).toMatchObject([
+    expect((await reportSpooled(await world.config(), null)).remarks).toMatchObject([
       { path: dirname(quarantined), message },
     ]);
   });
@@ -206,7 +206,7 @@ describe("answers that an earlier run received and could not load", () => {
     const elsewhere = (await startWorld({ rows: 1 })).warehouse;
     await elsewhere.writeServiceHost("elsewhere:443", { replace: false });
     world.configure(configOf(enrich()));
-    expect((await reportWaiting(await world.config(), elsewhere.db)).remarks).toMatchObject([
+    expect((await reportSpooled(await world.config(), elsewhere.db)).remarks).toMatchObject([
       { path: content?.folder, message: expect.stringContaining("to a warehouse other than") },
     ]);
   });

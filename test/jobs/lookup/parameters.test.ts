@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
-import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
+import { lookupSpecOf } from "../../../src/jobs/lookup/lookup-spec.ts";
+import { plainRun } from "../../../src/jobs/services.ts";
 import { type LookupJobConfig, lookupOf } from "../../../src/jobs/lookup/lookup-types.ts";
 import { customers, enrichJob, resolveJob, validateJob } from "../support.ts";
 
-const specOf = (job: LookupJobConfig) => lookupSpecOf(job, plainRequest);
+const specOf = (job: LookupJobConfig) => lookupSpecOf(job, plainRun);
 
 /** Request parameters of a job. */
 async function hashOf(job: LookupJobConfig): Promise<string> {
