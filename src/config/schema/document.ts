@@ -21,6 +21,7 @@ import {
 import { duration, isLoopback, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
 import { isLocalHost } from "../../postgres-address.ts";
 import { writers } from "../../schemas/ops.ts";
+import { lookupEndpoints } from "../../schemas/registry.ts";
 import type { NestedProblem } from "../problems.ts";
 import { type Amount, amountOf, LARGEST_AMOUNT } from "../../money.ts";
 
@@ -181,9 +182,7 @@ const budget = settings({ per_day: limit().optional(), per_month: limit().option
 
 /** Paths of the service's endpoints (interface section 4), without ids. */
 export const endpointPaths = [
-  "/v1/resolve",
-  "/v2/validate_emails",
-  "/v2/enrich",
+  ...lookupEndpoints.map(({ path }) => path),
   "/v2/segments/create",
   "/v2/segments/members",
   "/v2/segments/members/add",
@@ -194,7 +193,7 @@ export const endpointPaths = [
   "/person-search/v0/contact-jobs",
   "/person-search/v0/usage",
   "/usage",
-] as const;
+];
 
 const rateLimit = settings({ requests_per_second: positiveNumber() });
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
 import type { NestedProblem } from "../problems.ts";
 import { byName, choice, flag, oneOrMore, ratio, setEntries, settings } from "./settings.ts";
 import {
@@ -11,24 +12,8 @@ import {
   tableName,
 } from "./values.ts";
 
-/** Input fields with one text each, named as in the interface (2.12, 2.14). */
-export const scalarFields = [
-  "service_pid",
-  "linkedin_url",
-  "first_name",
-  "middle_name",
-  "last_name",
-  "full_name",
-  "name_suffix",
-  "full_address",
-  "address_line_1",
-  "address_line_2",
-  "city",
-  "state",
-  "zipcode",
-] as const;
-
-export const listFields = ["emails", "phones"] as const;
+/** Input fields with one text each, and those with several: `enrich` takes all of them. */
+export const [scalarFields, listFields] = [enrichScalarFields, enrichListFields];
 
 /** Field of an input record that a column can be mapped to. */
 export type InputField = (typeof scalarFields)[number] | (typeof listFields)[number];
