@@ -76,8 +76,8 @@ export function createSampleTable(
   const create = async (session: Session): Promise<boolean> => {
     if (!("table" in relation)) return false;
     const name = quoteQualified(relation.table);
-    const [found] = await session.rows<{ oid: string | null }>(sql`SELECT to_regclass(${name})::text AS oid`);
-    if (found?.oid) return false;
+    const [found] = await session.pluck<string | null>(sql`SELECT to_regclass(${name})::text`);
+    if (found) return false;
     const [schema] = relation.table.length > 1 ? relation.table : [];
     if (schema !== undefined) {
       await session.client.query(`CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(schema)}`);

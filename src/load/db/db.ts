@@ -1,18 +1,21 @@
-import type { QueryCreator, RawBuilder } from "kysely";
 import PQueue from "p-queue";
 import type pg from "pg";
 import { LockLostError } from "../../errors.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
-import type { Database } from "../../schemas/registry.ts";
 import type { ReadErasureSecret } from "../erasure/key.ts";
 import type { InputDatabase, InputDatabases, InputSource } from "../inputs/input.ts";
 import { fence, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
 import type { PostgresTarget } from "./connect.ts";
 import { explained, explainFailure, withRetries } from "./failures.ts";
 import { queriesOf, quoteLiteral, type SchemaNames, tableId } from "./names.ts";
-import { inTransaction, openPool, type Session, type Statement, type TransactionOptions } from "./session.ts";
-
-type Naming = Pick<Db, "names" | "table" | "query">;
+import {
+  inTransaction,
+  type Naming,
+  openPool,
+  type PostgresSession,
+  type Session,
+  type TransactionOptions,
+} from "./session.ts";
 
 type RunContext = Naming & Pick<Db, "pool" | "lockPool">;
 
@@ -80,14 +83,9 @@ async function findLoss(context: RunContext, run: RunRef): Promise<LockLostError
 type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
 
 /** The Postgres database that is the place of record; first argument of every function in `src/load`. */
-export interface Db {
+export interface Db extends Naming {
   /** Host, port, database and schemas, for messages; no secret. */
   readonly description: string;
-  readonly names: SchemaNames;
-  /** Qualified name of a declared table or view, quoted. */
-  table(name: string): RawBuilder<unknown>;
-  /** Builds queries on declared tables and views, named `SCHEMA.NAME` with the declared schema. */
-  readonly query: QueryCreator<Database>;
   readonly pool: pg.Pool;
   /** Connections reserved for locks, never blocked by work. */
   readonly lockPool: pg.Pool;
@@ -96,8 +94,10 @@ export interface Db {
   readonly reservations: PQueue;
   /** Runs work in one transaction and explains failures; with a run, ends with its fence. */
   transaction<Result>(...args: readonly [Work<Result>] | readonly [RunRef, Work<Result>]): Promise<Result>;
-  /** Runs one query in a transaction of its own. */
-  rows<Row>(query: Statement<Row>): Promise<Row[]>;
+  /** Like the session's functions of these names, in a transaction of their own. */
+  readonly rows: PostgresSession["rows"];
+  readonly pluck: PostgresSession["pluck"];
+  readonly change: PostgresSession["change"];
   /** Runs work in one REPEATABLE READ transaction: all statements see one snapshot. Retried like any other. */
   snapshot<Result>(work: Work<Result>): Promise<Result>;
   /** Runs work in a transaction and rolls it back. */
@@ -154,7 +154,9 @@ export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
     transaction,
-    rows: (query) => transaction((session) => session.rows(query)),
+    rows: (statement) => transaction((session) => session.rows(statement)),
+    pluck: (statement) => transaction((session) => session.pluck(statement)),
+    change: (statement) => transaction((session) => session.change(statement)),
     snapshot: (work) =>
       explained(explain, () =>
         withRetries((attempt) =>

@@ -60,17 +60,15 @@ async function runMissing(session: PostgresSession, names: SchemaNames): Promise
   const table = sql.id(names.state, MIGRATION_TABLE);
   const purpose = "migrating the warehouse";
   const lock = { ...migrationLock(names), code: "migration_locked", timeout: LOCK_TIMEOUT, purpose };
-  const schemas = await session.rows<{ name: string }>(sql`
+  const schemas = await session.pluck<string>(sql`
     SELECT name FROM unnest(${schemaNamesOf(names)}::text[]) AS s(name)
     WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_namespace AS n WHERE n.nspname = s.name)`);
   // `IF NOT EXISTS` alone requires the privilege to create a schema even if an administrator has already created it.
-  const creations = [...schemas.map(({ name }) => createSchema(name)), createMigrationTable(names)];
+  const creations = [...schemas.map(createSchema), createMigrationTable(names)];
   // Creating them waits for another process that does.
   for (const statement of creations) await waitForLock(session, { ...lock, take: sql.raw(statement) });
   await waitForLock(session, lock);
-  const ran = new Set(
-    (await session.rows<{ name: string }>(sql`SELECT name FROM ${table}`)).map(({ name }) => name),
-  );
+  const ran = new Set(await session.pluck<string>(sql`SELECT name FROM ${table}`));
   const missing = migrations.filter(({ name }) => !ran.has(name));
   for (const { name, statements, derivations } of missing) {
     for (const statement of statements(names)) await session.change(sql.raw(statement));
@@ -232,10 +230,10 @@ async function fillColumns(
 ): Promise<void> {
   const target = tableId(schemas, table);
   const names = Object.keys(columns);
-  const found = await session.rows<{ text: string }>(sql`
-    SELECT DISTINCT ${sql.id(from)} AS text FROM ${target} WHERE length(${sql.id(from)}) <= ${LONGEST}`);
+  const found = await session.pluck<string>(sql`
+    SELECT DISTINCT ${sql.id(from)} FROM ${target} WHERE length(${sql.id(from)}) <= ${LONGEST}`);
   const derived = found
-    .map(({ text }) => ({ text, cells: derive(text) }))
+    .map((text) => ({ text, cells: derive(text) }))
     .filter(({ cells }) => cells.some((cell) => cell !== null));
   if (derived.length === 0) return;
   const values = derived.map(({ text, cells }) => ({

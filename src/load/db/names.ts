@@ -65,6 +65,8 @@ export function tableText(names: SchemaNames, name: string): string {
 export const NOW = sql<string>`now()`;
 /** Time of the server's clock. */
 export const CLOCK = sql<string>`clock_timestamp()`;
+/** Time of the server's clock after so many milliseconds. */
+export const after = (ms: number) => sql<string>`clock_timestamp() + ${ms} * interval '1 millisecond'`;
 
 /** Sequence that numbers calls. */
 export const CALL_NUMBERS = "call_number";

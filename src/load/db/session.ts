@@ -13,6 +13,8 @@ export type Statement<Row> = RawBuilder<Row> | Compilable<Row>;
 /** A connection to any Postgres database inside a transaction. */
 export interface PostgresSession {
   rows<Row>(statement: Statement<Row>): Promise<Row[]>;
+  /** Runs a statement and returns the first column of its rows. */
+  pluck<Value>(statement: Statement<Readonly<Record<string, Value>>>): Promise<Value[]>;
   /** Runs a statement and returns the number of changed rows. */
   change(statement: Statement<unknown>): Promise<number>;
   /** Returns names and types of a statement's columns; runs it. */
@@ -27,14 +29,16 @@ export interface PostgresSession {
   readonly now: string;
 }
 
-/** A connection to the place of record inside a transaction. */
-export interface Session extends PostgresSession {
+export interface Naming {
   readonly names: SchemaNames;
   /** Qualified name of a declared table or view, quoted. */
   table(name: string): RawBuilder<unknown>;
   /** Builds queries on declared tables and views, named `SCHEMA.NAME` with the declared schema. */
   readonly query: QueryCreator<Database>;
 }
+
+/** A connection to the place of record inside a transaction. */
+export type Session = PostgresSession & Naming;
 
 /** Search path of our own statements: an object that another role creates can't replace a built-in one. */
 const PINNED_PATH = "SET LOCAL search_path = pg_catalog, pg_temp";
@@ -131,6 +135,10 @@ function sessionOf(client: PoolClient, now: string): PostgresSession {
     async rows<Row>(statement: Statement<Row>) {
       // The caller declares the row type of SQL text.
       return (await query(statement)).rows as Row[];
+    },
+    async pluck<Value>(statement: Statement<Readonly<Record<string, Value>>>) {
+      const { rows } = await query(statement);
+      return rows.map((row) => Object.values(row)[0] as Value);
     },
     async change(statement) {
       return (await query(statement)).rowCount ?? 0;

@@ -157,16 +157,15 @@ export async function sparePids(session: Session): Promise<void> {
 }
 
 /** Removes addresses that other stored rows or people have too, except those to keep; returns them. */
-async function removeShared(session: Session, keep: readonly string[]): Promise<readonly string[]> {
+function removeShared(session: Session, keep: readonly string[]): Promise<readonly string[]> {
   const address = raw(normalizedAddress("o.email_address"));
-  const rows = await session.rows<{ email: string }>(sql`
+  return session.pluck<string>(sql`
     DELETE FROM pg_temp.erased_email AS m WHERE m.email <> ALL(${[...keep]}::text[]) AND (
       m.email IN (SELECT ${address} FROM ${session.table("input_email")} AS o
         WHERE NOT coalesce(${stagedSql.row("o.source", "o.source_key")}, false))
       OR m.email IN (SELECT ${address} FROM ${session.table("person_email")} AS o
         WHERE NOT coalesce(${stagedSql.pid("o.service_pid")}, false)))
     RETURNING m.email`);
-  return rows.map(({ email }) => email);
 }
 
 async function removeStaged(

@@ -1,7 +1,8 @@
 import { createHash, hash, randomBytes } from "node:crypto";
-import { sql } from "kysely";
 import { FixConfigurationError } from "../../errors.ts";
+import { NOW } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { Database } from "../../schemas/registry.ts";
 
 /** Reads the configured key; null if there is none. */
 export type ReadErasureSecret = () => Promise<string | null>;
@@ -15,10 +16,8 @@ export interface ErasureKey {
   readonly outer: Buffer;
 }
 
-interface KeyRow {
-  readonly key_id: string | null;
-  readonly made_key: string | null;
-}
+const keyRow = ({ query }: Session) => query.selectFrom("state.erasure_key").select(["key_id", "made_key"]);
+type KeyRow = Pick<Database["state.erasure_key"], "key_id" | "made_key">;
 
 /** Block size of SHA-256. */
 const BLOCK_BYTES = 64;
@@ -41,7 +40,7 @@ export async function readErasureKey(
   session: Session,
   readSecret: ReadErasureSecret,
 ): Promise<ErasureKey | null> {
-  const [row] = await session.rows<KeyRow>(sql`SELECT key_id, made_key FROM ${session.table("erasure_key")}`);
+  const [row] = await session.rows(keyRow(session));
   return row ? keyOfRow(row, readSecret) : null;
 }
 
@@ -51,16 +50,20 @@ export async function raiseEpoch(
   readSecret: ReadErasureSecret,
   erasureId: string,
 ): Promise<ErasureKey> {
-  const table = session.table("erasure_key");
-  await session.change(sql`
-    INSERT INTO ${table} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), ${erasureId}) ON CONFLICT DO NOTHING`);
-  const [row] = await session.rows<KeyRow>(sql`SELECT key_id, made_key FROM ${table} FOR UPDATE`);
+  const stamps = { _synced_at: NOW, _run_id: erasureId };
+  const first = session.query
+    .insertInto("state.erasure_key")
+    .values({ name: "erasure", epoch: 0, ...stamps });
+  await session.change(first.onConflict((clash) => clash.doNothing()));
+  const [row] = await session.rows(keyRow(session).forUpdate());
   if (!row) throw new Error("The row of erasure_key is missing.");
   const configured = row.key_id === null ? await readSecret() : null;
   const made = row.key_id === null && configured === null ? randomBytes(32).toString("hex") : row.made_key;
   const key = (await keyOfRow(row, readSecret)) ?? erasureKeyOf(configured ?? made ?? "");
-  await session.change(sql`
-    UPDATE ${table} SET epoch = epoch + 1, key_id = ${key.id}, made_key = ${made}, _synced_at = now(), _run_id = ${erasureId}`);
+  const raised = { key_id: key.id, made_key: made, ...stamps };
+  await session.change(
+    session.query.updateTable("state.erasure_key").set((own) => ({ epoch: own("epoch", "+", 1), ...raised })),
+  );
   return key;
 }
 

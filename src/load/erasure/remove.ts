@@ -26,10 +26,10 @@ export async function countPeople(db: Db, people: Identifiers): Promise<RowsByTa
     const counts = new Map<string, number>();
     for (const naming of namingTables) {
       const { name } = naming.table;
-      const [found] = await session.rows<{ rows: number }>(
-        sql`SELECT count(*) AS rows FROM ${db.table(name)} AS t WHERE ${isAffected(naming)}`,
+      const [rows = 0] = await session.pluck<number>(
+        sql`SELECT count(*) FROM ${db.table(name)} AS t WHERE ${isAffected(naming)}`,
       );
-      counts.set(name, found?.rows ?? 0);
+      counts.set(name, rows);
     }
     return aboveZero(counts);
   });
@@ -145,8 +145,6 @@ export async function membershipsOf(
 
 /** Removes expired tombstones; returns how many. */
 export function dropTombstones(db: Db, olderThanMs: number): Promise<number> {
-  return db.transaction((session) =>
-    session.change(sql`DELETE FROM ${session.table("tombstone")}
-      WHERE erased_at <= now() - ${olderThanMs} * interval '1 millisecond'`),
-  );
+  return db.change(sql`DELETE FROM ${db.table("tombstone")}
+    WHERE erased_at <= now() - ${olderThanMs} * interval '1 millisecond'`);
 }

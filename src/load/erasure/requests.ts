@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { randomUUID } from "node:crypto";
 import type { Db } from "../db/db.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
+import { NOW, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { removeLookupState, stageFound } from "./find.ts";
 import { raiseEpoch, readErasureKey } from "./key.ts";
@@ -52,11 +52,9 @@ export async function checkErasureKey(db: Db): Promise<void> {
 }
 
 /** Ids of pending erasures, oldest first. */
-export async function readOpenErasures(db: Db): Promise<readonly string[]> {
-  const rows = await db.rows<{ id: string }>(sql`
-    SELECT erasure_id::text AS id FROM ${db.table("erasure_request")}
-    GROUP BY erasure_id ORDER BY min(requested_at), erasure_id`);
-  return rows.map(({ id }) => id);
+export function readOpenErasures(db: Db): Promise<readonly string[]> {
+  const requests = db.query.selectFrom("state.erasure_request").select("erasure_id").groupBy("erasure_id");
+  return db.pluck(requests.orderBy(sql`min(requested_at), erasure_id`));
 }
 
 /** A request whose rows aren't removed finally. */
@@ -139,21 +137,23 @@ const isInUse = (names: SchemaNames, also = sql`true`) => sql`EXISTS (
   WHERE (l.job, l.shard, l.epoch) = (p.job, p.shard, p.epoch) AND l.released_at IS NULL AND ${also})`;
 
 /** Records that a run may receive answers on a disk. */
-export function useSpoolPlace(db: Db, run: RunRef, { disk, host, folder }: SpoolPlace): Promise<void> {
-  return db.transaction(run, async (session) => {
-    await session.change(sql`
-      INSERT INTO ${session.table("spool_place")} (disk_id, job, shard, host, folder, epoch, since, _synced_at, _run_id)
-      VALUES (${disk}, ${run.job}, ${run.shard}, ${host}, ${folder}, ${run.epoch}, now(), now(), ${run.runId})
-      ON CONFLICT (disk_id, job, shard) DO UPDATE SET epoch = excluded.epoch, _synced_at = now(), _run_id = excluded._run_id`);
-  });
+export async function useSpoolPlace(db: Db, run: RunRef, place: SpoolPlace): Promise<void> {
+  const { job, shard, epoch, runId } = run;
+  const used = { epoch, _synced_at: NOW, _run_id: runId };
+  const first = { disk_id: place.disk, job, shard, host: place.host, folder: place.folder, since: NOW };
+  const insert = db.query
+    .insertInto("state.spool_place")
+    .values({ ...first, ...used })
+    .onConflict((clash) => clash.columns(["disk_id", "job", "shard"]).doUpdateSet(used));
+  await db.transaction(run, (session) => session.change(insert));
 }
 
 /** Records that a run left no answer on a disk. */
-export function leaveSpoolPlace(db: Db, run: RunRef, disk: string): Promise<void> {
-  return db.transaction(run, async (session) => {
-    await session.change(sql`DELETE FROM ${session.table("spool_place")}
-      WHERE disk_id = ${disk} AND job = ${run.job} AND shard = ${run.shard} AND epoch = ${run.epoch}`);
-  });
+export async function leaveSpoolPlace(db: Db, run: RunRef, disk: string): Promise<void> {
+  const { job, shard, epoch } = run;
+  const place = db.query.deleteFrom("state.spool_place");
+  const left = place.where((row) => row.and({ disk_id: disk, job, shard, epoch }));
+  await db.transaction(run, (session) => session.change(left));
 }
 
 /** Places of a disk that no run uses. */
@@ -165,19 +165,14 @@ export function readUnusedPlaces(db: Db, disk: string): Promise<readonly PlaceRo
 /** Removes places of a disk that were found empty, unless a run used one since. */
 export async function removeEmptyPlaces(db: Db, disk: string, empty: readonly PlaceRow[]): Promise<void> {
   if (empty.length === 0) return;
-  await db.transaction((session) =>
-    session.change(sql`DELETE FROM ${session.table("spool_place")} AS p
-      USING json_to_recordset(${JSON.stringify(empty)}::json) AS e(job text, shard text, epoch bigint)
-      WHERE p.disk_id = ${disk} AND (p.job, p.shard, p.epoch) = (e.job, e.shard, e.epoch)`),
-  );
+  await db.change(sql`DELETE FROM ${db.table("spool_place")} AS p
+    USING json_to_recordset(${JSON.stringify(empty)}::json) AS e(job text, shard text, epoch bigint)
+    WHERE p.disk_id = ${disk} AND (p.job, p.shard, p.epoch) = (e.job, e.shard, e.epoch)`);
 }
 
 /** Removes what is recorded of a disk that is gone, by host and folder; returns the number of rows. */
-export function removeLostDisk(db: Db, place: Omit<SpoolPlace, "disk">): Promise<number> {
-  return db.transaction((session) =>
-    session.change(sql`DELETE FROM ${session.table("spool_place")}
-      WHERE host = ${place.host} AND folder = ${place.folder}`),
-  );
+export function removeLostDisk(db: Db, { host, folder }: Omit<SpoolPlace, "disk">): Promise<number> {
+  return db.change(db.query.deleteFrom("state.spool_place").where((row) => row.and({ host, folder })));
 }
 
 /**

@@ -25,17 +25,19 @@ export interface ProvenSpan {
 }
 
 export async function countMembers(db: Db, segmentId: string): Promise<number> {
-  const [row] = await db.rows<{ members: number }>(sql`
-    SELECT count(*) AS members FROM ${db.table("segment_member")} WHERE segment_id = ${segmentId} AND is_member`);
-  return row?.members ?? 0;
+  const members = db.query
+    .selectFrom("data.segment_member")
+    .select(({ fn }) => fn.countAll<number>().as("members"));
+  const [count = 0] = await db.pluck(
+    members.where("segment_id", "=", segmentId).where("is_member", "=", true),
+  );
+  return count;
 }
 
 /** Clears the members listed in the last reading of a segment. */
-export function clearListed(db: Db, run: RunRef, segmentId: string): Promise<void> {
-  return db.transaction(run, async (session) => {
-    await session.change(sql`
-      DELETE FROM ${session.table("segment_listed")} WHERE job = ${run.job} AND segment_id = ${segmentId}`);
-  });
+export async function clearListed(db: Db, run: RunRef, segmentId: string): Promise<void> {
+  const listed = db.query.deleteFrom("state.segment_listed").where("job", "=", run.job);
+  await db.transaction(run, (session) => session.change(listed.where("segment_id", "=", segmentId)));
 }
 
 export interface MemberPageRows {

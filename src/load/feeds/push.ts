@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
+import { NOW } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasureKey } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/subjects.ts";
@@ -38,10 +39,10 @@ export type PushChange = "add" | "remove";
 const stateOf = (place: Pick<Db, "table">) => place.table("segment_push_member");
 /** Condition on the rows of a job's segment. */
 const ofSegment = ({ job }: Pick<RunRef, "job">, segmentId: string) =>
-  sql`p.job = ${job} AND p.segment_id = ${segmentId}`;
+  sql<boolean>`p.job = ${job} AND p.segment_id = ${segmentId}`;
 const isDue = {
-  add: sql`p.is_wanted AND p.state = 'absent'`,
-  remove: sql`NOT p.is_wanted AND p.is_own AND p.state = 'member'`,
+  add: sql<boolean>`p.is_wanted AND p.state = 'absent'`,
+  remove: sql<boolean>`NOT p.is_wanted AND p.is_own AND p.state = 'member'`,
 };
 
 /** Deletes the rows of people that the query doesn't return and the job has not added. Keeps members in doubt. */
@@ -169,11 +170,10 @@ export function takeBatch(
 ): Promise<PushBatch> {
   const state = stateOf(db);
   return db.transaction(run, async (session) => {
-    const rows = await session.rows<{ pid: string }>(sql`
-      SELECT p.service_pid AS pid FROM ${state} AS p
+    const found = await session.pluck<string>(sql`
+      SELECT p.service_pid FROM ${state} AS p
       WHERE ${ofSegment(run, segmentId)} AND p.service_pid > ${after} AND ${isDue[change]}
       ORDER BY p.service_pid LIMIT ${limit}`);
-    const found = rows.map(({ pid }) => pid);
     const key = await readErasureKey(session, db.readErasureSecret);
     const erased = await findErasedPids(session, key, found);
     const pids = found.filter((pid) => !erased.has(pid));
@@ -186,18 +186,20 @@ export function takeBatch(
 }
 
 /** Reverts {@link takeBatch} for a rejected call. */
-export function returnBatch(
+export async function returnBatch(
   db: Db,
   run: RunRef,
   segmentId: string,
   { change, pids }: { readonly change: PushChange; readonly pids: readonly string[] },
 ): Promise<void> {
-  return db.transaction(run, async (session) => {
-    await session.change(sql`
-      UPDATE ${stateOf(db)} AS p SET state = ${change === "add" ? "absent" : "member"}, is_own = ${change === "remove"},
-        run_id = ${run.runId}, _synced_at = now()
-      WHERE ${ofSegment(run, segmentId)} AND p.state = 'unknown' AND p.service_pid = ANY(${[...pids]}::text[])`);
-  });
+  const before = { state: change === "add" ? "absent" : "member", is_own: change === "remove" };
+  const taken = db.query
+    .updateTable("state.segment_push_member as p")
+    .set({ ...before, run_id: run.runId, _synced_at: NOW })
+    .where(ofSegment(run, segmentId))
+    .where("state", "=", "unknown")
+    .where(sql<boolean>`p.service_pid = ANY(${[...pids]}::text[])`);
+  await db.transaction(run, (session) => session.change(taken));
 }
 
 /** Resolves the rejects of PIDs that the service now accepts. */

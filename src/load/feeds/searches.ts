@@ -86,9 +86,11 @@ export function readShares(db: Db, segmentId: string): Promise<readonly Audience
 
 /** Counts the members of a segment that a job's current reading has listed. */
 export async function countListed(db: Db, job: string, segmentId: string): Promise<number> {
-  const [row] = await db.rows<{ members: number }>(sql`
-    SELECT count(*) AS members FROM ${db.table("segment_listed")} WHERE job = ${job} AND segment_id = ${segmentId}`);
-  return row?.members ?? 0;
+  const listed = db.query
+    .selectFrom("state.segment_listed")
+    .select(({ fn }) => fn.countAll<number>().as("members"));
+  const [count = 0] = await db.pluck(listed.where("job", "=", job).where("segment_id", "=", segmentId));
+  return count;
 }
 
 /** Latest reading of an organization's person search quota; null where the service did not report it. */
@@ -107,11 +109,11 @@ export function readQuotas(db: Db) {
 
 /** Returns the first day of person search usage that may be missing. */
 export async function firstOpenSearchDay(db: Db, orgId: string, upTo: string): Promise<string | null> {
-  const [row] = await db.rows<{ day: string | null }>(sql`
+  const [day = null] = await db.pluck<string | null>(sql`
     SELECT coalesce(max(period_start) FILTER (WHERE is_final) + 1, min(period_start))::text AS day
     FROM ${db.table("person_search_usage_daily")}
     WHERE org_id = ${orgId} AND period_start <= ${upTo}::date`);
-  return row?.day ?? null;
+  return day;
 }
 
 /** Period of a feed that can no longer be read. */

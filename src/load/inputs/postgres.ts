@@ -56,10 +56,8 @@ export async function readUniqueKeys(
 ): Promise<readonly UniqueKey[]> {
   if (!("table" in relation)) return [];
   const table = sql`${quoteQualified(relation.table)}::regclass`;
-  const [row] = await session.rows(
-    sql<{ readonly keys: readonly UniqueKey[] }>`SELECT ${uniqueKeysSql(table)} AS keys`,
-  );
-  return row?.keys ?? [];
+  const [keys = []] = await session.pluck<readonly UniqueKey[]>(sql`SELECT ${uniqueKeysSql(table)}`);
+  return keys;
 }
 
 /** True if these columns contain a unique key. */

@@ -262,9 +262,8 @@ export async function stageKeys(db: Db, session: PostgresSession, source: InputS
 export async function readKeys(db: Db, source: InputSource): Promise<readonly string[]> {
   return db.transaction(async (session) => {
     await stageKeys(db, session, source);
-    const rows = await session.rows<{ key: string }>(sql`
-      SELECT DISTINCT btrim(source_key) AS key FROM pg_temp.key_row WHERE btrim(source_key) <> '' ORDER BY 1`);
-    return rows.map(({ key }) => key);
+    return session.pluck<string>(sql`
+      SELECT DISTINCT btrim(source_key) FROM pg_temp.key_row WHERE btrim(source_key) <> '' ORDER BY 1`);
   });
 }
 

@@ -57,12 +57,12 @@ export async function countInDoubt(
   session: Session,
   { job, shard }: Pick<RunRef, "job" | "shard">,
 ): Promise<number> {
-  const [found] = await session.rows<{ records: number }>(sql`
+  const [records = 0] = await session.pluck<number>(sql`
     SELECT ceil(greatest(0, coalesce(sum(records_in_doubt - records_possibly_billed_twice), 0))
       / split_part(${shard}, '/', 2)::numeric)::bigint AS records
     FROM ${session.table("api_call")}
     WHERE job = ${job} AND (records_in_doubt > 0 OR records_possibly_billed_twice > 0)`);
-  return found?.records ?? 0;
+  return records;
 }
 
 /**
@@ -75,7 +75,7 @@ export async function recordOutcomes(
   entries: readonly Attempt[],
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set();
-  const rows = await session.rows<{ call_id: string }>(sql`
+  const recorded = await session.pluck<string>(sql`
     INSERT INTO ${session.table("api_call")} AS t (call_id, run_id, job, call_number, endpoint, api_request_id, started_at,
         request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
         possibly_billed, records_reserved, records_in_doubt, records_possibly_billed_twice, is_sent, settled_at,
@@ -96,7 +96,7 @@ export async function recordOutcomes(
         _synced_at = excluded._synced_at
         WHERE t.settled_at IS NULL
       RETURNING call_id::text`);
-  return new Set(rows.map((row) => row.call_id));
+  return new Set(recorded);
 }
 
 /** Adds to drift counts, in key order, so that parallel loaders can't deadlock. */
@@ -135,12 +135,12 @@ export async function addCounters(
   const set = counterNames
     .filter((name) => (delta[name] ?? 0) !== 0)
     .map((name) => sql`${sql.id(name)} = ${sum(name)}`);
-  const [row] = await session.rows<{ at: string }>(sql`
+  const [syncedAt = null] = await session.pluck<string>(sql`
     UPDATE ${session.table("sync_run")}
     SET ${sql.join([...set, sql`_synced_at = clock_timestamp()`])}
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}
-    RETURNING _synced_at::text AS at`);
-  return row?.at ?? null;
+    RETURNING _synced_at::text`);
+  return syncedAt;
 }
 
 /** True if a call of an earlier run received the same response: it answers nothing new. The ID alone may be the same for all calls. */
@@ -149,7 +149,7 @@ export async function isRepeatedResponse(
   { runId }: Pick<RunRef, "runId">,
   { apiRequestId, requestCompletedAt }: Pick<Attempt, "apiRequestId" | "requestCompletedAt">,
 ): Promise<boolean> {
-  if (apiRequestId === null || requestCompletedAt === null) return Promise.resolve(false);
+  if (apiRequestId === null || requestCompletedAt === null) return false;
   const found = await db.rows(
     db.query
       .selectFrom("ops.api_call")
@@ -170,7 +170,7 @@ const CUT_DAYS = 7;
  * one that came through later: accidents of the network.
  */
 export async function readCutAt(db: Db, endpoint: string): Promise<number | null> {
-  const [found] = await db.rows<{ records: number | null }>(sql`
+  const [records = null] = await db.pluck<number | null>(sql`
     SELECT min(records_sent) FILTER (WHERE is_cut AND (response_bytes > passed_bytes OR records_sent > passed_records)) AS records
     FROM (
       SELECT records_sent, response_bytes, http_status = 200 AND possibly_billed AS is_cut,
@@ -179,5 +179,5 @@ export async function readCutAt(db: Db, endpoint: string): Promise<number | null
       FROM ${db.table("api_call")}
       WHERE endpoint = ${endpoint} AND reserved_at > now() - make_interval(days => ${CUT_DAYS})
       WINDOW later AS (ORDER BY started_at DESC)) AS c`);
-  return found?.records ?? null;
+  return records;
 }

@@ -242,9 +242,12 @@ async function reserve(db: Db, asking: RunRef, call: CallReservation): Promise<C
 
 /** Earlier grant of the call; null if there is none. */
 async function readGrant(session: Session, callId: string): Promise<CallGrant | null> {
-  const [row] = await session.rows<{ granted: number }>(sql`
-    SELECT records_reserved AS granted FROM ${session.table("api_call")} WHERE call_id = ${callId}`);
-  return row ? { granted: row.granted, limitedBy: null } : null;
+  const calls = session.query
+    .selectFrom("ops.api_call")
+    .select("records_reserved")
+    .where("call_id", "=", callId);
+  const [granted] = await session.pluck(calls);
+  return granted === undefined ? null : { granted, limitedBy: null };
 }
 
 /** Null if a counter's row is missing: the first call of a period. */

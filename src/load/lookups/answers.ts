@@ -115,7 +115,7 @@ async function moveHistory(context: LoadContext, type: RowLookupType, rows: Answ
   const answer = sql`SELECT is_match, service_pid, match_score, request_completed_at
     FROM ${session.table(answerTables[type].table)} WHERE ${isOfRow}`;
   // Times of the service may run backwards, intervals must not.
-  const [moved] = await session.rows<{ rows: number }>(sql`
+  const [moved = 0] = await session.pluck<number>(sql`
     WITH changed AS MATERIALIZED (
       SELECT k.job, k.source, k.source_key, a.is_match, a.service_pid, a.match_score, h.ctid AS last, h.valid_to IS NULL AS is_open,
         greatest(a.request_completed_at, h.valid_to, h.valid_from + interval '1 microsecond') AS changed_at
@@ -132,8 +132,8 @@ async function moveHistory(context: LoadContext, type: RowLookupType, rows: Answ
       FROM changed
       RETURNING source_key),
     dependent AS (${readDependents(session, "changed")})
-    SELECT (SELECT count(*) FROM closed) + (SELECT count(*) FROM opened) AS rows`);
-  context.touch("match_history", moved?.rows ?? 0);
+    SELECT (SELECT count(*) FROM closed) + (SELECT count(*) FROM opened)`);
+  context.touch("match_history", moved);
 }
 
 /** Marks the published answers of rows as outdated: their content changed, was rejected, or left the input. @param keys query of the rows' keys */
@@ -391,14 +391,14 @@ export async function resolveRejects(
   { session, touch }: LoadContext,
   keys: RawBuilder<unknown>,
 ): Promise<void> {
-  const [resolved] = await session.rows<{ rejects: number }>(sql`
+  const [resolved = 0] = await session.pluck<number>(sql`
     WITH resolved AS (
       UPDATE ${session.table("reject")} AS t SET resolved_at = now(), _synced_at = now() FROM (${keys}) AS k
       WHERE (t.job, t.source, t.source_key) = (k.job, k.source, k.source_key) AND t.resolved_at IS NULL
       RETURNING t.job, t.source, t.source_key),
     dependent AS (${readDependents(session, "resolved")})
-    SELECT count(*) AS rejects FROM resolved`);
-  touch("reject", resolved?.rejects ?? 0);
+    SELECT count(*) FROM resolved`);
+  touch("reject", resolved);
 }
 
 /** Resolves the open rejects of all rows that have one of these contents. */

@@ -69,10 +69,10 @@ export async function claimDue(
       job = excluded.job, shard = excluded.shard, epoch = excluded.epoch, rows = excluded.rows,
       was_rejected = d.was_rejected OR excluded.was_rejected, is_sent = false, _synced_at = now(), _run_id = excluded._run_id
     WHERE NOT ${isOthers(session, run)}`);
-  const [wanted] = await session.rows<{ records: number }>(
-    sql`SELECT count(*) AS records FROM pg_temp.due WHERE claim <> 'other'`,
+  const [wanted = 0] = await session.pluck<number>(
+    sql`SELECT count(*) FROM pg_temp.due WHERE claim <> 'other'`,
   );
-  if (claimed < (wanted?.records ?? 0)) {
+  if (claimed < wanted) {
     // Another run claimed them after this reading had ranked them.
     await session.change(sql`UPDATE pg_temp.due AS w SET claim = 'other' FROM ${table} AS d
       WHERE d.kind = ${kind} AND d.content = w.content AND ${isOthers(session, run)}`);
@@ -177,8 +177,7 @@ export async function findLostClaims(
   records: readonly LookupRecord[],
 ): Promise<readonly string[]> {
   const contents = records.map(({ content }) => content);
-  const rows = await session.rows(claimsOf(session, kind, run).select(HEX).where(isAmong(contents)));
-  const own = new Set(rows.map((row) => row.content));
+  const own = new Set(await session.pluck(claimsOf(session, kind, run).select(HEX).where(isAmong(contents))));
   return records.filter(({ content }) => !own.has(content)).map(({ recordId }) => recordId);
 }
 

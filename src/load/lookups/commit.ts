@@ -14,7 +14,7 @@ import { type NamingAnswer, withoutErased } from "../write/erased.ts";
 import type { Writing } from "../write/upsert.ts";
 import type { LoadContext, LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "./lookup.ts";
 import { keepResent, takeClaims } from "./claims.ts";
-import { contentList } from "./content.ts";
+import { anyContent } from "./content.ts";
 import { loadPersons } from "./load-persons.ts";
 import { resolveAnswered, writeAnswers, writeErased, writeRejects } from "./answers.ts";
 
@@ -145,12 +145,12 @@ export async function readAnswered(
   callId: string,
   contents: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const rows = await db.transaction((session) =>
-    session.rows<{ content: string }>(sql`
-      SELECT encode(a.content, 'hex') AS content FROM ${session.table("lookup_answer")} AS a
-      WHERE a.kind = ${kind} AND a.content IN (${contentList(contents)}) AND a.call_id = ${callId}::uuid`),
-  );
-  return new Set(rows.map(({ content }) => content));
+  const answers = db.query
+    .selectFrom("state.lookup_answer")
+    .select(sql<string>`encode(content, 'hex')`.as("content"))
+    .where("kind", "=", kind)
+    .where("call_id", "=", callId);
+  return new Set(await db.pluck(answers.where(sql<boolean>`content = ${anyContent(contents)}`)));
 }
 
 /**

@@ -45,12 +45,12 @@ function readSourceKey(db: Db, input: InputSource, given: GivenKey, isCast: bool
       const opened = foreign
         ? await openForeignInput(session, foreign, keys, reading)
         : await openLocalInput(session, keys, reading);
-      const found = await session.readOnly(() =>
-        session.rows<{ source_key: string }>(sql`
+      const [found = null] = await session.readOnly(() =>
+        session.pluck<string>(sql`
           SELECT source_key FROM (${raw(opened.rawRows)}) AS found
           ORDER BY source_key = ${given.sourceKey} DESC, source_key LIMIT 1`),
       );
-      return found[0]?.source_key ?? null;
+      return found;
     }),
   );
 }

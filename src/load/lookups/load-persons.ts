@@ -65,21 +65,17 @@ async function readPersonStates(
   pids: readonly string[],
 ): Promise<ReadonlyMap<string, PersonState>> {
   if (pids.length === 0) return new Map();
-  const rows = await session.rows<{
-    service_pid: string;
-    group_hashes: string;
-    call_number: number;
-    group_call_numbers: Readonly<Record<string, number>> | null;
-  }>(sql`
-    SELECT service_pid, group_hashes, call_number, group_call_numbers
-    FROM ${session.table("person_state")} WHERE service_pid = ANY(${[...pids]})`);
+  const rows = await session.rows(
+    session.query
+      .selectFrom("state.person_state")
+      .select(["service_pid as pid", "group_hashes as hashes", "call_number"])
+      .select(sql<Readonly<Record<string, number>> | null>`group_call_numbers`.as("newer"))
+      .where(sql<boolean>`service_pid = ANY(${[...pids]})`),
+  );
   return new Map(
-    rows.map((row) => [
-      row.service_pid,
-      {
-        hashes: row.group_hashes,
-        callNumbers: groupNames.map((name) => row.group_call_numbers?.[name] ?? row.call_number),
-      },
+    rows.map(({ pid, hashes, call_number: number, newer }) => [
+      pid,
+      { hashes, callNumbers: groupNames.map((name) => newer?.[name] ?? number) },
     ]),
   );
 }
@@ -169,7 +165,7 @@ async function updateScalars(
     );
     await copyEncoded(session, "pg_temp.stage_person", PERSON_COLUMNS, joinRows(group, 0));
     const row = (alias: string) => sql.raw(`ROW(${list.map((column) => `${alias}.${column}`).join(", ")})`);
-    const updated = await session.rows<{ service_pid: string }>(sql`
+    const updated = await session.pluck<string>(sql`
       UPDATE ${session.table("person")} AS t SET ${sql.raw(list.map((column) => `${column} = s.${column}`).join(", "))},
         _record_synced_at = now(), _synced_at = now(), _run_id = ${runId}
       FROM pg_temp.stage_person AS s
@@ -177,7 +173,7 @@ async function updateScalars(
       RETURNING t.service_pid`);
     await session.client.query("DROP TABLE pg_temp.stage_person");
     touch("person", updated.length);
-    changed.push(...updated.map((r) => r.service_pid));
+    changed.push(...updated);
   }
   return changed;
 }
@@ -207,8 +203,8 @@ async function readCallNumbers(
   answers: readonly LookupAnswer[],
 ): Promise<ReadonlyMap<string, number>> {
   const ids = [...new Set(answers.map(({ callId }) => callId))];
-  const rows = await session.rows<{ call_id: string; call_number: number }>(sql`
-    SELECT call_id::text AS call_id, call_number FROM ${session.table("api_call")} WHERE call_id = ANY(${ids}::uuid[])`);
+  const calls = session.query.selectFrom("ops.api_call").select(["call_id", "call_number"]);
+  const rows = await session.rows(calls.where(sql<boolean>`call_id = ANY(${ids}::uuid[])`));
   return new Map(rows.map((row) => [row.call_id, row.call_number]));
 }
 

@@ -29,14 +29,9 @@ export interface StoredJob {
 
 /** Compares a job's parameters with those that were last accepted. Takes over the answers of version 2. */
 export async function readJob(session: Session, spec: LookupSpec): Promise<StoredJob> {
-  const [stored] = await session.rows<{
-    kind: string;
-    mapping: string;
-    input_definition: string;
-    resend_below: number | null;
-  }>(sql`
-    SELECT kind, mapping, input_definition, resend_below FROM ${session.table("lookup_job")}
-    WHERE job = ${spec.job} AND source = ${spec.source}`);
+  const { job, source } = spec;
+  const jobs = session.query.selectFrom("state.lookup_job").where((row) => row.and({ job, source }));
+  const [stored] = await session.rows(jobs.select(["kind", "mapping", "input_definition", "resend_below"]));
   if (!stored) return { decision: "first", formerKind: null, resendBelow: null, isSameInput: false };
   const found = {
     resendBelow: stored.resend_below,
@@ -57,7 +52,9 @@ async function takeOver(session: Session, from: string, to: string): Promise<voi
     WHERE n.kind = ${to} AND o.kind = ${from} AND o.content = n.content AND n.call_number < o.call_number`);
   await session.change(sql`DELETE FROM ${answer} AS o USING ${answer} AS n
     WHERE n.kind = ${to} AND o.kind = ${from} AND o.content = n.content`);
-  await session.change(sql`UPDATE ${answer} SET kind = ${to} WHERE kind = ${from}`);
+  await session.change(
+    session.query.updateTable("state.lookup_answer").set({ kind: to }).where("kind", "=", from),
+  );
 }
 
 /**
@@ -135,10 +132,9 @@ export async function resendBelow(
 ): Promise<{ readonly below: number | null; readonly isNew: boolean }> {
   const jobs = session.table("lookup_job");
   // Another shard may start the same resend concurrently.
-  const [stored] = await session.rows<{ resend_below: number | null }>(sql`
+  const [before] = await session.pluck<number | null>(sql`
     SELECT resend_below FROM ${jobs} WHERE job = ${job} AND source = ${source} FOR UPDATE`);
-  if (!stored) return { below: null, isNew: false };
-  const { resend_below: before } = stored;
+  if (before === undefined) return { below: null, isNew: false };
   if (before !== null) {
     const [underWay] = await session.rows(sql`
       SELECT FROM ${session.table("api_call")} WHERE run_id = ${runId} AND job = ${job} AND call_number > ${before}
@@ -150,10 +146,10 @@ export async function resendBelow(
   // What another job sends again in the same run isn't sent twice.
   const ofRun = sql`(SELECT min(call_number) FROM ${session.table("api_call")}
     WHERE run_id = ${runId} AND job IN (SELECT job FROM ${jobs} WHERE kind = ${kind}))`;
-  const [begun] = await session.rows<{ resend_below: number }>(sql`
+  const [below = null] = await session.pluck<number>(sql`
     UPDATE ${jobs} SET resend_below = least(${nextCallNumber(session.names)}, ${ofRun}), _synced_at = now()
     WHERE job = ${job} AND source = ${source} RETURNING resend_below`);
-  return { below: begun?.resend_below ?? null, isNew: true };
+  return { below, isNew: true };
 }
 
 /** A job or an input that is no longer configured. */

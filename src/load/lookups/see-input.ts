@@ -82,7 +82,8 @@ export async function seeInput(context: ReadingContext): Promise<SeenInput> {
     };
     if (spec.type !== "validate_emails") {
       await createFromInput(session, "seen", seenRows(rows));
-      return total === null ? 0 : total - (await countSeen(session));
+      const [seen = 0] = await session.pluck<number>(sql`SELECT count(*) FROM pg_temp.seen`);
+      return total === null ? 0 : total - seen;
     }
     await createFromInput(session, "seen", seenAddressRows(rows));
     const email = rows.erased ? sql`OR ${rows.erased.email("e")}` : sql``;
@@ -98,14 +99,12 @@ export async function seeInput(context: ReadingContext): Promise<SeenInput> {
 
 /** True if the job has read rows of the input before. */
 async function isKnown({ session, spec: { job, source } }: ReadingContext): Promise<boolean> {
-  const found = await session.rows(sql`SELECT FROM ${session.table("lookup_row")}
-    WHERE job = ${job} AND source = ${source} AND fingerprint IS NOT NULL LIMIT 1`);
+  const rows = session.query
+    .selectFrom("state.lookup_row")
+    .select("job")
+    .where((row) => row.and({ job, source }));
+  const found = await session.rows(rows.where("fingerprint", "is not", null).limit(1));
   return found.length > 0;
-}
-
-async function countSeen(session: Session): Promise<number> {
-  const [seen] = await session.rows<{ rows: number }>(sql`SELECT count(*) AS rows FROM pg_temp.seen`);
-  return seen?.rows ?? 0;
 }
 
 /** Opens the rows to read: all, or those among `pg_temp.touched`. `total` counts the rows of the input; null if all are read. */
@@ -141,12 +140,12 @@ async function openRows(
     return { opened: await open({ among: { query: "SELECT source_key FROM pg_temp.touched" } }), total };
   }
   // Another database has to be sent the keys. With more of them, it is read whole.
-  const [size] = await session.rows<{ bytes: number }>(
-    sql`SELECT coalesce(sum(octet_length(source_key) + 3), 0)::bigint AS bytes FROM pg_temp.touched`,
+  const [bytes = 0] = await session.pluck<number>(
+    sql`SELECT coalesce(sum(octet_length(source_key) + 3), 0)::bigint FROM pg_temp.touched`,
   );
-  if ((size?.bytes ?? 0) <= MAX_KEYS_BYTES) {
-    const touched = await session.rows<{ source_key: string }>(sql`SELECT source_key FROM pg_temp.touched`);
-    return { opened: await open({ among: { keys: touched.map((row) => row.source_key) } }), total };
+  if (bytes <= MAX_KEYS_BYTES) {
+    const keysToRead = await session.pluck<string>(sql`SELECT source_key FROM pg_temp.touched`);
+    return { opened: await open({ among: { keys: keysToRead } }), total };
   }
   const opened = await open({});
   const isTouched = "coalesce(source_key, '') IN (SELECT source_key FROM pg_temp.touched)";
@@ -186,10 +185,10 @@ async function touchShared(
   quiet: number,
 ): Promise<void> {
   const row = session.table("lookup_row");
-  const [settled] = await session.rows<{ rows: number }>(sql`
-    SELECT count(*) AS rows FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
+  const [known = 0] = await session.pluck<number>(sql`
+    SELECT count(*) FROM ${row} AS r WHERE ${raw(isRowOf(spec))} AND r.fingerprint IS NOT NULL
       AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = r.source_key)`);
-  if (quiet <= (settled?.rows ?? 0)) return;
+  if (quiet <= known) return;
   await createFromInput(
     session,
     "shared",
@@ -230,11 +229,11 @@ function wantedKeys({ session, spec }: ReadingContext, freshness: Freshness): Ra
 
 /** Counts the addresses of rows that were not read again. */
 async function countQuietAddresses({ session, spec }: ReadingContext): Promise<number> {
-  const [found] = await session.rows<{ addresses: number }>(sql`
-    SELECT count(*) AS addresses FROM ${session.table("input_email")} AS e JOIN ${session.table("lookup_row")} AS r
+  const [addresses = 0] = await session.pluck<number>(sql`
+    SELECT count(*) FROM ${session.table("input_email")} AS e JOIN ${session.table("lookup_row")} AS r
       ON ${raw(isRowOf(spec))} AND r.source_key = e.source_key AND r.fingerprint IS NOT NULL
     WHERE e.source = ${spec.source} AND NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = e.source_key)`);
-  return found?.addresses ?? 0;
+  return addresses;
 }
 
 /** Drops what {@link seeInput} left, before it is called again. */

@@ -79,11 +79,11 @@ async function readInput(context: ReadingContext): Promise<LookupCounts> {
 /** Counts the rows of all shards that were answered with other request parameters: none of them may send before the user has decided. */
 async function countBought({ session, spec }: ReadingContext, { formerKind }: StoredJob): Promise<number> {
   if (spec.shard === null || formerKind === spec.kind) return 0;
-  const [found] = await session.rows<{ rows: number }>(sql`
-    SELECT count(*) AS rows FROM ${session.table("lookup_row")} AS r JOIN ${session.table("lookup_answer")} AS a
+  const [rows = 0] = await session.pluck<number>(sql`
+    SELECT count(*) FROM ${session.table("lookup_row")} AS r JOIN ${session.table("lookup_answer")} AS a
       ON a.kind = ${formerKind} AND a.content = r.content AND a.outcome <> 'rejected'
     WHERE r.job = ${spec.job} AND r.source = ${spec.source} AND r.missing_since IS NULL`);
-  return found?.rows ?? 0;
+  return rows;
 }
 
 /** Counts the answered rows that wait for their PID: with it, they would be sent again. */
@@ -92,11 +92,11 @@ async function countWaitingAnswers(
   { formerKind }: StoredJob,
 ): Promise<number> {
   if (spec.pidFrom === null) return 0;
-  const [found] = await session.rows<{ rows: number }>(sql`
-    SELECT count(*) AS rows FROM pg_temp.seen AS s JOIN ${session.table("lookup_answer")} AS a
+  const [rows = 0] = await session.pluck<number>(sql`
+    SELECT count(*) FROM pg_temp.seen AS s JOIN ${session.table("lookup_answer")} AS a
       ON a.kind = ${formerKind} AND a.content = s.prior_content AND a.outcome <> 'rejected'
     WHERE s.class = 'waiting'`);
-  return found?.rows ?? 0;
+  return rows;
 }
 
 /** `--accept-parameters keep`: decided for all shards, so the whole input is read. */
@@ -130,19 +130,19 @@ function countClasses({ session, spec: { type } }: ReadingContext): Promise<read
 
 /** Counts addresses in rows without a usable key. */
 async function countUnusableKeys(session: Session): Promise<number> {
-  const [found] = await session.rows(sql<{ readonly addresses: number }>`
-    SELECT count(*) AS addresses FROM pg_temp.seen_address
+  const [addresses = 0] = await session.pluck<number>(sql`
+    SELECT count(*) FROM pg_temp.seen_address
     WHERE (copy > 1 OR source_key IS NULL) AND email_address IS NOT NULL AND NOT is_erased`);
-  return found?.addresses ?? 0;
+  return addresses;
 }
 
 /** Counts the distinct records behind waiting rows, as far as known without their PIDs. */
 async function countWaiting(session: Session, { type, pidFrom }: LookupSpec): Promise<number> {
   if (type === "validate_emails" || pidFrom === null) return 0;
-  const [found] = await session.rows<{ records: number }>(
-    sql`SELECT count(DISTINCT content) AS records FROM pg_temp.seen WHERE class = 'waiting'`,
+  const [records = 0] = await session.pluck<number>(
+    sql`SELECT count(DISTINCT content) FROM pg_temp.seen WHERE class = 'waiting'`,
   );
-  return found?.records ?? 0;
+  return records;
 }
 
 const NO_HISTORY: MatchHistory = {

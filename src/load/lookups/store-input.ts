@@ -48,7 +48,7 @@ export function countMissing(db: Db, { job, source }: LookupSpec): Promise<Missi
 /** Returns up to `limit` keys that readings of three different runs, this one included, missed over at least a day. */
 export function readGoneRows(db: Db, run: RunRef, source: string, limit: number): Promise<readonly string[]> {
   return db.transaction(run, async (session) => {
-    const rows = await session.rows(
+    return session.pluck(
       session.query
         .selectFrom("state.lookup_row as r")
         .select("source_key")
@@ -59,7 +59,6 @@ export function readGoneRows(db: Db, run: RunRef, source: string, limit: number)
         .orderBy("source_key")
         .limit(limit),
     );
-    return rows.map((row) => row.source_key);
   });
 }
 

@@ -155,9 +155,8 @@ export async function addDestination(session: Session, name: string): Promise<vo
 
 /** Continues the destinations of the database that this one was copied from; returns their names. */
 export async function takeOverDestinations(session: Session): Promise<readonly string[]> {
-  const rows = await session.rows<{ name: string }>(sql`
+  return session.pluck<string>(sql`
     UPDATE ${stateTable(session, "destination")} SET database = ${thisDatabase} WHERE database <> ${thisDatabase} RETURNING name`);
-  return rows.map(({ name }) => name);
 }
 
 /** Deletes what the state has of a destination, or of one of its tables. */
@@ -238,10 +237,9 @@ export async function removeDestination(session: Session, name: string): Promise
 
 /** Returns the destinations whose readers may not see all committed changes yet. */
 export async function laggingDestinations(session: Session): Promise<readonly string[]> {
-  const rows = await session.rows<{ name: string }>(sql`
+  return session.pluck<string>(sql`
     SELECT name FROM ${stateTable(session, "destination")} AS d
     WHERE claimed <> confirmed OR NOT is_released
       OR EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} AS k WHERE k.destination = d.name)
     ORDER BY name`);
-  return rows.map(({ name }) => name);
 }

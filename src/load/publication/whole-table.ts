@@ -42,14 +42,13 @@ export async function copyRange(
   if (table.key.length === 0) return { ...(await copy("")), end: null };
   const key = table.key.map((name) => `t.${quoteIdentifier(name)}`).join(", ");
   const from = after === null ? "true" : `(${key}) > (${await bound(session, table, "from", after)})`;
-  const [last] = await session.rows<{ key: string }>(
+  const [end = null] = await session.pluck<string>(
     sql.raw(
       // The inner query reads the index only; its rows would otherwise all be written as JSON.
-      `SELECT jsonb_build_array(${key})::text AS key FROM (SELECT ${key} FROM ${tableText(session.names, table.name)} AS t
+      `SELECT jsonb_build_array(${key})::text FROM (SELECT ${key} FROM ${tableText(session.names, table.name)} AS t
        WHERE ${from} ORDER BY ${key} OFFSET ${RANGE_ROWS - 1} LIMIT 1) AS t`,
     ),
   );
-  const end = last?.key ?? null;
   const to = end === null ? "true" : `(${key}) <= (${await bound(session, table, "to", end)})`;
   return { ...(await copy(`WHERE ${from} AND ${to}`)), end };
 }

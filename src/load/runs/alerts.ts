@@ -29,12 +29,10 @@ export async function changeStates(
 /** Marks changes as unreported, unless the state has changed again. */
 export async function unmarkReported(db: Db, changes: readonly StateChange[]): Promise<void> {
   const column = (name: keyof StateChange) => changes.map((change) => change[name]);
-  return db.transaction(async (session) => {
-    await session.change(sql`
-    UPDATE ${session.table("alert_state")} AS a SET told_state = c.before, _synced_at = now()
+  await db.change(sql`
+    UPDATE ${db.table("alert_state")} AS a SET told_state = c.before, _synced_at = now()
     FROM unnest(${column("subject")}::text[], ${column("state")}::text[], ${column("before")}::text[]) AS c(subject, state, before)
     WHERE a.subject = c.subject AND a.told_state = c.state`);
-  });
 }
 
 export interface SubjectState {

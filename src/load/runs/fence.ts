@@ -76,4 +76,4 @@ export function isBeating(
 
 /** Condition for the lock row of a run. */
 export const isHeldBy = ({ job, shard, epoch }: RunRef) =>
-  sql`job = ${job} AND shard = ${shard} AND epoch = ${epoch} AND released_at IS NULL`;
+  sql<boolean>`job = ${job} AND shard = ${shard} AND epoch = ${epoch} AND released_at IS NULL`;

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { randomUUID } from "node:crypto";
 import { codeOf, StopJobError, StopRunError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
-import { CLOCK, NOW, type SchemaNames, tableId } from "../db/names.ts";
+import { after, CLOCK, NOW, type SchemaNames, tableId } from "../db/names.ts";
 import { type LockWait, type Session, waitForLock } from "../db/session.ts";
 import { isBeating, isHeldBy, ownerToken, type RunRef } from "./fence.ts";
 import { noCounts } from "./runs.ts";
@@ -94,28 +94,27 @@ export function requestLock(names: SchemaNames, job: string): LockWait {
 
 /** Heartbeat; false if the lock is lost. */
 export async function renewLock(db: Db, run: RunRef, lifeMs: number): Promise<boolean> {
-  return db.lockTransaction(async (session) => {
-    const renewed = await session.change(sql`
-    UPDATE ${db.table("job_lock")} SET heartbeat_at = clock_timestamp(), _synced_at = clock_timestamp(),
-      expires_at = clock_timestamp() + ${lifeMs} * interval '1 millisecond' WHERE ${isHeldBy(run)}`);
-    return renewed > 0;
-  });
+  const renewed = db.query
+    .updateTable("state.job_lock")
+    .set({ heartbeat_at: CLOCK, _synced_at: CLOCK, expires_at: after(lifeMs) });
+  return db.lockTransaction(async (session) => (await session.change(renewed.where(isHeldBy(run)))) > 0);
 }
 
 /** Releases the lock if it is still held. */
 export async function releaseLock(db: Db, run: RunRef): Promise<void> {
-  return db.transaction(async (session) => {
-    await session.change(sql`
-    UPDATE ${session.table("job_lock")} SET released_at = clock_timestamp(), _synced_at = clock_timestamp()
-    WHERE ${isHeldBy(run)}`);
-  });
+  await db.change(
+    db.query
+      .updateTable("state.job_lock")
+      .set({ released_at: CLOCK, _synced_at: CLOCK })
+      .where(isHeldBy(run)),
+  );
 }
 
 /** Current holders of a job; none if the table doesn't exist yet. */
 export async function readHolders(session: Session, job: string): Promise<readonly LockHolder[]> {
-  const [table] = await session.rows<{ exists: boolean }>(sql`
-    SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = ${session.names.state} AND tablename = 'job_lock') AS exists`);
-  if (!table?.exists) return [];
+  const [exists] = await session.pluck<boolean>(sql`
+    SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = ${session.names.state} AND tablename = 'job_lock')`);
+  if (!exists) return [];
   const rows = await readRows(session, job);
   return rows.filter((row) => !row.isReleased).map(holderOf);
 }

@@ -90,8 +90,8 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
     WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);
     const resolved = await session.change(sql`
     UPDATE ${reject} AS r SET resolved_at = now(), _synced_at = now() WHERE ${isMeant(filter, false)} AND NOT ${hasRow}`);
-    const [open] = await session.rows<{ due: number }>(sql`
-    SELECT count(*) AS due FROM ${reject} AS r WHERE ${isMeant(filter, false)}`);
+    const [due = 0] = await session.pluck<number>(sql`
+    SELECT count(*) FROM ${reject} AS r WHERE ${isMeant(filter, false)}`);
     // The contents become due: the next run reads every row that has one again.
     await session.change(
       sql`CREATE TEMP TABLE retried ON COMMIT DROP AS SELECT DISTINCT kind, content FROM ${rejected} AS c`,
@@ -104,7 +104,6 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
         AND j.kind LIKE 'validate_emails:%' AND convert_to(e.email_address, 'UTF8') IN (SELECT content FROM pg_temp.retried)`);
     await session.change(sql`DELETE FROM ${session.table("lookup_answer")} AS a USING pg_temp.retried AS c
       WHERE a.kind = c.kind AND a.content = c.content`);
-    const due = open?.due ?? 0;
     return { rejects: resolved + due, due, resolved };
   });
 }

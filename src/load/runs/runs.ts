@@ -125,14 +125,14 @@ async function writeEnd(
 async function wholePassAt(session: Session, run: RunRef): Promise<string | null> {
   // Serializes shards that end at the same time, which would not see each other.
   await session.rows(sql`SELECT FROM ${session.table("lookup_job")} WHERE job = ${run.job} FOR UPDATE`);
-  const [pass] = await session.rows<{ at: string }>(sql`
-    SELECT min(at)::text AS at FROM (
+  const [at = null] = await session.pluck<string>(sql`
+    SELECT min(at)::text FROM (
       SELECT shard, max(finished_at) AS at FROM ${session.table("sync_run")}
       WHERE job = ${run.job} AND ${IS_SUCCESS}
         AND split_part(shard, '/', 2) = split_part(${run.shard}, '/', 2)
       GROUP BY shard) AS s
     HAVING count(*) = split_part(${run.shard}, '/', 2)::bigint`);
-  return pass?.at ?? null;
+  return at;
 }
 
 async function writeCoverage(session: Session, run: RunRef, coverage: Coverage): Promise<void> {

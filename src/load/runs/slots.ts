@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
+import { after, CLOCK } from "../db/names.ts";
 import { tableLock, waitForLock } from "../db/session.ts";
 import { isBeating } from "./fence.ts";
 
@@ -40,14 +41,12 @@ export async function watchJobs(
   sinceAt: string,
   by: SchedulerProcess,
 ): Promise<void> {
-  return db.transaction(async (session) => {
-    const table = db.table(SLOTS);
-    await session.change(sql`
+  const table = db.table(SLOTS);
+  await db.change(sql`
     INSERT INTO ${table} (job, slot, due_at, status, owner, host, pid, attempts, claimed_at, expires_at, ended_at, _synced_at)
     SELECT job, 'first', ${sinceAt}::timestamptz, 'watched', ${by.owner}, ${by.host}, ${by.pid}, 0, now(), now(), now(), now()
     FROM unnest(${jobs}::text[]) AS j(job) WHERE NOT EXISTS (SELECT FROM ${table} AS s WHERE s.job = j.job)
     ON CONFLICT DO NOTHING`);
-  });
 }
 
 /** Newest slot of each job. */
@@ -100,21 +99,18 @@ export async function claimSlots(
 
 /** Heartbeat of a scheduler. */
 export async function renewSlots(db: Db, owner: string, lifeMs: number): Promise<void> {
-  return db.transaction(async (session) => {
-    await session.change(sql`
-    UPDATE ${session.table(SLOTS)} SET expires_at = clock_timestamp() + ${lifeMs} * interval '1 millisecond',
-      _synced_at = clock_timestamp() WHERE owner = ${owner} AND ended_at IS NULL`);
-  });
+  const renewed = db.query
+    .updateTable("state.schedule_slot")
+    .set({ expires_at: after(lifeMs), _synced_at: CLOCK });
+  await db.change(renewed.where("owner", "=", owner).where("ended_at", "is", null));
 }
 
 /** Records ends of slots, or releases them. */
 export async function endSlots(db: Db, owner: string, ends: SlotEnds): Promise<void> {
-  return db.transaction(async (session) => {
-    await session.change(sql`
-    UPDATE ${session.table(SLOTS)} AS s SET status = coalesce(e.status, 'given_back'), expires_at = clock_timestamp(),
+  await db.change(sql`
+    UPDATE ${db.table(SLOTS)} AS s SET status = coalesce(e.status, 'given_back'), expires_at = clock_timestamp(),
       ended_at = CASE WHEN e.status IS NOT NULL THEN clock_timestamp() END, _synced_at = clock_timestamp()
     FROM unnest(${ends.map(({ job }) => job)}::text[], ${ends.map(({ slot }) => slot)}::text[],
       ${ends.map(({ status }) => status)}::text[]) AS e(job, slot, status)
     WHERE s.job = e.job AND s.slot = e.slot AND s.owner = ${owner} AND s.ended_at IS NULL`);
-  });
 }

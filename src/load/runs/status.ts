@@ -77,8 +77,8 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
         .orderBy(sql`${SHARD}, started_at DESC, run_id`),
     );
     // A pass of several shards is as old as its oldest shard.
-    const [success] = await session.rows<{ at: string | null }>(sql`
-    SELECT max(at) AS at FROM (
+    const [lastSuccessAt = null] = await session.pluck<string | null>(sql`
+    SELECT max(at) FROM (
       SELECT min(at) AS at FROM (
         SELECT ${SHARD_COUNT} AS shards, max(finished_at) AS at FROM ${syncRun}
         WHERE job = ${job} AND ${IS_SUCCESS} GROUP BY shard) AS s
@@ -97,7 +97,7 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
       job,
       lastRun: lastRun ?? null,
       lastPass,
-      lastSuccessAt: success?.at ?? null,
+      lastSuccessAt,
       coverage,
       openRejects: Object.fromEntries(rejects.map((row) => [row.code, row.count])),
       holders: await readHolders(session, job),

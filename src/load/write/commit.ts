@@ -4,6 +4,7 @@ import { crashPoint } from "../../crash-point.ts";
 import { codeOf, StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
 import { isDataFault } from "../db/failures.ts";
+import { NOW } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readErasureKey } from "../erasure/key.ts";
 import {
@@ -117,10 +118,10 @@ async function isLatest(
   { attempted }: Commit<unknown>,
 ): Promise<boolean> {
   if (!attempted || attempted.syncedAt === null) return false;
-  const [row] = await session.rows<{ at: string }>(sql`
-    SELECT _synced_at::text AS at FROM ${session.table("sync_run")}
+  const [syncedAt] = await session.pluck<string>(sql`
+    SELECT _synced_at::text FROM ${session.table("sync_run")}
     WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard} FOR UPDATE`);
-  return row?.at === attempted.syncedAt;
+  return syncedAt === attempted.syncedAt;
 }
 
 const INSTANT = "must be an instant with a time zone, such as 2026-11-21T04:00:00Z";
@@ -155,16 +156,14 @@ async function moveCheckpoint(
   { session, run: { job, runId } }: Writing,
   { stream, cursor }: CheckpointMove,
 ): Promise<void> {
-  const checkpoint = session.table("checkpoint");
-  if (cursor === null) {
-    await session.change(sql`DELETE FROM ${checkpoint} WHERE job = ${job} AND stream = ${stream}`);
-    return;
-  }
-  await session.change(sql`
-    INSERT INTO ${checkpoint} (job, stream, cursor, updated_at, run_id, _synced_at)
-    VALUES (${job}, ${stream}, ${JSON.stringify(cursor)}::jsonb, now(), ${runId}, now())
-    ON CONFLICT (job, stream) DO UPDATE SET cursor = excluded.cursor, updated_at = excluded.updated_at,
-      run_id = excluded.run_id, _synced_at = excluded._synced_at`);
+  const key = { job, stream };
+  const moved = { cursor: JSON.stringify(cursor), updated_at: NOW, run_id: runId, _synced_at: NOW };
+  const insert = session.query.insertInto("ops.checkpoint").values({ ...key, ...moved });
+  await session.change(
+    cursor === null
+      ? session.query.deleteFrom("ops.checkpoint").where((row) => row.and(key))
+      : insert.onConflict((clash) => clash.columns(["job", "stream"]).doUpdateSet(moved)),
+  );
 }
 
 /** Fields of an error of the server that name its place; none of them is a value. */
@@ -208,11 +207,10 @@ export async function explainRefusal(db: Db, error: unknown, records: number): P
 /** Tables of ours with a trigger that calls a function; a raised error names only the function. */
 async function tablesWithTrigger(db: Db, name: string | undefined): Promise<readonly string[]> {
   if (name === undefined) return [];
-  const rows = await db.rows<{ table: string }>(sql`
+  return db.pluck<string>(sql`
     SELECT DISTINCT format('%I.%I', n.nspname, c.relname) AS table FROM pg_catalog.pg_trigger AS t
     JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.pronamespace
     JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     WHERE NOT t.tgisinternal AND n.nspname = ANY(${[db.names.data, db.names.ops, db.names.state]}::text[])
       AND ${name} IN (format('%I', p.proname), format('%I.%I', pn.nspname, p.proname)) ORDER BY 1`);
-  return rows.map((row) => row.table);
 }
