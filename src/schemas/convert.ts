@@ -237,13 +237,7 @@ function convertInteger(value: unknown): Cell | typeof UNEXPECTED {
   return whole >= MIN_INT64 && whole <= MAX_INT64 ? text : UNEXPECTED;
 }
 
-function convertText(value: unknown): Cell | typeof UNEXPECTED {
-  return typeof value === "string" ? value : UNEXPECTED;
-}
-
-function convertNumeric(value: unknown): Cell | typeof UNEXPECTED {
-  return decimalText(value) ?? UNEXPECTED;
-}
+const convertText: Convert = (value) => (typeof value === "string" ? value : UNEXPECTED);
 
 const TRUE_WORDS = new Set(["true", "t", "y", "yes", "1"]);
 
@@ -256,10 +250,6 @@ export function booleanOf(value: unknown): boolean | null {
   const word = String(value).trim().toLowerCase();
   if (TRUE_WORDS.has(word)) return true;
   return FALSE_WORDS.has(word) ? false : null;
-}
-
-function convertBoolean(value: unknown): Cell | typeof UNEXPECTED {
-  return booleanOf(value)?.toString() ?? UNEXPECTED;
 }
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -331,11 +321,6 @@ export function microsOf(instant: string): number {
   return Date.parse(`${instant.slice(0, 19)}Z`) * 1000 + Number(fraction.slice(0, 6).padEnd(6, "0"));
 }
 
-function convertTimestamp(value: unknown): Cell | typeof UNEXPECTED {
-  const instant = instantText(value);
-  return instant === null ? UNEXPECTED : instant.slice(0, -6);
-}
-
 /** Postgres array literal of texts. */
 function arrayLiteral(items: readonly string[]): string {
   return `{${items.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
@@ -366,11 +351,11 @@ const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
   uuid: convertText,
   integer: convertInteger,
   position: convertInteger,
-  numeric: convertNumeric,
-  boolean: convertBoolean,
+  numeric: (value) => decimalText(value) ?? UNEXPECTED,
+  boolean: (value) => booleanOf(value)?.toString() ?? UNEXPECTED,
   date: convertDate,
   timestamptz: (value) => instantText(value) ?? UNEXPECTED,
-  timestamp: convertTimestamp,
+  timestamp: (value) => instantText(value)?.slice(0, -"+00:00".length) ?? UNEXPECTED,
   json: (value) => storableJson(value) ?? UNEXPECTED,
   "text[]": convertTexts,
 };

@@ -53,14 +53,10 @@ export function derivedNames(derivations: readonly Derivation[]): readonly strin
 
 const PARTIAL_DATE = /^\d{4}(?:-\d{2}(?:-\d{2})?)?$/;
 
-/** Length of the longest text that is a date. */
-const LONGEST = 10;
-
 const NOT_A_DATE: readonly Cell[] = [null, null];
 
 /** Returns the first day and the precision of a year, month or day (`2019`, `2019-04`, `2019-04-01`); nulls for any other text. */
 export function readPartialDate(text: string): readonly Cell[] {
-  if (text.length > LONGEST) return NOT_A_DATE;
   if (!PARTIAL_DATE.test(text)) return NOT_A_DATE;
   const [day, precision] =
     text.length === 4

@@ -32,8 +32,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a runner that lost its lock can't commit",
     file: "src/load/runs/fence.ts",
-    from: "WHERE ${isHeldBy(run)} FOR KEY SHARE",
-    to: "WHERE ${isHeldBy(run)}",
+    from: "requireLock(session, run, sql`FOR KEY SHARE`)",
+    to: "requireLock(session, run)",
     tests: ofLocks,
     named: "makes a fence wait",
   },
@@ -340,7 +340,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a commit whose reply was lost is not repeated",
     file: "src/load/write/commit.ts",
-    from: "return row?.at === attempted.syncedAt;",
+    from: "return syncedAt === attempted.syncedAt;",
     to: "return false;",
     tests: ["test/load/postgres-feeds.test.ts"],
     named: "each of whose COMMITs loses its reply",

@@ -4,7 +4,7 @@ import { LockLostError } from "../../errors.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
 import type { ReadErasureSecret } from "../erasure/key.ts";
 import type { InputDatabase, InputDatabases, InputSource } from "../inputs/input.ts";
-import { fence, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
+import { fence, ownerToken, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
 import type { PostgresTarget } from "./connect.ts";
 import { explained, explainFailure, withRetries } from "./failures.ts";
 import { queriesOf, quoteLiteral, type SchemaNames, tableId } from "./names.ts";
@@ -55,7 +55,7 @@ async function inRunTransaction<Result>(
       },
       {
         settings: [
-          `SET LOCAL application_name = ${quoteLiteral(sessionName(names, run))}`,
+          `SET LOCAL application_name = ${quoteLiteral(sessionName(ownerToken(names, run)))}`,
           // The default of `_run_id`.
           `SET LOCAL person_etl.run_id = ${quoteLiteral(run.runId)}`,
         ],

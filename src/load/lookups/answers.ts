@@ -202,17 +202,6 @@ function staged(type: LookupType, answers: readonly LookupAnswer[]): RawBuilder<
   return sql`(SELECT ${sql.join(values)} FROM ROWS FROM (${sql.join(lists)}) AS a(${sql.join(names)})) AS s`;
 }
 
-/** Number and time of each call; a call missing from the ledger counts as earlier than all others. */
-function callsOf({ session }: LoadContext, ids: readonly string[]): RawBuilder<unknown> {
-  return sql`LEFT JOIN (SELECT call_id, call_number, reserved_at FROM ${session.table("api_call")}
-    WHERE call_id = ANY(${ids}::uuid[])) AS c ON c.call_id = s.call_id`;
-}
-
-/** Columns of `lookup_answer` that the answers of a job type fill. */
-function columnsOf(type: LookupType): readonly string[] {
-  return type === "validate_emails" ? [] : fieldsOf[type].filter((name) => name !== "is_match");
-}
-
 /** Columns that every answer has, besides its key. */
 const ANSWER_COLUMNS = [
   "outcome",
@@ -262,17 +251,21 @@ export async function writeAnswers(
   if (answers.length === 0) return;
   const { session, runId } = context;
   const ids = [...new Set(answers.map(({ callId }) => callId))];
-  const columns = columnsOf(type).map(quoteIdentifier);
+  const isAddress = type === "validate_emails";
+  const fields = isAddress ? [] : fieldsOf[type].filter((name) => name !== "is_match");
+  const columns = fields.map(quoteIdentifier);
   const own = columns.length === 0 ? sql`` : sql.raw(`, ${columns.join(", ")}`);
   const from = columns.length === 0 ? sql`` : sql.raw(`, ${columns.map((name) => `s.${name}`).join(", ")}`);
   const set = [...columns, ...ANSWER_COLUMNS].map((name) => `${name} = excluded.${name}`);
-  const isAddress = type === "validate_emails";
+  // A call missing from the ledger counts as earlier than all others.
+  const calls = sql`LEFT JOIN (SELECT call_id, call_number, reserved_at FROM ${session.table("api_call")}
+    WHERE call_id = ANY(${ids}::uuid[])) AS c ON c.call_id = s.call_id`;
   const write = sql<{ content: string }>`
     INSERT INTO ${session.table("lookup_answer")} AS t (kind, content, outcome, sent_service_pid, extra, api_request_id,
       request_completed_at, answered_at, call_number, call_id, is_first, _synced_at, _run_id ${own})
     SELECT ${kind}, s.content, s.outcome, s.sent_service_pid, ${isAddress ? sql`NULL::jsonb` : sql`s._extra`}, s.api_request_id,
       s.request_completed_at, coalesce(c.reserved_at, now()), coalesce(c.call_number, 0), s.call_id, true, now(), ${runId} ${from}
-    FROM ${staged(type, answers)} ${callsOf(context, ids)} ORDER BY s.content
+    FROM ${staged(type, answers)} ${calls} ORDER BY s.content
     ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(set.join(", "))}, is_first = t.is_first AND t.call_number = excluded.call_number,
       _synced_at = now(), _run_id = excluded._run_id WHERE ${REPLACES}
     RETURNING ${isAddress ? sql`encode(content, 'hex') AS content` : sql`t.*`}`;

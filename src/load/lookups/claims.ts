@@ -127,17 +127,12 @@ function claimsOf(session: Session, kind: string, run: Claimant) {
   return session.query.selectFrom("state.lookup_due as d").where("d.kind", "=", kind).where(isOwn(run));
 }
 
-/** `record_id` of a content. The address of a validation has none. */
-function recordIdOf(type: LookupType, content: string): string {
-  if (type !== "validate_emails") return content.slice(0, 32);
-  return createHash("sha256").update(Buffer.from(content, "hex")).digest("hex").slice(0, 32);
-}
-
 function recordOf(type: LookupType, { content, record, sent_pid: sentPid }: ClaimedRow): LookupRecord {
-  // The reading wrote the address as a JSON string.
   const json = record ?? "";
-  const address = type === "validate_emails" ? { address: String(JSON.parse(json)) } : {};
-  return { recordId: recordIdOf(type, content), json, ...address, content, sentPid };
+  if (type !== "validate_emails") return { recordId: content.slice(0, 32), json, content, sentPid };
+  const recordId = createHash("sha256").update(Buffer.from(content, "hex")).digest("hex").slice(0, 32);
+  // The reading wrote the address as a JSON string.
+  return { recordId, json, address: String(JSON.parse(json)), content, sentPid };
 }
 
 /** Reads a page of the run's claims after a content (hex), in the order of contents. */

@@ -98,15 +98,12 @@ export interface DueCount {
   readonly rows: number;
 }
 
-/** Classes of rows without a usable key. */
-const UNUSABLE_KEYS: readonly string[] = [
-  "reject:missing_key",
-  "reject:key_too_long",
-  "reject:duplicate_key",
-];
+/** Codes of rows without a usable key, which have no stored content: every run finds them again and keeps one open reject each. */
+export const UNUSABLE_KEYS: readonly string[] = ["missing_key", "key_too_long", "duplicate_key"];
 
 const REJECT = "reject:";
 const isReject = (name: string) => name.startsWith(REJECT);
+const codeOf = (name: string) => name.slice(REJECT.length);
 
 interface Counted {
   readonly classes: readonly ClassCount[];
@@ -161,10 +158,12 @@ export function countsOf(
     suppressed: sum((name) => name === "suppressed"),
     rejectedBeforeSending: sum(isReject),
     rejectReasons: Object.fromEntries(
-      classes.filter((one) => isReject(one.class)).map((one) => [one.class.slice(REJECT.length), one.rows]),
+      classes.filter((one) => isReject(one.class)).map((one) => [codeOf(one.class), one.rows]),
     ),
     unusableKeys:
-      type === "validate_emails" ? counted.unusableKeys : sum((name) => UNUSABLE_KEYS.includes(name)),
+      type === "validate_emails"
+        ? counted.unusableKeys
+        : sum((name) => isReject(name) && UNUSABLE_KEYS.includes(codeOf(name))),
     remaining: totals("later", "rows"),
     toSend,
     rowsToSend,

@@ -166,33 +166,27 @@ export function retireJobs(
   run: RunRef,
   configured: readonly { readonly job: string; readonly source: string }[],
 ): Promise<readonly RetiredJob[]> {
-  return db.transaction(run, (session) => retire(session, configured, run.runId));
-}
-
-async function retire(
-  session: Session,
-  configured: readonly { readonly job: string; readonly source: string }[],
-  runId: string,
-): Promise<readonly RetiredJob[]> {
-  const gone = await session.rows<{ job: string; source: string; kind: string }>(sql`
+  return db.transaction(run, async (session) => {
+    const gone = await session.rows<{ job: string; source: string; kind: string }>(sql`
     UPDATE ${session.table("lookup_job")} AS j SET retired_at = now(), _synced_at = now()
     WHERE retired_at IS NULL AND NOT EXISTS (SELECT FROM json_to_recordset(${JSON.stringify(configured)}::json) AS c(job text, source text)
       WHERE c.job = j.job AND c.source = j.source)
     RETURNING job, source, kind`);
-  const retired: RetiredJob[] = [];
-  for (const { job, source, kind } of gone) {
-    const isTheirs = sql`job = ${job} AND source = ${source}`;
-    await session.change(sql`UPDATE ${session.table("lookup_row")} SET fingerprint = NULL, missing_since = now(), missing_runs = 0,
-      missing_run_id = ${runId} WHERE ${isTheirs} AND missing_since IS NULL`);
-    await session.change(sql`DELETE FROM ${session.table("lookup_due")} AS d WHERE d.kind = ${kind} AND d.epoch IS NULL
+    const retired: RetiredJob[] = [];
+    for (const { job, source, kind } of gone) {
+      const isTheirs = sql`job = ${job} AND source = ${source}`;
+      await session.change(sql`UPDATE ${session.table("lookup_row")} SET fingerprint = NULL, missing_since = now(), missing_runs = 0,
+      missing_run_id = ${run.runId} WHERE ${isTheirs} AND missing_since IS NULL`);
+      await session.change(sql`DELETE FROM ${session.table("lookup_due")} AS d WHERE d.kind = ${kind} AND d.epoch IS NULL
       AND NOT EXISTS (SELECT FROM ${session.table("lookup_job")} AS j WHERE j.kind = d.kind AND j.retired_at IS NULL)`);
-    let rows = 0;
-    for (const { table } of Object.values(answerTables)) {
-      rows +=
-        await session.change(sql`UPDATE ${session.table(table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
+      let rows = 0;
+      for (const { table } of Object.values(answerTables)) {
+        rows +=
+          await session.change(sql`UPDATE ${session.table(table)} SET is_present = false, _synced_at = now(), _run_id = ${run.runId}
         WHERE ${isTheirs} AND is_present`);
+      }
+      retired.push({ job, source, rows });
     }
-    retired.push({ job, source, rows });
-  }
-  return retired;
+    return retired;
+  });
 }

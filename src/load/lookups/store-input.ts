@@ -10,6 +10,7 @@ import { type StoredJob, writeJob } from "./parameters.ts";
 import { isRowOf, KEPT_KEY_CHARACTERS, MAX_KEY_BYTES, ownsKey } from "./content.ts";
 import type { ReadingContext, SeenInput } from "./see-input.ts";
 import { isBeating, type RunRef, STATEMENT_START } from "../runs/fence.ts";
+import { UNUSABLE_KEYS } from "./counts.ts";
 import { rejectCodes } from "../../schemas/reject-codes.ts";
 
 /** Different runs that have to miss a row before `on_missing: erase` acts, and the least time over which they do. */
@@ -128,12 +129,13 @@ async function storeRows(
       ? sql`false`
       : sql`EXISTS (SELECT FROM ${session.table("job_lock")} AS l WHERE job = ${spec.pidFrom} AND released_at IS NULL AND ${isBeating("l", { now: STATEMENT_START })})`;
   const isNone = sql`(class IN ('waiting', 'suppressed'))`;
+  const unusable = UNUSABLE_KEYS.map((code) => `reject:${code}`);
   await session.change(sql`
     INSERT INTO ${session.table("lookup_row")} AS r (job, source, source_key, fingerprint, content, _synced_at, _run_id)
     SELECT ${spec.job}, ${spec.source}, source_key, CASE WHEN NOT (is_shared OR ${isNone} OR ${isResolving}) THEN fingerprint END,
       CASE WHEN NOT ${isNone} THEN content END, now(), ${run.runId}
     FROM pg_temp.seen
-    WHERE NOT (${isSettled} AND NOT is_shared AND NOT ${isResolving}) AND class NOT IN ('reject:missing_key', 'reject:key_too_long', 'reject:duplicate_key') AND (class <> 'suppressed' OR is_known)
+    WHERE NOT (${isSettled} AND NOT is_shared AND NOT ${isResolving}) AND class <> ALL(${unusable}::text[]) AND (class <> 'suppressed' OR is_known)
     ORDER BY source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET fingerprint = excluded.fingerprint, content = excluded.content,
       missing_since = NULL, missing_runs = NULL, missing_run_id = NULL, _synced_at = now(), _run_id = excluded._run_id
@@ -210,9 +212,6 @@ const REJECT_MESSAGES: Readonly<Record<string, string>> = Object.fromEntries(
   ),
 );
 
-/** Reject codes of rows without a stored content. Every run finds them again and keeps one open reject each. */
-const WITHOUT_CONTENT: readonly string[] = ["missing_key", "key_too_long", "duplicate_key"];
-
 /** Rejects the seen rows that can't be sent. An unusable content counts as answered: rejected. */
 async function rejectUnusable({ session, spec }: ReadingContext, load: LoadContext): Promise<void> {
   const reject = session.table("reject");
@@ -225,7 +224,7 @@ async function rejectUnusable({ session, spec }: ReadingContext, load: LoadConte
           CASE WHEN class = 'reject:key_too_long' THEN left(source_key, ${KEPT_KEY_CHARACTERS}) ELSE source_key END AS source_key
           FROM pg_temp.seen WHERE class LIKE 'reject:%'`,
   );
-  const codes = [...WITHOUT_CONTENT];
+  const codes = [...UNUSABLE_KEYS];
   const open = sql`
     SELECT reject_id, code, source_key,
       row_number() OVER (PARTITION BY code, source_key ORDER BY created_at, reject_id) AS copy

@@ -23,31 +23,25 @@ export interface RunRef {
  * Blocks neither heartbeats nor other loaders of the run.
  */
 export async function fence(session: Session, run: RunRef): Promise<void> {
+  await requireLock(session, run, sql`FOR KEY SHARE`);
+}
+
+/** Throws unless the run holds its lock; without a row lock, does not block a takeover. */
+export async function requireLock(session: Session, run: RunRef, rowLock = sql``): Promise<void> {
   const held = await session.rows(
-    sql`SELECT FROM ${session.table("job_lock")} WHERE ${isHeldBy(run)} FOR KEY SHARE`,
+    sql`SELECT FROM ${session.table("job_lock")} WHERE ${isHeldBy(run)} ${rowLock}`,
   );
-  if (held.length === 0) throw lockLost(run);
-}
-
-/** Throws unless the run holds its lock; does not block a takeover. */
-export async function requireLock(session: Session, run: RunRef): Promise<void> {
-  const held = await session.rows(sql`SELECT FROM ${session.table("job_lock")} WHERE ${isHeldBy(run)}`);
-  if (held.length === 0) throw lockLost(run);
-}
-
-function lockLost(run: RunRef): LockLostError {
-  return new LockLostError(
+  if (held.length > 0) return;
+  throw new LockLostError(
     `${run.job}: another process took over this job, so this one stops. Everything it had ` +
       "committed is kept; `status` shows which process runs the job now.",
   );
 }
 
-/** Session name of a run's transactions, so that a takeover can end exactly those. */
-export function sessionName(names: SchemaNames, run: Pick<RunRef, "job" | "shard" | "epoch">): string {
-  return `person-etl ${ownerToken(names, run)}`;
-}
+/** Name of the sessions of a run's transactions, by the token of its lock, so that a takeover can end exactly those. */
+export const sessionName = (token: string): string => `person-etl ${token}`;
 
-/** Token of a lock, part of the name of its sessions. */
+/** Token of a lock. */
 export function ownerToken(
   names: SchemaNames,
   { job, shard, epoch }: Pick<RunRef, "job" | "shard" | "epoch">,

@@ -4,7 +4,7 @@ import { codeOf, StopJobError, StopRunError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
 import { after, CLOCK, NOW, type SchemaNames, tableId } from "../db/names.ts";
 import { type LockWait, type Session, waitForLock } from "../db/session.ts";
-import { isBeating, isHeldBy, ownerToken, type RunRef } from "./fence.ts";
+import { isBeating, isHeldBy, ownerToken, type RunRef, sessionName } from "./fence.ts";
 import { noCounts } from "./runs.ts";
 import type { RunnerProcess } from "../../process-state.ts";
 import { type Writer, writers } from "../../schemas/ops.ts";
@@ -177,7 +177,7 @@ function holderOf(row: LockRow): LockHolder {
  * privilege to end them, the takeover waits for their commits.
  */
 async function endSessions(session: Session, owners: readonly LockRow[]): Promise<void> {
-  const sessionNames = owners.map((row) => `person-etl ${row.ownerToken}`);
+  const sessionNames = owners.map((row) => sessionName(row.ownerToken));
   await session.client.query("SAVEPOINT before_ending");
   try {
     // A transaction sees the sessions as it first read them.
@@ -204,7 +204,7 @@ async function lockRows(
       WHERE job = ${job} AND shard = ANY(${rows.map((row) => row.shard)}::text[]) ORDER BY shard FOR UPDATE`);
   } catch (error) {
     if (codeOf(error) !== "55P03") throw error;
-    const former = rows.map((row) => `person-etl ${row.ownerToken}`).join("', '");
+    const former = rows.map((row) => sessionName(row.ownerToken)).join("', '");
     throw new StopJobError(
       "takeover_blocked",
       `${job}: can't take over the job, because a commit of its former owner is still in progress. Find the ` +

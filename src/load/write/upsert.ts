@@ -138,7 +138,10 @@ export async function upsertRows(writing: Writing, upsert: Upsert): Promise<Upse
       count(*) FILTER (WHERE NOT is_new) AS updated
     FROM written`);
   const missed = missing ? await markMissing(writing, table, missing) : { marked: 0, unbelieved: 0 };
-  const deleted = replaces ? await deleteOthers(writing, table, replaces) : 0;
+  const deleted = replaces
+    ? await session.change(sql`
+        DELETE FROM ${session.table(table.name)} AS t WHERE ${hasValues(replaces)} AND NOT ${isStaged(table)}`)
+    : 0;
   await session.change(sql`DROP TABLE ${STAGED}`);
   const result = { ...NOTHING, ...counts, ...missed, suppressed, marked: missed.marked + deleted };
   if (replaces && changedBy(result) > 0) await touchParent(writing, table, replaces);
@@ -158,12 +161,6 @@ function hasValues(values: Readonly<Record<string, string>>) {
 function isStaged({ key }: Table) {
   const isSame = key.map((c) => sql`s.${sql.id(c)} = t.${sql.id(c)}`);
   return sql`EXISTS (SELECT FROM ${STAGED} AS s WHERE ${sql.join(isSame, sql` AND `)})`;
-}
-
-/** Deletes children of a parent that are not staged. */
-function deleteOthers({ session }: Writing, table: Table, parent: Readonly<Record<string, string>>) {
-  return session.change(sql`
-    DELETE FROM ${session.table(table.name)} AS t WHERE ${hasValues(parent)} AND NOT ${isStaged(table)}`);
 }
 
 /** Updates `_synced_at` of the parent, with which children are published. */
