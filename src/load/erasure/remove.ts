@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
+import { NOW } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { addPidsOfRows, removeLookupState, sparePids } from "./find.ts";
 import { type OpenRequest, readRequests } from "./requests.ts";
@@ -67,13 +68,14 @@ export async function removeErased(db: Db, id: string): Promise<RowsByTable> {
     }
     const total = [...removed.values()].reduce((sum, rows) => sum + rows, 0);
     if (total > 0) {
-      await session.change(sql`UPDATE ${session.table("erasure_subject")}
-        SET rows_removed = rows_removed + ${total}, _synced_at = now() WHERE erasure_id = ${id}::uuid`);
+      const subjects = session.query.updateTable("ops.erasure_subject").where("erasure_id", "=", id);
+      await session.change(
+        subjects.set((row) => ({ rows_removed: row("rows_removed", "+", total), _synced_at: NOW })),
+      );
     }
     const final = requests.filter(({ isLast }) => isLast).map(({ requestId }) => requestId);
-    await session.change(sql`
-      UPDATE ${session.table("erasure_request")} SET is_final = true, _synced_at = now()
-      WHERE request_id = ANY(${final}::uuid[])`);
+    const done = session.query.updateTable("state.erasure_request").set({ is_final: true, _synced_at: NOW });
+    await session.change(done.where(sql<boolean>`request_id = ANY(${final}::uuid[])`));
     return aboveZero(removed);
   });
 }

@@ -112,10 +112,11 @@ export function completeErasures(
       reasons.set(id, waiting.length === 0 && runs ? null : waiting);
     }
     const completed = ids.filter((id) => reasons.get(id)?.length === 0);
-    await session.change(sql`DELETE FROM ${requests} WHERE erasure_id = ANY(${completed}::uuid[])`);
-    await session.change(sql`
-      UPDATE ${session.table("erasure_subject")} SET completed_at = now(), _synced_at = now()
-      WHERE erasure_id = ANY(${completed}::uuid[]) AND completed_at IS NULL`);
+    const { query } = session;
+    const isCompleted = sql<boolean>`erasure_id = ANY(${completed}::uuid[])`;
+    await session.change(query.deleteFrom("state.erasure_request").where(isCompleted));
+    const subjects = query.updateTable("ops.erasure_subject").set({ completed_at: NOW, _synced_at: NOW });
+    await session.change(subjects.where(isCompleted).where("completed_at", "is", null));
     return reasons;
   });
 }
@@ -158,8 +159,8 @@ export async function leaveSpoolPlace(db: Db, run: RunRef, disk: string): Promis
 
 /** Places of a disk that no run uses. */
 export function readUnusedPlaces(db: Db, disk: string): Promise<readonly PlaceRow[]> {
-  return db.rows<PlaceRow>(sql`SELECT job, shard, epoch FROM ${db.table("spool_place")} AS p
-    WHERE disk_id = ${disk} AND NOT ${isInUse(db.names)}`);
+  const places = db.query.selectFrom("state.spool_place as p").select(["job", "shard", "epoch"]);
+  return db.rows(places.where("disk_id", "=", disk).where(sql<boolean>`NOT ${isInUse(db.names)}`));
 }
 
 /** Removes places of a disk that were found empty, unless a run used one since. */

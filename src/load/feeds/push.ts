@@ -47,9 +47,9 @@ const isDue = {
 
 /** Deletes the rows of people that the query doesn't return and the job has not added. Keeps members in doubt. */
 async function removeOthers(session: Session, run: RunRef, segmentId: string): Promise<void> {
-  await session.change(sql`
-    DELETE FROM ${stateOf(session)} AS p
-    WHERE ${ofSegment(run, segmentId)} AND NOT p.is_wanted AND p.state <> 'unknown' AND NOT coalesce(p.is_own, true)`);
+  const others = session.query.deleteFrom("state.segment_push_member as p").where(ofSegment(run, segmentId));
+  const isOthers = sql<boolean>`NOT p.is_wanted AND p.state <> 'unknown' AND NOT coalesce(p.is_own, true)`;
+  await session.change(others.where(isOthers));
 }
 
 /** Reads the query and records who should be a member. */
@@ -133,20 +133,19 @@ export async function comparePush(
   { segmentId, isComplete, retriesInvalid }: PushReading,
 ): Promise<void> {
   const { session, run } = writing;
-  const state = stateOf(session);
-  const isListed = (pid: RawBuilder<unknown>) => sql`EXISTS (
+  const stamps = { run_id: run.runId, _synced_at: NOW };
+  const pushed = session.query.updateTable("state.segment_push_member as p").where(ofSegment(run, segmentId));
+  const isListed = (pid: RawBuilder<unknown>) => sql<boolean>`EXISTS (
     SELECT FROM ${session.table("segment_listed")} AS l
     WHERE l.job = ${run.job} AND l.segment_id = ${segmentId} AND l.service_pid = ${pid})`;
   await session.change(sql`ANALYZE ${session.table("segment_listed")}`);
-  const present = await session.change(sql`
-    UPDATE ${state} AS p SET state = 'member', run_id = ${run.runId}, _synced_at = now()
-    WHERE ${ofSegment(run, segmentId)} AND p.state <> 'member' AND ${isListed(sql`p.service_pid`)}`);
+  const found = pushed.where("state", "<>", "member").where(isListed(sql`p.service_pid`));
+  const present = await session.change(found.set({ state: "member", ...stamps }));
   const wasMember = isComplete ? sql`p.state = 'member'` : sql`false`;
   const wasInvalid = retriesInvalid ? sql`p.state = 'invalid'` : sql`false`;
-  const absent = await session.change(sql`
-    UPDATE ${state} AS p SET state = 'absent', is_own = false, run_id = ${run.runId}, _synced_at = now()
-    WHERE ${ofSegment(run, segmentId)} AND (p.state = 'unknown' OR ${wasMember} OR ${wasInvalid})
-      AND NOT ${isListed(sql`p.service_pid`)}`);
+  const lost = pushed.where(sql<boolean>`(p.state = 'unknown' OR ${wasMember} OR ${wasInvalid})
+    AND NOT ${isListed(sql`p.service_pid`)}`);
+  const absent = await session.change(lost.set({ state: "absent", is_own: false, ...stamps }));
   writing.touch("segment_push_member", present + absent);
   await resolveRejects(writing, isListed(sql`r.source_key`));
   await removeOthers(session, run, segmentId);
@@ -168,17 +167,19 @@ export function takeBatch(
   segmentId: string,
   { change, after, limit }: { readonly change: PushChange; readonly after: string; readonly limit: number },
 ): Promise<PushBatch> {
-  const state = stateOf(db);
+  const due = db.query
+    .selectFrom("state.segment_push_member as p")
+    .select("service_pid")
+    .where(ofSegment(run, segmentId))
+    .where("service_pid", ">", after)
+    .where(isDue[change]);
   return db.transaction(run, async (session) => {
-    const found = await session.pluck<string>(sql`
-      SELECT p.service_pid FROM ${state} AS p
-      WHERE ${ofSegment(run, segmentId)} AND p.service_pid > ${after} AND ${isDue[change]}
-      ORDER BY p.service_pid LIMIT ${limit}`);
+    const found = await session.pluck(due.orderBy("service_pid").limit(limit));
     const key = await readErasureKey(session, db.readErasureSecret);
     const erased = await findErasedPids(session, key, found);
     const pids = found.filter((pid) => !erased.has(pid));
     await session.change(sql`
-      UPDATE ${state} AS p SET state = 'unknown', is_own = ${change === "add" ? sql`NULL` : sql`p.is_own`},
+      UPDATE ${stateOf(db)} AS p SET state = 'unknown', is_own = ${change === "add" ? sql`NULL` : sql`p.is_own`},
         run_id = ${run.runId}, _synced_at = now()
       WHERE ${ofSegment(run, segmentId)} AND p.service_pid = ANY(${pids}::text[])`);
     return { pids, last: found.at(-1) ?? null };

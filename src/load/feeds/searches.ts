@@ -30,7 +30,8 @@ export async function noteReading(
         SELECT FROM ${listed} AS l WHERE (l.job, l.segment_id, l.service_pid) = (${job}, m.segment_id, m.service_pid))`);
     touch("audience_search_member", deleted);
   }
-  await session.change(sql`DELETE FROM ${listed} WHERE job = ${job} AND segment_id = ${segmentId}`);
+  const isDone = session.query.deleteFrom("state.segment_listed").where("job", "=", job);
+  await session.change(isDone.where("segment_id", "=", segmentId));
 }
 
 /** Query for the members of the newest stored audience with a query. */

@@ -103,7 +103,6 @@ export const UNUSABLE_KEYS: readonly string[] = ["missing_key", "key_too_long", 
 
 const REJECT = "reject:";
 const isReject = (name: string) => name.startsWith(REJECT);
-const codeOf = (name: string) => name.slice(REJECT.length);
 
 interface Counted {
   readonly classes: readonly ClassCount[];
@@ -158,12 +157,12 @@ export function countsOf(
     suppressed: sum((name) => name === "suppressed"),
     rejectedBeforeSending: sum(isReject),
     rejectReasons: Object.fromEntries(
-      classes.filter((one) => isReject(one.class)).map((one) => [codeOf(one.class), one.rows]),
+      classes.filter((one) => isReject(one.class)).map((one) => [one.class.slice(REJECT.length), one.rows]),
     ),
     unusableKeys:
       type === "validate_emails"
         ? counted.unusableKeys
-        : sum((name) => isReject(name) && UNUSABLE_KEYS.includes(codeOf(name))),
+        : sum((name) => UNUSABLE_KEYS.some((code) => name === REJECT + code)),
     remaining: totals("later", "rows"),
     toSend,
     rowsToSend,
