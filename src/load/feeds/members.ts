@@ -1,6 +1,7 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import type { Db } from "../db/db.ts";
+import type { Session } from "../db/session.ts";
 import type { RunRef } from "../runs/fence.ts";
 import { STAGE, stageRows, type Writing } from "../write/upsert.ts";
 
@@ -40,6 +41,14 @@ export async function clearListed(db: Db, run: RunRef, segmentId: string): Promi
   await db.transaction(run, (session) => session.change(listed.where("segment_id", "=", segmentId)));
 }
 
+/** Lists members for the current reading of a segment; returns the number of new ones. @param pids query of `service_pid` */
+export function listMembers(session: Session, run: RunRef, segmentId: string, pids: RawBuilder<unknown>) {
+  return session.change(sql`
+    INSERT INTO ${session.table("segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
+    SELECT DISTINCT ${run.job}, ${segmentId}, service_pid, now(), ${run.runId} FROM (${pids}) AS p ORDER BY service_pid
+    ON CONFLICT DO NOTHING`);
+}
+
 export interface MemberPageRows {
   readonly segmentId: string;
   readonly members: readonly SeenMember[];
@@ -69,10 +78,7 @@ export async function addMembers(
     rows: members.map((one) => [one.servicePid, one.firstAddedAt, one.seenAt, one.extra]),
   });
   if (isListed) {
-    await session.change(sql`
-      INSERT INTO ${session.table("segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
-      SELECT DISTINCT ${run.job}, ${segmentId}, service_pid, now(), ${run.runId} FROM pg_temp.${sql.id(STAGE)} ORDER BY service_pid
-      ON CONFLICT DO NOTHING`);
+    await listMembers(session, run, segmentId, sql`SELECT service_pid FROM pg_temp.${sql.id(STAGE)}`);
   }
   return { added: await mergeMembers(writing, segmentId), suppressed };
 }

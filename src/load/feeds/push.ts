@@ -9,6 +9,7 @@ import { stageKeys } from "../inputs/read.ts";
 import { BLANKS } from "../inputs/columns.ts";
 import type { InputSource } from "../inputs/input.ts";
 import type { RunRef } from "../runs/fence.ts";
+import { listMembers } from "./members.ts";
 import type { Writing } from "../write/upsert.ts";
 
 /** Number of rows of a query, by outcome. */
@@ -110,11 +111,8 @@ export function noteListedPids(
     const key = await readErasureKey(session, db.readErasureSecret);
     const erased = await findErasedPids(session, key, pids);
     const kept = pids.filter((pid) => !erased.has(pid));
-    const noted = await session.change(sql`
-      INSERT INTO ${session.table("segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
-      SELECT DISTINCT ${run.job}, ${segmentId}, pid, now(), ${run.runId} FROM unnest(${kept}::text[]) AS u(pid) ORDER BY pid
-      ON CONFLICT DO NOTHING`);
-    return noted + erased.size;
+    const listed = sql`SELECT service_pid FROM unnest(${kept}::text[]) AS u(service_pid)`;
+    return (await listMembers(session, run, segmentId, listed)) + erased.size;
   });
 }
 

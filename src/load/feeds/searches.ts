@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { quoteLiteral, quoteQualified } from "../db/names.ts";
 import type { Writing } from "../write/upsert.ts";
+import { listMembers } from "./members.ts";
 
 /** Step of a reading of an audience's members: its start, PIDs of its pages, or its end. */
 export type MemberReading =
@@ -10,27 +11,25 @@ export type MemberReading =
 
 /** Keeps the list of the members read so far; at the end, deletes stored members that are not on it. */
 export async function noteReading(
-  { session, run: { job, runId }, touch }: Writing,
+  { session, run, touch }: Writing,
   segmentId: string,
   reading: MemberReading,
 ): Promise<void> {
   const listed = session.table("segment_listed");
   const members = session.table("audience_search_member");
   if (reading.at === "page") {
-    await session.change(sql`
-      INSERT INTO ${listed} (job, segment_id, service_pid, _synced_at, _run_id)
-      SELECT ${job}, segment_id, service_pid, now(), ${runId} FROM ${members}
-      WHERE segment_id = ${segmentId} AND service_pid = ANY(${[...reading.pids]}::text[])
-      ON CONFLICT DO NOTHING`);
+    const stored = sql`SELECT service_pid FROM ${members}
+      WHERE segment_id = ${segmentId} AND service_pid = ANY(${[...reading.pids]}::text[])`;
+    await listMembers(session, run, segmentId, stored);
     return;
   }
   if (reading.at === "end") {
     const deleted = await session.change(sql`
       DELETE FROM ${members} AS m WHERE segment_id = ${segmentId} AND NOT EXISTS (
-        SELECT FROM ${listed} AS l WHERE (l.job, l.segment_id, l.service_pid) = (${job}, m.segment_id, m.service_pid))`);
+        SELECT FROM ${listed} AS l WHERE (l.job, l.segment_id, l.service_pid) = (${run.job}, m.segment_id, m.service_pid))`);
     touch("audience_search_member", deleted);
   }
-  const isDone = session.query.deleteFrom("state.segment_listed").where("job", "=", job);
+  const isDone = session.query.deleteFrom("state.segment_listed").where("job", "=", run.job);
   await session.change(isDone.where("segment_id", "=", segmentId));
 }
 

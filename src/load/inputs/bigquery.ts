@@ -87,13 +87,12 @@ async function describeColumns(session: Session, input: InputSource): Promise<re
 }
 
 /** Column names in BigQuery are case-insensitive. */
-function findColumn(name: string, columns: readonly InputColumn[]): InputColumn | undefined {
-  return columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
+function finderOf(columns: readonly InputColumn[]) {
+  return (name: string) => columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
 }
 
-function finderOf(columns: readonly InputColumn[]) {
-  return (name: string) => findColumn(name, columns);
-}
+const typeOf = (name: string, columns: readonly InputColumn[]) =>
+  finderOf(columns)(name)?.typeName ?? "STRING";
 
 const rowColumn = (name: string) => `input_row.${quoteIdentifier(name)}`;
 
@@ -103,7 +102,7 @@ function blankToNull(expression: string): string {
 }
 
 function partText({ column: name, isArray }: MappedColumn, columns: readonly InputColumn[]): string {
-  const typeName = findColumn(name, columns)?.typeName ?? "STRING";
+  const typeName = typeOf(name, columns);
   const column = rowColumn(name);
   if (!isArray) return blankToNull(valueText(column, typeName));
   const text = blankToNull(valueText("e", typeName));
@@ -113,7 +112,7 @@ function partText({ column: name, isArray }: MappedColumn, columns: readonly Inp
 /** Fingerprint of a row, as text of Postgres's `bytea`: MD5 of the texts of its mapped columns as a JSON list. NULL and '' are equal. */
 function fingerprintText(input: InputSource, columns: readonly InputColumn[]): string {
   const found = fingerprintColumns(input).map(
-    (name) => findColumn(name, columns) ?? { name, typeName: "STRING", isArray: false },
+    (name) => finderOf(columns)(name) ?? { name, typeName: "STRING", isArray: false },
   );
   const scope = fingerprintScope(
     input,
@@ -136,7 +135,7 @@ function rawSelect(
 ): string {
   return selectRows(input, parts, options, {
     quoteQualified,
-    keyText: (name) => valueText(rowColumn(name), findColumn(name, columns)?.typeName ?? "STRING"),
+    keyText: (name) => valueText(rowColumn(name), typeOf(name, columns)),
     // NULL if one text is NULL, as TO_JSON_STRING isn't.
     jsonArray: (texts) =>
       `IF(${texts.map((text) => `${text} IS NULL`).join(" OR ")}, NULL, CONCAT('[', ${texts.map((text) => `TO_JSON_STRING(${text})`).join(", ', ', ")}, ']'))`,
@@ -163,7 +162,7 @@ function narrowToKey(
 ): InputSource {
   if (!only) return input;
   const values = input.key.map((name, i) => {
-    const typeName = findColumn(name, columns)?.typeName ?? "STRING";
+    const typeName = typeOf(name, columns);
     return { name, typeName, value: textValue(`@key_${i}`, typeName) };
   });
   if (isCast) {
@@ -268,7 +267,7 @@ async function sampleInput(session: Session, input: InputSource): Promise<InputS
     keys,
     keyIsUnique: false,
     uniqueColumns: null,
-    columns: columnsOfRows(parts, rows, (column) => finderOf(columns)(column)?.typeName ?? "STRING"),
+    columns: columnsOfRows(parts, rows, (column) => typeOf(column, columns)),
     sampledRows: rows.length,
     names: columns.map(({ name }) => name),
   };
