@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Failure, failureDocument, renderFailure, UsageError } from "./failure.ts";
+import { type Failure, renderFailure, UsageError } from "./failure.ts";
 import type { Text } from "./output.ts";
 import type { StopSignals } from "./signals.ts";
 import type { GlobalOptions, Terminal } from "./terminal.ts";
@@ -74,22 +74,16 @@ export function result(document: object | null, text: Text, exitCode = 0): Outco
 
 /** Outcome of a failed command. `rest` has more keys of its document that programs rely on. */
 export function failedOutcome(failure: Failure, rest: object = {}): Outcome {
-  return {
-    document: { ...rest, error: failureDocument(failure) },
-    text: renderFailure(failure),
-    exitCode: failure.exitCode,
-    failure,
-  };
+  const { code, message, problems, exitCode } = failure;
+  const error = { code, message, ...(problems.length === 0 ? {} : { problems }) };
+  return { document: { ...rest, error }, text: renderFailure(failure), exitCode, failure };
 }
 
-/** True for "y" or "yes"; the end of input is a no. */
-export function isYes(answer: string | null): boolean {
-  return answer !== null && /^y(es)?$/i.test(answer);
-}
-
-/** Question that the terminal's user answers with yes or no; absent if no one can answer. */
+/** Question that the terminal's user answers with yes or no; absent if no one can answer. The end of input is a no. */
 export function confirmation({ ask }: Context): { confirm?: (question: string) => Promise<boolean> } {
-  return ask ? { confirm: async (question) => isYes(await ask(`${question} [y/N] `)) } : {};
+  return ask
+    ? { confirm: async (question) => /^y(?:es)?$/i.test((await ask(`${question} [y/N] `)) ?? "") }
+    : {};
 }
 
 /**

@@ -64,11 +64,6 @@ export function renderFailure({ message, problems }: Failure): string {
   return lines.join("\n");
 }
 
-/** Failure as `error` of a command's JSON document. */
-export function failureDocument({ code, message, problems }: Failure): object {
-  return { code, message, ...(problems.length === 0 ? {} : { problems }) };
-}
-
 function failure(
   exitCode: number,
   code: string,

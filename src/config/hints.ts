@@ -53,8 +53,9 @@ function problemOf(
   found: unknown,
   types: readonly string[],
 ): SettingProblem {
-  const problem: unknown = issue.code === "custom" ? issue.params?.["problem"] : undefined;
-  if (isSettingProblem(problem)) return problem;
+  // As the checks of our schemas set it.
+  const problem = issue.code === "custom" ? (issue.params?.["problem"] as SettingProblem | undefined) : null;
+  if (problem) return problem;
   if (issue.code === "invalid_key") {
     const hint = "use lowercase letters, digits and _, starting with a letter; at most 63 characters";
     return { message: "is not a valid name", hint };
@@ -126,8 +127,4 @@ function typesWith(schema: Schema | null, key: string): readonly string[] {
   return optionsOf(schema)
     .filter((option) => keysOf(option).includes(key))
     .map((option) => String(discriminatorOf(option, schema.def.discriminator)));
-}
-
-function isSettingProblem(value: unknown): value is SettingProblem {
-  return typeof value === "object" && value !== null && "message" in value;
 }

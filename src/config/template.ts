@@ -62,20 +62,15 @@ ${renderJobs(answers)}`;
 
 function renderInput(answers: InputAnswers): string {
   const { input, connection, table, key, fields, normalize } = answers;
+  const lines = Object.entries(fields).map(([field, names]) => `      ${field}: ${columnsText(names)}`);
   return `  ${input}:
     table: ${scalar(table)}
 ${connection === null ? "" : `    connection: ${scalar(connection)}\n`}    #where: country = 'US'      # SQL condition: only these rows
     key: ${columnsText(key)}   # rows that repeat a key are rejected
     ${normalize ? "" : "#"}normalize: true             # trims values, lowercases e-mail addresses, leaves out placeholders
     fields:                     # field of the service: column
-${renderFields(fields)}
+${lines.join("\n")}
 `;
-}
-
-function renderFields(fields: ConfigAnswers["fields"]): string {
-  return Object.entries(fields)
-    .map(([field, names]) => `      ${field}: ${columnsText(names)}`)
-    .join("\n");
 }
 
 /** Renders the entries of `jobs` that the mapped fields allow. */

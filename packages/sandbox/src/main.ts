@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { SandboxError, messageOf } from "./sandbox-error.ts";
-import { parseFaults, type Sandbox, type SandboxOptions, startSandbox } from "./start-sandbox.ts";
+import { parseFaults, type SandboxOptions, startSandbox } from "./start-sandbox.ts";
 import { DEFAULT_PEOPLE } from "./world.ts";
 
 /**
@@ -50,18 +50,14 @@ function readOptions(args: readonly string[]): SandboxOptions & { readonly exits
   };
 }
 
-function stopOn(sandbox: Sandbox, exitsWithParent: boolean): void {
-  const stop = () => {
-    void sandbox.close().finally(() => process.exit(0));
-  };
-  process.once("SIGINT", stop).once("SIGTERM", stop);
-  if (exitsWithParent) process.stdin.once("end", stop).once("close", stop).once("error", stop).resume();
-}
-
 try {
   const options = readOptions(process.argv.slice(2));
   const sandbox = await startSandbox(options);
-  stopOn(sandbox, options.exitsWithParent);
+  const stop = () => void sandbox.close().finally(() => process.exit(0));
+  process.once("SIGINT", stop).once("SIGTERM", stop);
+  if (options.exitsWithParent) {
+    process.stdin.once("end", stop).once("close", stop).once("error", stop).resume();
+  }
   process.stdout.write(`${JSON.stringify({ url: sandbox.url, port: sandbox.port })}\n`);
 } catch (error) {
   const problems = error instanceof SandboxError ? error.problems : [];

@@ -57,7 +57,7 @@ export async function check(context: Context): Promise<Outcome> {
     ...(await openDestinations(config)).map(
       (opened): Check => [`publish.${opened.destination.name}`, () => checkDestination(opened)],
     ),
-    ["publish", () => (filled ? copiedDestinations(filled) : [])],
+    ["publish", () => (filled ? checkCopies(filled) : [])],
     ["service", () => checkConfiguredService(context, config)],
   ];
   const findings: Finding[] = [];
@@ -113,7 +113,7 @@ async function checkDestination({
 }
 
 /** Warns of destinations that another copy of this database publishes to. */
-async function copiedDestinations(db: Db): Promise<readonly Finding[]> {
+async function checkCopies(db: Db): Promise<readonly Finding[]> {
   const copied = await readCopiedDestinations(db);
   return copied.map((name) => finding(`publish.${name}`, "warning", copiedText(name)));
 }

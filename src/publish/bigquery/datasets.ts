@@ -14,7 +14,8 @@ export interface DatasetNames {
   readonly ops: string;
 }
 
-const TYPES: Readonly<Record<ColumnType, string>> = {
+/** BigQuery's types by declared type. */
+export const columnTypes: Readonly<Record<ColumnType, string>> = {
   text: "STRING",
   integer: "INT64",
   position: "INT64",
@@ -30,13 +31,9 @@ const TYPES: Readonly<Record<ColumnType, string>> = {
   "text[]": "ARRAY<STRING>",
 };
 
-export function columnType(type: ColumnType): string {
-  return TYPES[type];
-}
-
 /** Element type of a list; null for a scalar type. */
 export function elementType(type: ColumnType): string | null {
-  return /^ARRAY<(\w+)>$/.exec(TYPES[type])?.[1] ?? null;
+  return /^ARRAY<(\w+)>$/.exec(columnTypes[type])?.[1] ?? null;
 }
 
 /** Tables with daily partitions, and the partitioning column. */
@@ -116,7 +113,7 @@ export function createView(
 
 function columnText(c: Column, isRequired: boolean): string {
   // A list is never null in BigQuery, and doesn't support NOT NULL.
-  const type = `${columnType(c.type)}${isRequired && elementType(c.type) === null ? " NOT NULL" : ""}`;
+  const type = `${columnTypes[c.type]}${isRequired && elementType(c.type) === null ? " NOT NULL" : ""}`;
   return `${quoteIdentifier(c.name)} ${type} OPTIONS (description = ${quoteLiteral(columnDescription(c))})`;
 }
 

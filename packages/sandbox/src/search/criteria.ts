@@ -74,6 +74,14 @@ const CHANNEL_NAMES = {
   linkedin: "linkedin,linkedin profile,linkedin url",
   address: "address,postal address,mailing address",
 } satisfies Record<keyof typeof CHANNELS, string>;
+/** Names of a value of a field. */
+const TRAITS = [
+  ["woman,women,female", "gender", "Female"],
+  ["man,men,male", "gender", "Male"],
+  ["homeowner,home owner,own their home,own a home", "home_ownership_status", "Owned"],
+  ["renter,rent their home", "home_ownership_status", "Rented"],
+  ["retired,retiree", "is_retired", true],
+] as const;
 /** Names of roles that no standard title has. */
 const ROLE_NAMES = { lawyer: "attorney", programmer: "software engineer" };
 
@@ -127,17 +135,9 @@ function* namedCriteria(): Generator<readonly [names: readonly string[], Criteri
       criterion("channel", isReached, false),
     ];
   }
-  yield [["woman", "women", "female"], criterion("gender", (person) => READERS.gender(person) === "Female")];
-  yield [["man", "men", "male"], criterion("gender", (person) => READERS.gender(person) === "Male")];
-  yield [
-    ["homeowner", "home owner", "own their home", "own a home"],
-    criterion("home", (person) => READERS.home_ownership_status(person) === "Owned"),
-  ];
-  yield [
-    ["renter", "rent their home"],
-    criterion("home", (person) => READERS.home_ownership_status(person) === "Rented"),
-  ];
-  yield [["retired", "retiree"], criterion("retired", (person) => READERS.is_retired(person) === true)];
+  for (const [names, field, value] of TRAITS) {
+    yield [names.split(","), criterion(field, (person) => READERS[field](person) === value)];
+  }
 }
 
 /** Codes of states that are no English words, as written in upper case. */
