@@ -10,7 +10,7 @@ import { fieldsOf } from "./population/person-fields.ts";
 import { messageOf, SandboxError } from "./sandbox-error.ts";
 import { jobOf, titlesNamed } from "./search/criteria.ts";
 import { stateMembers } from "./search/search-jobs.ts";
-import { type ContactRow, startProgress, USUAL_PLAN } from "./search/searches.ts";
+import { type ContactRow, startJob, USUAL_PLAN } from "./search/searches.ts";
 import type { Segment } from "./segments/segments.ts";
 import type { World } from "./world.ts";
 
@@ -307,19 +307,15 @@ const CONTROLS: Readonly<Record<string, Control>> = {
   "POST /contact_jobs": control(newContactJob, (world, wanted) => {
     const rows = findContacts(world, wanted);
     const jobId = (wanted.job_id ?? randomUUID()).toLowerCase();
+    const { states = ["queued", "running"], state_ms: stateMs, failure, organization, billing } = wanted;
+    const plan = { states, stateMs, extent: "full" as const, outcome: failure ?? "completed" };
     world.searches.contactJobs.set(jobId, {
-      ...startProgress(world.clock.nowMs()),
+      ...startJob(organization, plan, world.clock),
       jobId,
       jobType: wanted.job_type,
-      organization: wanted.organization,
-      day: world.clock.today(),
-      course: { states: wanted.states ?? ["queued", "running"], stateMs: wanted.state_ms },
-      failure: wanted.failure,
       totalMatched: rows.length,
       rows: rows.slice(0, wanted.size),
-      billing: wanted.billing,
-      billable: null,
-      unlockedMs: null,
+      billing,
     });
     return { job_id: jobId };
   }),

@@ -5,7 +5,7 @@ import type { World } from "./world.ts";
 
 /** Changes are gathered for this long. */
 const WRITE_EVERY_MS = 1000;
-const VERSION = 2;
+const VERSION = 3;
 
 function stateOf({ seed, people, segments, searches, usage }: World) {
   return {

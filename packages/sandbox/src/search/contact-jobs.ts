@@ -5,7 +5,7 @@ import { type Route, route } from "../http/route.ts";
 import { fieldsOf } from "../population/person-fields.ts";
 import type { World } from "../world.ts";
 import { type Page, resultRoutes } from "./result-routes.ts";
-import { type ContactJob, type ContactRow, hasEnded, moveOn, ownOf } from "./searches.ts";
+import { type ContactJob, type ContactRow, moveOn, ownOf } from "./searches.ts";
 
 const stamp = (timeMs: number): string => stampText(timeMs, 0, "+00:00");
 
@@ -27,10 +27,12 @@ const statusRoute = route({
   answer({ searches, clock }, call) {
     const job = ownOf(searches.contactJobs, call);
     if (!job) return notFound("job");
-    const state = moveOn(job, job.course, clock.nowMs());
+    const state = moveOn(job, clock.nowMs());
+    const { states, outcome } = job.plan;
     const isFinished = state === null;
-    const isCompleted = isFinished && job.failure === null;
-    const hasStarted = job.course.states[0] !== "queued" || job.passed > 0;
+    const isCompleted = isFinished && outcome === "completed";
+    const failure = isFinished && !isCompleted ? outcome : null;
+    const hasStarted = states[0] !== "queued" || job.passed > 0;
     return plainBody({
       job_id: job.jobId,
       job_type: job.jobType,
@@ -39,8 +41,8 @@ const statusRoute = route({
       result_count: isCompleted ? job.rows.length : null,
       total_matched: isCompleted ? job.totalMatched : null,
       results_unlocked: job.unlockedMs !== null,
-      error_code: isFinished ? job.failure : null,
-      message: isFinished && job.failure !== null ? "The job failed." : null,
+      error_code: failure,
+      message: failure && "The job failed.",
       started_at: hasStarted ? stamp(job.createdMs) : null,
       completed_at: isFinished ? stamp(job.updatedMs) : null,
       updated_at: stamp(job.updatedMs),
@@ -103,7 +105,6 @@ export const contactJobRoutes: readonly Route[] = [
   ...resultRoutes(contactJobEndpoints, {
     thing: "job",
     jobsOf: ({ searches }) => searches.contactJobs,
-    isFinished: (job, nowMs) => hasEnded(job, job.course, nowMs) && job.failure === null,
     answerPage,
   }),
 ];

@@ -7,15 +7,7 @@ import type { World } from "../world.ts";
 import { describeAudience, findAudience } from "./audience.ts";
 import { parseQuery } from "./parse-query.ts";
 import { type Page, resultRoutes } from "./result-routes.ts";
-import {
-  hasEnded,
-  moveOn,
-  normalizeQuery,
-  ownOf,
-  type SearchJob,
-  type SearchPlan,
-  startProgress,
-} from "./searches.ts";
+import { moveOn, normalizeQuery, ownOf, type SearchJob, type SearchPlan, startJob } from "./searches.ts";
 
 /** States in which the count is known. `querying` isn't one: a more specific phase is unavailable. */
 const COUNTED = ["computing_stats", "materializing", "exporting", "finalizing", "previewed"];
@@ -60,17 +52,11 @@ const submitRoute = route({
     const query = normalizeQuery(body.query);
     const { isMet, unknown } = parseQuery(query, searches.lexicon);
     const isResolvable = isMet !== null && unknown.length === 0;
-    const job: SearchJob = {
-      ...startProgress(clock.nowMs()),
-      segmentId: randomUUID(),
-      organization,
-      query,
-      day: clock.today(),
-      plan: isResolvable ? searches.plan : { ...searches.plan, outcome: "search_criteria_failed" },
-      billable: null,
-      unlockedMs: null,
-      statedMembers: null,
-    };
+    const plan: SearchPlan = isResolvable
+      ? searches.plan
+      : { ...searches.plan, outcome: "search_criteria_failed" };
+    const started = startJob(organization, plan, clock);
+    const job: SearchJob = { ...started, segmentId: randomUUID(), query, statedMembers: null };
     searches.jobs.set(job.segmentId, job);
     const accepted = { segment_id: job.segmentId, status: "created", created_at: stamp(job.createdMs) };
     return { ...plainBody(accepted), status: 202 };
@@ -90,7 +76,7 @@ const statusRoute = route({
     if (!job) return notFound("search");
     const { states, outcome, extent } = job.plan;
     const nowMs = world.clock.nowMs();
-    const state = moveOn(job, job.plan, nowMs);
+    const state = moveOn(job, nowMs);
     const isCompleted = state === null && outcome === "completed";
     const failure = state === null && outcome !== "completed" ? outcome : null;
     const end = failure === null ? "completed" : failure === "search_cancelled" ? "cancelled" : "failed";
@@ -173,8 +159,6 @@ export const searchJobRoutes: readonly Route[] = [
     thing: "search",
     needsUserKey: true,
     jobsOf: ({ searches }) => searches.jobs,
-    isFinished: (job, nowMs) =>
-      hasEnded(job, job.plan, nowMs) && job.plan.outcome === "completed" && job.plan.extent === "full",
     answerPage,
   }),
 ];

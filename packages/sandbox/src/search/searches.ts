@@ -1,5 +1,6 @@
 import type { searchFailureCodes } from "../../../../src/schemas/audience-search.ts";
 import type { Refusal } from "../http/answer.ts";
+import type { WorldClock } from "../population/calendar.ts";
 import type { Company } from "../population/companies.ts";
 import type { Capacity } from "../organizations.ts";
 import { createLexicon } from "./criteria.ts";
@@ -7,45 +8,63 @@ import { createLexicon } from "./criteria.ts";
 /** Maximum number of records of person search delivered to an organization per UTC day. */
 const DAILY_RECORD_LIMIT = 10_000;
 
-/** Course of a job, from its first state to its end. */
-interface Course {
+/** Intended course of a job, from its first state to its end. */
+interface Plan {
   /** States before the end, in their order; ones that the interface doesn't name are allowed. */
   readonly states: readonly string[];
   /** Milliseconds in each state; null to move on with each reading of the status. */
   readonly stateMs: number | null;
+  /** A `preview` stores no results, so it can't be unlocked. */
+  readonly extent: "preview" | "full";
+  /** `completed`, or the code of its failure. */
+  readonly outcome: string;
 }
 
-/** Place of a job on its course. */
-interface Progress {
+/** An asynchronous search or a contact job. */
+export interface Job<Planned extends Plan = Plan> {
+  readonly organization: string;
+  readonly plan: Planned;
+  /** Day on which the population was searched. */
+  readonly day: number;
   readonly createdMs: number;
   /** Last change of the status. */
   updatedMs: number;
   /** Number of states left behind. */
   passed: number;
+  billable: number | null;
+  unlockedMs: number | null;
 }
 
-export function startProgress(nowMs: number): Progress {
-  return { createdMs: nowMs, updatedMs: nowMs, passed: 0 };
+export function startJob<Planned extends Plan>(
+  organization: string,
+  plan: Planned,
+  clock: WorldClock,
+): Job<Planned> {
+  const nowMs = clock.nowMs();
+  const start = { createdMs: nowMs, updatedMs: nowMs, passed: 0, billable: null, unlockedMs: null };
+  return { organization, plan, day: clock.today(), ...start };
 }
 
 /** Moves a job on for a reading of its status; returns its state, or null at the end. */
-export function moveOn(progress: Progress, { states, stateMs }: Course, nowMs: number): string | null {
-  let due = progress.passed + 1;
+export function moveOn(job: Job, nowMs: number): string | null {
+  const { states, stateMs } = job.plan;
+  let due = job.passed + 1;
   if (stateMs !== null) {
-    due = stateMs === 0 ? states.length : Math.floor((nowMs - progress.createdMs) / stateMs);
+    due = stateMs === 0 ? states.length : Math.floor((nowMs - job.createdMs) / stateMs);
   }
-  const passed = Math.max(progress.passed, Math.min(due, states.length));
-  if (passed > progress.passed) {
-    progress.passed = passed;
-    progress.updatedMs = nowMs;
+  const passed = Math.max(job.passed, Math.min(due, states.length));
+  if (passed > job.passed) {
+    job.passed = passed;
+    job.updatedMs = nowMs;
   }
   return states[passed] ?? null;
 }
 
-/** True if a job has left all states behind, without a reading of its status. */
-export function hasEnded(progress: Progress, course: Course, nowMs: number): boolean {
-  if (course.stateMs === null) return progress.passed >= course.states.length;
-  return moveOn(progress, course, nowMs) === null;
+/** True if a job can be unlocked, without a reading of its status. */
+export function isFinished(job: Job, nowMs: number): boolean {
+  const { states, stateMs, outcome, extent } = job.plan;
+  const hasEnded = stateMs === null ? job.passed >= states.length : moveOn(job, nowMs) === null;
+  return hasEnded && outcome === "completed" && extent === "full";
 }
 
 /** A stored synchronous search, with the JSON text of its answer. */
@@ -55,21 +74,13 @@ interface StoredSearch {
   readonly payload: string;
 }
 
-/** Intended course and end of an asynchronous search. */
-export interface SearchPlan extends Course {
-  readonly extent: "preview" | "full";
+export interface SearchPlan extends Plan {
   readonly outcome: "completed" | (typeof searchFailureCodes)[number];
 }
 
-export interface SearchJob extends Progress {
+export interface SearchJob extends Job<SearchPlan> {
   readonly segmentId: string;
-  readonly organization: string;
   readonly query: string;
-  /** Day on which the population was searched. */
-  readonly day: number;
-  readonly plan: SearchPlan;
-  billable: number | null;
-  unlockedMs: number | null;
   /** Members that replace those of the query; null for none. */
   statedMembers: readonly number[] | null;
 }
@@ -80,20 +91,13 @@ export interface ContactRow {
 }
 
 /** A contact job, made by the controls: the interface doesn't say how one is submitted. */
-export interface ContactJob extends Progress {
+export interface ContactJob extends Job {
   readonly jobId: string;
   readonly jobType: "contact_append" | "contact_prospect";
-  readonly organization: string;
-  readonly day: number;
-  readonly course: Course;
-  /** Code of its failure; null for success. */
-  readonly failure: string | null;
   readonly totalMatched: number;
   readonly rows: readonly ContactRow[];
   /** Formulation of section 8: the unlock charges the whole job, or each page charges its records. */
   readonly billing: "unlock" | "page";
-  billable: number | null;
-  unlockedMs: number | null;
 }
 
 /** People that an organization has paid for in a calendar year, by index. */
