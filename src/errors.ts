@@ -10,7 +10,6 @@ export interface Problem {
   readonly hint?: string;
 }
 
-/** Error with a code of `advice.ts`. */
 class CodedError<Code extends string = string> extends Error {
   readonly code: Code;
   constructor(code: Code, message: string, options?: ErrorOptions) {

@@ -73,7 +73,6 @@ export function proxyOf(address: string): string | null {
   return (protocol === "https:" && ofHttps) || ofHttp || null;
 }
 
-/** This machine and the hosts of NO_PROXY. */
 function unproxied(): string {
   return `${THIS_MACHINE},${process.env["no_proxy"] ?? process.env["NO_PROXY"] ?? ""}`;
 }

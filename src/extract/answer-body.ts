@@ -134,7 +134,6 @@ const OBJECT_END = /\}\s*,\s*$/u;
 /** Bytes that are searched for {@link OBJECT_START} and {@link OBJECT_END}, and skipped if there is none. */
 const SEARCHED_BYTES = 200;
 
-/** A body that is cut between results. */
 interface CutBody {
   /** From the body's beginning to the bracket before its results. */
   readonly head: Buffer;

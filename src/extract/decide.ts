@@ -66,9 +66,7 @@ export interface Outcome<T> {
   readonly setAside: readonly SetAside<T>[];
   /** Records without a result that may have been processed. */
   readonly unanswered: readonly T[];
-  /** Pieces of the batch to send again. */
   readonly again: readonly Batch<T>[];
-  /** Facts of an answer with results; null for none. */
   readonly answer: AnswerFacts | null;
   /** Reason of rejections or missing results, equal for similar ones; null for none. */
   readonly signature: string | null;
@@ -85,7 +83,6 @@ export interface Outcome<T> {
 interface AnswerFacts {
   readonly plainBytes: number;
   readonly bodyBytes: number;
-  /** Records without a result. */
   readonly missing: number;
   readonly isMostMissing: boolean;
 }
@@ -94,7 +91,6 @@ interface Circumstances {
   readonly nowMs: number;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: number;
-  /** True if the last batch that ended was answered. */
   readonly isAnswering: boolean;
   readonly capacity: Capacity;
   readonly passed: Passed;
@@ -202,7 +198,6 @@ export function giveUpIsolation<T>(endpoint: string, batch: Batch<T>): Outcome<T
   };
 }
 
-/** True if a batch has used up its calls for finding rejected records. */
 export function isIsolationOver({ origin }: Batch<unknown>): boolean {
   return (origin.isolationCalls ?? 0) >= MAX_ISOLATION_CALLS;
 }

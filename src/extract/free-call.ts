@@ -67,7 +67,6 @@ export type FreeReply<T> =
       readonly error: ErrorBody;
       /** Error that ends the job on this status elsewhere. */
       readonly stop: StopJobError;
-      /** True if an earlier attempt without an answer may have been executed. */
       readonly mayBeDone: boolean;
     };
 
@@ -82,7 +81,6 @@ interface FreeCallOptions {
   readonly onAttempt: (attempt: Attempt) => void;
 }
 
-/** Errors after attempts that may have been executed. */
 const possiblyDoneErrors = new WeakSet<object>();
 
 /** True for an error of a call of which an attempt without an answer may have been executed. */

@@ -58,7 +58,6 @@ export interface HttpResponse {
   readonly kind: "response";
   readonly status: number;
   readonly retryAfter: string | null;
-  /** Value of the `Date` header. */
   readonly date: string | null;
   readonly location: string | null;
   readonly contentEncoding: string | null;
@@ -70,14 +69,12 @@ export interface HttpResponse {
   readonly keyVersion: number;
 }
 
-/** Failure to receive a complete response. */
 interface HttpFailure {
   readonly kind: "failure";
   /** False only if no connection was made, so that the service can't have received the request. */
   readonly sent: boolean;
   /** Status of a response with an incomplete body; null if no headers were received. */
   readonly status: number | null;
-  /** Bytes of the body before it broke off. */
   readonly receivedBytes: number;
   readonly code: string;
   readonly message: string;

@@ -153,7 +153,6 @@ function parseWithin(bytes: Buffer, before: string, after: string): Parsed {
   return { value: parseExact(text), hasControlText: text.includes("\\u") && CONTROL_ESCAPE.test(text) };
 }
 
-/** Parses a text; undefined if it is no JSON. */
 export function parseText(text: string): unknown {
   try {
     return JSON.parse(text);

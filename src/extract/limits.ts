@@ -13,7 +13,6 @@ export type CallReport =
   | { readonly kind: "refused"; readonly startedAtMs: number; readonly afterMs: number }
   /** 503. */
   | { readonly kind: "unavailable" }
-  /** No connection. */
   | { readonly kind: "not_sent"; readonly code: string }
   /** Anything else: the service was reached. */
   | { readonly kind: "other" };
@@ -184,7 +183,6 @@ export function createCongestion(endpoint: string, maxWindow: number, clock: Clo
     },
     /** Milliseconds until the next call may start. */
     pauseMs: () => Math.max(0, pausedUntilMs - clock.now()),
-    /** Records the outcome of a call. Returns an error if the quota is used up. */
     report(report: CallReport): LimitReachedError | null {
       if (report.kind === "answered") succeed();
       if (report.kind !== "refused") return null;
@@ -224,7 +222,6 @@ export function createServiceHealth(clock: Clock, service: string | null = null)
   }
 
   return {
-    /** Records the outcome of a call. Returns an error if the run should stop. */
     report(report: CallReport): StopRunError | null {
       if (report.kind === "not_sent") return giveUp(report.code);
       wasReached = true;

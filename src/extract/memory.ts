@@ -9,7 +9,6 @@ export interface Memory {
   readonly receiving: Set<Lease>;
   /** Leases of whole bodies and of rows, which are released without waiting for more. */
   readonly held: Set<Lease>;
-  /** Resolves when bytes are released. */
   release: PromiseWithResolvers<void>;
 }
 

@@ -52,7 +52,6 @@ function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
   };
 }
 
-/** Parses the ID of a created segment; null if missing. */
 export function readCreated(bytes: Buffer, drift: DriftLog): string | null {
   const envelope = readEnvelope(bytes, drift);
   const results = envelope?.["results"];
@@ -73,7 +72,6 @@ export interface PageMember {
 export interface MemberPage {
   readonly members: readonly PageMember[];
   readonly totalCount: number;
-  /** True if the service reports another page. */
   readonly listContinues: boolean;
   /** True if every item has a PID and a time, PIDs are unique, and times are in order. Other pages can't prove absences. */
   readonly isSound: boolean;

@@ -121,7 +121,6 @@ function mostCalls(queue: Queue<unknown>): number {
   return isTight(queue) ? 1 : queue.concurrency;
 }
 
-/** Maximum records for the next call. */
 function sizeLimit({ size, capacity: { isTight, available } }: Queue<unknown>): number {
   // If only matches are billed, more may be left than estimated, so at 0 a full batch is sent: a rejection is free.
   return isTight && available > 0 ? Math.min(available, size.limit) : size.limit;
@@ -173,7 +172,6 @@ function wake(queue: Queue<unknown>): void {
   queue.change = Promise.withResolvers();
 }
 
-/** Waits for a change, or until the next waiting batch is due. */
 async function waitForChange(queue: Queue<unknown>): Promise<void> {
   const { change, clock, out, waiting } = queue;
   if (out >= mostCalls(queue) || waiting.length === 0) return await change.promise;
@@ -232,7 +230,6 @@ export function stopQueue(queue: Queue<unknown>): void {
   wake(queue);
 }
 
-/** Stops reading pages. */
 export async function closeQueue(queue: Queue<unknown>): Promise<void> {
   queue.isStopped = true;
   await queue.reading;

@@ -37,7 +37,6 @@ export interface Answer<R> {
   readonly requestCompletedAt: string | null;
   readonly answeredAt: string;
   readonly drift: readonly Drift[];
-  /** Size of the body after decompression. */
   readonly plainBytes: number;
 }
 
@@ -69,13 +68,11 @@ export function* resultsIn(scanner: Scanner, bytes: Buffer): Generator<ScannedRe
     yield* scan(scanner, bytes.subarray(at, at + TURN_BYTES));
 }
 
-/** Some results of an answer, parsed. */
 interface ParsedPart {
   readonly results: readonly Parsed[];
   readonly bytes: number;
 }
 
-/** Reads the body of a 200 response. */
 export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
   try {
     return (await readPieces(bytes, options)) ?? (await readResults(bytes, options));
@@ -129,7 +126,6 @@ function* partsOf(found: readonly ScannedResult[], first: number): Generator<Par
   }
 }
 
-/** Maps the results of an answer. */
 async function readParts<R>(
   parts: Iterable<ParsedPart>,
   { keys, plainBytes }: { readonly keys: Keys; readonly plainBytes: number },
@@ -255,7 +251,6 @@ export function ageOf(requestCompletedAt: string | null, receivedAt: string): st
   return errorMs > MAX_CLOCK_ERROR_MS ? receivedAt : requestCompletedAt;
 }
 
-/** Reads the keys of an answer besides its results. */
 export function envelopeOf({ api_request_id, request_completed_at }: Keys, receivedAt: string) {
   const requestCompletedAt = instantText(request_completed_at);
   const answeredAt = ageOf(requestCompletedAt, receivedAt);

@@ -185,7 +185,6 @@ export function parseRetryAfter(header: string | null, nowMs: number): number | 
 interface EndOfCall {
   readonly reply: HttpReply;
   readonly error: ErrorBody;
-  /** Status and code, for messages. */
   readonly cause: string;
 }
 
@@ -215,7 +214,6 @@ export function keyRejected(endpoint: string, error: ErrorBody): StopRunError {
   );
 }
 
-/** Error for a rejected key of an endpoint that requires a user's. */
 export function userKeyRejected(endpoint: string, error: ErrorBody): StopJobError {
   return new StopJobError(
     "user_key_required",

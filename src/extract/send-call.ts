@@ -31,11 +31,9 @@ export interface CallFacts {
 }
 
 export interface EndedCall<T> extends CallFacts {
-  /** As sent. */
   readonly batch: Batch<T>;
   readonly items: readonly T[];
   readonly reply: HttpReply;
-  /** Bytes of the response as received. */
   readonly bodyBytes: number;
   /** Reason to send no more: a key that could not be read, so that the call was not made, or an OverflowError; null for none. */
   readonly stopError: unknown;
@@ -163,7 +161,6 @@ type AttemptEnd = Partial<
 > &
   Pick<Attempt, "recordsSent" | "responseBytes">;
 
-/** Creates the ledger entry of a call. */
 export function attemptOf(
   { endpoint, callId, attempt, startedAtMs, milliseconds, possiblyBilledBefore }: CallFacts,
   given: AttemptEnd,

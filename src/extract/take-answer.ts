@@ -35,7 +35,6 @@ export type ReadSummary =
       readonly kind: "answer";
       /** Positions of records in the call without a result. */
       readonly missing: readonly number[];
-      /** Size after decompression. */
       readonly plainBytes: number;
       readonly apiRequestId: string | null;
     }

@@ -33,7 +33,6 @@ type Services = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" |
 
 /** Heartbeats per lock lifetime: three may fail before it expires. */
 const HEARTBEATS = 4;
-/** Pause between attempts to take the lock. */
 const POLL_MS = 2_000;
 
 /**

@@ -58,7 +58,6 @@ export interface JobPlan {
 export interface ShownRequest {
   readonly method: string;
   readonly path: string;
-  /** Number of records in the body. */
   readonly records: number;
   /** The body; printed as JSON without blanks, it has the bytes that are sent. */
   readonly body: object;
@@ -70,7 +69,6 @@ export interface PlanRequest extends Pick<RunRequest, "resend" | "maxRecords" | 
 }
 
 export interface PlanContext extends Pick<JobServices, "config" | "db" | "clock"> {
-  /** Plans of the jobs that run before, by job. */
   readonly earlier: ReadonlyMap<string, JobPlan>;
   readonly request: PlanRequest;
   /** Use of the budget of the job's type, including records that earlier jobs of the plan will send. */
@@ -89,10 +87,8 @@ export interface JobCheckpoints<J extends JobConfig = JobConfig> {
   readonly cursor: z.ZodObject;
   /** Keys that are about the value of another one, and are forgotten when users change that. */
   readonly about?: { readonly key: string; readonly keys: readonly string[] };
-  /** Example of a cursor that users can set. */
   readonly example: object;
   streams(job: J, services: Pick<JobServices, "config" | "db">): Promise<readonly string[]>;
-  /** Reason why a job has no stream. */
   noStream(job: J): string;
 }
 

@@ -92,7 +92,6 @@ export interface JobEnd {
   readonly error: { readonly code: string; readonly message: string } | null;
   /** True if no other job of this run can continue. */
   readonly stopsRun: boolean;
-  /** Thrown error, for the log; undefined for none. */
   readonly cause?: unknown;
 }
 

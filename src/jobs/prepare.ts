@@ -162,7 +162,6 @@ export async function checkOrganization(
   );
 }
 
-/** Requests the key's organization; null if the response doesn't have it. */
 async function askOrganization({
   http,
   signal,

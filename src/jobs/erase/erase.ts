@@ -28,10 +28,8 @@ import type { JobServices } from "../services.ts";
 
 export type EraseServices = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
 
-/** People to erase, with the number of rows to remove. */
 export interface ErasurePlan {
   readonly found: FoundPeople;
-  /** Rows removed or changed, by table. */
   readonly rows: RowsByTable;
   /** True if a table or an input has a row of these people. */
   readonly isKnown: boolean;

@@ -80,7 +80,6 @@ function complete<J extends Pick<LookupJobConfig, "refreshAfterMs" | "refreshUnm
 export interface AnsweredPart extends Pick<LookupAnswer, "servicePid" | "cells" | "extra"> {
   /** `no_pid`: a match without a usable PID, which is no match and rejects its record. */
   readonly outcome: LookupAnswer["outcome"] | "no_pid";
-  /** The person, for a match of an enrichment. */
   readonly person: PersonUpdate | null;
 }
 
@@ -164,7 +163,6 @@ const resolveJob: LookupJobType = {
 
 const enrichSettings = jobSettings("enrich", {
   ...lookupSettings,
-  /** Job whose PIDs are sent with the mapped fields. */
   pid_from: jobName({ jobTypes: ["resolve"], usesAnswers: true }).optional(),
   /** Job whose `invalid` addresses are omitted. */
   valid_emails_from: jobName({ jobTypes: ["validate_emails"], usesAnswers: true }).optional(),
@@ -326,7 +324,6 @@ export function lookupOf(job: LookupJobConfig) {
   return { ...answerReader(job.type, requestParameters), inputFields, requestParameters };
 }
 
-/** Index of the cell of each field in a flattened result. */
 function placesOf(
   fields: object,
   { fieldNames }: { readonly fieldNames: readonly string[] },
@@ -337,7 +334,6 @@ function placesOf(
 /** Values by field name, for `_extra`. */
 type Extra = Record<string, unknown> | null;
 
-/** Values for which `picks` is true; null if there are none. */
 function pickExtra(from: JsonObject | null, picks: (name: string, value: unknown) => boolean): Extra {
   if (from === null) return null;
   const picked = Object.entries(from).filter(([name, value]) => picks(name, value));

@@ -59,7 +59,6 @@ export interface Selected extends JobSpool {
   readonly limits: JobLimits;
 }
 
-/** Records given up without an answer. */
 export interface Unanswered {
   readonly records: number;
   /** The last reason, as a sentence. */

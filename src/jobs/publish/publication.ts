@@ -17,7 +17,6 @@ export interface Publication {
 export const AFTER_A_MOVE =
   "If that database was moved here (dump and restore, another server), run `person-etl migrate --accept-database`";
 
-/** Message about a destination of another database with the same data. */
 export function copiedText(name: string): string {
   return (
     `Destination ${name} belongs to another copy of this database. Nothing was changed there. ${AFTER_A_MOVE}. ` +
@@ -25,7 +24,6 @@ export function copiedText(name: string): string {
   );
 }
 
-/** Error for a destination with a different history than Postgres. */
 export function refused(name: string): LimitReachedError {
   return new LimitReachedError(
     "publication_refused",

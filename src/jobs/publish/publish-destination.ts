@@ -73,7 +73,6 @@ function followedTables(catalog: Catalog): readonly PublishedTable[] {
   return [...published, ...erasure.filter(({ name }) => !published.some((table) => table.name === name))];
 }
 
-/** Follows the catalog's tables and stops following others. */
 async function followTables({ db, destination: { name }, catalog }: Publication): Promise<void> {
   const tables = followedTables(catalog);
   const followed = await db.transaction((session) => readFollowed(session, name));
@@ -159,7 +158,6 @@ async function makeFolder(parent: string): Promise<string> {
 
 /** SQLSTATE of a row that another transaction changed after the snapshot. */
 const SERIALIZATION_FAILURE = "40001";
-/** SQLSTATE of a lock wait that timed out. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
 function explain(destination: Destination, error: unknown): unknown {
@@ -333,7 +331,6 @@ async function measureSource(publication: Publication): Promise<readonly SourceM
   );
 }
 
-/** Publishes whole tables and compares again. */
 async function republish(publication: Publication, tables: readonly string[]): Promise<Drained> {
   const { db, destination, log } = publication;
   log.warn({ destination: destination.name, tables }, "tables_differ");
