@@ -226,6 +226,14 @@ export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null 
   return isJsonObject(value) ? value : null;
 }
 
+/** Reader for {@link FreeCall}, of bodies that are objects. */
+export function fromEnvelope<T>(read: (body: JsonObject, drift: DriftLog) => T | null): FreeCall<T>["read"] {
+  return (bytes, drift) => {
+    const body = readEnvelope(bytes, drift);
+    return body && read(body, drift);
+  };
+}
+
 /** Bytes searched for envelope fields, which may precede or follow a long list of results. */
 const HEAD_BYTES = 4096;
 

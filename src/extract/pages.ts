@@ -1,5 +1,5 @@
 import { StopJobError } from "../errors.ts";
-import { type FreeCall, type FreeEndpoint, readEnvelope } from "./free-call.ts";
+import { type FreeCall, type FreeEndpoint, fromEnvelope } from "./free-call.ts";
 import { RESULTS_PAGE_SIZE } from "../schemas/audience-search.ts";
 import {
   booleanOf,
@@ -35,12 +35,11 @@ export function changeCall(
     body: JSON.stringify({ segment_id: segmentId, service_pids: pids }),
     recordsSent: pids.length,
     expects: [404],
-    read: readChange,
+    read: fromEnvelope(readChange),
   };
 }
 
-function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
-  const results = readEnvelope(bytes, drift)?.["results"];
+function readChange({ results }: JsonObject): ChangeAnswer | null {
   if (!isJsonObject(results)) return null;
   const { invalid_service_pids: invalid = null } = results;
   if (invalid !== null && !Array.isArray(invalid)) return null;
@@ -52,13 +51,11 @@ function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
   };
 }
 
-export function readCreated(bytes: Buffer, drift: DriftLog): string | null {
-  const envelope = readEnvelope(bytes, drift);
-  const results = envelope?.["results"];
-  const id = envelope?.["segment_id"] ?? (isJsonObject(results) ? results["segment_id"] : null);
+export const readCreated = fromEnvelope(({ segment_id: own, results }) => {
+  const id = own ?? (isJsonObject(results) ? results["segment_id"] : null);
   // Lower case, like configured IDs, so that a segment has only one spelling in the tables.
   return typeof id === "string" && id !== "" ? id.toLowerCase() : null;
-}
+});
 
 export interface PageMember {
   readonly servicePid: string;
@@ -84,14 +81,12 @@ export function pageCall(segmentId: string, page: number): FreeCall<MemberPage> 
     endpoint,
     path: `${endpoint.path}?segment_id=${encodeURIComponent(segmentId)}&page=${page}`,
     expects: [404],
-    read: (bytes, drift) => readMemberPage(bytes, page, drift),
+    read: fromEnvelope((body, drift) => readMemberPage(body, page, drift)),
   };
 }
 
 /** Parses a response of `GET /v2/segments/members`; null if it is not the requested page. */
-export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): MemberPage | null {
-  const envelope = readEnvelope(bytes, drift);
-  const results = envelope?.["results"];
+export function readMemberPage({ results }: JsonObject, page: number, drift: DriftLog): MemberPage | null {
   if (!isJsonObject(results)) return null;
   const { items = null, total_count: total, page: echoed = page, list_continues: continues } = results;
   const totalCount = countOf(total);
@@ -166,10 +161,7 @@ export function statusCall(endpoint: FreeEndpoint, id: string): FreeCall<JsonObj
   return {
     endpoint,
     path: pathOf(endpoint, id),
-    read(bytes, drift) {
-      const body = readEnvelope(bytes, drift);
-      return typeof body?.["status"] === "string" ? body : null;
-    },
+    read: fromEnvelope((body) => (typeof body["status"] === "string" ? body : null)),
   };
 }
 
@@ -181,15 +173,15 @@ export function resultsCall(
   return {
     endpoint,
     path: `${pathOf(endpoint, id)}?limit=${RESULTS_PAGE_SIZE}&offset=${offset}`,
-    read: (bytes, drift) => readPage(readEnvelope(bytes, drift), list, offset),
+    read: fromEnvelope((body) => readPage(body, list, offset)),
   };
 }
 
 /** Null if it is not the requested page. */
-function readPage(body: JsonObject | null, list: string, offset: number): ResultPage | null {
-  const items = body?.[list] ?? [];
-  const total = countOf(body?.["total"]);
-  if (body === null || !Object.hasOwn(body, list) || !Array.isArray(items) || total === null) return null;
+function readPage(body: JsonObject, list: string, offset: number): ResultPage | null {
+  const items = body[list] ?? [];
+  const total = countOf(body["total"]);
+  if (!Object.hasOwn(body, list) || !Array.isArray(items) || total === null) return null;
   if ((countOf(body["offset"]) ?? offset) !== offset) return null;
   const returned = countOf(body["returned"]) ?? items.length;
   // Some items are missing.

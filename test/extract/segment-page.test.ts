@@ -14,7 +14,7 @@ test("`last_added_at` of a member is neither kept nor reported as unknown, in an
     ...(i === 3 ? { note: "new" } : {}),
   }));
   const results = { items, total_count: 4, page: 1, list_continues: false };
-  const page = readMemberPage(bytesOf({ api_request_id: "r", results }), 1, drift);
+  const page = readMemberPage({ api_request_id: "r", results }, 1, drift);
   expect(page?.members.map(({ extra }) => extra)).toEqual([null, null, null, '{"note":"new"}']);
   expect(drift.entries()).toMatchObject([{ path: "note", kind: "unknown_field", occurrences: 1 }]);
 });
@@ -33,7 +33,7 @@ test.each([
     };
   });
   const results = { items, total_count: items.length, page: 1, list_continues: false };
-  expect(readMemberPage(bytesOf({ results }), 1, new DriftLog(""))?.isSound).toBe(isSound);
+  expect(readMemberPage({ results }, 1, new DriftLog(""))?.isSound).toBe(isSound);
 });
 
 test("the id of a created segment is kept in lower case, as configured ones are", () => {

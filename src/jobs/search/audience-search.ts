@@ -2,7 +2,7 @@ import type { JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { byName, settings } from "../../config/schema/settings.ts";
 import { duration } from "../../config/schema/values.ts";
-import { type FreeCall, mayBeDone, readEnvelope } from "../../extract/free-call.ts";
+import { type FreeCall, fromEnvelope, mayBeDone } from "../../extract/free-call.ts";
 import { mostBillable, readAudiences } from "../../load/feeds/searches.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import {
@@ -133,10 +133,7 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
     body: JSON.stringify({ query }),
     recordsSent: 1,
     isOnce: true,
-    read(bytes, drift) {
-      const body = readEnvelope(bytes, drift);
-      return body && readId(body["segment_id"]) !== null ? body : null;
-    },
+    read: fromEnvelope((body) => (readId(body["segment_id"]) === null ? null : body)),
   };
   const reply = await context.call(call).catch(async (error: unknown) => {
     const cursor = checkpoints.get(stream)?.cursor ?? null;

@@ -4,14 +4,20 @@ import { text } from "../../config/schema/settings.ts";
 import type { NestedProblem } from "../../config/problems.ts";
 import type { JobDeclaration } from "../../config/schema/jobs.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { callFree, type FreeCall, type FreeReply, readEnvelope } from "../../extract/free-call.ts";
+import {
+  callFree,
+  type FreeCall,
+  type FreeReply,
+  fromEnvelope,
+  readEnvelope,
+} from "../../extract/free-call.ts";
 import type { FeedContext } from "../feed.ts";
 import { type UnlockCost, unlockCost } from "../price.ts";
 import type { JobServices } from "../services.ts";
 import { recordCalls } from "../../load/ledger/ledger.ts";
 import { readErasedPids } from "../../load/write/erased.ts";
 import type { Attempt } from "../../schemas/ledger.ts";
-import { countOf, type DriftLog } from "../../schemas/convert.ts";
+import { countOf } from "../../schemas/convert.ts";
 import { readId } from "../../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import {
@@ -70,10 +76,7 @@ type Refused = Extract<FreeReply<unknown>, { readonly kind: "refused" }>;
 const { create } = personSearchEndpoints;
 
 /** Parses an answer; null if it is no search. */
-export function readSearch(bytes: Buffer, drift: DriftLog): JsonObject | null {
-  const body = readEnvelope(bytes, drift);
-  return body && readId(body["search_id"]) !== null ? body : null;
-}
+export const readSearch = fromEnvelope((body) => (readId(body["search_id"]) === null ? null : body));
 
 export function searchCall(search: { readonly query: string; readonly size: number }): FreeCall<JsonObject> {
   return {

@@ -2,7 +2,7 @@ import type { JobOf } from "../../config/config.ts";
 import { choice } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { day } from "../../config/schema/values.ts";
-import { readEnvelope } from "../../extract/free-call.ts";
+import { fromEnvelope } from "../../extract/free-call.ts";
 import { countText } from "../../figures.ts";
 import { openZone, type Zone } from "../../schedule/zone.ts";
 import { type Cell, type DriftLog, instantAt, instantText, jsonType } from "../../schemas/convert.ts";
@@ -138,10 +138,7 @@ async function ask(context: Context, query: Readonly<Record<string, string>>) {
   const reply = await context.call({
     endpoint: endpointUsageEndpoint,
     path: `${endpointUsageEndpoint.path}?${parameters.toString()}`,
-    read(bytes, drift) {
-      const body = readEnvelope(bytes, drift);
-      return body && readResults(body, drift);
-    },
+    read: fromEnvelope(readResults),
   });
   if (reply.kind === "refused") throw reply.stop;
   return { results: reply.value, receivedMs: context.clock.now(), drift: reply.drift };

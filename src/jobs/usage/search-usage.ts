@@ -2,7 +2,7 @@ import { firstOpenSearchDay } from "../../load/feeds/searches.ts";
 import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
-import { readEnvelope } from "../../extract/free-call.ts";
+import { fromEnvelope } from "../../extract/free-call.ts";
 import { cursorDay } from "../../load/write/commit.ts";
 import { type Cell, type DriftLog, instantAt } from "../../schemas/convert.ts";
 import { hasError } from "../../schemas/error-body.ts";
@@ -60,23 +60,17 @@ function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
   return { orgId, quota: [...quota, extraCell(object.extra)], days };
 }
 
-/** Requests the whole history each time, so that no day is missed and late counts are included. */
-async function ask(context: FeedContext<SearchUsageJobConfig>) {
-  const reply = await context.call({
-    endpoint: searchUsageEndpoint,
-    path: `${searchUsageEndpoint.path}?days=${SEARCH_USAGE_DAYS}`,
-    read(bytes, drift) {
-      const body = readEnvelope(bytes, drift);
-      return body && readAnswer(body, drift);
-    },
-  });
-  if (reply.kind === "refused") throw reply.stop;
-  return { answer: reply.value, receivedMs: context.clock.now(), drift: reply.drift };
-}
-
 async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
   const { job, log, retryWhileDown, db } = context;
-  const { answer, receivedMs, drift } = await ask(context);
+  const reply = await context.call({
+    endpoint: searchUsageEndpoint,
+    // The whole history each time, so that no day is missed and late counts are included.
+    path: `${searchUsageEndpoint.path}?days=${SEARCH_USAGE_DAYS}`,
+    read: fromEnvelope(readAnswer),
+  });
+  if (reply.kind === "refused") throw reply.stop;
+  const { value: answer, drift } = reply;
+  const receivedMs = context.clock.now();
   const { orgId, quota } = answer;
   const today = Math.floor(receivedMs / DAY_MS);
   const firstOpen = today - DAYS_UNTIL_FINAL;
