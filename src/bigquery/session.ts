@@ -52,7 +52,6 @@ interface DryRun {
   };
 }
 
-/** Opens a session. */
 export function openSession(options: SessionOptions) {
   const { client, dataset, location, maximumBytesBilled } = options;
   const common = {

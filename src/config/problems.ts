@@ -3,7 +3,6 @@ import type { Problem } from "../errors.ts";
 /** Path in the file: keys and list positions from the top. */
 export type Path = readonly (string | number)[];
 
-/** Problem of one setting. */
 export interface SettingProblem {
   /** Predicate of a sentence whose subject is the path (`must be a whole number from 1 to 64`). */
   readonly message: string;

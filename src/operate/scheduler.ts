@@ -227,7 +227,6 @@ function keepAlive(
   };
 }
 
-/** A slot to run now. */
 interface DueSlot extends Slot {
   readonly job: ScheduledJob;
 }

@@ -16,7 +16,6 @@ import type { World } from "./world.ts";
 
 export const CONTROL_PREFIX = "/_sandbox";
 
-/** Matches hosts of this machine. */
 const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/;
 
 interface ControlCall {
@@ -99,7 +98,6 @@ const timeOf = ({ clock }: World) => ({
   moved_days: clock.movedDays,
 });
 
-/** Finds a segment of any organization. */
 function segmentOf(world: World, segmentId: string): Segment {
   const wanted = segmentId.toLowerCase();
   const found = world.segments.all().find((segment) => segment.segmentId === wanted);

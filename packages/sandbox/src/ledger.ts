@@ -11,7 +11,6 @@ interface Attempt {
   readonly records: number;
   readonly matched: number;
   readonly billed: number;
-  /** Names of the applied faults. */
   readonly faults: readonly string[];
 }
 

@@ -76,7 +76,6 @@ export async function keepState(world: World, file: string) {
         void write();
       }, WRITE_EVERY_MS).unref();
     },
-    /** Writes pending changes. */
     close(): Promise<void> {
       if (timer) clearTimeout(timer);
       return write();

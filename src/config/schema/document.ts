@@ -242,7 +242,6 @@ const sandbox = settings({
 /** Log levels, from most verbose to silent. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 
-/** Log level. */
 export type LogLevel = (typeof logLevels)[number];
 
 /** Sections that don't depend on the job types. */

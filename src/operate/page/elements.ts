@@ -13,7 +13,6 @@ export interface View {
   readonly nowMs: number;
 }
 
-/** Days shown by charts. */
 export const CHART_DAYS = 90;
 
 /** UTC day some days before an instant: `2026-11-21`. */
@@ -74,7 +73,6 @@ export function prose(text: string): Html {
 /** Kinds of state, each with a sign that doesn't depend on its color. */
 const SIGNS = { good: "✓", busy: "●", warn: "!", bad: "✗", off: "–" } as const;
 
-/** Kind of a state. */
 export type StateKind = keyof typeof SIGNS;
 
 export function state(kind: StateKind, text: string): Html {

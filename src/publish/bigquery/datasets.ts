@@ -14,7 +14,6 @@ export interface DatasetNames {
   readonly ops: string;
 }
 
-/** BigQuery's types by declared type. */
 export const columnTypes: Readonly<Record<ColumnType, string>> = {
   text: "STRING",
   integer: "INT64",
@@ -93,7 +92,6 @@ function createPosition(names: DatasetNames): string {
   );
 }
 
-/** `CREATE OR REPLACE VIEW`. */
 export function createView(
   view: View,
   names: DatasetNames,
@@ -143,7 +141,6 @@ interface TableResource {
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** Statements that create tables, and all views. */
 function statementsOf(
   tables: readonly PublishedTable[],
   catalog: Catalog,
@@ -233,7 +230,6 @@ async function missingColumns(
   return missing.length === 0 ? [] : [addColumns(table, missing, names)];
 }
 
-/** Updates the comments of a table. */
 async function describeTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<void> {
   const path = pathOf(names, table);
   const descriptions = new Map(table.columns.map((c) => [c.name, columnDescription(c)]));

@@ -98,7 +98,6 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     return opened;
   }
 
-  /** Removes what an attempt has staged. */
   async function unstage(session: DuckSession): Promise<void> {
     staged.clear();
     await rm(staging, { recursive: true, force: true });

@@ -3,7 +3,6 @@ import { type DuckSession, quoteName, quoteText, type TextRow } from "./session.
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column, PublishedSchema } from "../../schemas/table.ts";
 
-/** DuckDB's equivalent of a declared type. */
 interface DuckType {
   readonly type: string;
   /** Expression that converts the text read to the column's type; a cast if absent. */
@@ -153,7 +152,6 @@ function columnComments(columns: readonly Column[], name: string): readonly stri
   );
 }
 
-/** Staged files of one table. */
 export type StagedTable = Pick<StagedFiles, "table" | "content" | "files" | "longestLineBytes">;
 
 /** Prefix of tables that are loaded to replace others. */

@@ -42,7 +42,6 @@ export type Fault = { readonly doc: string } & (
   | { readonly stage: "wire"; damage(value: FaultValue): Partial<Wire> }
 );
 
-/** Number of a value, or `otherwise`. */
 function numberOr(value: FaultValue, otherwise: number): number {
   const number = Number(value ?? Number.NaN);
   return Number.isFinite(number) ? number : otherwise;
@@ -144,7 +143,6 @@ const each = (doc: string, share: number, change: (value: unknown, name: string)
 const eachInstant = (doc: string, change: (text: string) => string): Fault =>
   each(doc, 1, (value) => (typeof value === "string" && ZONED.test(value) ? change(value) : value));
 
-/** Changes one member that fits. */
 function changeOne(
   result: LooseRecord,
   dice: Dice,

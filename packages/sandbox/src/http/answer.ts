@@ -29,7 +29,6 @@ interface Envelope {
   readonly request_completed_at: string;
 }
 
-/** A success answer. */
 export interface Results {
   readonly kind: "results";
   /** JSON texts of the results, which faults change. */
@@ -104,7 +103,6 @@ export interface ErrorShape {
   readonly deprecatedFields: boolean;
 }
 
-/** JSON body of an error answer. */
 export function errorBody(refusal: Refusal, apiRequestId: string, shape: ErrorShape): string {
   const { status, code, message, details } = refusal;
   const forms = {

@@ -11,7 +11,6 @@ export type SentPerson = {
 
 /** Matches below are not returned. */
 const MIN_SCORE = 50;
-/** Points of each part of a name. */
 const NAME_POINTS = { last: 35, first: 25, initial: 12 };
 /** Points of an identifier together with a name. */
 const EMAIL_POINTS = 24;

@@ -147,7 +147,6 @@ const hasPhone =
   ({ people, index }: Person): boolean =>
     people.contacts.phones(index).some(({ type }) => isWanted(type));
 
-/** Ways to reach a person. */
 export const CHANNELS = {
   personal_email: ({ people, index }: Person) => people.contacts.personalEmails(index).length > 0,
   professional_email: ({ people, index, day }: Person) =>

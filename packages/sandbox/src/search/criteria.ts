@@ -17,7 +17,6 @@ export function educationOf({ people, index }: Person): readonly string[] {
   return people.education.levelsOf(index);
 }
 
-/** A condition of an audience. */
 export interface Criterion {
   readonly kind: string;
   /** True if nobody meets two different ones of the kind, so that "and" between them lists alternatives. */
@@ -115,7 +114,6 @@ const inState = (code: string) => criterion("state", (person) => stateOf(person)
 const hasDegree = (degrees: readonly string[]) =>
   criterion("education", (person) => educationOf(person).some((level) => degrees.includes(level)), false);
 
-/** Criteria with their names. */
 function* namedCriteria(): Generator<readonly [names: readonly string[], Criterion]> {
   for (const [name, titles] of roles) {
     yield [[name], criterion("role", (person) => titles.has(jobOf(person)?.standard_work_title ?? ""))];

@@ -10,7 +10,6 @@ const pageQuery = z.strictObject({
   offset: integerText(0).default(0),
 });
 
-/** Requested page of results. */
 export type Page = z.output<typeof pageQuery>;
 
 /** Declares the results of a kind of job: POST unlocks and returns a page, GET pages after that. */

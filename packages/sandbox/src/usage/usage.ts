@@ -90,7 +90,6 @@ export function createUsage(seed: number, clock: WorldClock) {
   >();
   return {
     beginMs: FIRST_DAY_OF_USE * DAY_MS,
-    /** Counts a call to the sandbox. */
     count(organization: string, subject: string, atMs: number, counts: Counts): void {
       const name = JSON.stringify([organization, subject, Math.floor(atMs / QUARTER_MS)]);
       const known = quarters.get(name);
