@@ -321,7 +321,6 @@ export function microsOf(instant: string): number {
   return Date.parse(`${instant.slice(0, 19)}Z`) * 1000 + Number(fraction.slice(0, 6).padEnd(6, "0"));
 }
 
-/** Postgres array literal of texts. */
 function arrayLiteral(items: readonly string[]): string {
   return `{${items.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
 }

@@ -49,7 +49,6 @@ export interface Field<
   readonly zod: Z;
 }
 
-/** Returns a function that declares fields of a type. */
 function fieldOf<Type extends ColumnType, Z extends z.ZodType>(type: Type, zod: Z) {
   function declare(pii: PiiClass, doc: string): Field<Type, Type extends "text[]" ? true : false, Z>;
   function declare(pii: PiiClass, doc: string, required: "required"): Field<Type, true, Z>;

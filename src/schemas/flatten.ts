@@ -22,7 +22,6 @@ export interface ListDeclaration {
   readonly table: string;
   /** Constant of the child table's discriminator column (`email_type`), if it has one. */
   readonly discriminator?: string;
-  /** Columns computed from the fields. */
   readonly derived?: readonly Derivation[];
 }
 
@@ -30,7 +29,6 @@ export interface ListDeclaration {
 export interface RecordDeclaration {
   readonly fields: Fields;
   readonly lists: Readonly<Record<string, ListDeclaration>>;
-  /** Columns computed from the fields. */
   readonly derived?: readonly Derivation[];
   /** `figures` to keep only numbers and booleans of undeclared fields. */
   readonly extra?: "figures";

@@ -3,7 +3,7 @@ import { type Cell, type DriftLog, fieldName, jsonType, pidOf } from "./convert.
 import { type Fields, integer, listPosition, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { endpointOf } from "./answer.ts";
-import { type Table, table } from "./table.ts";
+import { loadedColumns, type Table, table } from "./table.ts";
 
 /** Rows of a table, as a commit takes them. */
 export interface TableRows {
@@ -13,9 +13,8 @@ export interface TableRows {
 }
 
 /** Rows of a declared table, with all columns in order but those that a commit adds. */
-export function rowsOf({ name, columns }: Table, rows: TableRows["rows"]): TableRows {
-  const names = columns.map((column) => column.name);
-  return { table: name, columns: names.filter((one) => one !== "_synced_at" && one !== "_run_id"), rows };
+export function rowsOf(table: Table, rows: TableRows["rows"]): TableRows {
+  return { table: table.name, columns: loadedColumns(table), rows };
 }
 
 /** Returns a nested object; null for null, and for a value of another type, which is recorded as drift. */

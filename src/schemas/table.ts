@@ -111,6 +111,11 @@ export function columnsOf(fields: Fields): readonly Column[] {
   }));
 }
 
+/** Columns in order, without those that a load fills on its own. */
+export function loadedColumns({ columns }: Pick<Table, "columns">): readonly string[] {
+  return columns.map(({ name }) => name).filter((name) => name !== "_synced_at" && name !== "_run_id");
+}
+
 /** Columns that hold the key of a row in another table or view. */
 export interface Join {
   readonly columns: readonly string[];

@@ -195,7 +195,6 @@ async function searchInputs(session: Session, inputs: readonly SearchedInput[]):
   return count;
 }
 
-/** Adds the staged rows of an input under its former names. */
 async function addFormerNames(session: Session, input: InputSource): Promise<void> {
   await addSubjects(
     session,

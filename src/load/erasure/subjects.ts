@@ -186,7 +186,6 @@ export async function stageSubjects(session: Session, people: Identifiers): Prom
   await addIdentifiers(session, people);
 }
 
-/** Columns of the temporary tables by kind of identifier. */
 const stagedColumns = { pid: ["pid"], email: ["email"], row: ["source", "source_key"] } as const;
 
 /** Kind of identifier, and end of the name of its temporary table. */

@@ -12,7 +12,6 @@ import type { RunRef } from "../runs/fence.ts";
 import { listMembers } from "./members.ts";
 import type { Writing } from "../write/upsert.ts";
 
-/** Number of rows of a query, by outcome. */
 interface GivenRows {
   readonly read: number;
   /** Rows without a PID. */
@@ -38,7 +37,6 @@ export interface PushCounts {
 export type PushChange = "add" | "remove";
 
 const stateOf = (place: Pick<Db, "table">) => place.table("segment_push_member");
-/** Condition on the rows of a job's segment. */
 const ofSegment = ({ job }: Pick<RunRef, "job">, segmentId: string) =>
   sql<boolean>`p.job = ${job} AND p.segment_id = ${segmentId}`;
 const isDue = {

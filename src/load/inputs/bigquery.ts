@@ -96,7 +96,6 @@ const typeOf = (name: string, columns: readonly InputColumn[]) =>
 
 const rowColumn = (name: string) => `input_row.${quoteIdentifier(name)}`;
 
-/** The expression, or NULL if it is empty or blank. */
 function blankToNull(expression: string): string {
   return `IF(TRIM(${expression}, ${quoteLiteral(BLANKS)}) = '', NULL, ${expression})`;
 }
@@ -277,7 +276,6 @@ function cut(value: string): string {
   return `LEFT(${value}, ${SAMPLE_LENGTH})`;
 }
 
-/** Query for {@link KeyCounts} over raw rows. */
 function keyCountsSelect(rows: string): string {
   return `SELECT IFNULL(SUM(n), 0) AS \`rows\`, IFNULL(SUM(IF(source_key IS NULL, n, 0)), 0) AS withoutKey,
       IFNULL(SUM(IF(source_key IS NULL, 0, n - 1)), 0) AS duplicates

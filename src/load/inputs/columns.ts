@@ -150,7 +150,6 @@ export function isSentSql(field: string, trimmed: string): string {
 /** Keeps the planner from merging a subquery. OFFSET 0, an integer to convert, would also keep it from a parallel plan. */
 export const NO_INLINE = "OFFSET '0'";
 
-/** The expression, or NULL if it is empty or blank. */
 function blankToNull(expression: string): string {
   return `CASE WHEN btrim(${expression}, '${BLANKS}') <> '' THEN ${expression} END`;
 }
@@ -159,7 +158,6 @@ function elements({ name }: MappedColumn): string {
   return `unnest(${name}::text[]) WITH ORDINALITY AS u(e, o)`;
 }
 
-/** Values of raw rows as they are sent. */
 interface SentColumns {
   /** Each part by its name: a text, or a `text[]` without nulls; blanks as NULL. */
   readonly columns: readonly string[];

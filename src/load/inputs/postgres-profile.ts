@@ -97,7 +97,6 @@ function cut(value: string): string {
   return `left(${value}, ${SAMPLE_LENGTH})`;
 }
 
-/** Query for {@link KeyCounts} over raw rows. */
 function keyCountsSelect(rows: string, isUnique: boolean): string {
   if (isUnique) {
     return `SELECT count(*) AS rows, count(*) FILTER (WHERE source_key IS NULL) AS "withoutKey", 0 AS duplicates

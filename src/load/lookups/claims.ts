@@ -117,7 +117,6 @@ interface ClaimedRow {
   readonly sent_pid: string | null;
 }
 
-/** Content in hex. */
 const HEX = sql<string>`encode(d.content, 'hex')`.as("content");
 
 const isAmong = (contents: readonly string[]) => sql<boolean>`d.content = ${anyContent(contents)}`;

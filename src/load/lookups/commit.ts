@@ -182,7 +182,6 @@ async function answersWithoutErased(
   };
 }
 
-/** Positions of JSON among the cells of an answer. */
 function jsonCells({ type }: LoadSpec): readonly number[] {
   const fields = { resolve: resolveFields, enrich: enrichFields, validate_emails: validateFields }[type];
   return Object.values(fields).flatMap((field, at) => (field.type === "json" ? [at] : []));

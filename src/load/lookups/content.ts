@@ -97,7 +97,6 @@ function recordJson(values: readonly Value[]): string {
   return `'{' || concat_ws(',', ${entries.join(", ")}) || '}'`;
 }
 
-/** SQL condition: at least one of the values is present. */
 function hasAnyOf(values: readonly Value[], fields?: readonly string[]): string {
   const own = fields ? values.filter((v) => fields.includes(v.field)) : values;
   if (own.length === 0) return "false";

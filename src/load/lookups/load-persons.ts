@@ -10,7 +10,7 @@ import {
   joinRows,
   type ListGroup,
   listGroups,
-  scalarNames,
+  PERSON_COLUMNS,
   UNKNOWN_HASH,
 } from "./person-groups.ts";
 
@@ -26,7 +26,6 @@ interface PersonState {
   readonly callNumbers: readonly number[];
 }
 
-/** State of a person after the first answer. */
 const stateOfNew = ({ hashes, present }: EncodedPerson, callNumber: number): PersonState => ({
   hashes,
   callNumbers: groupNames.map((_, i) => (present?.[i] === false ? 0 : callNumber)),
@@ -146,9 +145,6 @@ async function mergePersons(
       _run_id = ${context.runId}
     FROM ${rowsOf(states)} WHERE t.service_pid = s.pid`);
 }
-
-/** Columns of the first group of an encoded person. */
-const PERSON_COLUMNS = ["service_pid", ...scalarNames, "_extra"];
 
 /** Updates scalar columns where they differ, one statement for all persons with the same ones; returns the PIDs of rows that changed. */
 async function updateScalars(

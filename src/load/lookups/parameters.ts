@@ -10,7 +10,6 @@ import { answerTables } from "./answers.ts";
 /** Prefix of the kinds of answers taken over from version 2, until the first run of their job. */
 const LEGACY_KIND = "v2:";
 
-/** Decision about changed mapping or parameters of a job. */
 type ParametersDecision =
   | "accepted" // unchanged, or accepted earlier
   | "first" // the job reads this input for the first time

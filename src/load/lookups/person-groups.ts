@@ -2,7 +2,9 @@ import { hash } from "node:crypto";
 import { freeBytes } from "../../body.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import type { FlatList, ListDeclaration } from "../../schemas/flatten.ts";
-import { personChildren, personLists, personScalars } from "../../schemas/person.ts";
+import { personLists, personScalars } from "../../schemas/person.ts";
+import { tableNamed } from "../../schemas/registry.ts";
+import { loadedColumns } from "../../schemas/table.ts";
 
 type Rows = readonly (readonly Cell[])[];
 
@@ -155,8 +157,8 @@ export interface PreparedPerson {
   readonly bytes: number;
 }
 
-/** Scalar columns of `person` in declared order. */
-export const scalarNames = personScalars;
+/** Columns of the first group of an encoded person. */
+export const PERSON_COLUMNS = ["service_pid", ...personScalars, "_extra"];
 
 /** One nested list of a person, as a group of rows that are replaced together. */
 export interface ListGroup {
@@ -168,16 +170,10 @@ export interface ListGroup {
   readonly discriminator: { readonly column: string; readonly value: string } | null;
 }
 
-function childColumns(name: string): readonly string[] {
-  const child = personChildren.find((t) => t.name === name);
-  if (!child) throw new Error(`No child table ${name} is declared.`);
-  return child.columns.map((c) => c.name).filter((column) => column !== "_synced_at" && column !== "_run_id");
-}
-
 /** The groups in declared order, as `PersonUpdate.lists` has them. */
 export const listGroups: readonly ListGroup[] = Object.entries<ListDeclaration>(personLists).map(
   ([name, list]) => {
-    const columns = childColumns(list.table);
+    const columns = loadedColumns(tableNamed(list.table));
     return {
       name,
       table: list.table,

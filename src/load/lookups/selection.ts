@@ -24,7 +24,6 @@ import { dropSeen, type ReadingContext, seeInput, type SeenInput } from "./see-i
 import { storeInput } from "./store-input.ts";
 import type { RunRef } from "../runs/fence.ts";
 
-/** Classes of rows whose content isn't due. */
 const NOT_DUE = sql`(class LIKE 'reject:%' OR class IN ('unchanged', 'reused', 'waiting', 'suppressed'))`;
 
 /** Contents that are due, as {@link rankDue} takes them. */
@@ -174,7 +173,6 @@ async function readHistory(session: Session, kind: string): Promise<MatchHistory
   return { withPid: of(true), others: of(false) };
 }
 
-/** Runs work, with retries. */
 type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 /** Records that a run claimed. */

@@ -28,7 +28,6 @@ export interface PublicationStatus {
   /** Age of the oldest pending key. */
   readonly lag_seconds: number;
   readonly last_verified_at: string | null;
-  /** Tables that differed at the last comparison. */
   readonly tables_differing: readonly string[] | null;
 }
 
@@ -77,7 +76,6 @@ function createTriggers(names: SchemaNames, table: PublishableTable, destination
   return statements;
 }
 
-/** Drops the triggers of a destination on a table. */
 function dropTriggers(names: SchemaNames, table: string, destination: string): readonly string[] {
   return triggerKinds.map(
     (kind) => `DROP TRIGGER IF EXISTS ${triggerName(destination, kind)} ON ${tableText(names, table)}`,

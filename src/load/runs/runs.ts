@@ -90,35 +90,28 @@ export async function endRun(
   coverage: Coverage | null = null,
 ): Promise<void> {
   crashPoint("before_end");
-  await db.transaction(run, (session) => writeEnd(session, run, end, coverage));
-  crashPoint("after_end");
-}
-
-async function writeEnd(
-  session: Session,
-  run: RunRef,
-  end: RunEnd,
-  coverage: Coverage | null,
-): Promise<void> {
   const { status, limitedBy, error, counters } = end;
-  const update = session.query
-    .updateTable("ops.sync_run")
-    .set({ ...counters, status, limited_by: limitedBy, error, finished_at: CLOCK, _synced_at: CLOCK });
-  const [ended] = await session.rows(
-    update.where((row) => row.and(keyOf(run))).returning("finished_at as at"),
-  );
-  if (coverage) await writeCoverage(session, run, coverage);
-  if (!isSuccess({ status, limited_by: limitedBy })) return;
-  const wholeAt = run.shard === "0/1" ? (ended?.at ?? null) : await wholePassAt(session, run);
-  if (wholeAt !== null) {
-    await session.change(sql`
+  await db.transaction(run, async (session) => {
+    const update = session.query
+      .updateTable("ops.sync_run")
+      .set({ ...counters, status, limited_by: limitedBy, error, finished_at: CLOCK, _synced_at: CLOCK });
+    const [ended] = await session.rows(
+      update.where((row) => row.and(keyOf(run))).returning("finished_at as at"),
+    );
+    if (coverage) await writeCoverage(session, run, coverage);
+    if (!isSuccess({ status, limited_by: limitedBy })) return;
+    const wholeAt = run.shard === "0/1" ? (ended?.at ?? null) : await wholePassAt(session, run);
+    if (wholeAt !== null) {
+      await session.change(sql`
       INSERT INTO ${session.table("table_load")} AS t
         (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
       SELECT name, ${run.job}, ${wholeAt}::timestamptz, NULL, now(), ${run.runId}
       FROM unnest(${[...end.tables]}::text[]) AS u(name)
       ON CONFLICT (table_name, job) DO UPDATE SET
         last_success_at = greatest(t.last_success_at, excluded.last_success_at), _synced_at = now(), _run_id = excluded._run_id`);
-  }
+    }
+  });
+  crashPoint("after_end");
 }
 
 /** Oldest of the last successes of all shards of this count; null until each shard has one. */

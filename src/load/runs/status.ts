@@ -48,7 +48,6 @@ export interface JobStatus {
 
 export type TableFreshness = Database["ops.table_freshness"];
 
-/** Parts of a column `shard`. */
 const SHARD = sql<number>`split_part(shard, '/', 1)::bigint`;
 const SHARD_COUNT = sql<number>`split_part(shard, '/', 2)::bigint`;
 

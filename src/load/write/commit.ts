@@ -64,47 +64,42 @@ export async function commit<Result = null>(
   run: RunRef,
   parts: Commit<Result>,
 ): Promise<Committed<Result>> {
-  const committed = await db.transaction(run, (session) => write(db, session, run, parts));
-  crashPoint("after_commit");
-  return committed;
-}
-
-async function write<Result>(
-  db: Db,
-  session: Session,
-  run: RunRef,
-  parts: Commit<Result>,
-): Promise<Committed<Result>> {
   const { calls = [], upserts = [], checkpoints = [], drift = [], counters = {}, charge } = parts;
-  const sender = { ...run, ...parts.sentBy };
-  const newCalls = await recordOutcomes(session, sender, calls);
-  const isDone = calls.length > 0 ? newCalls.size === 0 : await isLatest(session, run, parts);
-  if (isDone)
-    return parts.attempted?.committed ?? { results: upserts.map(() => NOTHING), also: null, rowsWritten: 0 };
-  const written = new Map<string, number>();
-  const key = await readErasureKey(session, db.readErasureSecret);
-  const writing: Writing = {
-    session,
-    run,
-    erasureKey: key,
-    touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
-  };
-  const results: UpsertResult[] = [];
-  for (const upsert of upserts) results.push(await upsertRows(writing, upsert));
-  const also = (await parts.also?.(writing)) ?? null;
-  if (charge) await recordCharge(session, run, charge);
-  await upsertDrift(session, run, drift);
-  const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
-  const aside = upserts.filter((upsert, i) => upsert.isBookkeeping && changedBy(results[i]) > 0);
-  await touchTables(session, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
-  for (const move of checkpoints) await moveCheckpoint(writing, move);
-  await releaseReservations(session, sender, calls);
-  const counted = typeof counters === "function" ? counters() : counters;
-  const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
-  const syncedAt = await addCounters(session, run, { ...counted, rows_written: rowsWritten });
-  const committed = { results, also, rowsWritten };
-  parts.attempted = { committed, syncedAt };
-  crashPoint("before_commit");
+  const committed = await db.transaction(run, async (session) => {
+    const sender = { ...run, ...parts.sentBy };
+    const newCalls = await recordOutcomes(session, sender, calls);
+    const isDone = calls.length > 0 ? newCalls.size === 0 : await isLatest(session, run, parts);
+    if (isDone)
+      return (
+        parts.attempted?.committed ?? { results: upserts.map(() => NOTHING), also: null, rowsWritten: 0 }
+      );
+    const written = new Map<string, number>();
+    const key = await readErasureKey(session, db.readErasureSecret);
+    const writing: Writing = {
+      session,
+      run,
+      erasureKey: key,
+      touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
+    };
+    const results: UpsertResult[] = [];
+    for (const upsert of upserts) results.push(await upsertRows(writing, upsert));
+    const also = (await parts.also?.(writing)) ?? null;
+    if (charge) await recordCharge(session, run, charge);
+    await upsertDrift(session, run, drift);
+    const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
+    const aside = upserts.filter((upsert, i) => upsert.isBookkeeping && changedBy(results[i]) > 0);
+    await touchTables(session, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
+    for (const move of checkpoints) await moveCheckpoint(writing, move);
+    await releaseReservations(session, sender, calls);
+    const counted = typeof counters === "function" ? counters() : counters;
+    const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+    const syncedAt = await addCounters(session, run, { ...counted, rows_written: rowsWritten });
+    const result = { results, also, rowsWritten };
+    parts.attempted = { committed: result, syncedAt };
+    crashPoint("before_commit");
+    return result;
+  });
+  crashPoint("after_commit");
   return committed;
 }
 

@@ -10,7 +10,7 @@ import {
   encodePerson,
   listGroups,
   type PreparedPerson,
-  scalarNames,
+  PERSON_COLUMNS,
 } from "../lookups/person-groups.ts";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
@@ -148,7 +148,7 @@ function namingCells(table: string, columns: readonly string[]): NamingCells {
 
 /** By group of an encoded person. */
 const cellsOfGroups: readonly NamingCells[] = [
-  namingCells("person", ["service_pid", ...scalarNames, "_extra"]),
+  namingCells("person", PERSON_COLUMNS),
   ...listGroups.map(({ table, columns }) => namingCells(table, columns)),
 ];
 

@@ -43,7 +43,6 @@ export const pathOf = (dialect: Dialect) =>
 export const whole = (dialect: Dialect, sum: string) =>
   dialect === "bigquery" ? sum : `CAST(${sum} AS bigint)`;
 
-/** First row of each group of rows, in an order. */
 interface FirstRows {
   /** Table, or subquery in parentheses. */
   readonly from: string;
