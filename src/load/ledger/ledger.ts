@@ -53,7 +53,7 @@ export async function recordCalls(db: Db, owner: CallOwner, entries: readonly At
  * Counts a job's records that may have been billed without a result and were not sent again since. Shards share them
  * out evenly: the first records that each sends count as possibly billed twice.
  */
-export async function countInDoubt(
+export async function countPossiblyBilled(
   session: Session,
   { job, shard }: Pick<RunRef, "job" | "shard">,
 ): Promise<number> {
@@ -67,7 +67,7 @@ export async function countInDoubt(
 
 /**
  * Records outcomes of attempts in the ledger, whether the call was reserved or not. Returns the IDs of calls whose
- * outcome was unknown before. Records of an ambiguous call, and those that an answer omits, stay in doubt.
+ * outcome was unknown before. Records of an ambiguous call, and those that an answer omits, stay possibly billed.
  */
 export async function recordOutcomes(
   session: Session,

@@ -281,14 +281,14 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
     sql`CASE WHEN ${raw(isSame)} AND a.outcome = 'rejected' THEN 'unchanged' ELSE ${raw(`'reject:${code}'`)} END`;
   return sql`WITH ${inputCtes(context)},
     joined AS (
-      SELECT input.*, r.source_key IS NOT NULL AS is_known, r.content AS prior_content, r.fingerprint IS NULL AS is_unsettled, r.missing_since IS NOT NULL AS was_missing,
+      SELECT input.*, r.source_key IS NOT NULL AS is_known, r.content AS prior_content, r.fingerprint IS NULL AS is_unread, r.missing_since IS NOT NULL AS was_missing,
         coalesce(r.fingerprint = input.fingerprint AND r.missing_since IS NULL, false) AS is_stored,
         ${raw(pidColumns(context))}
       FROM input LEFT JOIN ${session.table("lookup_row")} AS r
         ON r.job = ${spec.job} AND r.source = ${spec.source} AND r.source_key = input.source_key
       ${pidJoins(context)} ${raw(NO_INLINE)}),
     sent AS (
-      SELECT source_key, rank, fingerprint, copy, is_shared, is_known, prior_content, is_unsettled, is_stored, was_missing, is_waiting, pid,
+      SELECT source_key, rank, fingerprint, copy, is_shared, is_known, prior_content, is_unread, is_stored, was_missing, is_waiting, pid,
         ${raw(contentHash(withPid))} AS content, ${raw(hasAnyOf(withPid))} AS is_usable,
         ${raw(spec.type === "resolve" ? isResolvable(withPid) : "true")} AS is_resolvable,
         ${namesErased(context, contentHash(withPid))} AS is_erased, ${raw(recordJson(withPid))} AS record
@@ -313,8 +313,8 @@ export function seenRows(context: RowContext): RawBuilder<unknown> {
         WHEN a.content IS NOT NULL AND a.call_number < ${freshness.resendBelow}::bigint THEN 'resend'
         WHEN a.content IS NOT NULL THEN 'expired'
         WHEN s.prior_content IS NULL THEN 'never_answered'
-        WHEN ${raw(isSame)} THEN CASE WHEN s.is_unsettled AND NOT s.is_shared THEN 'retried' ELSE 'never_answered' END
-        WHEN s.is_unsettled AND ${raw(String(spec.pidFrom !== null))} THEN 'pid_changed'
+        WHEN ${raw(isSame)} THEN CASE WHEN s.is_unread AND NOT s.is_shared THEN 'retried' ELSE 'never_answered' END
+        WHEN s.is_unread AND ${raw(String(spec.pidFrom !== null))} THEN 'pid_changed'
         ELSE 'content_changed'
       END AS class
     FROM sent AS s LEFT JOIN ${answer} AS a ON a.kind = ${spec.kind} AND a.content = s.content`;

@@ -51,8 +51,8 @@ async function claimPersons(context: LoadContext, persons: readonly NumberedPers
         AND t.group_call_numbers IS NULL AND excluded.group_call_numbers IS NULL
         AND strpos(excluded.group_hashes, ${UNKNOWN_HASH}) = 0
     RETURNING service_pid, xmax = 0 AS is_fresh`);
-  const settled = new Set(written.map((row) => row.service_pid));
-  const others = states.map(({ pid }) => pid).filter((pid) => !settled.has(pid));
+  const done = new Set(written.map((row) => row.service_pid));
+  const others = states.map(({ pid }) => pid).filter((pid) => !done.has(pid));
   return {
     fresh: new Set(written.filter((row) => row.is_fresh).map((row) => row.service_pid)),
     states: await readPersonStates(context, others),

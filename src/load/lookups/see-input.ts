@@ -200,7 +200,7 @@ async function touchShared(
     WHERE NOT EXISTS (SELECT FROM pg_temp.touched AS t WHERE t.source_key = s.source_key)`);
 }
 
-/** Keys of settled rows whose content is wanted: left by an earlier run, expired, or rejected for addresses that were found invalid. */
+/** Keys of rows read before whose content is wanted: left by an earlier run, expired, or rejected for addresses that were found invalid. */
 function wantedKeys({ session, spec }: ReadingContext, freshness: Freshness): RawBuilder<unknown> {
   const { kind, type, job, source } = spec;
   const oldest = mayBeExpired(freshness, "a");

@@ -5,7 +5,7 @@ import type { Session } from "../db/session.ts";
 import { readErasureKey } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/subjects.ts";
 import { raw } from "../inputs/postgres.ts";
-import { countInDoubt, touchTables } from "../ledger/ledger.ts";
+import { countPossiblyBilled, touchTables } from "../ledger/ledger.ts";
 import {
   countDue,
   countOpen,
@@ -247,18 +247,15 @@ async function analyzeLookups(db: Db): Promise<void> {
 
 /** Reads the input, claims what is due and publishes answers that exist already, in one transaction. */
 export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promise<LookupSelection> {
-  const { counts, rowsWritten, inDoubt } = await db.transaction(run, async (session) => {
+  const { counts, rowsWritten, possiblyBilled } = await db.transaction(run, async (session) => {
     const written = new Map<string, number>();
     const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
-    const found = await countInDoubt(session, run);
+    const before = await countPossiblyBilled(session, run);
     const read = await readInput(await contextOf(db, session, spec, { run, touch }));
-    const changed = [...written].filter(([, rows]) => rows > 0);
-    await touchTables(
-      session,
-      run,
-      changed.map(([table]) => table),
-    );
-    return { counts: read, inDoubt: found, rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0) };
+    const tables = [...written].flatMap(([table, rows]) => (rows > 0 ? [table] : []));
+    await touchTables(session, run, tables);
+    const rows = [...written.values()].reduce((sum, own) => sum + own, 0);
+    return { counts: read, possiblyBilled: before, rowsWritten: rows };
   });
   if (Math.max(counts.due, rowsWritten) > MANY_ROWS) await analyzeLookups(db);
   async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
@@ -271,7 +268,9 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
       const last = page.at(-1);
       if (!last) return;
       const before = read;
-      yield page.map((record, i) => (before + i < inDoubt ? { ...record, mayBeBilled: true } : record));
+      yield page.map((record, i) =>
+        before + i < possiblyBilled ? { ...record, mayBeBilled: true } : record,
+      );
       read += page.length;
       after = last.content;
     }

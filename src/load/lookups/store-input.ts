@@ -113,7 +113,7 @@ export async function storeInput(context: ReadingContext, seen: SeenInput, run: 
 }
 
 /** Condition: the job has read the row as it is, and published what its content is answered with. */
-const IS_SETTLED = sql`(is_stored AND class NOT IN ('waiting', 'suppressed') AND coalesce(prior_content = content, false))`;
+const IS_UP_TO_DATE = sql`(is_stored AND class NOT IN ('waiting', 'suppressed') AND coalesce(prior_content = content, false))`;
 
 /** Stores the rows that changed, with fingerprint and content: none for rows that have to be read again by the next run. */
 async function storeRows(
@@ -122,8 +122,8 @@ async function storeRows(
   { formerKind }: StoredJob,
 ): Promise<void> {
   // Accepting new parameters has emptied fingerprints after the rows were read.
-  const isSettled = formerKind === null ? IS_SETTLED : sql`false`;
-  // A PID may change while it is read: rows stay unsettled if their resolve job runs at the same time.
+  const isUpToDate = formerKind === null ? IS_UP_TO_DATE : sql`false`;
+  // A PID may change while it is read: rows are read again if their resolve job runs at the same time.
   const isResolving =
     spec.pidFrom === null
       ? sql`false`
@@ -135,7 +135,7 @@ async function storeRows(
     SELECT ${spec.job}, ${spec.source}, source_key, CASE WHEN NOT (is_shared OR ${isNone} OR ${isResolving}) THEN fingerprint END,
       CASE WHEN NOT ${isNone} THEN content END, now(), ${run.runId}
     FROM pg_temp.seen
-    WHERE NOT (${isSettled} AND NOT is_shared AND NOT ${isResolving}) AND class <> ALL(${unusable}::text[]) AND (class <> 'suppressed' OR is_known)
+    WHERE NOT (${isUpToDate} AND NOT is_shared AND NOT ${isResolving}) AND class <> ALL(${unusable}::text[]) AND (class <> 'suppressed' OR is_known)
     ORDER BY source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET fingerprint = excluded.fingerprint, content = excluded.content,
       missing_since = NULL, missing_runs = NULL, missing_run_id = NULL, _synced_at = now(), _run_id = excluded._run_id
@@ -270,7 +270,7 @@ async function publishKnown(
   const isOthers = sql`content IN (SELECT content FROM pg_temp.due WHERE claim = 'other')`;
   // Under new parameters, rows that didn't change may show another answer.
   const isMeant = sql`class NOT LIKE 'reject:%' AND class NOT IN ('waiting', 'suppressed')
-    AND (${formerKind !== null} OR NOT ${IS_SETTLED} OR ${isOthers})`;
+    AND (${formerKind !== null} OR NOT ${IS_UP_TO_DATE} OR ${isOthers})`;
   const [found] = await session.rows(
     sql`SELECT FROM pg_temp.seen WHERE (prior IS NOT NULL OR ${isOthers}) AND ${isMeant} LIMIT 1`,
   );
