@@ -7,7 +7,7 @@ import { openWarehouse } from "../src/load/open.ts";
 import { silentLog } from "../src/log.ts";
 import { batchBytes, priceOf } from "../src/publish/bigquery/check.ts";
 import {
-  buildCatalog,
+  catalogOf,
   type Destination,
   type PublishedTable,
   type StagedFiles,
@@ -58,7 +58,7 @@ const db = openWarehouse({
 });
 try {
   await runNight();
-  const catalog = buildCatalog([], null);
+  const catalog = catalogOf(null);
   const tables: TableSize[] = [];
   for (const table of catalog.tables) tables.push(await sizeOf(table));
   const people = tables.find(({ table }) => table.name === "person")?.rows ?? 0;
@@ -131,7 +131,7 @@ async function filesOf(people: number): Promise<number> {
     close: async () => {},
   };
   const folder = join(stage.folder, "publish");
-  await publishDestination({ db, destination, catalog: buildCatalog([], null), folder, log: silentLog });
+  await publishDestination({ db, destination, catalog: catalogOf(null), folder, log: silentLog });
   return bytes / people;
 }
 

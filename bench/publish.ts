@@ -7,7 +7,7 @@ import { publishDestination } from "../src/jobs/publish/publish-destination.ts";
 import { openEmbedded } from "../src/load/embedded/open.ts";
 import { openWarehouse } from "../src/load/open.ts";
 import { silentLog } from "../src/log.ts";
-import { buildCatalog, type Destination, type StagedFiles } from "../src/publish/destination.ts";
+import { catalogOf, type Destination, type StagedFiles } from "../src/publish/destination.ts";
 import { duckTypes } from "../src/publish/duckdb/statements.ts";
 import { launcher } from "./enrich-job.ts";
 import { median } from "./figures.ts";
@@ -110,7 +110,7 @@ async function keepFiles(): Promise<{ list: string; rows: number; bytes: number 
     explain: (error) => error,
     close: async () => {},
   };
-  const catalog = buildCatalog([], null);
+  const catalog = catalogOf(null);
   const started = performance.now();
   await publishDestination({ db, destination, catalog, folder: join(folder, "publish"), log: silentLog });
   print(`files alone ${((performance.now() - started) / 1000).toFixed(1)} s, ${(bytes / 1e6).toFixed(0)} MB`);

@@ -85,7 +85,7 @@ export async function openWarehouseOf(context: Context, config: Config): Promise
 
 /** Opens the warehouse for a command that reads stored data; throws if there are no tables. Creates nothing. */
 export async function openFilledWarehouse(context: Context, config: Config): Promise<Db> {
-  if (await isNotCreatedYet(config)) throw notSetUp();
+  if (await isNotCreatedYet(config.warehouse.url, config.dataDir)) throw notSetUp();
   const { db } = await openWarehouseOf(context, config);
   await requireSetUp(db);
   return db;
@@ -111,11 +111,8 @@ export async function openUnconnected(config: Config): Promise<Db> {
 }
 
 /** True for an embedded database that does not exist yet; read-only commands must not create it. */
-export async function isNotCreatedYet({
-  warehouse,
-  dataDir,
-}: Pick<Config, "dataDir"> & { readonly warehouse: Pick<Config["warehouse"], "url"> }): Promise<boolean> {
-  if (warehouse.url !== "embedded") return false;
+export async function isNotCreatedYet(url: Config["warehouse"]["url"], dataDir: string): Promise<boolean> {
+  if (url !== "embedded") return false;
   const password = await stat(join(dataDir, "postgres", "password")).catch(() => null);
   return password === null;
 }
@@ -239,10 +236,7 @@ async function openDestination(destination: DestinationConfig, config: Config): 
 }
 
 /** Reads the token of the pages; an unknown random one while it can't be read, which keeps them inaccessible. */
-export async function readToken(
-  { scrubber, log }: Pick<Context, "scrubber" | "log">,
-  { http }: Pick<Config, "http">,
-): Promise<string> {
+export async function readToken({ scrubber, log }: Context, { http }: Config): Promise<string> {
   try {
     const token = (await http.token?.read()) ?? randomUUID();
     scrubber.hide(token);

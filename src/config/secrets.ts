@@ -166,7 +166,7 @@ const checkKey: SecretCheck = (value) =>
 
 /** Checks the address of the alert webhook, which contains a secret. */
 const checkWebhook: SecretCheck = (value) => {
-  const url = URL.canParse(value) ? new URL(value) : null;
+  const url = URL.parse(value);
   if (url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url))) return null;
   return {
     message: "does not refer to an https:// address",

@@ -36,7 +36,7 @@ export async function sendAlerts(
   try {
     const named = states.map(({ subject, state }) => ({ subject, state }));
     const found = await changesOf(services, named, runId);
-    if (found.isNoted) changes = found.changes;
+    if (found.isRecorded) changes = found.changes;
     const alerts = found.changes.flatMap(({ subject, state, before }): readonly Alert[] => {
       const report = states.find((one) => one.subject === subject && one.state === state);
       return report && !(state === "ok" && report.isQuietWhenOk) ? [{ ...report, before }] : [];
@@ -63,15 +63,15 @@ async function changesOf(
   { db, log }: AlertServices,
   states: readonly SubjectState[],
   runId: string,
-): Promise<{ readonly changes: readonly StateChange[]; readonly isNoted: boolean }> {
+): Promise<{ readonly changes: readonly StateChange[]; readonly isRecorded: boolean }> {
   try {
-    if (db) return { changes: await changeStates(db, states, runId), isNoted: true };
+    if (db) return { changes: await changeStates(db, states, runId), isRecorded: true };
   } catch (error) {
     log.warn(describeForLog(error), "alert_states_unreadable");
   }
   // An alert sent twice is better than none: the warehouse itself may be failing.
   const changes = states.filter(({ state }) => state !== "ok").map((one) => ({ ...one, before: "unknown" }));
-  return { changes, isNoted: false };
+  return { changes, isRecorded: false };
 }
 
 /** State of a subject, and the alert to send when it changes to this state. */

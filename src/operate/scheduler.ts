@@ -231,19 +231,11 @@ interface DueSlot extends Slot {
   readonly job: ScheduledJob;
 }
 
-/** Wakes a scheduler every minute and on `ring`. */
-interface Alarm {
-  /** Resolves at the next wake-up, or at once if one came since the last wait. Rejects with the signal's reason. */
-  next(signal: AbortSignal): Promise<void>;
-  ring(): void;
-  close(): Promise<void>;
-}
-
 /**
- * Starts an alarm. node-cron only wakes the scheduler every UTC minute, so that clock changes can't confuse it:
+ * Starts an alarm, which wakes a scheduler every minute and on `ring`. node-cron only wakes the scheduler every UTC minute, so that clock changes can't confuse it:
  * `src/schedule` computes the slots.
  */
-export async function startAlarm(): Promise<Alarm> {
+export async function startAlarm() {
   // Its warnings go to the console; a late minute is harmless.
   setLogger({ info() {}, warn() {}, error() {}, debug() {} });
   let hasRung = false;
@@ -255,7 +247,8 @@ export async function startAlarm(): Promise<Alarm> {
   const task = createTask("* * * * *", ring, { timezone: "UTC", suppressMissedWarning: true });
   await task.start();
   return {
-    async next(signal) {
+    /** Resolves at the next wake-up, or at once if one came since the last wait. Rejects with the signal's reason. */
+    async next(signal: AbortSignal): Promise<void> {
       signal.throwIfAborted();
       const stopped = Promise.withResolvers<never>();
       const stop = () => stopped.reject(signal.reason);
@@ -275,23 +268,14 @@ export async function startAlarm(): Promise<Alarm> {
   };
 }
 
-/** Due slots, and when to check again. */
-interface DueReport {
-  /** Slots to run now, each job after those it depends on. */
-  readonly due: readonly DueSlot[];
-  /** No slot becomes due before this instant; Infinity if nothing is scheduled. */
-  readonly nextCheckMs: number;
-}
-
 /** Maximum delay after which a missed slot still runs. */
 const CATCH_UP_MS = 24 * 3_600_000;
 
-/** Finds the due slots: of each job the last pending one, unless it is too old, held, or waits for another job. */
-export function findDue(
-  jobs: readonly ScheduledJob[],
-  known: readonly KnownSlot[],
-  nowMs: number,
-): DueReport {
+/**
+ * Finds the due slots: of each job the last pending one, unless it is too old, held, or waits for another job; each job after
+ * those it depends on. No slot becomes due before `nextCheckMs`, which is Infinity if nothing is scheduled.
+ */
+export function findDue(jobs: readonly ScheduledJob[], known: readonly KnownSlot[], nowMs: number) {
   const knownOf = new Map(known.map((slot) => [slot.job, slot]));
   const pending = new Map<string, DueSlot>();
   let nextCheckMs = Number.POSITIVE_INFINITY;

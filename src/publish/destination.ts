@@ -171,16 +171,16 @@ export const publishableNames: readonly string[] = publishable.map(({ name }) =>
 
 /** Builds the catalog of a destination with every declared view whose tables it has. */
 export function declaredCatalog(only: readonly string[] | null): Catalog {
-  return buildCatalog(views, only);
+  return withViews(catalogOf(only), views);
 }
 
-/** Builds the catalog of a destination. `only` lists its tables; null means all. */
-export function buildCatalog(views: readonly View[], only: readonly string[] | null): Catalog {
+/** Builds a catalog without views. `only` lists its tables; null means all. */
+export function catalogOf(only: readonly string[] | null): Catalog {
   // Freshness of unpublished tables would be misleading.
   const tables =
     only === null ? [...publishable, freshnessTable] : publishable.filter(({ name }) => only.includes(name));
   const dropped = [...publishable, freshnessTable].filter((table) => !tables.includes(table));
-  return withViews({ tables, views: [], dropped }, views);
+  return { tables, views: [], dropped };
 }
 
 /** Adds views whose tables and views the catalog has. Views that only Postgres can compute are tables of the same name. */

@@ -1,12 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTable, createView } from "../../src/publish/bigquery/datasets.ts";
-import { buildCatalog, withViews } from "../../src/publish/destination.ts";
-import { views } from "../../src/schemas/views/all-views.ts";
+import { declaredCatalog, withViews } from "../../src/publish/destination.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
 import { linkViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
-const catalog = withViews(buildCatalog(views, null), linkViews);
+const catalog = withViews(declaredCatalog(null), linkViews);
 let context: BigQueryDestinationContext;
 beforeAll(async () => {
   context = await openBigQueryContext();

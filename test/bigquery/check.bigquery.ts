@@ -1,12 +1,11 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
-import { buildCatalog } from "../../src/publish/destination.ts";
-import { views } from "../../src/schemas/views/all-views.ts";
+import { declaredCatalog } from "../../src/publish/destination.ts";
 import { unusedPort } from "../support/unused-port.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
-const catalog = buildCatalog(views, null);
+const catalog = declaredCatalog(null);
 let context: BigQueryDestinationContext;
 beforeEach(async () => {
   context = await openBigQueryContext();

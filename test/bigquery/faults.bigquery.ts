@@ -6,18 +6,13 @@ import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from "vites
 import { openClient } from "../../src/bigquery/client.ts";
 import { listTables } from "../../src/publish/bigquery/datasets.ts";
 import { uploadFile } from "../../src/publish/bigquery/stage.ts";
-import {
-  buildCatalog,
-  type Catalog,
-  type Destination,
-  type Position,
-} from "../../src/publish/destination.ts";
+import { catalogOf, type Catalog, type Destination, type Position } from "../../src/publish/destination.ts";
 import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
 import { batchAfter, type FileRow, publishRows, stageAll } from "../publish/staged-files.ts";
 import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-door.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
-const full = buildCatalog([], null);
+const full = catalogOf(null);
 /** Two tables are sufficient. */
 const catalog: Catalog = {
   tables: full.tables.filter(({ name }) => ["person", "person_email"].includes(name)),

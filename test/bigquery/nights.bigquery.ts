@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { buildCatalog, type PublishedTable } from "../../src/publish/destination.ts";
+import { catalogOf, type PublishedTable } from "../../src/publish/destination.ts";
 import { type CliResult, runCli, startCli } from "../cli/support/cli.ts";
 import {
   configText,
@@ -28,7 +28,7 @@ const KILLS = 6;
 const SEED = testSeed(5);
 
 /** Freshness is computed for each publication. */
-const compared = buildCatalog([], null).tables.filter(({ name }) => name !== "table_freshness");
+const compared = catalogOf(null).tables.filter(({ name }) => name !== "table_freshness");
 
 let setting: Setting;
 let sandbox: string;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildCatalog, type Destination, type Position } from "../../src/publish/destination.ts";
+import { catalogOf, type Destination, type Position } from "../../src/publish/destination.ts";
 import type { ColumnType } from "../../src/schemas/field.ts";
 import { hashOf } from "./row-hash.ts";
 import { batchAfter, type FileRow, publishRows, stageAll, tableIn, writeFiles } from "./staged-files.ts";
@@ -62,7 +62,7 @@ const hardTexts = [
 /** Tests of the behavior of every destination. */
 export function describeDestination(name: string, open: () => Promise<DestinationContext>): void {
   describe(`the ${name} destination`, () => {
-    const catalog = buildCatalog([], null);
+    const catalog = catalogOf(null);
     let context: DestinationContext;
     let destination: Destination;
     let last: Position | null = null;

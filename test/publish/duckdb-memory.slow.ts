@@ -1,13 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { buildCatalog, type Catalog } from "../../src/publish/destination.ts";
+import { catalogOf, type Catalog } from "../../src/publish/destination.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows, stageAll } from "./staged-files.ts";
 
 const SECRET = "Xylophonia Quintessence-Vanderbilt";
 const extra = Array.from({ length: 100 }, (_, n) => `extra_${n}`);
-const declared = buildCatalog([], ["person"]);
+const declared = catalogOf(["person"]);
 /** A table so wide that the checkpoint of its second change takes more memory than the session has. */
 const catalog: Catalog = {
   ...declared,

@@ -4,7 +4,7 @@ import { inject } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { silentLog } from "../../src/log.ts";
-import { buildCatalog, type Destination } from "../../src/publish/destination.ts";
+import { catalogOf, type Destination } from "../../src/publish/destination.ts";
 import { openDefaultDb, openPostgresContext, type PostgresContext } from "../load/postgres-context.ts";
 
 /** A Postgres with the declared tables, ready for publication. */
@@ -32,7 +32,7 @@ export async function openSourceContext(): Promise<SourceContext> {
       return {
         db,
         destination,
-        catalog: buildCatalog([], null),
+        catalog: catalogOf(null),
         folder: join(folder, "files"),
         log: silentLog,
       };

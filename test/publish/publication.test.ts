@@ -4,7 +4,7 @@ import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
 import { dropDestination } from "../../src/jobs/publish/publisher.ts";
 import { completeErasures } from "../../src/load/erasure/requests.ts";
-import { buildCatalog } from "../../src/publish/destination.ts";
+import { catalogOf } from "../../src/publish/destination.ts";
 import { createMemoryDestination, type MemoryDestination } from "./memory-destination.ts";
 import { openSourceContext, type SourceContext } from "./publication-context.ts";
 
@@ -323,13 +323,13 @@ describe("a publication", () => {
   });
 
   test("holds only the tables that are listed, and follows no others", async () => {
-    await publishDestination({ ...publication, catalog: buildCatalog([], ["person", "person_email"]) });
+    await publishDestination({ ...publication, catalog: catalogOf(["person", "person_email"]) });
     await source.sql(insertPerson, ["p1", "Ada"]);
     await source.sql(
       "INSERT INTO person_data.segment (segment_id, _synced_at, _run_id) VALUES ('s', now(), 'r')",
     );
     expect(await waiting()).toBe(1);
-    await publishDestination({ ...publication, catalog: buildCatalog([], ["segment"]) });
+    await publishDestination({ ...publication, catalog: catalogOf(["segment"]) });
     expect(values("segment", "segment_id")).toEqual(["s"]);
     await source.sql(insertPerson, ["p2", "Bob"]);
     expect(await waiting()).toBe(0);
@@ -339,7 +339,7 @@ describe("a publication", () => {
     ["every table is", null, ["tombstone"]],
     ["only other tables are", ["person"], ["person"]],
   ])("marks a batch that carries an erasure, where %s listed", async (_, only, tables) => {
-    const listed = { ...publication, catalog: buildCatalog([], only) };
+    const listed = { ...publication, catalog: catalogOf(only) };
     await source.sql(insertPerson, ["p1", "Ada"]);
     await publishDestination(listed);
     expect(target.committed.at(-1)).toMatchObject({ erases: false });

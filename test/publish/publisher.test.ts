@@ -8,7 +8,7 @@ import {
   type ScheduledPublication,
 } from "../../src/jobs/publish/publisher.ts";
 import { silentLog } from "../../src/log.ts";
-import { buildCatalog } from "../../src/publish/destination.ts";
+import { catalogOf } from "../../src/publish/destination.ts";
 import { createMemoryDestination } from "./memory-destination.ts";
 import { openSourceContext, type SourceContext } from "./publication-context.ts";
 
@@ -32,7 +32,7 @@ function failing(
   return {
     db: source.db,
     destination: { ...destination, migrate },
-    catalog: buildCatalog([], null),
+    catalog: catalogOf(null),
     folder: `/tmp/person-etl-never-${name}`,
     log: silentLog,
     everyMs,

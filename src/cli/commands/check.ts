@@ -146,7 +146,7 @@ async function openForCheck(context: Context, config: Config) {
   let db: Db | null = null;
   let isSetUp = false;
   const findings = await attempt(subject, async () => {
-    if (await isNotCreatedYet(config)) {
+    if (await isNotCreatedYet(config.warehouse.url, config.dataDir)) {
       findPackagedBinaries();
       const folder = join(config.dataDir, "postgres");
       return [finding(subject, "ok", `the embedded database will be created in ${folder} by the first run`)];
@@ -175,7 +175,7 @@ async function checkSource(config: Config, source: ReadSource, db: Db | null): P
       ? [finding(subject, "ok", "doesn't exist yet; the first run creates it with sample rows")]
       : null;
   if (db === null && connection === null) {
-    const unseen = sample ?? ((await isNotCreatedYet(config)) ? later : null);
+    const unseen = sample ?? ((await isNotCreatedYet(config.warehouse.url, config.dataDir)) ? later : null);
     return unseen ?? [finding(subject, "warning", "can't be checked, because the warehouse can't")];
   }
   // A source behind a connection can be read without the warehouse, which connects on first use.

@@ -46,7 +46,7 @@ async function openEmbeddedSource(
   dataDir: string,
   ownSchemas: readonly string[],
 ): Promise<OpenedSource | null> {
-  if (await isNotCreatedYet({ warehouse: { url: "embedded" }, dataDir })) return null;
+  if (await isNotCreatedYet("embedded", dataDir)) return null;
   await refuseForeignFolder(dataDir);
   context.notify("Starting the embedded database …");
   const server = await openEmbedded({ dataDir, log: context.log, signal: context.stop.signal });

@@ -217,7 +217,7 @@ const serviceSettings = {
 /** A service other than the sandbox needs a key and an encrypted connection. */
 const service = settings(serviceSettings, (given) => {
   const { base_url: baseUrl, api_key: key, allow_insecure: isInsecure } = given;
-  const url = typeof baseUrl === "string" && URL.canParse(baseUrl) ? new URL(baseUrl) : null;
+  const url = typeof baseUrl === "string" ? URL.parse(baseUrl) : null;
   if (!url) return [];
   const found: NestedProblem[] = [];
   if (key === undefined) {

@@ -117,7 +117,7 @@ export function serviceUrl() {
     },
     (value) => {
       if (value === "sandbox") return false;
-      const url = URL.canParse(value) ? new URL(value) : null;
+      const url = URL.parse(value);
       if (!url || (url.protocol !== "https:" && url.protocol !== "http:")) {
         return value.includes("://")
           ? true
@@ -147,7 +147,7 @@ export function httpUrl() {
   return text(
     { expects: "an https:// address without credentials; http:// only to this machine" },
     (value) => {
-      const url = URL.canParse(value) ? new URL(value) : null;
+      const url = URL.parse(value);
       if (!url || url.username !== "" || url.password !== "") return true;
       return url.protocol !== "https:" && !(url.protocol === "http:" && isLoopback(url));
     },

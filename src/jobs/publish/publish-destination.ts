@@ -31,7 +31,7 @@ import { copyRange, type Range, type RangeEnd } from "../../load/publication/who
 import { describeThisProcess, ownerOfFile, ownerPrefix, stateOfProcess } from "../../process-state.ts";
 import {
   type BatchRef,
-  buildCatalog,
+  catalogOf,
   type Catalog,
   type Destination,
   freshnessTable,
@@ -69,7 +69,7 @@ async function register({ db, destination }: Publication, full: boolean): Promis
 /** Tables of the catalog, and those that reveal an erasure, after which a destination purges deleted values. */
 function followedTables(catalog: Catalog): readonly PublishedTable[] {
   const published = catalog.tables.filter(({ name }) => name !== freshnessTable.name);
-  const erasure = buildCatalog([], [...ERASURE_TABLES]).tables;
+  const erasure = catalogOf([...ERASURE_TABLES]).tables;
   return [...published, ...erasure.filter(({ name }) => !published.some((table) => table.name === name))];
 }
 
