@@ -54,7 +54,7 @@ export async function publishAnswers(
   rows: AnsweredRows,
   write?: { readonly answers: RawBuilder<unknown>; readonly written: RawBuilder<unknown> },
 ): Promise<void> {
-  const { session, runId } = context;
+  const { session, run } = context;
   const { table, fields } = answerTables[type];
   const copied = [
     ...fields.map((name) => [name, name === "is_match" ? "s.outcome = 'matched'" : `s.${name}`] as const),
@@ -76,7 +76,7 @@ export async function publishAnswers(
       INSERT INTO ${session.table(table)} AS t (job, source, source_key, ${list}, first_matched_at, last_matched_at,
         last_matched_service_pid, _synced_at, _run_id)
       SELECT job, source, source_key, ${values}, ${matched("request_completed_at")}, ${matched("request_completed_at")},
-        ${matched("service_pid")}, now(), ${runId}
+        ${matched("service_pid")}, now(), ${run.runId}
       FROM staged AS s WHERE s.outcome <> 'rejected' ORDER BY source_key COLLATE "C", source COLLATE "C", job COLLATE "C"
       ON CONFLICT (job, source, source_key) DO UPDATE SET ${sql.raw(set.join(", "))}, _synced_at = excluded._synced_at,
         _run_id = excluded._run_id
@@ -85,7 +85,7 @@ export async function publishAnswers(
     opened AS (
       INSERT INTO ${session.table("match_history")} (job, source, source_key, valid_from, is_match, service_pid, match_score,
         _synced_at, _run_id)
-      SELECT job, source, source_key, request_completed_at, is_match, service_pid, match_score, now(), ${runId}
+      SELECT job, source, source_key, request_completed_at, is_match, service_pid, match_score, now(), ${run.runId}
       FROM written WHERE is_first)
     SELECT count(*) AS rows, count(*) FILTER (WHERE is_first) AS first FROM written`);
   const { rows: changed, first } = written ?? { rows: 0, first: 0 };
@@ -107,7 +107,7 @@ function readDependents(session: Session, rows: string): RawBuilder<unknown> {
  * read them again.
  */
 async function moveHistory(context: LoadContext, type: RowLookupType, rows: AnsweredRows): Promise<void> {
-  const { session, runId } = context;
+  const { session, run } = context;
   const history = session.table("match_history");
   const isOfRow = sql`job = k.job AND source = k.source AND source_key = k.source_key`;
   const last = sql`SELECT ctid, valid_from, valid_to, is_match, service_pid, match_score FROM ${history}
@@ -123,12 +123,12 @@ async function moveHistory(context: LoadContext, type: RowLookupType, rows: Answ
       WHERE a.request_completed_at IS NOT NULL AND (h.valid_from IS NULL OR h.valid_to IS NOT NULL
         OR (h.is_match, h.service_pid, h.match_score) IS DISTINCT FROM (a.is_match, a.service_pid, a.match_score))),
     closed AS (
-      UPDATE ${history} AS h SET valid_to = c.changed_at, _synced_at = now(), _run_id = ${runId}
+      UPDATE ${history} AS h SET valid_to = c.changed_at, _synced_at = now(), _run_id = ${run.runId}
       FROM changed AS c WHERE c.is_open AND h.ctid = c.last
       RETURNING h.source_key),
     opened AS (
       INSERT INTO ${history} (job, source, source_key, valid_from, is_match, service_pid, match_score, _synced_at, _run_id)
-      SELECT job, source, source_key, changed_at, is_match, service_pid, match_score, now(), ${runId}
+      SELECT job, source, source_key, changed_at, is_match, service_pid, match_score, now(), ${run.runId}
       FROM changed
       RETURNING source_key),
     dependent AS (${readDependents(session, "changed")})
@@ -138,13 +138,13 @@ async function moveHistory(context: LoadContext, type: RowLookupType, rows: Answ
 
 /** Marks the published answers of rows as outdated: their content changed, was rejected, or left the input. @param keys query of the rows' keys */
 export async function unmarkPresent(
-  { session, runId, touch }: LoadContext,
+  { session, run, touch }: LoadContext,
   { job, source, type }: { readonly job: string; readonly source: string; readonly type: RowLookupType },
   keys: RawBuilder<unknown>,
 ): Promise<void> {
   const { table } = answerTables[type];
   const changed = await session.change(sql`
-    UPDATE ${session.table(table)} SET is_present = false, _synced_at = now(), _run_id = ${runId}
+    UPDATE ${session.table(table)} SET is_present = false, _synced_at = now(), _run_id = ${run.runId}
     WHERE job = ${job} AND source = ${source} AND is_present AND source_key IN (${keys})`);
   touch(table, changed);
 }
@@ -249,7 +249,7 @@ export async function writeAnswers(
   answers: readonly LookupAnswer[],
 ): Promise<void> {
   if (answers.length === 0) return;
-  const { session, runId } = context;
+  const { session, run } = context;
   const ids = [...new Set(answers.map(({ callId }) => callId))];
   const isAddress = type === "validate_emails";
   const fields = isAddress ? [] : fieldsOf[type].filter((name) => name !== "is_match");
@@ -264,7 +264,7 @@ export async function writeAnswers(
     INSERT INTO ${session.table("lookup_answer")} AS t (kind, content, outcome, sent_service_pid, extra, api_request_id,
       request_completed_at, answered_at, call_number, call_id, is_first, _synced_at, _run_id ${own})
     SELECT ${kind}, s.content, s.outcome, s.sent_service_pid, ${isAddress ? sql`NULL::jsonb` : sql`s._extra`}, s.api_request_id,
-      s.request_completed_at, coalesce(c.reserved_at, now()), coalesce(c.call_number, 0), s.call_id, true, now(), ${runId} ${from}
+      s.request_completed_at, coalesce(c.reserved_at, now()), coalesce(c.call_number, 0), s.call_id, true, now(), ${run.runId} ${from}
     FROM ${staged(type, answers)} ${calls} ORDER BY s.content
     ON CONFLICT (kind, content) DO UPDATE SET ${sql.raw(set.join(", "))}, is_first = t.is_first AND t.call_number = excluded.call_number,
       _synced_at = now(), _run_id = excluded._run_id WHERE ${REPLACES}
@@ -293,7 +293,7 @@ async function writeValidations(context: LoadContext, answers: readonly LookupAn
   const isChanged = sql.raw("t.email_validation_status IS DISTINCT FROM excluded.email_validation_status");
   const written = await context.session.change(sql`
     INSERT INTO ${context.session.table("email_validation")} AS t (email_address, ${sql.raw(list.join(", "))}, _synced_at, _run_id)
-    SELECT convert_from(s.content, 'UTF8'), ${sql.raw(list.map((column) => `s.${column}`).join(", "))}, now(), ${context.runId}
+    SELECT convert_from(s.content, 'UTF8'), ${sql.raw(list.map((column) => `s.${column}`).join(", "))}, now(), ${context.run.runId}
     FROM ${staged("validate_emails", answers)} ORDER BY s.content
     ON CONFLICT (email_address) DO UPDATE SET ${sql.raw(set.join(", "))},
       previous_status = CASE WHEN ${isChanged} THEN t.email_validation_status ELSE t.previous_status END,
@@ -309,7 +309,7 @@ export async function writeRejects(
   rejects: readonly LookupReject[],
 ): Promise<void> {
   if (rejects.length === 0) return;
-  const { session, runId } = context;
+  const { session, run } = context;
   const records = rejects.map(({ record, stage, code, message, details, apiRequestId }) => ({
     content: `\\x${record.content}`,
     pid: record.sentPid,
@@ -322,7 +322,7 @@ export async function writeRejects(
     INSERT INTO ${session.table("lookup_answer")} AS t (kind, content, outcome, sent_service_pid, reject, api_request_id,
       answered_at, call_number, is_first, _synced_at, _run_id)
     SELECT ${kind}, r.content, 'rejected', r.pid, r.reject, r.api_request_id, now(),
-      (SELECT coalesce(max(call_number), 0) FROM ${session.table("api_call")} WHERE run_id = ${runId} AND job = ${job}), true, now(), ${runId}
+      (SELECT coalesce(max(call_number), 0) FROM ${session.table("api_call")} WHERE run_id = ${run.runId} AND job = ${job}), true, now(), ${run.runId}
     FROM json_to_recordset(${JSON.stringify(records)}::json) AS r(content bytea, pid text, reject jsonb, api_request_id text)
     ORDER BY r.content
     ON CONFLICT (kind, content) DO UPDATE SET outcome = 'rejected', service_pid = NULL, sent_service_pid = excluded.sent_service_pid,
@@ -343,14 +343,14 @@ const ERASED = "erased";
 
 /** Stores that contents were answered with an erased person, so that they aren't sent again. Nothing is published. */
 export async function writeErased(
-  { session, runId }: LoadContext,
+  { session, run }: LoadContext,
   { kind }: LoadSpec,
   contents: readonly string[],
 ): Promise<void> {
   if (contents.length === 0) return;
   await session.change(sql`
     INSERT INTO ${session.table("lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
-    SELECT ${kind}, decode(c, 'hex'), 'rejected', jsonb_build_object('code', ${ERASED}::text), now(), 0, true, now(), ${runId}
+    SELECT ${kind}, decode(c, 'hex'), 'rejected', jsonb_build_object('code', ${ERASED}::text), now(), 0, true, now(), ${run.runId}
     FROM unnest(${contents}::text[]) AS u(c) ORDER BY 2 ON CONFLICT (kind, content) DO NOTHING`);
 }
 
@@ -360,21 +360,21 @@ export async function rejectRows(
   type: LookupType,
   rows: RawBuilder<unknown>,
 ): Promise<void> {
-  const { session, runId, touch } = context;
+  const { session, run, touch } = context;
   const isRejected = sql`r.outcome = 'rejected' AND r.reject ->> 'code' <> ${ERASED}`;
   const rejected = sql`SELECT r.job, r.source, r.source_key FROM (${rows}) AS r WHERE ${isRejected}`;
   await resolveRejects(context, rejected);
   const written = await session.change(sql`
     INSERT INTO ${session.table("reject")} (reject_id, run_id, job, source, source_key, stage, code,
       message, details, api_request_id, created_at, _synced_at)
-    SELECT gen_random_uuid(), ${runId}, r.job, r.source, r.source_key, r.reject ->> 'stage', r.reject ->> 'code',
+    SELECT gen_random_uuid(), ${run.runId}, r.job, r.source, r.source_key, r.reject ->> 'stage', r.reject ->> 'code',
       r.reject ->> 'message', nullif(r.reject -> 'details', 'null'), r.api_request_id, now(), now()
     FROM (${rows}) AS r WHERE ${isRejected}`);
   touch("reject", written);
   if (written === 0 || type === "validate_emails") return;
   const { table } = answerTables[type];
   const changed = await session.change(sql`
-    UPDATE ${session.table(table)} AS t SET is_present = false, _synced_at = now(), _run_id = ${runId}
+    UPDATE ${session.table(table)} AS t SET is_present = false, _synced_at = now(), _run_id = ${run.runId}
     FROM (${rejected}) AS r WHERE (t.job, t.source, t.source_key) = (r.job, r.source, r.source_key) AND t.is_present`);
   touch(table, changed);
 }

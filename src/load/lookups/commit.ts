@@ -99,15 +99,14 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
   const { run, spec, sentBy, ledger, drift, othersLoad = false } = parts;
   let counters: CounterDelta = {};
   const also = async (writing: Writing): Promise<readonly string[]> => {
-    const context: LoadContext = { ...writing, runId: run.runId };
     const { answers, rejects, erased } = await answersWithoutErased(writing, spec, parts);
     const contents = [...[...answers, ...rejects].map(({ record }) => record.content), ...erased];
     const taken = await takeClaims(writing.session, spec.kind, run, contents);
-    const invalid = answers.length === 0 ? [] : await write(context, spec, answers, othersLoad);
+    const invalid = answers.length === 0 ? [] : await write(writing, spec, answers, othersLoad);
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
-    await writeRejects(context, spec, [...rejects, ...invalid]);
-    await writeErased(context, spec, erased);
+    await writeRejects(writing, spec, [...rejects, ...invalid]);
+    await writeErased(writing, spec, erased);
     if (valid.length > 0) {
       const callIds = [...new Set(valid.map(({ callId }) => callId))];
       const answered = valid.map(({ record }) => record.content);
@@ -115,7 +114,7 @@ async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<C
     }
     if (taken.wereRejected) {
       await resolveAnswered(
-        context,
+        writing,
         spec,
         valid.map(({ record }) => record.content),
       );

@@ -36,7 +36,7 @@ const stateOfNew = ({ hashes, present }: EncodedPerson, callNumber: number): Per
  * states. All in one pass in the order of the PIDs: loaders of the same persons wait for each other, without deadlocks or unique violations.
  */
 async function claimPersons(context: LoadContext, persons: readonly NumberedPerson[]) {
-  const { session, runId } = context;
+  const { session, run } = context;
   const states = persons.map(({ person, callNumber }) => ({
     pid: person.pid,
     state: stateOfNew(person, callNumber),
@@ -46,7 +46,7 @@ async function claimPersons(context: LoadContext, persons: readonly NumberedPers
   const written = await session.rows<{ service_pid: string; is_fresh: boolean }>(sql`
     INSERT INTO ${session.table("person_state")} AS t (service_pid, group_hashes, call_number, group_call_numbers)
     SELECT pid, hashes, call_number, newer FROM ${rowsOf(states)} ORDER BY pid COLLATE "C"
-    ON CONFLICT (service_pid) DO UPDATE SET call_number = excluded.call_number, _synced_at = now(), _run_id = ${runId}
+    ON CONFLICT (service_pid) DO UPDATE SET call_number = excluded.call_number, _synced_at = now(), _run_id = ${run.runId}
       WHERE t.group_hashes = excluded.group_hashes AND t.call_number <= excluded.call_number
         AND t.group_call_numbers IS NULL AND excluded.group_call_numbers IS NULL
         AND strpos(excluded.group_hashes, ${UNKNOWN_HASH}) = 0
@@ -134,7 +134,7 @@ async function mergePersons(
   }
   if (changed.size > 0) {
     await context.session.change(sql`
-      UPDATE ${context.session.table("person")} SET _record_synced_at = now(), _run_id = ${context.runId}
+      UPDATE ${context.session.table("person")} SET _record_synced_at = now(), _run_id = ${context.run.runId}
       WHERE service_pid = ANY(${[...changed].toSorted()}) AND _record_synced_at <> now()`);
     context.touch("person", 0);
   }
@@ -142,13 +142,13 @@ async function mergePersons(
   await context.session.change(sql`
     UPDATE ${context.session.table("person_state")} AS t
     SET group_hashes = s.hashes, call_number = s.call_number, group_call_numbers = s.newer, _synced_at = now(),
-      _run_id = ${context.runId}
+      _run_id = ${context.run.runId}
     FROM ${rowsOf(states)} WHERE t.service_pid = s.pid`);
 }
 
 /** Updates scalar columns where they differ, one statement for all persons with the same ones; returns the PIDs of rows that changed. */
 async function updateScalars(
-  { session, runId, touch }: LoadContext,
+  { session, run, touch }: LoadContext,
   persons: readonly EncodedPerson[],
 ): Promise<readonly string[]> {
   const changed: string[] = [];
@@ -163,7 +163,7 @@ async function updateScalars(
     const row = (alias: string) => sql.raw(`ROW(${list.map((column) => `${alias}.${column}`).join(", ")})`);
     const updated = await session.pluck<string>(sql`
       UPDATE ${session.table("person")} AS t SET ${sql.raw(list.map((column) => `${column} = s.${column}`).join(", "))},
-        _record_synced_at = now(), _synced_at = now(), _run_id = ${runId}
+        _record_synced_at = now(), _synced_at = now(), _run_id = ${run.runId}
       FROM pg_temp.stage_person AS s
       WHERE t.service_pid = s.service_pid AND ${row("t")} IS DISTINCT FROM ${row("s")}
       RETURNING t.service_pid`);
@@ -273,7 +273,7 @@ async function recordAliases(context: LoadContext, answers: readonly LookupAnswe
   const written = await context.session.change(sql`
     INSERT INTO ${context.session.table("person_pid_alias")}
       (sent_service_pid, returned_service_pid, first_seen_at, _synced_at, _run_id)
-    SELECT sent, returned, at, now(), ${context.runId}
+    SELECT sent, returned, at, now(), ${context.run.runId}
     FROM json_to_recordset(${JSON.stringify(sorted)}::json) AS a(sent text, returned text, at timestamptz)
     ON CONFLICT DO NOTHING`);
   context.touch("person_pid_alias", written);

@@ -1,6 +1,7 @@
 import type { RawBuilder } from "kysely";
 import type { Session } from "../db/session.ts";
 import type { InputSource, LookupType } from "../inputs/input.ts";
+import type { RunRef } from "../runs/fence.ts";
 import type { PreparedPerson } from "./person-groups.ts";
 import type { Cell } from "../../schemas/convert.ts";
 
@@ -33,7 +34,7 @@ export interface LookupReject {
 /** Target of a load's rows. */
 export interface LoadContext {
   readonly session: Session;
-  readonly runId: string;
+  readonly run: RunRef;
   /** Counts rows of a table that changed. */
   readonly touch: (table: string, rows: number) => void;
 }

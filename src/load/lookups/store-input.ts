@@ -79,7 +79,7 @@ export async function lockGoneRows(session: Session, run: RunRef, rows: readonly
  */
 export async function storeInput(context: ReadingContext, seen: SeenInput, run: RunRef): Promise<number> {
   const { session, spec, touch } = context;
-  const load: LoadContext = { session, runId: run.runId, touch };
+  const load: LoadContext = { session, run, touch };
   const { type } = spec;
   // A run of the whole input has read every row, and `keep` has seen to all shards already.
   const leavesRows = spec.shard !== null && seen.job.decision === "resend";
@@ -245,7 +245,7 @@ async function rejectUnusable({ session, spec }: ReadingContext, load: LoadConte
   const rejected = await session.change(sql`
     INSERT INTO ${reject}
       (reject_id, run_id, job, source, source_key, stage, code, message, details, created_at, _synced_at)
-    SELECT gen_random_uuid(), ${load.runId}, ${job}, ${source}, f.source_key, 'input', f.code, m.message, NULL, now(), now()
+    SELECT gen_random_uuid(), ${load.run.runId}, ${job}, ${source}, f.source_key, 'input', f.code, m.message, NULL, now(), now()
     FROM (SELECT code, source_key, row_number() OVER (PARTITION BY code, source_key) AS copy FROM pg_temp.unusable) AS f
     JOIN ${messages} ON m.code = f.code
     LEFT JOIN (SELECT code, source_key, max(copy) AS copies FROM (${open}) AS o GROUP BY code, source_key) AS o
@@ -255,7 +255,7 @@ async function rejectUnusable({ session, spec }: ReadingContext, load: LoadConte
   await session.change(sql`
     INSERT INTO ${session.table("lookup_answer")} (kind, content, outcome, reject, answered_at, call_number, is_first, _synced_at, _run_id)
     SELECT DISTINCT ON (f.content) ${kind}, f.content, 'rejected',
-      jsonb_build_object('stage', 'input', 'code', f.code, 'message', m.message, 'details', NULL), now(), 0, true, now(), ${load.runId}
+      jsonb_build_object('stage', 'input', 'code', f.code, 'message', m.message, 'details', NULL), now(), 0, true, now(), ${load.run.runId}
     FROM pg_temp.unusable AS f JOIN ${messages} ON m.code = f.code WHERE f.code <> ALL(${codes}) ORDER BY f.content
     ON CONFLICT (kind, content) DO NOTHING`);
 }

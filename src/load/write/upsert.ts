@@ -3,20 +3,15 @@ import type { Cell } from "../../schemas/convert.ts";
 import { tableNamed } from "../../schemas/registry.ts";
 import type { Table } from "../../schemas/table.ts";
 import { copyRows } from "../db/copy.ts";
-import type { Session } from "../db/session.ts";
 import type { ErasureKey } from "../erasure/key.ts";
 import { anyOf } from "../erasure/subjects.ts";
-import type { RunRef } from "../runs/fence.ts";
+import type { LoadContext } from "../lookups/lookup.ts";
 import { removeErasedRows } from "./erased.ts";
 
 /** A commit in progress. */
-export interface Writing {
-  readonly session: Session;
-  readonly run: RunRef;
+export interface Writing extends LoadContext {
   /** Key of the hashes of erased people; null if no one was erased. */
   readonly erasureKey: ErasureKey | null;
-  /** Counts rows of a table that changed. */
-  readonly touch: (table: string, rows: number) => void;
 }
 
 interface StagedRows {
