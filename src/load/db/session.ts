@@ -32,7 +32,7 @@ export interface PostgresSession {
 export interface Naming {
   readonly names: SchemaNames;
   /** Qualified name of a declared table or view, quoted. */
-  table(name: string): RawBuilder<unknown>;
+  readonly table: (name: string) => RawBuilder<unknown>;
   /** Builds queries on declared tables and views, named `SCHEMA.NAME` with the declared schema. */
   readonly query: QueryCreator<Database>;
 }
