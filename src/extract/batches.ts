@@ -186,23 +186,12 @@ export interface LookupItem {
   readonly mayBeBilled?: boolean;
 }
 
-interface LookupRequest {
-  readonly method: "POST";
-  readonly path: string;
-  /** JSON text. */
-  readonly body: string;
-}
-
-export interface FirstRequest extends LookupRequest {
-  readonly records: number;
-}
-
 /** Builds the request of a call, to send it or to show it; concatenates records without parsing them. */
 export function buildRequest(
   { path, pairing }: Pick<LookupEndpoint, "path" | "pairing">,
   parameters: object,
   items: readonly LookupItem[],
-): LookupRequest {
+) {
   const records = items.map(({ json, recordId }) => {
     if (pairing !== "record_id") return json;
     const id = `{"record_id":${JSON.stringify(recordId)}`;
@@ -210,25 +199,7 @@ export function buildRequest(
   });
   const further = JSON.stringify(parameters);
   const rest = further === "{}" ? "}" : `,${further.slice(1)}`;
-  return { method: "POST", path, body: `{"records":[${records.join(",")}]${rest}` };
-}
-
-/**
- * Builds the first requests that a lookup makes if none fails; sends nothing.
- * @param count maximum number of requests
- */
-export function firstRequests(
-  endpoint: LookupEndpoint,
-  parameters: object,
-  items: readonly LookupItem[],
-  count: number,
-): readonly FirstRequest[] {
-  const requests: FirstRequest[] = [];
-  for (let at = 0; at < items.length && requests.length < count; at += endpoint.maxRecords) {
-    const batch = items.slice(at, at + endpoint.maxRecords);
-    requests.push({ ...buildRequest(endpoint, parameters, batch), records: batch.length });
-  }
-  return requests;
+  return { method: "POST" as const, path, body: `{"records":[${records.join(",")}]${rest}` };
 }
 
 /** Maximum calls for finding the rejected records of one batch; the rest is set aside. */

@@ -5,8 +5,8 @@ import type { JobDeclaration } from "../config/schema/jobs.ts";
 import { LimitReachedError, OWN_LIMITS, StopJobError } from "../errors.ts";
 import { callFree, type FreeCall, type FreeReply } from "../extract/free-call.ts";
 import type { Db } from "../load/db/db.ts";
-import type { CounterDelta } from "../load/ledger/ledger.ts";
-import type { RunRef } from "../load/runs/fence.ts";
+import { type CounterDelta, recordCalls } from "../load/ledger/ledger.ts";
+import type { CallOwner, RunRef } from "../load/runs/fence.ts";
 import {
   type Commit,
   commit,
@@ -22,6 +22,7 @@ import type { JobCheckpoints, JobPlan, JobType } from "./job-type.ts";
 import { endOfError, type JobContext, succeeded, type Worked } from "./job.ts";
 import { estimateSeconds } from "./lookup/estimate.ts";
 import { stopReason } from "./retry-while-down.ts";
+import type { JobServices } from "./services.ts";
 
 export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
   const type: JobType<J> = {
@@ -117,6 +118,20 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
     },
     count: (counters) => totals.add(counters),
   };
+}
+
+/** Makes a free call outside of a job's run; the ledger gets its attempts even if it fails. */
+export async function callRecorded<T>(
+  services: Pick<JobServices, "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random">,
+  caller: CallOwner,
+  call: FreeCall<T>,
+): Promise<FreeReply<T>> {
+  const attempts: Attempt[] = [];
+  try {
+    return await callFree({ ...services, onAttempt: (attempt) => void attempts.push(attempt) }, call);
+  } finally {
+    await recordCalls(services.db, caller, attempts);
+  }
 }
 
 /** Rows of one commit of a feed; attempts are added. */

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { crashPoint } from "../../crash-point.ts";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
-import { callFree } from "../../extract/free-call.ts";
 import { changeCall } from "../../extract/pages.ts";
 import { findPeople } from "../../load/erasure/find.ts";
 import { countPeople, removeErased } from "../../load/erasure/remove.ts";
@@ -16,11 +15,10 @@ import {
 import type { FoundPeople, RowsByTable } from "../../load/erasure/subjects.ts";
 import type { Identifiers, RowKey } from "../../load/inputs/input.ts";
 import { checkInput } from "../../load/inputs/read.ts";
-import { recordCalls } from "../../load/ledger/ledger.ts";
 import { castSourceKey, findSourceKey } from "../../load/lookups/explain-row.ts";
-import type { Attempt } from "../../schemas/ledger.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import { emptyFolder, readDiskId, type SpoolOwner, surveySpool } from "../../spool/files.ts";
+import { callRecorded } from "../feed.ts";
 import { takeOverExpired } from "../hold-job.ts";
 import { spoolKind, spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
 import { allInputs, inputSourceOf, throwProblems } from "../sources.ts";
@@ -175,9 +173,6 @@ interface Membership {
   readonly servicePid: string;
 }
 
-/** Job name of these calls in the ledger. */
-const LEDGER_JOB = "erase";
-
 /**
  * Removes people from segments of the service. Free and idempotent: an erasure does this before and after its request, in
  * case a push added someone in between. A deleted segment counts as left.
@@ -186,22 +181,14 @@ export async function leaveSegments(
   services: LeaveServices,
   known: readonly Membership[],
 ): Promise<LeftSegments> {
-  const { db, log } = services;
+  const { log } = services;
   const { remove } = segmentEndpoints;
   const memberships = Map.groupBy(known, ({ segmentId }) => segmentId);
-  const caller = { runId: randomUUID(), job: LEDGER_JOB };
+  const caller = { runId: randomUUID(), job: "erase" };
   let removed = 0;
   for (const [segmentId, members] of memberships) {
     const servicePids = members.map(({ servicePid }) => servicePid);
-    const attempts: Attempt[] = [];
-    const asked = callFree(
-      { ...services, onAttempt: (attempt) => void attempts.push(attempt) },
-      changeCall(remove, segmentId, servicePids),
-    );
-    // Failed calls are also recorded in the ledger.
-    await Promise.allSettled([asked]);
-    await recordCalls(db, caller, attempts);
-    const reply = await asked;
+    const reply = await callRecorded(services, caller, changeCall(remove, segmentId, servicePids));
     if (reply.kind === "answer") removed += reply.value.changed ?? 0;
     log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");
   }

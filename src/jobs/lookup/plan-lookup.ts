@@ -1,4 +1,4 @@
-import { type FirstRequest, firstRequests } from "../../extract/batches.ts";
+import { buildRequest, type LookupItem } from "../../extract/batches.ts";
 import { countText } from "../../figures.ts";
 import type { LookupCounts } from "../../load/lookups/counts.ts";
 import { previewLookup } from "../../load/lookups/selection.ts";
@@ -20,9 +20,7 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
     resend,
     maxRecords: cap?.records ?? null,
   });
-  const { endpoint, requestParameters: parameters } = lookupOf(job);
-  const { counts, records: items } = await previewLookup(db, spec, show * endpoint.maxRecords);
-  const requests = firstRequests(endpoint, parameters, items, show);
+  const { counts, records } = await previewLookup(db, spec, show * lookupOf(job).endpoint.maxRecords);
   const answering = spec.pidFrom === null ? undefined : earlier.get(spec.pidFrom);
   // A capped job answers no more than it sends.
   const answered = answering?.records_remaining === 0 ? counts.waiting : (answering?.records_to_send ?? 0);
@@ -64,15 +62,29 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
       ...(decision.kind === "ask" ? [`the run asks first, or needs --yes: ${decision.reason}`] : []),
       ...remarksOn(counts, { pidFrom: spec.pidFrom, isAnsweredFirst: answering !== undefined }),
     ],
-    ...(show === 0 ? {} : { requests: requests.map(shownRequest) }),
+    ...(show === 0 ? {} : { requests: shownRequests(job, records, show) }),
   };
   return { plan, sending: forecast.records };
 }
 
-/** Request as shown to the user. A body holds no numbers, so that parsing and printing it changes no byte. */
-export function shownRequest({ method, path, records, body }: FirstRequest): ShownRequest {
-  const parsed: object = JSON.parse(body);
-  return { method, path, records, body: parsed };
+/**
+ * First requests of a lookup if none fails, as shown to the user. A body holds no numbers, so that parsing and printing it changes no byte.
+ * @param count maximum number of requests
+ */
+export function shownRequests(
+  job: LookupJobConfig,
+  items: readonly LookupItem[],
+  count: number,
+): readonly ShownRequest[] {
+  const { endpoint, requestParameters: parameters } = lookupOf(job);
+  const requests: ShownRequest[] = [];
+  for (let at = 0; at < items.length && requests.length < count; at += endpoint.maxRecords) {
+    const batch = items.slice(at, at + endpoint.maxRecords);
+    const { method, path, body } = buildRequest(endpoint, parameters, batch);
+    const parsed: object = JSON.parse(body);
+    requests.push({ method, path, records: batch.length, body: parsed });
+  }
+  return requests;
 }
 
 /** Remarks on rows that the run can't send as things stand. */

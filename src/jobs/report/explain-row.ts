@@ -1,10 +1,9 @@
 import type { InputConfig } from "../../config/config.ts";
-import { firstRequests } from "../../extract/batches.ts";
 import { countText, timeText } from "../../figures.ts";
 import type { ShownRequest } from "../job-type.ts";
 import { type Cap, limitsOf, lookupSpecOf, tightestCap, usedOf } from "../lookup/lookup-spec.ts";
-import { isLookupJob, type LookupJobConfig, lookupOf } from "../lookup/lookup-types.ts";
-import { shownRequest } from "../lookup/plan-lookup.ts";
+import { isLookupJob, type LookupJobConfig } from "../lookup/lookup-types.ts";
+import { shownRequests } from "../lookup/plan-lookup.ts";
 import { inspectInputs } from "../prepare.ts";
 import { type JobServices, plainRun, wholeInput } from "../services.ts";
 import { inputSourceOf, throwProblems } from "../sources.ts";
@@ -195,10 +194,8 @@ function canBeSent(row: Verdict | undefined): boolean {
 
 /** Request with these records alone, built like those of a run. */
 function requestOf(job: LookupJobConfig, rows: readonly ClassifiedRow[]): ShownRequest | null {
-  const { endpoint, requestParameters: parameters } = lookupOf(job);
   const items = rows.flatMap(({ record, recordId }) => (record === null ? [] : [{ recordId, json: record }]));
-  const [request] = firstRequests(endpoint, parameters, items, 1);
-  return request ? shownRequest(request) : null;
+  return shownRequests(job, items, 1)[0] ?? null;
 }
 
 interface Verdict {

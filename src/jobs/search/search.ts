@@ -4,19 +4,11 @@ import { text } from "../../config/schema/settings.ts";
 import type { NestedProblem } from "../../config/problems.ts";
 import type { JobDeclaration } from "../../config/schema/jobs.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import {
-  callFree,
-  type FreeCall,
-  type FreeReply,
-  fromEnvelope,
-  readEnvelope,
-} from "../../extract/free-call.ts";
-import type { FeedContext } from "../feed.ts";
+import { type FreeCall, type FreeReply, fromEnvelope, readEnvelope } from "../../extract/free-call.ts";
+import { callRecorded, type FeedContext } from "../feed.ts";
 import { type UnlockCost, unlockCost } from "../price.ts";
 import type { JobServices } from "../services.ts";
-import { recordCalls } from "../../load/ledger/ledger.ts";
 import { readErasedPids } from "../../load/write/erased.ts";
-import type { Attempt } from "../../schemas/ledger.ts";
 import { countOf } from "../../schemas/convert.ts";
 import { readId } from "../../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
@@ -121,9 +113,6 @@ export async function readQuota(context: Pick<FeedContext, "call">): Promise<Quo
   }
 }
 
-/** Job name of these calls in the ledger. */
-const LEDGER_JOB = "search";
-
 /** Result of a search that is not stored. */
 export interface FoundPeople {
   readonly search_id: string;
@@ -149,44 +138,37 @@ export async function searchOnce(
   runId: string,
   { query, size }: { readonly query: string; readonly size: number },
 ): Promise<FoundPeople> {
-  const { db } = services;
   const search = { query, size: Math.min(size, MAX_SEARCH_SIZE) };
-  const attempts: Attempt[] = [];
-  const call = <T>(one: FreeCall<T>) =>
-    callFree({ ...services, onAttempt: (attempt) => void attempts.push(attempt) }, one);
-  try {
-    const quota = await readQuota({ call });
-    if (quota !== null && quota.left < search.size) {
-      throw new LimitReachedError(
-        "quota",
-        `The organization's daily limit of person search has ${quota.left} of ${quota.limit} records left until 00:00 UTC. Search for ` +
-          "fewer people, or again tomorrow.",
-      );
-    }
-    const reply = await call(searchCall(search));
-    if (reply.kind === "refused") throw queryRefused("The query", reply);
-    const { value: found, drift } = reply;
-    const pids = readPids(found["results"], drift).rows.map(([, pid]) => pid);
-    const erased = await readErasedPids(db, pids);
-    const results = pids.filter((pid) => !erased.has(pid));
-    const total = countOf(found["total_count"]) ?? results.length;
-    const cost = unlockCost(services.config, total);
-    return {
-      search_id: String(found["search_id"]),
-      total_count: total,
-      result_count: results.length,
-      results,
-      coverage: searchChannels.map((channel) => ({
-        channel,
-        total: coveredBy(found["total_contact_coverage"], channel),
-        results: coveredBy(found["results_contact_coverage"], channel),
-      })),
-      most_billable: total,
-      ...(cost ? { most_cost: cost } : {}),
-    };
-  } finally {
-    await recordCalls(db, { runId, job: LEDGER_JOB }, attempts);
+  const call = <T>(one: FreeCall<T>) => callRecorded(services, { runId, job: "search" }, one);
+  const quota = await readQuota({ call });
+  if (quota !== null && quota.left < search.size) {
+    throw new LimitReachedError(
+      "quota",
+      `The organization's daily limit of person search has ${quota.left} of ${quota.limit} records left until 00:00 UTC. Search for ` +
+        "fewer people, or again tomorrow.",
+    );
   }
+  const reply = await call(searchCall(search));
+  if (reply.kind === "refused") throw queryRefused("The query", reply);
+  const { value: found, drift } = reply;
+  const pids = readPids(found["results"], drift).rows.map(([, pid]) => pid);
+  const erased = await readErasedPids(services.db, pids);
+  const results = pids.filter((pid) => !erased.has(pid));
+  const total = countOf(found["total_count"]) ?? results.length;
+  const cost = unlockCost(services.config, total);
+  return {
+    search_id: String(found["search_id"]),
+    total_count: total,
+    result_count: results.length,
+    results,
+    coverage: searchChannels.map((channel) => ({
+      channel,
+      total: coveredBy(found["total_contact_coverage"], channel),
+      results: coveredBy(found["results_contact_coverage"], channel),
+    })),
+    most_billable: total,
+    ...(cost ? { most_cost: cost } : {}),
+  };
 }
 
 function coveredBy(coverage: unknown, channel: string): number | null {
