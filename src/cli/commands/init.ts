@@ -5,13 +5,13 @@ import { openConfig } from "../app.ts";
 import type { Context, Outcome } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import {
+  answerAll,
   type Draft,
   type InitFlags,
   type Interview,
   isComplete,
   nameIn,
   type Question,
-  answerAll,
   START,
   withAnswers,
 } from "../init/ask.ts";

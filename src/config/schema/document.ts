@@ -36,29 +36,29 @@ export const DEFAULT_STATE_SCHEMA = "person_data_state";
 
 // docs/configuration.md describes each setting; a test holds both equal.
 
-/** `warehouse`: the Postgres database to fill, the system of record. */
-const warehouseSettings = {
-  type: setting(z.literal("postgres"), {
-    expects: "postgres: other engines get a published copy",
-    hint: "use Postgres as the warehouse and add the other engine under publish: (docs/publishing.md)",
-  }).optional(),
-  url: postgresUrl({ allowEmbedded: true }),
-  allow_insecure: flag().default(false),
-  schema: schemaName().default(DEFAULT_SCHEMA),
-  ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
-  state_schema: schemaName().default(DEFAULT_STATE_SCHEMA),
-};
-
-/** The three schemas differ, so that privileges can be granted separately. */
-const warehouse = settings(warehouseSettings, (given) => {
-  const keys = ["schema", "ops_schema", "state_schema"];
-  return keys.flatMap((key, at) => {
-    const same = keys.slice(0, at).find((other) => given[other] === given[key]);
-    const hint =
-      "use different names, such as person_data, person_data_ops and person_data_state: each has other readers";
-    return same ? [{ path: [key], message: `must differ from warehouse.${same}`, hint }] : [];
-  });
-});
+/** `warehouse`: the Postgres database to fill, the system of record. The three schemas differ, so that privileges can be granted separately. */
+const warehouse = settings(
+  {
+    type: setting(z.literal("postgres"), {
+      expects: "postgres: other engines get a published copy",
+      hint: "use Postgres as the warehouse and add the other engine under publish: (docs/publishing.md)",
+    }).optional(),
+    url: postgresUrl({ allowEmbedded: true }),
+    allow_insecure: flag().default(false),
+    schema: schemaName().default(DEFAULT_SCHEMA),
+    ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
+    state_schema: schemaName().default(DEFAULT_STATE_SCHEMA),
+  },
+  (given) => {
+    const keys = ["schema", "ops_schema", "state_schema"];
+    return keys.flatMap((key, at) => {
+      const same = keys.slice(0, at).find((other) => given[other] === given[key]);
+      const hint =
+        "use different names, such as person_data, person_data_ops and person_data_state: each has other readers";
+      return same ? [{ path: [key], message: `must differ from warehouse.${same}`, hint }] : [];
+    });
+  },
+);
 
 const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
 
@@ -202,35 +202,35 @@ const limits = z
   .strictObject(Object.fromEntries(endpointPaths.map((path) => [path, rateLimit.optional()])))
   .transform((byPath) => Object.fromEntries(setEntries(byPath)));
 
-/** `service`: address, key and rates. */
-const serviceSettings = {
-  base_url: serviceUrl(),
-  api_key: secret().optional(),
-  user_api_key: secret().optional(),
-  ca: text({ expects: "the path of a PEM file" }).optional(),
-  concurrency: wholeNumber(1, 64).default(8),
-  requests_per_second: positiveNumber().optional(),
-  limits: limits.prefault({}),
-  allow_insecure: flag().default(false),
-};
-
-/** A service other than the sandbox needs a key and an encrypted connection. */
-const service = settings(serviceSettings, (given) => {
-  const { base_url: baseUrl, api_key: key, allow_insecure: isInsecure } = given;
-  const url = typeof baseUrl === "string" ? URL.parse(baseUrl) : null;
-  if (!url) return [];
-  const found: NestedProblem[] = [];
-  if (key === undefined) {
-    const hint = "${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs no key";
-    found.push({ path: ["api_key"], message: "is missing", hint });
-  }
-  if (url.protocol === "http:" && !isLoopback(url) && isInsecure !== true) {
-    const message = "would send the key and people's data over the network unencrypted";
-    const hint = "use https://, or set service.allow_insecure: true";
-    found.push({ path: ["base_url"], message, hint });
-  }
-  return found;
-});
+/** `service`: address, key and rates. One other than the sandbox needs a key and an encrypted connection. */
+const service = settings(
+  {
+    base_url: serviceUrl(),
+    api_key: secret().optional(),
+    user_api_key: secret().optional(),
+    ca: text({ expects: "the path of a PEM file" }).optional(),
+    concurrency: wholeNumber(1, 64).default(8),
+    requests_per_second: positiveNumber().optional(),
+    limits: limits.prefault({}),
+    allow_insecure: flag().default(false),
+  },
+  (given) => {
+    const { base_url: baseUrl, api_key: key, allow_insecure: isInsecure } = given;
+    const url = typeof baseUrl === "string" ? URL.parse(baseUrl) : null;
+    if (!url) return [];
+    const found: NestedProblem[] = [];
+    if (key === undefined) {
+      const hint = "${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs no key";
+      found.push({ path: ["api_key"], message: "is missing", hint });
+    }
+    if (url.protocol === "http:" && !isLoopback(url) && isInsecure !== true) {
+      const message = "would send the key and people's data over the network unencrypted";
+      const hint = "use https://, or set service.allow_insecure: true";
+      found.push({ path: ["base_url"], message, hint });
+    }
+    return found;
+  },
+);
 
 /** `sandbox`: population of `base_url: sandbox`, and its sample input tables. */
 const sandbox = settings({
@@ -290,7 +290,7 @@ function jobsRule(jobs: Readonly<Record<string, unknown>>): readonly NestedProbl
 
 type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
 
-/** Builds the schema of the whole file; `rules/` check relations between its parts. */
+/** Builds the schema of the whole file; `rules.ts` and `references.ts` check relations between its parts. */
 export function documentSchemaOf(jobTypes: readonly JobDeclaration[]): DocumentSchema {
   const [first, ...options] = jobTypes.map((type) => type.settings);
   if (!first) throw new Error("there is no job type");

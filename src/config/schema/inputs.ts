@@ -100,31 +100,30 @@ function sourceRule(given: Readonly<Record<string, unknown>>): readonly NestedPr
   return [...absent, { path: ["table"], message: "is missing", hint }];
 }
 
-const inputSettings = {
-  table: tableName().optional(),
-  sql: sqlText("a SELECT statement").optional(),
-  job: jobName({ jobTypes: ["audience_search"] }).optional(),
-  search: searchName().optional(),
-  connection: connectionName().optional(),
-  where: sqlText("a SQL condition").optional(),
-  order_by: sqlText("a list of SQL expressions").optional(),
-  key: columns().optional(),
-  normalize: flag().default(false),
-  on_missing: choice(["keep", "erase"]).default("keep"),
-  max_missing_ratio: ratio().default(0.1),
-  fields: fields.optional(),
-};
-
-const input = settings(inputSettings, sourceRule).transform(
-  ({ table, sql, job, search, key, fields: mapped, ...rest }) => {
-    const named = table === null ? null : parseTableName(table);
-    const source: TableSource | SqlSource | NamedSearch = named
-      ? { kind: "table", ...named }
-      : job !== null && search !== null
-        ? { kind: "search", job, search }
-        : { kind: "sql", sql: sql ?? "" };
-    return { ...rest, key: key ?? [PID], fields: mapped ?? { [PID]: [PID] }, source };
+const input = settings(
+  {
+    table: tableName().optional(),
+    sql: sqlText("a SELECT statement").optional(),
+    job: jobName({ jobTypes: ["audience_search"] }).optional(),
+    search: searchName().optional(),
+    connection: connectionName().optional(),
+    where: sqlText("a SQL condition").optional(),
+    order_by: sqlText("a list of SQL expressions").optional(),
+    key: columns().optional(),
+    normalize: flag().default(false),
+    on_missing: choice(["keep", "erase"]).default("keep"),
+    max_missing_ratio: ratio().default(0.1),
+    fields: fields.optional(),
   },
-);
+  sourceRule,
+).transform(({ table, sql, job, search, key, fields: mapped, ...rest }) => {
+  const named = table === null ? null : parseTableName(table);
+  const source: TableSource | SqlSource | NamedSearch = named
+    ? { kind: "table", ...named }
+    : job !== null && search !== null
+      ? { kind: "search", job, search }
+      : { kind: "sql", sql: sql ?? "" };
+  return { ...rest, key: key ?? [PID], fields: mapped ?? { [PID]: [PID] }, source };
+});
 
 export const inputs = byName(input);
