@@ -132,10 +132,10 @@ export async function readReceived(
   const bytes = memoryOf(received);
   // A body in a file was moved to the answer's own one.
   if (!isFilePart(body) && resizeLease(lease, bytes))
-    return found(loader, await readAnswer(loader, file, { ...received, bytes }));
+    return required(loader, await readAnswer(loader, file, { ...received, bytes }));
   freeBody(body);
   releaseLease(lease);
-  return found(loader, await readSpooled(loader, file));
+  return required(loader, await readSpooled(loader, file));
 }
 
 /** Reads an answer that could not be written to disk, alone. */
@@ -246,7 +246,7 @@ async function withoutRepeated(
 }
 
 /** Returns an answer that must be in the spool. */
-function found({ spool }: Loader, answer: LoadableAnswer | null): LoadableAnswer {
+function required({ spool }: Loader, answer: LoadableAnswer | null): LoadableAnswer {
   if (answer) return answer;
   throw new StopJobError(
     "spool_damaged",
@@ -265,7 +265,7 @@ export async function commitAnswer(loader: Loader, answer: LoadableAnswer): Prom
       try {
         const othersLoad = recorded.answers.length > 0;
         const { notLoadable } = await commits.add(() => commitPart(loader, answer, part, othersLoad));
-        record(recorded, part, new Set(notLoadable));
+        addOutcomes(recorded, part, new Set(notLoadable));
       } finally {
         part.store.free();
       }
@@ -297,7 +297,7 @@ async function commitPart(
 }
 
 /** Records the outcomes of a part; answers that the warehouse refused are rejects. */
-function record(recorded: Recorded, part: AnswerPart, refused: ReadonlySet<string>): void {
+function addOutcomes(recorded: Recorded, part: AnswerPart, refused: ReadonlySet<string>): void {
   for (const { record, outcome } of part.answers) {
     if (refused.has(record.recordId)) recorded.rejects.push({ record });
     else recorded.answers.push({ record, outcome });

@@ -27,6 +27,7 @@ import {
   searchCall,
   findSearchProblems,
   streamOf,
+  throwIfOverQuota,
 } from "./search.ts";
 
 const { create, read } = personSearchEndpoints;
@@ -81,7 +82,10 @@ async function run(context: Context): Promise<void> {
     const quota = due.length === 0 ? null : await readQuota(context);
     for (const search of due) {
       try {
-        throwIfLimited(context, search, quota, sent);
+        if (sent >= (context.request.maxRecords ?? Number.POSITIVE_INFINITY)) {
+          throw new LimitReachedError("max_records", `${context.job.name}: --max-records was reached.`);
+        }
+        throwIfOverQuota(quota, context.job.name, search);
         sent += 1;
         await make(context, search, quota);
       } catch (error) {
@@ -92,18 +96,6 @@ async function run(context: Context): Promise<void> {
     context.count({ records_remaining: due.length - sent });
   }
   errors.throwIfAny();
-}
-
-function throwIfLimited({ job, request }: Context, search: Search, quota: Quota | null, sent: number): void {
-  if (request.maxRecords !== null && sent >= request.maxRecords) {
-    throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
-  }
-  if (quota === null || quota.left >= search.size) return;
-  throw new LimitReachedError(
-    "quota",
-    `${job.name}: the organization's daily limit of person search has ${quota.left} of ${quota.limit} records left until ` +
-      `00:00 UTC, and ${search.name} may return ${search.size}. Run again tomorrow, or lower its size.`,
-  );
 }
 
 async function make(context: Context, search: Search, quota: Quota | null): Promise<void> {

@@ -113,6 +113,20 @@ export async function readQuota(context: Pick<FeedContext, "call">): Promise<Quo
   }
 }
 
+/** Throws a LimitReachedError if a search may return more than the daily limit leaves. @param caller job, for the message */
+export function throwIfOverQuota(
+  quota: Quota | null,
+  caller: string,
+  { name, size }: { readonly name: string; readonly size: number },
+): void {
+  if (quota === null || quota.left >= size) return;
+  throw new LimitReachedError(
+    "quota",
+    `${caller}: the organization's daily limit of person search has ${quota.left} of ${quota.limit} records left until ` +
+      `00:00 UTC, and ${name} may return ${size}. Run again tomorrow, or lower its size.`,
+  );
+}
+
 /** Result of a search that is not stored. */
 export interface FoundPeople {
   readonly search_id: string;
@@ -141,13 +155,7 @@ export async function searchOnce(
   const search = { query, size: Math.min(size, MAX_SEARCH_SIZE) };
   const call = <T>(one: FreeCall<T>) => callRecorded(services, { runId, job: "search" }, one);
   const quota = await readQuota({ call });
-  if (quota !== null && quota.left < search.size) {
-    throw new LimitReachedError(
-      "quota",
-      `The organization's daily limit of person search has ${quota.left} of ${quota.limit} records left until 00:00 UTC. Search for ` +
-        "fewer people, or again tomorrow.",
-    );
-  }
+  throwIfOverQuota(quota, "search", { name: "this search", size: search.size });
   const reply = await call(searchCall(search));
   if (reply.kind === "refused") throw queryRefused("The query", reply);
   const { value: found, drift } = reply;
