@@ -29,8 +29,8 @@ export async function noteReading(
         SELECT FROM ${listed} AS l WHERE (l.job, l.segment_id, l.service_pid) = (${run.job}, m.segment_id, m.service_pid))`);
     touch("audience_search_member", deleted);
   }
-  const isDone = session.query.deleteFrom("state.segment_listed").where("job", "=", run.job);
-  await session.change(isDone.where("segment_id", "=", segmentId));
+  const readList = session.query.deleteFrom("state.segment_listed").where("job", "=", run.job);
+  await session.change(readList.where("segment_id", "=", segmentId));
 }
 
 /** Query for the members of the newest stored audience with a query. */
