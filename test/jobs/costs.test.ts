@@ -28,7 +28,7 @@ const round = (amount: number) => Number(amount.toFixed(6));
 
 test("a night costs what the sandbox billed: in its report, in cost_daily and in the status", async () => {
   const config = configOf(threeJobs + audience, prices());
-  const world = await startWorld({ rows: 300, people: 20_000, config });
+  const world = await startWorld({ rows: 60, people: 20_000, config });
   await world.control("/search_plan", { state_ms: 20 });
   const report = await world.run();
   const resolved = await billedBySandbox(world, "/v1/resolve");
@@ -108,7 +108,7 @@ test("records that may have been billed are stated apart, and together they boun
 
 test("a budget in money holds to the record, and a changed price counts from the next call on", async () => {
   const budget = "\nbudgets: { enrich: { per_month: { amount: 5.05 } } }";
-  const world = await startWorld({ rows: 200, config: configOf(enrichOnly, prices() + budget) });
+  const world = await startWorld({ rows: 130, config: configOf(enrichOnly, prices() + budget) });
   const planned = await planJobs({ ...(await world.services()), clock: systemClock }, []);
   expect(planned).toMatchObject({
     estimated_cost: { high: 5, currency: "USD" },
@@ -172,7 +172,7 @@ test("a budget in money holds to the record, and a changed price counts from the
 
 test("a call is granted what others have left of a budget since the selection, and no more is sent", async () => {
   const budget = "confirm_above: { records: 20, ratio: 0.1 }\nbudgets: { enrich: { per_day: 1000 } }";
-  const world = await startWorld({ rows: 300, config: configOf(enrichOnly, budget) });
+  const world = await startWorld({ rows: 60, config: configOf(enrichOnly, budget) });
   await world.run();
   await world.rows("UPDATE crm.customers SET street = '1 Main St'");
   const report = await world.run({

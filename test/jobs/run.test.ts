@@ -13,7 +13,7 @@ async function requestsOf(world: World): Promise<number> {
 
 describe("a night of resolve, validate and enrich", () => {
   test("sends every distinct record once, the second night nothing, and the third what changed", async () => {
-    const world = await startWorld({ rows: 1000 });
+    const world = await startWorld({ rows: 150 });
     const report = await world.run({ runId: "first" });
     expect(report).toMatchObject({ status: "succeeded", run_id: "first" });
     expect(exitCodeOf(report, null)).toBe(0);
@@ -22,7 +22,7 @@ describe("a night of resolve, validate and enrich", () => {
       ["validate_customers", "validate_emails", 0],
       ["enrich_customers", "enrich", 0],
     ]);
-    expect(report.jobs[0]?.records_read).toBe(1000);
+    expect(report.jobs[0]?.records_read).toBe(150);
     expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
 
     const again = await world.run();
@@ -42,7 +42,7 @@ describe("a night of resolve, validate and enrich", () => {
   });
 
   test("is in sync_run, the ledger, the coverage and the status as reported", async () => {
-    const world = await startWorld({ rows: 600, config: configOf(resolveOnly) });
+    const world = await startWorld({ rows: 100, config: configOf(resolveOnly) });
     expect((await readStatus(await world.services())).jobs).toMatchObject([
       { job: "resolve_customers", last_run: null, coverage: null, freshness: "never" },
     ]);
@@ -68,7 +68,7 @@ describe("a night of resolve, validate and enrich", () => {
     const [coverage] = await world.rows("SELECT * FROM person_data_ops.input_coverage");
     expect(coverage).toMatchObject({
       source: "customers",
-      input_rows: "600",
+      input_rows: "100",
       answered: await world.value("SELECT count(*) FROM person_data.resolution"),
       matched: await world.value("SELECT count(*) FROM person_data.resolution WHERE is_match"),
       unmatched: await world.value("SELECT count(*) FROM person_data.resolution WHERE NOT is_match"),
@@ -82,7 +82,7 @@ describe("a night of resolve, validate and enrich", () => {
         enabled: true,
         freshness: "fresh",
         last_run: { run_id: "night-1", status: "succeeded", records_sent: job.records_sent },
-        coverage: { source: "customers", input_rows: 600, due: 0 },
+        coverage: { source: "customers", input_rows: 100, due: 0 },
         open_rejects: { not_resolvable: job.records_rejected },
       },
     ]);
@@ -204,9 +204,9 @@ describe("a job that fails", () => {
 
 test("a large due set needs the user's agreement, which a question or --yes gives", async () => {
   const config = configOf(enrichOnly, "confirm_above: { records: 50, ratio: 0.2 }");
-  const world = await startWorld({ rows: 300, config });
+  const world = await startWorld({ rows: 120, config });
   expect((await world.run()).status).toBe("succeeded");
-  await world.rows("UPDATE crm.customers SET street = '1 Main St' WHERE id <= 200");
+  await world.rows("UPDATE crm.customers SET street = '1 Main St' WHERE id <= 90");
   const stopped = await world.run();
   expect(exitCodeOf(stopped, null)).toBe(3);
   const unsent = { status: "limited", limited_by: "confirmation", records_sent: 0, requests: 0 };
@@ -223,7 +223,7 @@ test("a large due set needs the user's agreement, which a question or --yes give
   expect((await world.run({ confirm: answer(false) })).jobs).toMatchObject([unsent]);
   expect(asked).toEqual([expect.stringMatching(/Continue\?$/)]);
   const agreed = jobOf(await world.run({ confirm: answer(true) }), "enrich_customers");
-  expect([agreed.status, agreed.records_sent > 150]).toEqual(["succeeded", true]);
+  expect([agreed.status, agreed.records_sent > 60]).toEqual(["succeeded", true]);
 });
 
 test("a run that waits for confirmation of parameters has rejected nothing and covers nothing", async () => {

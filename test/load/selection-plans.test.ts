@@ -17,11 +17,14 @@ import { enrichSpec, resolveSpec } from "./suite/people.ts";
 const resolve = resolveSpec();
 const enrich = enrichSpec({ pidFrom: "resolve_people", dropsInvalidEmails: true });
 
+/** Enough that other plans would cost more. */
+const ROWS = 15_000;
+
 const context = useContext();
 beforeEach(async () => {
   // The fingerprints differ from those of the rows, as after many changes.
   await context.sql(`CREATE TABLE crm.people AS SELECT i::text AS id, 'Ann' AS first_name, 'Lee' AS last_name,
-      NULL AS phone, i || '@example.com' AS email FROM generate_series(1, 60000) AS i;
+      NULL AS phone, i || '@example.com' AS email FROM generate_series(1, ${ROWS}) AS i;
     INSERT INTO person_data_state.lookup_row (job, source, source_key, fingerprint, content, _synced_at, _run_id)
     SELECT job, 'people', id, '\\x00', sha256(id::bytea), now(), ''
     FROM crm.people, (VALUES ('resolve_people'), ('enrich_people')) AS j(job);
@@ -77,7 +80,7 @@ test("reads the rows of changed keys in a parallel plan", async () => {
 
 test("reads a page of claims by their key, without sorting all of them", async () => {
   await context.sql(`INSERT INTO person_data_state.lookup_due (kind, content, record, job, shard, epoch, rows, was_rejected, is_sent, _synced_at, _run_id)
-    SELECT '${resolve.kind}', sha256(i::text::bytea), '{}', 'resolve_people', '0/1', 1, 1, false, false, now(), '' FROM generate_series(1, 20000) AS i;
+    SELECT '${resolve.kind}', sha256(i::text::bytea), '{}', 'resolve_people', '0/1', 1, 1, false, false, now(), '' FROM generate_series(1, 5000) AS i;
     ANALYZE person_data_state.lookup_due`);
   const plan = await context.warehouse.db.preview(async (session) => {
     const query = vi.spyOn(session.client, "query");
@@ -103,12 +106,12 @@ test("reads a page of claims by their key, without sorting all of them", async (
 
 test("claims many contents although statistics say that nothing is due, as after the job before", async () => {
   await context.sql(`INSERT INTO person_data_state.lookup_due (kind, content, rows, was_rejected, is_sent, _synced_at, _run_id)
-    SELECT 'other', sha256(i::text::bytea), 1, false, false, now(), '' FROM generate_series(1, 20000) AS i;
+    SELECT 'other', sha256(i::text::bytea), 1, false, false, now(), '' FROM generate_series(1, 5000) AS i;
     DELETE FROM person_data_state.lookup_due; ANALYZE person_data_state.lookup_due`);
   const run = await begin(context.warehouse, resolve, randomUUID());
   // Joined for each claim, it would take a quarter of an hour.
   const selection = await context.warehouse.selectLookup(resolve, run);
-  expect(selection.counts.due).toBe(60_000);
+  expect(selection.counts.due).toBe(ROWS);
   await selection.close();
 });
 
@@ -116,11 +119,11 @@ test("counts the coverage of many rows without looking up each, although statist
   await context.sql(`UPDATE person_data_state.lookup_row SET missing_since = now(); ANALYZE person_data_state.lookup_row;
     UPDATE person_data_state.lookup_row SET missing_since = NULL`);
   const { db } = context.warehouse;
-  expect(await readCoverage(db, resolve, 0)).toMatchObject({ inputRows: 60_000 });
+  expect(await readCoverage(db, resolve, 0)).toMatchObject({ inputRows: ROWS });
   const plan = await context.sql(
     "EXPLAIN SELECT FROM person_data_state.lookup_row WHERE missing_since IS NULL",
   );
-  expect(JSON.stringify(plan)).toMatch(/rows=1[12]\d{4}\D/u);
+  expect(JSON.stringify(plan)).toMatch(/rows=(29|3[01])\d{3}\D/u);
 });
 
 /** Text of a statement, as it is passed to the driver. */

@@ -63,6 +63,9 @@ test("a log of many transactions is written into the file meanwhile, by none of 
   session.close();
 });
 
+/** Catalog of a single table, which takes a tenth of the time. */
+const people = declaredCatalog(["person"]);
+
 describe("a DuckDB file", () => {
   let context: Awaited<ReturnType<typeof openDuckDbContext>>;
   let destination: Destination;
@@ -72,9 +75,9 @@ describe("a DuckDB file", () => {
     context = await openDuckDbContext();
     ({ destination } = context);
     own = join(context.folder, "own", "local.duckdb");
-    await destination.migrate(catalog);
+    await destination.migrate(people);
     const first = batchAfter(null);
-    await publishRows(destination, catalog, first, [
+    await publishRows(destination, people, first, [
       { table: "person", replaces: "all", rows: [person("p1", SECRET)] },
     ]);
     await destination.finish();
@@ -87,7 +90,7 @@ describe("a DuckDB file", () => {
     const large = "x".repeat(31 * 1024 * 1024);
     const batch = batchAfter(await destination.position());
     const changed = [{ table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", large)] }];
-    expect(await publishRows(destination, catalog, batch, changed)).toBe("committed");
+    expect(await publishRows(destination, people, batch, changed)).toBe("committed");
     await destination.finish();
     const session = await openDuckDb(context.path, context.folder);
     const lengths = await session.rows(
@@ -101,7 +104,7 @@ describe("a DuckDB file", () => {
     const session = await openDuckDb(join(context.folder, "large.duckdb"), context.folder);
     const tables = ["one", "two", "three"];
     for (const table of tables)
-      await session.run(`CREATE TABLE ${table} AS SELECT i FROM range(4000000) AS r(i)`);
+      await session.run(`CREATE TABLE ${table} AS SELECT i FROM range(1000000) AS r(i)`);
     for (const table of tables) {
       await session.transaction(() => session.run(`DELETE FROM ${table} WHERE i % 2000 = 7`));
     }
@@ -111,7 +114,7 @@ describe("a DuckDB file", () => {
     const counts = tables.map((table) => `(SELECT count(*) FROM ${table})`);
     const [row] = await session.rows(`SELECT (${counts.join(" + ")})::VARCHAR AS rows`);
     session.close();
-    expect(row).toEqual({ rows: String(3 * (4_000_000 - 2 * 2000)) });
+    expect(row).toEqual({ rows: String(3 * (1_000_000 - 2 * 500)) });
   });
 
   test("has every digit of numbers, short and long", async () => {
@@ -120,7 +123,7 @@ describe("a DuckDB file", () => {
     const all = [...numbers, "9999999999.99999999", "-9999999999.99999999", "1.123456789", longest];
     const rows = all.map((estimated_income_min, n) => ({ ...person(`n${n}`, "N"), estimated_income_min }));
     const batch = batchAfter(await destination.position());
-    await publishRows(destination, catalog, batch, [{ table: "person", replaces: "all", rows }]);
+    await publishRows(destination, people, batch, [{ table: "person", replaces: "all", rows }]);
     await destination.finish();
     const read = await rowsOfFile(context.path, "person");
     const found = new Map(read.map((row) => [row["service_pid"], row["estimated_income_min"]]));
@@ -130,7 +133,7 @@ describe("a DuckDB file", () => {
   test("can be read while a batch is applied, and keeps its readers", async () => {
     const reader = await openDuckDb(context.path, context.folder);
     const batch = batchAfter(await destination.position());
-    await publishRows(destination, catalog, batch, [
+    await publishRows(destination, people, batch, [
       { table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", "Bob")] },
     ]);
     await destination.finish();
@@ -162,16 +165,16 @@ describe("a DuckDB file", () => {
     await rm(join(context.folder, "own"), { recursive: true });
     await rm(context.path);
     destination = await context.reopen();
-    await destination.migrate(catalog);
+    await destination.migrate(people);
     const first = batchAfter(null);
     const loaded = await writeFiles(destination, personTable(), "rows", [person("p1", SECRET)], 1, "all");
     await destination.stage(first, loaded);
     await destination.close();
     expect(await hasSecret(own)).toBe(true);
     destination = await context.reopen();
-    await destination.migrate(catalog);
+    await destination.migrate(people);
     const changed = [{ table: "person", replaces: "all" as const, rows: [person("p2", "Bob")] }];
-    await publishRows(destination, catalog, { ...first, attempt: "second1" }, changed);
+    await publishRows(destination, people, { ...first, attempt: "second1" }, changed);
     await destination.finish();
     expect(await names()).toEqual(["Bob"]);
     expect([await hasSecret(context.path), await hasSecret(own)]).toEqual([false, false]);
@@ -185,7 +188,7 @@ describe("a DuckDB file", () => {
     await destination.close();
     destination = await context.reopen();
     const changed = [{ table: "person", replaces: "all" as const, rows: [person("p2", "Bob")] }];
-    expect(await publishRows(destination, catalog, { ...batch, attempt: "second1" }, changed)).toBe(
+    expect(await publishRows(destination, people, { ...batch, attempt: "second1" }, changed)).toBe(
       "committed",
     );
     await destination.finish();
@@ -193,7 +196,7 @@ describe("a DuckDB file", () => {
     const session = await openDuckDb(context.path, context.folder);
     const tables = await session.rows("SELECT table_name FROM duckdb_tables()");
     session.close();
-    const declared = catalog.tables.map(({ name }) => name);
+    const declared = people.tables.map(({ name }) => name);
     expect(new Set(tables.map((row) => row["table_name"]))).toEqual(new Set([...declared, "state"]));
   });
 
@@ -225,7 +228,7 @@ describe("a DuckDB file", () => {
     expect(error).toMatchObject({ name: "FixConfigurationError", code: "destination_refused" });
     expect(await readFile(context.path)).toEqual(before);
     await writeFile(context.path, "not a database at all");
-    expect(await destination.check(catalog)).toMatchObject([{ ok: false }]);
+    expect(await destination.check(people)).toMatchObject([{ ok: false }]);
   });
 
   test("is published by one process at a time", async () => {
@@ -246,6 +249,7 @@ describe("a DuckDB file", () => {
   });
 
   test("has every view with its rows, and comments with the PII class", async () => {
+    await destination.migrate(catalog);
     const batch = batchAfter(await destination.position());
     expect(await publishRows(destination, catalog, batch, viewRows)).toBe("committed");
     await destination.finish();
@@ -283,7 +287,7 @@ describe("a DuckDB file", () => {
       { table: "person", keys: [{ service_pid: "p1" }], rows: [{ ...person("p1", SECRET), dob: SECRET }] },
     ];
     const error = destination.explain(
-      await publishRows(destination, catalog, batch, wrong).catch((e: unknown) => e),
+      await publishRows(destination, people, batch, wrong).catch((e: unknown) => e),
     );
     expect(error).toMatchObject({ name: "StopRunError", code: "destination_failed" });
     expect(JSON.stringify([String(error), error instanceof Error && error.cause])).not.toContain(

@@ -13,8 +13,8 @@ export interface SourceContext {
   readonly db: Db;
   /** Runs a statement like a psql user. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly Record<string, string | null>[]>;
-  /** Arguments of a publication. */
-  publicationTo(destination: Destination): Promise<Publication>;
+  /** Arguments of a publication; of these tables, or of all. */
+  publicationTo(destination: Destination, tables?: readonly string[]): Promise<Publication>;
   close(): Promise<void>;
 }
 
@@ -27,12 +27,12 @@ export async function openSourceContext(): Promise<SourceContext> {
     context,
     db,
     sql: (text, params) => context.sql(text, params),
-    async publicationTo(destination) {
+    async publicationTo(destination, tables) {
       const folder = await mkdtemp(join(inject("runFolder"), "publish-"));
       return {
         db,
         destination,
-        catalog: catalogOf(null),
+        catalog: catalogOf(tables ?? null),
         folder: join(folder, "files"),
         log: silentLog,
       };

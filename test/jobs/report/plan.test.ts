@@ -11,7 +11,7 @@ const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 const resolveOnly = "\n  resolve_customers: { type: resolve, input: customers }";
 
 test("a plan predicts what the run then does, and creates nothing but the tables", async () => {
-  const world = await startWorld({ rows: 500, unmigrated: true, config: configOf(resolveOnly) });
+  const world = await startWorld({ rows: 100, unmigrated: true, config: configOf(resolveOnly) });
   const services = await world.services();
   const { jobs } = await planJobs(services, []);
   expect(await world.value("SELECT count(*) FROM person_data_ops.sync_run")).toBe("0");
@@ -23,7 +23,7 @@ test("a plan predicts what the run then does, and creates nothing but the tables
     {
       job: "resolve_customers",
       type: "resolve",
-      records_read: 500,
+      records_read: 100,
       records_due: due,
       due_reasons: { never_answered: due },
       records_unchanged: 0,
@@ -46,7 +46,7 @@ test("a plan predicts what the run then does, and creates nothing but the tables
     },
   ]);
   expect((await planJobs(services, [])).jobs).toMatchObject([
-    { records_unchanged: 500, records_due: 0, records_to_send: 0, calls: 0, estimated_seconds: 0 },
+    { records_unchanged: 100, records_due: 0, records_to_send: 0, calls: 0, estimated_seconds: 0 },
   ]);
 });
 
@@ -77,7 +77,7 @@ test("a plan counts rows that wait for a job of the same run, and those of anoth
 
 test("a plan says that the run will ask, and why; after a trial it won't", async () => {
   const config = configOf(threeJobs, "confirm_above: { records: 50, ratio: 0.2 }");
-  const world = await startWorld({ rows: 300, config });
+  const world = await startWorld({ rows: 120, config });
   await world.run({ maxRecords: 20 });
   const plan = async () => (await planJobs(await world.services(), [])).jobs;
   expect((await plan()).map((job) => job.needs_confirmation)).toEqual([false, false, false]);

@@ -226,42 +226,14 @@ describe("an unlock", () => {
     expect(await runAudiences(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
   });
 
-  test("above its ceiling is not made, and is made once the ceiling is raised", async () => {
+  test("above its ceiling, that a budget doesn't cover whole, or without credits is not made, and is made once it may be", async () => {
     const world = await startAudience("{ max_billable: 3 }");
     const job = await runAudiences(world);
     expect(job).toMatchObject({ limited_by: "unlock_ceiling", records_sent: 0, records_remaining: 1 });
     expect(job.error?.message).toMatch(
       /^audiences: the audience nurses may be billed up to \d+ records when unlocked: more than max_billable \(3\) allows\. Nothing was unlocked\. Raise max_billable to unlock it\.$/,
     );
-    expect(await callsOf(world, UNLOCK)).toEqual({});
-    world.configure(nurses(500));
-    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
-    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
-    expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1 });
-  });
-
-  test.each([
-    [
-      "whose estimate exceeds the ceiling, whatever the count,",
-      { estimated_billable_count: 501 },
-      "unlock_ceiling",
-    ],
-    ["of unknown size", { total_count: null }, "count_unknown"],
-    ["of a preview", { materialization_extent: "preview" }, "preview_only"],
-  ])("%s is not made", async (_what, state, code) => {
-    const world = await startAudience("{ max_billable: 500 }");
-    const services = await httpWith(world, async (call, send) =>
-      /search-jobs\/[^/]+$/u.test(call.path)
-        ? changed(await send(), { body: (body) => ({ ...body, ...state }) })
-        : send(),
-    );
-    expect((await runWith(world, services)).error?.code).toBe(code);
-    expect(await callsOf(world, UNLOCK)).toEqual({});
-  });
-
-  test("that a budget doesn't cover whole is not made", async () => {
-    const budget = "budgets: { unlock: { per_month: 3 } }";
-    const world = await startAudience("never", { config: `${nurses(500)}${budget}` });
+    world.configure(`${nurses(500)}budgets: { unlock: { per_month: 3 } }`);
     expect(await runAudiences(world)).toMatchObject({
       status: "limited",
       limited_by: "budget_month",
@@ -271,11 +243,6 @@ describe("an unlock", () => {
     expect(await callsOf(world, UNLOCK)).toEqual({});
     expect(await budgetUse(world)).toBe("0");
     world.configure(nurses(500));
-    expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
-  });
-
-  test("without credits is not charged and ends as limited; the next run makes it", async () => {
-    const world = await startAudience("{ max_billable: 500 }");
     await world.control("/capacity", { records: 2, code: "insufficient_credits" });
     expect(await runAudiences(world)).toMatchObject({ status: "limited", limited_by: "credits" });
     expect(await unlocksInLedger(world)).toEqual([
@@ -285,6 +252,25 @@ describe("an unlock", () => {
     await world.control("/capacity", { records: null });
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
     await expectMembers(world);
+    expect(await callsOf(world, SUBMIT)).toEqual({ 202: 1 });
+    expect(await callsOf(world, UNLOCK)).toEqual({ 200: 1, 402: 1 });
+  });
+
+  test("whose estimate exceeds the ceiling, of unknown size or of a preview is not made", async () => {
+    const world = await startAudience("{ max_billable: 500 }");
+    for (const [state, code] of [
+      [{ estimated_billable_count: 501 }, "unlock_ceiling"],
+      [{ total_count: null }, "count_unknown"],
+      [{ materialization_extent: "preview" }, "preview_only"],
+    ] as const) {
+      const services = await httpWith(world, async (call, send) =>
+        /search-jobs\/[^/]+$/u.test(call.path)
+          ? changed(await send(), { body: (body) => ({ ...body, ...state }) })
+          : send(),
+      );
+      expect((await runWith(world, services)).error?.code).toBe(code);
+    }
+    expect(await callsOf(world, UNLOCK)).toEqual({});
   });
 
   test("whose answer was lost is recognized, and charged once", async () => {
@@ -344,10 +330,16 @@ describe("an unlock", () => {
 });
 
 describe("the members of an audience", () => {
-  test("are left out once erased, also when they are read again", async () => {
+  test("that the service lists twice are stored once, and are left out once erased, also when they are read again", async () => {
     const world = await startAudience("{ max_billable: 500 }");
     await runAudiences(world);
     const before = await storedMembers(world);
+    const listed = [...before, ...before.slice(0, 3)];
+    await world.control("/search_members", { segment_id: await idOf(world), service_pids: listed });
+    expect(await runAudiences(world, { fullRefresh: true })).toMatchObject({ status: "succeeded" });
+    expect((await storedMembers(world)).toSorted()).toEqual(before.toSorted());
+    await world.control("/search_members", { segment_id: await idOf(world), service_pids: before });
+    await runAudiences(world, { fullRefresh: true });
     await erase(world, { pid: before[2] ?? "" });
     expect(await storedMembers(world)).toEqual(before.filter((_, i) => i !== 2));
     expect(await runAudiences(world, { fullRefresh: true })).toMatchObject({ status: "succeeded" });
@@ -412,15 +404,5 @@ describe("the members of an audience", () => {
     expect((await runWith(world, services)).status).toBe("succeeded");
     expect(paths.filter((path) => path.includes("results"))).toEqual([]);
     await expectMembers(world);
-  });
-
-  test("that the service lists twice are stored once", async () => {
-    const world = await startAudience("{ max_billable: 500 }");
-    await runAudiences(world);
-    const members = await storedMembers(world);
-    const listed = [...members, ...members.slice(0, 3)];
-    await world.control("/search_members", { segment_id: await idOf(world), service_pids: listed });
-    expect(await runAudiences(world, { fullRefresh: true })).toMatchObject({ status: "succeeded" });
-    expect((await storedMembers(world)).toSorted()).toEqual(members.toSorted());
   });
 });

@@ -117,9 +117,12 @@ describe.each(["unlock", "page"])("a contact job, billed by %s,", (billing) => {
 });
 
 describe("a contact job", () => {
-  test("is not unlocked by default", async () => {
-    const world = await startContacts(contactsOf("never"));
-    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+  test("that the service doesn't have fails, and the others are stored; none is unlocked by default", async () => {
+    const other = ID.replace("1", "2");
+    const world = await startContacts(contactsOf("never", `[${other}, ${ID}]`));
+    expect(await runOnce(world)).toMatchObject({ status: "failed", error: { code: "search_gone" } });
+    expect(await world.value("SELECT string_agg(job_id, ',') FROM person_data.contact_job")).toBe(ID);
+    world.configure(contactsOf("never"));
     expect(await callsOf(world, UNLOCK)).toEqual({});
     expect(await world.value("SELECT result_count > 0 FROM person_data.contact_job")).toBe("t");
     expect(await runOnce(world)).toMatchObject({ records_unchanged: 1, requests: 0 });
@@ -155,12 +158,5 @@ describe("a contact job", () => {
     await world.rows("DELETE FROM crm.jobs WHERE id = 'x'");
     expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_rejected: 0 });
     expect(await world.rows(rejects)).toEqual([{ ...reject, is_open: "f" }]);
-  });
-
-  test("that the service doesn't have fails, and the others are stored", async () => {
-    const other = ID.replace("1", "2");
-    const world = await startContacts(contactsOf("never", `[${other}, ${ID}]`));
-    expect(await runOnce(world)).toMatchObject({ status: "failed", error: { code: "search_gone" } });
-    expect(await world.value("SELECT string_agg(job_id, ',') FROM person_data.contact_job")).toBe(ID);
   });
 });

@@ -12,7 +12,7 @@ import {
   type Ties,
 } from "./sweep-model.ts";
 
-const RUNS = 1000;
+const RUNS = 300;
 
 /** Sweeps like the job; returns the moments of members whose removal stays pending. */
 async function sweepOnce(segment: ModelSegment, store: ModelStore): Promise<readonly string[]> {

@@ -22,7 +22,7 @@ describe("days", () => {
   test("start where Temporal says, in every zone", () => {
     for (const [i, name] of zoneNames.entries()) {
       const zone = openZone(name);
-      for (let day = dayNumber("2026-01-01") + (i % 9); day < dayNumber("2027-01-01"); day += 9) {
+      for (let day = dayNumber("2026-01-01") + (i % 37); day < dayNumber("2027-01-01"); day += 37) {
         const start = startByTemporal(name, day);
         expect([name, dayText(day), startOfDay(zone, day)]).toEqual([name, dayText(day), start]);
         expect(dayAt(zone, start)).toBe(day);
@@ -80,7 +80,7 @@ describe("buckets", () => {
           expect(buckets.at(-1)?.endMs).toBeGreaterThanOrEqual(startByTemporal(name, day + length));
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 
@@ -104,7 +104,7 @@ describe("buckets", () => {
           expect(new Set(clocks.map(({ hour, offset }) => `${hour} ${offset}`)).size).toBe(1);
         }
       }),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 });

@@ -63,7 +63,7 @@ describe.each([...forms, ...localForms])("starts written %s", (_, write) => {
         const starts = buckets.map(write);
         expect([starts, placeBuckets(size, calendar, starts)]).toEqual([starts, buckets]);
       }),
-      { numRuns: 100 },
+      { numRuns: 40 },
     );
   });
 });
@@ -79,7 +79,7 @@ describe("some of the buckets, in any order,", () => {
       fc.property(anyPart, ({ size, calendar, buckets }) => {
         expect(placeBuckets(size, calendar, buckets.map(write))).toEqual(buckets);
       }),
-      { numRuns: 100 },
+      { numRuns: 40 },
     );
   });
 
@@ -95,7 +95,7 @@ describe("some of the buckets, in any order,", () => {
         const found = placed.filter((bucket) => bucket !== null);
         expect(new Set(found).size).toBe(found.length);
       }),
-      { numRuns: 100 },
+      { numRuns: 40 },
     );
   });
 });

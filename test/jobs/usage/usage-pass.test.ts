@@ -88,7 +88,7 @@ describe("after any changes of start_date and any runs", () => {
         }
         expect(missed).toEqual([]);
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 
