@@ -109,11 +109,11 @@ test("claims many contents although statistics say that nothing is due, as after
     SELECT 'other', sha256(i::text::bytea), 1, false, false, now(), '' FROM generate_series(1, 5000) AS i;
     DELETE FROM person_data_state.lookup_due; ANALYZE person_data_state.lookup_due`);
   const run = await begin(context.warehouse, resolve, randomUUID());
-  // Joined for each claim, it would take a quarter of an hour.
+  // Joined for each claim, it would take a minute.
   const selection = await context.warehouse.selectLookup(resolve, run);
   expect(selection.counts.due).toBe(ROWS);
   await selection.close();
-});
+}, 20_000);
 
 test("counts the coverage of many rows without looking up each, although statistics say that all are missing", async () => {
   await context.sql(`UPDATE person_data_state.lookup_row SET missing_since = now(); ANALYZE person_data_state.lookup_row;

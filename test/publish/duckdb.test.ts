@@ -104,7 +104,7 @@ describe("a DuckDB file", () => {
     const session = await openDuckDb(join(context.folder, "large.duckdb"), context.folder);
     const tables = ["one", "two", "three"];
     for (const table of tables)
-      await session.run(`CREATE TABLE ${table} AS SELECT i FROM range(1000000) AS r(i)`);
+      await session.run(`CREATE TABLE ${table} AS SELECT i FROM range(4000000) AS r(i)`);
     for (const table of tables) {
       await session.transaction(() => session.run(`DELETE FROM ${table} WHERE i % 2000 = 7`));
     }
@@ -114,7 +114,7 @@ describe("a DuckDB file", () => {
     const counts = tables.map((table) => `(SELECT count(*) FROM ${table})`);
     const [row] = await session.rows(`SELECT (${counts.join(" + ")})::VARCHAR AS rows`);
     session.close();
-    expect(row).toEqual({ rows: String(3 * (1_000_000 - 2 * 500)) });
+    expect(row).toEqual({ rows: String(3 * (4_000_000 - 2 * 2000)) });
   });
 
   test("has every digit of numbers, short and long", async () => {
