@@ -35,7 +35,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       const url = new URL(request.url ?? "/", "http://sandbox");
       const isControl = url.pathname === CONTROL_PREFIX || url.pathname.startsWith(`${CONTROL_PREFIX}/`);
       await (isControl ? serveControl : serveRequest)(world, request, response, url);
-      keeper?.touch();
+      keeper?.scheduleWrite();
     } catch (error) {
       // Disconnected clients are not reported; anything else is a bug in the sandbox.
       if (!request.socket.destroyed) world.log.error({ message: messageOf(error) }, "sandbox_failed");

@@ -69,7 +69,7 @@ export async function keepState(world: World, file: string) {
   const write = (): Promise<void> => (written = written.then(writeOnce));
   return {
     /** Schedules a write after a change. */
-    touch(): void {
+    scheduleWrite(): void {
       isWritten = false;
       timer ??= setTimeout(() => {
         timer = null;

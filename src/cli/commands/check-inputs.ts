@@ -75,24 +75,16 @@ function keyFindings(subject: string, { key, name }: InputSource, profile: Input
   const { rows, duplicates, withoutKey } = keys;
   const filled = key.map((column) => `${quoteIn(engine).identifier(column)} is not null`);
   const shareOf = (part: number) => `${count(part)} of ${countText(rows, "row")} (${percent(part, rows)})`;
-  const statusOf = (part: number) => (part > UNUSUAL_RATIO * rows ? "wrong" : "warning");
-  const findings = [
-    finding(
-      subject,
-      statusOf(duplicates),
-      `key: ${shareOf(duplicates)} repeat the key of another row and would be rejected`,
-      uniqueColumns === null
-        ? `add columns to \`${columnsSetting("key", key)}\` until no two rows have the same key`
-        : `\`${columnsSetting("key", uniqueColumns)}\`, which an index makes unique`,
-    ),
-    finding(
-      subject,
-      statusOf(withoutKey),
-      `key: NULL in ${shareOf(withoutKey)}, which would be rejected`,
-      `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} leaves them out`,
-    ),
-  ];
-  return findings.filter((_, i) => [duplicates, withoutKey][i] !== 0);
+  const rejected = (part: number, message: string, hint: string) =>
+    part === 0 ? [] : [finding(subject, part > UNUSUAL_RATIO * rows ? "wrong" : "warning", message, hint)];
+  const repeated = `key: ${shareOf(duplicates)} repeat the key of another row and would be rejected`;
+  const unique =
+    uniqueColumns === null
+      ? `add columns to \`${columnsSetting("key", key)}\` until no two rows have the same key`
+      : `\`${columnsSetting("key", uniqueColumns)}\`, which an index makes unique`;
+  const missing = `key: NULL in ${shareOf(withoutKey)}, which would be rejected`;
+  const where = `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} leaves them out`;
+  return [...rejected(duplicates, repeated, unique), ...rejected(withoutKey, missing, where)];
 }
 
 /** Message and hint about a mapped column; null if it is sent as it should be. */
