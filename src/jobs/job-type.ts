@@ -85,11 +85,12 @@ export interface Planned {
 export interface JobCheckpoints<J extends JobConfig = JobConfig> {
   readonly meaning: string;
   readonly cursor: z.ZodObject;
-  /** Keys that are about the value of another one, and are forgotten when users change that. */
-  readonly about?: { readonly key: string; readonly keys: readonly string[] };
+  /** Keys that depend on the value of another one, and are forgotten when users change that. */
+  readonly dependent?: { readonly on: string; readonly keys: readonly string[] };
   readonly example: object;
   streams(job: J, services: Pick<JobServices, "config" | "db">): Promise<readonly string[]>;
-  noStream(job: J): string;
+  /** Reason why a job has no stream; empty if each has one. */
+  readonly noStream: string;
 }
 
 export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration {

@@ -62,7 +62,7 @@ export async function givenCheckpoint(
       `${what} Nothing was changed. A cursor of ${job.name} looks like ${JSON.stringify(kind.example)}: ${kind.meaning}.`,
       problems,
     );
-  if (streams.length === 0) throw refuse(`${job.name} has no checkpoint to set: ${kind.noStream(job)}.`, []);
+  if (streams.length === 0) throw refuse(`${job.name} has no checkpoint to set: ${kind.noStream}.`, []);
   if (!streams.includes(stream)) {
     throw refuse(`${job.name} has no stream ${stream}; it has ${streams.join(", ")}.`, []);
   }
@@ -73,9 +73,9 @@ export async function givenCheckpoint(
   const unknown = Object.keys(given).filter((key) => !known.includes(key));
   const stored = (await readCheckpoints(db, job.name)).find((found) => found.stream === stream)?.cursor;
   const all = Object.entries(typeof stored === "object" ? (stored ?? {}) : {});
-  const { key: about, keys: forgotten } = kind.about ?? { key: "", keys: [] };
-  const isOther = new Map(Object.entries(given)).get(about) !== new Map(all).get(about);
-  const before = all.filter(([key]) => !isOther || !(Object.hasOwn(given, about) && forgotten.includes(key)));
+  const { on, keys: forgotten } = kind.dependent ?? { on: "", keys: [] };
+  const isOther = new Map(Object.entries(given)).get(on) !== new Map(all).get(on);
+  const before = all.filter(([key]) => !isOther || !(Object.hasOwn(given, on) && forgotten.includes(key)));
   // Times come from the service, whose clock may differ.
   const times = before.map(([, value]) => timeOf(value));
   const latestMs = Math.max(clock.now(), ...times);

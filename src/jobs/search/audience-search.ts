@@ -179,10 +179,10 @@ export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
       "unlock: an unlock whose charge is not known yet; pages: offset of the next page of its members; " +
       "stored_segment_id: newest segment whose members are stored. One stream per text. Without a checkpoint, the search is submitted again",
     cursor: audienceCursor,
-    about: { key: "segment_id", keys: ["is_pending", "status", "error_code", "unlock", "pages"] },
+    dependent: { on: "segment_id", keys: ["is_pending", "status", "error_code", "unlock", "pages"] },
     example: { segment_id: "123e4567-e89b-12d3-a456-426614174000" },
     streams: async ({ searches }) => Object.values(searches).map(({ query }) => streamOf(query)),
-    noStream: () => "it has no searches",
+    noStream: "it has no searches",
   },
   plannedCalls: ({ searches }) => ({
     least: 0,

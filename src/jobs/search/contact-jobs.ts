@@ -304,7 +304,7 @@ export const contactJobsJob: FeedJobType<ContactJobsConfig> = {
     cursor: contactCursor,
     example: { offset: 100 },
     streams: async (job) => ("sql" in job.jobIds ? [] : job.jobIds),
-    noStream: () => "its query names no contact job yet",
+    noStream: "its query names no contact job yet",
   },
   reads(job, config) {
     const query = queryOf(job);

@@ -171,7 +171,7 @@ export const personSearchJob: FeedJobType<PersonSearchJobConfig> = {
     cursor: cursorSchema,
     example: { search_id: "123e4567-e89b-12d3-a456-426614174000", searched_at: "2026-11-21T04:00:00Z" },
     streams: async ({ searches }) => Object.values(searches).map(({ query, size }) => streamOf(query, size)),
-    noStream: () => "it has no searches",
+    noStream: "it has no searches",
   },
   plannedCalls: () => ({ least: 0, more: "" }),
   async plan(context) {

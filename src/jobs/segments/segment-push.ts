@@ -317,10 +317,10 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
     meaning:
       "segment_id: the segment; name: its name when it was filled; read_at: when it was last read completely; size: members after the last run",
     cursor: pushCursor,
-    about: { key: "segment_id", keys: ["name", "read_at", "size"] },
+    dependent: { on: "segment_id", keys: ["name", "read_at", "size"] },
     example: { segment_id: "123e4567-e89b-12d3-a456-426614174000" },
     streams: async () => [STREAM],
-    noStream: () => "its segment has not been created yet",
+    noStream: "its segment has not been created yet",
   },
   reads: (job, config) => [idReadSource(queryOf(job), config)],
   plannedCalls: () => ({

@@ -192,5 +192,5 @@ export const segmentStreams = {
     });
     return [...new Set((await Promise.all(ids)).flat())];
   },
-  noStream: () => "its segment has not been created yet",
+  noStream: "its segment has not been created yet",
 };

@@ -306,7 +306,7 @@ export const endpointUsageJob: FeedJobType<EndpointUsageJobConfig> = {
     cursor: usageCursor,
     example: { from: "2026-01-01", next: "2026-11-18" },
     streams: async (job) => [streamOf(job)],
-    noStream: () => "",
+    noStream: "",
   },
   plannedCalls: () => ({ least: 2, more: "one for each further window of buckets" }),
   run,

@@ -130,7 +130,7 @@ export const searchUsageJob: FeedJobType<SearchUsageJobConfig> = {
     cursor: cursorSchema,
     example: { next: "2026-11-18" },
     streams: async () => [STREAM],
-    noStream: () => "",
+    noStream: "",
   },
   plannedCalls: () => ({ least: 1, more: "" }),
   run,
