@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { parseFaults } from "../../packages/sandbox/src/start-sandbox.ts";
 import { exitCodeOf, type JobReport, statusOf, zeroCounters } from "../../src/jobs/job.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
-import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "./world.ts";
+import { configOf, jobOf, startWorld, unaccountedRows, type World } from "./world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 const resolveOnly = "\n  resolve_customers: { type: resolve, input: customers }";
@@ -11,36 +11,7 @@ async function requestsOf(world: World): Promise<number> {
   return (await world.control<{ readonly requests: number }>("/ledger")).requests;
 }
 
-describe("a night of resolve, validate and enrich", () => {
-  test("sends every distinct record once, the second night nothing, and the third what changed", async () => {
-    const world = await startWorld({ rows: 150 });
-    const report = await world.run({ runId: "first" });
-    expect(report).toMatchObject({ status: "succeeded", run_id: "first" });
-    expect(exitCodeOf(report, null)).toBe(0);
-    expect(report.jobs.map((job) => [job.job, job.type, unaccountedRows(job)])).toEqual([
-      ["resolve_customers", "resolve", 0],
-      ["validate_customers", "validate_emails", 0],
-      ["enrich_customers", "enrich", 0],
-    ]);
-    expect(report.jobs[0]?.records_read).toBe(150);
-    expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
-
-    const again = await world.run();
-    const none = { status: "succeeded", records_sent: 0, requests: 0, rows_written: 0 };
-    expect(again.jobs).toMatchObject(
-      report.jobs.map((job) => ({ ...none, records_unchanged: job.records_read })),
-    );
-    await world.rows(
-      "UPDATE crm.customers SET first_name = 'Grace', last_name = 'Hopper', email = 'grace' || id || '@example.org' WHERE id <= 10",
-    );
-    const third = await world.run();
-    expect(third.jobs.map((job) => [job.records_sent, unaccountedRows(job)])).toEqual([
-      [10, 0],
-      [10, 0],
-      [10, 0],
-    ]);
-  });
-
+describe("a night", () => {
   test("is in sync_run, the ledger, the coverage and the status as reported", async () => {
     const world = await startWorld({ rows: 100, config: configOf(resolveOnly) });
     expect((await readStatus(await world.services())).jobs).toMatchObject([

@@ -85,7 +85,7 @@ test("the check and the selection agree on every value", async () => {
         expect(await sentByPostgres(field, storable)).toEqual(storable.map((text) => sent(field, text)));
       },
     ),
-    { numRuns: 40 },
+    { numRuns: 20 },
   );
 });
 

@@ -240,6 +240,6 @@ test("under any interleaving a budget counts what was granted and not released, 
         }
       },
     ),
-    { numRuns: 25 },
+    { numRuns: 12 },
   );
 });

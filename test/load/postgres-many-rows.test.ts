@@ -8,7 +8,7 @@ import { looseRecord, readRows } from "./suite/person-updates.ts";
 
 const context = useContext();
 
-const MANY = 30_000;
+const MANY = 10_000;
 const spec = enrichSpec();
 const CONTENT = "sha256(convert_to('first_name=' || octet_length(key) || ':' || key || ';', 'UTF8'))";
 

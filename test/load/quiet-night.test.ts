@@ -113,7 +113,7 @@ describe("a fingerprint", () => {
           distinct(scalar.map((one) => one.print + one.hash)),
         );
       }),
-      { numRuns: 15 },
+      { numRuns: 8 },
     );
   });
 

@@ -303,7 +303,7 @@ test("--full begins with a new working file, whatever the old one is like, and i
   const names = async () => (await rowsOfFile(context.path, "person")).map((row) => row["full_name"]);
   try {
     await source.sql("INSERT INTO person_data.person (service_pid, full_name) VALUES ('p1', 'Ada')");
-    const publication = await source.publicationTo(destination);
+    const publication = await source.publicationTo(destination, ["person"]);
     await publishDestination(publication);
     await destination.close();
     await writeFile(join(context.folder, "own", "local.duckdb"), "damaged");
@@ -355,7 +355,8 @@ test("--verify finds every text of Postgres unchanged, and a value that differs 
        SELECT t, 0, ARRAY[t, 'b'], '{}' FROM unnest($1::text[]) AS u(t)`,
       [texts],
     );
-    const publication = await source.publicationTo(context.destination);
+    const tables = ["person", "person_education_experience"];
+    const publication = await source.publicationTo(context.destination, tables);
     await publishDestination(publication);
     expect(await publishDestination(publication, { verify: true })).toMatchObject({ tablesDiffering: [] });
     // Keys are texts, too.
