@@ -79,6 +79,7 @@ export async function openWarehouseOf(context: Context, config: Config): Promise
   }
   const db = openWarehouse(target);
   scope.defer("warehouse", () => db.close());
+  // Fails here if the database can't be reached.
   await isMigrated(db);
   return { db, howToConnect };
 }

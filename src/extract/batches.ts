@@ -182,7 +182,7 @@ export interface LookupItem {
   readonly recordId: string;
   /** For e-mail validation, the address as sent. */
   readonly address?: string;
-  /** True if an earlier run may have been billed for it without an answer. Absent for false. */
+  /** True for as many records as earlier runs left possibly billed, whichever they were: only the ledger counts them. Absent for false. */
   readonly mayBeBilled?: boolean;
 }
 

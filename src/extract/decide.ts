@@ -38,7 +38,7 @@ export interface Rejected<T> {
   readonly apiRequestId: string | null;
 }
 
-/** Records that remain unanswered and due; the job fails. */
+/** Records that are sent no more in this run and remain due; the job fails. */
 export interface SetAside<T> {
   readonly items: readonly T[];
   readonly code: string;
@@ -53,8 +53,8 @@ export interface Outcome<T> {
     | "isolate"
     | "halve"
     | "reject"
-    /** Left unanswered; they remain due. */
-    | "give_up"
+    /** Sent no more in this run; they remain due. */
+    | "set_aside"
     | "isolation_limit"
     | "use_capacity"
     | "renew_key"
@@ -64,8 +64,8 @@ export interface Outcome<T> {
   readonly report: CallReport;
   readonly rejected: readonly Rejected<T>[];
   readonly setAside: readonly SetAside<T>[];
-  /** Records without a result that may have been processed. */
-  readonly unanswered: readonly T[];
+  /** Records without a result that may have been processed: sent again, or set aside by the next call. */
+  readonly sentWithoutResult: readonly T[];
   readonly again: readonly Batch<T>[];
   readonly answer: AnswerFacts | null;
   /** Reason of rejections or missing results, equal for similar ones; null for none. */
@@ -108,7 +108,7 @@ interface Case<T> extends Circumstances {
 const nothing = {
   rejected: [],
   setAside: [],
-  unanswered: [],
+  sentWithoutResult: [],
   again: [],
   answer: null,
   signature: null,
@@ -143,7 +143,7 @@ export function decide<T>(
     kind: "stop",
     cause: reply.cause,
     report: reportOf(reply.outcome, call, decision),
-    unanswered: possiblyBilled ? call.items : [],
+    sentWithoutResult: possiblyBilled ? call.items : [],
     isTooLarge: isTooLarge || decision.action === "halve",
     isCut: isBroken(call, read) && isLarger(call, circumstances.passed),
   };
@@ -166,7 +166,7 @@ function follow<T>(decision: Decision, decided: Case<T>, read: ReadSummary | nul
     case "set_aside":
       return outcome.isTooLarge && batch.entries.length === 1 && decided.isAnswering
         ? rejectTooLarge(decided)
-        : leaveUnanswered(decided);
+        : setAsideAll(decided);
     case "isolate":
       return isolateRefused(decided);
     case "halve":
@@ -268,7 +268,7 @@ function acceptAnswer<T>(
     answer: { plainBytes, bodyBytes, missing: without.length, isMostMissing },
     rejected: rejected.length === 0 ? [] : [{ items: itemsOf(rejected), ...why }],
     signature: rejected.length > 0 ? "missing_result" : isMostMissing ? MISSING_RESULTS : null,
-    unanswered: itemsOf(open),
+    sentWithoutResult: itemsOf(open),
     again: piecesOf(batch, [open.filter((entry) => !isLast(entry))]),
     setAside: setAsideOf(endpoint, open.filter(isLast), lost),
   };
@@ -282,10 +282,10 @@ function retryLater<T>({ call, nowMs, outcome, possiblyBilled }: Case<T>, afterM
   return { ...outcome, kind: "retry", again: piecesOf(batch, groups) };
 }
 
-function leaveUnanswered<T>({ call, reply, outcome, possiblyBilled }: Case<T>): Outcome<T> {
+function setAsideAll<T>({ call, reply, outcome, possiblyBilled }: Case<T>): Outcome<T> {
   const charge = possiblyBilled ? "they may have been billed" : "nothing was billed";
   const message = `no answer after ${call.attempt} attempts (${where(reply.cause, reply.error)}); ${charge}.`;
-  return { ...outcome, kind: "give_up", setAside: setAsideOf(call.endpoint, call.batch.entries, message) };
+  return { ...outcome, kind: "set_aside", setAside: setAsideOf(call.endpoint, call.batch.entries, message) };
 }
 
 /** Rejects a record whose answer is too large, while others are answered: every run would pay for it in vain. */
@@ -298,7 +298,7 @@ function rejectTooLarge<T>({ call, reply, outcome }: Case<T>): Outcome<T> {
     apiRequestId: reply.error.apiRequestId,
   } as const;
   const rejected = [{ items: call.items, ...why }];
-  return { ...outcome, kind: "reject", rejected, unanswered: [], signature: "200, too large" };
+  return { ...outcome, kind: "reject", rejected, sentWithoutResult: [], signature: "200, too large" };
 }
 
 function halve<T>(decided: Case<T>): Outcome<T> {

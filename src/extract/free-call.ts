@@ -11,7 +11,7 @@ import { decompress } from "./answer-body.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
 import { parseBounded, type Parsed, TooLargeError, withoutMark } from "./json.ts";
 import type { Limiter } from "./limits.ts";
-import { ageOf } from "./read-answer.ts";
+import { plausibleTime } from "./read-answer.ts";
 import {
   callRefused,
   capacityUsedUp,
@@ -53,7 +53,7 @@ interface FreeAnswer<T> {
   readonly value: T;
   readonly drift: DriftLog;
   /** Completion time reported by the service if plausible, otherwise from its `Date` header: UTC, microseconds kept. */
-  readonly answeredAt: string;
+  readonly completedAt: string;
   readonly apiRequestId: string | null;
   /** True if an earlier attempt without an answer may also have been executed. */
   readonly mayBeDone: boolean;
@@ -176,7 +176,7 @@ async function tryOnce<T>(
     drift,
     apiRequestId: readId(fieldIn(plain.bytes, "api_request_id")),
     requestCompletedAt,
-    answeredAt: ageOf(completedAt, instantAt(receivedMs)),
+    completedAt: plausibleTime(completedAt, instantAt(receivedMs)),
   };
   return { ...tried, outcome: { kind: "answer" }, error: NO_ERROR, cause: String(reply.status), answer };
 }

@@ -272,7 +272,7 @@ export function applyOutcome<T>(
   const failed = [...outcome.rejected, ...outcome.setAside];
   origin.failedRecords += failed.reduce((sum, { items }) => sum + items.length, 0);
   origin.signature = outcome.signature ?? origin.signature;
-  if (outcome.kind === "give_up") {
+  if (outcome.kind === "set_aside") {
     // With smaller batches, the next one may be answered.
     return outcome.stop ?? (queue.size.cap < cap ? null : countUnanswered(queue, outcome.cause));
   }

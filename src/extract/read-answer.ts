@@ -9,7 +9,7 @@ export interface ReadContext {
   /** Collects differences from the declarations. */
   readonly drift: DriftLog;
   /** Completion time reported by the service if plausible, otherwise the time of receipt: UTC, microseconds kept. */
-  readonly answeredAt: string;
+  readonly completedAt: string;
 }
 
 /** Maps one parsed result to its rows; pure, so that the parsed result can be dropped at once. Throws nothing but a TooLargeError. */
@@ -35,7 +35,7 @@ export interface Answer<R> {
   readonly apiRequestId: string | null;
   /** UTC, microseconds kept; null if absent or invalid. */
   readonly requestCompletedAt: string | null;
-  readonly answeredAt: string;
+  readonly completedAt: string;
   readonly drift: readonly Drift[];
   readonly plainBytes: number;
 }
@@ -133,7 +133,7 @@ async function readParts<R>(
 ): Promise<Answer<R>> {
   const envelope = envelopeOf(keys, options.receivedAt);
   const drift = new DriftLog(options.endpoint);
-  const context = { drift, answeredAt: envelope.answeredAt };
+  const context = { drift, completedAt: envelope.completedAt };
   const results: (FoundResult<R> | undefined)[] = [];
   let turnBytes = 0;
   for (const part of parts) {
@@ -238,14 +238,11 @@ export function readOne<R>(
   return { ...head, value: options.read(isJsonObject(clean) ? clean : {}, context) };
 }
 
-/**
- * Maximum deviation of the service's clock. Times beyond it are ignored: an answer from the year 9999 would never be
- * refreshed or replaced.
- */
+/** Maximum deviation of the service's clock. Times beyond it, such as those of the years 1970 and 9999, are ignored. */
 const MAX_CLOCK_ERROR_MS = 1000 * 86_400_000;
 
 /** Time from which an answer is valid. */
-export function ageOf(requestCompletedAt: string | null, receivedAt: string): string {
+export function plausibleTime(requestCompletedAt: string | null, receivedAt: string): string {
   if (requestCompletedAt === null) return receivedAt;
   const errorMs = Math.abs(Date.parse(requestCompletedAt) - Date.parse(receivedAt));
   return errorMs > MAX_CLOCK_ERROR_MS ? receivedAt : requestCompletedAt;
@@ -253,6 +250,6 @@ export function ageOf(requestCompletedAt: string | null, receivedAt: string): st
 
 export function envelopeOf({ api_request_id, request_completed_at }: Keys, receivedAt: string) {
   const requestCompletedAt = instantText(request_completed_at);
-  const answeredAt = ageOf(requestCompletedAt, receivedAt);
-  return { apiRequestId: readId(api_request_id), requestCompletedAt, answeredAt };
+  const completedAt = plausibleTime(requestCompletedAt, receivedAt);
+  return { apiRequestId: readId(api_request_id), requestCompletedAt, completedAt };
 }

@@ -29,7 +29,7 @@ interface CallHistory {
 export type Decision =
   | { readonly action: "accept" }
   | { readonly action: "retry"; readonly afterMs: number }
-  /** Leave the records unanswered; they remain due. */
+  /** Send the records no more in this run; they remain due. */
   | { readonly action: "set_aside" }
   /** Find the rejected records. */
   | { readonly action: "isolate" }
@@ -75,7 +75,7 @@ const refused: Rule = {
   decide: (history, retryAfterMs) => backOff(history, retryAfterMs, MAX_SHORT_BACKOFF_MS),
 };
 
-/** No connection. The run decides for all calls when to give up; see queue.ts. */
+/** No connection. The run decides for all calls when to give up; see limits.ts. */
 const unreachable: Rule = {
   possiblyBilled: false,
   decide: (history) => backOff(history, null, MAX_SHORT_BACKOFF_MS),

@@ -57,7 +57,7 @@ export interface PairedAnswer {
   readonly pairing: Pairing;
   readonly apiRequestId: string | null;
   /** Completion time reported by the service if plausible, otherwise the time of receipt: UTC, microseconds kept. */
-  readonly answeredAt: string;
+  readonly completedAt: string;
 }
 
 interface TakenAnswer<R> extends PairedAnswer {
@@ -104,7 +104,7 @@ export function unreadable(call: AnsweredCall<LookupItem>, reason: string): Pair
     attempt: unreadAttempt(call),
     pairing: [],
     apiRequestId: null,
-    answeredAt: instantAt(call.startedAtMs + call.milliseconds),
+    completedAt: instantAt(call.startedAtMs + call.milliseconds),
   };
 }
 
@@ -117,7 +117,7 @@ function pairAnswer(
   },
 ): PairedAnswer {
   const { items, body } = call;
-  const { apiRequestId, answeredAt, plainBytes } = answer;
+  const { apiRequestId, completedAt, plainBytes } = answer;
   const keyOf = ({ recordId, address = "" }: LookupItem) =>
     endpoint.pairing === "record_id" ? recordId : address;
   const pairing = pairResults(endpoint.pairing, items.map(keyOf), answer.results);
@@ -138,7 +138,7 @@ function pairAnswer(
     attempt: attemptOf(call, end),
     pairing,
     apiRequestId,
-    answeredAt,
+    completedAt,
   };
 }
 

@@ -19,7 +19,7 @@ import type { Cell } from "../schemas/convert.ts";
 import type { Attempt } from "../schemas/ledger.ts";
 import { type RejectCode, rejectCodes } from "../schemas/reject-codes.ts";
 import type { JobCheckpoints, JobPlan, JobType } from "./job-type.ts";
-import { endOfError, type JobContext, succeeded, type Worked } from "./job.ts";
+import { endOfError, type JobContext, succeeded, type WorkResult } from "./job.ts";
 import { estimateSeconds } from "./lookup/estimate.ts";
 import { stopReason } from "./retry-while-down.ts";
 import type { JobServices } from "./services.ts";
@@ -73,7 +73,7 @@ const NOTHING_TO_SEND: Omit<JobPlan, "job" | "type" | "calls" | "estimated_secon
 };
 
 /** Runs a feed; maps a thrown error to the job's end. */
-async function runFeed<J extends JobConfig>(feed: FeedJobType<J>, job: JobContext<J>): Promise<Worked> {
+async function runFeed<J extends JobConfig>(feed: FeedJobType<J>, job: JobContext<J>): Promise<WorkResult> {
   const { signal } = job;
   try {
     await feed.run(await openContext(job));

@@ -5,7 +5,7 @@ import type { LimitedBy } from "../errors.ts";
 import type { FreeEndpoint } from "../extract/free-call.ts";
 import type { DueReason } from "../load/lookups/counts.ts";
 import type { StoredCheckpoint } from "../load/write/commit.ts";
-import type { JobContext, Worked } from "./job.ts";
+import type { JobContext, WorkResult } from "./job.ts";
 import type { BillableEstimate } from "./lookup/estimate.ts";
 import type { SpooledAnswers } from "./lookup/job-spool.ts";
 import type { Used } from "./lookup/lookup-spec.ts";
@@ -108,5 +108,5 @@ export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration
   /** Predicts the effect of {@link run} without a call. */
   plan(services: PlanContext, job: J): Promise<Planned>;
   /** Does the work of one run; the shell in `job.ts` does the rest. */
-  run(context: JobContext<J>): Promise<Worked>;
+  run(context: JobContext<J>): Promise<WorkResult>;
 }

@@ -181,7 +181,7 @@ export interface JobContext<J extends JobConfig = JobConfig> extends JobServices
   readonly pastRuns: readonly PastRun[];
 }
 
-export interface Worked {
+export interface WorkResult {
   readonly end: JobEnd;
   readonly coverage?: Coverage | null;
 }
@@ -205,7 +205,7 @@ interface JobStart<J extends JobConfig> {
 export async function runJob<J extends JobConfig>(
   services: JobServices,
   start: JobStart<J>,
-  work: (context: JobContext<J>) => Promise<Worked>,
+  work: (context: JobContext<J>) => Promise<WorkResult>,
 ): Promise<JobResult> {
   const { job, request, shard } = start;
   const wanted = { runId: request.runId, job: job.name, jobType: job.type, shard: shardText(shard) };
@@ -224,7 +224,7 @@ async function runHeld<J extends JobConfig>(
   services: JobServices,
   { job, request, writes }: JobStart<J>,
   run: RunRef,
-  work: (context: JobContext<J>) => Promise<Worked>,
+  work: (context: JobContext<J>) => Promise<WorkResult>,
 ): Promise<JobResult> {
   const { db, config, clock, log, signal } = services;
   const { retryForMs } = config;
@@ -233,7 +233,7 @@ async function runHeld<J extends JobConfig>(
   const retryWhileDown = createRetryWhileDown({ clock, log, signal, retryForMs, job: job.name });
   const totals = createTotals();
   const worked = await work({ ...services, job, request, run, retryWhileDown, totals, pastRuns }).catch(
-    (error: unknown): Worked => ({ end: endOfError(error, `running a job of type ${job.type}`) }),
+    (error: unknown): WorkResult => ({ end: endOfError(error, `running a job of type ${job.type}`) }),
   );
   // Errors after the loss of the lock don't count as failures.
   const end = signal.reason instanceof LockLostError ? endOfError(signal.reason, "running") : worked.end;

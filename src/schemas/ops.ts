@@ -66,11 +66,7 @@ export const erasureKey = table("erasure_key", {
   people: "nobody",
   columns: {
     name: text("none", "Always `erasure`."),
-    epoch: integer(
-      "none",
-      "Number of erasures; after an increase, reservations check their records.",
-      "required",
-    ),
+    epoch: integer("none", "Number of erasures so far.", "required"),
     key_id: text("none", "ID of the key; null before the first erasure."),
     made_key: text("none", "The key in hex if it was generated here; null if it is configured."),
   },

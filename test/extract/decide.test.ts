@@ -65,7 +65,7 @@ async function decideOn(given: Given): Promise<Outcome<LookupItem>> {
 const ids = (items: readonly LookupItem[]) => items.map(({ recordId }) => recordId.slice(1)).join("");
 
 /** Outcome in a line: what happens with records `r0` to `r3`. */
-function lineOf({ kind, again, rejected, setAside, unanswered, stop }: Outcome<LookupItem>): string {
+function lineOf({ kind, again, rejected, setAside, sentWithoutResult, stop }: Outcome<LookupItem>): string {
   const pieces = again.map(({ entries, dueAtMs }) => {
     const wait = dueAtMs > 0 ? `@${dueAtMs}` : "";
     return `${ids(entries.map(({ item }) => item))}${wait}`;
@@ -75,7 +75,7 @@ function lineOf({ kind, again, rejected, setAside, unanswered, stop }: Outcome<L
     ...(pieces.length > 0 ? [`again ${pieces.join("|")}`] : []),
     ...rejected.map(({ code, items }) => `${code} ${ids(items)}`),
     ...setAside.map(({ code, items }) => `${code} ${ids(items)}`),
-    ...(unanswered.length > 0 ? [`unanswered ${ids(unanswered)}`] : []),
+    ...(sentWithoutResult.length > 0 ? [`without_result ${ids(sentWithoutResult)}`] : []),
     ...(stop ? [`stop ${stop.code}`] : []),
   ].join(", ");
 }
@@ -98,13 +98,13 @@ describe("a call", () => {
     [
       "whose answer omits a record that may have been billed before",
       { reply: ok, read: answer(2), history: second },
-      "answer, no_answer 2, unanswered 2",
+      "answer, no_answer 2, without_result 2",
     ],
-    ["that is unreadable", { reply: ok, read: unreadable }, "retry, again 0123@3500, unanswered 0123"],
+    ["that is unreadable", { reply: ok, read: unreadable }, "retry, again 0123@3500, without_result 0123"],
     [
       "with an answer beyond any size",
       { reply: failure(true, "BODY_TOO_LARGE"), records: 2 },
-      "retry, again 0@3500|1@3500, unanswered 01",
+      "retry, again 0@3500|1@3500, without_result 01",
     ],
     ["that was never sent", { reply: failure(false, "X"), history: second }, "retry, again 0123@1500"],
     [
@@ -115,9 +115,9 @@ describe("a call", () => {
     [
       "rejected by 503 thirty times",
       { reply: response(503), batch: { refusals: 29 } },
-      "give_up, no_answer 0123",
+      "set_aside, no_answer 0123",
     ],
-    ["that a proxy times out", { reply: response(408) }, "give_up, no_answer 0123, unanswered 0123"],
+    ["that a proxy times out", { reply: response(408) }, "set_aside, no_answer 0123, without_result 0123"],
     ["of one record that is too large", { reply: response(413), records: 1 }, "reject, http_413 0"],
     ["with a named fault", { reply: named }, "isolate, again 023, string_type 1"],
     ["of one record with an unnamed fault", { reply: response(422), records: 1 }, "isolate, http_422 0"],

@@ -121,7 +121,8 @@ export async function drive(
     driven.stop = applyOutcome(queue, batch, outcome)?.code ?? null;
     for (const { items } of outcome.rejected) driven.rejected.push(...numbers(items));
     for (const { items } of outcome.setAside) driven.setAside.push(...numbers(items));
-    for (const n of numbers(outcome.unanswered)) driven.billedInVain[n] = (driven.billedInVain[n] ?? 0) + 1;
+    for (const n of numbers(outcome.sentWithoutResult))
+      driven.billedInVain[n] = (driven.billedInVain[n] ?? 0) + 1;
     returnBatch(queue, outcome.again);
   };
   let turns = 0;

@@ -46,7 +46,7 @@ describe("an answer", () => {
       ],
       apiRequestId: "r1",
       requestCompletedAt: "2026-11-20T01:02:03.123456+00:00",
-      answeredAt: "2026-11-20T01:02:03.123456+00:00",
+      completedAt: "2026-11-20T01:02:03.123456+00:00",
       drift: [],
       plainBytes: body.length,
     });
@@ -59,7 +59,7 @@ describe("an answer", () => {
       kind: "answer",
       apiRequestId: "12",
       requestCompletedAt: null,
-      answeredAt: "2026-11-21T01:00:01.500+00:00",
+      completedAt: "2026-11-21T01:00:01.500+00:00",
     });
   });
 
@@ -76,9 +76,9 @@ describe("an answer", () => {
     ["0001-01-01T00:00:00Z", "2026-11-21T01:00:01.500+00:00"],
     ["2029-01-01T00:00:00.000001Z", "2029-01-01T00:00:00.000001+00:00"],
     ["2024-03-01T00:00:00Z", "2024-03-01T00:00:00+00:00"],
-  ])("that says it was completed at %s counts as of %s", async (stated, answeredAt) => {
+  ])("that says it was completed at %s counts as of %s", async (stated, completedAt) => {
     expect(await readPlainly(bytes(`{"results":[],"request_completed_at":"${stated}"}`))).toMatchObject({
-      answeredAt,
+      completedAt,
     });
   });
 

@@ -24,7 +24,7 @@ import type { LookupAnswer, LookupRecord } from "../../src/load/lookups/lookup.t
 import type { Attempt } from "../../src/schemas/ledger.ts";
 
 /** Values that differ between two calls with the same answer; and the parsed result itself. */
-const OF_THE_CALL = new Set(["callId", "apiRequestId", "answeredAt", "result"]);
+const OF_THE_CALL = new Set(["callId", "apiRequestId", "completedAt", "result"]);
 
 /** Rows of an answer as text, with the values of the call separate. */
 function rowsText(answer: LookupAnswer): string {
@@ -162,11 +162,11 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
         continue;
       }
       const { result, outcome, ...part } = rows;
-      const { apiRequestId, answeredAt } = read;
+      const { apiRequestId, completedAt } = read;
       results.set(record.recordId, result);
       came.push(record.recordId);
       if (outcome !== "no_pid") {
-        answers.push({ record, outcome, ...part, apiRequestId, answeredAt, callId: call.callId });
+        answers.push({ record, outcome, ...part, apiRequestId, completedAt, callId: call.callId });
       }
     }
     const outcome = decide(call, await understandReply(call.reply, clock), read.summary, {
@@ -218,9 +218,9 @@ export async function findScanDifference(
   };
   const [inMemory, scanned] = await Promise.all(
     [takeAnyAnswer, takeLargeAnswer].map(async (take) => {
-      const { results, summary, attempt, answeredAt } = await take(bound.endpoint, call, (result) => result);
+      const { results, summary, attempt, completedAt } = await take(bound.endpoint, call, (result) => result);
       // What is wrong with it may be found in another order.
-      return summary.kind === "unreadable" ? summary.kind : { results, summary, attempt, answeredAt };
+      return summary.kind === "unreadable" ? summary.kind : { results, summary, attempt, completedAt };
     }),
   );
   return isSame(inMemory, scanned, { nesting: true }) ? null : "read result by result it is another answer";

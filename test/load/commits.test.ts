@@ -219,11 +219,11 @@ const stored = () =>
 
 describe("of several answers about a person", () => {
   test("that of the latest call is stored, in any order of loading and whatever the service's clock", async () => {
-    await commitPersons(context, [whole], { answeredAt: day(1), callNumber: 2 });
+    await commitPersons(context, [whole], { completedAt: day(1), callNumber: 2 });
     const earlier = wholePerson("p-ann", { full_name: "Somebody Else" });
-    await commitPersons(context, [earlier], { answeredAt: day(3), callNumber: 1 });
+    await commitPersons(context, [earlier], { completedAt: day(3), callNumber: 1 });
     expect(await stored()).toBe("Ann Lee, 45, 3, 1");
-    await commitPersons(context, [earlier], { answeredAt: day(1), callNumber: 3 });
+    await commitPersons(context, [earlier], { completedAt: day(1), callNumber: 3 });
     expect(await stored()).toBe("Somebody Else, 0, 0");
   });
 
@@ -248,7 +248,7 @@ describe("of several answers about a person", () => {
       person: wholePerson("p-ann", { full_name: "Earlier", phones: [phone, phone] }),
     };
     const commits = [
-      commitOf(context.warehouse, spec, run, [[looseRecord("2"), earlier]], { answeredAt: day(1) }),
+      commitOf(context.warehouse, spec, run, [[looseRecord("2"), earlier]], { completedAt: day(1) }),
       commitOf(context.warehouse, spec, run, [[looseRecord("1"), { pid: "p-ann", person: whole }]]),
     ];
     for (const { ledger } of commits) await reserveAt(context.warehouse, run, ledger, { at: ANSWERED_AT });

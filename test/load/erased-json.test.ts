@@ -108,8 +108,8 @@ describe("a JSON value that names an erased person", () => {
       }),
     );
     for (const day of [1, 2]) {
-      const answeredAt = `2026-11-0${day}T00:00:00.000001+00:00`;
-      await commitPersons(context, persons, { keys: values.map((_, i) => `row-${i}`), answeredAt });
+      const completedAt = `2026-11-0${day}T00:00:00.000001+00:00`;
+      await commitPersons(context, persons, { keys: values.map((_, i) => `row-${i}`), completedAt });
       for (const table of ["person", "person_phone"]) {
         expect(await columnOf(context, `SELECT count(*) FROM person_data.${table}`)).toEqual([
           String(values.length),
@@ -132,7 +132,7 @@ describe("a JSON value that names an erased person", () => {
     const run = await begin(warehouse, spec, randomUUID());
     await readRows(context, spec, run, ["row-0", "row-1"]);
     const call = callOf({ callId: randomUUID() });
-    const outcome = { call, answeredAt: "2026-11-21T04:00:00.000000+00:00" };
+    const outcome = { call, completedAt: "2026-11-21T04:00:00.000000+00:00" };
     const answers = ["p-ann", "p-annette"].map((pid, i) => ({
       ...answerOf(warehouse, spec, looseRecord(`row-${i}`), { pid: `p-${i}` }, outcome),
       extra: JSON.stringify({ candidates: [pid] }),

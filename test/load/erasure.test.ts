@@ -213,7 +213,7 @@ describe("a run in progress", () => {
       const pid = `p-${i % 10}`;
       const relatives = [{ relative_service_pid: `p-${(i + 1) % 10}`, relative_first_name: "Somebody" }];
       const person = wholePerson(pid, { full_name: `Person ${i % 10}`, relatives });
-      const outcome = { call: callOf(), answeredAt: `2026-11-21T04:00:${10 + i}.000000+00:00` };
+      const outcome = { call: callOf(), completedAt: `2026-11-21T04:00:${10 + i}.000000+00:00` };
       const replies = [[looseRecord(`row ${i % 10}`), { pid, person }]] as const;
       return warehouse.commitLookup(commitOf(warehouse, spec, run, replies, outcome));
     };

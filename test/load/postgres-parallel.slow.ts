@@ -40,7 +40,7 @@ function commitAbout(warehouse: Warehouse, numbers: readonly number[], second: n
     });
     return [looseRecord(`${second} ${pid}`), { pid, person }] as const;
   });
-  return commitOf(warehouse, spec, run, replies, { answeredAt: at(second) });
+  return commitOf(warehouse, spec, run, replies, { completedAt: at(second) });
 }
 
 /** Record of an address. */
@@ -64,7 +64,7 @@ async function reserveInOrder(
   commits: readonly LookupCommit[],
 ): Promise<readonly LookupCommit[]> {
   for (const [i, { run: sender, ledger, answers }] of commits.entries()) {
-    const time = answers[0]?.answeredAt ?? ANSWERED_AT;
+    const time = answers[0]?.completedAt ?? ANSWERED_AT;
     await reserveAt(warehouse, sender, ledger, { at: time, callNumber: first + i });
   }
   return commits;
@@ -167,8 +167,8 @@ describe("loaders in parallel", () => {
         { length: 10 },
         (_, i) => [looseRecord(`${round} ${i}`), { pid: `p-${i}` }] as const,
       );
-      const commit = commitOf(context.warehouse, spec, run, replies, { answeredAt: at(1) });
-      const later = commitOf(other, spec, run, replies.toReversed(), { answeredAt: at(2) });
+      const commit = commitOf(context.warehouse, spec, run, replies, { completedAt: at(1) });
+      const later = commitOf(other, spec, run, replies.toReversed(), { completedAt: at(2) });
       await readRowsOf(context.warehouse, [commit]);
       await reserveInOrder(context.warehouse, 1, [commit, later]);
       await Promise.all([context.warehouse.commitLookup(commit), other.commitLookup(later)]);
@@ -187,7 +187,7 @@ describe("loaders in parallel", () => {
       const replies = (isReversed ? addresses.toReversed() : addresses).map(
         (address) => [addressRecord(address), { pid: "", status: `status ${second}` }] as const,
       );
-      return commitOf(context.warehouse, spec, runOf(spec), replies, { answeredAt: at(second) });
+      return commitOf(context.warehouse, spec, runOf(spec), replies, { completedAt: at(second) });
     };
     for (let round = 0; round < 20; round++) {
       const commits = await reserveInOrder(context.warehouse, round * 2 + 1, [

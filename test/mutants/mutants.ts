@@ -165,7 +165,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "an answer stays on disk until its rows are committed",
-    file: "src/jobs/lookup/answers.ts",
+    file: "src/jobs/lookup/load-response.ts",
     from: "  const { parts, place, isUnloadable, lease } = answer;",
     to: "  const { parts, place, isUnloadable, lease } = answer;\n  if (place.file) await spool.remove(place.file);",
     tests: ["test/jobs/lookup/kept-answers.slow.ts"],
@@ -783,7 +783,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a result that killed the process once is not rejected",
-    file: "src/jobs/lookup/answer-rows.ts",
+    file: "src/jobs/lookup/response-rows.ts",
     from: "> MAX_RESULT_TRIES",
     to: "> 1",
     tests: ["test/cli/large-answers.slow.ts"],
@@ -792,7 +792,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a large answer is settled with its last part",
-    file: "src/jobs/lookup/answers.ts",
+    file: "src/jobs/lookup/load-response.ts",
     from: "isLast ? [attempt] : []",
     to: "[attempt]",
     tests: ["test/cli/large-answers.slow.ts"],

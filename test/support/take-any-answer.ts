@@ -39,7 +39,10 @@ export async function takeLargeAnswer<R>(
   const options = { ...readingOf(endpoint, call), read };
   const results: (R | null | undefined)[] = paired.pairing.map(() => undefined);
   for await (const { position, found } of pairedResults(call, paired)) {
-    results[position] = readOne(parseResult(found), options, { drift, answeredAt: paired.answeredAt })?.value;
+    results[position] = readOne(parseResult(found), options, {
+      drift,
+      completedAt: paired.completedAt,
+    })?.value;
   }
   return { ...paired, results, drift: drift.entries() };
 }

@@ -12,10 +12,10 @@ import {
   type JobEnd,
   succeeded,
   unaccountedRows,
-  type Worked,
+  type WorkResult,
   zeroCounters,
 } from "../job.ts";
-import { loadSpooled } from "./answers.ts";
+import { loadSpooled } from "./load-response.ts";
 import { forecastOf, forecastText } from "./estimate.ts";
 import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
 import { type Cap, limitsOf, lookupSpecOf, tightestCap, usedOf } from "./lookup-spec.ts";
@@ -56,7 +56,7 @@ export function lookupJob(lookup: LookupJobType): JobType {
 }
 
 /** Runs a lookup, from the reading of its input to the check for missing rows. */
-async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
+async function runLookup(context: JobContext<LookupJobConfig>): Promise<WorkResult> {
   const task = { ...context, spec: await lookupSpecOf(context.job, context.request) };
   const worked = await sendSelected(task);
   const isComplete = worked.end.status === "succeeded" && task.totals.counters().records_remaining === 0;
@@ -70,7 +70,7 @@ async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> 
 }
 
 /** Reads the input and sends what is due; maps a thrown error to the job's end. */
-async function sendSelected(task: Task): Promise<Worked> {
+async function sendSelected(task: Task): Promise<WorkResult> {
   const { job, request, run, retryWhileDown, totals } = task;
   const limits = limitsOf(task.config, job, request.maxRecords, request.shard);
   let cap: Cap | null;

@@ -89,7 +89,7 @@ const LEGACY_FORM = "person-etl/parameters/1";
 
 /**
  * Reserves a call in the budgets before it is sent, and waits out outages. Throws a LimitReachedError if a limit is used up.
- * @param message says so, by the name of the limit
+ * @param message text of the error, for the name of the limit
  */
 export async function reserve(
   { db, run, retryWhileDown }: Pick<JobContext, "db" | "run" | "retryWhileDown">,

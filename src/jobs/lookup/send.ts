@@ -37,7 +37,7 @@ import type { ErrorBody } from "../../schemas/error-body.ts";
 import { explainSpoolFailure } from "../../spool/spool.ts";
 import { priceOf } from "../price.ts";
 import type { JobContext } from "../job.ts";
-import { headerOf, type HeaderOfRun } from "./answer-rows.ts";
+import { headerOf, type HeaderOfRun } from "./response-rows.ts";
 import {
   commitAnswer,
   createLoader,
@@ -46,7 +46,7 @@ import {
   readReceived,
   readUnspooled,
   type Recorded,
-} from "./answers.ts";
+} from "./load-response.ts";
 import { type JobLimits, reserve } from "./lookup-spec.ts";
 import type { JobSpool } from "./job-spool.ts";
 import { type Lookup, type LookupJobConfig, lookupOf } from "./lookup-types.ts";
@@ -337,7 +337,7 @@ function stopIf(s: Sending, error: Error | null): void {
 async function recordOutcome(
   s: Sending,
   attempt: Attempt | null,
-  { rejected, unanswered, setAside }: Outcome<LookupRecord>,
+  { rejected, sentWithoutResult, setAside }: Outcome<LookupRecord>,
 ): Promise<void> {
   const { db, run, spec, selection, retryWhileDown } = s;
   const ledger = attempt ? [attempt] : [];
@@ -349,7 +349,7 @@ async function recordOutcome(
   } else if (attempt) {
     await retryWhileDown(() => recordAttempts(db, run, ledger, countAttempts(ledger)));
   }
-  const sent = [...unanswered, ...setAside.flatMap(({ items }) => items)];
+  const sent = [...sentWithoutResult, ...setAside.flatMap(({ items }) => items)];
   if (sent.length > 0) {
     await retryWhileDown(() => selection.markSent(sent));
   }

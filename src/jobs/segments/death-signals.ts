@@ -104,7 +104,7 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
     read: openResults,
   });
   if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
-  const { value: answer, answeredAt, apiRequestId } = reply;
+  const { value: answer, completedAt, apiRequestId } = reply;
   const drift = new DriftLog(endpoint);
   const received = { row: 0, reject: 0 };
   for (const { kind } of readSignals(answer, drift)) received[kind] += 1;
@@ -112,7 +112,7 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
   const scope = { segment_id: id };
   // An empty or shortened list hides nothing, unless the user asks for it.
   const atMostHalf = !context.request.fullRefresh;
-  const missing = { scope, flag: "is_present", since: "removed_seen_at", at: answeredAt, atMostHalf };
+  const missing = { scope, flag: "is_present", since: "removed_seen_at", at: completedAt, atMostHalf };
   const {
     results: [signals, ofSegment],
   } = await context.commit({
@@ -133,17 +133,17 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
         keep: ["first_seen_at"],
         rows: again(function* () {
           for (const [obituaryId = null, pid = null] of rows())
-            yield [id, obituaryId, pid, answeredAt, "true", null];
+            yield [id, obituaryId, pid, completedAt, "true", null];
         }),
         // A signal without IDs could be any of those that appear to be missing.
         ...(received.reject > 0 ? {} : { missing }),
       },
       // Resolves earlier rejects that are now complete or absent.
-      upsertRejects({ run: context.run, source: id, code: "missing_id", apiRequestId, at: answeredAt }, () =>
+      upsertRejects({ run: context.run, source: id, code: "missing_id", apiRequestId, at: completedAt }, () =>
         rejectsOf(answer, context.job.name, id),
       ),
     ],
-    checkpoints: [{ stream: id, cursor: { checked_at: answeredAt } }],
+    checkpoints: [{ stream: id, cursor: { checked_at: completedAt } }],
   });
   reportUnbelieved(context, id, ofSegment?.unbelieved ?? 0);
   context.log.info(

@@ -79,7 +79,7 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
     const reply = await context.call({ ...call, read: (bytes) => call.read(bytes, drift) });
     if (reply.kind === "refused") throw segmentGone(job.name, endpoint, id);
     context.count({ records_received: reply.value.members.length });
-    return { ...reply.value, page, seenAt: reply.answeredAt };
+    return { ...reply.value, page, seenAt: reply.completedAt };
   };
   // An invalid cursor counts as none, so that all pages are read.
   const stored = memberCursor.safeParse(request.fullRefresh ? {} : context.checkpoints.get(id)?.cursor);

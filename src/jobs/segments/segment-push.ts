@@ -134,7 +134,7 @@ async function compare(
   const read: ReadPage = async (page) => {
     const reply = await context.call(pageCall(segmentId, page));
     if (reply.kind === "refused") throw gone(context, members.name, segmentId, false);
-    return { ...reply.value, page, seenAt: reply.answeredAt };
+    return { ...reply.value, page, seenAt: reply.completedAt };
   };
   const first = await read(1);
   const isDue = request.fullRefresh || isOver(before.read_at, FULL_SWEEP_EVERY_MS, Date.parse(first.seenAt));

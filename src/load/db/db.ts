@@ -82,7 +82,7 @@ async function findLoss(context: RunContext, run: RunRef): Promise<LockLostError
  */
 type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
 
-/** The Postgres database that is the place of record; first argument of every function in `src/load`. */
+/** The Postgres database that is the system of record. Functions in `src/load` take it, or a session of it, as their first argument. */
 export interface Db extends Naming {
   /** Host, port, database and schemas, for messages; no secret. */
   readonly description: string;

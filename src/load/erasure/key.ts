@@ -44,8 +44,8 @@ export async function readErasureKey(
   return row ? keyOfRow(row, readSecret) : null;
 }
 
-/** Increments the erasure epoch, which reservations compare, and creates the key if there is none. Returns the key. */
-export async function raiseEpoch(
+/** Counts an erasure, and creates the key if there is none. Returns the key. */
+export async function beginErasure(
   session: Session,
   readSecret: ReadErasureSecret,
   erasureId: string,

@@ -4,7 +4,7 @@ import type { Db } from "../db/db.ts";
 import { NOW, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { removeLookupState, stageFound } from "./find.ts";
-import { raiseEpoch, readErasureKey } from "./key.ts";
+import { beginErasure, readErasureKey } from "./key.ts";
 import { type FoundPeople, stagedSubjects, storeSubjects } from "./subjects.ts";
 import type { Identifiers } from "../inputs/input.ts";
 import { laggingDestinations } from "../publication/registration.ts";
@@ -31,7 +31,7 @@ export function requestErasure(db: Db, found: FoundPeople): Promise<string> {
 /** Commits the request with a run's transaction. */
 export async function requestInRun(session: Session, db: Db, found: FoundPeople): Promise<string> {
   const id = randomUUID();
-  const key = await raiseEpoch(session, db.readErasureSecret, id);
+  const key = await beginErasure(session, db.readErasureSecret, id);
   await stageFound(session, found);
   await removeLookupState(session);
   await storeSubjects(session, key, id);

@@ -178,7 +178,7 @@ function staged(type: LookupType, answers: readonly LookupAnswer[]): RawBuilder<
     ...fields.map((name) => [name, types.get(name) ?? "text"] as const),
   ];
   const cells = answers.map(
-    ({ record, outcome, callId, extra, cells, apiRequestId, answeredAt }): readonly Cell[] => [
+    ({ record, outcome, callId, extra, cells, apiRequestId, completedAt }): readonly Cell[] => [
       `\\x${record.content}`,
       outcome,
       record.sentPid,
@@ -186,7 +186,7 @@ function staged(type: LookupType, answers: readonly LookupAnswer[]): RawBuilder<
       extra,
       ...cells,
       apiRequestId,
-      answeredAt,
+      completedAt,
     ],
   );
   const lists: RawBuilder<unknown>[] = [];

@@ -267,7 +267,7 @@ function namesErased({ erased, spec, opened }: RowContext, content: string): Raw
 
 /**
  * The rows of a resolve or enrich job with what they would send: source_key, rank, fingerprint, is_shared, is_known (the job has
- * read the key before), is_stored (with this fingerprint, and not missing), was_missing (it wasn't in the input since), prior_content (of then), content, sent_pid, record, prior (outcome of the content's answer), and class:
+ * read the key before), is_stored (with this fingerprint, and not missing), was_missing (from the input since), prior_content (stored then), content, sent_pid, record, prior (outcome of the content's answer), and class:
  * `unchanged`, `reused` (another row's answer), `waiting`, `suppressed`, `reject:CODE`, or the reason why the content is due.
  */
 export function seenRows(context: RowContext): RawBuilder<unknown> {

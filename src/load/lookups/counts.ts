@@ -90,7 +90,7 @@ export interface ClassCount {
 
 /** Due contents with equal facts. */
 export interface DueCount {
-  /** `mine`, `other` (claimed by another run), or `later` (beyond the maximum). */
+  /** `mine`, `other` (claimed by another run, or answered meanwhile), or `later` (beyond the maximum). */
   readonly claim: "mine" | "other" | "later";
   readonly prior: "matched" | "unmatched" | null;
   readonly with_pid: boolean;

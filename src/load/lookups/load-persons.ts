@@ -263,10 +263,10 @@ async function insertPersons(context: LoadContext, persons: readonly EncodedPers
 /** Records PIDs for which the service returned another PID. */
 async function recordAliases(context: LoadContext, answers: readonly LookupAnswer[]): Promise<void> {
   const pairs = new Map<string, { sent: string; returned: string; at: string }>();
-  for (const { record, servicePid, answeredAt } of answers) {
+  for (const { record, servicePid, completedAt } of answers) {
     const sent = record.sentPid;
     if (sent === null || servicePid === null || sent === servicePid) continue;
-    pairs.set(`${sent} ${servicePid}`, { sent, returned: servicePid, at: answeredAt });
+    pairs.set(`${sent} ${servicePid}`, { sent, returned: servicePid, at: completedAt });
   }
   if (pairs.size === 0) return;
   const sorted = [...pairs].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, pair]) => pair);

@@ -17,7 +17,7 @@ export interface LookupAnswer {
   readonly person: PreparedPerson | null;
   readonly apiRequestId: string | null;
   /** Completion time reported by the service. */
-  readonly answeredAt: string;
+  readonly completedAt: string;
   readonly callId: string;
 }
 

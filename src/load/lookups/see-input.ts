@@ -51,7 +51,7 @@ export interface SeenInput {
   readonly freshness: Freshness;
   /** Rows (addresses) that weren't read again. */
   readonly quiet: number;
-  /** True if `pg_temp.seen` has every row of the input. */
+  /** True unless only changed rows were read. */
   readonly isWhole: boolean;
 }
 

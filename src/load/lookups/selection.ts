@@ -42,7 +42,7 @@ function dueContents({ session, spec: { type, job, source } }: ReadingContext): 
  * Reads the input of a job and decides what is due: a content that a present row has, and no fresh answer does. A run stores what
  * it read, claims what is due and publishes the answers that exist already; a plan writes nothing.
  */
-async function readInput(context: ReadingContext): Promise<LookupCounts> {
+async function selectDue(context: ReadingContext): Promise<LookupCounts> {
   const { session, spec, run } = context;
   let seen = await seeInput(context);
   if (run && seen.job.decision === "keep" && seen.job.formerKind !== null) {
@@ -222,7 +222,7 @@ export function previewLookup(
   count: number,
 ): Promise<{ readonly counts: LookupCounts; readonly records: readonly LookupRecord[] }> {
   return db.preview(async (session) => {
-    const counts = await readInput(await contextOf(db, session, spec));
+    const counts = await selectDue(await contextOf(db, session, spec));
     return { counts, records: count === 0 ? [] : await readFirstDue(session, spec, count) };
   });
 }
@@ -251,7 +251,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     const written = new Map<string, number>();
     const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
     const before = await countPossiblyBilled(session, run);
-    const read = await readInput(await contextOf(db, session, spec, { run, touch }));
+    const read = await selectDue(await contextOf(db, session, spec, { run, touch }));
     const tables = [...written].flatMap(([table, rows]) => (rows > 0 ? [table] : []));
     await touchTables(session, run, tables);
     const rows = [...written.values()].reduce((sum, own) => sum + own, 0);

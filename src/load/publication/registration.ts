@@ -164,8 +164,8 @@ async function forget(
   tables: readonly Parameters<typeof stateTable>[1][],
   table: string | null = null,
 ): Promise<void> {
-  for (const of of tables) {
-    await session.change(sql`DELETE FROM ${stateTable(session, of)}
+  for (const stored of tables) {
+    await session.change(sql`DELETE FROM ${stateTable(session, stored)}
       WHERE destination = ${name} AND (${table}::text IS NULL OR table_name = ${table})`);
   }
 }

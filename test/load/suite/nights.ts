@@ -173,7 +173,7 @@ function cellsOf(spec: LookupSpec, reply: Exclude<Reply, { readonly code: string
 /** Record of a call with its completion time. */
 export interface CallOutcome {
   readonly call: Attempt;
-  readonly answeredAt: string;
+  readonly completedAt: string;
 }
 
 /** Answer to a record. */
@@ -182,7 +182,7 @@ export function answerOf(
   spec: LookupSpec,
   record: LookupRecord,
   reply: Exclude<Reply, { readonly code: string }>,
-  { call, answeredAt }: CallOutcome,
+  { call, completedAt }: CallOutcome,
 ): LookupAnswer {
   return {
     record,
@@ -192,7 +192,7 @@ export function answerOf(
     extra: null,
     person: reply?.person ? warehouse.preparePerson(reply.person) : null,
     apiRequestId: call.apiRequestId,
-    answeredAt,
+    completedAt,
     callId: call.callId,
   };
 }
@@ -217,8 +217,8 @@ export function commitOf(
   replies: readonly (readonly [LookupRecord, Reply])[],
   outcome: Partial<CallOutcome> = {},
 ): LookupCommit {
-  const answeredAt = outcome.answeredAt ?? ANSWERED_AT;
-  const call = outcome.call ?? callOf({ requestCompletedAt: answeredAt, recordsSent: replies.length });
+  const completedAt = outcome.completedAt ?? ANSWERED_AT;
+  const call = outcome.call ?? callOf({ requestCompletedAt: completedAt, recordsSent: replies.length });
   return {
     run,
     spec,
@@ -226,7 +226,7 @@ export function commitOf(
     answers: replies.flatMap(([record, reply]) =>
       reply !== null && "code" in reply
         ? []
-        : [answerOf(warehouse, spec, record, reply, { call, answeredAt })],
+        : [answerOf(warehouse, spec, record, reply, { call, completedAt })],
     ),
     rejects: replies.flatMap(([record, reply]) =>
       reply !== null && "code" in reply ? [rejectOf(record, reply.code)] : [],
@@ -354,7 +354,7 @@ export async function runNight(
   expect(records).toHaveLength(counts.toSend);
   if (records.length > 0) {
     const replies = records.map((record) => [record, respond(record)] as const);
-    const outcome = options.at === undefined ? {} : { answeredAt: options.at };
+    const outcome = options.at === undefined ? {} : { completedAt: options.at };
     const commit = commitOf(warehouse, spec, run, replies, outcome);
     const { at = ANSWERED_AT, callNumber } = options;
     await reserveAt(warehouse, run, commit.ledger, {

@@ -79,7 +79,7 @@ export async function commitPersons(
   const run = runOf(spec);
   await warehouse.beginRun(run);
   const replies = persons.map((person, i) => {
-    const key = outcome.keys?.[i] ?? `${person.servicePid} ${outcome.answeredAt ?? ""} ${i}`;
+    const key = outcome.keys?.[i] ?? `${person.servicePid} ${outcome.completedAt ?? ""} ${i}`;
     return [looseRecord(key), { pid: person.servicePid, person }] as const;
   });
   await readRows(
@@ -89,7 +89,7 @@ export async function commitPersons(
     replies.flatMap(([record]) => record.keys),
   );
   const commit = commitOf(warehouse, spec, run, replies, outcome);
-  const { answeredAt: at = ANSWERED_AT, callNumber } = outcome;
+  const { completedAt: at = ANSWERED_AT, callNumber } = outcome;
   await reserveAt(warehouse, run, commit.ledger, { at, ...(callNumber === undefined ? {} : { callNumber }) });
   const { rowsWritten } = await warehouse.commitLookup(commit);
   return rowsWritten;

@@ -26,7 +26,7 @@ import {
   readLarge,
   rowsOf,
   unloadable,
-} from "./answer-rows.ts";
+} from "./response-rows.ts";
 
 type LoaderTask = Pick<JobContext, "db" | "log" | "progress" | "http" | "signal" | "run" | "retryWhileDown">;
 
@@ -234,7 +234,7 @@ async function readAnswer(
   }
 }
 
-/** Replaces a response that another call of an earlier run received by no results; that of an earlier run is in its files only once. */
+/** Drops the results of a response that an earlier run has received already. Responses of earlier runs on disk are kept: each was written once. */
 async function withoutRepeated(
   { db, run, retryWhileDown, areOfEarlierRuns }: Loader,
   rows: AnswerRows,

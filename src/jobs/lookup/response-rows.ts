@@ -88,7 +88,7 @@ function addOutcome(
   record: LookupRecord,
   rows: ResultRows | null,
 ): void {
-  const { apiRequestId, answeredAt } = paired;
+  const { apiRequestId, completedAt } = paired;
   const { endpoint, callId } = header.call;
   if (rows === null || rows.outcome === "no_pid") {
     const [code, message] =
@@ -102,7 +102,7 @@ function addOutcome(
     part.rejects.push({ record, ...why, apiRequestId });
   } else {
     const { bytes: _, outcome, ...result } = rows;
-    part.answers.push({ record, outcome, ...result, apiRequestId, answeredAt, callId });
+    part.answers.push({ record, outcome, ...result, apiRequestId, completedAt, callId });
   }
 }
 
@@ -239,7 +239,7 @@ async function* partsOf(
   const { endpoint, makeRows } = rowMakerOf(header);
   const call = answeredCall(header, bodyOf(answer));
   const drift = new DriftLog(endpoint.name);
-  const context = { drift, answeredAt: paired.answeredAt };
+  const context = { drift, completedAt: paired.completedAt };
   const isRejected = suspect !== null && (place.file?.tries ?? 0) > MAX_RESULT_TRIES;
   let part: AnswerPart = newPart();
   let bytes = 0;
