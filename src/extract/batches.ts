@@ -14,6 +14,7 @@ export interface Entry<T> {
 
 /** State shared by all pieces of a batch; changed by its queue only. */
 export interface Origin {
+  /** Position in source order. */
   readonly number: number;
   readonly size: number;
   /** Pieces with records that have no outcome yet. */

@@ -134,7 +134,7 @@ export function decide<T>(
   const reply = judgeAnswer(call, given, read);
   const possiblyBilled = isPossiblyBilled(reply.outcome);
   const unansweredCalls = Math.max(...entries.map((entry) => entry.unansweredCalls));
-  const history = { refusals, possiblyBilled: unansweredCalls, random: circumstances.random };
+  const history = { refusals, unansweredCalls, random: circumstances.random };
   const decision = decideRetry(reply.outcome, history);
   const isOversized = call.reply.kind === "failure" && call.reply.code === BODY_TOO_LARGE;
   const isTooLarge = read?.kind === "unreadable" ? read.isTooLarge : isOversized;

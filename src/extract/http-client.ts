@@ -75,6 +75,7 @@ interface HttpFailure {
   readonly sent: boolean;
   /** Status of a response with an incomplete body; null if no headers were received. */
   readonly status: number | null;
+  /** Bytes of the body before it broke off. */
   readonly receivedBytes: number;
   readonly code: string;
   readonly message: string;

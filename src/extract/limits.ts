@@ -183,6 +183,7 @@ export function createCongestion(endpoint: string, maxWindow: number, clock: Clo
     },
     /** Milliseconds until the next call may start. */
     pauseMs: () => Math.max(0, pausedUntilMs - clock.now()),
+    /** Returns an error if the quota is used up. */
     report(report: CallReport): LimitReachedError | null {
       if (report.kind === "answered") succeed();
       if (report.kind !== "refused") return null;
@@ -222,6 +223,7 @@ export function createServiceHealth(clock: Clock, service: string | null = null)
   }
 
   return {
+    /** Returns an error if the run should stop. */
     report(report: CallReport): StopRunError | null {
       if (report.kind === "not_sent") return giveUp(report.code);
       wasReached = true;

@@ -37,6 +37,7 @@ export interface Answer<R> {
   readonly requestCompletedAt: string | null;
   readonly completedAt: string;
   readonly drift: readonly Drift[];
+  /** After decompression. */
   readonly plainBytes: number;
 }
 

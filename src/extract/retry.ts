@@ -21,7 +21,7 @@ interface CallHistory {
   /** Earlier attempts that were certainly not billed. */
   readonly refusals: number;
   /** Earlier attempts that may have been billed without an answer. */
-  readonly possiblyBilled: number;
+  readonly unansweredCalls: number;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: number;
 }
@@ -92,7 +92,7 @@ const unavailable: Rule = {
 const possiblyBilled: Rule = {
   possiblyBilled: true,
   decide: (history, retryAfterMs) =>
-    history.possiblyBilled + 1 >= MAX_POSSIBLY_BILLED_TRIES
+    history.unansweredCalls + 1 >= MAX_POSSIBLY_BILLED_TRIES
       ? { action: "set_aside" }
       : retry(history.random, POSSIBLY_BILLED_BACKOFF_MS, retryAfterMs),
 };
@@ -147,7 +147,7 @@ export function decideFreeRetry(
   },
 ): FreeDecision {
   const retryAfterMs = outcome.kind === "status" ? outcome.retryAfterMs : null;
-  const decision = decideRetry(outcome, { ...history, possiblyBilled: 0 });
+  const decision = decideRetry(outcome, { ...history, unansweredCalls: 0 });
   if (decision.action === "isolate" || decision.action === "halve") {
     return { action: "stop_job", code: "request_refused" };
   }
@@ -155,7 +155,7 @@ export function decideFreeRetry(
   if (!isPassing && decision.action !== "set_aside") return decision;
   const isRepeated = isPossiblyBilled(outcome) && history.possiblyDone + 1 >= MAX_POSSIBLY_BILLED_TRIES;
   if (isRepeated || history.tries >= MAX_FREE_TRIES) return { action: "stop_job", code: "no_answer" };
-  return backOff({ refusals: history.tries - 1, possiblyBilled: 0, random: history.random }, retryAfterMs);
+  return backOff({ refusals: history.tries - 1, unansweredCalls: 0, random: history.random }, retryAfterMs);
 }
 
 /** Decides what to do with the records of a call; pure. */

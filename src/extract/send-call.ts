@@ -34,6 +34,7 @@ export interface EndedCall<T> extends CallFacts {
   readonly batch: Batch<T>;
   readonly items: readonly T[];
   readonly reply: HttpReply;
+  /** As received. */
   readonly bodyBytes: number;
   /** Reason to send no more: a key that could not be read, so that the call was not made, or an OverflowError; null for none. */
   readonly stopError: unknown;

@@ -35,6 +35,7 @@ export type ReadSummary =
       readonly kind: "answer";
       /** Positions of records in the call without a result. */
       readonly missing: readonly number[];
+      /** After decompression. */
       readonly plainBytes: number;
       readonly apiRequestId: string | null;
     }

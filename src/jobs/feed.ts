@@ -216,6 +216,7 @@ export function goneError(code: string, call: string, subject: string, next: str
 
 /** Record that can't be stored. Every reading finds it again. */
 export interface FeedReject {
+  /** Identifies it within its job. */
   readonly identity: readonly (string | null)[];
   readonly sourceKey: string | null;
   readonly message: string;

@@ -69,6 +69,7 @@ export interface PlanRequest extends Pick<RunRequest, "resend" | "maxRecords" | 
 }
 
 export interface PlanContext extends Pick<JobServices, "config" | "db" | "clock"> {
+  /** Plans of the jobs that run before, by job. */
   readonly earlier: ReadonlyMap<string, JobPlan>;
   readonly request: PlanRequest;
   /** Use of the budget of the job's type, including records that earlier jobs of the plan will send. */

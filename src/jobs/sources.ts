@@ -27,6 +27,7 @@ function namesOurSchemas({ warehouse }: Pick<Config, "warehouse">, sql: string):
   );
 }
 
+/** Returns the problems of a source; changes nothing. */
 export async function inspectSource(
   db: Db,
   { path, isPush, ...read }: ReadSource,

@@ -1,6 +1,7 @@
 import { boolean, bytes, integer, json, text, timestamptz, uuid } from "./field.ts";
 import { table } from "./table.ts";
 
+/** Has no values of records: a retry reads the input again. */
 export const reject = table("reject", {
   schema: "data",
   doc: "Records that could not be processed, with the cause; never their values.",

@@ -30,6 +30,7 @@ export const scheduleSlot = table("schedule_slot", {
   },
 });
 
+/** Lets each change be reported once. */
 export const alertState = table("alert_state", {
   schema: "state",
   doc: "State of each subject of alerts, and the state last reported.",

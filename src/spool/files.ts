@@ -29,6 +29,7 @@ export interface SpoolOwner {
 export interface SpooledCall {
   readonly callId: string;
   readonly path: string;
+  /** Size on disk. */
   readonly bytes: number;
   /** Loads that were started but neither completed nor reverted. */
   readonly tries: number;

@@ -10,7 +10,7 @@ import {
 import { response } from "./drive.ts";
 import * as fc from "../support/fast-check.ts";
 
-const first = { refusals: 0, possiblyBilled: 0, random: 0.5 };
+const first = { refusals: 0, unansweredCalls: 0, random: 0.5 };
 const status = (code: number, retryAfterMs: number | null = null): CallOutcome => ({
   kind: "status",
   status: code,
@@ -52,7 +52,7 @@ describe("the retry decision", () => {
   it.each(table)("on %s", (_name, outcome, possiblyBilled, afterFirst, afterSecond = afterFirst) => {
     expect(isPossiblyBilled(outcome)).toBe(possiblyBilled);
     expect(decideRetry(outcome, first)).toEqual(afterFirst);
-    const second = possiblyBilled ? { ...first, possiblyBilled: 1 } : { ...first, refusals: 1 };
+    const second = possiblyBilled ? { ...first, unansweredCalls: 1 } : { ...first, refusals: 1 };
     expect(decideRetry(outcome, second)).toEqual(afterSecond);
   });
 
@@ -63,7 +63,7 @@ describe("the retry decision", () => {
   });
 
   it("waits at most five seconds after a 429 that asks for nothing, so that the end of a storm is noticed soon", () => {
-    const storm = { refusals: 20, possiblyBilled: 0, random: 0.999 };
+    const storm = { refusals: 20, unansweredCalls: 0, random: 0.999 };
     expect(decideRetry(status(429), storm)).toEqual({ action: "retry", afterMs: 4995 });
     expect(decideRetry(status(503), storm)).toEqual({ action: "retry", afterMs: 59_940 });
   });
@@ -88,7 +88,7 @@ const anyOutcome: fc.Arbitrary<CallOutcome> = fc.oneof(
 );
 const anyHistory = fc.record({
   refusals: fc.nat(100_000),
-  possiblyBilled: fc.nat(3),
+  unansweredCalls: fc.nat(3),
   random: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
 });
 
@@ -96,7 +96,7 @@ describe("for any response", () => {
   it("no record is sent a third time after two possibly billed tries", () => {
     fc.assert(
       fc.property(anyOutcome, anyHistory, (outcome, history) => {
-        if (!isPossiblyBilled(outcome) || history.possiblyBilled < 1) return;
+        if (!isPossiblyBilled(outcome) || history.unansweredCalls < 1) return;
         expect(decideRetry(outcome, history).action).toBe("set_aside");
       }),
     );

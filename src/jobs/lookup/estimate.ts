@@ -104,7 +104,7 @@ function asBefore(records: number, share: 0 | 1): MatchGroup {
   return { records, share, answered: LEAST_ANSWERS, from: [] };
 }
 
-/** MatchGroup of all groups that a maximum lets through, in unknown proportions. It is known no better than its least known group. */
+/** Part of all groups that a maximum lets through, in unknown proportions. It is known no better than its least known group. */
 function mixtureOf(parts: readonly MatchGroup[], records: number): MatchGroup {
   return {
     records,

@@ -34,7 +34,7 @@ export interface Loader extends LoaderTask {
   readonly spool: Spool;
   readonly memory: Memory;
   /** True if an earlier process received the answers. */
-  readonly areOfEarlierRuns: boolean;
+  readonly areOfEarlierProcess: boolean;
   readonly commits: PQueue;
 }
 
@@ -59,9 +59,9 @@ interface ReceivedAnswer {
 
 const PARALLEL_COMMITS = 3;
 
-export function createLoader(task: LoaderTask, spool: Spool, areOfEarlierRuns: boolean): Loader {
+export function createLoader(task: LoaderTask, spool: Spool, areOfEarlierProcess: boolean): Loader {
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
-  return { ...task, memory: task.http.memory, commits, spool, areOfEarlierRuns };
+  return { ...task, memory: task.http.memory, commits, spool, areOfEarlierProcess };
 }
 
 /**
@@ -236,10 +236,10 @@ async function readAnswer(
 
 /** Drops the results of a response that an earlier run has received already. Responses of earlier runs on disk are kept: each was written once. */
 async function withoutRepeated(
-  { db, run, retryWhileDown, areOfEarlierRuns }: Loader,
+  { db, run, retryWhileDown, areOfEarlierProcess }: Loader,
   rows: AnswerRows,
 ): Promise<AnswerRows> {
-  if (areOfEarlierRuns || !(await retryWhileDown(() => isRepeatedResponse(db, run, rows.attempt))))
+  if (areOfEarlierProcess || !(await retryWhileDown(() => isRepeatedResponse(db, run, rows.attempt))))
     return rows;
   if (Array.isArray(rows.parts)) for (const { store } of rows.parts as readonly AnswerPart[]) store.free();
   return await noRows(rows.header);
@@ -289,8 +289,8 @@ async function commitPart(
   { answers, rejects, drift, isLast }: AnswerPart,
   othersLoad: boolean,
 ): Promise<CommitResult> {
-  const { db, run, retryWhileDown, areOfEarlierRuns } = loader;
-  const sentBy = areOfEarlierRuns ? { sentBy: header.run } : {};
+  const { db, run, retryWhileDown, areOfEarlierProcess } = loader;
+  const sentBy = areOfEarlierProcess ? { sentBy: header.run } : {};
   const ledger = isLast ? [attempt] : [];
   const commit = { run, ...sentBy, spec: header.spec, ledger, answers, rejects, drift, othersLoad };
   return await retryWhileDown(() => commitLookup(db, commit));

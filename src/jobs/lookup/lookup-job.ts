@@ -300,6 +300,7 @@ function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | n
   );
 }
 
+/** Rows that are erased in one transaction. */
 const CHUNK = 10_000;
 
 /**

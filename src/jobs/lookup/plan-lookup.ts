@@ -9,6 +9,7 @@ import { limitsOf, lookupSpecOf, tightestCap } from "./lookup-spec.ts";
 import { forecastOf } from "./estimate.ts";
 import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
 
+/** Predicts what a run would send; changes nothing. */
 export async function planLookup(context: PlanContext, job: LookupJobConfig): Promise<Planned> {
   const { config, db, earlier, request, used } = context;
   const { shard, resend, show } = request;

@@ -283,7 +283,10 @@ async function* partsOf(
 /** Version of the header; increment it when older versions of the program could misread it. */
 const FORM = 3;
 
-/** Description of a spooled answer with everything needed to load it, independent of the current configuration. */
+/**
+ * Description of a spooled response with everything needed to load it, independent of the current configuration. It is on disk: other
+ * keys, also those of its parts, need another form.
+ */
 export interface AnswerHeader {
   readonly form: typeof FORM;
   /** Warehouse for which it was received, as in the name of the folder. */
@@ -292,7 +295,9 @@ export interface AnswerHeader {
   readonly spec: LoadSpec;
   /** Request parameters besides the records, such as the requested fields. */
   readonly parameters: Readonly<Record<string, unknown>>;
-  readonly call: Omit<CallFacts, "possiblyBilledBefore"> & { readonly contentEncoding: string | null };
+  readonly call: Pick<CallFacts, "endpoint" | "callId" | "attempt" | "startedAtMs" | "milliseconds"> & {
+    readonly contentEncoding: string | null;
+  };
   /** In request order. */
   readonly records: readonly LookupRecord[];
   /** As `possiblyBilledBefore` of the call. */

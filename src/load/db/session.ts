@@ -236,6 +236,7 @@ export interface LockWait {
   readonly timeout?: string;
 }
 
+/** SQLSTATE of a lock wait that timed out. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
 /** Takes a lock; a StopRunError names the session that still holds it after a time. */

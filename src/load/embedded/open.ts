@@ -12,6 +12,7 @@ import { connect, connectOrStart, portOfServer, type Server, type Session, stopS
 import type { Log } from "../../log.ts";
 
 const HOLD_TIMEOUT = "60s";
+/** SQLSTATE of a lock wait that timed out. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
 /** Running embedded database, held open by this process. */

@@ -12,6 +12,7 @@ export interface ServerUser {
   readonly maker?: ServerUser;
 }
 
+/** Account to run as. */
 const OWN = "person-etl";
 /** Accounts of other services too, which would have access to the data: they only make the cluster. */
 const SHARED = ["nobody", "daemon"];

@@ -274,6 +274,7 @@ export interface InputSample {
   /** The same random rows each time; the first rows if choosing took too long. */
   readonly columns: readonly SampledColumn[];
   readonly sampledRows: number;
+  /** Names of all columns. */
   readonly names: readonly string[];
   readonly engine: "postgres" | "bigquery";
 }

@@ -93,6 +93,7 @@ export async function samplePostgresInput(
   };
 }
 
+/** The beginning of a value; Postgres doesn't read the rest from disk. */
 function cut(value: string): string {
   return `left(${value}, ${SAMPLE_LENGTH})`;
 }

@@ -17,6 +17,7 @@ export interface ColumnProfile extends Pick<SampledColumn, "field" | "column" | 
   readonly malformed: number;
   /** Values with blanks around them. */
   readonly padded: number;
+  /** Addresses with capitals. */
   readonly capitals: number;
   /** Values that are sent wrongly, with what fixes them; null for none. */
   readonly flaw: Flaw | null;

@@ -67,7 +67,7 @@ export async function countPossiblyBilled(
 
 /**
  * Records outcomes of attempts in the ledger, whether the call was reserved or not. Returns the IDs of calls whose
- * outcome was unknown before. Records of an ambiguous call, and those that an answer omits, stay possibly billed.
+ * outcome was unknown before. Records of an ambiguous call, and those that an answer omits, stay in doubt (`records_in_doubt`).
  */
 export async function recordOutcomes(
   session: Session,

@@ -178,6 +178,7 @@ async function lowerBudgets(session: Session, run: RunRef, calls: readonly Reser
 }
 
 export interface CallReservation {
+  /** UUID of its row in the ledger. */
   readonly callId: string;
   /** Method and path. */
   readonly endpoint: string;

@@ -19,6 +19,7 @@ import { loadPersons } from "./load-persons.ts";
 import { resolveAnswered, writeAnswers, writeErased, writeRejects } from "./answers.ts";
 
 export interface LookupCommit {
+  /** Run that commits, under its lock. */
   readonly run: RunRef;
   /** Run that sent the calls; the ledger belongs to it. Absent if it is the same. */
   readonly sentBy?: Pick<RunRef, "runId" | "shard">;

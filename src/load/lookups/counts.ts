@@ -68,6 +68,7 @@ export interface LookupCounts {
   readonly rowsToSend: number;
   /** Answered rows that changed parameters or a changed mapping would buy again. If not zero, the user has to confirm. */
   readonly parametersChanged: number;
+  /** Rows with an answer. */
   readonly answeredBefore: number;
   readonly groups: {
     /** Due records, those that another run sends left out. */

@@ -185,6 +185,7 @@ export interface LookupSelection {
    * @param within runs the read of each page, with retries.
    */
   records(within?: Retry): AsyncIterable<readonly LookupRecord[]>;
+  /** Counts the claims without an answer. */
   countOpen(): Promise<OpenClaims>;
   /** Marks records as sent although no outcome followed. */
   markSent(records: readonly LookupRecord[]): Promise<void>;
@@ -247,7 +248,7 @@ async function analyzeLookups(db: Db): Promise<void> {
 
 /** Reads the input, claims what is due and publishes answers that exist already, in one transaction. */
 export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promise<LookupSelection> {
-  const { counts, rowsWritten, possiblyBilled } = await db.transaction(run, async (session) => {
+  const { counts, rowsWritten, recordsInDoubt } = await db.transaction(run, async (session) => {
     const written = new Map<string, number>();
     const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
     const before = await countPossiblyBilled(session, run);
@@ -255,7 +256,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     const tables = [...written].flatMap(([table, rows]) => (rows > 0 ? [table] : []));
     await touchTables(session, run, tables);
     const rows = [...written.values()].reduce((sum, own) => sum + own, 0);
-    return { counts: read, possiblyBilled: before, rowsWritten: rows };
+    return { counts: read, recordsInDoubt: before, rowsWritten: rows };
   });
   if (Math.max(counts.due, rowsWritten) > MANY_ROWS) await analyzeLookups(db);
   async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
@@ -269,7 +270,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
       if (!last) return;
       const before = read;
       yield page.map((record, i) =>
-        before + i < possiblyBilled ? { ...record, mayBeBilled: true } : record,
+        before + i < recordsInDoubt ? { ...record, mayBeBilled: true } : record,
       );
       read += page.length;
       after = last.content;

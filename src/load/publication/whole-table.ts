@@ -23,6 +23,7 @@ export interface Range extends CopiedFiles {
 interface RangeOptions {
   /** End of the range before; null for the first one. */
   readonly after: RangeEnd;
+  /** Prefix of the files' paths. */
   readonly prefix: string;
   readonly format: FileFormat;
 }

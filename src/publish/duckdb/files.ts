@@ -86,9 +86,10 @@ export async function releaseFile(source: string, target: string): Promise<strin
     await using file = await open(copy, constants.O_RDWR | constants.O_NOFOLLOW);
     await file.chmod(0o600);
     await file.sync();
+    const identity = identityOf(await file.stat({ bigint: true }));
     await rename(copy, target);
     await syncFolder(dirname(target));
-    return identityOf(await file.stat({ bigint: true }));
+    return identity;
   } finally {
     await rm(copy, { force: true });
   }
