@@ -126,13 +126,19 @@ function parseEnvelope(bytes: Buffer): unknown {
 }
 
 /** Beginning of an object, up to its first key. */
-const OBJECT_START = /\{\s*"[^"\\]{1,100}"/u;
+const OBJECT_START = /\{[ \t\n\r]*"[^"\\]{1,100}"/u;
 
 /** End of an object, before the next one. */
-const OBJECT_END = /\}\s*,\s*$/u;
+const OBJECT_END = /\}[ \t\n\r]*,[ \t\n\r]*$/u;
 
-/** Bytes that are searched for {@link OBJECT_START} and {@link OBJECT_END}, and skipped if there is none. */
+/** Bytes that are searched for {@link OBJECT_START} and {@link OBJECT_END}. */
 const SEARCHED_BYTES = 200;
+
+/** Bytes that are skipped where objects that begin so are no results. */
+const SKIPPED_BYTES = 1024;
+
+/** Longest piece: a longer one is no faster, and takes more memory. */
+const MAX_PIECE_BYTES = 1024 * 1024;
 
 interface CutBody {
   /** From the body's beginning to the bracket before its results. */
@@ -158,10 +164,11 @@ export function cutBody(body: Buffer, pieceBytes: number): CutBody | null {
   while (next >= 0) {
     const [end] = OBJECT_END.exec(body.toString("latin1", Math.max(at, next - SEARCHED_BYTES), next)) ?? [];
     if (end !== undefined) {
+      if (next - at > MAX_PIECE_BYTES) return null;
       pieces.push(body.subarray(at, next - end.length + 1));
       at = next;
     }
-    next = body.indexOf(begin, next + (end === undefined ? SEARCHED_BYTES : pieceBytes), "latin1");
+    next = body.indexOf(begin, next + (end === undefined ? SKIPPED_BYTES : pieceBytes), "latin1");
   }
   return pieces.length === 0 ? null : { head: body.subarray(0, start), pieces, tail: body.subarray(at) };
 }

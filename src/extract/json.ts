@@ -74,7 +74,7 @@ export class TooDeepError extends TooLargeError {
   override readonly name = "TooDeepError";
 }
 
-function isDeep(text: string): boolean {
+function isDeep(text: string, maxLevels: number): boolean {
   let level = 0;
   let isInText = false;
   for (let i = 0; i < text.length; i++) {
@@ -83,7 +83,7 @@ function isDeep(text: string): boolean {
     else if (isInText) i += code === BACKSLASH ? 1 : 0;
     else if (code === OPEN_LIST || code === OPEN_OBJECT) {
       level += 1;
-      if (level > MAX_EXACT_LEVELS) return true;
+      if (level > maxLevels) return true;
     } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) level -= 1;
   }
   return false;
@@ -92,7 +92,7 @@ function isDeep(text: string): boolean {
 /** Parses JSON; a number that a double can't represent becomes a `JSON.rawJSON` of its source text. Throws a TooDeepError. */
 export function parseExact(text: string): unknown {
   if (!hasInexactNumber(text)) return JSON.parse(text);
-  if (isDeep(text)) {
+  if (isDeep(text, MAX_EXACT_LEVELS)) {
     // No JSON is reported as such.
     JSON.parse(text);
     throw new TooDeepError("The JSON is nested too deeply for numbers of many digits.");
@@ -140,9 +140,16 @@ export function parseBounded(bytes: Buffer): Parsed {
   return parseWithin(bytes, "", "");
 }
 
-/** Like {@link parseBounded}, for the elements of a list by the bytes between its brackets. */
+/** Levels up to which cleaning leaves values as they are: those of a neighbor with control text, too. */
+const MAX_CLEAN_LEVELS = 200;
+
+/**
+ * Like {@link parseBounded}, for the elements of a list by the bytes between its brackets. Throws a TooLargeError also for deep elements
+ * that may or may not have to be cleaned.
+ */
 export function parseElements(bytes: Buffer): readonly Parsed[] {
   const { value: elements, hasControlText } = parseWithin(bytes, "[", "]");
+  if (hasControlText && isDeep(bytes.toString("latin1"), MAX_CLEAN_LEVELS)) throw new TooLargeError();
   return Array.isArray(elements) ? elements.map((value: unknown) => ({ value, hasControlText })) : [];
 }
 

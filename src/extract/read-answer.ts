@@ -12,8 +12,15 @@ export interface ReadContext {
   readonly completedAt: string;
 }
 
-/** Maps one parsed result to its rows; pure, so that the parsed result can be dropped at once. Throws nothing but a TooLargeError. */
+/** Maps one parsed result to its rows, so that the parsed result can be dropped at once. */
 export type ReadResult<R> = (result: JsonObject, context: ReadContext) => R;
+
+/** Reads the results of an answer. */
+export interface ResultReader<R> {
+  readonly read: ReadResult<R>;
+  /** Discards everything that was read so far: the answer is read again. */
+  discard(): void;
+}
 
 /** Beginning of a result, which pairs it with its record. */
 export interface ResultHead {
@@ -47,13 +54,12 @@ export interface Unreadable {
   readonly reason: "no_json" | "no_results" | "body_too_large";
 }
 
-export interface ReadOptions<R> {
+export interface ReadOptions<R> extends ResultReader<R> {
   /** Method and path, for drift. */
   readonly endpoint: string;
   /** Field of a result that identifies its record. */
   readonly keyField: string;
   readonly isMatch: (result: JsonObject) => boolean;
-  readonly read: ReadResult<R>;
   /** Time of receipt, if the service does not report a completion time. */
   readonly receivedAt: string;
   /** Most results that are read: far more than records were sent are no answer. */
@@ -90,13 +96,14 @@ async function readPieces<R>(bytes: Buffer, options: ReadOptions<R>): Promise<An
   if (cut === null) return null;
   const scanner = createScanner();
   try {
-    const last = [cut.head, cut.tail].flatMap((part) => [...resultsIn(scanner, part)]);
+    const last = findResults(scanner, [cut.head, cut.tail], options);
     const { keys, first } = endScan(scanner) ?? {};
     // The end of another list of results.
     if (keys === undefined || first !== 0) return null;
     return await readParts(piecesOf(cut.pieces, last), { keys, plainBytes: bytes.length }, options);
   } catch (error) {
     if (reasonOf(error) === null) throw error;
+    options.discard();
     return null;
   }
 }
@@ -104,14 +111,26 @@ async function readPieces<R>(bytes: Buffer, options: ReadOptions<R>): Promise<An
 /** Reads a body result by result: what is read of each depends on its own bytes only. */
 async function readResults<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
   const scanner = createScanner();
-  const found: ScannedResult[] = [];
-  for (const result of resultsIn(scanner, bytes)) {
-    if (found.push(result) > options.maxResults) throw new TooLargeError();
-  }
+  const found = findResults(scanner, [bytes], options);
   const { keys, first } = endScan(scanner) ?? {};
   if (keys === undefined) return { kind: "unreadable", reason: "no_json" };
   if (first === null || first === undefined) return { kind: "unreadable", reason: "no_results" };
   return await readParts(partsOf(found, first), { keys, plainBytes: bytes.length }, options);
+}
+
+/** Finds all results of some parts. Throws a TooLargeError for more than may be read. */
+function findResults(
+  scanner: Scanner,
+  parts: readonly Buffer[],
+  { maxResults }: Pick<ReadOptions<unknown>, "maxResults">,
+): readonly ScannedResult[] {
+  const found: ScannedResult[] = [];
+  for (const part of parts) {
+    for (const result of resultsIn(scanner, part)) {
+      if (found.push(result) > maxResults) throw new TooLargeError();
+    }
+  }
+  return found;
 }
 
 function* piecesOf(pieces: readonly Buffer[], last: readonly ScannedResult[]): Generator<ParsedPart> {

@@ -21,7 +21,7 @@ import {
   headOf,
   parseResult,
   readAnswer,
-  type ReadResult,
+  type ResultReader,
   reasonOf,
   type ResultHead,
   resultsIn,
@@ -74,7 +74,7 @@ interface TakenAnswer<R> extends PairedAnswer {
 export async function takeAnswer<R>(
   endpoint: LookupEndpoint,
   call: AnsweredCall<LookupItem>,
-  read: ReadResult<R>,
+  reader: ResultReader<R>,
   maxBytes: number = MAX_ANSWER_BYTES,
 ): Promise<TakenAnswer<R>> {
   const { body } = call;
@@ -85,7 +85,9 @@ export async function takeAnswer<R>(
     throw new UnderstatedSizeError("The answer is larger than its last bytes state.");
   }
   const answer =
-    plain.kind === "plain" ? await readAnswer(plain.bytes, { ...readingOf(endpoint, call), read }) : plain;
+    plain.kind === "plain"
+      ? await readAnswer(plain.bytes, { ...readingOf(endpoint, call), ...reader })
+      : plain;
   if (plain.kind === "plain" && plain.bytes !== body) freeBytes(plain.bytes);
   if (answer.kind === "unreadable") return { ...unreadable(call, answer.reason), results: [], drift: [] };
   const paired = pairAnswer(endpoint, call, answer);

@@ -221,7 +221,7 @@ type DamageReason = "no_spool_file" | "wrong_length" | "wrong_checksum" | "no_he
 
 const FAMILY = "PETLSPL";
 const MAGIC = Buffer.from(`${FAMILY}2`, "latin1");
-/** Files of version 2, whose checksum is a SHA-256. */
+/** Files of earlier versions, whose checksum is a SHA-256. */
 const MAGIC_1 = Buffer.from(`${FAMILY}1`, "latin1");
 const CHECKSUM_BYTES = 32;
 const LENGTHS_AT = MAGIC.length;

@@ -63,6 +63,13 @@ const shapes: Readonly<Record<string, Shape>> = {
     isPlain: true,
     body: () => Buffer.from(`{"results":[${"{},".repeat(20 * MB)}{}]}`),
   },
+  "millions of numbers after long results": {
+    isPlain: true,
+    body: () => {
+      const long = `{"a":"${"x".repeat(50_000)}"}`;
+      return Buffer.from(`{"results":[${long},${long}${",1".repeat(3 * MB)}]}`);
+    },
+  },
   "an error with 240 MB of details": {
     status: 500,
     body: () => bomb('{"details":[', "{},", 240 * MB, "{}]}"),

@@ -1,4 +1,4 @@
-import { describe, expect, it, test } from "vitest";
+import { describe, expect, it, test, vi } from "vitest";
 import { openResults, readAnswer } from "../../src/extract/read-answer.ts";
 import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
@@ -8,14 +8,16 @@ import * as fc from "../support/fast-check.ts";
 const bytes = (text: string) => Buffer.from(text, "utf8");
 
 /** Reads a body and keeps its results unchanged. */
-async function readPlainly(body: Buffer) {
+async function readPlainly(body: Buffer, more: { maxResults?: number; discard?: () => void } = {}) {
   return await readAnswer<JsonObject>(body, {
     endpoint: "POST /v2/enrich",
     keyField: "record_id",
     isMatch: enrichEndpoint.isMatch,
     read: (result) => result,
+    discard() {},
     receivedAt: "2026-11-21T01:00:01.500+00:00",
     maxResults: 2_000_000,
+    ...more,
   });
 }
 
@@ -217,6 +219,45 @@ function expectedOf(text: string): unknown {
     return "no_json";
   }
 }
+
+/** Results of more than 48 KB, so that an answer of several is read in pieces. */
+const long = (more: string) => `{"a":"${"x".repeat(50_000)}"${more}}`;
+
+test("pieces are discarded if a later one is none, and then all results are read", async () => {
+  const discard = vi.fn();
+  const trap = `,"b":[{"a":1},${long("")},{"a":2}]`;
+  const body = `{"results":[${[long(""), long(trap), long(""), long("")].join(",")}]}`;
+  const answer = await readPlainly(bytes(body), { discard });
+  expect(discard).toHaveBeenCalledTimes(1);
+  expect(answer).toMatchObject({ results: [{}, { value: { b: [{}, {}, {}] } }, {}, {}] });
+});
+
+test.each([
+  ["a vertical tab", "\v", "no_json"],
+  ["a no-break space", "\u00a0", "no_json"],
+  ["a tab", "\t", "answer"],
+])("%s between pieces is what a parser takes it for", async (_, blank, expected) => {
+  const answer = await readPlainly(
+    bytes(`{"results":[${[long(""), long(""), long("")].join(`,${blank}`)}]}`),
+  );
+  expect(answer.kind === "answer" ? "answer" : answer.reason).toBe(expected);
+});
+
+test.each([",1", ',{"a":"\\u0000"}'])("a result is read alike beside %s", async (neighbor) => {
+  const deep = `{"a":${nested(250)}}`;
+  const [result] = await resultsOf(`{"results":[${deep}${neighbor},${long("")},${long("")},${long("")}]}`);
+  expect(JSON.stringify(result)).toBe(deep);
+});
+
+test("after long results, too, no more results are kept than may be read", async () => {
+  const body = `{"results":[${long("")},${long("")}${",1".repeat(3_000_000)}]}`;
+  const before = process.memoryUsage().heapUsed;
+  expect(await readPlainly(bytes(body), { maxResults: 100 })).toEqual({
+    kind: "unreadable",
+    reason: "body_too_large",
+  });
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(64 * 1024 * 1024);
+});
 
 test.each([
   ['{"results":[{"a":1},{"a":"\\u0000"}]}', [{ a: 1 }, { a: "\uFFFD" }]],

@@ -18,7 +18,7 @@ export async function takeAnyAnswer<R>(
   read: ReadResult<R>,
 ) {
   try {
-    return await takeAnswer(endpoint, call, read);
+    return await takeAnswer(endpoint, call, { read, discard() {} });
   } catch (error) {
     if (!(error instanceof LargeAnswerError)) throw error;
     return await takeLargeAnswer(endpoint, call, read);

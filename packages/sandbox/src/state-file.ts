@@ -30,7 +30,10 @@ async function readState(world: World, file: string): Promise<void> {
     // Written by stateOf; damage throws and is logged below.
     const state = JSON.parse(await readFile(file, "utf8")) as ReturnType<typeof stateOf>;
     // In another population the same numbers mean other people.
-    if (state.version !== VERSION || state.seed !== world.seed || state.people !== world.people.count) return;
+    if (state.version !== VERSION || state.seed !== world.seed || state.people !== world.people.count) {
+      world.log.warn({ file }, "sandbox_state_of_another_world");
+      return;
+    }
     for (const { members, ...kept } of state.segments) {
       world.segments.create(kept)?.members.restore(members);
     }

@@ -118,7 +118,11 @@ export async function rowsOf(
   const { endpoint, makeRows } = rowMakerOf(header);
   const store = createRowStore();
   let rowBytes = 0;
-  const toRows = (result: JsonObject, context: ReadContext) => {
+  const discard = () => {
+    store.free();
+    rowBytes = 0;
+  };
+  const read = (result: JsonObject, context: ReadContext) => {
     const rows = makeRows(store, result, context);
     rowBytes += rows.bytes;
     if (rowBytes > MAX_ROW_BYTES)
@@ -130,7 +134,7 @@ export async function rowsOf(
   };
   try {
     const call = answeredCall(header, body);
-    const { results, drift, ...paired } = await takeAnswer(endpoint, call, toRows, maxBytes);
+    const { results, drift, ...paired } = await takeAnswer(endpoint, call, { read, discard }, maxBytes);
     const part: AnswerPart = { answers: [], rejects: [], drift, isLast: true, store };
     for (const [i, record] of header.records.entries()) {
       const rows = results[i];

@@ -101,6 +101,7 @@ export function createRowStore(slabBytes = SLAB_BYTES): RowStore {
     free() {
       for (const bytes of slabs) freeBytes(bytes);
       slabs.clear();
+      Object.assign(slab, { bytes: Buffer.allocUnsafeSlow(0), start: 0, at: 0 });
     },
   };
 }

@@ -83,16 +83,21 @@ export async function releaseFile(source: string, target: string): Promise<strin
   const copy = `${target}.${randomBytes(6).toString("hex")}`;
   try {
     await copyFile(source, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
-    await using file = await open(copy, constants.O_RDWR | constants.O_NOFOLLOW);
-    await file.chmod(0o600);
-    await file.sync();
-    const identity = identityOf(await file.stat({ bigint: true }));
+    const identity = await finishFile(copy);
     await rename(copy, target);
     await syncFolder(dirname(target));
     return identity;
   } finally {
     await rm(copy, { force: true });
   }
+}
+
+/** Makes a copy private and durable; returns its identity. */
+async function finishFile(path: string): Promise<string> {
+  await using file = await open(path, constants.O_RDWR | constants.O_NOFOLLOW);
+  await file.chmod(0o600);
+  await file.sync();
+  return identityOf(await file.stat({ bigint: true }));
 }
 
 /** Removes copies of publications that were killed. */

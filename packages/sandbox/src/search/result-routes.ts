@@ -3,7 +3,7 @@ import { RESULTS_PAGE_SIZE } from "../../../../src/schemas/audience-search.ts";
 import { notFound, type Outcome, refuse } from "../http/answer.ts";
 import { integerText, type Route, route } from "../http/route.ts";
 import type { World } from "../world.ts";
-import { isFinished, type Job, ownOf } from "./searches.ts";
+import { canBeUnlocked, type Job, ownOf } from "./searches.ts";
 
 const pageQuery = z.strictObject({
   limit: integerText(1, RESULTS_PAGE_SIZE).default(RESULTS_PAGE_SIZE),
@@ -31,7 +31,7 @@ export function resultRoutes<Kind extends Job>(
       answer(world, call) {
         const job = ownOf(kind.jobsOf(world), call);
         if (!job) return notFound(thing);
-        if (isUnlock && !isFinished(job, world.clock.nowMs()))
+        if (isUnlock && !canBeUnlocked(job, world.clock.nowMs()))
           return refuse(409, null, `The ${thing} is not completed.`);
         if (!isUnlock && job.unlockedMs === null) return refuse(409, null, "The results are not unlocked.");
         return kind.answerPage(world, job, call.query);

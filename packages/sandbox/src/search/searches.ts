@@ -61,7 +61,7 @@ export function moveOn(job: Job, nowMs: number): string | null {
 }
 
 /** True if a job can be unlocked, without a reading of its status. */
-export function isFinished(job: Job, nowMs: number): boolean {
+export function canBeUnlocked(job: Job, nowMs: number): boolean {
   const { states, stateMs, outcome, extent } = job.plan;
   const hasEnded = stateMs === null ? job.passed >= states.length : moveOn(job, nowMs) === null;
   return hasEnded && outcome === "completed" && extent === "full";

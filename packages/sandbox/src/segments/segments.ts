@@ -91,6 +91,7 @@ function createMemberStore(seed: number) {
       order ??= makeOrder();
       return order.slice(offset, offset + count);
     },
+    /** Fills an empty store. */
     restore: (members: readonly Member[]) => members.forEach(append),
   };
   return store;

@@ -117,6 +117,7 @@ export function createUsage(seed: number, clock: WorldClock) {
       }
       return found.filter(({ atMs }) => atMs >= fromMs && atMs < endMs);
     },
+    /** All calls to this sandbox. */
     served: () => [...quarters.values()],
   };
 }
