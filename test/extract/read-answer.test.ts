@@ -224,7 +224,7 @@ function expectedOf(text: string): unknown {
 const long = (more: string) => `{"a":"${"x".repeat(50_000)}"${more}}`;
 
 test("pieces are discarded if a later one is none, and then all results are read", async () => {
-  const discard = vi.fn();
+  const discard = vi.fn<() => void>();
   const trap = `,"b":[{"a":1},${long("")},{"a":2}]`;
   const body = `{"results":[${[long(""), long(trap), long(""), long("")].join(",")}]}`;
   const answer = await readPlainly(bytes(body), { discard });
