@@ -732,7 +732,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a result too deep for exact numbers doesn't exhaust the stack",
     file: "src/extract/json.ts",
-    from: "if (isDeep(text))",
+    from: "if (isDeep(text, MAX_EXACT_LEVELS))",
     to: "if (text === '')",
     tests: ["test/extract/read-answer.test.ts"],
     named: "thousands of levels deep",

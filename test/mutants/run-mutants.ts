@@ -34,6 +34,7 @@ const copy = mkdtempSync(join(tmpdir(), "person-etl-mutants-"));
 // Servers that refuse to run as root start here as another user.
 chmodSync(copy, 0o755);
 const survivors: string[] = [];
+let caught = 0;
 try {
   const listed = spawnSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], {
     cwd: root,
@@ -47,11 +48,16 @@ try {
   const stale = mutants.filter(isStale);
   for (const { breaks, file } of stale) process.stdout.write(`stale: ${breaks}: change ${file} here, too\n`);
   if (stale.length > 0) process.exitCode = 1;
-  else for (const mutant of wanted) if (!isCaught(mutant)) survivors.push(mutant.breaks);
+  else {
+    for (const mutant of wanted) {
+      if (isCaught(mutant)) caught += 1;
+      else survivors.push(mutant.breaks);
+    }
+  }
 } finally {
   rmSync(copy, { recursive: true, force: true });
 }
-process.stdout.write(`${wanted.length - survivors.length} mutants caught, ${survivors.length} survived\n`);
+process.stdout.write(`${caught} mutants caught, ${survivors.length} survived\n`);
 for (const name of survivors) process.stdout.write(`survived: ${name}\n`);
 if (survivors.length > 0) process.exitCode = 1;
 
