@@ -64,7 +64,7 @@ export interface Outcome<T> {
   readonly report: CallReport;
   readonly rejected: readonly Rejected<T>[];
   readonly setAside: readonly SetAside<T>[];
-  /** Records without a result that may have been processed: sent again, or set aside by the next call. */
+  /** Records without a result that may have been processed; `again` and `setAside` say what happens to them. */
   readonly sentWithoutResult: readonly T[];
   readonly again: readonly Batch<T>[];
   readonly answer: AnswerFacts | null;

@@ -1,3 +1,4 @@
+import { MAX_JSON_DEPTH } from "../schemas/convert.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 
 declare global {
@@ -137,26 +138,27 @@ export interface Parsed {
  * SyntaxError for no JSON.
  */
 export function parseBounded(bytes: Buffer): Parsed {
-  return parseWithin(bytes, "", "");
+  return parseFlagged(boundedText(bytes));
 }
 
-/** Levels up to which cleaning leaves values as they are: those of a neighbor with control text, too. */
-const MAX_CLEAN_LEVELS = 200;
-
 /**
- * Like {@link parseBounded}, for the elements of a list by the bytes between its brackets. Throws a TooLargeError also for deep elements
- * that may or may not have to be cleaned.
+ * Like {@link parseBounded}, for the elements of a list by the bytes between its brackets. Throws a TooLargeError also if one of them may
+ * have to be cleaned and one is deep: cleaning turns deep values into text.
  */
 export function parseElements(bytes: Buffer): readonly Parsed[] {
-  const { value: elements, hasControlText } = parseWithin(bytes, "[", "]");
-  if (hasControlText && isDeep(bytes.toString("latin1"), MAX_CLEAN_LEVELS)) throw new TooLargeError();
+  const text = boundedText(bytes);
+  const { value: elements, hasControlText } = parseFlagged(`[${text}]`);
+  if (hasControlText && isDeep(text, MAX_JSON_DEPTH)) throw new TooLargeError();
   return Array.isArray(elements) ? elements.map((value: unknown) => ({ value, hasControlText })) : [];
 }
 
-function parseWithin(bytes: Buffer, before: string, after: string): Parsed {
+/** Text of bytes, unless its value would take too much memory. Invalid UTF-8 becomes U+FFFD, so that one bad character doesn't lose a paid answer. */
+function boundedText(bytes: Buffer): string {
   if (bytes.length > SMALL_BYTES && heapOf(bytes) > MAX_HEAP_BYTES) throw new TooLargeError();
-  // Invalid UTF-8 becomes U+FFFD, so that one bad character doesn't lose a paid answer.
-  const text = before + bytes.toString("utf8") + after;
+  return bytes.toString("utf8");
+}
+
+function parseFlagged(text: string): Parsed {
   return { value: parseExact(text), hasControlText: text.includes("\\u") && CONTROL_ESCAPE.test(text) };
 }
 

@@ -67,7 +67,7 @@ export function estimateCost(
 /** Cost of the largest possible charge of an unlock, in `search --json` and `audience --json`. */
 export interface UnlockCost {
   readonly amount: number;
-  /** Of one record. */
+  /** Price per record. */
   readonly price: number;
   /** ISO 4217. */
   readonly currency: string;

@@ -115,7 +115,7 @@ export function cleanText(value: unknown, path: string, drift: DriftLog): unknow
 }
 
 /** JSON nesting depth that every destination accepts (BigQuery: 500; Postgres: limited by its stack). */
-const MAX_JSON_DEPTH = 200;
+export const MAX_JSON_DEPTH = 200;
 
 /** True for numbers that every destination's JSON accepts: any double, but not `1e999999`. */
 const MODEST_NUMBER = /^-?\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?$/;

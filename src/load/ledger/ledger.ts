@@ -53,7 +53,7 @@ export async function recordCalls(db: Db, owner: CallOwner, entries: readonly At
  * Counts a job's records that may have been billed without a result and were not sent again since. Shards share them
  * out evenly: the first records that each sends count as possibly billed twice.
  */
-export async function countPossiblyBilled(
+export async function countInDoubt(
   session: Session,
   { job, shard }: Pick<RunRef, "job" | "shard">,
 ): Promise<number> {

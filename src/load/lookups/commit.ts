@@ -16,7 +16,8 @@ import type { LoadContext, LoadSpec, LookupAnswer, LookupRecord, LookupReject } 
 import { keepResent, takeClaims } from "./claims.ts";
 import { anyContent } from "./content.ts";
 import { loadPersons } from "./load-persons.ts";
-import { resolveAnswered, writeAnswers, writeErased, writeRejects } from "./answers.ts";
+import { writeAnswers } from "./answers.ts";
+import { resolveAnswered, writeErased, writeRejects } from "./rejects.ts";
 
 export interface LookupCommit {
   /** Run that commits, under its lock. */

@@ -5,7 +5,7 @@ import type { Session } from "../db/session.ts";
 import { readErasureKey } from "../erasure/key.ts";
 import { erasedSql } from "../erasure/subjects.ts";
 import { raw } from "../inputs/postgres.ts";
-import { countPossiblyBilled, touchTables } from "../ledger/ledger.ts";
+import { countInDoubt, touchTables } from "../ledger/ledger.ts";
 import {
   countDue,
   countOpen,
@@ -251,7 +251,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
   const { counts, rowsWritten, recordsInDoubt } = await db.transaction(run, async (session) => {
     const written = new Map<string, number>();
     const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
-    const before = await countPossiblyBilled(session, run);
+    const before = await countInDoubt(session, run);
     const read = await selectDue(await contextOf(db, session, spec, { run, touch }));
     const tables = [...written].flatMap(([table, rows]) => (rows > 0 ? [table] : []));
     await touchTables(session, run, tables);
