@@ -199,13 +199,21 @@ test("a long answer has the results that a parser finds, and is no JSON exactly 
       const position = Math.max(0, (positions[at % positions.length] ?? 0) + (at % 80) - 40);
       const text = isDamaged ? whole.slice(0, position) + put + whole.slice(position + cut) : whole;
       const answer = await readPlainly(bytes(text));
-      expect(answer.kind === "answer" ? answer.results.map((found) => found?.value) : answer.reason).toEqual(
-        expectedOf(bytes(text).toString("utf8")),
-      );
+      expect(
+        answer.kind === "answer" ? answer.results.map((found) => asStored(found?.value)) : answer.reason,
+      ).toEqual(expectedOf(bytes(text).toString("utf8")));
     }),
     { numRuns: 300 },
   );
 });
+
+/** NUL or a lone surrogate as JSON escapes it, after an even number of backslashes. */
+const UNSTORABLE = /(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/gu;
+/** A value without what an answer replaces and a parser keeps: characters that can't be stored, numbers that no double represents. */
+const asStored = (value: unknown): unknown =>
+  value === undefined
+    ? undefined
+    : JSON.parse(JSON.stringify(value).replace(UNSTORABLE, String.raw`$1\ufffd`));
 
 function expectedOf(text: string): unknown {
   try {
@@ -213,7 +221,7 @@ function expectedOf(text: string): unknown {
     const results = typeof value === "object" && value !== null && "results" in value ? value.results : null;
     if (!Array.isArray(results)) return "no_results";
     return results.map((r: unknown) =>
-      typeof r === "object" && r !== null && !Array.isArray(r) ? r : undefined,
+      typeof r === "object" && r !== null && !Array.isArray(r) ? asStored(r) : undefined,
     );
   } catch {
     return "no_json";
