@@ -2,16 +2,16 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { catalogOf, type Catalog } from "../../src/publish/destination.ts";
+import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows, stageAll } from "./staged-files.ts";
 
 const SECRET = "Xylophonia Quintessence-Vanderbilt";
 const extra = Array.from({ length: 100 }, (_, n) => `extra_${n}`);
-const declared = catalogOf(["person"]);
+const declared: Catalog = { ...catalogOf(["person"]), dropped: [] };
 /** A table so wide that the checkpoint of its second change takes more memory than the session has. */
 const catalog: Catalog = {
   ...declared,
-  dropped: [],
   tables: declared.tables.map((table) => ({
     ...table,
     columns: [
@@ -61,5 +61,41 @@ test("changes and erasures reach readers where a checkpoint needs more memory th
   await destination.finish();
   expect([await named("Ada"), await named(SECRET)]).toEqual([900, 0]);
   for (const file of [path, own]) expect((await readFile(file)).includes("Quintessence")).toBe(false);
+  await context.close();
+});
+
+test("a batch finds its keys in all parts of a table of nine million rows", async () => {
+  const context = await openDuckDbContext();
+  const { destination, path } = context;
+  await destination.migrate(declared);
+  await publishRows(destination, declared, batchAfter(null), [
+    { table: "person", replaces: "all", rows: rowsOf([0], "Ada") },
+  ]);
+  await destination.close();
+  const working = await openDuckDb(join(context.folder, "own", "local.duckdb"), context.folder);
+  await working.transaction(() =>
+    working.run(
+      "INSERT INTO person_data.person (service_pid, full_name) SELECT 'p' || i, 'Ada' FROM range(1, 9000000) AS numbers(i)",
+    ),
+  );
+  await working.checkpoint();
+  working.close();
+  const pids = Array.from({ length: 9_000 }, (_, i) => i * 1000 + 1);
+  const keys = pids.map((pid) => ({ service_pid: `p${pid}` }));
+  const batch = batchAfter(await destination.position());
+  await publishRows(destination, declared, batch, [{ table: "person", keys, rows: rowsOf(pids, "Bob") }]);
+  await destination.finish();
+  const readers = await openDuckDb(path, context.folder);
+  expect(
+    await readers.transaction(() =>
+      readers.rows(
+        "SELECT full_name, count(*)::VARCHAR AS rows FROM person_data.person GROUP BY full_name ORDER BY full_name",
+      ),
+    ),
+  ).toEqual([
+    { full_name: "Ada", rows: "8991000" },
+    { full_name: "Bob", rows: "9000" },
+  ]);
+  readers.close();
   await context.close();
 });

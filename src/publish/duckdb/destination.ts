@@ -10,6 +10,7 @@ import type {
   PublishedTable,
   StagedBatch,
   StagedFiles,
+  TableChange,
 } from "../destination.ts";
 import {
   checkFiles,
@@ -37,8 +38,8 @@ interface DuckDbTarget {
   readonly schemas: statements.SchemaNames;
 }
 
-/** Keys whose deleted and inserted rows fit into the memory of the session: about 40 rows per person. */
-const KEYS_PER_BATCH = 2_500;
+/** Each batch reads the changed tables whole, so it has the keys of an ordinary night. Their rows take about 9 KB per person on disk. */
+const KEYS_PER_BATCH = 100_000;
 
 /** Opens a DuckDB destination; touches no file before the first use. */
 export function openDuckDbDestination(target: DuckDbTarget): Destination {
@@ -113,6 +114,26 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     await db.transaction(async () => {
       for (const statement of list) await db.run(statement);
     });
+  }
+
+  /**
+   * Statements that change one table, in a transaction of its own: the memory of deleted rows adds up in one. An interrupted batch is
+   * repeated and replaces the same keys; readers see the file only after the last step. Of a large table, most rows are deleted before: a
+   * checkpoint between may move others to a part that was read already, so the last statement looks for them everywhere.
+   */
+  async function changeOf(
+    batch: StagedBatch,
+    change: TableChange,
+    files: readonly statements.StagedTable[],
+  ): Promise<readonly string[]> {
+    if (change.replaces === "all") return statements.swapStatements(change, schemas);
+    const db = await session();
+    const deletion = statements.deleteStatement(batch, change, files, schemas);
+    for (const partial of await statements.partialDeletes(db, change, deletion, schemas)) {
+      await apply([partial]);
+      await db.checkpoint();
+    }
+    return [deletion, ...statements.insertStatements(change, files, schemas)];
   }
 
   /** Keeps the files of the caller until the commit. */
@@ -202,9 +223,9 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       }
       // Before the first batch there is nothing to purge.
       const purges = batch.erases && at !== null;
-      const steps = statements.commitSteps({ ...batch, erases: purges }, files, schemas);
       const lineBytes = Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes));
-      for (const step of steps) await apply(step, lineBytes);
+      for (const change of batch.changes) await apply(await changeOf(batch, change, files), lineBytes);
+      await apply([statements.positionStatement(batch, purges)]);
       await unstage(db);
       return "committed";
     },

@@ -197,43 +197,65 @@ function insertStatement(staged: readonly StagedTable[], table: PublishedTable, 
   return `INSERT INTO ${name} (${columns}) ${stagedRows(staged, table, "rows")}`;
 }
 
-/**
- * Applies the changes of a batch, table by table, and then moves the position: a transaction each, because the memory of deleted rows adds up
- * in one. An interrupted batch is repeated, and replaces the same keys; readers only see the file after the last step.
- */
-export function commitSteps(
-  batch: StagedBatch,
-  staged: readonly StagedTable[],
-  schemas: SchemaNames,
-): readonly (readonly string[])[] {
-  const roots = new Map(batch.changes.map(({ table }) => [table.name, table]));
-  const purges = batch.erases ? "true" : "must_purge";
-  return [
-    ...batch.changes.map((change) => changeStatements(change, roots, staged, schemas)),
-    [
-      `UPDATE person_etl.state SET number = ${batch.number}, id = ${quoteText(batch.id)}, must_purge = ${purges}`,
-    ],
-  ];
+/** Moves the position; `erases` has the next publication to readers rewrite the file. */
+export function positionStatement({ number, id }: StagedBatch, erases: boolean): string {
+  const purges = erases ? "true" : "must_purge";
+  return `UPDATE person_etl.state SET number = ${number}, id = ${quoteText(id)}, must_purge = ${purges}`;
 }
 
-function changeStatements(
-  { table, replaces, hasRows }: TableChange,
-  roots: ReadonlyMap<string, PublishedTable>,
+/**
+ * Rows of a table from which one transaction deletes. Marks of deleted rows stay in memory until the next checkpoint: 18 KB for each 2,048
+ * rows with a deleted one.
+ */
+const ROWS_PER_DELETE = 4 * 1024 * 1024;
+
+/** Statements that delete the rows of staged keys from all parts of a large table but the last, to be followed by a checkpoint each. */
+export async function partialDeletes(
+  session: DuckSession,
+  { table }: TableChange,
+  deletion: string,
+  schemas: SchemaNames,
+): Promise<readonly string[]> {
+  const last = `SELECT coalesce(max(rowid), 0)::VARCHAR AS id FROM ${nameOf(schemas, table)}`;
+  const [row] = await session.rows(last);
+  const parts = Math.floor(Number(row?.["id"] ?? 0) / ROWS_PER_DELETE);
+  return Array.from({ length: parts }, (_, part) => {
+    const first = part * ROWS_PER_DELETE;
+    return `${deletion} AND rowid >= ${first} AND rowid < ${first + ROWS_PER_DELETE}`;
+  });
+}
+
+/** Deletes the rows of the staged keys of a table's root. */
+export function deleteStatement(
+  { changes }: StagedBatch,
+  { table }: TableChange,
+  staged: readonly StagedTable[],
+  schemas: SchemaNames,
+): string {
+  const key = table.rootKey.map(quoteName).join(", ");
+  const root = changes.find((change) => change.table.name === table.root)?.table ?? {
+    ...table,
+    name: table.root,
+  };
+  const keys = { ...root, columns: root.columns.filter((c) => root.rootKey.includes(c.name)) };
+  return `DELETE FROM ${nameOf(schemas, table)} WHERE (${key}) IN (SELECT (${key}) FROM (${stagedRows(staged, keys, "keys")}))`;
+}
+
+/** Puts the loaded table in the place of the old one. */
+export function swapStatements({ table, hasRows }: TableChange, schemas: SchemaNames): readonly string[] {
+  const name = nameOf(schemas, table);
+  const loaded = `ALTER TABLE ${nameOf(schemas, newOf(table))} RENAME TO ${quoteName(table.name)}`;
+  // A table that is dropped takes no memory; deleting all of its rows does.
+  return [`DROP TABLE ${name}`, ...(hasRows ? [loaded] : tableStatements(table, name))];
+}
+
+/** Inserts the staged rows of a table. */
+export function insertStatements(
+  { table, hasRows }: TableChange,
   staged: readonly StagedTable[],
   schemas: SchemaNames,
 ): readonly string[] {
-  const name = nameOf(schemas, table);
-  if (replaces === "all") {
-    const created = tableStatements(table, name);
-    const loaded = `ALTER TABLE ${nameOf(schemas, newOf(table))} RENAME TO ${quoteName(table.name)}`;
-    // A table that is dropped takes no memory; deleting all of its rows does.
-    return [`DROP TABLE ${name}`, ...(hasRows ? [loaded] : created)];
-  }
-  const key = table.rootKey.map(quoteName).join(", ");
-  const root = roots.get(table.root) ?? { ...table, name: table.root };
-  const keys = { ...root, columns: root.columns.filter((c) => root.rootKey.includes(c.name)) };
-  const deleted = `DELETE FROM ${name} WHERE (${key}) IN (SELECT (${key}) FROM (${stagedRows(staged, keys, "keys")}))`;
-  return [deleted, ...(hasRows ? [insertStatement(staged, table, name)] : [])];
+  return hasRows ? [insertStatement(staged, table, nameOf(schemas, table))] : [];
 }
 
 /** Counts the rows of a table and hashes its contents. */
