@@ -1,4 +1,26 @@
+import { globSync } from "node:fs";
 import { defineConfig } from "vitest/config";
+
+const FILES = "{test,packages/*/test}/**/*.slow.ts";
+
+/** What a mistake here would cost: money, received answers, erased people. Part of every part. */
+const ALWAYS = [
+  "test/{crash,faults,nights}/**/*.slow.ts",
+  "test/cli/{erase,publish,quiet,searches,shards,spool}.slow.ts",
+  "test/jobs/{locks,erase/*,lookup/kept-answers}.slow.ts",
+];
+
+/** Each part has a third of the other files. */
+const PARTS = 3;
+
+/** All files; with PERSON_ETL_TEST_PART, a whole number, those of a part. */
+function included(): readonly string[] {
+  const part = process.env["PERSON_ETL_TEST_PART"];
+  if (part === undefined) return [FILES];
+  const always = globSync(ALWAYS);
+  const others = globSync(FILES).filter((file) => !always.includes(file));
+  return [...always, ...others.toSorted().filter((_, i) => (i + Number(part)) % PARTS === 0)];
+}
 
 /**
  * Whole processes, crashes, faults, fuzz and long histories: `npm run test:slow`.
@@ -6,7 +28,7 @@ import { defineConfig } from "vitest/config";
  */
 export default defineConfig({
   test: {
-    include: ["test/**/*.slow.ts", "packages/*/test/**/*.slow.ts"],
+    include: [...included()],
     testTimeout: 600_000,
     hookTimeout: 300_000,
     // Most tests wait for processes.

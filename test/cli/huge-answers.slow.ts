@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { type Sent, startService } from "./support/answering-service.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
-import { seededPart } from "../support/test-size.ts";
+import { partOf } from "../support/test-size.ts";
 import { configText, createCustomers, makeSetting } from "./support/setting.ts";
 
 const MB = 1024 * 1024;
@@ -99,7 +99,7 @@ async function startShaped(shape: Shape) {
   return { state, url };
 }
 
-test.for(seededPart(Object.entries(shapes), 3))(
+test.for(partOf(Object.entries(shapes), 3))(
   "%s at concurrency 64 ends as an error within the memory that deploy/ grants",
   async ([, shape]) => {
     const setting = await makeSetting();

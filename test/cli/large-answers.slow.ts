@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { type Sent, startService } from "./support/answering-service.ts";
 import { runJson } from "./support/cli.ts";
 import { runMeasured } from "./support/measured-cli.ts";
-import { seededPart } from "../support/test-size.ts";
+import { partOf } from "../support/test-size.ts";
 import { configText, createCustomers, makeSetting, type Setting } from "./support/setting.ts";
 
 const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
@@ -64,7 +64,7 @@ describe("an answer of", () => {
     { megabytes: 320, rows: 400, isGzip: true },
     { megabytes: 320, rows: 400, isGzip: false },
   ];
-  test.each(seededPart(sizes, 2))(
+  test.each(partOf(sizes, 2))(
     "$megabytes MB (gzip: $isGzip) is loaded whole, from one call, in 256 MB of memory",
     async ({ megabytes, rows, isGzip }) => {
       const { setting, service } = await start(rows, () => notes((megabytes * 1024 * 1024) / rows), isGzip);

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Setting } from "../cli/support/setting.ts";
 import { livingAt, segmentNamed } from "../support/sandbox-control.ts";
-import { seededPart } from "../support/test-size.ts";
+import { partOf } from "../support/test-size.ts";
 import { killRun, runToEnd, startFeedService } from "./kill-support.ts";
 
 /** Twelve pages of 5,000, each with its own commit. */
@@ -39,7 +39,7 @@ describe("the members of a segment, when a run is killed and the segment changes
     "after_receive:12",
     "before_commit:2",
   ];
-  test.each(seededPart(kills, 4))("at %s, are exact after the next run", async (at) => {
+  test.each(partOf(kills, 4))("at %s, are exact after the next run", async (at) => {
     const { setting, segment } = await prepare(`killed first ${at}`);
     await killRun(setting, at, "members");
     const living = await livingOf(segment);
@@ -66,7 +66,7 @@ describe("a push that is killed", () => {
     { at: "after_receive:5", isInDoubt: false },
     { at: "after_commit:3", isInDoubt: false },
   ];
-  test.each(seededPart(kills, 4))(
+  test.each(partOf(kills, 4))(
     "at $at, adds every person, and removes none in doubt",
     async ({ at, isInDoubt }) => {
       const { setting, segment } = await prepare(`killed push ${at}`, 15_000);

@@ -10,6 +10,7 @@ import { makeOpenFolder, startHolder } from "../support/embedded-process.ts";
 import { setFaults, untilCalled } from "../cli/support/controls.ts";
 import { finish, openTotals, prepareCase, RUN, setStage, type Stage } from "./kill-support.ts";
 import { runSql } from "../support/run-sql.ts";
+import { partOf } from "../support/test-size.ts";
 
 const run = promisify(execFile);
 
@@ -92,7 +93,7 @@ async function runUntil(setting: Setting, calls: number, happening: () => Promis
 }
 
 describe("a database whose disk fills up in the middle of a load", () => {
-  test.each([1, 3, 5])(
+  test.each(partOf([1, 3, 5], 3))(
     "after %i calls ends the run with that error; with space again the next one pays for nothing twice",
     async (calls) => {
       const { setting, disk, dataDir } = await prepareSmall();

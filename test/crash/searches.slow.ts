@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Setting } from "../cli/support/setting.ts";
 import { membersOfService } from "../jobs/search/audience-world.ts";
-import { seededPart } from "../support/test-size.ts";
+import { partOf } from "../support/test-size.ts";
 import { killRun, runToEnd, startFeedService } from "./kill-support.ts";
 
 /** About 4,600 people: 47 pages, in three commits. */
@@ -67,7 +67,7 @@ describe("an audience whose run is killed", () => {
     { at: "before_commit:11", submits: 1 },
     { at: "after_commit:11", submits: 1 },
   ];
-  test.each(seededPart(kills, 5))(
+  test.each(partOf(kills, 8))(
     "at $at, is charged once, and all its members are stored",
     async ({ at, submits }) => {
       const setting = await prepare(JOBS);
@@ -102,7 +102,7 @@ describe.each(["unlock", "page"])("a contact job billed by %s whose run is kille
     "before_commit:6",
     "after_commit:7",
   ];
-  test.each(seededPart(kills, 5))("at %s, is charged once, and all its results are stored", async (at) => {
+  test.each(partOf(kills, 8))("at %s, is charged once, and all its results are stored", async (at) => {
     const setting = await prepare(CONTACTS);
     await service.control("/contact_jobs", {
       job_id: ID,

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { testSeed } from "../support/seeded-random.ts";
-import { seededPart, sized } from "../support/test-size.ts";
+import { partOf, sized } from "../support/test-size.ts";
 import { allFaults, alone, IN_THE_MIDDLE, mutated, type NamedDisturbance } from "./disturbances.ts";
 import { FAULT_CASES, RATES } from "./fault-cases.ts";
 import { disturb } from "./fault-matrix.ts";
@@ -30,7 +30,7 @@ async function defectsOf(disturbances: readonly NamedDisturbance[]): Promise<rea
 }
 
 describe(`the tables are those of an undisturbed run, and the run totals are right (seed ${seed})`, () => {
-  test.each(seededPart(FAULT_CASES, 8))("after $name alone, at each rate", async (fault) => {
+  test.each(partOf(FAULT_CASES, 8))("after $name alone, at each rate", async (fault) => {
     expect(await defectsOf(alone(fault))).toEqual([]);
   });
 

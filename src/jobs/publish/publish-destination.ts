@@ -234,7 +234,7 @@ interface Staged {
 
 /** Views and single-row tables have no keys. */
 function replacesOf({ rootKey, root }: Pick<PublishedTable, "rootKey" | "root">): TableChange["replaces"] {
-  return rootKey.length === 0 || root === "table_freshness" ? "all" : "keys";
+  return rootKey.length === 0 || root === freshnessTable.root ? "all" : "keys";
 }
 
 async function stageKeys(
@@ -317,11 +317,14 @@ async function findDiffering(publication: Publication): Promise<readonly string[
   return differing;
 }
 
+/** Drains whose snapshot another process may take before a comparison gives up. */
+const MOST_DRAINS = 5;
+
 /** Publishes until no change is pending. Returns the measures in that snapshot. */
 async function measureSource(publication: Publication): Promise<readonly SourceMeasure[]> {
   const { db, destination } = publication;
   await db.transaction((session) => requestSnapshot(session, destination.name));
-  for (let attempt = 1; attempt <= 5; attempt += 1) {
+  for (let drained = 0; drained < MOST_DRAINS; drained += 1) {
     const { measures } = await drain(publication, true);
     if (measures) return measures;
   }
