@@ -1,13 +1,24 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
 import { unusedPort } from "../support/unused-port.ts";
 import { runHere, runHereJson } from "./support/in-process.ts";
-import { configText, makeSetting } from "./support/setting.ts";
+import { configText, createCustomers, makeSetting, PEOPLE, type Setting } from "./support/setting.ts";
 
 /** Returns the jobs in the document of `run --json`. */
 function jobsOf(document: { readonly [key: string]: unknown }): readonly object[] {
   return document["jobs"] as readonly object[]; // by the contract
+}
+
+/** A setting of one job with a sandbox in this process: a run starts no other one. */
+async function makeServedSetting(rows: number): Promise<Setting> {
+  const sandbox = await startSandbox({ seed: 1, people: PEOPLE, compresses: false });
+  onTestFinished(() => sandbox.close());
+  const jobs = "jobs:\n  resolve: { type: resolve, input: customers }\n";
+  const setting = await makeSetting({ baseUrl: sandbox.url, jobs });
+  await createCustomers(setting.url, rows);
+  return setting;
 }
 
 test("plan creates nothing on an empty database, not even the sample table", async () => {
@@ -18,28 +29,25 @@ test("plan creates nothing on an empty database, not even the sample table", asy
 });
 
 test("the user's own cap exits 0, an unknown job 2, a missing confirmation 3", async () => {
-  const setting = await makeSetting({ rows: 60 });
-  const capped = await runHereJson(["run", "resolve_customers", "--max-records", "10"], setting);
+  const setting = await makeServedSetting(60);
+  const capped = await runHereJson(["run", "resolve", "--max-records", "10"], setting);
   expect([capped.code, capped.document.status]).toEqual([0, "limited"]);
   expect(jobsOf(capped.document)[0]).toMatchObject({ limited_by: "max_records", records_sent: 10 });
 
-  const unknown = await runHereJson(["run", "resolve_custmers"], setting);
+  const unknown = await runHereJson(["run", "resolv"], setting);
   expect([unknown.code, unknown.document.status]).toEqual([2, "failed"]);
-  expect(unknown.document.error?.problems?.[0]?.path).toBe("jobs.resolve_custmers");
+  expect(unknown.document.error?.problems?.[0]?.path).toBe("jobs.resolv");
 
-  const asked = await runHereJson(["run", "resolve_customers", "--resend"], setting);
+  const asked = await runHereJson(["run", "resolve", "--resend"], setting);
   expect([asked.code, asked.document.status]).toEqual([3, "limited"]);
   expect(jobsOf(asked.document)[0]).toMatchObject({ limited_by: "confirmation", records_sent: 0 });
 
-  const agreed = await runHereJson(["run", "resolve_customers", "--resend", "--yes"], setting);
+  const agreed = await runHereJson(["run", "resolve", "--resend", "--yes"], setting);
   expect([agreed.code, agreed.document.status]).toEqual([0, "succeeded"]);
 });
 
 test("while another process has a job, run exits 4, with --wait after a while, and status says who has it", async () => {
-  const setting = await makeSetting({
-    rows: 20,
-    jobs: "jobs:\n  resolve: { type: resolve, input: customers }\n",
-  });
+  const setting = await makeServedSetting(20);
   await runHere(["run"], setting);
   await setting.query(`UPDATE person_data_state.job_lock SET released_at = NULL, run_id = 'theirs', host = 'etl-2',
     pid = 4711, machine = NULL, process_start = NULL, heartbeat_at = now(), expires_at = now() + interval '1 hour'`);

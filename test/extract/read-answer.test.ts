@@ -4,6 +4,7 @@ import { DriftLog } from "../../src/schemas/convert.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
 import * as fc from "../support/fast-check.ts";
+import { sized } from "../support/test-size.ts";
 
 const bytes = (text: string) => Buffer.from(text, "utf8");
 
@@ -203,7 +204,7 @@ test("a long answer has the results that a parser finds, and is no JSON exactly 
         answer.kind === "answer" ? answer.results.map((found) => asStored(found?.value)) : answer.reason,
       ).toEqual(expectedOf(bytes(text).toString("utf8")));
     }),
-    { numRuns: 300 },
+    { numRuns: sized(120, 300) },
   );
 });
 

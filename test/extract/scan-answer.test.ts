@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { createScanner, cutBody, endScan, scan, type ScannedResult } from "../../src/extract/answer-body.ts";
 import * as fc from "../support/fast-check.ts";
+import { sized } from "../support/test-size.ts";
 
 /** Bodies with one or two lists of results, with keys before, after and around them. */
 const lists = fc.array(
@@ -66,7 +67,7 @@ test("an answer has the results that a parser finds, whatever the chunks it come
       const body = hasMark ? `\uFEFF${text}` : text;
       expect(contentOf(Buffer.from(body), chunks)).toEqual(parsed(text));
     }),
-    { numRuns: 1000 },
+    { numRuns: sized(400, 1000) },
   );
 });
 
@@ -78,7 +79,7 @@ test("a damaged answer is what a parser finds it to be", () => {
       const bytes = Buffer.from(text);
       expect(contentOf(bytes, chunks)).toEqual(parsed(bytes.toString("utf8")));
     }),
-    { numRuns: 5000 },
+    { numRuns: sized(1500, 5000) },
   );
 });
 

@@ -217,8 +217,9 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/lookups/selection.ts",
     from: "changed + (await countWaitingAnswers(context, seen.job)) ||",
     to: "changed ||",
-    tests: ["test/nights/parameters.test.ts"],
+    tests: ["test/nights/parameters.slow.ts"],
     named: "before the rows have their PID",
+    config: slow,
   },
   {
     breaks: "a content that another run is sending isn't sent",

@@ -11,16 +11,21 @@ interface TimeColumn {
   readonly name: string;
 }
 
+/** The same in every migrated database; found once per process. */
+let columns: readonly TimeColumn[] | undefined;
+
 /** Lets days pass: moves all times and dates in the program's tables back, whichever tables there are. */
 export async function passDays(client: Client, days: number): Promise<void> {
-  const { rows } = await client.query<TimeColumn>(
-    `SELECT format('%I.%I', table_schema, table_name) AS "table", quote_ident(column_name) AS name
+  columns ??= (
+    await client.query<TimeColumn>(
+      `SELECT format('%I.%I', table_schema, table_name) AS "table", quote_ident(column_name) AS name
      FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
      WHERE table_schema = ANY($1) AND table_type = 'BASE TABLE' AND table_name <> $2
        AND data_type IN ('timestamp with time zone', 'date')`,
-    [SCHEMAS, KEPT],
-  );
-  const tables = Map.groupBy(rows, ({ table }) => table);
+      [SCHEMAS, KEPT],
+    )
+  ).rows;
+  const tables = Map.groupBy(columns, ({ table }) => table);
   const tests = [...tables.keys()].map(
     (table) => `SELECT '${table}' AS name WHERE EXISTS (SELECT FROM ${table})`,
   );
@@ -28,8 +33,8 @@ export async function passDays(client: Client, days: number): Promise<void> {
   // In two steps, because a moved time may equal another row's that isn't moved yet.
   const moves = filled.rows.flatMap(({ name: table }) =>
     ["- interval '100000 days'", `+ interval '${100_000 - days} days'`].map((by) => {
-      const columns = (tables.get(table) ?? []).map(({ name }) => `${name} = ${name} ${by}`);
-      return `UPDATE ${table} SET ${columns.join(", ")}`;
+      const sets = (tables.get(table) ?? []).map(({ name }) => `${name} = ${name} ${by}`);
+      return `UPDATE ${table} SET ${sets.join(", ")}`;
     }),
   );
   await client.query(

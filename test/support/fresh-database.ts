@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
+import { Pool } from "pg";
 import { inject } from "vitest";
-import { runSql } from "./run-sql.ts";
 
 /** Database of a test. */
 export interface TestDatabase {
@@ -16,29 +16,44 @@ export async function createDatabase(
   prefix = "test_",
 ): Promise<TestDatabase> {
   const name = `${prefix}${randomBytes(6).toString("hex")}`;
-  const strategy = await fastStrategyOf(server);
-  await runSql(server, `CREATE DATABASE ${name} TEMPLATE ${template} ENCODING 'UTF8' ${strategy}`);
+  const { pool, strategy } = await administer(server);
+  await pool.query(`CREATE DATABASE ${name} TEMPLATE ${template} ENCODING 'UTF8' ${strategy}`);
   const url = new URL(server);
   url.pathname = `/${name}`;
   return {
     url: url.href,
     async release() {
-      await runSql(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      await pool.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
     },
   };
 }
 
-const strategies = new Map<string, string>();
+/** Session that creates and drops databases. */
+interface Administration {
+  readonly pool: Pool;
+  /** Since version 15, Postgres copies databases through its log by default, which takes twice as long. */
+  readonly strategy: string;
+}
 
-/** Since version 15, Postgres copies databases through its log by default, which takes twice as long. */
-async function fastStrategyOf(server: string): Promise<string> {
-  const known = strategies.get(server);
-  if (known !== undefined) return known;
-  const [row] = await runSql(
-    server,
-    "SELECT current_setting('server_version_num')::int >= 150000 AS has_strategy",
-  );
-  const strategy = row?.["has_strategy"] === true ? "STRATEGY FILE_COPY" : "";
-  strategies.set(server, strategy);
-  return strategy;
+const administrations = new Map<string, Promise<Administration>>();
+
+/** Keeps one session per server: connecting takes as long as creating a database. */
+function administer(server: string): Promise<Administration> {
+  const open = async () => {
+    const pool = new Pool({
+      connectionString: server,
+      max: 1,
+      idleTimeoutMillis: 0,
+      allowExitOnIdle: true,
+    });
+    // The server stops before this process ends.
+    pool.on("error", () => {});
+    const { rows } = await pool.query<{ version: number }>(
+      "SELECT current_setting('server_version_num')::int AS version",
+    );
+    return { pool, strategy: (rows[0]?.version ?? 0) >= 150000 ? "STRATEGY FILE_COPY" : "" };
+  };
+  const opened = administrations.get(server) ?? open();
+  administrations.set(server, opened);
+  return opened;
 }

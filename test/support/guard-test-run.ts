@@ -50,13 +50,15 @@ async function fastFolder(): Promise<string> {
   return free && free.bavail * free.bsize >= ENOUGH_BYTES ? "/dev/shm" : tmpdir();
 }
 
-/** Data need not survive a crash of the machine. Makes creating and dropping databases ten times faster. */
+/** Data need not survive a crash of the machine, and passwords protect nothing. Makes creating databases ten times faster, and connecting a third. */
 async function saveNoData(superuserUrl: string): Promise<void> {
   const client = new Client({ connectionString: superuserUrl });
   await client.connect();
-  for (const setting of ["fsync", "full_page_writes"])
-    await client.query(`ALTER SYSTEM SET ${setting} = off`);
+  for (const setting of ["fsync = off", "full_page_writes = off", "scram_iterations = 1"])
+    await client.query(`ALTER SYSTEM SET ${setting}`);
   await client.query("SELECT pg_reload_conf()");
+  const password = client.escapeLiteral(decodeURIComponent(new URL(superuserUrl).password));
+  await client.query(`SET scram_iterations = 1; ALTER ROLE CURRENT_USER PASSWORD ${password}`);
   await client.end();
 }
 
