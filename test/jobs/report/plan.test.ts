@@ -75,6 +75,18 @@ test("a plan counts rows that wait for a job of the same run, and those of anoth
   ]);
 });
 
+test("a plan of a feed has its least calls, and says which ones may follow", async () => {
+  const feeds = `
+  search_usage: { type: search_usage }
+  endpoint_usage: { type: endpoint_usage, bucketing_size: day, start_date: 2026-01-01 }`;
+  const world = await startWorld({ rows: 1, config: configOf(feeds) });
+  const { jobs } = await planJobs(await world.services(), []);
+  expect(jobs.map(({ job, calls, remarks }) => [job, calls, remarks])).toEqual([
+    ["search_usage", 1, []],
+    ["endpoint_usage", 2, ["more calls, one for each further window of buckets"]],
+  ]);
+});
+
 test("a plan says that the run will ask, and why; after a trial it won't", async () => {
   const config = configOf(threeJobs, "confirm_above: { records: 50, ratio: 0.2 }");
   const world = await startWorld({ rows: 120, config });
