@@ -93,6 +93,7 @@ describe("an audience search", () => {
       records_remaining: 1,
       records_sent: 0,
     });
+    expect(world.notes).toEqual(["waiting for the service to finish nurses"]);
     await world.control("/search_plan", {});
     // The same text under another name is the same search.
     world.configure(audiencesOf(`carers: { query: ${NURSES} }`, ", deadline: 20s"));
