@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { PostgreSqlContainer } from "@testcontainers/postgresql";
 import { getContainerRuntimeClient } from "testcontainers";
+import type { ProvidedContext } from "vitest";
 import type { TestProject } from "vitest/node";
 import { migrate } from "../../src/load/db/migrate.ts";
 import { openWarehouse } from "../../src/load/open.ts";
@@ -38,8 +39,33 @@ interface Guard {
   stop(): Promise<void>;
 }
 
+/** What the projects of a run share. */
+interface Shared {
+  readonly context: ProvidedContext;
+  stop(): Promise<void>;
+}
+
+/** Each project loads this module anew, in the same process. */
+const run = globalThis as typeof globalThis & {
+  personEtlTests?: { readonly shared: Promise<Shared>; users: number };
+};
+
 /** vitest's globalSetup: provides a Postgres (a given one, else Docker's, else the embedded one), or fails. */
 export default async function provideDatabase(project: TestProject): Promise<() => Promise<void>> {
+  const use = (run.personEtlTests ??= { shared: start(), users: 0 });
+  use.users += 1;
+  const { context, stop } = await use.shared;
+  for (const name of ["postgresUrl", "migratedTemplate", "runFolder", "program"] as const)
+    project.provide(name, context[name]);
+  return async () => {
+    use.users -= 1;
+    if (use.users > 0) return;
+    delete run.personEtlTests;
+    await stop();
+  };
+}
+
+async function start(): Promise<Shared> {
   const given = process.env["PERSON_ETL_TEST_POSTGRES_URL"];
   const container = !given && (await dockerAnswers()) ? await startContainer() : null;
   const guard = await startGuard(given || container ? "folder" : "embedded");
@@ -49,14 +75,13 @@ export default async function provideDatabase(project: TestProject): Promise<() 
     createTemplate(url),
     buildProgram(join(guard.folder, "program")),
   ]);
-  project.provide("postgresUrl", url);
-  project.provide("migratedTemplate", template.name);
-  project.provide("runFolder", guard.folder);
-  project.provide("program", program);
-  return async () => {
-    await template.release();
-    await guard.stop();
-    await container?.stop();
+  return {
+    context: { postgresUrl: url, migratedTemplate: template.name, runFolder: guard.folder, program },
+    async stop() {
+      await template.release();
+      await guard.stop();
+      await container?.stop();
+    },
   };
 }
 
