@@ -54,14 +54,14 @@ const run = globalThis as typeof globalThis & {
 export default async function provideDatabase(project: TestProject): Promise<() => Promise<void>> {
   const use = (run.personEtlTests ??= { shared: start(), users: 0 });
   use.users += 1;
-  const { context, stop } = await use.shared;
+  const shared = await use.shared;
   for (const name of ["postgresUrl", "migratedTemplate", "runFolder", "program"] as const)
-    project.provide(name, context[name]);
+    project.provide(name, shared.context[name]);
   return async () => {
     use.users -= 1;
     if (use.users > 0) return;
     delete run.personEtlTests;
-    await stop();
+    await shared.stop();
   };
 }
 
