@@ -62,6 +62,19 @@ describe("memory", () => {
     );
   });
 
+  test("is waited for by a large body only while another answer is held", async () => {
+    const memory = createMemory(100);
+    const loaded = begin(await takeMemory(memory, 40));
+    endReceiving(loaded);
+    const large = begin(await takeMemory(memory, 40));
+    const received = noting(receiveBytes(large, 120, running));
+    await turn();
+    expect(received.isOver).toBe(false);
+    releaseLease(loaded);
+    await turn();
+    expect(received.isOver).toBe(true);
+  });
+
   test("is taken alone by what is larger than all of it", async () => {
     const memory = createMemory(100);
     const [first, second] = [await takeMemory(memory, 1), await takeMemory(memory, 1)];
