@@ -145,7 +145,6 @@ function report(tables: readonly TableSize[], people: number, fileBytes: number)
     .filter(({ rows }) => rows >= people / 100)
     .map((size) => ({
       name: size.table.name,
-      isRoot: size.table.root === size.table.name,
       rows: size.rows / people,
       bytes: size.bytes / people,
       keyBytes: size.keyBytes / people,

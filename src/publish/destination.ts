@@ -11,15 +11,12 @@ export interface PublishedTable {
   /** Primary key; destinations declare it in comments, not as a constraint. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
-  /** Name of the root table whose keys select its rows; its own name for a root. */
-  readonly root: string;
-  /** Key columns of the root, which every child has under the same names. Empty for a table of one row. */
+  /** Columns of the keys by which its rows are replaced: the key of its parent, if it has one. Empty for a table of one row. */
   readonly rootKey: readonly string[];
 }
 
 /** Everything in a destination. */
 export interface Catalog {
-  /** Roots before their children. */
   readonly tables: readonly PublishedTable[];
   /** Views in an order in which they can be created. */
   readonly views: readonly View[];
@@ -57,7 +54,7 @@ export type FileFormat = "json" | "text";
  */
 export interface StagedFiles {
   readonly table: PublishedTable;
-  /** `keys`: objects of the `rootKey` columns of a root, distinct. `rows`: objects of all columns. */
+  /** `keys`: objects of the `rootKey` columns, distinct. `rows`: objects of all columns. */
   readonly content: "keys" | "rows";
   /** As in the change of the table. */
   readonly replaces: TableChange["replaces"];
@@ -74,7 +71,7 @@ export interface StagedFiles {
 /** A change of one table in the transaction of a batch. */
 export interface TableChange {
   readonly table: PublishedTable;
-  /** `keys`: deletes the rows whose `rootKey` is among the staged keys of the root. `all`: deletes every row. Then the staged rows are inserted. */
+  /** `keys`: deletes the rows whose `rootKey` is among the staged keys of the table. `all`: deletes every row. Then the staged rows are inserted. */
   readonly replaces: "keys" | "all";
   /** False if no rows were staged, so that no staging table exists. */
   readonly hasRows: boolean;
@@ -82,7 +79,7 @@ export interface TableChange {
 
 /** A completely staged batch. */
 export interface StagedBatch extends BatchRef {
-  /** Roots before their children; all tables that change. */
+  /** All tables that change. */
   readonly changes: readonly TableChange[];
   /** True if it contains an erasure: deleted values must then be removed from all files of the destination. */
   readonly erases: boolean;
@@ -146,7 +143,6 @@ export const freshnessTable: PublishedTable = {
   schema: "ops",
   doc: "Freshness of each table at the snapshot of the last batch that left no change waiting. Incremental readers read rows up to `safe_until`.",
   key: ["table_name"],
-  root: "table_freshness",
   rootKey: ["table_name"],
   columns: columnsOf({
     table_name: text("none", "The table.", "required"),
@@ -161,7 +157,7 @@ export const freshnessTable: PublishedTable = {
 
 function published({ name, schema, doc, key, columns, parent }: Table): readonly PublishedTable[] {
   if (schema === "state") return [];
-  return [{ name, schema, doc, key, columns, root: parent ?? name, rootKey: tableNamed(parent ?? name).key }];
+  return [{ name, schema, doc, key, columns, rootKey: tableNamed(parent ?? name).key }];
 }
 
 const publishable: readonly PublishedTable[] = declared.flatMap(published);

@@ -124,6 +124,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
         },
         {
           table: "person_email",
+          keys: [{ service_pid: "p1" }, { service_pid: "p2" }],
           rows: [
             emailRow("p1", 0, "ada@example.com"),
             emailRow("p1", 1, "ada@example.org"),
@@ -140,18 +141,26 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       ]);
     });
 
-    test("replaces the rows of a batch's keys with their children and touches no others", async () => {
+    test("replaces the rows of each table's keys and touches no others", async () => {
+      const keys = [{ service_pid: "p1" }];
       await publish(
-        { table: "person", keys: [{ service_pid: "p1" }], rows: [personRow("p1", "Ada L.")] },
-        { table: "person_email", rows: [emailRow("p1", 0, "ada@example.net")] },
-        { table: "person_phone" },
+        { table: "person", keys, rows: [personRow("p1", "Ada L.")] },
+        { table: "person_phone", keys },
+      );
+      const unchanged = ["ada@example.com", "ada@example.org", "bob@example.com"];
+      expect(await names("person", "full_name")).toEqual(["Ada L.", "Bob"]);
+      expect(await names("person_email", "email_address")).toEqual(unchanged);
+      await publish(
+        { table: "person", keys: [{ service_pid: "p2" }], rows: [personRow("p2", "Bob")] },
+        { table: "person_email", keys, rows: [emailRow("p1", 0, "ada@example.net")] },
       );
       expect(await names("person", "full_name")).toEqual(["Ada L.", "Bob"]);
       expect(await names("person_email", "email_address")).toEqual(["ada@example.net", "bob@example.com"]);
     });
 
-    test("deletes the rows of a key that has none left, including children", async () => {
-      await publish({ table: "person", keys: [{ service_pid: "p1" }] }, { table: "person_email" });
+    test("deletes the rows of a key that has none left", async () => {
+      const keys = [{ service_pid: "p1" }];
+      await publish({ table: "person", keys }, { table: "person_email", keys });
       expect(await names("person", "full_name")).toEqual(["Bob"]);
       expect(await names("person_email", "email_address")).toEqual(["bob@example.com"]);
     });
@@ -282,14 +291,14 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
         { table: "person", rows: [], replaces: "all" },
         { table: "person_email", rows: [], replaces: "all" },
       );
-      await publish({ table: "person", keys, rows }, { table: "person_email", rows: children });
+      await publish({ table: "person", keys, rows }, { table: "person_email", keys, rows: children });
       expect(await textsPublished()).toEqual(expected);
       await publish(
         { table: "person", rows, replaces: "all" },
         { table: "person_email", rows: children, replaces: "all" },
       );
       expect(await textsPublished()).toEqual(expected);
-      await publish({ table: "person", keys }, { table: "person_email" });
+      await publish({ table: "person", keys }, { table: "person_email", keys });
       expect(await textsPublished()).toEqual([new Set(), new Set()]);
     });
 

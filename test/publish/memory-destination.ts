@@ -72,7 +72,7 @@ export function createMemoryDestination(name = "memory", keysPerBatch = 1000): M
         const rows = tableOf(table);
         if (replaces === "all") rows.clear();
         else {
-          const keys = staged.get(stagingKey(batch, table.root, "keys")) ?? [];
+          const keys = staged.get(stagingKey(batch, table.name, "keys")) ?? [];
           const gone = new Set(keys.map((key) => keyText(key, table.rootKey)));
           for (const [key, row] of rows) if (gone.has(keyText(row, table.rootKey))) rows.delete(key);
         }

@@ -53,13 +53,70 @@ describe("a publication", () => {
     await source.sql(insertEmail, ["p1", 0, "ada@example.net"]);
     await source.sql(insertPerson, ["p1", "Ada L."]);
     await source.sql("COMMIT");
-    expect(await waiting()).toBe(2);
+    expect(await waiting()).toBe(4);
     expect(await publishDestination(publication)).toMatchObject({ batches: 1, rows: 3 });
     expect(values("person", "full_name")).toEqual(["Ada L.", "Bob"]);
     expect(values("person_email", "email_address")).toEqual(["ada@example.net"]);
     expect(await view()).toMatchObject({ keys_waiting: "0", batch_number: "3", lag_seconds: "0" });
     const nothing = { destination: "memory", batches: 0, rows: 0, tablesDiffering: null };
     expect(await publishDestination(publication)).toEqual(nothing);
+  });
+
+  test("publishes only the tables in which something changed", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await source.sql(insertPerson, ["p2", "Bob"]);
+    for (const [pid, position] of [
+      ["p1", 0],
+      ["p1", 1],
+      ["p2", 0],
+    ] as const) {
+      await source.sql(insertEmail, [pid, position, `${pid}.${position}@example.com`]);
+    }
+    await publishDestination(publication);
+    const tablesOf = async (text: string) => {
+      const before = target.committed.length;
+      await source.sql(text);
+      const { rows } = await publishDestination(publication);
+      return [target.committed.slice(before).map(({ tables }) => tables), rows];
+    };
+    expect(
+      await tablesOf("UPDATE person_data.person SET full_name = 'Eve' WHERE service_pid = 'p1'"),
+    ).toEqual([[["person"]], 1]);
+    const byHand =
+      "UPDATE person_data.person_email SET email_address = 'new@example.com' WHERE email_address LIKE 'p1.0%'";
+    // A list is published as a whole.
+    expect(await tablesOf(byHand)).toEqual([[["person_email"]], 2]);
+    expect(
+      await tablesOf(
+        "UPDATE person_data.person_email SET service_pid = 'p3' WHERE email_address LIKE 'p1.1%'",
+      ),
+    ).toEqual([[["person_email"]], 2]);
+    expect(await tablesOf("DELETE FROM person_data.person_email WHERE service_pid = 'p2'")).toEqual([
+      [["person_email"]],
+      0,
+    ]);
+    expect(values("person_email", "email_address")).toEqual(["new@example.com", "p1.1@example.com"]);
+    expect(await publishDestination(publication, { verify: true })).toMatchObject({ tablesDiffering: [] });
+  });
+
+  test("follows lists anew that an earlier version followed by their person only", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await source.sql(insertEmail, ["p1", 0, "ada@example.com"]);
+    await publishDestination(publication);
+    const triggers = await source.sql(
+      "SELECT tgname FROM pg_trigger WHERE tgrelid = 'person_data.person_email'::regclass AND tgname ~ '_(insert|update|delete|key)$'",
+    );
+    expect(triggers).toHaveLength(4);
+    for (const { tgname } of triggers)
+      await source.sql(`DROP TRIGGER "${tgname}" ON person_data.person_email`);
+    await source.sql("UPDATE person_data.person_email SET email_address = 'new@example.com'");
+    const before = target.committed.length;
+    await publishDestination(publication);
+    expect(values("person_email", "email_address")).toEqual(["new@example.com"]);
+    expect(target.committed.slice(before).map(({ tables }) => tables)).toEqual([["person_email"], []]);
+    await source.sql("DELETE FROM person_data.person_email");
+    await publishDestination(publication);
+    expect(values("person_email", "email_address")).toEqual([]);
   });
 
   test("deletes rows deleted by any statement, and follows changed keys", async () => {
@@ -260,12 +317,12 @@ describe("a publication", () => {
     }
   });
 
-  test("finds and repairs a child that was changed by hand", async () => {
+  test("finds and repairs a table whose changes were not recorded", async () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await source.sql(insertEmail, ["p1", 0, "ada@example.com"]);
     await publishDestination(publication);
     await source.sql(
-      "UPDATE person_data.person_email SET email_address = 'new@example.com', _synced_at = now()",
+      "UPDATE person_data.person_email SET email_address = 'new@example.com'; DELETE FROM person_data_state.dirty_key",
     );
     expect(await waiting()).toBe(0);
     expect(await publishDestination(publication, { verify: true })).toMatchObject({

@@ -20,7 +20,7 @@ export type FileRow = Readonly<Record<string, unknown>>;
 /** Changes of one table. */
 export interface TableRows {
   readonly table: string;
-  /** Keys whose rows are replaced; absent for children and if all rows are replaced. */
+  /** Keys whose rows are replaced; absent if all rows are. */
   readonly keys?: readonly FileRow[];
   readonly rows?: readonly FileRow[];
   readonly replaces?: "all";

@@ -13,6 +13,7 @@ const ofPeople = (table: string, rows: readonly FileRow[]): TableRows => {
   const positions = new Map<unknown, number>();
   return {
     table,
+    keys: [...new Set(rows.map((row) => row["service_pid"]))].map((pid) => ({ service_pid: pid })),
     rows: rows.map((row) => {
       const position = positions.get(row["service_pid"]) ?? 0;
       positions.set(row["service_pid"], position + 1);

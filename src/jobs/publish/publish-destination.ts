@@ -25,6 +25,7 @@ import {
   markTables,
   readDestination,
   readFollowed,
+  readTriggered,
   restartDestination,
 } from "../../load/publication/registration.ts";
 import { copyRange, type Range, type RangeEnd } from "../../load/publication/whole-table.ts";
@@ -76,12 +77,13 @@ function followedTables(catalog: Catalog): readonly PublishedTable[] {
 async function followTables({ db, destination: { name }, catalog }: Publication): Promise<void> {
   const tables = followedTables(catalog);
   const followed = await db.transaction((session) => readFollowed(session, name));
+  const triggered = await db.transaction((session) => readTriggered(session, name));
   for (const left of followed.keys()) {
     if (tables.some((table) => table.name === left)) continue;
     await db.transaction((session) => leaveTable(session, name, left));
   }
   for (const table of tables) {
-    if (followed.get(table.name) === columnsText(table)) continue;
+    if (followed.get(table.name) === columnsText(table) && triggered.has(table.name)) continue;
     await db.transaction((session) => followTable(session, name, table));
   }
 }
@@ -233,8 +235,8 @@ interface Staged {
 }
 
 /** Views and single-row tables have no keys. */
-function replacesOf({ rootKey, root }: Pick<PublishedTable, "rootKey" | "root">): TableChange["replaces"] {
-  return rootKey.length === 0 || root === freshnessTable.root ? "all" : "keys";
+function replacesOf({ rootKey, name }: Pick<PublishedTable, "rootKey" | "name">): TableChange["replaces"] {
+  return rootKey.length === 0 || name === freshnessTable.name ? "all" : "keys";
 }
 
 async function stageKeys(

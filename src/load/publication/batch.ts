@@ -31,7 +31,7 @@ interface TableFiles extends CopiedFiles {
 /** Batch of keys with their rows, all read in one snapshot. */
 export interface KeyBatch extends ClaimedBatch {
   readonly files: readonly TableFiles[];
-  /** Changed tables: roots with their children. */
+  /** Changed tables. */
   readonly tables: readonly PublishableTable[];
   /** True if the batch carries changes of an erasure. */
   readonly erases: boolean;
@@ -104,44 +104,40 @@ async function readBatch(
   // CREATE TABLE takes no parameters.
   const isOfBatch = sql`destination = ${sql.lit(destination)}`;
   const batch = stateTable(session, "publication_batch");
-  const [found] = await session.rows<{ roots: readonly string[]; is_last: boolean }>(sql`
-    SELECT ARRAY(SELECT DISTINCT table_name FROM ${batch} WHERE ${isOfBatch}) AS roots,
+  const [found] = await session.rows<{ names: readonly string[]; is_last: boolean }>(sql`
+    SELECT ARRAY(SELECT DISTINCT table_name FROM ${batch} WHERE ${isOfBatch}) AS names,
       NOT EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} WHERE ${isOfBatch}) AS is_last`);
-  const roots = new Set(found?.roots);
+  const names = new Set(found?.names);
   const isLast = found?.is_last ?? false;
-  const changed = tables.filter((t) => roots.has(t.root) || (isLast && t.name === FRESHNESS));
+  const changed = tables.filter(({ name }) => names.has(name) || (isLast && name === FRESHNESS));
   const files: TableFiles[] = [];
   const copy = async (table: PublishableTable, content: TableFiles["content"], query: string) => {
     const copied = await copyToFiles(session, query, `${folder}/${table.name}-${content}`, format);
     if (copied.lines > 0) files.push({ table, content, ...copied });
   };
-  for (const name of roots) {
-    const group = changed.filter((table) => table.root === name);
-    const [first] = group;
-    if (!first) continue;
-    if (first.rootKey.length === 0) {
-      await copy(first, "rows", rowQuery(session.names, first, "", format));
+  for (const table of changed) {
+    const { name, rootKey } = table;
+    if (rootKey.length === 0 || name === FRESHNESS) {
+      await copy(table, "rows", rowQuery(session.names, table, "", format));
       continue;
     }
     // A temporary table of typed keys has statistics, which give the joins good plans.
     const keys = quoteIdentifier(`publish_keys_${name}`);
-    const typed = typedKey(first, first.rootKey, "key").map(
-      (text, i) => `${text} AS ${quoteIdentifier(first.rootKey[i] ?? "")}`,
+    const typed = typedKey(table, rootKey, "key").map(
+      (text, i) => `${text} AS ${quoteIdentifier(rootKey[i] ?? "")}`,
     );
     await session.change(sql`CREATE TEMP TABLE ${sql.raw(keys)} ON COMMIT DROP AS SELECT DISTINCT ${sql.raw(typed.join(", "))}
       FROM ${batch} WHERE ${isOfBatch} AND table_name = ${sql.lit(name)}`);
     await session.change(sql.raw(`ANALYZE ${keys}`));
-    await copy(first, "keys", keyQuery(first, keys, format));
-    const using = `JOIN ${keys} AS k USING (${first.rootKey.map(quoteIdentifier).join(", ")})`;
-    for (const table of group) await copy(table, "rows", rowQuery(session.names, table, using, format));
+    await copy(table, "keys", keyQuery(table, keys, format));
+    const using = `JOIN ${keys} AS k USING (${rootKey.map(quoteIdentifier).join(", ")})`;
+    await copy(table, "rows", rowQuery(session.names, table, using, format));
   }
-  const freshness = changed.find(({ name }) => name === FRESHNESS);
-  if (freshness) await copy(freshness, "rows", rowQuery(session.names, freshness, "", format));
   return {
     ...claimed,
     files,
     tables: changed,
-    erases: [...roots].some((root) => ERASURE_TABLES.has(root)),
+    erases: [...names].some((name) => ERASURE_TABLES.has(name)),
     isLast,
     measures: measures && isLast ? await readMeasures(session, tables, format) : null,
   };

@@ -43,26 +43,25 @@ const triggerKinds = ["insert", "update", "delete", "key", "truncate"] as const;
 
 /** Name of a trigger; the tag keeps it within the limit of its length. */
 function triggerName(destination: string, kind: (typeof triggerKinds)[number]): string {
-  return quoteIdentifier(`publish_${hash("sha256", destination, "hex").slice(0, 12)}_${kind}`);
+  return `publish_${hash("sha256", destination, "hex").slice(0, 12)}_${kind}`;
 }
 
 /**
- * Creates the triggers that queue each change of a table for a destination, in the transaction of the change. Creating
- * them waits for writers in progress. The destination is a constant of the trigger, so that writers with an older
- * snapshot also mark their keys. A TRUNCATE, even of a child, marks the whole table.
+ * Creates the triggers that queue each change of a table for a destination, in the transaction of the change. Each table
+ * queues its own changes, a list of a person the keys of the people whose list changed. Creating the triggers waits for
+ * writers in progress. The destination is a constant of the trigger, so that writers with an older snapshot also mark
+ * their keys. A TRUNCATE marks the whole table.
  */
 function createTriggers(names: SchemaNames, table: PublishableTable, destination: string): readonly string[] {
-  const isRoot = table.root === table.name;
   const create = (kind: (typeof triggerKinds)[number], event: string, level: string) =>
-    `CREATE TRIGGER ${triggerName(destination, kind)} AFTER ${event} ON ${tableText(names, table.name)} ${level}
+    `CREATE TRIGGER ${quoteIdentifier(triggerName(destination, kind))} AFTER ${event} ON ${tableText(names, table.name)} ${level}
       EXECUTE FUNCTION ${functionText(names, table.name)}(${quoteLiteral(destination)})`;
   const keyOf = (row: string) => table.rootKey.map((name) => `${row}.${quoteIdentifier(name)}`).join(", ");
   const statements = [
-    createFunction(names, table, isRoot),
+    createFunction(names, table),
     ...dropTriggers(names, table.name, destination),
     create("truncate", "TRUNCATE", "FOR EACH STATEMENT"),
   ];
-  if (!isRoot) return statements;
   for (const kind of ["insert", "update", "delete"] as const) {
     const version = kind === "delete" ? "OLD" : "NEW";
     statements.push(create(kind, kind, `REFERENCING ${version} TABLE AS changed FOR EACH STATEMENT`));
@@ -78,29 +77,30 @@ function createTriggers(names: SchemaNames, table: PublishableTable, destination
 
 function dropTriggers(names: SchemaNames, table: string, destination: string): readonly string[] {
   return triggerKinds.map(
-    (kind) => `DROP TRIGGER IF EXISTS ${triggerName(destination, kind)} ON ${tableText(names, table)}`,
+    (kind) =>
+      `DROP TRIGGER IF EXISTS ${quoteIdentifier(triggerName(destination, kind))} ON ${tableText(names, table)}`,
   );
 }
 
 /** Runs with its owner's privileges: writers of the table need no privilege on the queue. */
-function createFunction(names: SchemaNames, table: PublishableTable, isRoot: boolean): string {
+function createFunction(names: SchemaNames, table: PublishableTable): string {
   const queue = `INSERT INTO ${quoteQualified([names.state, "dirty_key"])} (destination, table_name, key)`;
   const name = quoteLiteral(table.name);
   const key = (row: string) =>
     `jsonb_build_array(${table.rootKey.map((column) => `${row}.${quoteIdentifier(column)}`).join(", ")})`;
-  const marks = isRoot
-    ? `ELSIF TG_LEVEL = 'ROW' THEN
-    ${queue} VALUES (TG_ARGV[0], ${name}, ${key("OLD")});
-  ELSE
-    ${queue} SELECT TG_ARGV[0], ${name}, ${key("c")} FROM changed AS c;
-  END IF;`
-    : "END IF;";
+  const isList = table.rootKey.length < table.key.length;
+  const list = table.rootKey.map(quoteIdentifier).join(", ");
+  const changed = isList ? `(SELECT DISTINCT ${list} FROM changed)` : "changed";
   return `CREATE OR REPLACE FUNCTION ${functionText(names, table.name)}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $mark$
 BEGIN
   IF TG_OP = 'TRUNCATE' THEN
     ${queue} VALUES (TG_ARGV[0], ${name}, NULL);
-  ${marks}
+  ELSIF TG_LEVEL = 'ROW' THEN
+    ${queue} VALUES (TG_ARGV[0], ${name}, ${key("OLD")});
+  ELSE
+    ${queue} SELECT TG_ARGV[0], ${name}, ${key("c")} FROM ${changed} AS c;
+  END IF;
   RETURN NULL;
 END $mark$`;
 }
@@ -188,6 +188,17 @@ export async function restartDestination(session: Session, name: string, at: Pos
 export async function markTables(session: Session, name: string, tables: readonly string[]): Promise<void> {
   await session.change(sql`INSERT INTO ${stateTable(session, "dirty_key")} (destination, table_name, key)
     SELECT ${name}, t, NULL FROM unnest(${[...tables]}::text[]) AS t`);
+}
+
+/** Names of the tables that have the triggers of a destination; before version 3, lists of people had none. */
+export async function readTriggered(session: Session, name: string): Promise<ReadonlySet<string>> {
+  const { data, ops } = session.names;
+  return new Set(
+    await session.pluck<string>(sql`
+      SELECT c.relname FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid
+      JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+      WHERE t.tgname = ${triggerName(name, "insert")} AND n.nspname IN (${data}, ${ops})`),
+  );
 }
 
 /** Columns of each followed table at its last publication. */

@@ -16,7 +16,6 @@ export interface PublishableTable {
   readonly schema: PublishedSchema;
   readonly key: readonly string[];
   readonly columns: readonly Column[];
-  readonly root: string;
   readonly rootKey: readonly string[];
 }
 

@@ -89,8 +89,7 @@ function valueOf({ name, type }: Column): string {
 }
 
 function deleteOf(names: DatasetNames, batch: StagedBatch, { table }: TableChange): string {
-  const root = { ...table, name: table.root };
-  const keys = stagingTable(names, batch, root, "keys");
+  const keys = stagingTable(names, batch, table, "keys");
   const target = tableName(names, table.schema, table.name);
   const [first, ...others] = table.rootKey;
   if (first !== undefined && others.length === 0) {

@@ -225,19 +225,14 @@ export async function partialDeletes(
   });
 }
 
-/** Deletes the rows of the staged keys of a table's root. */
+/** Deletes the rows of a table's staged keys. */
 export function deleteStatement(
-  { changes }: StagedBatch,
   { table }: TableChange,
   staged: readonly StagedTable[],
   schemas: SchemaNames,
 ): string {
   const key = table.rootKey.map(quoteName).join(", ");
-  const root = changes.find((change) => change.table.name === table.root)?.table ?? {
-    ...table,
-    name: table.root,
-  };
-  const keys = { ...root, columns: root.columns.filter((c) => root.rootKey.includes(c.name)) };
+  const keys = { ...table, columns: table.columns.filter((c) => table.rootKey.includes(c.name)) };
   return `DELETE FROM ${nameOf(schemas, table)} WHERE (${key}) IN (SELECT (${key}) FROM (${stagedRows(staged, keys, "keys")}))`;
 }
 
