@@ -117,20 +117,24 @@ export function cleanText(value: unknown, path: string, drift: DriftLog): unknow
 /** JSON nesting depth that every destination accepts (BigQuery: 500; Postgres: limited by its stack). */
 export const MAX_JSON_DEPTH = 200;
 
-/** True for numbers that every destination's JSON accepts: any double, but not `1e999999`. */
 const MODEST_NUMBER = /^-?\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?$/;
+
+/** True for numbers that every destination's JSON accepts: within the range of doubles, and not too long. */
+function isModest(number: string): boolean {
+  return MODEST_NUMBER.test(number) && Number.isFinite(Number(number));
+}
 
 /** True if every destination can store a value as JSON. */
 function isStorable(value: unknown, levels: number): boolean {
   const number = rawNumber(value);
-  if (number !== null) return MODEST_NUMBER.test(number);
+  if (number !== null) return isModest(number);
   if (typeof value !== "object" || value === null) return true;
   return levels > 0 && Object.values(value).every((inner) => isStorable(inner, levels - 1));
 }
 
 function makeStorable(value: unknown, levels: number): unknown {
   const number = rawNumber(value);
-  if (number !== null) return MODEST_NUMBER.test(number) ? value : number;
+  if (number !== null) return isModest(number) ? value : number;
   if (typeof value !== "object" || value === null) return value;
   if (levels === 0) return nestedText(value);
   if (Array.isArray(value)) return value.map((item) => makeStorable(item, levels - 1));

@@ -182,14 +182,35 @@ describe("a publication", () => {
     expect(values("person", "full_name")).toEqual(["Late"]);
   });
 
-  test("publishes as null what no other engine can hold", async () => {
+  test("publishes what no other engine can hold as null, or as the nearest value where null is not allowed", async () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await source.sql("UPDATE person_data.person SET dob = 'infinity'");
     await source.sql(
       `INSERT INTO person_data.person_address (service_pid, position, purchase_price, sqft, num_beds) VALUES ('p1', 0, 'NaN', 1e30, 2.50)`,
     );
     await publishDestination(publication);
-    expect([...target.rows("person").values()]).toMatchObject([{ dob: null }]);
+    await source.sql(
+      `UPDATE person_data.person SET _synced_at = 'infinity', _record_synced_at = '0044-03-15 12:00:00+00 BC'`,
+    );
+    await source.sql(
+      `INSERT INTO person_data.person_education_experience (service_pid, position, education_majors, education_minors)
+         VALUES ('p1', 0, '{Music,NULL,"NULL"}', '{{a,b},{c,NULL}}')`,
+    );
+    const listed = catalogOf([...TABLES, "person_education_experience"]);
+    await publishDestination({ ...publication, catalog: listed });
+    expect([...target.rows("person").values()]).toMatchObject([
+      {
+        dob: null,
+        _synced_at: "9999-12-31T23:59:59.999999+00:00",
+        _record_synced_at: "0001-01-01T00:00:00+00:00",
+      },
+    ]);
+    expect([...target.rows("person_education_experience").values()]).toMatchObject([
+      { education_majors: ["Music", "NULL"], education_minors: ["a", "b", "c"] },
+    ]);
+    expect(await publishDestination({ ...publication, catalog: listed }, { verify: true })).toMatchObject({
+      tablesDiffering: [],
+    });
     expect([...target.rows("person_address").values()]).toMatchObject([
       { purchase_price: null, sqft: null, num_beds: "2.5" },
     ]);

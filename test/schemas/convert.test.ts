@@ -136,6 +136,11 @@ describe("json", () => {
       "[0.12345678901234567890]",
     ],
     ["a field called __proto__", JSON.parse('{"__proto__":{"a":1}}'), '{"__proto__":{"a":1}}'],
+    [
+      "the largest double, and numbers that round to zero",
+      [JSON.rawJSON("1.7976931348623157e308"), JSON.rawJSON("1e-400")],
+      "[1.7976931348623157e308,1e-400]",
+    ],
     ["200 levels of nesting", nested(200), `${"[".repeat(200)}${"]".repeat(200)}`],
   ])("keeps %s", (_, value, text) => {
     expect([jsonText(value), converterOf(declare.json("none", "."))(value)]).toEqual([text, text]);
@@ -146,6 +151,11 @@ describe("json", () => {
       "a number that no warehouse takes",
       { huge: JSON.rawJSON("1e999999"), next: 1 },
       '{"huge":"1e999999","next":1}',
+    ],
+    [
+      "numbers beyond the range of doubles",
+      [JSON.rawJSON("1e400"), JSON.rawJSON("1.8e308"), JSON.rawJSON("9".repeat(310)), JSON.rawJSON("-1e309")],
+      `["1e400","1.8e308","${"9".repeat(310)}","-1e309"]`,
     ],
     [
       "what is nested more deeply",

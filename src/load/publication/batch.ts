@@ -200,10 +200,11 @@ const hashed: Partial<Readonly<Record<ColumnType, (value: string) => string>>> =
 };
 
 function hashText({ columns }: PublishableTable, format: FileFormat): string {
-  const texts = columns.map(({ name, type }) => {
+  const texts = columns.map((one) => {
+    const { name, type } = one;
     const column = `t.${quoteIdentifier(name)}`;
     if (type === "json" && format === "json") return `CASE WHEN ${column} IS NOT NULL THEN '' END`;
-    const value = type === "bytes" ? `encode(${column}, 'hex')` : writtenValue(type, column);
+    const value = type === "bytes" ? `encode(${column}, 'hex')` : writtenValue(one, column);
     return `${hashed[type]?.(value) ?? value}::text`;
   });
   const md5 = `md5(array_to_string(ARRAY[${texts.join(", ")}], E'\\x01', E'\\x02'))`;

@@ -190,7 +190,7 @@ export async function markTables(session: Session, name: string, tables: readonl
     SELECT ${name}, t, NULL FROM unnest(${[...tables]}::text[]) AS t`);
 }
 
-/** Names of the tables that have the triggers of a destination; before version 3, lists of people had none. */
+/** Names of the tables that have all triggers of a destination; earlier versions gave lists of people only one. */
 export async function readTriggered(session: Session, name: string): Promise<ReadonlySet<string>> {
   const { data, ops } = session.names;
   return new Set(

@@ -25,16 +25,24 @@ export function stateTable({ names }: Session, name: StateTable): RawBuilder<unk
   return sql.id(names.state, name);
 }
 
-const within = (from: string, to: string) => (value: string) =>
-  `CASE WHEN ${value} BETWEEN ${from} AND ${to} THEN ${value} END`;
+/** A time in the years 1 to 9999; others as null, or as the nearest one where a column may not be null. */
+const within = (from: string, to: string) => (value: string, isRequired: boolean) =>
+  isRequired
+    ? `greatest(least(${value}, ${to}), ${from})`
+    : `CASE WHEN ${value} BETWEEN ${from} AND ${to} THEN ${value} END`;
 
 /**
  * Expressions that write a value as destinations read it. Loads store only values that fit everywhere. Values written by
- * others that don't fit (NaN, infinity, years before 1) are published as null, so that they don't block later batches.
+ * others that don't fit (NaN, infinity, years before 1, lists with null or of lists) are changed, so that they don't block
+ * later batches. JSON that a destination doesn't take is its own matter.
  */
-const written: Partial<Readonly<Record<ColumnType, (value: string) => string>>> = {
+const written: Partial<Readonly<Record<ColumnType, (value: string, isRequired: boolean) => string>>> = {
   numeric: (value) => `CASE WHEN abs(${value}) < 1e18 THEN trim_scale(round(${value}, 20))::text END`,
   json: (value) => `${value}::text`,
+  "text[]": (value) => {
+    const flat = `ARRAY(SELECT e FROM unnest(${value}) AS e WHERE e IS NOT NULL)`;
+    return `CASE WHEN array_ndims(${value}) > 1 THEN ${flat} WHEN array_position(${value}, NULL) IS NOT NULL THEN ${flat} ELSE ${value} END`;
+  },
   bytes: (value) => `translate(encode(${value}, 'base64'), E'\\n', '')`,
   date: within("DATE '0001-01-01'", "DATE '9999-12-31'"),
   timestamp: within("TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
@@ -42,16 +50,16 @@ const written: Partial<Readonly<Record<ColumnType, (value: string) => string>>> 
 };
 
 /** Expression of a column as destinations read it. */
-export function writtenValue(type: ColumnType, column: string): string {
-  return written[type]?.(column) ?? column;
+export function writtenValue({ type, required = false }: Column, column: string): string {
+  return written[type]?.(column, required) ?? column;
 }
 
 /** Query of columns as destinations read them, in the form of the files. `from` names a table `t`. */
 function lineQuery(columns: PublishableTable["columns"], from: string, format: FileFormat): string {
-  const list = columns.map(({ name, type }) => {
-    const column = `t.${quoteIdentifier(name)}`;
-    if (type === "text[]" && format === "text") return `to_json(${column})::text`;
-    return `${writtenValue(type, column)} AS ${quoteIdentifier(name)}`;
+  const list = columns.map((one) => {
+    const value = writtenValue(one, `t.${quoteIdentifier(one.name)}`);
+    if (one.type === "text[]" && format === "text") return `to_json(${value})::text`;
+    return `${value} AS ${quoteIdentifier(one.name)}`;
   });
   if (format === "text") return `SELECT '', ${list.join(", ")} FROM ${from}`;
   return `SELECT row_to_json(r) FROM (SELECT ${list.join(", ")} FROM ${from}) AS r`;
