@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { publishDestination } from "../src/jobs/publish/publish-destination.ts";
 import { openWarehouse } from "../src/load/open.ts";
 import { silentLog } from "../src/log.ts";
-import { batchBytes, priceOf } from "../src/publish/bigquery/check.ts";
+import { batchBytes, bytesText, priceOf } from "../src/publish/bigquery/cost.ts";
 import {
   catalogOf,
   type Destination,
@@ -155,27 +155,30 @@ function report(tables: readonly TableSize[], people: number, fileBytes: number)
   }
   const total = perPerson.reduce((sum, { bytes }) => sum + bytes, 0);
   print(`| all | | ${Math.round(total)} | |`);
-  for (const [stored, changed] of [
-    [1, 1],
-    [10, 0.1],
-    [10, 1],
-    [10, 10],
+  const person = perPerson.filter(({ name }) => name === "person");
+  for (const [what, changing] of [
+    ["only fields of person", person],
+    ["every table", perPerson],
   ] as const) {
-    const roots = perPerson.filter(({ isRoot }) => isRoot).length;
-    const batches = Math.max(1, Math.ceil((changed * roots) / 5));
-    const bytes =
-      batches *
-      batchBytes(
-        perPerson.map(({ bytes: size, keyBytes }) => ({
-          stored: size * stored * PER_MILLION,
-          storedKeys: keyBytes * stored * PER_MILLION,
-          stagedKeys: (keyBytes * changed * PER_MILLION) / batches,
-          stagedRows: (size * changed * PER_MILLION) / batches,
-        })),
-      );
-    const gigabytes = Math.round(bytes / 1024 ** 3);
-    print(
-      `${stored} M stored, ${changed} M changed: ${batches} batches, ${gigabytes} GB, US$ ${priceOf(bytes).toFixed(2)}`,
-    );
+    for (const [stored, changed] of [
+      [1, 1],
+      [10, 0.1],
+      [10, 1],
+      [10, 10],
+    ] as const) {
+      const batches = Math.max(1, Math.ceil((changed * changing.length) / 20));
+      const bytes =
+        batches *
+        batchBytes(
+          changing.map(({ bytes: size, keyBytes }) => ({
+            stored: size * stored * PER_MILLION,
+            storedKeys: keyBytes * stored * PER_MILLION,
+            stagedKeys: (keyBytes * changed * PER_MILLION) / batches,
+            stagedRows: (size * changed * PER_MILLION) / batches,
+          })),
+        );
+      const billed = `${bytesText(bytes)}, US$ ${priceOf(bytes).toFixed(2)}`;
+      print(`${stored} M stored, ${changed} M changed, ${what}: ${batches} batches, ${billed}`);
+    }
   }
 }

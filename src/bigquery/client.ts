@@ -8,16 +8,25 @@ import { openAgent, proxyOf } from "../http-agent.ts";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
 export interface ClientOptions {
+  /** Project of the datasets. */
   readonly project: string;
+  /** Project that runs and pays for jobs; by default that of the datasets. */
+  readonly billingProject?: string | null;
   /** Path of a service account's key file; null for the application default credentials. */
   readonly credentialsFile: string | null;
   /** Service account to act as; null for none. */
   readonly impersonate: string | null;
-  /** Address of an emulator, which takes no credentials; null for Google's. */
+  /** Private or regional address of the API; http:// for an emulator on this machine. Null for Google's. */
   readonly apiEndpoint: string | null;
+  /** Labels of jobs and datasets besides `application`, for cost attribution. */
+  readonly labels?: Readonly<Record<string, string>> | null;
+  /** Stops waiting for jobs and uploads; an accepted job goes on. */
+  readonly signal?: AbortSignal;
+  /** Time that a job may take; BigQuery itself ends one after six hours of work. */
+  readonly jobDeadlineMs?: number;
 }
 
-/** Request to the REST interface, with a path relative to the project. */
+/** Request to the REST interface, with a path relative to the project: of the datasets for `/datasets…`, else the one that pays. */
 interface ApiRequest {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   /** `/queries`, `/jobs/ID`. */
@@ -28,6 +37,11 @@ interface ApiRequest {
 
 export interface Client {
   readonly project: string;
+  /** Project of the jobs. */
+  readonly billingProject: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal | undefined;
+  readonly jobDeadlineMs: number;
   /** Sends an idempotent request; retries after transient failures. */
   send<Answer>(request: ApiRequest): Promise<Answer>;
   /**
@@ -44,27 +58,34 @@ const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 16_000;
 /** Longer than a request waits for a job. */
 const TIMEOUT_MS = 120_000;
+/** Six hours of work, and time in the queue. */
+const JOB_DEADLINE_MS = 8 * 3_600_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 /** More than requests in flight. */
 const CONNECTIONS = 16;
 
 /** Opens a client; Google's library is loaded at the first request. */
 export function openClient(options: ClientOptions): Client {
-  const { project } = options;
-  const host = (options.apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
+  const { project, signal } = options;
+  const billingProject = options.billingProject ?? project;
+  const { host, isEmulator } = hostOf(options);
   const agent = openAgent({ connections: CONNECTIONS, connectTimeoutMs: CONNECT_TIMEOUT_MS });
   // The library chooses a proxy by rules of its own, unless one is given; it can't be told to use none.
   const proxy = proxyOf(host);
   let opened: Promise<BigQuery> | null = null;
   /** Failures aren't cached: the key file may exist next time. */
   const google = () =>
-    (opened ??= connect(options, `${host}/bigquery/v2`, agent).catch((error: unknown) => {
+    (opened ??= connect(options, { host, isEmulator, agent }).catch((error: unknown) => {
       opened = null;
       throw failureOf(error);
     }));
   return {
     project,
-    uploadUrl: `${host}/upload/bigquery/v2/projects/${project}/jobs`,
+    billingProject,
+    labels: { ...options.labels, application: "person-etl" },
+    signal,
+    jobDeadlineMs: options.jobDeadlineMs ?? JOB_DEADLINE_MS,
+    uploadUrl: `${host}/upload/bigquery/v2/projects/${billingProject}/jobs`,
     async fetch(url, init) {
       if (new URL(url).origin !== new URL(host).origin) {
         throw new BigQueryFailure(
@@ -75,31 +96,54 @@ export function openClient(options: ClientOptions): Client {
       }
       try {
         const headers = new Headers(init.headers);
-        if (options.apiEndpoint === null) {
+        if (!isEmulator) {
           const { authClient } = await google();
           for (const [name, value] of await authClient.getRequestHeaders(url)) headers.set(name, value);
         }
-        const signal = AbortSignal.timeout(TIMEOUT_MS);
-        return await fetch(url, { signal, ...init, headers, dispatcher: agent });
+        const ends = [init.signal ?? AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])];
+        return await fetch(url, { ...init, signal: AbortSignal.any(ends), headers, dispatcher: agent });
       } catch (error) {
+        signal?.throwIfAborted();
         throw failureOf(error);
       }
     },
     async send<Answer>(request: ApiRequest): Promise<Answer> {
       // Callers state the type, as documented by the interface.
-      return (await withRetries(async () => sendOnce(await google(), request, proxy))) as Answer;
+      const owner = request.path.startsWith("/datasets") ? project : billingProject;
+      const work = async () => sendOnce(await google(), { ...request, owner }, proxy);
+      return (await withRetries(work, signal)) as Answer;
     },
   };
 }
 
+/** Address of the API. An emulator takes no credentials: one on this machine, or the one that Google's tools find in the environment. */
+function hostOf({ apiEndpoint }: ClientOptions): { readonly host: string; readonly isEmulator: boolean } {
+  const emulator = process.env["BIGQUERY_EMULATOR_HOST"] ?? "";
+  if (apiEndpoint === null && emulator !== "") {
+    const host = emulator.includes("://") ? emulator : `http://${emulator}`;
+    return { host: host.replace(/\/$/, ""), isEmulator: true };
+  }
+  const host = (apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
+  return { host, isEmulator: host.startsWith("http://") };
+}
+
+/** Waits; throws the reason of a signal at once. */
+export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await delay(ms, undefined, signal ? { signal } : {}).catch(() => {});
+  signal?.throwIfAborted();
+}
+
 /** Retries transient failures with growing pauses. */
-export async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
+export async function withRetries<Result>(
+  work: () => Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
       if (attempt === MAX_ATTEMPTS || !isTransient(error)) throw error;
-      await delay(pauseMs(attempt));
+      await pause(pauseMs(attempt), signal);
     }
   }
 }
@@ -110,27 +154,33 @@ export function pauseMs(attempt: number): number {
   return full / 2 + (Math.random() * full) / 2;
 }
 
-async function connect(options: ClientOptions, baseUrl: string, agent: Dispatcher): Promise<BigQuery> {
+async function connect(
+  options: ClientOptions,
+  to: { readonly host: string; readonly isEmulator: boolean; readonly agent: Dispatcher },
+): Promise<BigQuery> {
   const { BigQuery: Google } = await import("@google-cloud/bigquery");
-  const { apiEndpoint, project } = options;
-  const authClient = await credentialsOf(options, agent);
+  const authClient = to.isEmulator ? await noCredentials() : await credentialsOf(options, to.agent);
   const client = new Google({
-    projectId: project,
+    projectId: options.project,
     autoRetry: false,
     authClient,
-    ...(apiEndpoint === null ? {} : { apiEndpoint }),
+    apiEndpoint: to.host,
   });
   // The library would use BIGQUERY_EMULATOR_HOST as the whole address.
-  client.baseUrl = baseUrl;
+  client.baseUrl = `${to.host}/bigquery/v2`;
   return client;
 }
 
+async function noCredentials(): Promise<AuthClient> {
+  const { PassThroughClient } = await import("google-auth-library");
+  return new PassThroughClient();
+}
+
 async function credentialsOf(
-  { apiEndpoint, credentialsFile, impersonate }: ClientOptions,
+  { credentialsFile, impersonate }: ClientOptions,
   agent: Dispatcher,
 ): Promise<AuthClient> {
-  const { Impersonated, PassThroughClient } = await import("google-auth-library");
-  if (apiEndpoint !== null) return new PassThroughClient();
+  const { Impersonated } = await import("google-auth-library");
   if (impersonate === null) return authOf(credentialsFile, SCOPE, agent);
   const sourceClient = await authOf(credentialsFile, "https://www.googleapis.com/auth/cloud-platform", agent);
   return new Impersonated({ sourceClient, targetPrincipal: impersonate, targetScopes: [SCOPE] });
@@ -169,13 +219,14 @@ function fetchThrough(agent: Dispatcher): typeof globalThis.fetch {
 
 function sendOnce(
   client: BigQuery,
-  { method, path, query, body }: ApiRequest,
+  { method, path, query, body, owner }: ApiRequest & { readonly owner: string },
   proxy: string | null,
 ): Promise<unknown> {
   const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null);
   return new Promise((resolve, reject) => {
     const options = {
       method,
+      projectId: owner,
       uri: path,
       timeout: TIMEOUT_MS,
       ...(proxy === null ? {} : { proxy }),

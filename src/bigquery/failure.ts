@@ -91,6 +91,8 @@ function isDataFault(error: unknown): boolean {
 export interface NamedProject {
   readonly project: string;
   readonly location: string | null;
+  /** Project that pays for jobs, if it is another one. */
+  readonly billingProject?: string;
   /** Path in the configuration: `connections.lake`, `publish.analytics`. */
   readonly path: string;
   /** Datasets that are written; empty if inputs are read. */
@@ -126,7 +128,8 @@ export function explainFailure(error: unknown, place: NamedProject): unknown {
 
 /** Problem of the configuration, by BigQuery's reason; null for any other failure. */
 function problemOf({ code, message }: BigQueryFailure, place: NamedProject): Problem | null {
-  const { project, location, path: at } = place;
+  const { project, billingProject = project, location, path: at } = place;
+  const payer = billingProject === project ? ".project" : ".billing_project";
   const problem = (setting: string, text: string, hint: string): Problem => ({
     path: `${at}${setting}`,
     message: text,
@@ -144,15 +147,16 @@ function problemOf({ code, message }: BigQueryFailure, place: NamedProject): Pro
   if (code === "accessDenied") return problem(...missingRight(message, place));
   if (code === "billingNotEnabled" || /billing has not been enabled|free tier/i.test(message)) {
     return problem(
-      ".project",
+      payer,
       "the project has no billing account, and BigQuery can't change tables without one",
-      `link a billing account: gcloud billing projects link ${project} --billing-account=ACCOUNT`,
+      `link a billing account: gcloud billing projects link ${billingProject} --billing-account=ACCOUNT`,
     );
   }
   if (code === "bytesBilledLimitExceeded" || /bytes billed/i.test(message)) {
     const setting = ".maximum_bytes_billed";
     const text = `a statement would bill more than ${at}${setting} allows`;
-    return problem(setting, text, "raise it, or narrow the input by `where`");
+    const isPublished = place.datasets.length > 0;
+    return problem(setting, text, isPublished ? "raise it" : "raise it, or narrow the input by `where`");
   }
   if (/resources exceeded|too large to return|responseTooLarge/i.test(`${code} ${message}`)) {
     return problem(
@@ -178,14 +182,16 @@ function problemOf({ code, message }: BigQueryFailure, place: NamedProject): Pro
 /** Setting, text and hint of a missing privilege: the hint grants it. */
 function missingRight(
   message: string,
-  { project, datasets }: NamedProject,
+  { project, billingProject = project, datasets }: NamedProject,
 ): readonly [setting: string, text: string, hint: string] {
   const right = /bigquery\.[\w.]+/.exec(message)?.[0] ?? "";
   const named = right === "" ? "" : ` (${right})`;
-  const bind = (role: string) =>
-    `gcloud projects add-iam-policy-binding ${project} --member=serviceAccount:ACCOUNT --role=roles/bigquery.${role}`;
+  const bind = (role: string, to = project) =>
+    `gcloud projects add-iam-policy-binding ${to} --member=serviceAccount:ACCOUNT --role=roles/bigquery.${role}`;
   if (right.startsWith("bigquery.jobs")) {
-    return [".project", `this account isn't allowed to run jobs in ${project}${named}`, bind("jobUser")];
+    const setting = billingProject === project ? ".project" : ".billing_project";
+    const text = `this account isn't allowed to run jobs in ${billingProject}${named}`;
+    return [setting, text, bind("jobUser", billingProject)];
   }
   const all = datasets.join(" and ");
   if (right === "bigquery.datasets.create") {

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from "node:timers/promises";
-import { type Client, pauseMs } from "./client.ts";
+import { randomUUID } from "node:crypto";
+import { type Client, pause, pauseMs } from "./client.ts";
 import { BigQueryFailure, isConflict, isDuplicate, isTransient } from "./failure.ts";
 import { type Parameter, parameterOf, type RawRow, readRow, type ResultField } from "./sql.ts";
 
@@ -23,9 +23,6 @@ interface SessionOptions {
 
 /** Reads from BigQuery; each statement is one job. */
 export type Session = ReturnType<typeof openSession>;
-
-/** Labels of every job, for cost attribution. */
-export const LABELS = { application: "person-etl" };
 
 /** Milliseconds that one request waits for a job. */
 const WAIT_MS = 20_000;
@@ -80,7 +77,9 @@ export function openSession(options: SessionOptions) {
         ...common,
         ...queryOf(statement),
         ...(location === null ? {} : { location }),
-        labels: LABELS,
+        labels: client.labels,
+        // A request that is sent again after a lost answer runs, and bills, once.
+        requestId: randomUUID(),
         ...(statement.jobTimeoutMs === undefined ? {} : { jobTimeoutMs: String(statement.jobTimeoutMs) }),
         timeoutMs: WAIT_MS,
         formatOptions: { useInt64Timestamp: true },
@@ -95,8 +94,8 @@ export function openSession(options: SessionOptions) {
       method: "POST",
       path: "/jobs",
       body: {
-        ...(location === null ? {} : { jobReference: { projectId: client.project, location } }),
-        configuration: { dryRun: true, labels: LABELS, query: { ...common, ...queryOf(statement) } },
+        ...(location === null ? {} : { jobReference: { projectId: client.billingProject, location } }),
+        configuration: { dryRun: true, labels: client.labels, query: { ...common, ...queryOf(statement) } },
       },
     });
     return statistics?.query;
@@ -178,6 +177,7 @@ export interface JobReference {
 
 interface FinishedJob {
   readonly jobReference: JobReference;
+  readonly statistics?: { readonly query?: { readonly totalBytesBilled?: string } };
 }
 
 interface Job extends FinishedJob {
@@ -193,9 +193,10 @@ const LONGEST_POLL_MS = 2_000;
 
 const MAX_ATTEMPTS = 8;
 
-/** Waits until a job has succeeded; throws its error if it failed. */
+/** Waits until a job has succeeded; throws its error if it failed, and ends at the client's signal and deadline. */
 export async function finishedJob(client: Client, job: JobReference): Promise<FinishedJob> {
-  for (let pause = FIRST_POLL_MS; ; pause = Math.min(LONGEST_POLL_MS, pause * 1.5)) {
+  const end = performance.now() + client.jobDeadlineMs;
+  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(LONGEST_POLL_MS, pollMs * 1.5)) {
     const found = await client.send<Job>({
       method: "GET",
       path: `/jobs/${job.jobId}`,
@@ -210,7 +211,11 @@ export async function finishedJob(client: Client, job: JobReference): Promise<Fi
         null,
       );
     }
-    await delay(pause);
+    if (performance.now() > end) {
+      const hours = Math.round(client.jobDeadlineMs / 3_600_000);
+      throw new BigQueryFailure("ETIMEDOUT", `job ${job.jobId} has not ended in ${hours} hours`, null);
+    }
+    await pause(pollMs, client.signal);
   }
 }
 
@@ -224,10 +229,10 @@ export async function runJob(
   job: { readonly id: string; readonly location: string | null },
   submit: (reference: JobReference & { readonly projectId: string }) => Promise<JobReference>,
 ): Promise<FinishedJob> {
-  const { project } = client;
+  const { billingProject: projectId } = client;
   const place = job.location === null ? {} : { location: job.location };
   for (let attempt = 1; ; attempt++) {
-    const own = { projectId: project, jobId: `${job.id}_${attempt}`, ...place };
+    const own = { projectId, jobId: `${job.id}_${attempt}`, ...place };
     let reference: JobReference;
     try {
       reference = await submit(own);
@@ -240,7 +245,7 @@ export async function runJob(
     } catch (error) {
       const hasFailed = error instanceof BigQueryFailure && error.status === null && isJobError(error);
       if (!hasFailed || attempt === MAX_ATTEMPTS) throw error;
-      await delay(pauseMs(attempt));
+      await pause(pauseMs(attempt), client.signal);
     }
   }
 }

@@ -177,10 +177,13 @@ export async function openJobServices(context: Context, config: Config, db: Db):
 type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "everyMs">;
 
 /** Opens the configured destinations; each connects on first use. */
-export async function openDestinations(config: Config): Promise<readonly OpenDestination[]> {
+export async function openDestinations(
+  config: Config,
+  signal: AbortSignal,
+): Promise<readonly OpenDestination[]> {
   return await Promise.all(
     config.publish.map(async (destination) => ({
-      destination: await openDestination(destination, config),
+      destination: await openDestination(destination, config, signal),
       catalog: declaredCatalog(destination.tables),
       everyMs: destination.everyMs,
     })),
@@ -196,7 +199,7 @@ export async function openPublisher(
   config: Config,
   db: Db,
 ): Promise<Publisher> {
-  const destinations = await openDestinations(config);
+  const destinations = await openDestinations(config, stop.signal);
   const publisher = createPublisher(
     destinations.map((opened) => ({
       ...opened,
@@ -224,10 +227,14 @@ function folderOf({ dataDir }: Config): string {
 }
 
 /** Loads the modules of a destination's engine, which other configurations don't need, and opens it. */
-async function openDestination(destination: DestinationConfig, config: Config): Promise<Destination> {
+async function openDestination(
+  destination: DestinationConfig,
+  config: Config,
+  signal: AbortSignal,
+): Promise<Destination> {
   if (destination.type === "bigquery") {
     const { openBigQueryDestination } = await import("../publish/bigquery/destination.ts");
-    return openBigQueryDestination(destination);
+    return openBigQueryDestination({ ...destination, signal });
   }
   const { openDuckDbDestination } = await import("../publish/duckdb/destination.ts");
   const { schema, opsSchema } = config.warehouse;

@@ -19,6 +19,7 @@ export const environmentReaders: Readonly<Record<string, string>> = {
   "src/main.ts": "hands the environment to the configuration",
   "src/cli/program.ts": "hands the environment to the configuration",
   "src/http-agent.ts": "every program takes its proxy from there",
+  "src/bigquery/client.ts": "Google's tools find an emulator there",
   "src/cli/terminal.ts": "TERM says what a terminal can show",
   "src/crash-point.ts": "a test names the step at which the process kills itself; no user ever sets it",
   "src/load/embedded/programs.ts": "a child process on Windows needs the system's variables",

@@ -72,7 +72,7 @@ test("columns have BigQuery's types and comments with their PII class, and table
 });
 
 test("DDL quotes every name and text", () => {
-  const names = { project: "my-project", data: "d`x", ops: "o" };
+  const names = { project: "my-project", data: "d`x", ops: "o", staging: "s", kmsKey: "projects/p/k" };
   const table = {
     name: "odd",
     schema: "data" as const,
@@ -85,10 +85,11 @@ test("DDL quotes every name and text", () => {
     rootKey: ["select"],
   };
   expect(createTable(table, names)).toBe(`CREATE TABLE IF NOT EXISTS \`my-project\`.\`d\\\`x\`.\`odd\` (
-  \`select\` STRING NOT NULL OPTIONS (description = 'A \`name\`. pii: none')
+  \`select\` STRING NOT NULL OPTIONS (description = 'A \`name\`. pii: none'),
+  PRIMARY KEY (\`select\`) NOT ENFORCED
 )
 CLUSTER BY \`select\`
-OPTIONS (description = 'It\\'s \\"odd\\" \\\\ \\n pii: none', labels = [("application", "person-etl"), ("pii", "none")])`);
+OPTIONS (description = 'It\\'s \\"odd\\" \\\\ \\n pii: none', labels = [("application", "person-etl"), ("pii", "none")], kms_key_name = 'projects/p/k')`);
   const [view] = catalog.views;
   expect(
     view &&

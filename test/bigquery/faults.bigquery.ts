@@ -2,13 +2,14 @@ import type { RequestInit } from "undici";
 import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, inject, onTestFinished, test, vi } from "vitest";
 import { openClient } from "../../src/bigquery/client.ts";
 import { listTables } from "../../src/publish/bigquery/datasets.ts";
 import { uploadFile } from "../../src/publish/bigquery/stage.ts";
 import { catalogOf, type Catalog, type Destination, type Position } from "../../src/publish/destination.ts";
-import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
+import { type BigQueryTarget, openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
 import { batchAfter, type FileRow, publishRows, stageAll } from "../publish/staged-files.ts";
+import { type FreshDatasets, freshDatasets } from "../support/bigquery/test-bigquery.ts";
 import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-door.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
@@ -60,8 +61,8 @@ async function publish(fullName: string): Promise<readonly [string, readonly str
 }
 
 test.each([
-  ["a load that fails in BigQuery's backend", /^person_etl_load_.*_rows_/, "backendError"],
-  ["a load refused for its rate", /^person_etl_load_.*_keys_/, "jobRateLimitExceeded"],
+  ["a load that fails in BigQuery's backend", /^person_etl_load_.*-rows_/, "backendError"],
+  ["a load refused for its rate", /^person_etl_load_.*-keys_/, "jobRateLimitExceeded"],
   ["a commit that fails in BigQuery's backend", /^person_etl_commit_/, "jobBackendError"],
 ])("%s is retried under another id", async (_, jobs, reason) => {
   door.failJobs({ jobs, times: 2, reason, message: "try again" });
@@ -177,4 +178,108 @@ test("a broken upload of several chunks resumes where it stopped", async () => {
     { timeout: 30_000, interval: 500 },
   );
   expect(row).toEqual({ n: 20, total: 190, shortest: 1e6 });
+});
+
+/** A destination behind the door with other settings, in datasets of its own. */
+async function openOther(settings: (datasets: FreshDatasets) => Partial<BigQueryTarget>) {
+  const datasets = await freshDatasets();
+  onTestFinished(() => datasets.drop());
+  const own = { dataset: datasets.data, opsDataset: datasets.ops, apiEndpoint: door.url };
+  const other = openBigQueryDestination({ ...context.target, ...own, ...settings(datasets) });
+  await other.migrate(catalog);
+  const rows = () => datasets.session.rows({ text: "SELECT full_name FROM person" });
+  return { datasets, other, rows };
+}
+
+test("staging tables are in their own dataset, and only this destination's are dropped", async () => {
+  const { datasets, other, rows } = await openOther(({ data }) => ({ stagingDataset: `${data}_staging` }));
+  const { client, data } = datasets;
+  const staging = `${data}_staging`;
+  onTestFinished(async () => {
+    await client.send({ method: "DELETE", path: `/datasets/${staging}`, query: { deleteContents: true } });
+  });
+  const foreign = [
+    `_stage-${data}_1-1-a1-person-keys`,
+    "_stage-elsewhere-1-a1-person-rows",
+    `_stage-${data}-1`,
+    "_stage_1",
+  ];
+  for (const tableId of foreign) {
+    const tableReference = { projectId: client.project, datasetId: staging, tableId };
+    const body = { tableReference, schema: { fields: [{ name: "a", type: "STRING" }] } };
+    await client.send({ method: "POST", path: `/datasets/${staging}/tables`, body });
+  }
+  const first = batchAfter(null);
+  await stageAll(other, catalog, first, changeOf("died before its commit"));
+  expect(await listTables(client, data)).toHaveLength(2);
+  expect(await publishRows(other, catalog, { ...first, attempt: "second1" }, changeOf("Ada"))).toBe(
+    "committed",
+  );
+  expect(await rows()).toEqual([{ full_name: "Ada" }]);
+  expect((await listTables(client, staging)).toSorted()).toEqual(foreign.toSorted());
+});
+
+test("jobs run in the project that pays, with its labels", async () => {
+  const { other, rows } = await openOther(() => ({
+    billingProject: "payer",
+    labels: { "cost-center": "crm", application: "mine" },
+  }));
+  const batch = batchAfter(null);
+  expect(await publishRows(other, catalog, batch, changeOf("Ada"))).toBe("committed");
+  expect(await rows()).toEqual([{ full_name: "Ada" }]);
+  expect(await other.position()).toEqual({ number: 1, id: batch.id });
+  const paths = door.seen.map((text) => text.replace(/\?.*/, ""));
+  const projectsOf = (kind: string) => [
+    ...new Set(paths.filter((path) => path.includes(kind)).map((path) => /projects\/(\w+)/.exec(path)?.[1])),
+  ];
+  expect(projectsOf("/jobs")).toEqual(["payer"]);
+  expect(projectsOf("/queries")).toEqual(["payer"]);
+  expect(projectsOf("/datasets")).toEqual(["test"]);
+  const commit = paths
+    .find((path) => path.includes("/jobs/person_etl_commit_"))
+    ?.split("/")
+    .at(-1);
+  const job = await openClient({ ...context.target, project: "payer" }).send<object>({
+    method: "GET",
+    path: `/jobs/${commit}`,
+    query: { location: "europe-west3" },
+  });
+  expect(job).toMatchObject({
+    configuration: { labels: { "cost-center": "crm", application: "person-etl" } },
+  });
+});
+
+test("a batch that would bill more than the limit changes nothing, and is applied once the limit is raised", async () => {
+  const { datasets, other, rows } = await openOther(() => ({ maximumBytesBilled: 40 * 1024 * 1024 }));
+  const batch = batchAfter(null);
+  // Each of its statements bills at least 10 MB per table.
+  const error = await publishRows(other, catalog, batch, changeOf("Ada")).catch((e: unknown) => e);
+  expect(other.explain(error)).toMatchObject({
+    name: "FixConfigurationError",
+    code: "publication_over_limit",
+    message:
+      "publish.analytics.maximum_bytes_billed: the next batch would bill 50 MB, more than its limit of 40 MB. " +
+      "Nothing of it was changed; raise the limit, or publish less often; the changes stay queued.",
+  });
+  expect([await rows(), await other.position()]).toEqual([[], null]);
+  const own = { dataset: datasets.data, opsDataset: datasets.ops };
+  const raised = openBigQueryDestination({ ...context.target, ...own, maximumBytesBilled: 50 * 1024 * 1024 });
+  await raised.migrate(catalog);
+  expect(await publishRows(raised, catalog, { ...batch, attempt: "again1" }, changeOf("Ada"))).toBe(
+    "committed",
+  );
+  expect(await rows()).toEqual([{ full_name: "Ada" }]);
+});
+
+test("a stop ends the waiting for jobs at once", async () => {
+  const stop = new AbortController();
+  const { other } = await openOther(() => ({ signal: stop.signal }));
+  door.failJobs({ jobs: /^person_etl_commit_/, times: 100, reason: "jobBackendError", message: "again" });
+  const publishing = publishRows(other, catalog, batchAfter(null), changeOf("Ada")).catch((e: unknown) => e);
+  await expect.poll(() => door.failed.length, { timeout: 60_000 }).toBeGreaterThan(2);
+  const reason = new Error("stopped");
+  stop.abort(reason);
+  const startedAtMs = performance.now();
+  expect(await publishing).toBe(reason);
+  expect(performance.now() - startedAtMs).toBeLessThan(2_000);
 });

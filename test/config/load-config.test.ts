@@ -202,6 +202,8 @@ jobs:
       type: "bigquery",
       impersonate: null,
       apiEndpoint: null,
+      labels: null,
+      maximumBytesBilled: null,
     };
     const config = await load(`${fineBut("    key: id", "    connection: lake\n    key: id")}
 publish:
@@ -225,6 +227,9 @@ connections: { lake: { type: bigquery, project: my-lake, dataset: crm, credentia
         location: "EU",
         dataset: "person_data",
         opsDataset: "person_data_ops",
+        stagingDataset: null,
+        billingProject: null,
+        kmsKey: null,
         credentialsFile: null,
         everyMs: null,
         tables: ["person", "person_email"],
@@ -237,7 +242,6 @@ connections: { lake: { type: bigquery, project: my-lake, dataset: crm, credentia
       dataset: "crm",
       location: null,
       credentialsFile: resolve(folder, "lake.json"),
-      maximumBytesBilled: null,
     });
     expect(config.inputs["customers"]?.connection).toBe(config.connections["lake"]);
   });

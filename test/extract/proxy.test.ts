@@ -79,12 +79,8 @@ test("a call that the proxy refuses, or that no proxy takes, was not sent", asyn
 test("the webhook and BigQuery with its uploads take the same way, and no token leaves for another host", async () => {
   const { caFile, server, proxy } = await openNetwork();
   vi.stubEnv("HTTPS_PROXY", proxy.url);
-  const client = openClient({
-    project: "lake",
-    credentialsFile: null,
-    impersonate: null,
-    apiEndpoint: `https://${HOST}`,
-  });
+  vi.stubEnv("BIGQUERY_EMULATOR_HOST", `https://${HOST}`);
+  const client = openClient({ project: "lake", credentialsFile: null, impersonate: null, apiEndpoint: null });
   const webhook = fixedSecret("test", `https://${HOST}/T0/secret`);
   const alert = () =>
     postToWebhook(
@@ -120,22 +116,26 @@ test("BigQuery behind a proxy that refuses says so, for requests and tokens", as
   // The proxy of the library's rules.
   vi.stubEnv("HTTP_PROXY", "http://127.0.0.1:1");
   const list = { method: "GET", path: "/jobs" } as const;
-  const target = {
-    project: "lake",
-    credentialsFile: null,
-    impersonate: null,
-    apiEndpoint: `https://${HOST}`,
-  };
+  const target = { project: "lake", credentialsFile: null, impersonate: null, apiEndpoint: null };
+  vi.stubEnv("BIGQUERY_EMULATOR_HOST", `https://${HOST}`);
   await expect(openClient(target).send(list)).rejects.toMatchObject({ code: "PROXY_407" });
+  vi.stubEnv("BIGQUERY_EMULATOR_HOST", undefined);
   const credentialsFile = join(folder, "key.json");
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const key = privateKey.export({ type: "pkcs8", format: "pem" });
   await writeFile(credentialsFile, JSON.stringify({ client_email: "a@b.test", private_key: key }));
-  await expect(
-    openClient({ ...target, credentialsFile, apiEndpoint: null }).send(list),
-  ).rejects.toMatchObject({ code: "PROXY_407" });
+  await expect(openClient({ ...target, credentialsFile }).send(list)).rejects.toMatchObject({
+    code: "PROXY_407",
+  });
   const targets = new Set(proxy.asked.map((asked) => asked.target));
   expect(targets).toEqual(new Set([`${HOST}:443`, "oauth2.googleapis.com:443"]));
+  // An endpoint of one's own takes credentials.
+  const asked = proxy.asked.length;
+  const own = openClient({ ...target, credentialsFile, apiEndpoint: `https://${HOST}` });
+  await expect(own.send(list)).rejects.toMatchObject({ code: "PROXY_407" });
+  expect(new Set(proxy.asked.slice(asked).map((one) => one.target))).toEqual(
+    new Set(["oauth2.googleapis.com:443"]),
+  );
 });
 
 test.each([

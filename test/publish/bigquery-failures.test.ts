@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { BigQueryFailure, explainFailure } from "../../src/bigquery/failure.ts";
-import { batchBytes, priceOf } from "../../src/publish/bigquery/check.ts";
+import { batchBytes, createBillingLimit, priceOf } from "../../src/publish/bigquery/cost.ts";
+import { catalogOf } from "../../src/publish/destination.ts";
+import { clientOf } from "./bigquery-client.ts";
 
 const destination = {
   project: "my-project",
@@ -112,4 +114,51 @@ test("a batch bills the whole of each table it changes, and 10 MB at least for e
   };
   expect(batchBytes([large])).toBe((10 + 5100 + 10 + 50 + 10) * mebibyte);
   expect(priceOf(1024 ** 4)).toBe(6.25);
+});
+
+/** The limit of publications of `person`, with 90 GB stored there and 10 GB staged. */
+function limitOf(maximumBytesBilled: number | null) {
+  const gigabyte = 1024 ** 3;
+  const client = clientOf((request) => {
+    const { path } = request as { readonly path: string };
+    if (path.endsWith("-keys")) return { numBytes: "0" };
+    return { numBytes: String((path.endsWith("-rows") ? 10 : 90) * gigabyte), numRows: "0" };
+  });
+  const names = { project: "p", data: "d", ops: "o", staging: "d", kmsKey: null };
+  const catalog = catalogOf(["person"]);
+  const limit = createBillingLimit({ client, names, where: destination, maximumBytesBilled });
+  limit.begin(catalog);
+  const ref = { number: 1, id: "i", follows: null, attempt: "a", erases: false };
+  const batch = (replaces: "keys" | "all") => ({
+    ...ref,
+    changes: catalog.tables.map((table) => ({ table, replaces, hasRows: true })),
+  });
+  const reserve = async (replaces: "keys" | "all") => {
+    const bytes = await limit.reserve(batch(replaces));
+    limit.add(bytes);
+    return Math.round(bytes / gigabyte);
+  };
+  return { limit, reserve, begin: () => limit.begin(catalog) };
+}
+
+test("a publication may bill three batches of all tables by default, and its rows three times", async () => {
+  const { reserve, begin } = limitOf(null);
+  expect([await reserve("keys"), await reserve("keys"), await reserve("keys")]).toEqual([100, 100, 100]);
+  // 3 × 90 GB, and 3 × 10 GB for each batch: 390 GB.
+  await expect(reserve("keys")).rejects.toMatchObject({ code: "publication_over_limit" });
+  begin();
+  expect(await reserve("keys")).toBe(100);
+});
+
+test("a limit of the configuration holds for the batches of a publication together", async () => {
+  const { limit, reserve } = limitOf(150 * 1024 ** 3);
+  expect(await reserve("keys")).toBe(100);
+  expect(Math.round((await limit.left()) / 1024 ** 3)).toBe(50);
+  await expect(reserve("keys")).rejects.toMatchObject({
+    message:
+      "publish.analytics.maximum_bytes_billed: the next batch would bill 100.0 GB after 100.0 GB of this publication, more than its limit of 150.0 GB. " +
+      "Nothing of it was changed; raise the limit, or publish less often; the changes stay queued.",
+  });
+  // A table that is replaced as a whole bills its new rows only.
+  expect(await reserve("all")).toBe(10);
 });

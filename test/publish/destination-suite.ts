@@ -42,7 +42,7 @@ const emailRow = (pid: string, position: number, address: string): FileRow => ({
  * Texts that engines and their file formats are known to change: byte order mark, zero-width space, what NUL and lone surrogates are
  * replaced by, four bytes, line ends, separators, quotes, escapes, blanks at both ends.
  */
-const hardTexts = [
+export const hardTexts: readonly string[] = [
   "\uFEFFbom",
   "bom \uFEFF inside\uFEFF",
   "\u200Bzero\u200B",

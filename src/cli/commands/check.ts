@@ -54,7 +54,7 @@ export async function check(context: Context): Promise<Outcome> {
       (source): Check => [source.subject, () => checkSource(config, source, db)],
     ),
     ...jobs.map((job): Check => [`jobs.${job.name}`, () => (filled ? checkJob(job, filled) : [])]),
-    ...(await openDestinations(config)).map(
+    ...(await openDestinations(config, context.stop.signal)).map(
       (opened): Check => [`publish.${opened.destination.name}`, () => checkDestination(opened)],
     ),
     ["publish", () => (filled ? checkCopies(filled) : [])],

@@ -4,12 +4,25 @@ import { byName, flag, isMapping, settings, text, wholeNumber, withRule } from "
 import { duration, httpUrl, isFileReference, postgresUrl, schemaName } from "./values.ts";
 import { tables } from "../../schemas/registry.ts";
 
-/** Settings of a BigQuery project: billing and credentials. */
-const bigQueryProject = {
-  project: text(
+function projectId() {
+  return text(
     { expects: "the ID of a Google Cloud project" },
     (value) => !/^[a-z][a-z0-9:.-]{2,61}[a-z0-9]$/.test(value),
-  ),
+  );
+}
+
+/** Labels of jobs, by their keys, as Google Cloud takes them. */
+function labels() {
+  const value = text(
+    { expects: "at most 63 lower-case letters, digits, _ and -" },
+    (found) => !/^[a-z0-9_-]{1,63}$/.test(found),
+  );
+  return z.record(z.string().regex(/^[a-z][a-z0-9_-]{0,62}$/), value);
+}
+
+/** Settings of a BigQuery project: billing and credentials. */
+const bigQueryProject = {
+  project: projectId(),
   credentials: text(
     {
       expects: "`adc` or file:PATH of a service account's key",
@@ -22,6 +35,7 @@ const bigQueryProject = {
     (value) => !/^[^@\s]+@[^@\s]+$/.test(value),
   ).optional(),
   api_endpoint: httpUrl().optional(),
+  labels: labels().optional(),
   maximum_bytes_billed: wholeNumber(10_485_760, Number.MAX_SAFE_INTEGER).optional(),
 };
 
@@ -63,16 +77,23 @@ function rootsOf({ tables: listed }: Readonly<Record<string, unknown>>): readonl
   });
 }
 
-const { maximum_bytes_billed: _bytes, ...project } = bigQueryProject;
-
 const bigQueryDestination = settings(
   {
     type: z.literal("bigquery"),
-    ...project,
+    ...bigQueryProject,
+    /** Null: `project`. */
+    billing_project: projectId().optional(),
+    /** Null: Google's keys. */
+    kms_key: text(
+      { expects: "projects/P/locations/L/keyRings/R/cryptoKeys/K" },
+      (value) => !/^projects\/[^/]+\/locations\/[^/]+\/keyRings\/[^/]+\/cryptoKeys\/[^/]+$/.test(value),
+    ).optional(),
     /** Null: the location of the datasets. */
     location: bigQueryLocation().optional(),
     dataset: schemaName().default("person_data"),
     ops_dataset: schemaName().default("person_data_ops"),
+    /** Null: `dataset`. */
+    staging_dataset: schemaName().optional(),
     ...common,
   },
   rootsOf,

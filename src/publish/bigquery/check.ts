@@ -2,45 +2,15 @@ import type { Client } from "../../bigquery/client.ts";
 import { explainFailure, grantText, type NamedProject, orMissing } from "../../bigquery/failure.ts";
 import { openSession } from "../../bigquery/session.ts";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
-import type { Catalog, DestinationFinding, PublishedTable } from "../destination.ts";
+import type { Catalog, DestinationFinding } from "../destination.ts";
+import { DEFAULT_FACTOR, estimateBatch, bytesText, priceOf, sizeOf } from "./cost.ts";
 import { type DatasetNames, POSITION_TABLE, positionTable } from "./datasets.ts";
-
-/** Bytes of a table that a batch changes, as counted by BigQuery. */
-interface ChangedTable {
-  readonly stored: number;
-  /** Bytes stored in the key columns. */
-  readonly storedKeys: number;
-  readonly stagedKeys: number;
-  readonly stagedRows: number;
-}
-
-/** Minimum billed per statement and table. */
-const MINIMUM_BYTES = 10 * 1024 * 1024;
-const TIB = 1024 ** 4;
-/** List price of on-demand queries in the US, per TiB. */
-const USD_PER_TIB = 6.25;
-
-/**
- * Bytes that one batch bills. A DELETE bills the columns that it reads and all columns of the table that it changes; an INSERT bills
- * the staged rows; and the position is updated.
- */
-export function batchBytes(tables: readonly ChangedTable[]): number {
-  const billed = (bytes: number) => Math.max(MINIMUM_BYTES, bytes);
-  return tables.reduce((sum, { stored, storedKeys, stagedKeys, stagedRows }) => {
-    const deletion = billed(stored + storedKeys) + billed(stagedKeys);
-    return sum + deletion + billed(stagedRows) + MINIMUM_BYTES;
-  }, MINIMUM_BYTES);
-}
-
-/** Price of bytes at list price. */
-export function priceOf(bytes: number): number {
-  return (bytes / TIB) * USD_PER_TIB;
-}
 
 interface CheckContext {
   readonly client: Client;
   readonly names: DatasetNames;
   readonly where: NamedProject;
+  readonly maximumBytesBilled: number | null;
 }
 
 interface Dataset {
@@ -58,9 +28,6 @@ const RIGHTS = [
   "bigquery.tables.updateData",
 ] as const;
 
-/** Approximate bytes of a key column: a length of two bytes and a text like a PID. */
-const KEY_BYTES = 38;
-
 /** Verifies credentials, jobs, datasets, privileges and DML, and estimates the cost of a publication; changes nothing. */
 export async function checkDestination(
   context: CheckContext,
@@ -77,7 +44,8 @@ async function findings(context: CheckContext, catalog: Catalog): Promise<readon
   const { client, names, where } = context;
   const found: DestinationFinding[] = [];
   const data = await datasetOf(client, names.data);
-  for (const name of [names.data, names.ops]) found.push(await checkDataset(context, name));
+  for (const name of new Set([names.data, names.ops, names.staging]))
+    found.push(await checkDataset(context, name));
   const session = openSession({
     client,
     dataset: null,
@@ -85,8 +53,8 @@ async function findings(context: CheckContext, catalog: Catalog): Promise<readon
     maximumBytesBilled: null,
   });
   await session.rows({ text: "SELECT 1 AS one" });
-  found.push({ ok: true, message: `${client.project} runs queries for this account.` });
-  if (!found.every(({ ok }) => ok) || (await tableOf(client, names.ops, POSITION_TABLE)) === null)
+  found.push({ ok: true, message: `${client.billingProject} runs queries for this account.` });
+  if (!found.every(({ ok }) => ok) || (await sizeOf(client, names.ops, POSITION_TABLE)) === null)
     return found;
   found.push(await checkRights(context));
   // A dry run: a project without billing refuses DML.
@@ -95,7 +63,10 @@ async function findings(context: CheckContext, catalog: Catalog): Promise<readon
   return found;
 }
 
-async function checkDataset({ client, where }: CheckContext, name: string): Promise<DestinationFinding> {
+async function checkDataset(
+  { client, names, where }: CheckContext,
+  name: string,
+): Promise<DestinationFinding> {
   const dataset = await datasetOf(client, name);
   if (dataset === null) {
     return { ok: true, message: `Dataset ${name} doesn't exist yet; the first publication creates it.` };
@@ -108,6 +79,8 @@ async function checkDataset({ client, where }: CheckContext, name: string): Prom
       hint: `Set ${where.path}.location: ${location}, or choose another dataset; datasets can't be moved.`,
     };
   }
+  const isOfReaders = name === names.data || name === names.ops;
+  if (!isOfReaders) return { ok: true, message: `Dataset ${name} exists in ${location}.` };
   if (defaultTableExpirationMs !== undefined || defaultPartitionExpirationMs !== undefined) {
     return {
       ok: false,
@@ -134,37 +107,35 @@ async function checkRights({ client, names, where }: CheckContext): Promise<Dest
   return { ok: false, message: `This account lacks ${lacking.join(", ")}.`, hint: `Run: ${hint.join(" ")}` };
 }
 
-async function costOf({ client, names }: CheckContext, catalog: Catalog): Promise<DestinationFinding> {
-  const tables = await Promise.all(catalog.tables.map((table) => storedTable(client, names, table)));
-  const bytes = batchBytes(tables);
-  const gigabytes = (bytes / 1024 ** 3).toFixed(1);
-  return {
-    ok: true,
-    message: `A publication that changes every table bills about ${gigabytes} GB now: US$ ${priceOf(bytes).toFixed(2)} at list price.`,
-  };
+function shown(bytes: number): string {
+  return `${bytesText(bytes)} (US$ ${priceOf(bytes).toFixed(2)} at list price)`;
 }
 
-async function storedTable(
-  client: Client,
-  names: DatasetNames,
-  table: PublishedTable,
-): Promise<ChangedTable> {
-  const size = await tableOf(client, names[table.schema], table.name);
-  const storedKeys = Number(size?.numRows ?? 0) * table.rootKey.length * KEY_BYTES;
-  return { stored: Number(size?.numBytes ?? 0), storedKeys, stagedKeys: 0, stagedRows: 0 };
+/** A batch bills the whole of each table that it changes, so the cost depends on which ones change. */
+async function costOf(
+  { client, names, where, maximumBytesBilled }: CheckContext,
+  { tables }: Catalog,
+): Promise<DestinationFinding> {
+  const all = await estimateBatch(client, names, tables);
+  const people = tables.filter(({ name }) => name === "person");
+  const fields =
+    people.length === 0
+      ? ""
+      : `${shown(await estimateBatch(client, names, people))} if only fields of \`person\` change, and `;
+  const limit = maximumBytesBilled ?? DEFAULT_FACTOR * all;
+  const finding = {
+    ok: limit >= all,
+    message: `A publication bills about ${fields}${shown(all)} if every table changes now. It may bill ${bytesText(limit)}.`,
+  };
+  if (finding.ok) return finding;
+  return {
+    ...finding,
+    hint: `Raise ${where.path}.maximum_bytes_billed: a night that changes every table would be stopped.`,
+  };
 }
 
 function datasetOf(client: Client, name: string): Promise<Dataset | null> {
   return orMissing(client.send<Dataset>({ method: "GET", path: `/datasets/${name}` }));
-}
-
-interface TableSize {
-  readonly numBytes?: string;
-  readonly numRows?: string;
-}
-
-function tableOf(client: Client, dataset: string, table: string): Promise<TableSize | null> {
-  return orMissing(client.send<TableSize>({ method: "GET", path: `/datasets/${dataset}/tables/${table}` }));
 }
 
 function refused(error: unknown, where: NamedProject): DestinationFinding {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Client } from "../../bigquery/client.ts";
 import { orMissing } from "../../bigquery/failure.ts";
-import { insertJob, LABELS, runJob } from "../../bigquery/session.ts";
+import { insertJob, runJob } from "../../bigquery/session.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../bigquery/sql.ts";
 import type { Catalog, PublishedTable } from "../destination.ts";
 import type { ColumnType, PiiClass } from "../../schemas/field.ts";
@@ -12,6 +12,10 @@ export interface DatasetNames {
   readonly project: string;
   readonly data: string;
   readonly ops: string;
+  /** Dataset of staging tables. */
+  readonly staging: string;
+  /** Key of Cloud KMS that encrypts new datasets and tables; null for Google's. */
+  readonly kmsKey: string | null;
 }
 
 export const columnTypes: Readonly<Record<ColumnType, string>> = {
@@ -41,7 +45,8 @@ const PARTITIONED: Readonly<Record<string, string>> = {
   endpoint_usage_bucket: "bucket_start",
 };
 
-const UNCLUSTERABLE: ReadonlySet<ColumnType> = new Set(["json", "bytes"]);
+/** Types of columns that can neither cluster a table nor be part of a primary key. */
+const UNSORTED: ReadonlySet<ColumnType> = new Set(["json", "bytes"]);
 
 const MOST_CLUSTER_COLUMNS = 4;
 
@@ -63,18 +68,33 @@ export function positionTable(names: DatasetNames): string {
 
 export function createTable(table: PublishedTable, names: DatasetNames): string {
   const time = PARTITIONED[table.name];
-  const cluster = table.key
-    .filter((name) => table.columns.some((c) => c.name === name && !UNCLUSTERABLE.has(c.type)))
-    .slice(0, MOST_CLUSTER_COLUMNS);
+  const cluster = sortedKey(table).slice(0, MOST_CLUSTER_COLUMNS);
+  const key = primaryKey(table);
+  const columns = table.columns.map((c) => `  ${columnText(c, c.required === true)}`);
   return [
     `CREATE TABLE IF NOT EXISTS ${tableName(names, table.schema, table.name)} (`,
-    table.columns.map((c) => `  ${columnText(c, c.required === true)}`).join(",\n"),
+    [...columns, ...(key === null ? [] : [`  ${key}`])].join(",\n"),
     `)`,
     ...(time === undefined ? [] : [`PARTITION BY TIMESTAMP_TRUNC(${quoteIdentifier(time)}, DAY)`]),
     ...(cluster.length === 0 ? [] : [`CLUSTER BY ${cluster.map(quoteIdentifier).join(", ")}`]),
     `OPTIONS (description = ${quoteLiteral(tableDescription(table))}, ` +
-      `labels = [("application", "person-etl"), ("pii", "${strictestPii(table.columns)}")])`,
+      `labels = [("application", "person-etl"), ("pii", "${strictestPii(table.columns)}")]${encryption(names)})`,
   ].join("\n");
+}
+
+function encryption({ kmsKey }: DatasetNames): string {
+  return kmsKey === null ? "" : `, kms_key_name = ${quoteLiteral(kmsKey)}`;
+}
+
+/** Columns of the key by which BigQuery can sort. */
+function sortedKey({ key, columns }: PublishedTable): readonly string[] {
+  return key.filter((name) => columns.some((c) => c.name === name && !UNSORTED.has(c.type)));
+}
+
+/** Primary key, which helps tools and the optimizer; null if the table has none or BigQuery can't have it. */
+function primaryKey(table: PublishedTable): string | null {
+  const isPossible = table.key.length > 0 && sortedKey(table).length === table.key.length;
+  return isPossible ? `PRIMARY KEY (${table.key.map(quoteIdentifier).join(", ")}) NOT ENFORCED` : null;
 }
 
 /** `ALTER TABLE` that adds columns; they are null in existing rows. */
@@ -87,7 +107,7 @@ function addColumns(table: PublishedTable, columns: readonly Column[], names: Da
 function createPosition(names: DatasetNames): string {
   return (
     `CREATE TABLE IF NOT EXISTS ${positionTable(names)}\n` +
-    `OPTIONS (description = 'The last batch committed to these datasets. pii: none', labels = [("application", "person-etl")])\n` +
+    `OPTIONS (description = 'The last batch committed to these datasets. pii: none', labels = [("application", "person-etl")]${encryption(names)})\n` +
     `AS SELECT 0 AS number, CAST(NULL AS STRING) AS id, CAST(NULL AS TIMESTAMP) AS published_at`
   );
 }
@@ -139,6 +159,7 @@ interface Field {
 interface TableResource {
   readonly schema?: { readonly fields?: readonly Field[] };
   readonly labels?: Readonly<Record<string, string>>;
+  readonly tableConstraints?: { readonly primaryKey?: object };
 }
 
 function statementsOf(
@@ -155,7 +176,11 @@ function statementsOf(
 }
 
 /** Creates a dataset if it is missing; returns its location. */
-export async function openDataset(client: Client, dataset: string, location: string | null): Promise<string> {
+export async function openDataset(
+  client: Client,
+  dataset: string,
+  { location, kmsKey }: { readonly location: string | null; readonly kmsKey: string | null },
+): Promise<string> {
   const path = `/datasets/${dataset}`;
   const found = await orMissing(client.send<{ readonly location: string }>({ method: "GET", path }));
   if (found) return found.location;
@@ -165,7 +190,8 @@ export async function openDataset(client: Client, dataset: string, location: str
     body: {
       datasetReference: { projectId: client.project, datasetId: dataset },
       ...(location === null ? {} : { location }),
-      labels: LABELS,
+      ...(kmsKey === null ? {} : { defaultEncryptionConfiguration: { kmsKeyName: kmsKey } }),
+      labels: client.labels,
     },
   });
   return created.location;
@@ -194,20 +220,23 @@ export async function migrateDatasets(
     if (labels?.[CATALOG_LABEL] === hash) return;
   }
   const old = catalog.tables.filter(({ schema, name }) => existing[schema].has(name));
-  const added = (await Promise.all(old.map((table) => missingColumns(client, names, table)))).flat();
+  const added = (await Promise.all(old.map((table) => additionsTo(client, names, table)))).flat();
   const missing = catalog.tables.filter((table) => !old.includes(table));
   const script = [...added, ...statementsOf(missing, catalog, names)]
     .map((statement) => `${statement};\n`)
     .join("\n");
   const id = `person_etl_migrate_${names.data}_${hash}_${Date.now()}`;
   await runJob(client, { id, location }, (reference) =>
-    insertJob(client, reference, { labels: LABELS, query: { useLegacySql: false, query: script } }),
+    insertJob(client, reference, {
+      labels: client.labels,
+      query: { useLegacySql: false, query: script },
+    }),
   );
   for (const table of old) await describeTable(client, names, table);
   await client.send({
     method: "PATCH",
     path: positionPath,
-    body: { labels: { ...LABELS, [CATALOG_LABEL]: hash } },
+    body: { labels: { ...client.labels, [CATALOG_LABEL]: hash } },
   });
 }
 
@@ -215,25 +244,30 @@ function pathOf(names: DatasetNames, { schema, name }: Pick<PublishedTable, "sch
   return `/datasets/${names[schema]}/tables/${name}`;
 }
 
-async function fieldsOf(client: Client, path: string): Promise<readonly Field[]> {
-  const { schema } = await client.send<TableResource>({ method: "GET", path });
-  return schema?.fields ?? [];
-}
-
-async function missingColumns(
+/** Statements that add what a table of an earlier version lacks. */
+async function additionsTo(
   client: Client,
   names: DatasetNames,
   table: PublishedTable,
 ): Promise<readonly string[]> {
-  const present = new Set((await fieldsOf(client, pathOf(names, table))).map(({ name }) => name));
+  const { schema, tableConstraints } = await client.send<TableResource>({
+    method: "GET",
+    path: pathOf(names, table),
+  });
+  const present = new Set((schema?.fields ?? []).map(({ name }) => name));
   const missing = table.columns.filter(({ name }) => !present.has(name));
-  return missing.length === 0 ? [] : [addColumns(table, missing, names)];
+  const key = tableConstraints?.primaryKey === undefined ? primaryKey(table) : null;
+  return [
+    ...(missing.length === 0 ? [] : [addColumns(table, missing, names)]),
+    ...(key === null ? [] : [`ALTER TABLE ${tableName(names, table.schema, table.name)} ADD ${key}`]),
+  ];
 }
 
 async function describeTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<void> {
   const path = pathOf(names, table);
   const descriptions = new Map(table.columns.map((c) => [c.name, columnDescription(c)]));
-  const fields = (await fieldsOf(client, path)).map((field) => {
+  const { schema } = await client.send<TableResource>({ method: "GET", path });
+  const fields = (schema?.fields ?? []).map((field) => {
     const description = descriptions.get(field.name);
     return description === undefined ? field : { ...field, description };
   });

@@ -1,18 +1,11 @@
 import { type ClientOptions, openClient } from "../../bigquery/client.ts";
 import { explainFailure, orMissing, type NamedProject } from "../../bigquery/failure.ts";
-import {
-  insertJob,
-  LABELS,
-  openSession,
-  queryOf,
-  resultsOf,
-  runJob,
-  type Session,
-} from "../../bigquery/session.ts";
+import { insertJob, openSession, queryOf, resultsOf, runJob, type Session } from "../../bigquery/session.ts";
 import { quoteIdentifier, quoteLiteral } from "../../bigquery/sql.ts";
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column } from "../../schemas/table.ts";
 import type {
+  BatchRef,
   CommitOutcome,
   Destination,
   Measure,
@@ -22,6 +15,7 @@ import type {
   TableChange,
 } from "../destination.ts";
 import { checkDestination } from "./check.ts";
+import { type BillingLimit, createBillingLimit } from "./cost.ts";
 import {
   type DatasetNames,
   listBoth,
@@ -39,13 +33,21 @@ interface Outcome {
 }
 
 /** Applies a staged batch in one transaction, which first moves the position from the predecessor. */
-async function commitBatch(context: StagingContext, batch: StagedBatch): Promise<CommitOutcome> {
+async function commitBatch(
+  context: StagingContext,
+  batch: StagedBatch,
+  limit: BillingLimit,
+): Promise<CommitOutcome> {
   const { client, names, location } = context;
-  const query = { useLegacySql: false, ...queryOf(commitScript(names, batch)) };
+  const estimate = await limit.reserve(batch);
+  const scriptOptions = { statementByteBudget: String(await limit.left()) };
+  const query = { useLegacySql: false, ...queryOf(commitScript(names, batch)), scriptOptions };
   const id = `person_etl_commit_${names.data}_${batch.number}_${batch.attempt}`;
   const job = await runJob(client, { id, location }, (reference) =>
-    insertJob(client, reference, { labels: LABELS, query }),
+    insertJob(client, reference, { labels: client.labels, query }),
   );
+  // Nothing is billed by the byte where the project has slots.
+  limit.add(Number(job.statistics?.query?.totalBytesBilled ?? estimate));
   const [outcome] = await resultsOf<Outcome>(client, job.jobReference);
   if (outcome?.moved === 1) return "committed";
   return outcome?.id === batch.id ? "present" : "refused";
@@ -70,7 +72,8 @@ SELECT moved, id FROM ${positionTable(names)}`,
   };
 }
 
-function statementsOf(names: DatasetNames, batch: StagedBatch, change: TableChange): readonly string[] {
+/** Statements of a commit that change a table. */
+export function statementsOf(names: DatasetNames, batch: BatchRef, change: TableChange): readonly string[] {
   const { table, replaces, hasRows } = change;
   const target = tableName(names, table.schema, table.name);
   const columns = table.columns.map(({ name }) => quoteIdentifier(name)).join(", ");
@@ -82,13 +85,15 @@ function statementsOf(names: DatasetNames, batch: StagedBatch, change: TableChan
   ];
 }
 
-/** Converts a staged value to the column's type; JSON is staged as text. */
+/** Converts a staged value to the column's type. JSON is staged as text; what BigQuery doesn't take as JSON becomes a JSON string. */
 function valueOf({ name, type }: Column): string {
   const column = quoteIdentifier(name);
-  return type === "json" ? `PARSE_JSON(${column}, wide_number_mode => 'round')` : column;
+  if (type !== "json") return column;
+  const parsed = `IFNULL(SAFE.PARSE_JSON(${column}, wide_number_mode => 'round'), TO_JSON(${column}))`;
+  return `IF(${column} IS NULL, NULL, ${parsed})`;
 }
 
-function deleteOf(names: DatasetNames, batch: StagedBatch, { table }: TableChange): string {
+function deleteOf(names: DatasetNames, batch: BatchRef, { table }: TableChange): string {
   const keys = stagingTable(names, batch, table, "keys");
   const target = tableName(names, table.schema, table.name);
   const [first, ...others] = table.rootKey;
@@ -129,8 +134,8 @@ interface MeasuredRow {
   readonly row_hash: string;
 }
 
-/** Query over tables that exist. */
-function measureQuery(names: DatasetNames, tables: readonly PublishedTable[]) {
+/** Query that measures tables, all of which exist. */
+export function measureQuery(names: DatasetNames, tables: readonly PublishedTable[]) {
   const parts = tables.map(({ schema, name, columns }) => {
     const texts = columns.map((c) => hashedText(c.type, quoteIdentifier(c.name))).join(", ");
     const digits = `SUBSTR(TO_HEX(MD5(ARRAY_TO_STRING([${texts}], '\\x01', '\\x02'))), 1, 15)`;
@@ -165,22 +170,33 @@ export interface BigQueryTarget extends ClientOptions {
   readonly location: string | null;
   readonly dataset: string;
   readonly opsDataset: string;
+  /** Dataset of staging tables; by default `dataset`. */
+  readonly stagingDataset?: string | null;
+  /** Key of Cloud KMS for new datasets and tables. */
+  readonly kmsKey?: string | null;
+  /** Bytes that a publication may bill; by default three times what `check` estimates. */
+  readonly maximumBytesBilled?: number | null;
 }
 
 /** Each batch bills all bytes of the tables it changes, so few large batches are cheaper. Files of a batch take about 3 GB of `data_dir`. */
-const KEYS_PER_BATCH = 5_000_000;
+const KEYS_PER_BATCH = 20_000_000;
 
 /** Opens a destination in BigQuery; connects at the first use. */
 export function openBigQueryDestination(target: BigQueryTarget): Destination {
   const { name, project, dataset, opsDataset } = target;
   const client = openClient(target);
-  const names = { project, data: dataset, ops: opsDataset };
+  const staging = target.stagingDataset ?? dataset;
+  const kmsKey = target.kmsKey ?? null;
+  const maximumBytesBilled = target.maximumBytesBilled ?? null;
+  const names = { project, data: dataset, ops: opsDataset, staging, kmsKey };
   const where: NamedProject = {
     project,
     location: target.location,
     path: `publish.${name}`,
-    datasets: [dataset, opsDataset],
+    billingProject: client.billingProject,
+    datasets: [...new Set([dataset, opsDataset, staging])],
   };
+  const limit = createBillingLimit({ client, names, where, maximumBytesBilled });
   let opening: Promise<StagingContext> | null = null;
 
   /** Creates missing datasets; all jobs run in their location. */
@@ -193,14 +209,15 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
   }
 
   async function openContext(): Promise<StagingContext> {
-    const location = await openDataset(client, dataset, target.location);
-    await openDataset(client, opsDataset, location);
+    const location = await openDataset(client, dataset, { location: target.location, kmsKey });
+    await openDataset(client, opsDataset, { location, kmsKey });
+    if (![dataset, opsDataset].includes(staging)) await openDataset(client, staging, { location, kmsKey });
     return { client, names, location };
   }
 
-  async function session(): Promise<Session> {
+  async function session(most: number | null = null): Promise<Session> {
     const { location } = await context();
-    return openSession({ client, dataset: null, location, maximumBytesBilled: null });
+    return openSession({ client, dataset: null, location, maximumBytesBilled: most });
   }
 
   return {
@@ -208,8 +225,11 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     description: `BigQuery project ${project}, datasets ${dataset} and ${opsDataset}`,
     fileFormat: "json",
     keysPerBatch: KEYS_PER_BATCH,
-    check: (catalog) => checkDestination({ client, names, where }, catalog),
-    migrate: async (catalog) => migrateDatasets(await context(), catalog),
+    check: (catalog) => checkDestination({ client, names, where, maximumBytesBilled }, catalog),
+    async migrate(catalog) {
+      limit.begin(catalog);
+      await migrateDatasets(await context(), catalog);
+    },
     restart: () => Promise.resolve(),
     async position() {
       const text = `SELECT number, id FROM ${positionTable(names)} WHERE id IS NOT NULL`;
@@ -219,13 +239,13 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     stage: async (batch, staged) => stageFiles(await context(), batch, staged),
     async commit(batch) {
       const opened = await context();
-      const outcome = await commitBatch(opened, batch);
+      const outcome = await commitBatch(opened, batch, limit);
       await dropStaging(opened, batch, { older: outcome !== "refused" });
       return outcome;
     },
     // A commit is visible immediately; time travel keeps deleted values for the dataset's configured time.
     finish: () => Promise.resolve(),
-    measure: async (tables) => measureTables(await session(), names, tables),
+    measure: async (tables) => measureTables(await session(await limit.left()), names, tables),
     explain: (error) => explainFailure(error, where),
     async close() {},
   };

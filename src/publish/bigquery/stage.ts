@@ -1,8 +1,7 @@
 import { type FileHandle, open } from "node:fs/promises";
-import { setTimeout as delay } from "node:timers/promises";
-import { answerOf, type Client, pauseMs, withRetries } from "../../bigquery/client.ts";
+import { answerOf, type Client, pause, pauseMs, withRetries } from "../../bigquery/client.ts";
 import { BigQueryFailure, isDuplicate, orMissing, isTransient } from "../../bigquery/failure.ts";
-import { type JobReference, LABELS, runJob } from "../../bigquery/session.ts";
+import { type JobReference, runJob } from "../../bigquery/session.ts";
 import { quoteQualified } from "../../bigquery/sql.ts";
 import type { BatchRef, PublishedTable, StagedFiles } from "../destination.ts";
 import { columnTypes, type DatasetNames, elementType, listTables } from "./datasets.ts";
@@ -65,7 +64,7 @@ async function startUpload(client: Client, job: LoadJob, size: number): Promise<
     const address = response.headers.get("location");
     if (address === null) throw new BigQueryFailure("unknown", "the upload has no address", response.status);
     return address;
-  });
+  }, client.signal);
 }
 
 async function sendChunks(
@@ -88,8 +87,8 @@ async function sendChunks(
       failures = 0;
     } catch (error) {
       if (!isTransient(error) || ++failures === MAX_ATTEMPTS) throw error;
-      await delay(pauseMs(failures));
-      const response = await withRetries(() => put(client, address, `bytes */${size}`));
+      await pause(pauseMs(failures), client.signal);
+      const response = await withRetries(() => put(client, address, `bytes */${size}`), client.signal);
       if (response.status !== 308) return jobOf(response);
       sent = bytesReceived(response);
     }
@@ -117,8 +116,8 @@ async function jobOf(response: Response): Promise<JobReference> {
   return jobReference;
 }
 
-/** Prefix of staging tables, followed by the batch number. */
-const STAGING_PREFIX = "_stage_";
+/** Prefix of a destination's staging tables, followed by number and attempt. No dataset's name has a hyphen. */
+const stagingPrefix = ({ data }: DatasetNames) => `_stage-${data}-`;
 
 /** Expiration of staging tables: longer than a first publication takes. */
 const STAGING_LIFE_MS = 7 * 86_400_000;
@@ -132,18 +131,23 @@ export interface StagingContext {
 type Content = StagedFiles["content"];
 
 /** Name of the staging table of an attempt. */
-function stagingName({ number, attempt }: BatchRef, table: string, content: Content): string {
-  return `${STAGING_PREFIX}${number}_${attempt}_${table}_${content}`;
+export function stagedTable(
+  names: DatasetNames,
+  { number, attempt }: BatchRef,
+  { name }: Pick<PublishedTable, "name">,
+  content: Content,
+): string {
+  return `${stagingPrefix(names)}${number}-${attempt}-${name}-${content}`;
 }
 
 /** Quotes the staging table of an attempt. */
 export function stagingTable(
   names: DatasetNames,
   batch: BatchRef,
-  { name }: PublishedTable,
+  table: PublishedTable,
   content: Content,
 ): string {
-  return quoteQualified([names.project, names.data, stagingName(batch, name, content)]);
+  return quoteQualified([names.project, names.staging, stagedTable(names, batch, table, content)]);
 }
 
 /** Loads files into the staging table of an attempt, one job per file. */
@@ -154,13 +158,13 @@ export async function stageFiles(
 ): Promise<void> {
   const { client, names, location } = context;
   const { table, content, part } = staged;
-  const tableId = stagingName(batch, table.name, content);
+  const tableId = stagedTable(names, batch, table, content);
   const schema = { fields: fieldsOf(staged) };
   await createStagingTable(context, tableId, schema);
   const configuration = {
-    labels: LABELS,
+    labels: client.labels,
     load: {
-      destinationTable: { projectId: names.project, datasetId: names.data, tableId },
+      destinationTable: { projectId: names.project, datasetId: names.staging, tableId },
       sourceFormat: "NEWLINE_DELIMITED_JSON",
       schema,
       createDisposition: "CREATE_NEVER",
@@ -169,7 +173,7 @@ export async function stageFiles(
     },
   };
   for (const [index, file] of staged.files.entries()) {
-    const id = `person_etl_load_${names.data}${tableId}_${part}_${index}`;
+    const id = `person_etl_load${tableId}_${part}_${index}`;
     await runJob(client, { id, location }, (jobReference) =>
       uploadFile(client, { jobReference, configuration }, file),
     );
@@ -190,31 +194,33 @@ function fieldsOf({ table, content }: StagedFiles): readonly object[] {
 
 async function createStagingTable({ client, names }: StagingContext, tableId: string, schema: object) {
   const body = {
-    tableReference: { projectId: names.project, datasetId: names.data, tableId },
+    tableReference: { projectId: names.project, datasetId: names.staging, tableId },
     schema,
     expirationTime: String(Date.now() + STAGING_LIFE_MS),
-    labels: LABELS,
+    labels: client.labels,
+    ...(names.kmsKey === null ? {} : { encryptionConfiguration: { kmsKeyName: names.kmsKey } }),
   };
   try {
-    await client.send({ method: "POST", path: `/datasets/${names.data}/tables`, body });
+    await client.send({ method: "POST", path: `/datasets/${names.staging}/tables`, body });
   } catch (error) {
     if (!isDuplicate(error)) throw error;
   }
 }
 
-/** Drops the staging tables of an attempt; with `older`, also those of other attempts up to its batch. */
+/** Drops the destination's staging tables of an attempt; with `older`, also those of other attempts up to its batch. */
 export async function dropStaging(
   { client, names }: StagingContext,
   batch: BatchRef,
   { older }: { readonly older: boolean },
 ): Promise<void> {
-  const own = stagingName(batch, "", "keys").replace(/_keys$/, "");
-  const tables = (await listTables(client, names.data)).filter((name) => {
-    if (!name.startsWith(STAGING_PREFIX)) return false;
-    const number = Number.parseInt(name.slice(STAGING_PREFIX.length), 10);
-    return name.startsWith(own) || (older && number <= batch.number);
+  const prefix = stagingPrefix(names);
+  const tables = (await listTables(client, names.staging)).filter((name) => {
+    const parts = name.startsWith(prefix)
+      ? /^(\d+)-([a-z0-9]+)-\w+-(?:keys|rows)$/.exec(name.slice(prefix.length))
+      : null;
+    return parts !== null && (parts[2] === batch.attempt || (older && Number(parts[1]) <= batch.number));
   });
   for (const name of tables) {
-    await orMissing(client.send({ method: "DELETE", path: `/datasets/${names.data}/tables/${name}` }));
+    await orMissing(client.send({ method: "DELETE", path: `/datasets/${names.staging}/tables/${name}` }));
   }
 }

@@ -2,6 +2,7 @@
 
 Every query is type-checked by Google's analyzer before it runs; jobs are found in their location only; a load refuses
 unknown fields; requests, statements and variables have their limits; an UPDATE takes one source row for each target row.
+POST /google runs an expression, or a statement with tables, by Google's reference implementation.
 """
 
 import functools
@@ -10,7 +11,8 @@ import os
 import re
 import shutil
 
-from googlesql import Analyzer, SqlError, type_of_field, type_of_parameter
+from googlesql import Analyzer, SqlError, names_in, type_of_field, type_of_parameter
+from google.protobuf import json_format
 from local_bigquery.app import app
 from local_bigquery.catalog import datasets, tables
 from local_bigquery.engine import database
@@ -20,6 +22,7 @@ from local_bigquery.jobs.storage import literal
 from local_bigquery.sql import script
 from local_bigquery.sql.translate import translate
 from sqlglot import exp
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 # A single region, where every request has to name the location of a job.
@@ -43,8 +46,7 @@ def analyzer():
 
 def declared_tables(text, default):
     """Columns of the tables that a script may name: of datasets and tables whose names are in it."""
-    lower = text.lower()
-    words = set(re.findall(r"\w+", lower))
+    words = names_in(text)
     found = {}
     for project in sorted(database._attached):
         for dataset in dataset_names(project):
@@ -192,10 +194,21 @@ class Door:
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
+        if scope["path"] == "/google":
+            return await JSONResponse(self.by_google(await Request(scope, receive).json()))(scope, receive, send)
         error = self.refuse(scope)
         if error is not None:
             return await JSONResponse(error.response(), status_code=error.code)(scope, receive, send)
         return await self.app(scope, receive, send)
+
+    @staticmethod
+    def by_google(asked):
+        try:
+            if "tables" in asked:
+                return json_format.MessageToDict(analyzer().modify(asked["sql"], asked["tables"]))
+            return json_format.MessageToDict(analyzer().evaluate(asked["sql"]))
+        except SqlError as error:
+            return {"error": str(error)}
 
     @staticmethod
     def refuse(scope):

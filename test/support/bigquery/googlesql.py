@@ -1,6 +1,7 @@
 """Google's own SQL analyzer (GoogleSQL as WebAssembly, from the package zetasql), set up as BigQuery's documentation describes its SQL.
 
-`check` parses a script, splits it into statements and type-checks each of them against the given tables.
+`check` parses a script, splits it into statements and type-checks each of them against the given tables. `evaluate` and `modify`
+run an expression or a statement by Google's reference implementation.
 """
 
 import ctypes
@@ -189,6 +190,12 @@ class Service:
             exports["wasm_free"](store, size)
 
 
+def names_in(text):
+    """Words and quoted names of a script, in lower case."""
+    lower = text.lower()
+    return {*re.findall(r"\w+", lower), *re.findall(r"`([^`]+)`", lower)}
+
+
 def concrete(node):
     """The node inside of an Any…Proto; None where there is none."""
     while node is not None and node.DESCRIPTOR.name.startswith("Any"):
@@ -241,6 +248,39 @@ class Analyzer:
         return self.service.call("Parse", request, service.ParseResponse()).parsed_script
 
 
+    def options(self, options):
+        options.language_options.CopyFrom(self.language)
+        options.error_message_mode = public.ERROR_MESSAGE_ONE_LINE
+        options.default_timezone = "UTC"
+
+    def evaluate(self, expression):
+        """Value of an expression without tables."""
+        request = service.EvaluateRequest(sql=expression)
+        self.options(request.options)
+        return self.service.call("Evaluate", request, service.EvaluateResponse()).value
+
+    def modify(self, statement, tables):
+        """Rows that a statement inserts or deletes. `tables` maps names to texts: columns, the first of which is the key, and rows."""
+        request = service.EvaluateModifyRequest(sql=statement)
+        self.options(request.options)
+        catalog = request.simple_catalog
+        catalog.name = "root"
+        catalog.builtin_function_options.language_options.CopyFrom(self.language)
+        for serial, (name, (columns, rows)) in enumerate(tables.items(), 1):
+            table = catalog.table.add()
+            table.CopyFrom(table_of(name, [(column, scalar("STRING")) for column in columns]))
+            table.serialization_id = serial
+            # Deleted rows are named by their key; an INSERT into a table with one traps.
+            if statement.startswith("DELETE"):
+                table.primary_key_column_index.append(0)
+            content = request.table_content[name].table_data
+            for cells in rows:
+                row = content.row.add()
+                for cell in cells:
+                    row.cell.add(string_value=cell)
+        return self.service.call("EvaluateModify", request, service.EvaluateModifyResponse())
+
+
 class Script:
     """One script that is being checked: what it declared and created so far."""
 
@@ -272,7 +312,7 @@ class Script:
 
     def catalog(self, statement):
         """A catalog of the tables that a statement names."""
-        words = set(re.findall(r"\w+", statement.lower()))
+        words = names_in(statement)
         named = {path for path in [*self.tables, *self.temporary] if (path if isinstance(path, str) else path[2]).lower() in words}
         if self.catalog_id is None or named != self.registered:
             self.forget()
@@ -322,9 +362,7 @@ class Script:
     def analyze(self, statement, target=None):
         request = service.AnalyzeRequest(registered_catalog_id=self.catalog(statement), sql_statement=statement)
         options = request.options
-        options.language_options.CopyFrom(self.analyzer.language)
-        options.error_message_mode = public.ERROR_MESSAGE_ONE_LINE
-        options.default_timezone = "UTC"
+        self.analyzer.options(options)
         for name, parameter_type in self.parameters:
             options.query_parameters.add(name=name).type.CopyFrom(parameter_type)
         for name, kind in SYSTEM_VARIABLES.items():
