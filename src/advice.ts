@@ -136,7 +136,7 @@ export const adviceByCode = {
   publication_refused:
     "The destination's batch number isn't the one last published from this warehouse. → Find out whether either was restored or copied. After a move, run `person-etl migrate --accept-database`; otherwise `publish NAME --full` publishes everything again.",
   publication_over_limit:
-    "A publication to BigQuery would bill more than its limit. Nothing of the batch was changed. → Raise `publish.NAME.maximum_bytes_billed`, or publish less often; `check` estimates what a night bills.",
+    "A publication to BigQuery would bill more than its limit. Nothing of the batch was changed. → Raise `publish.NAME.maximum_bytes_billed`, or run `publish NAME --full`, which bills only the rows; `check` estimates what a night bills.",
   tables_busy:
     "A publication can't create its triggers while a long transaction writes to a table. → Publish again after that transaction has ended; `pg_stat_activity` lists it.",
   destination_busy:

@@ -124,7 +124,7 @@ function hostOf({ apiEndpoint }: ClientOptions): { readonly host: string; readon
     return { host: host.replace(/\/$/, ""), isEmulator: true };
   }
   const host = (apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
-  return { host, isEmulator: host.startsWith("http://") };
+  return { host, isEmulator: new URL(host).protocol === "http:" };
 }
 
 /** Waits; throws the reason of a signal at once. */

@@ -63,7 +63,7 @@ export function openSession(options: SessionOptions) {
       try {
         return await askOnce(statement, maxResults);
       } catch (error) {
-        const hasFailed = error instanceof BigQueryFailure && error.status === null && isTransient(error);
+        const hasFailed = error instanceof BigQueryFailure && isJobError(error);
         if (!hasFailed || attempt === MAX_JOBS) throw error;
       }
     }
@@ -243,17 +243,17 @@ export async function runJob(
     try {
       return await finishedJob(client, reference);
     } catch (error) {
-      const hasFailed = error instanceof BigQueryFailure && error.status === null && isJobError(error);
+      const hasFailed = error instanceof BigQueryFailure && isJobError(error);
       if (!hasFailed || attempt === MAX_ATTEMPTS) throw error;
       await pause(pauseMs(attempt), client.signal);
     }
   }
 }
 
-/** True for a transient error of the job itself; false for a lost connection to it. */
+/** True for a transient error of the job itself; false if it may still run: the connection was lost, or it takes too long. */
 function isJobError(error: BigQueryFailure): boolean {
   const isConnection = /^(E[A-Z]|UND_)/.test(error.code);
-  return !isConnection && (isTransient(error) || isConflict(error));
+  return error.status === null && !isConnection && (isTransient(error) || isConflict(error));
 }
 
 /** True if the job exists, not a table that its statement creates. */

@@ -259,9 +259,11 @@ test("a batch that would bill more than the limit changes nothing, and is applie
     code: "publication_over_limit",
     message:
       "publish.analytics.maximum_bytes_billed: the next batch would bill 50 MB, more than its limit of 40 MB. " +
-      "Nothing of it was changed; raise the limit, or publish less often; the changes stay queued.",
+      "Nothing of it was changed; raise the limit, or publish everything again by --full, which bills only the rows; the changes stay queued.",
   });
   expect([await rows(), await other.position()]).toEqual([[], null]);
+  const tables = await listTables(openClient(context.target), datasets.data);
+  expect(tables.filter((name) => name.startsWith("_stage"))).toEqual([]);
   const own = { dataset: datasets.data, opsDataset: datasets.ops };
   const raised = openBigQueryDestination({ ...context.target, ...own, maximumBytesBilled: 50 * 1024 * 1024 });
   await raised.migrate(catalog);

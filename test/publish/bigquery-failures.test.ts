@@ -150,6 +150,18 @@ test("a publication may bill three batches of all tables by default, and its row
   expect(await reserve("keys")).toBe(100);
 });
 
+test("failed attempts and comparisons count like batches", async () => {
+  const gigabyte = 1024 ** 3;
+  const { limit } = limitOf(250 * gigabyte);
+  await limit.addFailed(100 * gigabyte);
+  await expect(limit.addFailed(100 * gigabyte)).rejects.toThrow(
+    "another attempt would bill 100.0 GB after 200.0 GB",
+  );
+  await expect(limit.reserveComparison(catalogOf(["person"]).tables)).rejects.toThrow(
+    "a comparison would bill 90.0 GB",
+  );
+});
+
 test("a limit of the configuration holds for the batches of a publication together", async () => {
   const { limit, reserve } = limitOf(150 * 1024 ** 3);
   expect(await reserve("keys")).toBe(100);
@@ -157,7 +169,7 @@ test("a limit of the configuration holds for the batches of a publication togeth
   await expect(reserve("keys")).rejects.toMatchObject({
     message:
       "publish.analytics.maximum_bytes_billed: the next batch would bill 100.0 GB after 100.0 GB of this publication, more than its limit of 150.0 GB. " +
-      "Nothing of it was changed; raise the limit, or publish less often; the changes stay queued.",
+      "Nothing of it was changed; raise the limit, or publish everything again by --full, which bills only the rows; the changes stay queued.",
   });
   // A table that is replaced as a whole bills its new rows only.
   expect(await reserve("all")).toBe(10);

@@ -32,3 +32,18 @@ test("each job of a query has a request id of its own, so that a repeated reques
   expect(ids).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/), expect.stringMatching(/^[0-9a-f-]{36}$/)]);
   expect(new Set(ids).size).toBe(2);
 });
+
+test("a query that may still run after its deadline is not started again", async () => {
+  let started = 0;
+  const client = clientOf(
+    (request) => {
+      const { method } = request as { readonly method: string };
+      if (method === "POST") started += 1;
+      return { jobComplete: false, ...running() };
+    },
+    { jobDeadlineMs: 50 },
+  );
+  const session = openSession({ client, dataset: null, location: null, maximumBytesBilled: null });
+  await expect(session.rows({ text: "SELECT 1" })).rejects.toMatchObject({ code: "ETIMEDOUT" });
+  expect(started).toBe(1);
+});

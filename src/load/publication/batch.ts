@@ -43,7 +43,7 @@ export interface KeyBatch extends ClaimedBatch {
 
 interface BatchOptions {
   readonly destination: string;
-  /** Tables of the destination, roots before children; includes `table_freshness` if it is published. */
+  /** Tables of the destination; includes `table_freshness` if it is published. */
   readonly tables: readonly PublishableTable[];
   readonly maxKeys: number;
   readonly format: FileFormat;

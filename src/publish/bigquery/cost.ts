@@ -95,6 +95,10 @@ export interface BillingLimit {
   left(): Promise<number>;
   /** Estimates a staged batch; throws if it would exceed the limit. */
   reserve(batch: StagedBatch): Promise<number>;
+  /** Estimates a comparison of tables; throws if it would exceed the limit. */
+  reserveComparison(tables: readonly PublishedTable[]): Promise<number>;
+  /** Counts billed bytes; throws if as many again would exceed the limit. */
+  addFailed(bytes: number): Promise<void>;
   add(bytes: number): void;
 }
 
@@ -122,6 +126,10 @@ export function createBillingLimit({ client, names, where, maximumBytesBilled }:
     return { ...(await storedTable(client, names, table)), stagedKeys: await staged("keys"), stagedRows };
   }
 
+  function refuseAbove(most: number, bytes: number, what: string): void {
+    if (billed + bytes > most) throw overLimit(where, { what, bytes, billed, most });
+  }
+
   return {
     begin(catalog) {
       published = catalog;
@@ -136,8 +144,18 @@ export function createBillingLimit({ client, names, where, maximumBytesBilled }:
       // Rows are billed once, however many there are: what they are added to isn't known before the first publication.
       const most = (await findLimit()) + (maximumBytesBilled === null ? DEFAULT_FACTOR * stagedRows : 0);
       if (published !== null) limit = most;
-      if (billed + bytes > most) throw overLimit(where, bytes, billed, most);
+      refuseAbove(most, bytes, "the next batch");
       return bytes;
+    },
+    async reserveComparison(tables) {
+      const sizes = await Promise.all(tables.map((table) => storedTable(client, names, table)));
+      const bytes = sizes.reduce((sum, { stored }) => sum + Math.max(MINIMUM_BYTES, stored), 0);
+      refuseAbove(await findLimit(), bytes, "a comparison");
+      return bytes;
+    },
+    async addFailed(bytes) {
+      billed += bytes;
+      refuseAbove(await findLimit(), bytes, "another attempt");
     },
     add(bytes) {
       billed += bytes;
@@ -145,11 +163,19 @@ export function createBillingLimit({ client, names, where, maximumBytesBilled }:
   };
 }
 
-function overLimit(where: NamedProject, bytes: number, billed: number, limit: number): FixConfigurationError {
+interface Excess {
+  readonly what: string;
+  readonly bytes: number;
+  readonly billed: number;
+  readonly most: number;
+}
+
+function overLimit(where: NamedProject, { what, bytes, billed, most }: Excess): FixConfigurationError {
   const setting = `${where.path}.maximum_bytes_billed`;
   const before = billed === 0 ? "" : ` after ${bytesText(billed)} of this publication`;
-  const message = `the next batch would bill ${bytesText(bytes)}${before}, more than its limit of ${bytesText(limit)}`;
-  const hint = "raise the limit, or publish less often; the changes stay queued";
+  const message = `${what} would bill ${bytesText(bytes)}${before}, more than its limit of ${bytesText(most)}`;
+  const hint =
+    "raise the limit, or publish everything again by --full, which bills only the rows; the changes stay queued";
   return new FixConfigurationError(
     "publication_over_limit",
     `${setting}: ${message}. Nothing of it was changed; ${hint}.`,

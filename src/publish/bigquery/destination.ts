@@ -2,6 +2,7 @@ import { type ClientOptions, openClient } from "../../bigquery/client.ts";
 import { explainFailure, orMissing, type NamedProject } from "../../bigquery/failure.ts";
 import { insertJob, openSession, queryOf, resultsOf, runJob, type Session } from "../../bigquery/session.ts";
 import { quoteIdentifier, quoteLiteral } from "../../bigquery/sql.ts";
+import { FixConfigurationError } from "../../errors.ts";
 import type { ColumnType } from "../../schemas/field.ts";
 import type { Column } from "../../schemas/table.ts";
 import type {
@@ -40,12 +41,16 @@ async function commitBatch(
 ): Promise<CommitOutcome> {
   const { client, names, location } = context;
   const estimate = await limit.reserve(batch);
-  const scriptOptions = { statementByteBudget: String(await limit.left()) };
-  const query = { useLegacySql: false, ...queryOf(commitScript(names, batch)), scriptOptions };
   const id = `person_etl_commit_${names.data}_${batch.number}_${batch.attempt}`;
-  const job = await runJob(client, { id, location }, (reference) =>
-    insertJob(client, reference, { labels: client.labels, query }),
-  );
+  let failed = 0;
+  const job = await runJob(client, { id, location }, async (reference) => {
+    // Statements before a conflict are billed.
+    if (failed > 0) await limit.addFailed(estimate);
+    failed += 1;
+    const scriptOptions = { statementByteBudget: String(await limit.left()) };
+    const query = { useLegacySql: false, ...queryOf(commitScript(names, batch)), scriptOptions };
+    return insertJob(client, reference, { labels: client.labels, query });
+  });
   // Nothing is billed by the byte where the project has slots.
   limit.add(Number(job.statistics?.query?.totalBytesBilled ?? estimate));
   const [outcome] = await resultsOf<Outcome>(client, job.jobReference);
@@ -239,13 +244,24 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     stage: async (batch, staged) => stageFiles(await context(), batch, staged),
     async commit(batch) {
       const opened = await context();
-      const outcome = await commitBatch(opened, batch, limit);
-      await dropStaging(opened, batch, { older: outcome !== "refused" });
-      return outcome;
+      try {
+        const outcome = await commitBatch(opened, batch, limit);
+        await dropStaging(opened, batch, { older: outcome !== "refused" });
+        return outcome;
+      } catch (error) {
+        // The next publication stages the batch again.
+        if (error instanceof FixConfigurationError) await dropStaging(opened, batch, { older: false });
+        throw error;
+      }
     },
     // A commit is visible immediately; time travel keeps deleted values for the dataset's configured time.
     finish: () => Promise.resolve(),
-    measure: async (tables) => measureTables(await session(await limit.left()), names, tables),
+    async measure(tables) {
+      const bytes = await limit.reserveComparison(tables);
+      const measures = await measureTables(await session(await limit.left()), names, tables);
+      limit.add(bytes);
+      return measures;
+    },
     explain: (error) => explainFailure(error, where),
     async close() {},
   };
