@@ -144,6 +144,13 @@ function problemOf({ code, message }: BigQueryFailure, place: NamedProject): Pro
   }
   const connection = connectHint(code);
   if (connection !== null) return problem("", `its API can't be reached (${code})`, connection);
+  if (code === "accessDenied" && /KMS|CryptoKey/i.test(message)) {
+    return problem(
+      ".kms_key",
+      "BigQuery isn't allowed to use the key",
+      `grant roles/cloudkms.cryptoKeyEncrypterDecrypter on it to the account that \`bq show --encryption_service_account --project_id=${project}\` prints`,
+    );
+  }
   if (code === "accessDenied") return problem(...missingRight(message, place));
   if (code === "billingNotEnabled" || /billing has not been enabled|free tier/i.test(message)) {
     return problem(

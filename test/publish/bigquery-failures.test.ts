@@ -50,6 +50,19 @@ test.each([
     { hint: expect.stringContaining("create the datasets person_data and person_data_ops yourself") },
   ],
   [
+    "a missing right to use the key",
+    new BigQueryFailure(
+      "accessDenied",
+      "Access Denied: Cloud KMS key projects/k/… may not be used by BigQuery",
+      403,
+    ),
+    destination,
+    {
+      path: "publish.analytics.kms_key",
+      hint: expect.stringContaining("roles/cloudkms.cryptoKeyEncrypterDecrypter"),
+    },
+  ],
+  [
     "a project without billing",
     new BigQueryFailure("billingNotEnabled", "DML queries are not allowed in the free tier", 403),
     destination,
