@@ -34,7 +34,7 @@ export interface Table {
   /** Primary key, in order; empty for a table of a single row. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
-  /** Root table: these rows are replaced with theirs and have the root's key columns. Null for a root. */
+  /** Root table, whose key columns these rows have. Null for a root. */
   readonly parent: string | null;
   /** True if it has `_run_id`, the run that last wrote a row. */
   readonly hasRunId: boolean;

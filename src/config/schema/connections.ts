@@ -66,7 +66,7 @@ const common = {
     .optional(),
 };
 
-/** Children are published with their root, so it has to be listed, too. */
+/** Rows of a child refer to its root, so it has to be listed, too. */
 function rootsOf({ tables: listed }: Readonly<Record<string, unknown>>): readonly NestedProblem[] {
   const names: readonly unknown[] = Array.isArray(listed) ? listed : [];
   return names.flatMap((table, at) => {

@@ -113,8 +113,8 @@ async function removeFrom(session: Session, naming: NamingTable, id: string): Pr
 }
 
 /**
- * Marks the parents of rows that are about to change as changed, so that they are published with what is left. The content of a person
- * becomes unknown: its hashes cover removed values.
+ * Marks the parents of rows that are about to change as changed, for incremental readers. The content of a person becomes unknown: its
+ * hashes cover removed values.
  */
 async function markRoots(session: Session, naming: NamingTable, id: string): Promise<void> {
   const { table, isListOfPerson } = naming;

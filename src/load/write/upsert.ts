@@ -158,7 +158,7 @@ function isStaged({ key }: Table) {
   return sql`EXISTS (SELECT FROM ${STAGED} AS s WHERE ${sql.join(isSame, sql` AND `)})`;
 }
 
-/** Updates `_synced_at` of the parent, with which children are published. */
+/** Updates `_synced_at` of the parent, which incremental readers follow. */
 async function touchParent(
   { session, run }: Writing,
   { parent }: Table,
