@@ -52,8 +52,11 @@ test("a run publishes its changes, value by value, and reports them", async () =
 
   const second = await runCli(["run"], setting);
   expect(second.stdout).toContain("✓ local: ");
+  // Replication applies changes without triggers.
   await setting.query(
-    "UPDATE person_data.person_email SET email_address = 'x', _synced_at = now() WHERE position = 0",
+    `SET session_replication_role = replica;
+     UPDATE person_data.person_email SET email_address = 'x' WHERE position = 0;
+     RESET session_replication_role`,
   );
   const verified = await runJson(["publish", "--verify"], setting);
   expect([verified.code, verified.document["destinations"]]).toMatchObject([
