@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 
 const FILES = "{test,packages/*/test}/**/*.slow.ts";
 
-/** What a mistake here would cost: money, received answers, erased people. Part of every part. */
+/** Files about money, received answers and erased people, which each part runs. */
 const ALWAYS = [
   "test/{crash,faults,nights}/**/*.slow.ts",
   "test/cli/{erase,publish,quiet,searches,shards,spool}.slow.ts",

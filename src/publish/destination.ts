@@ -11,7 +11,7 @@ export interface PublishedTable {
   /** Primary key; destinations declare it in comments, not as a constraint. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
-  /** Columns of the keys by which its rows are replaced: the key of its parent, if it has one. Empty for a table of one row. */
+  /** Columns of the keys by which its rows are replaced: the key of its parent, if it has one. Empty for a table that is replaced whole. */
   readonly rootKey: readonly string[];
 }
 
@@ -143,7 +143,7 @@ export const freshnessTable: PublishedTable = {
   schema: "ops",
   doc: "Freshness of each table at the snapshot of the last batch that left no change waiting. Incremental readers read rows up to `safe_until`.",
   key: ["table_name"],
-  rootKey: ["table_name"],
+  rootKey: [],
   columns: columnsOf({
     table_name: text("none", "The table.", "required"),
     last_success_at: timestamptz(

@@ -7,7 +7,7 @@ import { declaredCatalog, type PublishedTable, withViews } from "../../src/publi
 import type { ColumnType } from "../../src/schemas/field.ts";
 import { hardTexts } from "../publish/destination-suite.ts";
 import { hashOf } from "../publish/row-hash.ts";
-import { batchAfter, type FileRow, tableIn } from "../publish/staged-files.ts";
+import { batchAfter, type FileRow, tableIn, valuesByType } from "../publish/staged-files.ts";
 import { linkViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
 import { modifiedByGoogle, queriedByGoogle } from "../support/bigquery/google.ts";
 
@@ -57,25 +57,11 @@ test.each(viewResults)("Google finds the rows of a view as other engines do: %s"
 });
 
 test("Google hashes values of every type as Postgres does", async () => {
-  const values: Readonly<Record<ColumnType, unknown>> = {
-    text: "\uFEFFé \u0003 🎉",
-    integer: -9_007_199_254_740_991,
-    position: 7,
-    numeric: "-100.00000000000000000001",
-    boolean: false,
-    date: "0001-01-01",
-    timestamptz: "9999-12-31T23:59:59.999999+00:00",
-    timestamp: "1969-12-31T23:59:59.999999",
-    json: '{"a": 1}',
-    uuid: "00000000-0000-4000-8000-00000000000a",
-    "text[]": ["a", "", "b\tc"],
-    bytes: "AAECA/7/",
-  };
   const seen = new Set<ColumnType>();
   for (const table of catalog.tables) {
     if (table.columns.every(({ type }) => seen.has(type))) continue;
     for (const { type } of table.columns) seen.add(type);
-    const rows = [values, { numeric: "100", "text[]": [] }].map((row: Partial<typeof values>) =>
+    const rows = [valuesByType, { numeric: "100", "text[]": [] }].map((row: Partial<typeof valuesByType>) =>
       Object.fromEntries(table.columns.map(({ name, type }) => [name, row[type] ?? null])),
     );
     const { text } = measureQuery(names, [table]);
@@ -88,7 +74,7 @@ test("Google hashes values of every type as Postgres does", async () => {
       hashOf(table, rows, "json"),
     ]);
   }
-  expect(seen).toEqual(new Set(Object.keys(values)));
+  expect(seen).toEqual(new Set(Object.keys(valuesByType)));
 });
 
 const textColumn = (name: string) => ({ name, type: "text" as const, pii: "none" as const, doc: "" });

@@ -394,12 +394,12 @@ export const mutants: readonly Mutant[] = [
     tests: ofDuckDb,
   },
   {
-    breaks: "lists that an earlier version followed by their person are followed anew",
+    breaks: "lists that an earlier version followed by their person are followed by themselves",
     file: "src/jobs/publish/publish-destination.ts",
     from: " && triggered.has(table.name)) continue;",
     to: ") continue;",
     tests: ofPublication,
-    named: "follows lists anew",
+    named: "follows lists again",
   },
   {
     breaks: "only tables in which something changed are published",

@@ -1,20 +1,6 @@
 import { testNights } from "./cases.ts";
 import { names, put } from "./night.ts";
-import type { Script } from "./scripted-service.ts";
-
-const validate = (more = "") => ({
-  jobs: `{ validate: { type: validate_emails, input: customers${more} } }`,
-  input: "order_by: id",
-});
-const dropping = {
-  jobs: `{ validate: { type: validate_emails, input: customers, refresh_after: 30d },
-    enrich: { type: enrich, input: customers, valid_emails_from: validate } }`,
-};
-const withStatus = (email_validation_status: string): Script => ({
-  result: (usual, record) => (typeof record === "string" ? { ...usual, email_validation_status } : usual),
-});
-const invalid = withStatus("invalid");
-const listed = "SELECT source_key, position, email_address FROM input_email";
+import { dropping, invalid, listed, validate } from "./validation.ts";
 
 testNights("validate_emails", {
   "sends addresses as they stand, other spellings are other addresses": [

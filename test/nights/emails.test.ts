@@ -1,24 +1,11 @@
 import { testNights } from "./cases.ts";
 import { put } from "./night.ts";
-import type { Script } from "./scripted-service.ts";
+import { dropping, invalid, listed, validate, withStatus } from "./validation.ts";
 
-const validate = (more = "") => ({
-  jobs: `{ validate: { type: validate_emails, input: customers${more} } }`,
-  input: "order_by: id",
-});
-const dropping = {
-  jobs: `{ validate: { type: validate_emails, input: customers, refresh_after: 30d },
-    enrich: { type: enrich, input: customers, valid_emails_from: validate } }`,
-};
 const found = "SELECT email_address, is_match, email_validation_status FROM email_validation";
 const rejected = "SELECT code, length(source_key) <= 2000 FROM reject WHERE resolved_at IS NULL";
 const tooLong = `${"a".repeat(2000)}@x`;
 const statuses = `SELECT email_validation_status, previous_status, status_changed_at > now() - interval '1 day' FROM email_validation`;
-const withStatus = (email_validation_status: string): Script => ({
-  result: (usual, record) => (typeof record === "string" ? { ...usual, email_validation_status } : usual),
-});
-const invalid = withStatus("invalid");
-const listed = "SELECT source_key, position, email_address FROM input_email";
 
 testNights("validate_emails", {
   "sends each address once, however many rows and columns have it": [

@@ -1,20 +1,9 @@
 import { testNights } from "./cases.ts";
+import { linked, noMatch, refreshing, rows } from "./enrichment.ts";
 import { names, put } from "./night.ts";
-import type { Script } from "./scripted-service.ts";
 
-const rows = "SELECT source_key, service_pid, is_match, is_present FROM enrichment";
-const linked = "SELECT source_key, service_pid FROM identity_link";
 const history =
   "SELECT source_key, row_number() OVER (PARTITION BY source_key ORDER BY valid_from), is_match, service_pid, valid_to IS NULL FROM match_history";
-const refreshing = { jobs: "{ enrich: { type: enrich, input: customers, refresh_after: 10d } }" };
-const noMatch: Script = {
-  result: (usual) => ({
-    record_id: usual["record_id"],
-    is_match: false,
-    service_pid: null,
-    match_score: null,
-  }),
-};
 
 testNights("is_present", {
   "is false of a row that left, and true again when it returns, without a call": [

@@ -2,7 +2,15 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { catalogOf, type Destination, type Position } from "../../src/publish/destination.ts";
 import type { ColumnType } from "../../src/schemas/field.ts";
 import { hashOf } from "./row-hash.ts";
-import { batchAfter, type FileRow, publishRows, stageAll, tableIn, writeFiles } from "./staged-files.ts";
+import {
+  batchAfter,
+  type FileRow,
+  publishRows,
+  stageAll,
+  tableIn,
+  valuesByType,
+  writeFiles,
+} from "./staged-files.ts";
 
 /** An empty destination of a test, and reads as a user of it would make them. */
 export interface DestinationContext {
@@ -303,24 +311,10 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
     });
 
     test("counts rows and hashes their contents, of every type", async () => {
-      const values: Partial<Record<ColumnType, unknown>> = {
-        text: "\uFEFFé \u0003 🎉",
-        integer: -9_007_199_254_740_991,
-        position: 7,
-        numeric: "-100.00000000000000000001",
-        boolean: false,
-        date: "0001-01-01",
-        timestamptz: "9999-12-31T23:59:59.999999+00:00",
-        timestamp: "1969-12-31T23:59:59.999999",
-        json: '{"a": 1}',
-        uuid: "00000000-0000-4000-8000-00000000000a",
-        "text[]": ["a", "", "b\tc"],
-        bytes: "AAECA/7/",
-      };
       const others: Partial<Record<ColumnType, unknown>> = { "text[]": [], numeric: "100" };
       const seen = new Set<ColumnType>();
       for (const table of catalog.tables) {
-        const entries = table.columns.map((c) => [c.name, values[c.type]] as const);
+        const entries = table.columns.map((c) => [c.name, valuesByType[c.type]] as const);
         const rows: FileRow[] = [
           Object.fromEntries(entries),
           Object.fromEntries(
@@ -336,7 +330,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
         const hash = hashOf(table, rows, destination.fileFormat);
         expect(await destination.measure([table])).toEqual([{ table: table.name, rows: 2n, hash }]);
       }
-      expect(seen).toEqual(new Set(Object.keys(values)));
+      expect(seen).toEqual(new Set(Object.keys(valuesByType)));
     });
 
     test("drops a table that it no longer holds", async () => {

@@ -99,7 +99,7 @@ describe("a publication", () => {
     expect(await publishDestination(publication, { verify: true })).toMatchObject({ tablesDiffering: [] });
   });
 
-  test("follows lists anew that an earlier version followed by their person only", async () => {
+  test("follows lists again that an earlier version followed by their person only", async () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await source.sql(insertEmail, ["p1", 0, "ada@example.com"]);
     await publishDestination(publication);

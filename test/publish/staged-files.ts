@@ -3,6 +3,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { inject } from "vitest";
+import type { ColumnType } from "../../src/schemas/field.ts";
 import type {
   BatchRef,
   Catalog,
@@ -129,3 +130,19 @@ export async function publishRows(
   const changes = await stageAll(destination, catalog, batch, changed);
   return destination.commit({ ...batch, changes, erases: false });
 }
+
+/** A value of each type that an engine could change, in the form of the files. */
+export const valuesByType: Readonly<Record<ColumnType, unknown>> = {
+  text: "\uFEFFé \u0003 🎉",
+  integer: -9_007_199_254_740_991,
+  position: 7,
+  numeric: "-100.00000000000000000001",
+  boolean: false,
+  date: "0001-01-01",
+  timestamptz: "9999-12-31T23:59:59.999999+00:00",
+  timestamp: "1969-12-31T23:59:59.999999",
+  json: '{"a": 1}',
+  uuid: "00000000-0000-4000-8000-00000000000a",
+  "text[]": ["a", "", "b\tc"],
+  bytes: "AAECA/7/",
+};

@@ -39,13 +39,13 @@ interface Guard {
   stop(): Promise<void>;
 }
 
-/** What the projects of a run share. */
+/** Server that the projects of a run share. */
 interface Shared {
   readonly context: ProvidedContext;
   stop(): Promise<void>;
 }
 
-/** Each project loads this module anew, in the same process. */
+/** Each project loads this module once more, in the same process. */
 const run = globalThis as typeof globalThis & {
   personEtlTests?: { readonly shared: Promise<Shared>; users: number };
 };

@@ -76,8 +76,10 @@ function followedTables(catalog: Catalog): readonly PublishedTable[] {
 
 async function followTables({ db, destination: { name }, catalog }: Publication): Promise<void> {
   const tables = followedTables(catalog);
-  const followed = await db.transaction((session) => readFollowed(session, name));
-  const triggered = await db.transaction((session) => readTriggered(session, name));
+  const { followed, triggered } = await db.transaction(async (session) => ({
+    followed: await readFollowed(session, name),
+    triggered: await readTriggered(session, name),
+  }));
   for (const left of followed.keys()) {
     if (tables.some((table) => table.name === left)) continue;
     await db.transaction((session) => leaveTable(session, name, left));
@@ -234,9 +236,8 @@ interface Staged {
   readonly rows: number;
 }
 
-/** Views and single-row tables have no keys. */
-function replacesOf({ rootKey, name }: Pick<PublishedTable, "rootKey" | "name">): TableChange["replaces"] {
-  return rootKey.length === 0 || name === freshnessTable.name ? "all" : "keys";
+function replacesOf({ rootKey }: Pick<PublishedTable, "rootKey">): TableChange["replaces"] {
+  return rootKey.length === 0 ? "all" : "keys";
 }
 
 async function stageKeys(

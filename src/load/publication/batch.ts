@@ -117,7 +117,7 @@ async function readBatch(
   };
   for (const table of changed) {
     const { name, rootKey } = table;
-    if (rootKey.length === 0 || name === FRESHNESS) {
+    if (rootKey.length === 0) {
       await copy(table, "rows", rowQuery(session.names, table, "", format));
       continue;
     }
