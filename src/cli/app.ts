@@ -216,9 +216,12 @@ export async function openPublisher(
 /** Removes the working files of a dropped destination, which contain personal data. */
 export async function removeWorkingFiles(config: Config, name: string): Promise<void> {
   const folder = folderOf(config);
-  const own = join(folder, "duckdb", `${name}.duckdb`);
-  const others = ["tmp", "staged"].map((kind) => join(folder, "duckdb", `${name}.${kind}`));
-  const paths = [join(folder, name), own, `${own}.wal`, `${own}.new`, `${own}.new.wal`, ...others];
+  const own = ["duckdb", "iceberg"].flatMap((engine) =>
+    ["duckdb", "duckdb.wal", "duckdb.new", "duckdb.new.wal", "tmp", "staged"].map((kind) =>
+      join(folder, engine, `${name}.${kind}`),
+    ),
+  );
+  const paths = [join(folder, name), ...own];
   await Promise.all(paths.map((path) => rm(path, { recursive: true, force: true })));
 }
 
@@ -235,6 +238,10 @@ async function openDestination(
   if (destination.type === "bigquery") {
     const { openBigQueryDestination } = await import("../publish/bigquery/destination.ts");
     return openBigQueryDestination({ ...destination, signal });
+  }
+  if (destination.type === "iceberg") {
+    const { openIcebergDestination } = await import("../publish/iceberg/destination.ts");
+    return openIcebergDestination({ ...destination, folder: join(folderOf(config), "iceberg") });
   }
   const { openDuckDbDestination } = await import("../publish/duckdb/destination.ts");
   const { schema, opsSchema } = config.warehouse;

@@ -119,7 +119,9 @@ export function buildConfig(
     alerts: alerts && webhook && { ...alerts, webhook },
     http: { ...document.http, token: secrets.httpToken },
     // In the order of the file.
-    publish: Object.entries(document.publish).map(([name, entry]) => buildDestination(name, entry, folder)),
+    publish: Object.entries(document.publish).map(([name, entry]) =>
+      buildDestination(name, entry, secrets, folder),
+    ),
     connections,
     inputs,
     // All jobs in file order, including disabled ones.
@@ -171,9 +173,25 @@ function buildConnection(
   return { name, type: connection.type, url, allowInsecure: connection.allowInsecure };
 }
 
-function buildDestination(name: string, destination: ConfigDocument["publish"][string], folder: string) {
+function buildDestination(
+  name: string,
+  destination: ConfigDocument["publish"][string],
+  secrets: Secrets,
+  folder: string,
+) {
   if (destination.type === "duckdb") {
     return { ...destination, name, path: resolve(folder, destination.path) };
+  }
+  if (destination.type === "iceberg") {
+    const { token, credential, access_key_id, secret_access_key } = secrets.destinations.get(name) ?? {};
+    return {
+      ...destination,
+      name,
+      token: token ?? null,
+      credential: credential ?? null,
+      accessKeyId: access_key_id ?? null,
+      secretAccessKey: secret_access_key ?? null,
+    };
   }
   const { credentials, ...rest } = destination;
   return { name, ...rest, credentialsFile: credentialsFileOf(credentials, folder) };

@@ -19,6 +19,9 @@ export interface SecretReference {
 /** Secrets of a configuration; null if absent or not needed. */
 export type Secrets = Awaited<ReturnType<typeof resolveSecrets>>;
 
+/** Settings of destinations that are secrets. */
+const DESTINATION_SECRETS = ["token", "credential", "access_key_id", "secret_access_key"];
+
 /** Resolves all secrets of a tree, even if the tree has other problems. */
 export async function resolveSecrets(context: SecretContext) {
   const { tree } = context;
@@ -35,12 +38,20 @@ export async function resolveSecrets(context: SecretContext) {
     const url = await resolveAddress("connections", name);
     if (url) connectionUrls.set(name, url);
   }
+  const destinations = new Map<string, Readonly<Record<string, SecretReference | null>>>();
+  for (const name of Object.keys(mappingAt(tree, "publish"))) {
+    const read: Record<string, SecretReference | null> = {};
+    for (const key of DESTINATION_SECRETS) read[key] = await resolveAt(["publish", name, key], checkKey);
+    destinations.set(name, read);
+  }
   return {
     apiKey: isSandbox ? null : await resolveAt(["service", "api_key"], checkKey),
     userApiKey: isSandbox ? null : await resolveAt(["service", "user_api_key"], checkKey),
     warehouseUrl: isEmbedded ? null : await resolveAddress("warehouse"),
     erasureKey: await resolveAt(["privacy", "erasure_key"], checkErasureKey),
     connectionUrls,
+    /** By destination and setting. */
+    destinations,
     webhook: await resolveAt(["alerts", "webhook"], checkWebhook),
     httpToken: await resolveAt(["http", "token"], checkKey),
   };

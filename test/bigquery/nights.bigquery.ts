@@ -2,7 +2,6 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { catalogOf, type PublishedTable } from "../../src/publish/destination.ts";
 import { type CliResult, runCli, startCli } from "../cli/support/cli.ts";
 import {
   configText,
@@ -14,9 +13,8 @@ import {
   startSandbox,
 } from "../cli/support/setting.ts";
 import { connectAsText } from "../load/postgres-context.ts";
+import { compareWithPostgres } from "../publish/compare-with-postgres.ts";
 import { rowsOfFile } from "../publish/duckdb-context.ts";
-import { rowsQuery } from "../publish/postgres-rows.ts";
-import type { FileRow } from "../publish/staged-files.ts";
 import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-door.ts";
 import { seededRandom, testSeed } from "../support/seeded-random.ts";
 import { type BigQueryDestinationContext, openBigQueryContext, rowsOfDatasets } from "./bigquery-context.ts";
@@ -26,9 +24,6 @@ const NEW_ROWS = 60;
 /** Kills of the publishing process each night. */
 const KILLS = 6;
 const SEED = testSeed(5);
-
-/** Freshness is computed for each publication. */
-const compared = catalogOf(null).tables.filter(({ name }) => name !== "table_freshness");
 
 let setting: Setting;
 let sandbox: string;
@@ -88,51 +83,8 @@ async function killed(...commands: readonly (readonly string[])[]): Promise<read
 
 const publications = Array.from({ length: KILLS }, () => ["publish"]);
 
-/** Rows as texts, equal for equal rows: columns in declared order, JSON with sorted keys; sorted. */
-function canonical({ columns }: PublishedTable, rows: readonly FileRow[]): readonly string[] {
-  const texts = rows.map((row) =>
-    JSON.stringify(columns.map(({ name, type }) => (type === "json" ? sortedJson(row[name]) : row[name]))),
-  );
-  return texts.toSorted();
-}
-
-function sortedJson(text: unknown): string | null {
-  if (typeof text !== "string") return null;
-  const sorted = (value: unknown): unknown => {
-    if (Array.isArray(value)) return value.map(sorted);
-    if (typeof value !== "object" || value === null) return value;
-    const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
-    return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]));
-  };
-  return JSON.stringify(sorted(JSON.parse(text)));
-}
-
-/** Tables that differ from Postgres, with the first row missing on each side; and the number of rows. */
-async function compare(read: (table: string) => Promise<readonly Readonly<Record<string, unknown>>[]>) {
-  const client = await connectAsText(setting.url);
-  const differing: Record<string, unknown> = {};
-  let rows = 0;
-  for (const table of compared) {
-    const here = await client.query<{ row: string }>(rowsQuery(table.name));
-    const expected = canonical(
-      table,
-      here.rows.map(({ row }) => JSON.parse(row)),
-    );
-    const found = canonical(table, await read(table.name));
-    rows += expected.length;
-    if (JSON.stringify(expected) === JSON.stringify(found)) continue;
-    differing[table.name] = {
-      missing: expected.filter((row) => !found.includes(row)).slice(0, 1),
-      extra: found.filter((row) => !expected.includes(row)).slice(0, 1),
-      rows: [expected.length, found.length],
-    };
-  }
-  await client.end();
-  return { rows, differing };
-}
-
-const inBigQuery = () => compare((table) => rowsOfDatasets(context.datasets, table));
-const inDuckDb = () => compare((table) => rowsOfFile(file, table));
+const inBigQuery = () => compareWithPostgres(setting.url, (table) => rowsOfDatasets(context.datasets, table));
+const inDuckDb = () => compareWithPostgres(setting.url, (table) => rowsOfFile(file, table));
 
 async function change(text: string, params?: readonly unknown[]): Promise<void> {
   const client = await connectAsText(setting.url);

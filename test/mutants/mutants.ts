@@ -387,6 +387,23 @@ export const mutants: readonly Mutant[] = [
     named: "confirms no batch but its own",
   },
   {
+    breaks: "a commit that an Iceberg catalog confirms but doesn't have is no success",
+    file: "src/publish/iceberg/destination.ts",
+    from: "if (after === batch.id) {",
+    to: "if (after === batch.id || failure === undefined) {",
+    tests: ["test/publish/iceberg.test.ts"],
+    named: "is no success",
+  },
+  {
+    breaks: "manifests hold no values of deleted files",
+    file: "src/publish/iceberg/tables.ts",
+    from: "data_file: withoutBounds(entry.data_file)",
+    to: "data_file: entry.data_file",
+    tests: ["test/destinations/iceberg.destination.ts"],
+    named: "hold an erased person in no file",
+    config: "vitest.destinations.config.ts",
+  },
+  {
     breaks: "a stale batch is refused",
     file: "src/publish/duckdb/destination.ts",
     from: "if (at !== batch.follows) {",

@@ -36,7 +36,8 @@ try {
   if (!endedInOrder) await delay(3_000);
   await server?.close();
 } finally {
-  await endEmulator(join(folder, "bigquery", "pid"));
+  for (const server of ["bigquery/pid", "iceberg/moto.pid", "iceberg/nessie.pid"])
+    await endServer(join(folder, server));
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
     const isControl = entry.name === "start.lock" && basename(entry.parentPath) === "postgres";
     if (isControl) await removeDatabase(join(entry.parentPath, ".."));
@@ -62,8 +63,8 @@ async function saveNoData(superuserUrl: string): Promise<void> {
   await client.end();
 }
 
-/** The emulator outlives the test file that started it: see bigquery/emulator.ts. */
-async function endEmulator(pidFile: string): Promise<void> {
+/** These servers outlive the test file that started them: see bigquery/emulator.ts and iceberg/start-judges.ts. */
+async function endServer(pidFile: string): Promise<void> {
   const pid = Number(await readFile(pidFile, "utf8").catch(() => 0));
   if (!Number.isInteger(pid) || pid <= 0) return;
   try {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { type SettingProblem, type NestedProblem, suggest } from "../problems.ts";
 import { byName, flag, isMapping, settings, text, wholeNumber, withRule } from "./settings.ts";
-import { duration, httpUrl, isFileReference, postgresUrl, schemaName } from "./values.ts";
+import { duration, httpUrl, isFileReference, postgresUrl, schemaName, secret } from "./values.ts";
 import { tables } from "../../schemas/registry.ts";
 
 function projectId() {
@@ -105,13 +105,52 @@ const duckDbDestination = settings(
   rootsOf,
 );
 
+/** Tables of an open format, which many engines read. */
+const icebergDestination = settings(
+  {
+    type: z.literal("iceberg"),
+    catalog: httpUrl(),
+    warehouse: text({ expects: "the name of a warehouse in the catalog" }).optional(),
+    token: secret().optional(),
+    credential: secret().optional(),
+    token_url: httpUrl().optional(),
+    scope: text({ expects: "a scope of OAuth 2" }).default("catalog"),
+    namespace: schemaName().default("person_data"),
+    ops_namespace: schemaName().default("person_data_ops"),
+    s3_endpoint: httpUrl().optional(),
+    s3_region: text(
+      { expects: "a region such as eu-central-1" },
+      (value) => !/^[a-z0-9-]+$/.test(value),
+    ).optional(),
+    access_key_id: secret().optional(),
+    secret_access_key: secret().optional(),
+    ...common,
+  },
+  (destination) => [...rootsOf(destination), ...pairsOf(destination)],
+);
+
+/** Settings that are used together, or not together. */
+function pairsOf(destination: Readonly<Record<string, unknown>>): readonly NestedProblem[] {
+  const has = (key: string) => destination[key] !== undefined;
+  const needs = (key: string, other: string) =>
+    has(key) && !has(other) ? [{ path: [key], message: `requires ${other}`, hint: `add ${other}` }] : [];
+  const either = has("token") && has("credential");
+  return [
+    ...needs("access_key_id", "secret_access_key"),
+    ...needs("secret_access_key", "access_key_id"),
+    ...needs("token_url", "credential"),
+    ...(either ? [{ path: ["credential"], message: "excludes token", hint: "keep one of them" }] : []),
+  ];
+}
+
 /** `publish`: copies of the tables in other engines, by name; each has its own target. */
 export const publish = withRule(
-  byName(z.discriminatedUnion("type", [bigQueryDestination, duckDbDestination])),
+  byName(z.discriminatedUnion("type", [bigQueryDestination, duckDbDestination, icebergDestination])),
   (destinations) => {
     const targets = Object.entries(destinations).map(([name, destination]) => {
-      const { path, project: owner, dataset } = isMapping(destination) ? destination : {};
-      return { name, target: JSON.stringify([path, owner, dataset]) };
+      const parts = isMapping(destination) ? destination : {};
+      const keys = ["path", "project", "dataset", "catalog", "warehouse", "namespace"];
+      return { name, target: JSON.stringify(keys.map((key) => parts[key])) };
     });
     return targets.flatMap(({ name, target }, at) => {
       const other = targets.slice(0, at).find((earlier) => earlier.target === target);

@@ -178,7 +178,7 @@ export async function loadedTables(session: DuckSession): Promise<readonly strin
 const LINE_BUFFER_BYTES = 1024 * 1024;
 
 /** Query of a table's staged files, in the columns' own types. */
-function stagedRows(
+export function stagedRows(
   staged: readonly StagedTable[],
   { name, columns }: PublishedTable,
   content: StagedFiles["content"],
@@ -255,7 +255,12 @@ export function insertStatements(
 
 /** Counts the rows of a table and hashes its contents. */
 export function measureQuery(table: PublishedTable, schemas: SchemaNames): string {
+  return measureOf(table, nameOf(schemas, table));
+}
+
+/** Counts and hashes the rows of `from`, which has the columns of a table. */
+export function measureOf(table: PublishedTable, from: string): string {
   const texts = table.columns.map((c) => `coalesce(${hashedText(c.type, quoteName(c.name))}, chr(2))`);
   return `SELECT count(*)::VARCHAR AS rows, coalesce(sum(('0x' || substr(md5(concat_ws(chr(1), ${texts.join(", ")})), 1, 15))::BIGINT), 0)::VARCHAR AS hash
-     FROM ${nameOf(schemas, table)}`;
+     FROM ${from}`;
 }

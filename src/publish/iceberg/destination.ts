@@ -1,0 +1,434 @@
+import { createHash, randomBytes } from "node:crypto";
+import { copyFile, link, mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Dispatcher } from "undici";
+import { JobLockedError, messageOf, StopRunError } from "../../errors.ts";
+import { integer, timestamptz, uuid } from "../../schemas/field.ts";
+import { columnsOf } from "../../schemas/table.ts";
+import type {
+  BatchRef,
+  Catalog,
+  Destination,
+  DestinationFinding,
+  Measure,
+  Position,
+  PublishedTable,
+  StagedBatch,
+  StagedFiles,
+  TableChange,
+} from "../destination.ts";
+import { type DuckSession, openDuckDb } from "../duckdb/session.ts";
+import type { SchemaNames, StagedTable } from "../duckdb/statements.ts";
+import {
+  type CatalogOptions,
+  isConflict,
+  type LoadedTable,
+  openCatalog,
+  type TableName,
+  type TableUpdate,
+} from "./catalog.ts";
+import { cleanTables, dropTable, prefixOf } from "./cleaning.ts";
+import { explainIceberg, refusal } from "./failure.ts";
+import { addStaged, measureFiles, removeKeys, type RowFiles, write } from "./rows.ts";
+import { openStorage, openStorageAgent, type StorageOptions } from "./storage.ts";
+import {
+  currentSchema,
+  currentSnapshot,
+  identifierOf,
+  type NewFile,
+  newSnapshot,
+  OWN_PROPERTY,
+  propertiesOf,
+  readReplaced,
+  readSnapshot,
+  schemaOf,
+  schemaUpdates,
+  unchanged,
+} from "./tables.ts";
+
+/** Iceberg tables behind a REST catalog. */
+export interface IcebergTarget extends CatalogOptions, StorageOptions {
+  /** Name in the configuration. */
+  readonly name: string;
+  /** Namespaces of the tables on people, and of those on usage, runs and the ledger. */
+  readonly namespace: string;
+  readonly opsNamespace: string;
+  /** Folder for local copies of files. */
+  readonly folder: string;
+}
+
+/** Each batch reads the files of the tables that it changes, so few large batches are cheaper. Their rows take about 1.3 KB per key on disk. */
+const KEYS_PER_BATCH = 1_000_000;
+
+/** Attempts to commit a batch while others change its tables: a compaction by Spark, for example. */
+const MOST_ATTEMPTS = 5;
+
+/** Table with the last committed batch; every commit replaces its row, so that of two publishers one is refused. */
+const POSITION: PublishedTable = {
+  name: "publication_position",
+  schema: "ops",
+  doc: "The last batch that was published to these tables, in one row.",
+  key: [],
+  rootKey: [],
+  columns: columnsOf({
+    number: integer("none", "Number of the batch.", "required"),
+    id: uuid("none", "ID of the batch.", "required"),
+    published_at: timestamptz("none", "Time of its commit.", "required"),
+  }),
+};
+
+/** Properties of the position table. */
+const NUMBER = "person-etl.number";
+const ID = "person-etl.id";
+/** Hash of the catalog that the tables were migrated to. */
+const CATALOG = "person-etl.catalog";
+/** `true` from the commit of an erasure until the files with erased rows are deleted. */
+const MUST_PURGE = "person-etl.must-purge";
+/** ID of the batch after which files were deleted. */
+const CLEANED = "person-etl.cleaned";
+
+/** Opens a destination in Iceberg tables; connects at the first use. */
+export function openIcebergDestination(target: IcebergTarget): Destination {
+  const { name, folder } = target;
+  const namespaces: SchemaNames = { data: target.namespace, ops: target.opsNamespace };
+  const catalog = openCatalog(target);
+  const scratch = join(folder, `${name}.duckdb`);
+  const staging = join(folder, `${name}.staged`);
+  const copies = join(folder, `${name}.tmp`);
+  let agent: Dispatcher | null = null;
+  let opened: Promise<DuckSession> | null = null;
+  let stagedAttempt = "";
+  /** Staged files of the attempt by table, content and part. */
+  const staged = new Map<string, StagedTable>();
+  /** Data files that replace whole tables, by table; they are in the table's folder already. */
+  const loadedFiles = new Map<string, NewFile[]>();
+
+  const nameOf = (table: Pick<PublishedTable, "schema" | "name">): TableName => ({
+    namespace: namespaces[table.schema],
+    name: table.name,
+  });
+  const position = nameOf(POSITION);
+
+  function storageOf(config: Readonly<Record<string, string>>) {
+    agent ??= openStorageAgent();
+    return openStorage(target, config, agent);
+  }
+
+  async function removeScratch(): Promise<void> {
+    for (const path of [scratch, `${scratch}.wal`]) await rm(path, { force: true });
+  }
+
+  async function openScratch(): Promise<DuckSession> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    try {
+      return await openDuckDb(scratch, copies);
+    } catch (error) {
+      if (explain(error) instanceof JobLockedError) throw error;
+      // Damaged by a crash.
+      await removeScratch();
+      return openDuckDb(scratch, copies);
+    }
+  }
+
+  /** DuckDB, which writes and reads data files. Its own file has nothing that has to be kept. */
+  function session(): Promise<DuckSession> {
+    opened ??= openScratch().catch((error: unknown) => {
+      opened = null;
+      throw error;
+    });
+    return opened;
+  }
+
+  async function unstage(): Promise<void> {
+    staged.clear();
+    loadedFiles.clear();
+    await rm(staging, { recursive: true, force: true });
+  }
+
+  async function load(table: Pick<PublishedTable, "schema" | "name">): Promise<LoadedTable> {
+    const loaded = await catalog.loadTable(nameOf(table));
+    if (!loaded)
+      throw new StopRunError(
+        "destination_failed",
+        `${where}: the table ${table.name} is missing. Run \`publish ${name} --full\`.`,
+      );
+    if (loaded.metadata.properties?.[OWN_PROPERTY] === undefined) {
+      throw refusedTarget(`the table ${table.name} was not created by person-etl`, "Use other namespaces.");
+    }
+    const spec = loaded.metadata["partition-specs"].find(
+      (entry) => entry["spec-id"] === loaded.metadata["default-spec-id"],
+    );
+    if ((spec?.fields.length ?? 0) > 0) {
+      throw refusedTarget(`the table ${table.name} has partitions`, "Remove its partition fields.");
+    }
+    return loaded;
+  }
+
+  async function filesOf(
+    table: PublishedTable,
+    { metadata, config }: LoadedTable,
+    prefix: string,
+  ): Promise<RowFiles> {
+    return {
+      session: await session(),
+      storage: storageOf(config),
+      folder: copies,
+      table,
+      schema: currentSchema(metadata),
+      address: `${metadata.location.replace(/\/+$/u, "")}/data`,
+      prefix,
+    };
+  }
+
+  const where = `Destination ${name} (${target.catalog})`;
+  const refusedTarget = (message: string, hint: string) => refusal({ name, where }, message, hint);
+  const explain = (error: unknown) => explainIceberg(error, { name, where });
+
+  /** Prepares the change of one table: writes its new files. Null if nothing changes. */
+  async function prepare(
+    { table, replaces, hasRows }: TableChange,
+    prefix: string,
+  ): Promise<TableUpdate | null> {
+    const loaded = await load(table);
+    const files = await filesOf(table, loaded, prefix);
+    const before = await (replaces === "all" ? readReplaced : readSnapshot)(
+      files.storage,
+      currentSnapshot(loaded.metadata),
+    );
+    const stored = before.entries.map(({ data_file: file }) => file);
+    const change = { table: nameOf(table), loaded, before, prefix };
+    if (replaces === "all") {
+      const removed = new Set(stored.map((file) => file.file_path));
+      const parts = [...staged.values()].filter(
+        (part) => part.table.name === table.name && part.content === "rows",
+      );
+      const added = hasRows ? [...(loadedFiles.get(table.name) ?? [])] : [];
+      if (hasRows && parts.length > 0) added.push(...(await addStaged(files, parts)));
+      return removed.size + added.length === 0
+        ? null
+        : newSnapshot(files.storage, { ...change, removed, added });
+    }
+    if (stored.some(({ content }) => content !== 0)) {
+      const text = `${where}: another writer left deletions in ${table.name}, which person-etl doesn't apply. Run \`publish ${name} --full\`.`;
+      throw new StopRunError("destination_differs", text);
+    }
+    const parts = [...staged.values()];
+    const { removed, added } = await removeKeys(files, stored, parts);
+    const rows = hasRows ? await addStaged(files, parts) : [];
+    const all = [...added, ...rows];
+    return removed.size + all.length === 0
+      ? null
+      : newSnapshot(files.storage, { ...change, removed, added: all });
+  }
+
+  /** Moves the position, if it is still the one that was read. */
+  async function move(at: LoadedTable, batch: StagedBatch, prefix: string): Promise<TableUpdate> {
+    const files = await filesOf(POSITION, at, prefix);
+    const before = await readReplaced(files.storage, currentSnapshot(at.metadata));
+    const added = await write(
+      files,
+      `SELECT ${batch.number} AS number, '${batch.id}' AS id, current_timestamp AS published_at`,
+    );
+    const removed = new Set(before.entries.map(({ data_file: file }) => file.file_path));
+    const change = { table: position, loaded: at, before, removed, added, prefix };
+    const update = await newSnapshot(files.storage, change);
+    // Also before the first batch: an attempt that ended may have left files with people who were erased since.
+    const purges = batch.erases ? { [MUST_PURGE]: "true" } : {};
+    const properties = { [NUMBER]: `${batch.number}`, [ID]: batch.id, ...purges };
+    return { ...update, updates: [...update.updates, { action: "set-properties", updates: properties }] };
+  }
+
+  async function readPosition(): Promise<Position | null> {
+    return positionOf(await catalog.loadTable(position));
+  }
+
+  async function migrateTable(table: PublishedTable, existing: ReadonlySet<string>): Promise<void> {
+    if (!existing.has(table.name)) {
+      return catalog.createTable(nameOf(table), schemaOf(table, null), propertiesOf(table));
+    }
+    const { metadata } = await load(table);
+    const updates = schemaUpdates(table, metadata);
+    if (updates.length === 0) return;
+    const requirements = [
+      { type: "assert-table-uuid", uuid: metadata["table-uuid"] },
+      { type: "assert-current-schema-id", "current-schema-id": metadata["current-schema-id"] },
+    ];
+    await catalog.commit([{ identifier: identifierOf(nameOf(table)), requirements, updates }]);
+  }
+
+  async function setProperties(at: LoadedTable, properties: Readonly<Record<string, string>>): Promise<void> {
+    const updates = [{ action: "set-properties", updates: properties }];
+    await catalog.commit([
+      { identifier: identifierOf(position), requirements: unchanged(at.metadata), updates },
+    ]);
+  }
+
+  return {
+    name,
+    description: `Iceberg catalog ${target.catalog}, namespaces ${namespaces.data} and ${namespaces.ops}`,
+    fileFormat: "text",
+    keysPerBatch: KEYS_PER_BATCH,
+
+    async check() {
+      const findings: DestinationFinding[] = [];
+      try {
+        findings.push(
+          (await catalog.hasTransactions())
+            ? { ok: true, message: `${target.catalog} can be reached and commits several tables at once.` }
+            : {
+                ok: false,
+                message: `${target.catalog} can't commit several tables at once, so readers would see parts of a batch.`,
+                hint: "Use a catalog with atomic multi-table commits, such as Nessie, Polaris or Lakekeeper.",
+              },
+        );
+      } catch (error) {
+        const explained = explain(error);
+        findings.push({ ok: false, message: messageOf(explained) });
+      }
+      return findings;
+    },
+
+    async migrate({ tables, dropped }: Catalog) {
+      const fingerprint = createHash("sha256")
+        .update(JSON.stringify([tables, dropped]))
+        .digest("hex");
+      const at = await catalog.loadTable(position);
+      if (at?.metadata.properties?.[CATALOG] === fingerprint) return;
+      if (!(await catalog.hasTransactions())) {
+        throw refusedTarget("the catalog can't commit several tables at once", "Use another catalog.");
+      }
+      const existing = new Map<string, ReadonlySet<string>>();
+      for (const namespace of new Set(Object.values(namespaces))) {
+        await catalog.createNamespace(namespace);
+        existing.set(namespace, new Set(await catalog.listTables(namespace)));
+      }
+      for (const table of dropped) await dropTable({ catalog, storageOf }, nameOf(table));
+      for (const table of [POSITION, ...tables]) {
+        await migrateTable(table, existing.get(namespaces[table.schema]) ?? new Set());
+      }
+      await setProperties(await load(POSITION), { [CATALOG]: fingerprint });
+    },
+
+    // The next batches replace all rows; tables that somebody dropped are created again.
+    async restart() {
+      const at = await catalog.loadTable(position);
+      if (at) await setProperties(at, { [CATALOG]: "" });
+    },
+
+    position: readPosition,
+
+    async stage({ number, attempt }: BatchRef, files: StagedFiles) {
+      if (stagedAttempt !== attempt) await unstage();
+      stagedAttempt = attempt;
+      const key = `${files.table.name}-${files.content}-${files.part}`;
+      if (staged.has(key)) return;
+      if (files.replaces === "all") {
+        const rowFiles = await filesOf(files.table, await load(files.table), prefixOf(number, attempt));
+        const added = await addStaged(rowFiles, [files]);
+        const { name: table } = files.table;
+        loadedFiles.set(table, [...(loadedFiles.get(table) ?? []), ...added]);
+        staged.set(key, { ...files, content: "keys", files: [] });
+        return;
+      }
+      await mkdir(staging, { recursive: true, mode: 0o700 });
+      const kept = files.files.map((_, index) => join(staging, `${key}-${index}`));
+      for (const [index, file] of files.files.entries()) await keep(file, kept[index] ?? file);
+      staged.set(key, { ...files, files: kept });
+    },
+
+    async commit(batch: StagedBatch) {
+      if (stagedAttempt !== batch.attempt) await unstage();
+      for (let attempt = 1; ; attempt += 1) {
+        // Before all tables: whoever moves it later makes this commit fail.
+        const at = await load(POSITION);
+        const last = positionOf(at)?.id ?? null;
+        if (last !== batch.follows) {
+          await unstage();
+          return last === batch.id ? "present" : "refused";
+        }
+        const prefix = prefixOf(batch.number, `${batch.attempt}${randomBytes(4).toString("hex")}`);
+        const updates = [await move(at, batch, prefix)];
+        for (const change of batch.changes) {
+          const update = await prepare(change, prefix);
+          if (update) updates.push(update);
+        }
+        const failure = await catalog.commit(updates).catch((error: unknown) => error);
+        const after = (await readPosition())?.id ?? null;
+        if (after === batch.id) {
+          await unstage();
+          return "committed";
+        }
+        if (failure === undefined) {
+          const text = `${where}: the catalog confirmed a batch that it doesn't have. Its commits of several tables aren't atomic; use another catalog.`;
+          throw new StopRunError("destination_refused", text);
+        }
+        if (!isConflict(failure) || attempt === MOST_ATTEMPTS) throw failure;
+      }
+    },
+
+    async finish() {
+      const at = await catalog.loadTable(position);
+      const last = positionOf(at);
+      if (!at || !last) return;
+      const { properties = {} } = at.metadata;
+      const purges = properties[MUST_PURGE] === "true";
+      if (!purges && properties[CLEANED] === last.id) return;
+      const tables: TableName[] = [];
+      for (const namespace of new Set(Object.values(namespaces))) {
+        for (const table of await catalog.listTables(namespace)) tables.push({ namespace, name: table });
+      }
+      const options = { catalog, storageOf, committed: last.number, nowMs: Date.now(), purges };
+      await cleanTables(options, tables);
+      const now = await catalog.loadTable(position);
+      // An erasure that was committed meanwhile is purged after its own publication.
+      if (!now || positionOf(now)?.id !== last.id) return;
+      await setProperties(now, { [CLEANED]: last.id, [MUST_PURGE]: "false" });
+    },
+
+    async measure(tables: readonly PublishedTable[]) {
+      const measures: Measure[] = [];
+      for (const table of tables) {
+        const loaded = await catalog.loadTable(nameOf(table));
+        if (!loaded) {
+          measures.push({ table: table.name, rows: 0n, hash: "0" });
+          continue;
+        }
+        const storage = storageOf(loaded.config);
+        const { entries } = await readSnapshot(storage, currentSnapshot(loaded.metadata));
+        const files = entries.map(({ data_file: file }) => file);
+        measures.push(
+          await measureFiles({ session: await session(), storage, folder: copies, table }, files),
+        );
+      }
+      return measures;
+    },
+
+    explain,
+
+    async close() {
+      const last = opened;
+      opened = null;
+      const closing = await last?.catch(() => null);
+      if (closing) {
+        closing.close();
+        await removeScratch();
+        await rm(copies, { recursive: true, force: true });
+      }
+      await catalog.close();
+      const connections = agent;
+      agent = null;
+      await connections?.close();
+    },
+  };
+}
+
+function positionOf(loaded: LoadedTable | null): Position | null {
+  const { [NUMBER]: number, [ID]: id } = loaded?.metadata.properties ?? {};
+  return number && id ? { number: Number(number), id } : null;
+}
+
+/** Keeps a staged file, which its owner removes. */
+async function keep(file: string, to: string): Promise<void> {
+  await rm(to, { force: true });
+  await link(file, to).catch(() => copyFile(file, to));
+}
