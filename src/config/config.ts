@@ -187,6 +187,7 @@ function buildDestination(
     return {
       ...destination,
       name,
+      localFolder: destination.localFolder === null ? null : resolve(folder, destination.localFolder),
       token: token ?? null,
       credential: credential ?? null,
       accessKeyId: access_key_id ?? null,

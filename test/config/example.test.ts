@@ -89,6 +89,7 @@ describe("config.example.yaml", () => {
         "scope",
         "namespace",
         "ops_namespace",
+        "local_folder",
         "s3_endpoint",
         "s3_region",
         "access_key_id",

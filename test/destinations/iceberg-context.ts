@@ -48,6 +48,7 @@ export async function openIcebergContext(): Promise<IcebergContext> {
     credential: null,
     tokenUrl: null,
     scope: "catalog",
+    localFolder: null,
     s3Endpoint: judges.s3,
     s3Region: S3_REGION,
     accessKeyId: secret(S3_KEYS.accessKeyId),

@@ -59,6 +59,7 @@ const targetAt = (catalog: string): IcebergTarget => ({
   credential: null,
   tokenUrl: null,
   scope: "catalog",
+  localFolder: null,
   s3Endpoint: null,
   s3Region: null,
   accessKeyId: null,
@@ -75,8 +76,11 @@ async function findings(answer: (request: Seen) => Answer) {
   return destination.check(catalogOf(["person"]));
 }
 
-const listed = (endpoints: readonly string[]) => () => ({ body: JSON.stringify({ endpoints }) });
-const older = (status: number) => (request: Seen) => (request.method === "POST" ? { status } : {});
+const withoutTables = (answer: (request: Seen) => Answer) => (request: Seen) =>
+  request.url.includes("/tables/") ? { status: 404 } : answer(request);
+const listed = (endpoints: readonly string[]) =>
+  withoutTables(() => ({ body: JSON.stringify({ endpoints }) }));
+const older = (status: number) => withoutTables((request) => (request.method === "POST" ? { status } : {}));
 
 test("check refuses a catalog that doesn't commit several tables at once", async () => {
   const refused = [{ ok: false, message: expect.stringContaining("can't commit several tables at once") }];
@@ -84,7 +88,10 @@ test("check refuses a catalog that doesn't commit several tables at once", async
   expect(await findings(listed(["POST /v1/{prefix}/transactions/commit"]))).toMatchObject([{ ok: true }]);
   // A catalog that doesn't list what it answers is asked to commit nothing.
   expect(await findings(older(404))).toMatchObject(refused);
-  expect(await findings(older(204))).toMatchObject([{ ok: true }]);
+  expect(await findings(older(400))).toMatchObject([{ ok: true }]);
+  expect(await findings(older(403))).toMatchObject([
+    { ok: false, message: expect.stringContaining("access is refused") },
+  ]);
 });
 
 test("check reports a catalog that can't be reached, and one that refuses the token", async () => {
@@ -126,7 +133,7 @@ test("a commit that the catalog confirms but doesn't have is no success", async 
   const { url, seen } = await serve(({ url: path }) =>
     path.includes("/tables/") ? { body: JSON.stringify({ metadata }) } : {},
   );
-  const destination = openIcebergDestination({ ...targetAt(url), folder });
+  const destination = openIcebergDestination({ ...targetAt(url), folder, localFolder: folder });
   const batch = { number: 1, id: "00000000-0000-4000-8000-00000000000a", follows: null, attempt: "a1" };
   await expect(destination.commit({ ...batch, changes: [], erases: false })).rejects.toMatchObject({
     code: "destination_refused",
@@ -182,12 +189,18 @@ test("numbers of 64 bits are read and sent back unchanged", async () => {
   expect(seen.at(-1)?.body).toContain('"snapshot-id":9223372036854775807');
 });
 
-const noKeys: StorageOptions = { s3Endpoint: null, s3Region: null, accessKeyId: null, secretAccessKey: null };
+const noKeys: StorageOptions = {
+  localFolder: null,
+  s3Endpoint: null,
+  s3Region: null,
+  accessKeyId: null,
+  secretAccessKey: null,
+};
 
 test("a local folder holds, lists and loses files", async () => {
   const folder = await mkdtemp(join(inject("runFolder"), "iceberg-local-"));
   const agent = openStorageAgent();
-  const storage = openStorage(noKeys, {}, agent);
+  const storage = openStorage({ ...noKeys, localFolder: folder }, {}, agent);
   const base = pathToFileURL(join(folder, "a table é")).href;
   expect(await storage.list(base)).toEqual([]);
   await storage.write(`${base}/data/one`, Buffer.from("1"));
@@ -245,5 +258,64 @@ test("objects are addressed and signed with the catalog's keys, and failures tha
   const google = openStorage({ ...noKeys, s3Endpoint: url }, { "gcs.oauth2.token": "T" }, agent);
   await google.read("gs://bucket/x");
   expect(seen.at(-1)?.headers.authorization).toBe("Bearer T");
+  // Google's token is for Google alone.
+  await google.read("s3://bucket/x");
+  expect(seen.at(-1)?.headers.authorization).toBeUndefined();
   await agent.close();
+});
+
+test("an endpoint that the catalog names is used only if the connection is encrypted or stays on this machine", async () => {
+  const { url, seen } = await serve(() => ({ body: "content" }));
+  const agent = openStorageAgent();
+  const named = (endpoint: string) => openStorage(noKeys, { "s3.endpoint": endpoint }, agent);
+  expect(await named(url).read("s3://bucket/x")).toEqual(Buffer.from("content"));
+  await expect(named("http://storage.example.com").read("s3://bucket/x")).rejects.toThrow(/isn't encrypted/u);
+  expect(seen).toHaveLength(1);
+  await agent.close();
+});
+
+test("a bucket in another region is named as the reason", async () => {
+  const { url } = await serve(() => ({
+    status: 301,
+    body: "<Code>PermanentRedirect</Code>",
+    headers: { location: "https://elsewhere.example.com", "x-amz-bucket-region": "eu-west-1" },
+  }));
+  const agent = openStorageAgent();
+  const storage = openStorage({ ...noKeys, s3Endpoint: url }, {}, agent);
+  const destination = openIcebergDestination(targetAt(url));
+  onTestFinished(() => destination.close());
+  const failure = await storage.read("s3://bucket/x").catch((error: unknown) => destination.explain(error));
+  expect(failure).toMatchObject({
+    code: "destination_refused",
+    message: expect.stringMatching(/the bucket is in eu-west-1.*s3_region/su),
+  });
+  await agent.close();
+});
+
+test("keys of the catalog that expire during a publication are no wrong keys", async () => {
+  const { url } = await serve(() => ({ status: 403, body: "<Code>ExpiredToken</Code>" }));
+  const agent = openStorageAgent();
+  const storage = openStorage({ ...noKeys, s3Endpoint: url }, {}, agent);
+  const destination = openIcebergDestination(targetAt(url));
+  onTestFinished(() => destination.close());
+  const failure = await storage.read("s3://bucket/x").catch((error: unknown) => destination.explain(error));
+  expect(failure).toMatchObject({ code: "database_unreachable" });
+  await agent.close();
+});
+
+test("a token that the catalog no longer takes is replaced once", async () => {
+  let exchanges = 0;
+  const { url, seen } = await serve(({ url: path, headers }) => {
+    if (path === "/token") {
+      exchanges += 1;
+      return { body: `{"access_token":"token-${exchanges}","expires_in":3600}` };
+    }
+    return headers.authorization === "Bearer token-1" && seen.length > 3 ? { status: 401 } : {};
+  });
+  const catalog = openCatalog({ ...targetAt(url), credential: secret("me:a"), tokenUrl: `${url}/token` });
+  await catalog.createNamespace("one");
+  await catalog.createNamespace("two");
+  await catalog.close();
+  expect(exchanges).toBe(2);
+  expect(seen.at(-1)?.headers.authorization).toBe("Bearer token-2");
 });

@@ -117,6 +117,8 @@ const icebergDestination = settings(
     scope: text({ expects: "a scope of OAuth 2" }).default("catalog"),
     namespace: schemaName().default("person_data"),
     ops_namespace: schemaName().default("person_data_ops"),
+    /** Null: the catalog keeps no files on the disk. */
+    local_folder: text({ expects: "the path of a folder" }).optional(),
     s3_endpoint: httpUrl().optional(),
     s3_region: text(
       { expects: "a region such as eu-central-1" },
@@ -143,17 +145,26 @@ function pairsOf(destination: Readonly<Record<string, unknown>>): readonly Neste
   ];
 }
 
+/** Names of what a destination writes to; each belongs to it alone. */
+function targetsOf(destination: Readonly<Record<string, unknown>>): readonly string[] {
+  const shared = ["path", "project", "catalog", "warehouse"].map((key) => destination[key]);
+  const own = ["dataset", "ops_dataset", "namespace", "ops_namespace"].map((key) => destination[key]);
+  const named = own.filter((name) => name !== undefined);
+  return (named.length > 0 ? named : [null]).map((name) => JSON.stringify([shared, name]));
+}
+
 /** `publish`: copies of the tables in other engines, by name; each has its own target. */
 export const publish = withRule(
   byName(z.discriminatedUnion("type", [bigQueryDestination, duckDbDestination, icebergDestination])),
   (destinations) => {
-    const targets = Object.entries(destinations).map(([name, destination]) => {
-      const parts = isMapping(destination) ? destination : {};
-      const keys = ["path", "project", "dataset", "catalog", "warehouse", "namespace"];
-      return { name, target: JSON.stringify(keys.map((key) => parts[key])) };
-    });
-    return targets.flatMap(({ name, target }, at) => {
-      const other = targets.slice(0, at).find((earlier) => earlier.target === target);
+    const targets = Object.entries(destinations).map(([name, destination]) => ({
+      name,
+      targets: targetsOf(isMapping(destination) ? destination : {}),
+    }));
+    return targets.flatMap(({ name, targets: own }, at) => {
+      const other = targets
+        .slice(0, at)
+        .find((earlier) => earlier.targets.some((target) => own.includes(target)));
       const message = `has the same target as ${other?.name}`;
       return other ? [{ path: [name], message, hint: "each destination needs its own target" }] : [];
     });

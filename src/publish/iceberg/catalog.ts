@@ -55,6 +55,11 @@ export interface Snapshot {
   readonly "schema-id": number;
 }
 
+export interface StatisticsFile {
+  readonly "snapshot-id": Long;
+  readonly "statistics-path": string;
+}
+
 export interface TableMetadata {
   readonly "format-version": number;
   readonly "table-uuid": string;
@@ -70,6 +75,9 @@ export interface TableMetadata {
   readonly snapshots?: readonly Snapshot[];
   /** Branches and tags by name. */
   readonly refs?: Readonly<Record<string, { readonly "snapshot-id": Long }>>;
+  /** Files with sketches of columns, which other engines write. */
+  readonly statistics?: readonly StatisticsFile[];
+  readonly "partition-statistics"?: readonly StatisticsFile[];
   readonly properties?: Readonly<Record<string, string>>;
 }
 
@@ -97,10 +105,13 @@ export class CatalogError extends Error {
   readonly status: number;
   /** Kind of error in the catalog's words: `NoSuchTableException`. */
   readonly kind: string;
+  /** True if the same request may succeed later. */
+  readonly isPassing: boolean;
   constructor(status: number, kind: string, message: string) {
     super(message);
     this.status = status;
     this.kind = kind;
+    this.isPassing = status >= 500 || status === 429;
   }
 }
 
@@ -136,6 +147,8 @@ interface WarehouseSettings {
 const CONNECT_TIMEOUT_MS = 10_000;
 /** Longest wait for an answer; catalogs write a file for each changed table first. */
 const ANSWER_TIMEOUT_MS = 300_000;
+const MOST_TRIES = 3;
+const FIRST_PAUSE_MS = 200;
 const MOST_MESSAGE_CHARACTERS = 300;
 /** Time before the end of a token's life at which it is replaced. */
 const TOKEN_MARGIN_MS = 60_000;
@@ -185,7 +198,24 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
     return exchanged.token;
   }
 
+  /** Sends a request; one that only reads again after failures that pass, and any other with a new token if the first one has ended. */
   async function request(method: string, path: string, body: unknown = null): Promise<unknown> {
+    for (let attempt = 1; ; attempt += 1) {
+      const outcome = await tryRequest(method, path, body).then(
+        (answer) => ({ answer }),
+        (error: unknown) => ({ error }),
+      );
+      if ("answer" in outcome) return outcome.answer;
+      const { error } = outcome;
+      const isTokenOver = error instanceof CatalogError && error.status === 401 && exchanged !== null;
+      const isPassing = !(error instanceof CatalogError) || error.isPassing;
+      if (attempt === MOST_TRIES || !(isTokenOver || (method === "GET" && isPassing))) throw error;
+      exchanged = null;
+      await new Promise((resolve) => setTimeout(resolve, FIRST_PAUSE_MS * 4 ** (attempt - 1)));
+    }
+  }
+
+  async function tryRequest(method: string, path: string, body: unknown): Promise<unknown> {
     const token = await bearer();
     const headers = {
       accept: "application/json",
@@ -231,7 +261,10 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
         return true;
       } catch (error) {
         if (!(error instanceof CatalogError)) throw error;
-        return ![404, 405, 406, 501].includes(error.status);
+        if ([404, 405, 406, 501].includes(error.status)) return false;
+        // Refused for its lack of changes.
+        if ([400, 409, 422].includes(error.status)) return true;
+        throw error;
       }
     },
 

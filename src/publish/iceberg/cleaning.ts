@@ -1,25 +1,30 @@
+import { StopRunError } from "../../errors.ts";
 import {
   isConflict,
   isMissing,
+  type LoadedTable,
   type RestCatalog,
   type Snapshot,
+  type StatisticsFile,
   type TableMetadata,
   type TableName,
 } from "./catalog.ts";
-import { readRemoved } from "./manifests.ts";
-import type { Storage, StoredObject } from "./storage.ts";
+import { readManifestList, readRemoved } from "./manifests.ts";
+import { placeOf, type Storage, type StoredObject } from "./storage.ts";
 import {
   currentSnapshot,
   identifierOf,
-  MANIFEST,
-  OWN_PROPERTY,
+  isOwn,
   readReplaced,
   readSnapshot,
   type SnapshotFiles,
   unchanged,
 } from "./tables.ts";
 
-/** Time for which readers can go on with a snapshot that is no longer the current one. */
+/**
+ * Time for which readers can go on with a snapshot that is no longer the current one, and for which a file that no snapshot has may belong
+ * to an unfinished commit of another program.
+ */
 const RETAINED_MS = 24 * 3_600_000;
 
 /** Digits of a batch's number in the names of its files, so that they sort by it. */
@@ -48,103 +53,191 @@ export interface CleaningOptions {
 }
 
 /**
- * Expires former snapshots of a table and deletes the files that no remaining one has. Repeatable: what is left after a crash is found
+ * Expires former snapshots of a table, and deletes the files that no remaining one has. Repeatable: what is left after a crash is found
  * by listing the table's folder.
+ *
+ * @returns Addresses of the files that may belong to an unfinished commit of another program, and are left for that reason.
  */
-export async function cleanTable(options: CleaningOptions, table: TableName): Promise<void> {
+export async function cleanTable(options: CleaningOptions, table: TableName): Promise<readonly string[]> {
   const { catalog, storageOf, committed, nowMs, purges } = options;
   const loaded = await catalog.loadTable(table);
-  if (!loaded || loaded.metadata.properties?.[OWN_PROPERTY] === undefined) return;
-  const { metadata, config } = loaded;
-  const storage = storageOf(config);
+  if (!loaded || !isOwn(table, loaded.metadata)) return [];
+  const { metadata } = loaded;
+  const storage = storageOf(loaded.config);
+  const sinceMs = nowMs - RETAINED_MS;
+  const { expired, kept } = divide(metadata, purges ? null : sinceMs);
+  const former = kept.filter((snapshot) => snapshot !== currentSnapshot(metadata));
+  const current = await readSnapshot(storage, currentSnapshot(metadata));
+  const used = placesOf(addressesOf(current));
+  for (const snapshot of former) addPlaces(used, addressesOf(await readReplaced(storage, snapshot)));
+  const unused = new Map<string, string>();
+  // Files outside the table's folder are known only by the snapshots that have them.
+  for (const snapshot of expired)
+    for (const file of addressesOf(await readReplaced(storage, snapshot))) unused.set(placeOf(file), file);
+  const expiredIds = new Set(expired.map((snapshot) => snapshot["snapshot-id"]));
+  const statistics = statisticsOf(metadata);
+  // Sketches hold values of rows.
+  const dropped = statistics.filter((entry) => purges || expiredIds.has(entry["snapshot-id"]));
+  addPlaces(used, statistics.filter((entry) => !dropped.includes(entry)).map(pathOf));
+  for (const file of dropped.map(pathOf)) unused.set(placeOf(file), file);
+  const updates = [
+    ...Object.keys(purges ? (metadata.refs ?? {}) : {})
+      .filter((ref) => ref !== "main")
+      .map((ref) => ({ action: "remove-snapshot-ref", "ref-name": ref })),
+    ...dropped.map(({ action, "snapshot-id": id }) => ({ action, "snapshot-id": id })),
+    ...(expired.length > 0 ? [{ action: "remove-snapshots", "snapshot-ids": [...expiredIds] }] : []),
+  ];
+  if (updates.length > 0)
+    await catalog.commit([{ identifier: identifierOf(table), requirements: unchanged(metadata), updates }]);
+  const stored = await listFiles(storage, metadata);
+  const listed = new Map(stored.map((file) => [placeOf(file.address), file]));
+  refuseUnlisted(table, metadata, { files: placesOf(addressesOf(current)), listed });
+  // Some catalogs list only the current snapshot.
+  if (purges) for (const file of await removedFiles(storage, stored)) unused.set(placeOf(file), file);
+  else addPlaces(used, await recentFiles(storage, stored, sinceMs));
+  const waiting: string[] = [];
+  for (const [place, { address, writtenMs }] of listed) {
+    if (used.has(place) || unused.has(place) || METADATA.test(address)) continue;
+    const number = numberIn(address);
+    if (number === null ? writtenMs < sinceMs : number <= committed) unused.set(place, address);
+    else if (number === null) waiting.push(address);
+  }
+  for (const [place, file] of unused) if (!used.has(place)) await storage.remove(file);
+  return waiting;
+}
+
+/** Divides snapshots into those that expire and those that are kept. `sinceMs` is null if only the current one is kept. */
+function divide(metadata: TableMetadata, sinceMs: number | null) {
   const current = currentSnapshot(metadata);
   const { snapshots = [], refs = {} } = metadata;
-  const branches = Object.keys(refs).filter((ref) => ref !== "main");
-  const named = new Set(purges ? [] : branches.map((branch) => refs[branch]?.["snapshot-id"]));
-  const sinceMs = purges ? Number.POSITIVE_INFINITY : nowMs - RETAINED_MS;
-  const isExpired = (snapshot: Snapshot) =>
-    snapshot !== current && snapshot["timestamp-ms"] < sinceMs && !named.has(snapshot["snapshot-id"]);
-  const expired = snapshots.filter(isExpired);
-  const unused = new Set<string>();
-  // Files of others, who name them in their own way, are known only by the snapshots that have them.
-  for (const snapshot of expired)
-    for (const file of filesOf(await readReplaced(storage, snapshot))) unused.add(file);
-  const used = new Set<string>();
-  for (const snapshot of snapshots) {
-    if (!isExpired(snapshot))
-      for (const file of filesOf(await readSnapshot(storage, snapshot))) used.add(file);
-  }
-  const doomedBranches = purges ? branches : [];
-  if (expired.length + doomedBranches.length > 0) {
-    await catalog.commit([
-      {
-        identifier: identifierOf(table),
-        requirements: unchanged(metadata),
-        updates: [
-          ...doomedBranches.map((ref) => ({ action: "remove-snapshot-ref", "ref-name": ref })),
-          { action: "remove-snapshots", "snapshot-ids": expired.map((snapshot) => snapshot["snapshot-id"]) },
-        ],
-      },
-    ]);
-  }
-  // Some catalogs list only the current snapshot, and no snapshot has the files of attempts that ended before their commit.
-  const stored = await listFiles(storage, metadata);
-  const own = stored.filter(({ address }) => (numberIn(address) ?? Infinity) <= committed);
-  for (const { address } of own) unused.add(address);
-  if (purges) {
-    // Compactions by others leave files, too.
-    for (const { address } of stored)
-      if (numberIn(address) === null && !METADATA.test(address)) unused.add(address);
-  } else {
-    for (const file of await recentFiles(storage, own, sinceMs)) used.add(file);
-  }
-  for (const file of unused) if (!used.has(file)) await storage.remove(file);
+  const named = new Set(Object.values(refs).map((ref) => ref["snapshot-id"]));
+  const older = snapshots.filter((snapshot) => snapshot["timestamp-ms"] < (sinceMs ?? 0));
+  // It was still current at that time.
+  const lastOfOlder = older.toSorted((a, b) => b["timestamp-ms"] - a["timestamp-ms"])[0];
+  const isKept = (snapshot: Snapshot) =>
+    snapshot === current ||
+    (sinceMs !== null &&
+      (!older.includes(snapshot) || snapshot === lastOfOlder || named.has(snapshot["snapshot-id"])));
+  return {
+    expired: snapshots.filter((snapshot) => !isKept(snapshot)),
+    kept: snapshots.filter((snapshot) => isKept(snapshot)),
+  };
 }
 
-/** Files of the snapshots that were current at some time since, by the manifests of this program. */
+/** Statistics of other engines, with the update that removes them. */
+function statisticsOf(metadata: TableMetadata) {
+  const { statistics, "partition-statistics": partitionStatistics } = metadata;
+  return [
+    ...(statistics ?? []).map((entry) => ({ ...entry, action: "remove-statistics" })),
+    ...(partitionStatistics ?? []).map((entry) => ({ ...entry, action: "remove-partition-statistics" })),
+  ];
+}
+
+const pathOf = (entry: StatisticsFile) => entry["statistics-path"];
+
+/** Refuses to delete anything in a folder whose listing doesn't have the files of the current snapshot. */
+function refuseUnlisted(
+  table: TableName,
+  metadata: TableMetadata,
+  {
+    files,
+    listed,
+  }: { readonly files: ReadonlySet<string>; readonly listed: ReadonlyMap<string, StoredObject> },
+): void {
+  const folders = foldersOf(metadata).map((folder) => `${placeOf(folder)}/`);
+  for (const file of files) {
+    if (listed.has(file) || !folders.some((folder) => file.startsWith(folder))) continue;
+    throw new StopRunError(
+      "destination_failed",
+      `The folder of the table ${table.name} doesn't list the table's own file ${file}, so no file of it was deleted. If the file is missing, publish with \`--full\`.`,
+    );
+  }
+}
+
+/** Files that were in a former snapshot, by manifests in the table's folder. */
+async function removedFiles(storage: Storage, stored: readonly StoredObject[]): Promise<readonly string[]> {
+  const files: string[] = [];
+  for (const { address } of stored.filter(isManifest))
+    files.push(...readRemoved(await storage.read(address)));
+  return files;
+}
+
+/** True for a manifest or a list of manifests. */
+const isManifest = ({ address }: StoredObject) => address.endsWith(".avro");
+
+/** Files of the snapshots that were current at some time since, by manifests in the table's folder. */
 async function recentFiles(
   storage: Storage,
-  own: readonly StoredObject[],
+  stored: readonly StoredObject[],
   sinceMs: number,
-): Promise<ReadonlySet<string>> {
-  const metadata = own.filter(({ address }) => address.endsWith(".avro"));
-  const recent = new Set(
-    metadata.filter(({ writtenMs }) => writtenMs >= sinceMs).map(({ address }) => address),
-  );
-  // What a snapshot removed was in the one before it.
-  const manifests = [...recent].filter((address) => address.endsWith(MANIFEST));
-  for (const manifest of manifests) {
-    for (const file of readRemoved(await storage.read(manifest))) recent.add(file);
+): Promise<readonly string[]> {
+  const files: string[] = [];
+  const manifests = stored.filter(isManifest);
+  for (const { address, writtenMs } of manifests) {
+    // What a snapshot removed was in the one before it.
+    if (writtenMs >= sinceMs) files.push(address, ...readRemoved(await storage.read(address)));
   }
   // The last snapshot before that time was still current at it.
-  const older = metadata.filter(({ address }) => !recent.has(address));
-  const last = Math.max(...older.map(({ address }) => numberIn(address) ?? 0));
-  for (const { address } of older) if (numberIn(address) === last) recent.add(address);
-  return recent;
+  const older = manifests.filter(({ writtenMs }) => writtenMs < sinceMs);
+  for (const { address } of older.toSorted((a, b) => b.writtenMs - a.writtenMs)) {
+    const listed = readManifestList(await storage.read(address));
+    if (listed === null) continue;
+    files.push(address, ...listed.map((manifest) => manifest.manifest_path));
+    break;
+  }
+  return files;
 }
 
-function filesOf({ entries, manifests }: SnapshotFiles): readonly string[] {
+function addressesOf({ entries, manifests }: SnapshotFiles): readonly string[] {
   return [...manifests, ...entries.map(({ data_file: file }) => file.file_path)];
+}
+
+const placesOf = (addresses: readonly string[]) => new Set(addresses.map(placeOf));
+
+function addPlaces(to: Set<string>, addresses: readonly string[]): void {
+  for (const address of addresses) to.add(placeOf(address));
 }
 
 /** Metadata that the catalog writes, without values of rows. */
 const METADATA = /\.metadata\.json(?:\.gz)?$|\/version-hint\.text$/u;
 
-const listFiles = async (storage: Storage, { location }: TableMetadata) => {
-  const folder = location.replace(/\/+$/u, "");
-  return [...(await storage.list(`${folder}/data`)), ...(await storage.list(`${folder}/metadata`))];
-};
+function foldersOf({ location }: TableMetadata): readonly string[] {
+  return ["data", "metadata"].map((kind) => `${location.replace(/\/+$/u, "")}/${kind}`);
+}
+
+async function listFiles(storage: Storage, metadata: TableMetadata): Promise<readonly StoredObject[]> {
+  const [data, own] = foldersOf(metadata);
+  return [...(await storage.list(data ?? "")), ...(await storage.list(own ?? ""))];
+}
+
+/** A table with its metadata. */
+export interface NamedTable extends LoadedTable {
+  readonly table: TableName;
+}
+
+/** Refuses tables of which one has its files in the folder of another, where a cleaning of one would delete files of the other. */
+export function refuseShared(tables: readonly NamedTable[]): void {
+  const folders = tables
+    .map(({ table, metadata }) => ({ table, folder: `${placeOf(metadata.location).replace(/\/+$/u, "")}/` }))
+    .toSorted((a, b) => (a.folder < b.folder ? -1 : 1));
+  for (const [index, { table, folder }] of folders.entries()) {
+    const next = folders[index + 1];
+    if (!next?.folder.startsWith(folder)) continue;
+    throw new StopRunError(
+      "destination_refused",
+      `The tables ${table.namespace}.${table.name} and ${next.table.namespace}.${next.table.name} share the folder ${folder}, so no file in it can be deleted. Drop one of them.`,
+    );
+  }
+}
 
 /** Deletes all files of a table that hold rows, which the catalog would leave, and drops it. */
 export async function dropTable(
   { catalog, storageOf }: Pick<CleaningOptions, "catalog" | "storageOf">,
-  table: TableName,
+  { table, metadata, config }: NamedTable,
 ): Promise<void> {
-  const loaded = await catalog.loadTable(table);
-  if (!loaded || loaded.metadata.properties?.[OWN_PROPERTY] === undefined) return;
-  const storage = storageOf(loaded.config);
+  const storage = storageOf(config);
   // Files first: after a crash, they are found by the table.
-  for (const { address } of await listFiles(storage, loaded.metadata)) {
+  for (const { address } of await listFiles(storage, metadata)) {
     if (!METADATA.test(address)) await storage.remove(address);
   }
   try {
@@ -154,18 +247,23 @@ export async function dropTable(
   }
 }
 
-/** Cleans tables, again if somebody changes one meanwhile. */
-export async function cleanTables(options: CleaningOptions, tables: readonly TableName[]): Promise<void> {
+/** Cleans tables, again if somebody changes one meanwhile. Returns the addresses that {@link cleanTable} left. */
+export async function cleanTables(
+  options: CleaningOptions,
+  tables: readonly TableName[],
+): Promise<readonly string[]> {
+  const waiting: string[] = [];
   for (const table of tables) {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        await cleanTable(options, table);
+        waiting.push(...(await cleanTable(options, table)));
         break;
       } catch (error) {
         if (!isConflict(error) || attempt === MOST_ATTEMPTS) throw error;
       }
     }
   }
+  return waiting;
 }
 
 const MOST_ATTEMPTS = 5;

@@ -9,7 +9,6 @@ import type {
   BatchRef,
   Catalog,
   Destination,
-  DestinationFinding,
   Measure,
   Position,
   PublishedTable,
@@ -24,20 +23,21 @@ import {
   isConflict,
   type LoadedTable,
   openCatalog,
+  type Snapshot,
   type TableName,
   type TableUpdate,
 } from "./catalog.ts";
-import { cleanTables, dropTable, prefixOf } from "./cleaning.ts";
+import { cleanTables, dropTable, type NamedTable, prefixOf, refuseShared } from "./cleaning.ts";
 import { explainIceberg, refusal } from "./failure.ts";
 import { addStaged, measureFiles, removeKeys, type RowFiles, write } from "./rows.ts";
-import { openStorage, openStorageAgent, type StorageOptions } from "./storage.ts";
+import { openStorage, openStorageAgent, type Storage, type StorageOptions } from "./storage.ts";
 import {
   currentSchema,
   currentSnapshot,
   identifierOf,
+  isOwn,
   type NewFile,
   newSnapshot,
-  OWN_PROPERTY,
   propertiesOf,
   readReplaced,
   readSnapshot,
@@ -98,6 +98,8 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
   let agent: Dispatcher | null = null;
   let opened: Promise<DuckSession> | null = null;
   let stagedAttempt = "";
+  /** Files that the attempt wrote into tables' folders, with the storage that they are in. */
+  const uploads = new Map<string, Storage>();
   /** Staged files of the attempt by table, content and part. */
   const staged = new Map<string, StagedTable>();
   /** Data files that replace whole tables, by table; they are in the table's folder already. */
@@ -109,19 +111,32 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
   });
   const position = nameOf(POSITION);
 
-  function storageOf(config: Readonly<Record<string, string>>) {
+  function storageOf(config: Readonly<Record<string, string>>): Storage {
     agent ??= openStorageAgent();
-    return openStorage(target, config, agent);
+    const storage = openStorage(target, config, agent);
+    return {
+      ...storage,
+      write: (address, content) => {
+        uploads.set(address, storage);
+        return storage.write(address, content);
+      },
+      upload: (file, address) => {
+        uploads.set(address, storage);
+        return storage.upload(file, address);
+      },
+    };
   }
 
   async function removeScratch(): Promise<void> {
-    for (const path of [scratch, `${scratch}.wal`]) await rm(path, { force: true });
+    for (const path of [scratch, `${scratch}.wal`, staging]) await rm(path, { recursive: true, force: true });
   }
 
   async function openScratch(): Promise<DuckSession> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     try {
-      return await openDuckDb(scratch, copies);
+      const own = await openDuckDb(scratch, copies);
+      await rm(staging, { recursive: true, force: true });
+      return own;
     } catch (error) {
       if (explain(error) instanceof JobLockedError) throw error;
       // Damaged by a crash.
@@ -130,7 +145,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     }
   }
 
-  /** DuckDB, which writes and reads data files. Its own file has nothing that has to be kept. */
+  /** DuckDB, which writes and reads data files. Its own file has nothing that has to be kept, and locks the folder for this process. */
   function session(): Promise<DuckSession> {
     opened ??= openScratch().catch((error: unknown) => {
       opened = null;
@@ -139,10 +154,17 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     return opened;
   }
 
+  /** Forgets the staged files of the attempt. Call it only while this process has the folder's lock. */
   async function unstage(): Promise<void> {
     staged.clear();
     loadedFiles.clear();
+    uploads.clear();
     await rm(staging, { recursive: true, force: true });
+  }
+
+  /** Removes what the attempt wrote into tables' folders, after it can no longer be committed. */
+  async function removeUploads(): Promise<void> {
+    for (const [address, storage] of uploads) await storage.remove(address);
   }
 
   async function load(table: Pick<PublishedTable, "schema" | "name">): Promise<LoadedTable> {
@@ -152,7 +174,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         "destination_failed",
         `${where}: the table ${table.name} is missing. Run \`publish ${name} --full\`.`,
       );
-    if (loaded.metadata.properties?.[OWN_PROPERTY] === undefined) {
+    if (!isOwn(nameOf(table), loaded.metadata)) {
       throw refusedTarget(`the table ${table.name} was not created by person-etl`, "Use other namespaces.");
     }
     const spec = loaded.metadata["partition-specs"].find(
@@ -238,6 +260,19 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     return { ...update, updates: [...update.updates, { action: "set-properties", updates: properties }] };
   }
 
+  /** Refuses a catalog that has applied only some of the changes of a commit. */
+  async function refusePartial(updates: readonly TableUpdate[]): Promise<void> {
+    for (const { identifier, updates: own } of updates) {
+      const { name: table, namespace } = identifier;
+      const loaded = await catalog.loadTable({ namespace: namespace.join("."), name: table });
+      const snapshot = own.find(({ action }) => action === "add-snapshot")?.["snapshot"] as Snapshot; // as newSnapshot builds it
+      const { snapshots = [] } = loaded?.metadata ?? {};
+      if (snapshots.some((found) => found["snapshot-id"] === snapshot["snapshot-id"])) continue;
+      const text = `${where}: the catalog has applied a part of a batch, without the table ${table}. Its commits of several tables aren't atomic; use another catalog.`;
+      throw new StopRunError("destination_refused", text);
+    }
+  }
+
   async function readPosition(): Promise<Position | null> {
     return positionOf(await catalog.loadTable(position));
   }
@@ -256,6 +291,24 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     await catalog.commit([{ identifier: identifierOf(nameOf(table)), requirements, updates }]);
   }
 
+  /** Loads all tables of the namespaces, those of others, too. */
+  async function loadAll(): Promise<readonly NamedTable[]> {
+    const all: NamedTable[] = [];
+    for (const namespace of new Set(Object.values(namespaces))) {
+      for (const table of await catalog.listTables(namespace)) {
+        const loaded = await catalog.loadTable({ namespace, name: table });
+        if (loaded) all.push({ ...loaded, table: { namespace, name: table } });
+      }
+    }
+    return all;
+  }
+
+  /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
+  async function storageTime({ metadata, config }: LoadedTable): Promise<number> {
+    const files = await storageOf(config).list(metadata.location.replace(/\/+$/u, ""));
+    return Math.min(Date.now(), Math.max(...files.map(({ writtenMs }) => writtenMs)));
+  }
+
   async function setProperties(at: LoadedTable, properties: Readonly<Record<string, string>>): Promise<void> {
     const updates = [{ action: "set-properties", updates: properties }];
     await catalog.commit([
@@ -270,27 +323,31 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     keysPerBatch: KEYS_PER_BATCH,
 
     async check() {
-      const findings: DestinationFinding[] = [];
       try {
-        findings.push(
-          (await catalog.hasTransactions())
-            ? { ok: true, message: `${target.catalog} can be reached and commits several tables at once.` }
-            : {
-                ok: false,
-                message: `${target.catalog} can't commit several tables at once, so readers would see parts of a batch.`,
-                hint: "Use a catalog with atomic multi-table commits, such as Nessie, Polaris or Lakekeeper.",
-              },
-        );
+        if (!(await catalog.hasTransactions())) {
+          const message = `${target.catalog} can't commit several tables at once, so readers would see parts of a batch.`;
+          const hint =
+            "Use a catalog with atomic multi-table commits, such as Nessie, Polaris or Lakekeeper.";
+          return [{ ok: false, message, hint }];
+        }
+        const findings = [
+          { ok: true, message: `${target.catalog} can be reached and commits several tables at once.` },
+        ];
+        // The first publication creates the tables.
+        const at = await catalog.loadTable(position);
+        if (at) {
+          await storageTime(at);
+          findings.push({ ok: true, message: `The files in ${at.metadata.location} can be listed.` });
+        }
+        return findings;
       } catch (error) {
-        const explained = explain(error);
-        findings.push({ ok: false, message: messageOf(explained) });
+        return [{ ok: false, message: messageOf(explain(error)) }];
       }
-      return findings;
     },
 
     async migrate({ tables, dropped }: Catalog) {
       const fingerprint = createHash("sha256")
-        .update(JSON.stringify([tables, dropped]))
+        .update(JSON.stringify([namespaces, tables, dropped]))
         .digest("hex");
       const at = await catalog.loadTable(position);
       if (at?.metadata.properties?.[CATALOG] === fingerprint) return;
@@ -302,7 +359,20 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         await catalog.createNamespace(namespace);
         existing.set(namespace, new Set(await catalog.listTables(namespace)));
       }
-      for (const table of dropped) await dropTable({ catalog, storageOf }, nameOf(table));
+      const names = dropped
+        .filter((table) => existing.get(namespaces[table.schema])?.has(table.name))
+        .map(nameOf);
+      if (names.length > 0) {
+        const all = await loadAll();
+        refuseShared(all);
+        const ours = all.filter(({ table, metadata }) => isOwn(table, metadata));
+        for (const { namespace, name: table } of names) {
+          const found = ours.find(
+            (entry) => entry.table.namespace === namespace && entry.table.name === table,
+          );
+          if (found) await dropTable({ catalog, storageOf }, found);
+        }
+      }
       for (const table of [POSITION, ...tables]) {
         await migrateTable(table, existing.get(namespaces[table.schema]) ?? new Set());
       }
@@ -318,6 +388,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     position: readPosition,
 
     async stage({ number, attempt }: BatchRef, files: StagedFiles) {
+      await session();
       if (stagedAttempt !== attempt) await unstage();
       stagedAttempt = attempt;
       const key = `${files.table.name}-${files.content}-${files.part}`;
@@ -330,31 +401,36 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         staged.set(key, { ...files, content: "keys", files: [] });
         return;
       }
-      await mkdir(staging, { recursive: true, mode: 0o700 });
-      const kept = files.files.map((_, index) => join(staging, `${key}-${index}`));
+      const kept = files.files.map((_, index) => join(staging, attempt, `${key}-${index}`));
+      await mkdir(join(staging, attempt), { recursive: true, mode: 0o700 });
       for (const [index, file] of files.files.entries()) await keep(file, kept[index] ?? file);
       staged.set(key, { ...files, files: kept });
     },
 
     async commit(batch: StagedBatch) {
+      await session();
       if (stagedAttempt !== batch.attempt) await unstage();
       for (let attempt = 1; ; attempt += 1) {
         // Before all tables: whoever moves it later makes this commit fail.
         const at = await load(POSITION);
         const last = positionOf(at)?.id ?? null;
         if (last !== batch.follows) {
+          await removeUploads();
           await unstage();
           return last === batch.id ? "present" : "refused";
         }
         const prefix = prefixOf(batch.number, `${batch.attempt}${randomBytes(4).toString("hex")}`);
-        const updates = [await move(at, batch, prefix)];
+        const updates: TableUpdate[] = [];
         for (const change of batch.changes) {
           const update = await prepare(change, prefix);
           if (update) updates.push(update);
         }
+        // Last: a catalog that applies only the first ones doesn't have the batch.
+        updates.push(await move(at, batch, prefix));
         const failure = await catalog.commit(updates).catch((error: unknown) => error);
         const after = (await readPosition())?.id ?? null;
         if (after === batch.id) {
+          if (failure !== undefined) await refusePartial(updates);
           await unstage();
           return "committed";
         }
@@ -373,12 +449,18 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       const { properties = {} } = at.metadata;
       const purges = properties[MUST_PURGE] === "true";
       if (!purges && properties[CLEANED] === last.id) return;
-      const tables: TableName[] = [];
-      for (const namespace of new Set(Object.values(namespaces))) {
-        for (const table of await catalog.listTables(namespace)) tables.push({ namespace, name: table });
+      const all = await loadAll();
+      refuseShared(all);
+      const tables = all.map(({ table }) => table);
+      const nowMs = await storageTime(at);
+      const waiting = await cleanTables(
+        { catalog, storageOf, committed: last.number, nowMs, purges },
+        tables,
+      );
+      if (purges && waiting.length > 0) {
+        const text = `${where}: the erasure isn't done yet. ${waiting.length} files of another program, such as ${waiting[0]}, are in no snapshot and may hold erased people. They are deleted once they are a day old; delete them now if that program isn't running.`;
+        throw new StopRunError("destination_busy", text);
       }
-      const options = { catalog, storageOf, committed: last.number, nowMs: Date.now(), purges };
-      await cleanTables(options, tables);
       const now = await catalog.loadTable(position);
       // An erasure that was committed meanwhile is purged after its own publication.
       if (!now || positionOf(now)?.id !== last.id) return;

@@ -1,6 +1,6 @@
 import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError } from "../../errors.ts";
-import { CatalogError } from "./catalog.ts";
-import { StorageError } from "./storage.ts";
+import { CatalogError, isConflict } from "./catalog.ts";
+import { StorageError, UntrustedAddressError } from "./storage.ts";
 
 interface NamedDestination {
   readonly name: string;
@@ -27,8 +27,16 @@ export function explainIceberg(error: unknown, destination: NamedDestination): u
   const message = messageOf(error);
   const again = `Try again; if it persists, run \`publish ${name} --full\`.`;
   const later = "Run again later; everything committed is kept.";
+  if (isConflict(error)) {
+    const text = `${where}: other programs kept changing its tables. Publish again later; everything committed is kept.`;
+    return new StopRunError("destination_busy", text, { cause: error });
+  }
+  if (error instanceof UntrustedAddressError) return refusal(destination, message, error.hint, error);
+  if (error instanceof StorageError && [301, 307].includes(error.status)) {
+    return refusal(destination, message, "Set s3_region to the region of the bucket.", error);
+  }
   if (error instanceof CatalogError || error instanceof StorageError) {
-    if ([401, 403].includes(error.status)) {
+    if ([401, 403].includes(error.status) && !error.isPassing) {
       return refusal(
         destination,
         `access is refused (${message})`,
@@ -36,8 +44,7 @@ export function explainIceberg(error: unknown, destination: NamedDestination): u
         error,
       );
     }
-    const isPassing = error.status >= 500 || error.status === 429;
-    return isPassing
+    return error.isPassing
       ? new StopRunError("database_unreachable", `${where}: ${message}. ${later}`, { cause: error })
       : new StopRunError("destination_failed", `${where}: ${message}. ${again}`, { cause: error });
   }

@@ -118,14 +118,15 @@ export interface ManifestFile {
   readonly added_snapshot_id: Long;
 }
 
-/** Reads the manifests of a manifest list. */
-export function readManifestList(content: Buffer): readonly ManifestFile[] {
-  return readContainer(content) as readonly ManifestFile[]; // as the specification defines the file
+/** Reads the manifests of a manifest list; null if the file is a manifest. */
+export function readManifestList(content: Buffer): readonly ManifestFile[] | null {
+  const { fields, rows } = readContainer(content);
+  return fields.includes("manifest_path") ? (rows as readonly ManifestFile[]) : null; // as the specification defines the file
 }
 
 /** Reads the entries of a manifest; without the deleted ones. */
 export function readEntries(content: Buffer, manifest: ManifestFile): readonly ManifestEntry[] {
-  const entries = readContainer(content) as readonly ManifestEntry[]; // as the specification defines the file
+  const entries = readContainer(content).rows as readonly ManifestEntry[]; // as the specification defines the file
   return entries
     .filter(({ status }) => status !== DELETED)
     .map((entry) => ({
@@ -136,16 +137,29 @@ export function readEntries(content: Buffer, manifest: ManifestFile): readonly M
     }));
 }
 
-/** Reads the addresses of the files that a manifest removed from its table. */
+/** Property of a manifest with the addresses of the metadata that its snapshot replaces. */
+const REPLACED = "person-etl.replaced";
+
+/** Reads the addresses of the files that a manifest removed from its table; none in a manifest list. */
 export function readRemoved(content: Buffer): readonly string[] {
-  const entries = readContainer(content) as readonly ManifestEntry[]; // as the specification defines the file
-  return entries.filter(({ status }) => status === DELETED).map(({ data_file: file }) => file.file_path);
+  const { rows, metadata } = readContainer(content);
+  const entries = rows as readonly ManifestEntry[]; // as the specification defines the file
+  const removed = entries.filter(({ status }) => status === DELETED);
+  const replaced = JSON.parse(metadata[REPLACED]?.toString() ?? "[]") as readonly string[]; // as written below
+  return [...removed.map(({ data_file: file }) => file.file_path), ...replaced];
+}
+
+interface ManifestOf {
+  readonly schema: IcebergSchema;
+  readonly specId: number;
+  /** Addresses of the metadata that its snapshot replaces. */
+  readonly replaced: readonly string[];
 }
 
 /** Writes a manifest of data files of a table without partitions. */
 export function writeManifest(
   entries: readonly ManifestEntry[],
-  { schema, specId }: { readonly schema: IcebergSchema; readonly specId: number },
+  { schema, specId, replaced }: ManifestOf,
 ): Buffer {
   const rows = entries.map((entry) => ({
     ...entry,
@@ -164,6 +178,7 @@ export function writeManifest(
     "partition-spec-id": `${specId}`,
     "format-version": "2",
     content: "data",
+    [REPLACED]: JSON.stringify(replaced),
   });
 }
 
@@ -248,14 +263,24 @@ function writeContainer(
   return Buffer.concat([MAGIC, metadataType.toBuffer(Object.fromEntries(values)), sync, ...block]);
 }
 
+interface Container {
+  /** Names of the fields of each row. */
+  readonly fields: readonly string[];
+  readonly metadata: Readonly<Record<string, Buffer>>;
+  readonly rows: readonly unknown[];
+}
+
 /** Reads an Avro file of any writer: uncompressed or deflated. */
-function readContainer(content: Buffer): readonly unknown[] {
+function readContainer(content: Buffer): Container {
   if (!content.subarray(0, MAGIC.length).equals(MAGIC)) throw new Error("no Avro file");
   const head = metadataType.decode(content, MAGIC.length);
   const metadata = head.value as Readonly<Record<string, Buffer>>; // by its type
   const codec = metadata["avro.codec"]?.toString() ?? "null";
   if (codec !== "null" && codec !== "deflate") throw new Error(`an Avro file is compressed by ${codec}`);
-  const type = typeOf(JSON.parse(metadata["avro.schema"]?.toString() ?? "null"));
+  const schema = JSON.parse(metadata["avro.schema"]?.toString() ?? "null") as {
+    readonly fields: readonly { readonly name: string }[];
+  }; // a record, as the specification defines both kinds of files
+  const type = typeOf(schema);
   const rows: unknown[] = [];
   for (let at = head.offset + SYNC_BYTES; at < content.length; ) {
     const block = blockType.decode(content, at);
@@ -268,5 +293,5 @@ function readContainer(content: Buffer): readonly unknown[] {
     }
     at = block.offset + SYNC_BYTES;
   }
-  return rows;
+  return { fields: schema.fields.map(({ name }) => name), metadata, rows };
 }

@@ -1,7 +1,7 @@
 import { AwsV4Signer } from "aws4fetch";
 import { createWriteStream, openAsBlob } from "node:fs";
-import { copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { copyFile, mkdir, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join, sep } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -10,7 +10,7 @@ import { openAgent } from "../../http-agent.ts";
 import { codeOf } from "../../errors.ts";
 import type { SecretValue } from "./catalog.ts";
 
-/** Files of tables, by their full addresses: `s3://bucket/path`, `gs://bucket/path`, `file:///path`. */
+/** Files of tables, by their full addresses: `s3://bucket/path` or `s3a:`, `gs://bucket/path`, `file:///path`. */
 export interface Storage {
   read(address: string): Promise<Buffer>;
   write(address: string, content: Buffer): Promise<void>;
@@ -31,6 +31,8 @@ export interface StoredObject {
 }
 
 export interface StorageOptions {
+  /** Folder that holds all local files; null if no table may be on the disk. */
+  readonly localFolder: string | null;
   /** Address of an S3 service other than Amazon's. */
   readonly s3Endpoint: string | null;
   readonly s3Region: string | null;
@@ -49,9 +51,22 @@ const GCS = "https://storage.googleapis.com";
 export class StorageError extends Error {
   override readonly name = "StorageError";
   readonly status: number;
+  /** True if the same request may succeed later, or with new keys of the catalog. */
+  readonly isPassing: boolean;
   constructor(status: number, tried: string, code: string) {
     super(`${tried} was answered with ${status} ${code}`);
     this.status = status;
+    this.isPassing = status >= 500 || status === 429 || code === "ExpiredToken";
+  }
+}
+
+/** An address of the catalog at which files are neither read nor written. */
+export class UntrustedAddressError extends Error {
+  override readonly name = "UntrustedAddressError";
+  readonly hint: string;
+  constructor(message: string, hint: string) {
+    super(message);
+    this.hint = hint;
   }
 }
 
@@ -65,31 +80,60 @@ export function openStorage(
   agent: Dispatcher,
 ): Storage {
   const objects = objectStore(options, granted, agent);
+  const localPath = (address: string) => localPathIn(options.localFolder, address);
   return {
-    read: (address) => (isLocal(address) ? readFile(fileURLToPath(address)) : objects.read(address)),
+    read: (address) => (isLocal(address) ? readFile(localPath(address)) : objects.read(address)),
     async write(address, content) {
       if (!isLocal(address)) return objects.put(address, new Blob([new Uint8Array(content)]));
-      await mkdir(dirname(fileURLToPath(address)), { recursive: true, mode: 0o700 });
-      await writeFile(fileURLToPath(address), content, { mode: 0o600 });
+      await keepLocal(localPath(address), (path) => writeFile(path, content, { mode: 0o600 }));
     },
     async download(address, file) {
-      if (isLocal(address)) await copyFile(fileURLToPath(address), file);
+      if (isLocal(address)) await copyFile(localPath(address), file);
       else await objects.download(address, file);
     },
     async upload(file, address) {
       if (!isLocal(address)) return objects.put(address, await openAsBlob(file));
-      await mkdir(dirname(fileURLToPath(address)), { recursive: true, mode: 0o700 });
-      await copyFile(file, fileURLToPath(address));
+      await keepLocal(localPath(address), (path) => copyFile(file, path));
     },
-    list: (folder) => (isLocal(folder) ? listFolder(fileURLToPath(folder)) : objects.list(folder)),
+    list: (folder) => (isLocal(folder) ? listFolder(localPath(folder)) : objects.list(folder)),
     async remove(address) {
-      if (isLocal(address)) await rm(fileURLToPath(address), { force: true });
+      if (isLocal(address)) await rm(localPath(address), { force: true });
       else await objects.remove(address);
     },
   };
 }
 
 const isLocal = (address: string) => address.startsWith("file:");
+
+/** One name for all addresses of an object: engines write `file:/path` and `file:///path`, `s3a:` and `s3:`. */
+export function placeOf(address: string): string {
+  return isLocal(address) ? fileURLToPath(address) : address.replace(/^s3[an]:/u, "s3:");
+}
+
+/** Path of a local file. Addresses come from the catalog, so others than in the configured folder are refused. */
+function localPathIn(folder: string | null, address: string): string {
+  const path = fileURLToPath(address);
+  if (folder === null || !path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`)) {
+    throw new UntrustedAddressError(
+      `the catalog puts files in ${path}, outside local_folder`,
+      "Set local_folder to the folder of the catalog's warehouse, or use another warehouse.",
+    );
+  }
+  return path;
+}
+
+/** Writes a file that only this user can read, and waits until it is on the disk. */
+async function keepLocal(path: string, write: (path: string) => Promise<void>): Promise<void> {
+  const folder = dirname(path);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await write(path);
+  for (const written of [path, folder]) {
+    const handle = await open(written, "r");
+    if (written === path) await handle.chmod(0o600);
+    await handle.sync();
+    await handle.close();
+  }
+}
 
 /** Opens the connections that stores share. */
 export function openStorageAgent(): Dispatcher {
@@ -114,6 +158,14 @@ async function listFolder(folder: string): Promise<readonly StoredObject[]> {
   }
 }
 
+interface StorageRequest {
+  readonly method: string;
+  /** Object, or any address in the bucket with a query. */
+  readonly address: string;
+  readonly query?: string;
+  readonly body?: BodyInit;
+}
+
 /** The XML interface of S3, which GCS has, too. */
 function objectStore(options: StorageOptions, granted: Readonly<Record<string, string>>, agent: Dispatcher) {
   async function keysOf() {
@@ -130,10 +182,10 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
   /** Address of an object, or of the bucket with a query. */
   function urlOf(address: string, query = ""): string {
     const { protocol, bucket, key } = partsOf(address);
-    const endpoint = options.s3Endpoint ?? granted["s3.endpoint"] ?? null;
+    const isGoogle = protocol === "gs:";
+    const endpoint = options.s3Endpoint ?? (isGoogle ? GCS : trusted(granted["s3.endpoint"] ?? null));
     const path = query === "" ? `/${key.split("/").map(encodeURIComponent).join("/")}` : "/";
     if (endpoint !== null) return `${endpoint.replace(/\/+$/u, "")}/${bucket}${path}${query}`;
-    if (protocol === "gs:") return `${GCS}/${bucket}${path}${query}`;
     // A certificate of Amazon doesn't cover buckets with dots.
     const host = `s3.${region}.amazonaws.com`;
     return bucket.includes(".")
@@ -141,8 +193,8 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
       : `https://${bucket}.${host}${path}${query}`;
   }
 
-  async function signed(method: string, url: string): Promise<Record<string, string>> {
-    const token = granted["gcs.oauth2.token"];
+  async function signed(method: string, url: string, protocol: string): Promise<Record<string, string>> {
+    const token = protocol === "gs:" ? granted["gcs.oauth2.token"] : undefined;
     const keys = await keysOf();
     if (keys === null) return token ? { authorization: `Bearer ${token}` } : {};
     const { headers } = await new AwsV4Signer({ method, url, ...keys, service: "s3", region }).sign();
@@ -150,41 +202,47 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
   }
 
   /** Sends a request; repeats it after failures that pass. All requests can be repeated. */
-  async function send(method: string, url: string, body: BodyInit | null = null): Promise<Response> {
+  async function send(request: StorageRequest): Promise<Response> {
     for (let attempt = 1; ; attempt += 1) {
-      const failure = await trySend(method, url, body).catch((error: unknown) => error);
+      const failure = await trySend(request).catch((error: unknown) => error);
       if (!(failure instanceof Error)) return failure as Response; // all errors of fetch are Errors
-      const isPermanent = failure instanceof StorageError && failure.status < 500 && failure.status !== 429;
+      const isPermanent =
+        failure instanceof UntrustedAddressError || (failure instanceof StorageError && !failure.isPassing);
       if (isPermanent || attempt === MOST_TRIES) throw failure;
       await new Promise((resolve) => setTimeout(resolve, FIRST_PAUSE_MS * 4 ** (attempt - 1)));
     }
   }
 
-  async function trySend(method: string, url: string, body: BodyInit | null): Promise<Response> {
-    const headers = await signed(method, url);
+  async function trySend({ method, address, query = "", body }: StorageRequest): Promise<Response> {
+    const url = urlOf(address, query);
+    const headers = await signed(method, url, partsOf(address).protocol);
     const response = await fetch(url, {
       method,
       headers,
-      body,
+      body: body ?? null,
       dispatcher: agent,
-      redirect: "error",
+      // The keys must not follow.
+      redirect: "manual",
       signal: AbortSignal.timeout(TRANSFER_TIMEOUT_MS),
     });
     if (response.ok) return response;
     const code = /<Code>(\w+)<\/Code>/u.exec(await response.text())?.[1] ?? "";
+    const actual = response.headers.get("x-amz-bucket-region");
+    const detail = actual !== null && actual !== region ? `${code}; the bucket is in ${actual}` : code;
     // Without the query, which the signature may be in.
-    throw new StorageError(response.status, `${method} ${url.replace(/\?.*$/u, "")}`, code);
+    throw new StorageError(response.status, `${method} ${url.replace(/\?.*$/u, "")}`, detail);
   }
 
   return {
-    read: async (address: string) => Buffer.from(await (await send("GET", urlOf(address))).arrayBuffer()),
+    read: async (address: string) =>
+      Buffer.from(await (await send({ method: "GET", address })).arrayBuffer()),
     async download(address: string, file: string) {
-      const { body } = await send("GET", urlOf(address));
+      const { body } = await send({ method: "GET", address });
       if (body) await pipeline(Readable.fromWeb(body), createWriteStream(file, { mode: 0o600 }));
       else await writeFile(file, "", { mode: 0o600 });
     },
     async put(address: string, content: Blob) {
-      await (await send("PUT", urlOf(address), content)).arrayBuffer();
+      await (await send({ method: "PUT", address, body: content })).arrayBuffer();
     },
     async list(folder: string) {
       const { protocol, bucket, key } = partsOf(folder);
@@ -195,7 +253,8 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
           prefix: `${key.replace(/\/+$/u, "")}/`,
           ...(after === "" ? {} : { "continuation-token": after }),
         });
-        const text = await (await send("GET", urlOf(folder, `?${query.toString()}`))).text();
+        const request = { method: "GET", address: folder, query: `?${query.toString()}` };
+        const text = await (await send(request)).text();
         for (const [, entry = ""] of text.matchAll(/<Contents>(.*?)<\/Contents>/gsu)) {
           const name = unescapeXml(/<Key>([^<]*)</u.exec(entry)?.[1] ?? "");
           const writtenMs = Date.parse(/<LastModified>([^<]*)</u.exec(entry)?.[1] ?? "");
@@ -207,7 +266,7 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
     },
     async remove(address: string) {
       try {
-        await (await send("DELETE", urlOf(address))).arrayBuffer();
+        await (await send({ method: "DELETE", address })).arrayBuffer();
       } catch (error) {
         if (!isMissingFile(error)) throw error;
       }
@@ -216,9 +275,23 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
 }
 
 function partsOf(address: string) {
-  const [, scheme = "", bucket = "", key = ""] = /^(s3|s3a|gs):\/\/([^/]+)\/?(.*)$/u.exec(address) ?? [];
+  const [, scheme = "", bucket = "", key = ""] = /^(s3|s3a|s3n|gs):\/\/([^/]+)\/?(.*)$/u.exec(address) ?? [];
   if (scheme === "") throw new Error(`${address} is neither in S3 or GCS nor a local file`);
   return { protocol: `${scheme}:`, bucket, key };
+}
+
+/** An address that the catalog grants; refused if keys and rows would be sent over a network unencrypted. */
+function trusted(endpoint: string | null): string | null {
+  if (endpoint === null || isEncrypted(endpoint)) return endpoint;
+  throw new UntrustedAddressError(
+    `the catalog names ${endpoint} for files, which isn't encrypted`,
+    "Set s3_endpoint to this address if its network is trusted.",
+  );
+}
+
+function isEncrypted(endpoint: string): boolean {
+  const { protocol, hostname } = new URL(endpoint);
+  return protocol === "https:" || ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };

@@ -40,8 +40,13 @@ const types: Readonly<Record<Exclude<ColumnType, "text[]">, string>> = {
   bytes: "binary",
 };
 
-/** Property of tables that this program created: all others are left alone. */
-export const OWN_PROPERTY = "person-etl.table";
+/** Property of tables that this program created, with the name that it gave them. */
+const OWN_PROPERTY = "person-etl.table";
+
+/** True if this program created a table: all others are left alone, and copies under another name. */
+export function isOwn({ name }: TableName, { properties }: TableMetadata): boolean {
+  return properties?.[OWN_PROPERTY] === name;
+}
 
 export function propertiesOf(table: PublishedTable): Readonly<Record<string, string>> {
   const key = table.key.length > 0 ? ` Key: ${table.key.join(", ")}.` : "";
@@ -85,6 +90,10 @@ export function currentSchema(metadata: TableMetadata): IcebergSchema {
   const id = metadata["current-schema-id"];
   const found = metadata.schemas.find((schema) => schema["schema-id"] === id);
   if (!found) throw new Error(`the catalog returns a table without its schema ${id}`);
+  // They become part of statements.
+  if (!found.fields.flatMap(idsOf).every(Number.isSafeInteger)) {
+    throw new Error("the catalog returns a table with an ID of a field that isn't an integer");
+  }
   return found;
 }
 
@@ -149,14 +158,16 @@ export async function readSnapshot(storage: Storage, snapshot: Snapshot | null):
   const list = snapshot["manifest-list"];
   const entries: ManifestEntry[] = [];
   const manifests = [list];
-  for (const manifest of readManifestList(await storage.read(list))) {
+  const listed = readManifestList(await storage.read(list));
+  if (listed === null) throw new Error("the catalog returns a table without a manifest list");
+  for (const manifest of listed) {
     manifests.push(manifest.manifest_path);
     entries.push(...readEntries(await storage.read(manifest.manifest_path), manifest));
   }
   return { entries, manifests };
 }
 
-/** Reads the files of a snapshot whose files are all replaced or deleted. If some of its manifests are missing, it counts as empty. */
+/** Reads the files of a snapshot that is replaced as a whole or was before. If some of its manifests are missing, it counts as empty. */
 export async function readReplaced(storage: Storage, snapshot: Snapshot | null): Promise<SnapshotFiles> {
   try {
     return await readSnapshot(storage, snapshot);
@@ -187,9 +198,6 @@ export interface FileChange {
   readonly prefix: string;
 }
 
-/** End of the name of a manifest, of which a snapshot has one. */
-export const MANIFEST = "-manifest.avro";
-
 /** Writes the manifest of a new snapshot. Returns the change that makes it the current one. */
 export async function newSnapshot(storage: Storage, change: FileChange): Promise<TableUpdate> {
   const { table, loaded, before, removed, added, prefix } = change;
@@ -206,9 +214,9 @@ export async function newSnapshot(storage: Storage, change: FileChange): Promise
   const entries = [...kept, ...added.map((file) => entryOf(file, snapshotId))];
   const specId = metadata["default-spec-id"];
   const folder = `${metadata.location.replace(/\/+$/u, "")}/metadata`;
-  const path = `${folder}/${prefix}${MANIFEST}`;
+  const path = `${folder}/${prefix}-manifest.avro`;
   const schema = currentSchema(metadata);
-  const manifest = writeManifest(entries, { schema, specId });
+  const manifest = writeManifest(entries, { schema, specId, replaced: before.manifests });
   await storage.write(path, manifest);
   const ids = { snapshotId, parentId: parent?.["snapshot-id"] ?? null, sequenceNumber };
   const list = `${folder}/${prefix}-manifests.avro`;

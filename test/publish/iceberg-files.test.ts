@@ -1,0 +1,355 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, rename, stat, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { expect, inject, onTestFinished, test } from "vitest";
+import { catalogOf } from "../../src/publish/destination.ts";
+import { openDuckDb } from "../../src/publish/duckdb/session.ts";
+import { type IcebergTarget, openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
+import { currentSnapshot, readSnapshot } from "../../src/publish/iceberg/tables.ts";
+import type { TableMetadata } from "../../src/publish/iceberg/catalog.ts";
+import { openStorage, openStorageAgent } from "../../src/publish/iceberg/storage.ts";
+import { startRestCatalog, type StoredMetadata } from "../support/iceberg/rest-catalog.ts";
+import { batchAfter, publishRows, stageAll, type TableRows } from "./staged-files.ts";
+
+// Tables in a folder of this machine, behind a catalog that lists all snapshots and fails when it is told to.
+
+const AT = "2026-11-21T04:00:00.000001+00:00";
+const people = catalogOf(["person", "person_email"]);
+const DAY_MS = 24 * 3_600_000;
+
+const person = (pid: string, fullName: string) => ({
+  service_pid: pid,
+  full_name: fullName,
+  _record_synced_at: AT,
+  _synced_at: AT,
+  _run_id: "r1",
+});
+const change = (people: Readonly<Record<string, string | null>>): TableRows => ({
+  table: "person",
+  keys: Object.keys(people).map((pid) => ({ service_pid: pid })),
+  rows: Object.entries(people).flatMap(([pid, name]) => (name === null ? [] : [person(pid, name)])),
+});
+
+/** `spelling` begins the addresses of the catalog; Java writes one slash. */
+async function open(spelling = "file:") {
+  const folder = await mkdtemp(join(inject("runFolder"), "iceberg-files-"));
+  const lake = join(folder, "lake");
+  const catalog = await startRestCatalog(`${spelling}${lake}`);
+  const target: IcebergTarget = {
+    name: "lake",
+    catalog: catalog.url,
+    warehouse: null,
+    token: null,
+    credential: null,
+    tokenUrl: null,
+    scope: "catalog",
+    localFolder: lake,
+    s3Endpoint: null,
+    s3Region: null,
+    accessKeyId: null,
+    secretAccessKey: null,
+    namespace: "data",
+    opsNamespace: "ops",
+    folder: join(folder, "work"),
+  };
+  const destination = openIcebergDestination(target);
+  onTestFinished(() => destination.close());
+  await destination.migrate(people);
+  const metadata = (table = "person"): StoredMetadata => {
+    const found = catalog.tables.get(`data.${table}`);
+    if (!found) throw new Error(`no table ${table}`);
+    return found;
+  };
+  const agent = openStorageAgent();
+  onTestFinished(() => agent.close());
+  const storage = openStorage(target, {}, agent);
+  return {
+    catalog,
+    target,
+    destination,
+    metadata,
+    publish: async (...changed: readonly TableRows[]) =>
+      publishRows(destination, people, batchAfter(await destination.position()), changed),
+    async erase(pid: string) {
+      const batch = batchAfter(await destination.position());
+      const changes = await stageAll(destination, people, batch, [change({ [pid]: null })]);
+      return destination.commit({ ...batch, changes, erases: true });
+    },
+    /** Paths of all files with rows or their bounds. */
+    async files(): Promise<readonly string[]> {
+      const entries = await readdir(lake, { recursive: true, withFileTypes: true });
+      return entries
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name))
+        .toSorted();
+    },
+    /** Names of people in the current snapshot. */
+    async names(): Promise<readonly string[]> {
+      const own = metadata() as unknown as TableMetadata; // of the same specification
+      const { entries } = await readSnapshot(storage, currentSnapshot(own));
+      const duckdb = await openDuckDb(join(folder, "reader.duckdb"), join(folder, "reader.tmp"));
+      const names: string[] = [];
+      for (const { data_file: file } of entries) {
+        const path = new URL(file.file_path).pathname;
+        const rows = await duckdb.rows(`SELECT full_name FROM read_parquet('${path}')`);
+        names.push(...rows.map((row) => String(row["full_name"])));
+      }
+      duckdb.close();
+      return names.toSorted();
+    },
+    /** Writes a file of another program into the folder of `person`. */
+    async addForeign(name: string, ageMs: number) {
+      const path = join(new URL(metadata().location).pathname, name);
+      await writeFile(path, "x");
+      const written = new Date(Date.now() - ageMs);
+      await utimes(path, written, written);
+      return path;
+    },
+  };
+}
+
+async function age(path: string, ms: number): Promise<void> {
+  const { mtimeMs } = await stat(path);
+  await utimes(path, new Date(mtimeMs - ms), new Date(mtimeMs - ms));
+}
+
+test.each(["file:", "file://", "file://localhost"])(
+  "no file of the current snapshot is deleted where the catalog writes addresses as %s/path",
+  async (spelling) => {
+    const { publish, destination, erase, names, files } = await open(spelling);
+    await publish(change({ p1: "Ann", p2: "Bob" }));
+    await destination.finish();
+    expect(await names()).toEqual(["Ann", "Bob"]);
+    await erase("p1");
+    await destination.finish();
+    expect(await names()).toEqual(["Bob"]);
+    const own = (await files()).filter((path) => path.includes("/person_") && path.endsWith(".parquet"));
+    expect(own).toHaveLength(1);
+    for (const path of own) expect((await stat(path)).mode & 0o777).toBe(0o600);
+  },
+);
+
+test("nothing is deleted in a folder whose listing lacks a file of the current snapshot", async () => {
+  const { publish, destination, files } = await open();
+  await publish(change({ p1: "Ann" }));
+  const [lost = ""] = (await files()).filter((path) => path.includes("/data/"));
+  await rename(lost, `${lost}.lost`);
+  const before = await files();
+  await expect(destination.finish()).rejects.toThrow(/doesn't list the table's own file/u);
+  expect(await files()).toEqual(before);
+});
+
+test("former snapshots expire a day after they were replaced, with their files", async () => {
+  const { publish, destination, metadata, files, names } = await open();
+  await publish(change({ p1: "First" }));
+  await publish(change({ p1: "Second" }));
+  await destination.finish();
+  expect(metadata().snapshots).toHaveLength(2);
+  // Both were committed two days ago: the second was current until now.
+  for (const snapshot of metadata().snapshots)
+    snapshot["timestamp-ms"] = Number(snapshot["timestamp-ms"]) - 2 * DAY_MS;
+  for (const path of await files()) if (path.includes("/person_")) await age(path, 2 * DAY_MS);
+  await publish(change({ p1: "Third" }));
+  await destination.finish();
+  const data = (await files()).filter((path) => /\/person_.*\/data\//u.test(path));
+  expect([metadata().snapshots.length, data.length]).toEqual([2, 2]);
+  expect(await names()).toEqual(["Third"]);
+});
+
+test("an erasure waits for files of others that no snapshot has, until they are a day old", async () => {
+  const { publish, destination, erase, files, addForeign } = await open();
+  await publish(change({ p1: "Ann", p2: "Bob" }));
+  const old = await addForeign("data/old-compaction.parquet", DAY_MS + 60_000);
+  const young = await addForeign("data/compaction.parquet", 0);
+  await destination.finish();
+  expect(await files()).not.toContain(old);
+  expect(await files()).toContain(young);
+  await erase("p1");
+  await expect(destination.finish()).rejects.toMatchObject({
+    code: "destination_busy",
+    message: expect.stringContaining("compaction.parquet"),
+  });
+  expect(await files()).toContain(young);
+  await age(young, DAY_MS + 60_000);
+  await destination.finish();
+  expect(await files()).not.toContain(young);
+});
+
+test("an erasure removes the statistics, branches and tags of others", async () => {
+  const { publish, destination, erase, metadata, files, addForeign } = await open();
+  await publish(change({ p1: "Ann" }));
+  const path = await addForeign("metadata/sketches.puffin", 0);
+  const id = metadata()["current-snapshot-id"];
+  metadata().statistics.push({ "snapshot-id": id, "statistics-path": pathToFileURL(path).href });
+  metadata().refs["audit"] = { "snapshot-id": id };
+  await publish(change({ p2: "Bob" }));
+  await destination.finish();
+  expect(await files()).toContain(path);
+  await erase("p1");
+  await destination.finish();
+  expect(await files()).not.toContain(path);
+  expect(metadata()).toMatchObject({ statistics: [], refs: { main: {} } });
+  expect([Object.keys(metadata().refs), metadata().snapshots.length]).toEqual([["main"], 1]);
+});
+
+test("tables that share a folder aren't cleaned, and a copy under another name isn't ours", async () => {
+  const { catalog, publish, destination, metadata, files } = await open();
+  await publish(change({ p1: "Ann" }));
+  catalog.register("data.person_copy", structuredClone(metadata()));
+  const before = await files();
+  await expect(destination.finish()).rejects.toMatchObject({
+    code: "destination_refused",
+    message: expect.stringContaining("data.person and data.person_copy share the folder"),
+  });
+  expect(await files()).toEqual(before);
+  // Under the name of a table that is no longer published.
+  catalog.register("data.person_phone", { ...structuredClone(metadata()), location: "file:/elsewhere" });
+  await destination.migrate(catalogOf(["person"])).catch((error: unknown) => error);
+  expect(catalog.tables.has("data.person_phone")).toBe(true);
+});
+
+test("files outside the configured folder are neither written nor deleted", async () => {
+  const { catalog, publish, destination, metadata } = await open();
+  catalog.register("data.person", { ...metadata(), location: "file:///etc/person" });
+  const failure = await publish(change({ p1: "Ann" })).catch((error: unknown) => destination.explain(error));
+  expect(failure).toMatchObject({
+    code: "destination_refused",
+    message: expect.stringContaining("outside local_folder"),
+  });
+});
+
+test("a commit whose answer is lost counts if the catalog has it", async () => {
+  const { catalog, publish, destination, names } = await open();
+  for (const status of [0, 500, 503, 504]) {
+    catalog.commits.push((apply) => {
+      apply();
+      return status;
+    });
+    expect(await publish(change({ p1: `Applied ${status}` }))).toBe("committed");
+    expect(await names()).toEqual([`Applied ${status}`]);
+  }
+  await destination.finish();
+});
+
+test("a commit that failed is no success, and the next attempt leaves none of its rows", async () => {
+  const { catalog, publish, destination, names, files } = await open();
+  await publish(change({ p1: "Before" }));
+  for (const status of [0, 500, 400]) {
+    catalog.commits.push(() => status);
+    await expect(publish(change({ p1: `Lost ${status}` }))).rejects.toThrow();
+    expect(await names()).toEqual(["Before"]);
+  }
+  await publish(change({ p1: "After" }));
+  await destination.finish();
+  expect(await names()).toEqual(["After"]);
+  // The data files of both snapshots.
+  expect((await files()).filter((path) => /\/person_.*\/data\//u.test(path))).toHaveLength(2);
+});
+
+test("a conflict with a change of others is tried again on their state, and some conflicts are too many", async () => {
+  const { catalog, publish, destination, names } = await open();
+  catalog.commits.push(() => 409);
+  expect(await publish(change({ p1: "Ann" }))).toBe("committed");
+  catalog.commits.push(...Array.from({ length: 5 }, () => () => 409));
+  const failure = await publish(change({ p1: "Bob" })).catch((error: unknown) => destination.explain(error));
+  expect(failure).toMatchObject({ code: "destination_busy" });
+  expect(await names()).toEqual(["Ann"]);
+});
+
+test("a catalog that applies a part of a commit is refused", async () => {
+  const { catalog, publish, destination } = await open();
+  const email = { table: "person_email", keys: [{ service_pid: "p1" }], rows: [] };
+  await publish(change({ p1: "Ann" }), {
+    ...email,
+    rows: [
+      {
+        service_pid: "p1",
+        email_type: "work",
+        position: 0,
+        email_address: "a@example.com",
+        _synced_at: AT,
+        _run_id: "r1",
+      },
+    ],
+  });
+  const last = await destination.position();
+  // The first table only: the position is the last change.
+  catalog.commits.push((apply) => {
+    apply(1);
+    return 204;
+  });
+  await expect(publish(change({ p1: "Bob" }), email)).rejects.toMatchObject({ code: "destination_refused" });
+  expect(await destination.position()).toEqual(last);
+  // All but the first table.
+  catalog.commits.push((apply, changes) => {
+    apply();
+    const { identifier } = changes[0] ?? { identifier: { name: "" } };
+    const half = structuredClone(catalog.tables.get(`data.${identifier.name}`));
+    if (half)
+      catalog.register(`data.${identifier.name}`, { ...half, snapshots: half.snapshots.slice(0, -1) });
+    return 500;
+  });
+  await expect(publish(change({ p1: "Carl" }), email)).rejects.toThrow(/applied a part of a batch/u);
+});
+
+test("the files of an overtaken attempt are deleted", async () => {
+  const { publish, destination, files } = await open();
+  await publish(change({ p1: "Ann" }));
+  const at = await destination.position();
+  const late = batchAfter(at);
+  const changes = await stageAll(destination, people, late, [
+    { table: "person", replaces: "all", rows: [person("p1", "Late")] },
+  ]);
+  const other = (await files()).filter((path) => path.includes(`-${late.attempt}-`));
+  expect(other.length).toBeGreaterThan(0);
+  // Another process commits its batch, and its cleaning comes before the files are written.
+  await publish(change({ p1: "Bob" }));
+  const again = { ...late, attempt: "late2" };
+  const restaged = await stageAll(destination, people, again, [
+    { table: "person", replaces: "all", rows: [person("p1", "Late")] },
+  ]);
+  expect(await destination.commit({ ...again, changes: restaged, erases: false })).toBe("refused");
+  expect((await files()).filter((path) => path.includes("-late2-"))).toEqual([]);
+  expect(changes).toHaveLength(1);
+});
+
+test("a process leaves the staged files of another one alone", async () => {
+  const { target, destination, publish } = await open();
+  const staged = join(target.folder, "lake.staged", "other");
+  await mkdir(staged, { recursive: true });
+  await writeFile(join(staged, "person-keys-0-0"), "x");
+  const program = fileURLToPath(new URL("hold-duckdb.ts", import.meta.url));
+  const holder = spawn(process.execPath, [program, join(target.folder, "lake.duckdb")], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  await once(holder.stdout, "data");
+  const failure = await publish(change({ p1: "Ann" })).catch((error: unknown) => destination.explain(error));
+  expect(failure).toMatchObject({ code: "locked" });
+  const batch = { ...batchAfter(null), changes: [], erases: false };
+  const locked = await destination.commit(batch).catch((error: unknown) => destination.explain(error));
+  expect(locked).toMatchObject({ code: "locked" });
+  expect(await readdir(staged)).toEqual(["person-keys-0-0"]);
+  holder.stdin.end();
+  await once(holder, "exit");
+  expect(await publish(change({ p1: "Ann" }))).toBe("committed");
+  expect(await readdir(target.folder)).not.toContain("lake.staged");
+});
+
+test("reads of the catalog are repeated after failures that pass", async () => {
+  const { catalog, destination } = await open();
+  catalog.reads.push(503, 0);
+  expect(await destination.position()).toBe(null);
+  catalog.reads.push(403);
+  const failure = await destination.position().catch((error: unknown) => destination.explain(error));
+  expect(failure).toMatchObject({ code: "destination_refused" });
+});
+
+test("IDs of fields that aren't integers are refused before they are part of a statement", async () => {
+  const { catalog, metadata, publish } = await open();
+  const [schema] = metadata()["schemas"] as { fields: { id: unknown }[] }[];
+  const fields = (schema?.fields ?? []).map((field) => ({ ...field, id: "1}); DROP TABLE changed" }));
+  catalog.register("data.person", { ...metadata(), schemas: [{ ...schema, fields }] });
+  await expect(publish(change({ p1: "Ann" }))).rejects.toThrow(/isn't an integer/u);
+});
