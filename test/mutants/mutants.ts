@@ -395,6 +395,22 @@ export const mutants: readonly Mutant[] = [
     named: "is no success",
   },
   {
+    breaks: "addresses of one file in other spellings are known as one",
+    file: "src/publish/iceberg/storage.ts",
+    from: "return isLocal(address) ? fileURLToPath(address) : address.replace(",
+    to: "return address.replace(",
+    tests: ["test/publish/iceberg-files.test.ts"],
+    named: "no file of the current snapshot is deleted",
+  },
+  {
+    breaks: "a file of another program that may be part of an unfinished commit stays",
+    file: "src/publish/iceberg/cleaning.ts",
+    from: "number === null ? writtenMs < sinceMs : number <= committed",
+    to: "number === null ? true : number <= committed",
+    tests: ["test/publish/iceberg-files.test.ts"],
+    named: "an erasure waits for files of others",
+  },
+  {
     breaks: "manifests hold no values of deleted files",
     file: "src/publish/iceberg/tables.ts",
     from: "data_file: withoutBounds(entry.data_file)",

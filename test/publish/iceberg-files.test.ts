@@ -72,13 +72,13 @@ async function open(spelling = "file:") {
     metadata,
     publish: async (...changed: readonly TableRows[]) =>
       publishRows(destination, people, batchAfter(await destination.position()), changed),
-    async erase(pid: string) {
+    erase: async (pid: string) => {
       const batch = batchAfter(await destination.position());
       const changes = await stageAll(destination, people, batch, [change({ [pid]: null })]);
       return destination.commit({ ...batch, changes, erases: true });
     },
     /** Paths of all files with rows or their bounds. */
-    async files(): Promise<readonly string[]> {
+    files: async (): Promise<readonly string[]> => {
       const entries = await readdir(lake, { recursive: true, withFileTypes: true });
       return entries
         .filter((entry) => entry.isFile())
@@ -86,7 +86,7 @@ async function open(spelling = "file:") {
         .toSorted();
     },
     /** Names of people in the current snapshot. */
-    async names(): Promise<readonly string[]> {
+    names: async (): Promise<readonly string[]> => {
       const own = metadata() as unknown as TableMetadata; // of the same specification
       const { entries } = await readSnapshot(storage, currentSnapshot(own));
       const duckdb = await openDuckDb(join(folder, "reader.duckdb"), join(folder, "reader.tmp"));
@@ -100,7 +100,7 @@ async function open(spelling = "file:") {
       return names.toSorted();
     },
     /** Writes a file of another program into the folder of `person`. */
-    async addForeign(name: string, ageMs: number) {
+    addForeign: async (name: string, ageMs: number) => {
       const path = join(new URL(metadata().location).pathname, name);
       await writeFile(path, "x");
       const written = new Date(Date.now() - ageMs);

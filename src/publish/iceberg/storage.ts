@@ -285,7 +285,7 @@ function trusted(endpoint: string | null): string | null {
   if (endpoint === null || isEncrypted(endpoint)) return endpoint;
   throw new UntrustedAddressError(
     `the catalog names ${endpoint} for files, which isn't encrypted`,
-    "Set s3_endpoint to this address if its network is trusted.",
+    "Have the catalog name an https:// address, or set s3_endpoint to one.",
   );
 }
 
