@@ -97,8 +97,8 @@ export function openClient(options: ClientOptions): Client {
       try {
         const headers = new Headers(init.headers);
         if (!isEmulator) {
-          const { authClient } = await google();
-          for (const [name, value] of await authClient.getRequestHeaders(url)) headers.set(name, value);
+          const token = google().then(({ authClient }) => authClient.getRequestHeaders(url));
+          for (const [name, value] of await untilStopped(token, signal)) headers.set(name, value);
         }
         const ends = [init.signal ?? AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])];
         return await fetch(url, { ...init, signal: AbortSignal.any(ends), headers, dispatcher: agent });
@@ -110,7 +110,11 @@ export function openClient(options: ClientOptions): Client {
     async send<Answer>(request: ApiRequest): Promise<Answer> {
       // Callers state the type, as documented by the interface.
       const owner = request.path.startsWith("/datasets") ? project : billingProject;
-      const work = async () => sendOnce(await google(), { ...request, owner }, proxy);
+      const work = () =>
+        untilStopped(
+          google().then((client) => sendOnce(client, { ...request, owner }, proxy)),
+          signal,
+        );
       return (await withRetries(work, signal)) as Answer;
     },
   };
@@ -131,6 +135,20 @@ function hostOf({ apiEndpoint }: ClientOptions): { readonly host: string; readon
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   await delay(ms, undefined, signal ? { signal } : {}).catch(() => {});
   signal?.throwIfAborted();
+}
+
+/** Returns the result of a request, or throws the reason of a signal at once; the library can't abort its requests. */
+async function untilStopped<Result>(
+  request: Promise<Result>,
+  signal: AbortSignal | undefined,
+): Promise<Result> {
+  if (signal === undefined) return request;
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    request.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+  });
 }
 
 /** Retries transient failures with growing pauses. */

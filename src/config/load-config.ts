@@ -4,7 +4,7 @@ import { FixConfigurationError, type Problem } from "../errors.ts";
 import { countText } from "../figures.ts";
 import { buildConfig, type Config } from "./config.ts";
 import { explainIssues } from "./hints.ts";
-import { createProblems, type Problems } from "./problems.ts";
+import { createProblems, type Problems, textOf } from "./problems.ts";
 import {
   checkCycles,
   checkReferences,
@@ -74,6 +74,7 @@ export async function loadConfig({
   warnOfDisabledSources(written, warnings);
   warnOfSharedColumns(written, warnings);
   await warnOfSharedKeys(parsed.data, folder, warnings);
+  warnOfEmulator(parsed.data, env, warnings);
   return buildConfig(parsed.data, written.references, secrets, {
     file: path,
     warnings: warnings.list(),
@@ -138,4 +139,22 @@ async function warnOfSharedKeys(
       warnings.add([section, name, "credentials"], message, "chmod 600 it");
     }
   }
+}
+
+/** Warns once of an emulator in place of BigQuery, which other programs' variable may choose by mistake. */
+function warnOfEmulator(
+  document: Pick<ConfigDocument, "connections" | "publish">,
+  env: Environment,
+  warnings: Problems,
+): void {
+  if ((env["BIGQUERY_EMULATOR_HOST"] ?? "") === "") return;
+  const [first, ...others] = (["connections", "publish"] as const).flatMap((section) =>
+    Object.entries(document[section]).flatMap(([name, entry]) =>
+      entry.type === "bigquery" && entry.apiEndpoint === null ? [[section, name]] : [],
+    ),
+  );
+  if (first === undefined) return;
+  const also = others.length === 0 ? "" : `, and so does ${others.map(textOf).join(", ")}`;
+  const message = `uses the emulator in BIGQUERY_EMULATOR_HOST instead of Google's service${also}: without credentials, and unencrypted unless its address begins with https://`;
+  warnings.add(first, message, "unset the variable to use Google's service");
 }

@@ -197,6 +197,24 @@ jobs:
     ]);
   });
 
+  it("warns once of an emulator in place of BigQuery, unless an address is configured", async () => {
+    const text = `${fineBut("", "")}
+publish:
+  local: { type: duckdb, path: copies/people.duckdb }
+  analytics: { type: bigquery, project: my-project, credentials: file:key.json }
+  own: { type: bigquery, project: my-project, dataset: own, api_endpoint: "https://bigquery.example.com" }
+connections: { lake: { type: bigquery, project: my-lake } }
+`;
+    const warningsWith = async (env: Record<string, string>) =>
+      (await load(text, { env })).warnings.map(({ path, message, hint }) => `${path} ${message}; ${hint}`);
+    expect(await warningsWith({})).toEqual([]);
+    expect(await warningsWith({ BIGQUERY_EMULATOR_HOST: "" })).toEqual([]);
+    expect(await warningsWith({ BIGQUERY_EMULATOR_HOST: "bigquery:9050" })).toEqual([
+      "connections.lake uses the emulator in BIGQUERY_EMULATOR_HOST instead of Google's service, and so does publish.analytics: " +
+        "without credentials, and unencrypted unless its address begins with https://; unset the variable to use Google's service",
+    ]);
+  });
+
   it("has absolute paths and the defaults of destinations and connections", async () => {
     const bigquery = {
       type: "bigquery",

@@ -459,6 +459,22 @@ export const mutants: readonly Mutant[] = [
     named: "given up at its deadline",
   },
   {
+    breaks: "a stop ends requests to BigQuery that nobody answers",
+    file: "src/bigquery/client.ts",
+    from: '    signal.addEventListener("abort", stop, { once: true });\n',
+    to: "",
+    tests: ["test/publish/bigquery-session.test.ts"],
+    named: "that nobody answers",
+  },
+  {
+    breaks: "an emulator gets no credentials",
+    file: "src/bigquery/client.ts",
+    from: 'host: host.replace(/\\/$/, ""), isEmulator: true }',
+    to: 'host: host.replace(/\\/$/, ""), isEmulator: false }',
+    tests: ["test/publish/bigquery-session.test.ts"],
+    named: "an emulator gets no credentials",
+  },
+  {
     breaks: "a checkpoint of DuckDB that runs out of memory is repeated",
     file: "src/publish/duckdb/session.ts",
     from: 'await withMemory(() => run("CHECKPOINT"));',

@@ -1,7 +1,30 @@
-import { expect, test } from "vitest";
+import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterEach, expect, inject, onTestFinished, test, vi } from "vitest";
+import { type ClientOptions, openClient } from "../../src/bigquery/client.ts";
 import { BigQueryFailure } from "../../src/bigquery/failure.ts";
 import { finishedJob, openSession } from "../../src/bigquery/session.ts";
 import { clientOf } from "./bigquery-client.ts";
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+/** Address of an HTTP server. */
+async function serve(answer: RequestListener): Promise<string> {
+  const server = createServer(answer).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => server.closeAllConnections());
+  onTestFinished(() => void server.close());
+  // A TCP server's address is an object.
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const target: ClientOptions = { project: "p", credentialsFile: null, impersonate: null, apiEndpoint: null };
 
 const running = () => ({ jobReference: { jobId: "j" }, status: { state: "RUNNING" } });
 
@@ -46,4 +69,56 @@ test("a query that may still run after its deadline is not started again", async
   const session = openSession({ client, dataset: null, location: null, maximumBytesBilled: null });
   await expect(session.rows({ text: "SELECT 1" })).rejects.toMatchObject({ code: "ETIMEDOUT" });
   expect(started).toBe(1);
+});
+
+test("a stop doesn't wait for requests and uploads that nobody answers", async () => {
+  let arrived = 0;
+  const host = await serve(() => (arrived += 1));
+  const reason = new Error("SIGTERM");
+  const stop = new AbortController();
+  const client = openClient({ ...target, apiEndpoint: `http://${host}`, signal: stop.signal });
+  const ends = [
+    client.send({ method: "POST", path: "/queries", body: { query: "SELECT 1" } }),
+    client.fetch(client.uploadUrl, { method: "POST", body: "{}" }),
+  ].map((request) => request.catch((error: unknown) => [error, performance.now()]));
+  await expect.poll(() => arrived, { timeout: 30_000 }).toBe(2);
+  const atMs = performance.now();
+  stop.abort(reason);
+  for (const end of await Promise.all(ends)) expect(end).toEqual([reason, expect.closeTo(atMs, -2.6)]);
+  await expect(client.send({ method: "GET", path: "/jobs" })).rejects.toBe(reason);
+  expect(arrived).toBe(2);
+});
+
+test.each([
+  ["a key file", null],
+  ["impersonation", "loader@p.iam.gserviceaccount.com"],
+])("an emulator gets no credentials, and nobody is asked for any: %s", async (_, impersonate) => {
+  const seen: IncomingMessage[] = [];
+  const host = await serve((request, response) => {
+    seen.push(request);
+    response.setHeader("content-type", "application/json").end("{}");
+  });
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const key = {
+    type: "service_account",
+    client_email: "a@b.test",
+    private_key: privateKey.export({ type: "pkcs8", format: "pem" }),
+    token_uri: `http://${host}/token`,
+  };
+  const credentialsFile = join(inject("runFolder"), "emulated-key.json");
+  await writeFile(credentialsFile, JSON.stringify(key));
+  vi.stubEnv("GOOGLE_APPLICATION_CREDENTIALS", credentialsFile);
+  vi.stubEnv("BIGQUERY_EMULATOR_HOST", host);
+  const client = openClient({ ...target, credentialsFile, impersonate });
+  await client.send({ method: "GET", path: "/datasets/d" });
+  await client.send({ method: "POST", path: "/queries", body: { query: "SELECT 1" } });
+  await client.fetch(client.uploadUrl, { method: "POST", body: "{}" });
+  expect(seen.map(({ url }) => url?.replace(/\?.*/, ""))).toEqual([
+    "/bigquery/v2/projects/p/datasets/d",
+    "/bigquery/v2/projects/p/queries",
+    "/upload/bigquery/v2/projects/p/jobs",
+  ]);
+  const names = seen.flatMap(({ headers }) => Object.keys(headers));
+  expect(names.filter((name) => /auth|token|cookie|user-project/.test(name))).toEqual([]);
+  expect(seen.some((request) => JSON.stringify(request.headers).includes("b.test"))).toBe(false);
 });
