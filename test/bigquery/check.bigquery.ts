@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
 import { declaredCatalog } from "../../src/publish/destination.ts";
+import { openRequestDoor } from "../support/bigquery/request-door.ts";
 import { unusedPort } from "../support/unused-port.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
@@ -60,6 +61,39 @@ test("a dataset in another location than the configured one is refused", async (
     ok: false,
     message: `Dataset ${context.target.dataset} is in europe-west3, but publish.analytics.location is US.`,
     hint: expect.stringContaining("Set publish.analytics.location: europe-west3"),
+  });
+});
+
+test.each(["stagingDataset", "opsDataset"] as const)(
+  "a %s in another location is found before anything is created or paid for",
+  async (which) => {
+    const own = `${context.target.dataset}_${which.toLowerCase()}`;
+    await context.datasets.create(own, { location: "US" });
+    onTestFinished(async () => {
+      await context.datasets.client.send({ method: "DELETE", path: `/datasets/${own}` });
+    });
+    await context.datasets.create(context.target.dataset);
+    const door = await openRequestDoor(context.target.apiEndpoint ?? "");
+    const elsewhere = openBigQueryDestination({ ...context.target, [which]: own, apiEndpoint: door.url });
+    const message = `Dataset ${own} is in US, but dataset ${context.target.dataset} is in europe-west3.`;
+    const findings = await elsewhere.check(catalog);
+    expect(findings.filter(({ ok }) => !ok)).toMatchObject([
+      { message, hint: expect.stringContaining("datasets can't be moved") },
+    ]);
+    const checked = door.seen.length;
+    const error = await elsewhere.position().catch((e: unknown) => e);
+    expect(error).toMatchObject({ name: "FixConfigurationError", code: "database_refused", message });
+    expect(door.seen.slice(checked).filter((text) => !text.startsWith("GET "))).toEqual([]);
+  },
+);
+
+test("new datasets are created where an existing one is", async () => {
+  const { dataset, opsDataset } = context.target;
+  await context.datasets.create(opsDataset, { location: "US" });
+  await context.destination.migrate(catalog);
+  const path = `/datasets/${dataset}`;
+  expect(await context.datasets.client.send<object>({ method: "GET", path })).toMatchObject({
+    location: "US",
   });
 });
 

@@ -1,22 +1,22 @@
 import type { Client } from "../../bigquery/client.ts";
-import { explainFailure, grantText, type NamedProject, orMissing } from "../../bigquery/failure.ts";
+import { explainFailure, grantText, type NamedProject } from "../../bigquery/failure.ts";
 import { openSession } from "../../bigquery/session.ts";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Catalog, DestinationFinding } from "../destination.ts";
 import { DEFAULT_FACTOR, estimateBatch, bytesText, priceOf, sizeOf } from "./cost.ts";
-import { type DatasetNames, POSITION_TABLE, positionTable } from "./datasets.ts";
+import {
+  type DatasetNames,
+  type FoundDataset,
+  POSITION_TABLE,
+  positionTable,
+  readDatasets,
+} from "./datasets.ts";
 
 interface CheckContext {
   readonly client: Client;
   readonly names: DatasetNames;
   readonly where: NamedProject;
   readonly maximumBytesBilled: number | null;
-}
-
-interface Dataset {
-  readonly location: string;
-  readonly defaultTableExpirationMs?: string;
-  readonly defaultPartitionExpirationMs?: string;
 }
 
 /** Privileges on a table that publication needs. */
@@ -42,16 +42,9 @@ export async function checkDestination(
 
 async function findings(context: CheckContext, catalog: Catalog): Promise<readonly DestinationFinding[]> {
   const { client, names, where } = context;
-  const found: DestinationFinding[] = [];
-  const data = await datasetOf(client, names.data);
-  for (const name of new Set([names.data, names.ops, names.staging]))
-    found.push(await checkDataset(context, name));
-  const session = openSession({
-    client,
-    dataset: null,
-    location: data?.location ?? where.location,
-    maximumBytesBilled: null,
-  });
+  const { datasets, location } = await readDatasets(client, names, where);
+  const found = datasets.map((dataset) => checkDataset(context, dataset));
+  const session = openSession({ client, dataset: null, location, maximumBytesBilled: null });
   await session.rows({ text: "SELECT 1 AS one" });
   found.push({ ok: true, message: `${client.billingProject} runs queries for this account.` });
   if (!found.every(({ ok }) => ok) || (await sizeOf(client, names.ops, POSITION_TABLE)) === null)
@@ -63,22 +56,15 @@ async function findings(context: CheckContext, catalog: Catalog): Promise<readon
   return found;
 }
 
-async function checkDataset(
-  { client, names, where }: CheckContext,
-  name: string,
-): Promise<DestinationFinding> {
-  const dataset = await datasetOf(client, name);
+function checkDataset(
+  { client, names }: CheckContext,
+  { name, dataset, problem }: FoundDataset,
+): DestinationFinding {
   if (dataset === null) {
     return { ok: true, message: `Dataset ${name} doesn't exist yet; the first publication creates it.` };
   }
+  if (problem !== null) return { ...problem, ok: false, message: `${problem.message}.` };
   const { location, defaultTableExpirationMs, defaultPartitionExpirationMs } = dataset;
-  if (where.location !== null && location.toUpperCase() !== where.location.toUpperCase()) {
-    return {
-      ok: false,
-      message: `Dataset ${name} is in ${location}, but ${where.path}.location is ${where.location}.`,
-      hint: `Set ${where.path}.location: ${location}, or choose another dataset; datasets can't be moved.`,
-    };
-  }
   const isOfReaders = name === names.data || name === names.ops;
   if (!isOfReaders) return { ok: true, message: `Dataset ${name} exists in ${location}.` };
   if (defaultTableExpirationMs !== undefined || defaultPartitionExpirationMs !== undefined) {
@@ -132,10 +118,6 @@ async function costOf(
     ...finding,
     hint: `Raise ${where.path}.maximum_bytes_billed: a night that changes every table would be stopped.`,
   };
-}
-
-function datasetOf(client: Client, name: string): Promise<Dataset | null> {
-  return orMissing(client.send<Dataset>({ method: "GET", path: `/datasets/${name}` }));
 }
 
 function refused(error: unknown, where: NamedProject): DestinationFinding {

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { Client } from "../../bigquery/client.ts";
-import { orMissing } from "../../bigquery/failure.ts";
+import { type NamedProject, orMissing } from "../../bigquery/failure.ts";
 import { insertJob, runJob } from "../../bigquery/session.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../bigquery/sql.ts";
+import { FixConfigurationError, type Problem } from "../../errors.ts";
 import type { Catalog, PublishedTable } from "../destination.ts";
 import type { ColumnType, PiiClass } from "../../schemas/field.ts";
 import type { Column, PublishedSchema } from "../../schemas/table.ts";
@@ -175,20 +176,74 @@ function statementsOf(
   ];
 }
 
-/** Creates a dataset if it is missing; returns its location. */
-export async function openDataset(
+/** A dataset in the form of the API. */
+interface Dataset {
+  readonly location: string;
+  readonly defaultTableExpirationMs?: string;
+  readonly defaultPartitionExpirationMs?: string;
+}
+
+/** A dataset by its name, as it is found. */
+export interface FoundDataset {
+  readonly name: string;
+  /** Null if it doesn't exist yet. */
+  readonly dataset: Dataset | null;
+  /** Why it can't be used with the others: it is in another location. */
+  readonly problem: Problem | null;
+}
+
+/** Reads the datasets, and the location of all; null if none exists and none is configured. */
+export async function readDatasets(client: Client, names: DatasetNames, where: NamedProject) {
+  const all = await Promise.all(
+    [...new Set([names.data, names.ops, names.staging])].map(async (name) => {
+      const request = client.send<Dataset>({ method: "GET", path: `/datasets/${name}` });
+      return { name, dataset: await orMissing(request) };
+    }),
+  );
+  const first = all.find(({ dataset }) => dataset !== null);
+  const expected = where.location ?? first?.dataset?.location ?? null;
+  const datasets = all.map(({ name, dataset }): FoundDataset => {
+    const location = dataset?.location ?? expected;
+    if (location?.toUpperCase() === expected?.toUpperCase()) return { name, dataset, problem: null };
+    const setting = `${where.path}.location`;
+    const isSet = where.location !== null;
+    const other = isSet ? `${setting} is` : `dataset ${first?.name} is in`;
+    const message = `Dataset ${name} is in ${location}, but ${other} ${expected}`;
+    const hint = `${isSet ? `Set ${setting}: ${location}, or choose` : "Choose"} another dataset; all must be in one location, and datasets can't be moved.`;
+    return { name, dataset, problem: { path: setting, message, hint } };
+  });
+  return { datasets, location: first?.dataset?.location ?? where.location };
+}
+
+/** Creates missing datasets; returns the location of all. Changes nothing if they can't be used together. */
+export async function openDatasets(
   client: Client,
-  dataset: string,
-  { location, kmsKey }: { readonly location: string | null; readonly kmsKey: string | null },
+  names: DatasetNames,
+  where: NamedProject,
 ): Promise<string> {
-  const path = `/datasets/${dataset}`;
-  const found = await orMissing(client.send<{ readonly location: string }>({ method: "GET", path }));
-  if (found) return found.location;
-  const created = await client.send<{ readonly location: string }>({
+  const { datasets, ...found } = await readDatasets(client, names, where);
+  const problems = datasets.flatMap(({ problem }) => (problem === null ? [] : [problem]));
+  const [first] = problems;
+  if (first) throw new FixConfigurationError("database_refused", `${first.message}.`, problems);
+  let { location } = found;
+  for (const { name, dataset } of datasets) {
+    if (dataset === null) location = await createDataset(client, name, location, names.kmsKey);
+  }
+  if (location === null) throw new Error("a dataset has no location");
+  return location;
+}
+
+async function createDataset(
+  client: Client,
+  datasetId: string,
+  location: string | null,
+  kmsKey: string | null,
+): Promise<string> {
+  const created = await client.send<Dataset>({
     method: "POST",
     path: "/datasets",
     body: {
-      datasetReference: { projectId: client.project, datasetId: dataset },
+      datasetReference: { projectId: client.project, datasetId },
       ...(location === null ? {} : { location }),
       ...(kmsKey === null ? {} : { defaultEncryptionConfiguration: { kmsKeyName: kmsKey } }),
       labels: client.labels,

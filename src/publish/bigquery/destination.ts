@@ -21,7 +21,7 @@ import {
   type DatasetNames,
   listBoth,
   migrateDatasets,
-  openDataset,
+  openDatasets,
   positionTable,
   tableName,
 } from "./datasets.ts";
@@ -214,9 +214,7 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
   }
 
   async function openContext(): Promise<StagingContext> {
-    const location = await openDataset(client, dataset, { location: target.location, kmsKey });
-    await openDataset(client, opsDataset, { location, kmsKey });
-    if (![dataset, opsDataset].includes(staging)) await openDataset(client, staging, { location, kmsKey });
+    const location = await openDatasets(client, names, where);
     return { client, names, location };
   }
 
