@@ -371,6 +371,14 @@ export const mutants: readonly Mutant[] = [
     named: "deletes rows deleted by any statement",
   },
   {
+    breaks: "triggers that exist are kept, so that nobody waits for a lock",
+    file: "src/load/publication/registration.ts",
+    from: "if (!present.has(trigger)) await",
+    to: "await session.change(sql.raw(`DROP TRIGGER IF EXISTS ${quoteIdentifier(trigger)} ON ${tableText(names, table.name)}`)); await",
+    tests: ofPublication,
+    named: "blocks no readers",
+  },
+  {
     breaks: "no batch is claimed before the last one is confirmed",
     file: "src/load/publication/batch.ts",
     from: "WHERE name = ${destination} AND claimed = confirmed\n",

@@ -1,8 +1,10 @@
 import { readdir } from "node:fs/promises";
+import { sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
 import { dropDestination } from "../../src/jobs/publish/publisher.ts";
+import { followTable } from "../../src/load/publication/registration.ts";
 import { completeErasures } from "../../src/load/erasure/requests.ts";
 import { catalogOf } from "../../src/publish/destination.ts";
 import { createMemoryDestination, type MemoryDestination } from "./memory-destination.ts";
@@ -117,6 +119,31 @@ describe("a publication", () => {
     await source.sql("DELETE FROM person_data.person_email");
     await publishDestination(publication);
     expect(values("person_email", "email_address")).toEqual([]);
+  });
+
+  test("starting to follow a table blocks no readers of it, and publishing it with a new column no writers", async () => {
+    const [table] = catalogOf(["person"]).tables;
+    if (table === undefined) throw new Error("no table");
+    const follow = async () =>
+      source.db.transaction(async (session) => {
+        await followTable(session, "memory", table);
+        return session.pluck<string>(
+          sql`SELECT mode FROM pg_catalog.pg_locks WHERE pid = pg_backend_pid()
+            AND relation = 'person_data.person'::regclass AND mode <> 'AccessShareLock' ORDER BY 1`,
+        );
+      });
+    expect(await follow()).toEqual(["ShareRowExclusiveLock"]);
+    expect(await follow()).toEqual([]);
+    const [{ tgname } = {}] = await source.sql(
+      "SELECT tgname FROM pg_trigger WHERE tgname LIKE 'publish%_delete'",
+    );
+    await source.sql(`DROP TRIGGER "${tgname}" ON person_data.person`);
+    expect(await follow()).toEqual(["ShareRowExclusiveLock"]);
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await publishDestination(publication);
+    await source.sql("DELETE FROM person_data.person");
+    await publishDestination(publication);
+    expect(values("person", "full_name")).toEqual([]);
   });
 
   test("deletes rows deleted by any statement, and follows changed keys", async () => {

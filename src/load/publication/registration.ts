@@ -47,30 +47,35 @@ function triggerName(destination: string, kind: (typeof triggerKinds)[number]): 
 }
 
 /**
- * Creates the triggers that queue each change of a table for a destination, in the transaction of the change. Each table
- * queues its own changes, a list of a person the keys of the people whose list changed. Creating the triggers waits for
- * writers in progress. The destination is a constant of the trigger, so that writers with an older snapshot also mark
- * their keys. A TRUNCATE marks the whole table.
+ * Statements by trigger that queue each change of a table for a destination, in the transaction of the change. Each table
+ * queues its own changes, a list of a person the keys of the people whose list changed. The destination is a constant of
+ * the trigger, so that writers with an older snapshot also mark their keys. A TRUNCATE marks the whole table.
  */
-function createTriggers(names: SchemaNames, table: PublishableTable, destination: string): readonly string[] {
-  const create = (kind: (typeof triggerKinds)[number], event: string, level: string) =>
-    `CREATE TRIGGER ${quoteIdentifier(triggerName(destination, kind))} AFTER ${event} ON ${tableText(names, table.name)} ${level}
-      EXECUTE FUNCTION ${functionText(names, table.name)}(${quoteLiteral(destination)})`;
+function triggersOf(
+  names: SchemaNames,
+  table: PublishableTable,
+  destination: string,
+): ReadonlyMap<string, string> {
+  const statements = new Map<string, string>();
+  const add = (kind: (typeof triggerKinds)[number], event: string, level: string) => {
+    const name = triggerName(destination, kind);
+    statements.set(
+      name,
+      `CREATE TRIGGER ${quoteIdentifier(name)} AFTER ${event} ON ${tableText(names, table.name)} ${level}
+      EXECUTE FUNCTION ${functionText(names, table.name)}(${quoteLiteral(destination)})`,
+    );
+  };
   const keyOf = (row: string) => table.rootKey.map((name) => `${row}.${quoteIdentifier(name)}`).join(", ");
-  const statements = [
-    createFunction(names, table),
-    ...dropTriggers(names, table.name, destination),
-    create("truncate", "TRUNCATE", "FOR EACH STATEMENT"),
-  ];
+  add("truncate", "TRUNCATE", "FOR EACH STATEMENT");
   for (const kind of ["insert", "update", "delete"] as const) {
     const version = kind === "delete" ? "OLD" : "NEW";
-    statements.push(create(kind, kind, `REFERENCING ${version} TABLE AS changed FOR EACH STATEMENT`));
+    add(kind, kind, `REFERENCING ${version} TABLE AS changed FOR EACH STATEMENT`);
   }
   if (table.rootKey.length > 0) {
     // A key change must also mark the old key. Runs only for statements that set a key column.
     const event = `UPDATE OF ${table.rootKey.map(quoteIdentifier).join(", ")}`;
     const level = `FOR EACH ROW WHEN ((${keyOf("OLD")}) IS DISTINCT FROM (${keyOf("NEW")}))`;
-    statements.push(create("key", event, level));
+    add("key", event, level);
   }
   return statements;
 }
@@ -215,13 +220,22 @@ export function columnsText({ columns }: PublishableTable): string {
 }
 
 /**
- * Creates the triggers of a table and marks it for full publication. Use one transaction per table: creating triggers
- * waits for the table's writers, and blocks new ones.
+ * Creates missing triggers of a table and marks it for full publication. Use one transaction per table: creating triggers
+ * waits for the table's writers, and blocks new ones. Those that exist are kept, because dropping one would block readers,
+ * too; a version that defines a trigger differently names it differently.
  */
 export async function followTable(session: Session, name: string, table: PublishableTable): Promise<void> {
+  const { names } = session;
   await session.change(sql`SET LOCAL lock_timeout = '10s'`);
-  for (const statement of createTriggers(session.names, table, name))
-    await session.change(sql.raw(statement));
+  await session.change(sql.raw(createFunction(names, table)));
+  const present = new Set(
+    await session.pluck<string>(
+      sql`SELECT tgname FROM pg_catalog.pg_trigger WHERE tgrelid = ${tableText(names, table.name)}::regclass`,
+    ),
+  );
+  for (const [trigger, statement] of triggersOf(names, table, name)) {
+    if (!present.has(trigger)) await session.change(sql.raw(statement));
+  }
   await session.change(sql`INSERT INTO ${stateTable(session, "destination_table")} (destination, table_name, columns)
     VALUES (${name}, ${table.name}, ${columnsText(table)})
     ON CONFLICT (destination, table_name) DO UPDATE SET columns = excluded.columns`);
