@@ -7,6 +7,7 @@ import { createReaderIndexes } from "./0003-reader-indexes.ts";
 import { keepAnswersByContent } from "./0006-answers-by-content.ts";
 import { addPlacesAndRequests } from "./0007-places-and-requests.ts";
 import { recordDatabase } from "./0008-database-of-destination.ts";
+import { renamePublicationTables } from "./0009-tables-of-publications.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -30,4 +31,5 @@ export const migrations: readonly Migration[] = [
   { name: "0006-answers-by-content", statements: keepAnswersByContent },
   { name: "0007-places-and-requests", statements: addPlacesAndRequests },
   { name: "0008-database-of-destination", statements: recordDatabase },
+  { name: "0009-tables-of-publications", statements: renamePublicationTables },
 ];

@@ -16,7 +16,7 @@ export function createPublication(state: string, ops: string): readonly string[]
       last_verified_at timestamp with time zone,
       tables_differing text[])`,
     // Tables of a destination, with the columns of their last publication.
-    `CREATE TABLE ${state}.destination_table (
+    `CREATE TABLE ${state}.followed_table (
       destination text NOT NULL,
       table_name text NOT NULL,
       columns text NOT NULL,
@@ -27,7 +27,7 @@ export function createPublication(state: string, ops: string): readonly string[]
       table_name text NOT NULL,
       key jsonb,
       marked_at timestamp with time zone NOT NULL DEFAULT now())`,
-    `CREATE TABLE ${state}.publication_batch (
+    `CREATE TABLE ${state}.claimed_key (
       destination text NOT NULL,
       table_name text NOT NULL,
       key jsonb,
@@ -41,7 +41,7 @@ export function createPublication(state: string, ops: string): readonly string[]
       LEFT JOIN (
         SELECT destination, count(*) AS keys, min(marked_at) AS oldest
         FROM (SELECT destination, marked_at FROM ${state}.dirty_key
-          UNION ALL SELECT destination, marked_at FROM ${state}.publication_batch) AS k
+          UNION ALL SELECT destination, marked_at FROM ${state}.claimed_key) AS k
         GROUP BY destination) AS w ON w.destination = d.name`,
     `COMMENT ON VIEW ${ops}.publication IS 'Destinations, with their last batch and pending changes. Not published.'`,
   ];

@@ -113,6 +113,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0006-answers-by-content",
     "0007-places-and-requests",
     "0008-database-of-destination",
+    "0009-tables-of-publications",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

@@ -13,9 +13,9 @@ const NOT_DECLARED = [
   "schema_migration",
   "publication",
   "destination",
-  "destination_table",
+  "followed_table",
   "dirty_key",
-  "publication_batch",
+  "claimed_key",
 ];
 
 /** Columns of tables and views with type, nullability, position in the key and comment. */

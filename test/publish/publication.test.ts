@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
 import { dropDestination } from "../../src/jobs/publish/publisher.ts";
+import { migrate } from "../../src/load/db/migrate.ts";
 import { followTable } from "../../src/load/publication/registration.ts";
 import { completeErasures } from "../../src/load/erasure/requests.ts";
 import { catalogOf } from "../../src/publish/destination.ts";
@@ -119,6 +120,33 @@ describe("a publication", () => {
     await source.sql("DELETE FROM person_data.person_email");
     await publishDestination(publication);
     expect(values("person_email", "email_address")).toEqual([]);
+  });
+
+  test("an earlier version publishes nothing after the upgrade, which publishes the batch that it had claimed", async () => {
+    await publishDestination(publication);
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await source.sql(`SET search_path = person_data_state;
+      ALTER TABLE claimed_key RENAME TO publication_batch;
+      ALTER TABLE followed_table RENAME TO destination_table;
+      DELETE FROM schema_migration WHERE name LIKE '0009%';
+      WITH taken AS (DELETE FROM dirty_key RETURNING *) INSERT INTO publication_batch SELECT * FROM taken;
+      UPDATE destination SET claimed = claimed + 1, claimed_id = gen_random_uuid()`);
+    // As earlier versions read the tables that they follow, claimed a batch, repeated and confirmed it.
+    const earlier = [
+      "SELECT table_name, columns FROM destination_table WHERE destination = 'memory'",
+      "INSERT INTO publication_batch (destination, table_name, key, marked_at) SELECT 'memory', table_name, key, marked_at FROM dirty_key",
+      "SELECT DISTINCT table_name FROM publication_batch WHERE destination = 'memory'",
+      "DELETE FROM publication_batch WHERE destination = 'memory'",
+    ];
+    for (const text of earlier) await source.sql(`BEGIN; ${text}; ROLLBACK`);
+    await migrate(source.db);
+    await source.sql(insertEmail, ["p1", 0, "ada@example.com"]);
+    for (const text of earlier) {
+      expect(await rejection(source.sql(text))).toMatchObject({ code: "42P01" });
+    }
+    expect(await publishDestination(publication)).toMatchObject({ batches: 2, rows: 2 });
+    expect(values("person_email", "email_address")).toEqual(["ada@example.com"]);
+    expect(await waiting()).toBe(0);
   });
 
   test("starting to follow a table blocks no readers of it, and publishing it with a new column no writers", async () => {
@@ -422,7 +450,7 @@ describe("a publication", () => {
     await publishDestination(publication);
     const before = target.committed.length;
     await source.sql(
-      "UPDATE person_data_state.destination_table SET columns = 'fewer' WHERE table_name = 'person'",
+      "UPDATE person_data_state.followed_table SET columns = 'fewer' WHERE table_name = 'person'",
     );
     await publishDestination(publication);
     expect(target.committed.slice(before).map(({ tables }) => tables)).toEqual([

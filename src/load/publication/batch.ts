@@ -74,8 +74,8 @@ export function isKeyBatch(batch: KeyBatch | ClaimedBatch): batch is KeyBatch {
 }
 
 async function claim(session: Session, { destination, maxKeys }: BatchOptions): Promise<ClaimedBatch | null> {
-  const [destinations, queue, batch] = (["destination", "dirty_key", "publication_batch"] as const).map(
-    (name) => stateTable(session, name),
+  const [destinations, queue, batch] = (["destination", "dirty_key", "claimed_key"] as const).map((name) =>
+    stateTable(session, name),
   );
   const drawn =
     await session.change(sql`UPDATE ${destinations} SET claimed = claimed + 1, claimed_id = gen_random_uuid()
@@ -103,7 +103,7 @@ async function readBatch(
 ): Promise<KeyBatch> {
   // CREATE TABLE takes no parameters.
   const isOfBatch = sql`destination = ${sql.lit(destination)}`;
-  const batch = stateTable(session, "publication_batch");
+  const batch = stateTable(session, "claimed_key");
   const [found] = await session.rows<{ names: readonly string[]; is_last: boolean }>(sql`
     SELECT ARRAY(SELECT DISTINCT table_name FROM ${batch} WHERE ${isOfBatch}) AS names,
       NOT EXISTS (SELECT FROM ${stateTable(session, "dirty_key")} WHERE ${isOfBatch}) AS is_last`);
@@ -167,7 +167,7 @@ export async function confirmBatch(
       WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`);
   if (confirmed === 0) return;
   await session.change(
-    sql`DELETE FROM ${stateTable(session, "publication_batch")} WHERE destination = ${destination}`,
+    sql`DELETE FROM ${stateTable(session, "claimed_key")} WHERE destination = ${destination}`,
   );
 }
 

@@ -185,7 +185,7 @@ export async function restartDestination(session: Session, name: string, at: Pos
       claimed_id = ${at?.id ?? null}::uuid, confirmed_id = ${at?.id ?? null}::uuid,
       needs_freshness = true, is_released = false, database = ${thisDatabase}
     WHERE name = ${name}`);
-  await forget(session, name, ["publication_batch", "dirty_key"]);
+  await forget(session, name, ["claimed_key", "dirty_key"]);
   await markTables(session, name, [...(await readFollowed(session, name)).keys()]);
 }
 
@@ -209,7 +209,7 @@ export async function readTriggered(session: Session, name: string): Promise<Rea
 /** Columns of each followed table at its last publication. */
 export async function readFollowed(session: Session, name: string): Promise<ReadonlyMap<string, string>> {
   const rows = await session.rows<{ table_name: string; columns: string }>(
-    sql`SELECT table_name, columns FROM ${stateTable(session, "destination_table")} WHERE destination = ${name}`,
+    sql`SELECT table_name, columns FROM ${stateTable(session, "followed_table")} WHERE destination = ${name}`,
   );
   return new Map(rows.map((row) => [row.table_name, row.columns]));
 }
@@ -236,7 +236,7 @@ export async function followTable(session: Session, name: string, table: Publish
   for (const [trigger, statement] of triggersOf(names, table, name)) {
     if (!present.has(trigger)) await session.change(sql.raw(statement));
   }
-  await session.change(sql`INSERT INTO ${stateTable(session, "destination_table")} (destination, table_name, columns)
+  await session.change(sql`INSERT INTO ${stateTable(session, "followed_table")} (destination, table_name, columns)
     VALUES (${name}, ${table.name}, ${columnsText(table)})
     ON CONFLICT (destination, table_name) DO UPDATE SET columns = excluded.columns`);
   await markTables(session, name, [table.name]);
@@ -249,7 +249,7 @@ export async function leaveTable(session: Session, name: string, table: string):
   await forget(session, name, QUEUES, table);
 }
 
-const QUEUES = ["destination_table", "dirty_key", "publication_batch"] as const;
+const QUEUES = ["followed_table", "dirty_key", "claimed_key"] as const;
 
 /** Deletes the recorded state of a destination after its tables are left. Returns false if there was none. */
 export async function removeDestination(session: Session, name: string): Promise<boolean> {

@@ -19,7 +19,7 @@ export interface PublishableTable {
   readonly rootKey: readonly string[];
 }
 
-type StateTable = "destination" | "destination_table" | "dirty_key" | "publication_batch";
+type StateTable = "destination" | "followed_table" | "dirty_key" | "claimed_key";
 
 export function stateTable({ names }: Session, name: StateTable): RawBuilder<unknown> {
   return sql.id(names.state, name);
