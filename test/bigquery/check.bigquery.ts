@@ -36,7 +36,7 @@ test("after a publication it states rights, DML and cost", async () => {
   expect(findings.filter(({ ok }) => !ok)).toEqual([]);
   expect(findings.map(({ message }) => message)).toContain("This account may write to the tables.");
   expect(findings.at(-1)?.message).toMatch(
-    /^A publication bills about 50 MB \(US\$ 0\.00 at list price\) if only fields of `person` change, and (1\.\d GB) \(US\$ 0\.01 at list price\) if every table changes now\. It may bill [45]\.\d GB\.$/,
+    /^A publication of up to 20 million changed keys bills about 50 MB \(US\$ 0\.00 at list price\) if only fields of `person` change, and (1\.\d GB) \(US\$ 0\.01 at list price\) if every table changes now\. It may bill [45]\.\d GB\.$/,
   );
 });
 

@@ -154,13 +154,19 @@ function limitOf(maximumBytesBilled: number | null) {
   return { limit, reserve, begin: () => limit.begin(catalog) };
 }
 
-test("a publication may bill three batches of all tables by default, and its rows three times", async () => {
-  const { reserve, begin } = limitOf(null);
-  expect([await reserve("keys"), await reserve("keys"), await reserve("keys")]).toEqual([100, 100, 100]);
-  // 3 × 90 GB, and 3 × 10 GB for each batch: 390 GB.
-  await expect(reserve("keys")).rejects.toMatchObject({ code: "publication_over_limit" });
+test("by default a publication may bill three times what its batches are estimated at, however many there are", async () => {
+  const gigabyte = 1024 ** 3;
+  const { limit, reserve, begin } = limitOf(null);
+  const left = async () => Math.round((await limit.left()) / gigabyte);
+  // 3 × 90 GB and 3 × 10 GB for each batch, of which it bills 100 GB.
+  expect(await left()).toBe(270);
+  for (let batch = 1; batch <= 5; batch += 1)
+    expect([await reserve("keys"), await left()]).toEqual([100, batch * 200]);
   begin();
-  expect(await reserve("keys")).toBe(100);
+  expect([await reserve("keys"), await left()]).toEqual([100, 200]);
+  // Attempts of one batch are no batches.
+  await limit.addFailed(100 * gigabyte);
+  await expect(limit.addFailed(100 * gigabyte)).rejects.toMatchObject({ code: "publication_over_limit" });
 });
 
 test("failed attempts and comparisons count like batches", async () => {

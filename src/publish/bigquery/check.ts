@@ -3,7 +3,7 @@ import { explainFailure, grantText, type NamedProject } from "../../bigquery/fai
 import { openSession } from "../../bigquery/session.ts";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Catalog, DestinationFinding } from "../destination.ts";
-import { DEFAULT_FACTOR, estimateBatch, bytesText, priceOf, sizeOf } from "./cost.ts";
+import { DEFAULT_FACTOR, estimateBatch, bytesText, KEYS_PER_BATCH, priceOf, sizeOf } from "./cost.ts";
 import {
   type DatasetNames,
   type FoundDataset,
@@ -111,7 +111,7 @@ async function costOf(
   const limit = maximumBytesBilled ?? DEFAULT_FACTOR * all;
   const finding = {
     ok: limit >= all,
-    message: `A publication bills about ${fields}${shown(all)} if every table changes now. It may bill ${bytesText(limit)}.`,
+    message: `A publication of up to ${KEYS_PER_BATCH / 1e6} million changed keys bills about ${fields}${shown(all)} if every table changes now. It may bill ${bytesText(limit)}.`,
   };
   if (finding.ok) return finding;
   return {

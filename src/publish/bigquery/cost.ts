@@ -14,6 +14,9 @@ interface ChangedTable {
   readonly stagedRows: number;
 }
 
+/** Each batch bills all bytes of the tables it changes, so few large batches are cheaper. Files of a batch take about 3 GB of `data_dir`. */
+export const KEYS_PER_BATCH = 20_000_000;
+
 /** Minimum billed per statement and table. */
 const MINIMUM_BYTES = 10 * 1024 * 1024;
 const TIB = 1024 ** 4;
@@ -76,7 +79,7 @@ export async function estimateBatch(
   return batchBytes(await Promise.all(tables.map((table) => storedTable(client, names, table))));
 }
 
-/** By default a publication may bill this many times what a batch of all tables bills. */
+/** By default a publication may bill this many times what its batches would, if each changed all tables. */
 export const DEFAULT_FACTOR = 3;
 
 interface LimitContext {
@@ -106,11 +109,22 @@ export function createBillingLimit({ client, names, where, maximumBytesBilled }:
   let published: Catalog | null = null;
   let limit: number | null = null;
   let billed = 0;
+  let batches = 0;
 
   async function findLimit(): Promise<number> {
     // A batch outside of a publication is part of none.
     if (published === null) return maximumBytesBilled ?? Number.MAX_SAFE_INTEGER;
     limit ??= maximumBytesBilled ?? DEFAULT_FACTOR * (await estimateBatch(client, names, published.tables));
+    return limit;
+  }
+
+  /** The default grows by each batch after the first, and by staged rows: what they are added to isn't known before. */
+  async function limitWith(stagedRows: number): Promise<number> {
+    const before = await findLimit();
+    if (published === null || maximumBytesBilled !== null) return before;
+    batches += 1;
+    const again = batches === 1 ? 0 : await estimateBatch(client, names, published.tables);
+    limit = before + DEFAULT_FACTOR * (again + stagedRows);
     return limit;
   }
 
@@ -135,16 +149,14 @@ export function createBillingLimit({ client, names, where, maximumBytesBilled }:
       published = catalog;
       limit = null;
       billed = 0;
+      batches = 0;
     },
     left: async () => Math.max(MINIMUM_BYTES, (await findLimit()) - billed),
     async reserve(batch) {
       const tables = await Promise.all(batch.changes.map((change) => changedTable(batch, change)));
       const bytes = batchBytes(tables);
       const stagedRows = tables.reduce((sum, table) => sum + table.stagedRows, 0);
-      // Rows are billed once, however many there are: what they are added to isn't known before the first publication.
-      const most = (await findLimit()) + (maximumBytesBilled === null ? DEFAULT_FACTOR * stagedRows : 0);
-      if (published !== null) limit = most;
-      refuseAbove(most, bytes, "the next batch");
+      refuseAbove(await limitWith(stagedRows), bytes, "the next batch");
       return bytes;
     },
     async reserveComparison(tables) {

@@ -16,7 +16,7 @@ import type {
   TableChange,
 } from "../destination.ts";
 import { checkDestination } from "./check.ts";
-import { type BillingLimit, createBillingLimit } from "./cost.ts";
+import { type BillingLimit, createBillingLimit, KEYS_PER_BATCH } from "./cost.ts";
 import {
   type DatasetNames,
   listBoth,
@@ -182,9 +182,6 @@ export interface BigQueryTarget extends ClientOptions {
   /** Bytes that a publication may bill; by default three times what `check` estimates. */
   readonly maximumBytesBilled?: number | null;
 }
-
-/** Each batch bills all bytes of the tables it changes, so few large batches are cheaper. Files of a batch take about 3 GB of `data_dir`. */
-const KEYS_PER_BATCH = 20_000_000;
 
 /** Opens a destination in BigQuery; connects at the first use. */
 export function openBigQueryDestination(target: BigQueryTarget): Destination {
