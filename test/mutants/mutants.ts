@@ -371,6 +371,22 @@ export const mutants: readonly Mutant[] = [
     named: "deletes rows deleted by any statement",
   },
   {
+    breaks: "the default limit grows with the batches of a publication",
+    file: "src/publish/bigquery/cost.ts",
+    from: "batches === 1 ? 0 : await",
+    to: "batches > 0 ? 0 : await",
+    tests: ["test/publish/bigquery-failures.test.ts"],
+    named: "however many there are",
+  },
+  {
+    breaks: "earlier versions can't publish from an upgraded database",
+    file: "migrations/0009-tables-of-publications.ts",
+    from: 'rename("publication_batch", "claimed_key")',
+    to: `rename("none", "claimed_key")`,
+    tests: ofPublication,
+    named: "an earlier version publishes nothing",
+  },
+  {
     breaks: "triggers that exist are kept, so that nobody waits for a lock",
     file: "src/load/publication/registration.ts",
     from: "if (!present.has(trigger)) await",
