@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { publishableNames } from "../../src/publish/destination.ts";
 import { rowsOfFile } from "../publish/duckdb-context.ts";
 import { rowsQuery } from "../publish/postgres-rows.ts";
+import { tableNamed } from "../../src/schemas/registry.ts";
 import { runCli, runJson } from "./support/cli.ts";
 import { configText, makeSetting, type Setting } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
@@ -25,7 +26,7 @@ const sortRows = (rows: readonly unknown[]) =>
 async function expectEqual({ url, path }: { readonly url: string; readonly path: string }): Promise<number> {
   let count = 0;
   for (const table of publishableNames) {
-    const here = await runSql(url, rowsQuery(table));
+    const here = await runSql(url, rowsQuery(tableNamed(table)));
     const there = await rowsOfFile(path, table);
     expect([table, sortRows(there)]).toEqual([
       table,

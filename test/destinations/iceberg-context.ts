@@ -6,9 +6,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { inject } from "vitest";
-import { type IcebergTarget, openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
+import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
+import type { IcebergTarget } from "../../src/publish/iceberg/workspace.ts";
 import { openStorage, openStorageAgent } from "../../src/publish/iceberg/storage.ts";
 import { tables } from "../../src/schemas/registry.ts";
+import { views } from "../../src/schemas/views/all-views.ts";
 import type { DestinationContext } from "../publish/destination-suite.ts";
 import type { FileRow } from "../publish/staged-files.ts";
 import {
@@ -60,7 +62,7 @@ export async function openIcebergContext(): Promise<IcebergContext> {
   const reader = startReader(judges);
   let latest = openIcebergDestination(target);
   const nameOf = (table: string) => {
-    const schema = tables.find(({ name }) => name === table)?.schema ?? "ops";
+    const schema = [...tables, ...views].find(({ name }) => name === table)?.schema ?? "ops";
     return `${schema === "ops" ? target.opsNamespace : target.namespace}.${table}`;
   };
   return {

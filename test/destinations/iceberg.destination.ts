@@ -1,11 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { openCatalog } from "../../src/publish/iceberg/catalog.ts";
 import { cleanTable } from "../../src/publish/iceberg/cleaning.ts";
 import { openStorage, openStorageAgent } from "../../src/publish/iceberg/storage.ts";
 import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
-import { catalogOf, type Destination } from "../../src/publish/destination.ts";
+import { catalogOf, declaredCatalog, type Destination, withViews } from "../../src/publish/destination.ts";
 import { batchAfter, publishRows, stageAll, type TableRows } from "../publish/staged-files.ts";
+import { linkViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
 import { type IcebergContext, openIcebergContext } from "./iceberg-context.ts";
+import { queryBySpark } from "./spark.ts";
 
 const AT = "2026-11-21T04:00:00.000001+00:00";
 const SECRET = "Quintessence Vandermeer";
@@ -18,6 +20,39 @@ const person = (pid: string, fullName: string) => ({
   _synced_at: AT,
   _run_id: "r1",
 });
+
+test("views of people have the same rows in Spark", async () => {
+  const context = await openIcebergContext();
+  onTestFinished(() => context.close());
+  const catalog = withViews(declaredCatalog(null), linkViews);
+  await context.destination.migrate(catalog);
+  const batch = batchAfter(await context.destination.position());
+  await publishRows(context.destination, catalog, batch, viewRows);
+  const quoted = viewResults.map(([query]) => query.replaceAll('"', "`"));
+  const asked = quoted.map((query, index) => [
+    index,
+    queryOf(query, (view) => `${context.target.namespace}.${view}`),
+  ]);
+  const found = await queryBySpark(context.judges, Object.fromEntries(asked));
+  for (const [index, [query, expected]] of viewResults.entries()) {
+    const rows = (found.get(`${index}`) ?? []).map((row) =>
+      Object.values(row).map((value) => (value === null ? null : String(value))),
+    );
+    expect([query, rows]).toEqual([query, expected]);
+  }
+  // Without an input, and with another text.
+  const [views] = [catalog.views.filter(({ name }) => name !== "link_orders")];
+  const doc = "Another description.";
+  await context.destination.migrate({
+    ...catalog,
+    views: views.map((view) => (view.name === "identity_link" ? { ...view, doc } : view)),
+  });
+  const rest = openCatalog(context.target);
+  onTestFinished(() => rest.close());
+  expect(await rest.listViews(context.target.namespace)).not.toContain("link_orders");
+  const link = await rest.loadView({ namespace: context.target.namespace, name: "identity_link" });
+  expect(link?.metadata.properties?.["comment"]).toBe(doc);
+}, 900_000);
 
 describe("Iceberg tables", () => {
   const people = catalogOf(["person", "person_email"]);

@@ -1,9 +1,6 @@
-import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startCli, runCli } from "../cli/support/cli.ts";
 import {
@@ -16,14 +13,12 @@ import {
   startSandbox,
 } from "../cli/support/setting.ts";
 import { connectAsText } from "../load/postgres-context.ts";
-import { comparedTables, compareWithPostgres } from "../publish/compare-with-postgres.ts";
-import type { FileRow } from "../publish/staged-files.ts";
+import { comparedTables, comparedViews, compareWithPostgres } from "../publish/compare-with-postgres.ts";
 import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-door.ts";
 import { S3_KEYS, S3_REGION, WAREHOUSE } from "../support/iceberg/start-judges.ts";
 import { seededRandom, testSeed } from "../support/seeded-random.ts";
 import { type IcebergContext, openIcebergContext } from "./iceberg-context.ts";
-
-const run = promisify(execFile);
+import { queryBySpark } from "./spark.ts";
 
 const ROWS = 200;
 const NEW_ROWS = 40;
@@ -98,58 +93,21 @@ const publications = Array.from({ length: KILLS }, () => ["publish"]);
 const byPyiceberg = () =>
   compareWithPostgres(setting.url, (table) => context.ask({ table: context.nameOf(table) }));
 
-/** Reads all tables by Spark; after it has compacted them, if wanted. */
-async function readBySpark(
-  ...options: readonly "compact"[]
-): Promise<ReadonlyMap<string, readonly FileRow[]>> {
-  const { python, javaHome, sparkJars, catalog, s3 } = context.judges;
-  const prefixed = Object.entries({
-    type: "rest",
-    uri: catalog,
-    warehouse: WAREHOUSE,
-    "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-    "s3.endpoint": s3,
-    "s3.path-style-access": "true",
-    "client.region": S3_REGION,
-    "s3.access-key-id": S3_KEYS.accessKeyId,
-    "s3.secret-access-key": S3_KEYS.secretAccessKey,
-  }).map(([key, value]) => [`spark.sql.catalog.lake.${key}`, value]);
-  const settings = {
-    "spark.jars": sparkJars.join(","),
-    "spark.driver.memory": "900m",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-    ...Object.fromEntries(prefixed),
-  };
-  const program = fileURLToPath(new URL("../support/iceberg/read_by_spark.py", import.meta.url));
-  const names = comparedTables.map((table) => context.nameOf(table));
-  const sparkJava = fileURLToPath(new URL("../support/iceberg/spark-java", import.meta.url));
-  const env = {
-    ...process.env,
-    JAVA_HOME: sparkJava,
-    REAL_JAVA_HOME: javaHome,
-    TZ: "UTC",
-    PYSPARK_PYTHON: python,
-  };
-  const { stdout } = await run(
-    python,
-    [program, JSON.stringify(settings), JSON.stringify(names), ...options],
-    {
-      env,
-      cwd: setting.cwd,
-      maxBuffer: 2 ** 30,
-    },
-  );
-  return new Map(Object.entries(JSON.parse(stdout) as Record<string, readonly FileRow[]>)); // see the program
-}
+/** Tables that Spark compacts. */
+const COMPACTED = 8;
 
+/** Compares all tables and views, read by Spark; after it has compacted some, if wanted. */
 async function bySpark(...options: readonly "compact"[]) {
-  const found = await readBySpark(...options);
-  return compareWithPostgres(setting.url, async (table) => found.get(context.nameOf(table)) ?? []);
+  const names = [...comparedTables, ...comparedViews.map(({ name }) => name)];
+  const queries = Object.fromEntries(names.map((name) => [name, `SELECT * FROM ${context.nameOf(name)}`]));
+  const compacted = options.includes("compact") ? comparedTables.slice(0, COMPACTED) : [];
+  const found = await queryBySpark(context.judges, queries, compacted.map(context.nameOf));
+  const read = async (name: string) => found.get(name) ?? [];
+  const [tables, views] = [
+    await compareWithPostgres(setting.url, read),
+    await compareWithPostgres(setting.url, read, comparedViews),
+  ];
+  return { differing: { ...tables.differing, ...views.differing }, rows: tables.rows, ofViews: views.rows };
 }
 
 async function change(text: string, params?: readonly unknown[]): Promise<void> {
@@ -174,7 +132,9 @@ test("three nights with kills, rivals, an erasure, and a catalog that is down le
   const first = await byPyiceberg();
   expect(first.differing).toEqual({});
   expect(first.rows).toBeGreaterThan(3_000);
-  expect((await bySpark()).differing).toEqual({});
+  const inSpark = await bySpark();
+  expect(inSpark.differing).toEqual({});
+  expect(inSpark.ofViews).toBeGreaterThan(500);
 
   // Second night: the catalog is unreachable, and a person is erased.
   door.goDown();

@@ -1,4 +1,4 @@
-import { catalogOf, type PublishedTable } from "../../src/publish/destination.ts";
+import { catalogOf, declaredCatalog, type PublishedTable } from "../../src/publish/destination.ts";
 import { connectAsText } from "../load/postgres-context.ts";
 import { rowsQuery } from "./postgres-rows.ts";
 import type { FileRow } from "./staged-files.ts";
@@ -9,8 +9,13 @@ const compared = catalogOf(null).tables.filter(({ name }) => name !== "table_fre
 /** Names of the compared tables. */
 export const comparedTables: readonly string[] = compared.map(({ name }) => name);
 
+/** Views that can be compared, like tables. */
+export const comparedViews: readonly ComparedTable[] = declaredCatalog(null).views;
+
+type ComparedTable = Pick<PublishedTable, "name" | "schema" | "columns">;
+
 /** Rows as texts, equal for equal rows: columns in declared order, JSON with sorted keys; sorted. */
-function canonical({ columns }: PublishedTable, rows: readonly FileRow[]): readonly string[] {
+function canonical({ columns }: ComparedTable, rows: readonly FileRow[]): readonly string[] {
   const texts = rows.map((row) =>
     JSON.stringify(columns.map(({ name, type }) => (type === "json" ? sortedJson(row[name]) : row[name]))),
   );
@@ -32,12 +37,13 @@ function sortedJson(text: unknown): string | null {
 export async function compareWithPostgres(
   url: string,
   read: (table: string) => Promise<readonly Readonly<Record<string, unknown>>[]>,
+  tables: readonly ComparedTable[] = compared,
 ) {
   const client = await connectAsText(url);
   const differing: Record<string, unknown> = {};
   let rows = 0;
-  for (const table of compared) {
-    const here = await client.query<{ row: string }>(rowsQuery(table.name));
+  for (const table of tables) {
+    const here = await client.query<{ row: string }>(rowsQuery(table));
     const expected = canonical(
       table,
       here.rows.map(({ row }) => JSON.parse(row)),

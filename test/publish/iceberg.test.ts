@@ -7,7 +7,8 @@ import { pathToFileURL } from "node:url";
 import { inject, onTestFinished, test, expect } from "vitest";
 import { catalogOf } from "../../src/publish/destination.ts";
 import { openCatalog } from "../../src/publish/iceberg/catalog.ts";
-import { type IcebergTarget, openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
+import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
+import type { IcebergTarget } from "../../src/publish/iceberg/workspace.ts";
 import { openStorage, openStorageAgent, type StorageOptions } from "../../src/publish/iceberg/storage.ts";
 import { unusedPort } from "../support/unused-port.ts";
 

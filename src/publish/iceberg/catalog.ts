@@ -1,5 +1,13 @@
 import { type Dispatcher, fetch } from "undici";
 import { openAgent } from "../../http-agent.ts";
+import type {
+  IcebergSchema,
+  LoadedTable,
+  ViewVersion,
+  LoadedView,
+  TableName,
+  TableUpdate,
+} from "./specification.ts";
 
 /** A secret that is read when needed. */
 export interface SecretValue {
@@ -19,84 +27,6 @@ export interface CatalogOptions {
   readonly tokenUrl: string | null;
   /** Scope of that token. */
   readonly scope: string;
-}
-
-/** A number of 64 bits; a bigint if JavaScript's numbers can't hold it. */
-export type Long = number | bigint;
-
-export interface IcebergField {
-  readonly id: number;
-  readonly name: string;
-  readonly required: boolean;
-  readonly type: string | ListType;
-  readonly doc?: string;
-}
-
-export interface ListType {
-  readonly type: "list";
-  readonly "element-id": number;
-  readonly element: string;
-  readonly "element-required": boolean;
-}
-
-export interface IcebergSchema {
-  readonly type: "struct";
-  readonly "schema-id": number;
-  readonly fields: readonly IcebergField[];
-}
-
-export interface Snapshot {
-  readonly "snapshot-id": Long;
-  readonly "parent-snapshot-id"?: Long;
-  readonly "sequence-number": Long;
-  readonly "timestamp-ms": number;
-  readonly "manifest-list": string;
-  readonly summary: Readonly<Record<string, string>>;
-  readonly "schema-id": number;
-}
-
-export interface StatisticsFile {
-  readonly "snapshot-id": Long;
-  readonly "statistics-path": string;
-}
-
-export interface TableMetadata {
-  readonly "format-version": number;
-  readonly "table-uuid": string;
-  readonly location: string;
-  readonly "last-sequence-number": Long;
-  readonly "last-column-id": number;
-  readonly "current-schema-id": number;
-  readonly schemas: readonly IcebergSchema[];
-  readonly "default-spec-id": number;
-  readonly "partition-specs": readonly { readonly "spec-id": number; readonly fields: readonly unknown[] }[];
-  /** Absent, null or -1 without a snapshot. */
-  readonly "current-snapshot-id"?: Long | null;
-  readonly snapshots?: readonly Snapshot[];
-  /** Branches and tags by name. */
-  readonly refs?: Readonly<Record<string, { readonly "snapshot-id": Long }>>;
-  /** Files with sketches of columns, which other engines write. */
-  readonly statistics?: readonly StatisticsFile[];
-  readonly "partition-statistics"?: readonly StatisticsFile[];
-  readonly properties?: Readonly<Record<string, string>>;
-}
-
-export interface LoadedTable {
-  readonly metadata: TableMetadata;
-  /** Settings for clients, with credentials for the table's files where the catalog grants them. */
-  readonly config: Readonly<Record<string, string>>;
-}
-
-export interface TableName {
-  readonly namespace: string;
-  readonly name: string;
-}
-
-/** Changes of a table, and what must hold for them. */
-export interface TableUpdate {
-  readonly identifier: { readonly namespace: readonly string[]; readonly name: string };
-  readonly requirements: readonly Readonly<Record<string, unknown>>[];
-  readonly updates: readonly Readonly<Record<string, unknown>>[];
 }
 
 /** An answer of the catalog that isn't a success. */
@@ -132,6 +62,20 @@ export interface RestCatalog {
     properties: Readonly<Record<string, string>>,
   ): Promise<void>;
   dropTable(table: TableName): Promise<void>;
+  /** True if the catalog has views, of which any may be in this namespace. */
+  hasViews(namespace: string): Promise<boolean>;
+  listViews(namespace: string): Promise<readonly string[]>;
+  /** Null if the view doesn't exist. */
+  loadView(view: TableName): Promise<LoadedView | null>;
+  createView(
+    view: TableName,
+    definition: {
+      readonly schema: IcebergSchema;
+      readonly version: ViewVersion;
+      readonly properties: Readonly<Record<string, string>>;
+    },
+  ): Promise<void>;
+  dropView(view: TableName): Promise<void>;
   /** Changes tables; all of them or, with a {@link CatalogError}, none. After any other error, either may be the case. */
   commit(updates: readonly TableUpdate[]): Promise<void>;
   close(): Promise<void>;
@@ -147,6 +91,8 @@ interface WarehouseSettings {
 const CONNECT_TIMEOUT_MS = 10_000;
 /** Longest wait for an answer; catalogs write a file for each changed table first. */
 const ANSWER_TIMEOUT_MS = 300_000;
+/** Statuses of requests that a catalog doesn't know. */
+const UNKNOWN: readonly number[] = [404, 405, 406, 501];
 const MOST_TRIES = 3;
 const FIRST_PAUSE_MS = 200;
 const MOST_MESSAGE_CHARACTERS = 300;
@@ -250,6 +196,36 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
   const inWarehouse = async (method: string, path: string, body: unknown = null) =>
     request(method, `${(await warehouse()).prefix}${path}`, body);
 
+  async function list(kind: "tables" | "views", namespace: string): Promise<readonly string[]> {
+    const names: string[] = [];
+    try {
+      for (let page = ""; ; ) {
+        const answer = (await inWarehouse("GET", `${pathOf(kind, namespace)}${page}`)) as {
+          readonly identifiers: readonly { readonly name: string }[];
+          readonly "next-page-token"?: string | null;
+        }; // as the specification defines it
+        names.push(...answer.identifiers.map(({ name }) => name));
+        const next = answer["next-page-token"];
+        if (!next) return names;
+        page = `?pageToken=${encodeURIComponent(next)}`;
+      }
+    } catch (error) {
+      if (isMissing(error)) return names;
+      throw error;
+    }
+  }
+
+  async function load(kind: "tables" | "views", { namespace, name }: TableName): Promise<unknown> {
+    try {
+      const answer = await inWarehouse("GET", pathOf(kind, namespace, name));
+      if (!hasMetadata(answer)) throw new CatalogError(200, "NoMetadata", `no metadata of ${name}`);
+      return answer;
+    } catch (error) {
+      if (isMissing(error)) return null;
+      throw error;
+    }
+  }
+
   return {
     async hasTransactions() {
       const { endpoints } = await warehouse();
@@ -261,7 +237,7 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
         return true;
       } catch (error) {
         if (!(error instanceof CatalogError)) throw error;
-        if ([404, 405, 406, 501].includes(error.status)) return false;
+        if (UNKNOWN.includes(error.status)) return false;
         // Refused for its lack of changes.
         if ([400, 409, 422].includes(error.status)) return true;
         throw error;
@@ -276,43 +252,50 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       }
     },
 
-    async listTables(namespace) {
-      const names: string[] = [];
-      try {
-        for (let page = ""; ; ) {
-          const answer = (await inWarehouse("GET", `${tablesPath(namespace)}${page}`)) as {
-            readonly identifiers: readonly { readonly name: string }[];
-            readonly "next-page-token"?: string | null;
-          }; // as the specification defines it
-          names.push(...answer.identifiers.map(({ name }) => name));
-          const next = answer["next-page-token"];
-          if (!next) return names;
-          page = `?pageToken=${encodeURIComponent(next)}`;
-        }
-      } catch (error) {
-        if (isMissing(error)) return names;
-        throw error;
-      }
-    },
+    listTables: (namespace) => list("tables", namespace),
 
     async loadTable(table) {
-      try {
-        const answer = (await inWarehouse("GET", tablePath(table))) as Partial<LoadedTable>;
-        if (!answer.metadata) throw new CatalogError(200, "NoMetadata", `no metadata of ${table.name}`);
-        const { config } = await warehouse();
-        return { metadata: answer.metadata, config: { ...config, ...answer.config } };
-      } catch (error) {
-        if (isMissing(error)) return null;
-        throw error;
-      }
+      const loaded = (await load("tables", table)) as LoadedTable | null; // as the specification defines it
+      return loaded && { ...loaded, config: { ...(await warehouse()).config, ...loaded.config } };
     },
 
     async createTable({ namespace, name }, schema, properties) {
-      await inWarehouse("POST", tablesPath(namespace), { name, schema, "stage-create": false, properties });
+      await inWarehouse("POST", pathOf("tables", namespace), {
+        name,
+        schema,
+        "stage-create": false,
+        properties,
+      });
     },
 
-    async dropTable(table) {
-      await inWarehouse("DELETE", tablePath(table));
+    async dropTable({ namespace, name }) {
+      await inWarehouse("DELETE", pathOf("tables", namespace, name));
+    },
+
+    async hasViews(namespace) {
+      const { endpoints } = await warehouse();
+      if (endpoints !== null) return endpoints.includes("POST /v1/{prefix}/namespaces/{namespace}/views");
+      // An older catalog, which doesn't list what it answers.
+      try {
+        await inWarehouse("GET", pathOf("views", namespace));
+        return true;
+      } catch (error) {
+        if (error instanceof CatalogError && UNKNOWN.includes(error.status)) return false;
+        throw error;
+      }
+    },
+
+    listViews: (namespace) => list("views", namespace),
+
+    loadView: async (view) => (await load("views", view)) as LoadedView | null, // as the specification defines it
+
+    async createView({ namespace, name }, { schema, version, properties }) {
+      const body = { name, schema, "view-version": version, properties };
+      await inWarehouse("POST", pathOf("views", namespace), body);
+    },
+
+    async dropView({ namespace, name }) {
+      await inWarehouse("DELETE", pathOf("views", namespace, name));
     },
 
     async commit(updates) {
@@ -327,8 +310,11 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
   };
 }
 
-const tablesPath = (namespace: string) => `namespaces/${encodeURIComponent(namespace)}/tables`;
-const tablePath = ({ namespace, name }: TableName) => `${tablesPath(namespace)}/${encodeURIComponent(name)}`;
+const pathOf = (kind: "tables" | "views", ...[namespace = "", ...name]: readonly string[]) =>
+  ["namespaces", encodeURIComponent(namespace), kind, ...name.map(encodeURIComponent)].join("/");
+
+const hasMetadata = (answer: unknown) =>
+  typeof answer === "object" && answer !== null && "metadata" in answer && Boolean(answer.metadata);
 
 /** Reads JSON without rounding integers of 64 bits. */
 function parseJson(text: string): unknown {

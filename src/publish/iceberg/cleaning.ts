@@ -1,14 +1,6 @@
 import { StopRunError } from "../../errors.ts";
-import {
-  isConflict,
-  isMissing,
-  type LoadedTable,
-  type RestCatalog,
-  type Snapshot,
-  type StatisticsFile,
-  type TableMetadata,
-  type TableName,
-} from "./catalog.ts";
+import { isConflict, isMissing, type RestCatalog } from "./catalog.ts";
+import type { LoadedTable, Snapshot, StatisticsFile, TableMetadata, TableName } from "./specification.ts";
 import { readManifestList, readRemoved } from "./manifests.ts";
 import { placeOf, type Storage, type StoredObject } from "./storage.ts";
 import {

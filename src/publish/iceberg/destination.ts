@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 import { copyFile, link, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Dispatcher } from "undici";
-import { JobLockedError, messageOf, StopRunError } from "../../errors.ts";
+import { messageOf, StopRunError } from "../../errors.ts";
 import { integer, timestamptz, uuid } from "../../schemas/field.ts";
 import { columnsOf } from "../../schemas/table.ts";
+import type { View } from "../../schemas/views/view.ts";
 import type {
   BatchRef,
   Catalog,
@@ -16,23 +16,12 @@ import type {
   StagedFiles,
   TableChange,
 } from "../destination.ts";
-import { type DuckSession, openDuckDb } from "../duckdb/session.ts";
-import type { SchemaNames, StagedTable } from "../duckdb/statements.ts";
+import type { StagedTable } from "../duckdb/statements.ts";
+import { isConflict } from "./catalog.ts";
+import type { LoadedTable, Snapshot, TableUpdate } from "./specification.ts";
+import { cleanTables, dropTable, prefixOf, refuseShared } from "./cleaning.ts";
+import { addStaged, measureFiles, removeKeys, write } from "./rows.ts";
 import {
-  type CatalogOptions,
-  isConflict,
-  type LoadedTable,
-  openCatalog,
-  type Snapshot,
-  type TableName,
-  type TableUpdate,
-} from "./catalog.ts";
-import { cleanTables, dropTable, type NamedTable, prefixOf, refuseShared } from "./cleaning.ts";
-import { explainIceberg, refusal } from "./failure.ts";
-import { addStaged, measureFiles, removeKeys, type RowFiles, write } from "./rows.ts";
-import { openStorage, openStorageAgent, type Storage, type StorageOptions } from "./storage.ts";
-import {
-  currentSchema,
   currentSnapshot,
   identifierOf,
   isOwn,
@@ -45,17 +34,8 @@ import {
   schemaUpdates,
   unchanged,
 } from "./tables.ts";
-
-/** Iceberg tables behind a REST catalog. */
-export interface IcebergTarget extends CatalogOptions, StorageOptions {
-  /** Name in the configuration. */
-  readonly name: string;
-  /** Namespaces of the tables on people, and of those on usage, runs and the ledger. */
-  readonly namespace: string;
-  readonly opsNamespace: string;
-  /** Folder for local copies of files. */
-  readonly folder: string;
-}
+import { migrateViews } from "./views.ts";
+import { type IcebergTarget, openWorkspace } from "./workspace.ts";
 
 /** Each batch reads the files of the tables that it changes, so few large batches are cheaper. Their rows take about 1.3 KB per key on disk. */
 const KEYS_PER_BATCH = 1_000_000;
@@ -89,122 +69,24 @@ const CLEANED = "person-etl.cleaned";
 
 /** Opens a destination in Iceberg tables; connects at the first use. */
 export function openIcebergDestination(target: IcebergTarget): Destination {
-  const { name, folder } = target;
-  const namespaces: SchemaNames = { data: target.namespace, ops: target.opsNamespace };
-  const catalog = openCatalog(target);
-  const scratch = join(folder, `${name}.duckdb`);
-  const staging = join(folder, `${name}.staged`);
-  const copies = join(folder, `${name}.tmp`);
-  let agent: Dispatcher | null = null;
-  let opened: Promise<DuckSession> | null = null;
+  const { name } = target;
+  const workspace = openWorkspace(target);
+  const { where, staging, copies, catalog, nameOf, storageOf, session, load, loadAll, filesOf, storageTime } =
+    workspace;
+  const position = nameOf(POSITION);
   let stagedAttempt = "";
-  /** Files that the attempt wrote into tables' folders, with the storage that they are in. */
-  const uploads = new Map<string, Storage>();
   /** Staged files of the attempt by table, content and part. */
   const staged = new Map<string, StagedTable>();
   /** Data files that replace whole tables, by table; they are in the table's folder already. */
   const loadedFiles = new Map<string, NewFile[]>();
 
-  const nameOf = (table: Pick<PublishedTable, "schema" | "name">): TableName => ({
-    namespace: namespaces[table.schema],
-    name: table.name,
-  });
-  const position = nameOf(POSITION);
-
-  function storageOf(config: Readonly<Record<string, string>>): Storage {
-    agent ??= openStorageAgent();
-    const storage = openStorage(target, config, agent);
-    return {
-      ...storage,
-      write: (address, content) => {
-        uploads.set(address, storage);
-        return storage.write(address, content);
-      },
-      upload: (file, address) => {
-        uploads.set(address, storage);
-        return storage.upload(file, address);
-      },
-    };
-  }
-
-  async function removeScratch(): Promise<void> {
-    for (const path of [scratch, `${scratch}.wal`, staging]) await rm(path, { recursive: true, force: true });
-  }
-
-  async function openScratch(): Promise<DuckSession> {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    try {
-      const own = await openDuckDb(scratch, copies);
-      await rm(staging, { recursive: true, force: true });
-      return own;
-    } catch (error) {
-      if (explain(error) instanceof JobLockedError) throw error;
-      // Damaged by a crash.
-      await removeScratch();
-      return openDuckDb(scratch, copies);
-    }
-  }
-
-  /** DuckDB, which writes and reads data files. Its own file has nothing that has to be kept, and locks the folder for this process. */
-  function session(): Promise<DuckSession> {
-    opened ??= openScratch().catch((error: unknown) => {
-      opened = null;
-      throw error;
-    });
-    return opened;
-  }
-
   /** Forgets the staged files of the attempt. Call it only while this process has the folder's lock. */
   async function unstage(): Promise<void> {
     staged.clear();
     loadedFiles.clear();
-    uploads.clear();
+    workspace.keepUploads();
     await rm(staging, { recursive: true, force: true });
   }
-
-  /** Removes what the attempt wrote into tables' folders, after it can no longer be committed. */
-  async function removeUploads(): Promise<void> {
-    for (const [address, storage] of uploads) await storage.remove(address);
-  }
-
-  async function load(table: Pick<PublishedTable, "schema" | "name">): Promise<LoadedTable> {
-    const loaded = await catalog.loadTable(nameOf(table));
-    if (!loaded)
-      throw new StopRunError(
-        "destination_failed",
-        `${where}: the table ${table.name} is missing. Run \`publish ${name} --full\`.`,
-      );
-    if (!isOwn(nameOf(table), loaded.metadata)) {
-      throw refusedTarget(`the table ${table.name} was not created by person-etl`, "Use other namespaces.");
-    }
-    const spec = loaded.metadata["partition-specs"].find(
-      (entry) => entry["spec-id"] === loaded.metadata["default-spec-id"],
-    );
-    if ((spec?.fields.length ?? 0) > 0) {
-      throw refusedTarget(`the table ${table.name} has partitions`, "Remove its partition fields.");
-    }
-    return loaded;
-  }
-
-  async function filesOf(
-    table: PublishedTable,
-    { metadata, config }: LoadedTable,
-    prefix: string,
-  ): Promise<RowFiles> {
-    return {
-      session: await session(),
-      storage: storageOf(config),
-      folder: copies,
-      table,
-      schema: currentSchema(metadata),
-      address: `${metadata.location.replace(/\/+$/u, "")}/data`,
-      prefix,
-    };
-  }
-
-  const where = `Destination ${name} (${target.catalog})`;
-  const refusedTarget = (message: string, hint: string) => refusal({ name, where }, message, hint);
-  const explain = (error: unknown) => explainIceberg(error, { name, where });
 
   /** Prepares the change of one table: writes its new files. Null if nothing changes. */
   async function prepare(
@@ -291,24 +173,6 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     await catalog.commit([{ identifier: identifierOf(nameOf(table)), requirements, updates }]);
   }
 
-  /** Loads all tables of the namespaces, those of others, too. */
-  async function loadAll(): Promise<readonly NamedTable[]> {
-    const all: NamedTable[] = [];
-    for (const namespace of new Set(Object.values(namespaces))) {
-      for (const table of await catalog.listTables(namespace)) {
-        const loaded = await catalog.loadTable({ namespace, name: table });
-        if (loaded) all.push({ ...loaded, table: { namespace, name: table } });
-      }
-    }
-    return all;
-  }
-
-  /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
-  async function storageTime({ metadata, config }: LoadedTable): Promise<number> {
-    const files = await storageOf(config).list(metadata.location.replace(/\/+$/u, ""));
-    return Math.min(Date.now(), Math.max(...files.map(({ writtenMs }) => writtenMs)));
-  }
-
   async function setProperties(at: LoadedTable, properties: Readonly<Record<string, string>>): Promise<void> {
     const updates = [{ action: "set-properties", updates: properties }];
     await catalog.commit([
@@ -318,7 +182,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
 
   return {
     name,
-    description: `Iceberg catalog ${target.catalog}, namespaces ${namespaces.data} and ${namespaces.ops}`,
+    description: `Iceberg catalog ${target.catalog}, namespaces ${workspace.namespaces.join(" and ")}`,
     fileFormat: "text",
     keysPerBatch: KEYS_PER_BATCH,
 
@@ -341,26 +205,26 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         }
         return findings;
       } catch (error) {
-        return [{ ok: false, message: messageOf(explain(error)) }];
+        return [{ ok: false, message: messageOf(workspace.explain(error)) }];
       }
     },
 
-    async migrate({ tables, dropped }: Catalog) {
+    async migrate({ tables, views, dropped }: Catalog) {
       const fingerprint = createHash("sha256")
-        .update(JSON.stringify([namespaces, tables, dropped]))
+        .update(JSON.stringify([workspace.namespaces, tables, views.map(textOfView), dropped]))
         .digest("hex");
       const at = await catalog.loadTable(position);
       if (at?.metadata.properties?.[CATALOG] === fingerprint) return;
       if (!(await catalog.hasTransactions())) {
-        throw refusedTarget("the catalog can't commit several tables at once", "Use another catalog.");
+        throw workspace.refused("the catalog can't commit several tables at once", "Use another catalog.");
       }
       const existing = new Map<string, ReadonlySet<string>>();
-      for (const namespace of new Set(Object.values(namespaces))) {
+      for (const namespace of workspace.namespaces) {
         await catalog.createNamespace(namespace);
         existing.set(namespace, new Set(await catalog.listTables(namespace)));
       }
       const names = dropped
-        .filter((table) => existing.get(namespaces[table.schema])?.has(table.name))
+        .filter((table) => existing.get(nameOf(table).namespace)?.has(table.name))
         .map(nameOf);
       if (names.length > 0) {
         const all = await loadAll();
@@ -374,8 +238,10 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         }
       }
       for (const table of [POSITION, ...tables]) {
-        await migrateTable(table, existing.get(namespaces[table.schema]) ?? new Set());
+        await migrateTable(table, existing.get(nameOf(table).namespace) ?? new Set());
       }
+      const schemas = new Map([...tables, ...views].map(({ name: known, schema }) => [known, schema]));
+      await migrateViews({ catalog, views, namespaces: workspace.namespaces, nameOf, schemas });
       await setProperties(await load(POSITION), { [CATALOG]: fingerprint });
     },
 
@@ -415,7 +281,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         const at = await load(POSITION);
         const last = positionOf(at)?.id ?? null;
         if (last !== batch.follows) {
-          await removeUploads();
+          await workspace.removeUploads();
           await unstage();
           return last === batch.id ? "present" : "refused";
         }
@@ -485,24 +351,13 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       return measures;
     },
 
-    explain,
-
-    async close() {
-      const last = opened;
-      opened = null;
-      const closing = await last?.catch(() => null);
-      if (closing) {
-        closing.close();
-        await removeScratch();
-        await rm(copies, { recursive: true, force: true });
-      }
-      await catalog.close();
-      const connections = agent;
-      agent = null;
-      await connections?.close();
-    },
+    explain: workspace.explain,
+    close: () => workspace.close(),
   };
 }
+
+/** Text of a view, which changes with its definition. */
+const textOfView = (view: View) => [view, view.select("spark", (name) => name)];
 
 function positionOf(loaded: LoadedTable | null): Position | null {
   const { [NUMBER]: number, [ID]: id } = loaded?.metadata.properties ?? {};

@@ -1,7 +1,8 @@
 import avro from "avsc";
 import { randomBytes } from "node:crypto";
 import { inflateRawSync } from "node:zlib";
-import { type IcebergSchema, jsonOf, type Long } from "./catalog.ts";
+import { jsonOf } from "./catalog.ts";
+import type { IcebergSchema, Long } from "./specification.ts";
 
 /** Avro's `long`: a number, or a bigint where a number would be rounded. */
 const long = avro.types.LongType["__with"]({

@@ -5,7 +5,7 @@ import type { Column } from "../../schemas/table.ts";
 import type { Measure, PublishedTable } from "../destination.ts";
 import { type DuckSession, quoteName, quoteText } from "../duckdb/session.ts";
 import { duckTypes, measureOf, type StagedTable, stagedRows } from "../duckdb/statements.ts";
-import type { IcebergSchema } from "./catalog.ts";
+import type { IcebergSchema } from "./specification.ts";
 import type { DataFile } from "./manifests.ts";
 import type { Storage } from "./storage.ts";
 import type { NewFile } from "./tables.ts";

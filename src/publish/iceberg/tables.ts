@@ -11,7 +11,7 @@ import type {
   TableMetadata,
   TableName,
   TableUpdate,
-} from "./catalog.ts";
+} from "./specification.ts";
 import {
   ADDED,
   type DataFile,

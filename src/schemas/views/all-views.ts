@@ -13,11 +13,12 @@ import {
 import { type Dialect, pathOf, utcDay, type View, view, whole } from "./view.ts";
 
 /** Exact product of a number of records and a price. */
-const product = (dialect: Dialect, records: string, price: string) =>
-  // DuckDB refuses products of more than 38 digits.
-  dialect === "duckdb"
-    ? `CAST(${records} AS decimal(18, 0)) * CAST(${price} AS decimal(18, 6))`
-    : `${records} * ${price}`;
+function product(dialect: Dialect, records: string, price: string): string {
+  // DuckDB refuses products of more than 38 digits, and Spark rounds them.
+  const exact = `CAST(${records} AS decimal(18, 0)) * CAST(${price} AS decimal(18, 6))`;
+  if (dialect === "spark") return `CAST(${exact} AS decimal(38, 20))`;
+  return dialect === "duckdb" ? exact : `${records} * ${price}`;
+}
 
 const costDaily = view("cost_daily", {
   schema: "ops",

@@ -1,6 +1,6 @@
 import { type ColumnType, numeric, text, timestamptz } from "../field.ts";
 import { columnsOf, withJoins } from "../table.ts";
-import type { Dialect, View } from "./view.ts";
+import { type Dialect, quoted, type View } from "./view.ts";
 
 /** Types that key columns keep; any other is text. */
 export type KeyType = Extract<ColumnType, "integer" | "text" | "uuid" | "date" | "timestamp" | "timestamptz">;
@@ -64,6 +64,13 @@ const types: Readonly<Record<Dialect, Readonly<Record<Exclude<KeyType, "text">, 
     timestamp: "TIMESTAMP",
     timestamptz: "TIMESTAMPTZ",
   },
+  spark: {
+    integer: "BIGINT",
+    uuid: "STRING",
+    date: "DATE",
+    timestamp: "TIMESTAMP_NTZ",
+    timestamptz: "TIMESTAMP",
+  },
 };
 
 /** Text of one column of a composite key. */
@@ -71,6 +78,7 @@ const partOf: Readonly<Record<Dialect, (index: number) => string>> = {
   postgres: (index) => `CAST(source_key AS json) ->> ${index}`,
   bigquery: (index) => `json_value(source_key, '$[${index}]')`,
   duckdb: (index) => `json_extract_string(source_key, '$[${index}]')`,
+  spark: (index) => `get_json_object(source_key, '$[${index}]')`,
 };
 
 /** Text of a key column; null in rows whose key had another form. */
@@ -83,7 +91,7 @@ function typed(dialect: Dialect, text: string, type: KeyType): string {
   if (type === "text") return text;
   const target = types[dialect][type];
   if (dialect === "bigquery") return `SAFE_CAST(${text} AS ${target})`;
-  if (dialect === "duckdb") return `TRY_CAST(${text} AS ${target})`;
+  if (dialect === "duckdb" || dialect === "spark") return `TRY_CAST(${text} AS ${target})`;
   return `CASE WHEN ${text} ~ '${patterns[type]}' THEN CAST(${text} AS ${target}) END`;
 }
 
@@ -114,9 +122,8 @@ export function linkView(input: string, key: readonly KeyColumn[]): View {
     ],
     reads: ["identity_link"],
     select: (dialect, ref) => {
-      const quote = dialect === "bigquery" ? "`" : '"';
       const columns = key.map(({ name, type }, index) => {
-        return `${typed(dialect, textOf(dialect, index, key.length), type)} AS ${quote}${name}${quote}`;
+        return `${typed(dialect, textOf(dialect, index, key.length), type)} AS ${quoted(dialect, name)}`;
       });
       return `SELECT ${[...columns, ...MATCH].join(",\n  ")}\nFROM ${ref("identity_link")} WHERE source = '${input}'`;
     },

@@ -2,7 +2,7 @@ import { inputRow } from "../answer.ts";
 import { integer, numeric, position, text, timestamptz } from "../field.ts";
 import { person, personChildren } from "../person.ts";
 import type { Column, Table } from "../table.ts";
-import { type Dialect, selectFirst, type View, view } from "./view.ts";
+import { type Dialect, quoted, selectFirst, type View, view } from "./view.ts";
 
 export const identityLink = view("identity_link", {
   schema: "data",
@@ -154,6 +154,9 @@ function subjectRows(dialect: Dialect, experience: string, kind: "major" | "mino
     const place = `CAST(unnest(range(len(e.${list}))) AS integer)`;
     return `${head}, ${place} AS position, unnest(e.${list}) AS subject, ${tail}`;
   }
+  if (dialect === "spark") {
+    return `${head}, s.place AS position, s.subject, ${tail} LATERAL VIEW posexplode(e.${list}) s AS place, subject`;
+  }
   if (dialect === "bigquery") {
     return `${head}, place AS position, subject, ${tail} CROSS JOIN UNNEST(e.${list}) AS subject WITH OFFSET AS place`;
   }
@@ -192,6 +195,7 @@ const lengthOf: Readonly<Record<Dialect, string>> = {
   postgres: "cardinality",
   bigquery: "array_length",
   duckdb: "len",
+  spark: "size",
 };
 
 /** One row per field of a table, from a single scan. */
@@ -220,9 +224,8 @@ export const fieldCoverage = view("field_coverage", {
   },
   reads: coveredTables.map(({ name }) => name),
   select: (dialect, ref) => {
-    const quote = dialect === "bigquery" ? "`" : '"';
     const rows = coveredTables.map((table) => coverageRows(table, dialect, ref));
-    return `SELECT table_name, column_name, all_rows AS ${quote}rows${quote}, rows_known
+    return `SELECT table_name, column_name, all_rows AS ${quoted(dialect, "rows")}, rows_known
 FROM (
 ${rows.join("\nUNION ALL\n")}) AS covered`;
   },

@@ -1,7 +1,7 @@
 import type { Fields, RowOf } from "../field.ts";
 import { type Column, columnsOf, type Declared, type PublishedSchema, withJoins } from "../table.ts";
 
-export type Dialect = "postgres" | "bigquery" | "duckdb";
+export type Dialect = "postgres" | "bigquery" | "duckdb" | "spark";
 
 /** One declared view, with the same name, columns and meaning in every engine. */
 export interface View {
@@ -29,9 +29,18 @@ export function view<const Name extends string, S extends PublishedSchema, F ext
   return { ...options, name, columns };
 }
 
+/** Name in the quotes of the engine. */
+export function quoted(dialect: Dialect, name: string): string {
+  return dialect === "bigquery" || dialect === "spark" ? `\`${name}\`` : `"${name}"`;
+}
+
 /** UTC day of an instant. */
-export const utcDay = (dialect: Dialect, instant: string) =>
-  dialect === "bigquery" ? `date(${instant}, 'UTC')` : `CAST(${instant} AT TIME ZONE 'UTC' AS date)`;
+export function utcDay(dialect: Dialect, instant: string): string {
+  if (dialect === "bigquery") return `date(${instant}, 'UTC')`;
+  // In Spark, casts use the time zone of the session.
+  if (dialect === "spark") return `CAST(to_utc_timestamp(${instant}, current_timezone()) AS date)`;
+  return `CAST(${instant} AT TIME ZONE 'UTC' AS date)`;
+}
 
 /** Path of an endpoint without the method and the leading slash. */
 export const pathOf = (dialect: Dialect) =>

@@ -1,0 +1,288 @@
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Dispatcher } from "undici";
+import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError } from "../../errors.ts";
+import type { PublishedTable } from "../destination.ts";
+import { type DuckSession, openDuckDb } from "../duckdb/session.ts";
+import type { SchemaNames } from "../duckdb/statements.ts";
+import { CatalogError, type CatalogOptions, isConflict, openCatalog, type RestCatalog } from "./catalog.ts";
+import type { LoadedTable, TableName } from "./specification.ts";
+import type { NamedTable } from "./cleaning.ts";
+import type { RowFiles } from "./rows.ts";
+import {
+  openStorage,
+  openStorageAgent,
+  StorageError,
+  UntrustedAddressError,
+  type Storage,
+  type StorageOptions,
+} from "./storage.ts";
+import { currentSchema, isOwn } from "./tables.ts";
+
+/** Iceberg tables behind a REST catalog. */
+export interface IcebergTarget extends CatalogOptions, StorageOptions {
+  /** Name in the configuration. */
+  readonly name: string;
+  /** Namespaces of the tables on people, and of those on usage, runs and the ledger. */
+  readonly namespace: string;
+  readonly opsNamespace: string;
+  /** Folder for local copies of files. */
+  readonly folder: string;
+}
+
+/** Catalog, object store and local folder of a destination. */
+export interface Workspace {
+  /** Beginning of messages. */
+  readonly where: string;
+  /** Folder of staged files. */
+  readonly staging: string;
+  /** Folder for copies of data files. */
+  readonly copies: string;
+  readonly namespaces: readonly string[];
+  readonly catalog: RestCatalog;
+  nameOf(table: Pick<PublishedTable, "schema" | "name">): TableName;
+  /** Opens the store of a table, by its configuration in the catalog. */
+  storageOf(config: Readonly<Record<string, string>>): Storage;
+  /** Opens DuckDB, which writes and reads data files. Its own file has nothing that has to be kept, and locks the folder for this process. */
+  session(): Promise<DuckSession>;
+  /** Loads a table that this program created; throws if it can't be written. */
+  load(table: Pick<PublishedTable, "schema" | "name">): Promise<LoadedTable>;
+  /** Loads all tables of the namespaces, those of others, too. */
+  loadAll(): Promise<readonly NamedTable[]>;
+  /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
+  storageTime(table: LoadedTable): Promise<number>;
+  filesOf(table: PublishedTable, loaded: LoadedTable, prefix: string): Promise<RowFiles>;
+  /** Forgets what was written into tables' folders. */
+  keepUploads(): void;
+  /** Removes what was written into tables' folders since the last {@link Workspace.keepUploads}. */
+  removeUploads(): Promise<void>;
+  refused(message: string, hint: string): FixConfigurationError;
+  explain(error: unknown): unknown;
+  close(): Promise<void>;
+}
+
+/** Opens a workspace; connects at the first use. */
+export function openWorkspace(target: IcebergTarget): Workspace {
+  const { name, folder } = target;
+  const namespaces: SchemaNames = { data: target.namespace, ops: target.opsNamespace };
+  const catalog = openCatalog(target);
+  const scratch = join(folder, `${name}.duckdb`);
+  const staging = join(folder, `${name}.staged`);
+  const copies = join(folder, `${name}.tmp`);
+  let agent: Dispatcher | null = null;
+  let opened: Promise<DuckSession> | null = null;
+  /** Files that the attempt wrote into tables' folders, with the storage that they are in. */
+  const uploads = new Map<string, Storage>();
+  const nameOf = (table: Pick<PublishedTable, "schema" | "name">): TableName => ({
+    namespace: namespaces[table.schema],
+    name: table.name,
+  });
+  function storageOf(config: Readonly<Record<string, string>>): Storage {
+    agent ??= openStorageAgent();
+    const storage = openStorage(target, config, agent);
+    return {
+      ...storage,
+      write: (address, content) => {
+        uploads.set(address, storage);
+        return storage.write(address, content);
+      },
+      upload: (file, address) => {
+        uploads.set(address, storage);
+        return storage.upload(file, address);
+      },
+    };
+  }
+
+  async function removeScratch(): Promise<void> {
+    for (const path of [scratch, `${scratch}.wal`, staging]) await rm(path, { recursive: true, force: true });
+  }
+
+  async function openScratch(): Promise<DuckSession> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    try {
+      const own = await openDuckDb(scratch, copies);
+      await rm(staging, { recursive: true, force: true });
+      return own;
+    } catch (error) {
+      if (explain(error) instanceof JobLockedError) throw error;
+      // Damaged by a crash.
+      await removeScratch();
+      return openDuckDb(scratch, copies);
+    }
+  }
+
+  /** DuckDB, which writes and reads data files. Its own file has nothing that has to be kept, and locks the folder for this process. */
+  function session(): Promise<DuckSession> {
+    opened ??= openScratch().catch((error: unknown) => {
+      opened = null;
+      throw error;
+    });
+    return opened;
+  }
+
+  /** Removes what the attempt wrote into tables' folders, after it can no longer be committed. */
+  async function removeUploads(): Promise<void> {
+    for (const [address, storage] of uploads) await storage.remove(address);
+  }
+
+  async function load(table: Pick<PublishedTable, "schema" | "name">): Promise<LoadedTable> {
+    const loaded = await catalog.loadTable(nameOf(table));
+    if (!loaded)
+      throw new StopRunError(
+        "destination_failed",
+        `${where}: the table ${table.name} is missing. Run \`publish ${name} --full\`.`,
+      );
+    if (!isOwn(nameOf(table), loaded.metadata)) {
+      throw refused(`the table ${table.name} was not created by person-etl`, "Use other namespaces.");
+    }
+    const spec = loaded.metadata["partition-specs"].find(
+      (entry) => entry["spec-id"] === loaded.metadata["default-spec-id"],
+    );
+    if ((spec?.fields.length ?? 0) > 0) {
+      throw refused(`the table ${table.name} has partitions`, "Remove its partition fields.");
+    }
+    return loaded;
+  }
+
+  async function filesOf(
+    table: PublishedTable,
+    { metadata, config }: LoadedTable,
+    prefix: string,
+  ): Promise<RowFiles> {
+    return {
+      session: await session(),
+      storage: storageOf(config),
+      folder: copies,
+      table,
+      schema: currentSchema(metadata),
+      address: `${metadata.location.replace(/\/+$/u, "")}/data`,
+      prefix,
+    };
+  }
+
+  const where = `Destination ${name} (${target.catalog})`;
+  const refused = (message: string, hint: string) => refusal({ name, where }, message, hint);
+  const explain = (error: unknown) => explainIceberg(error, { name, where });
+
+  /** Loads all tables of the namespaces, those of others, too. */
+  async function loadAll(): Promise<readonly NamedTable[]> {
+    const all: NamedTable[] = [];
+    for (const namespace of new Set(Object.values(namespaces))) {
+      for (const table of await catalog.listTables(namespace)) {
+        const loaded = await catalog.loadTable({ namespace, name: table });
+        if (loaded) all.push({ ...loaded, table: { namespace, name: table } });
+      }
+    }
+    return all;
+  }
+
+  /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
+  async function storageTime({ metadata, config }: LoadedTable): Promise<number> {
+    const files = await storageOf(config).list(metadata.location.replace(/\/+$/u, ""));
+    return Math.min(Date.now(), Math.max(...files.map(({ writtenMs }) => writtenMs)));
+  }
+
+  return {
+    where,
+    staging,
+    copies,
+    namespaces: [...new Set(Object.values(namespaces))],
+    catalog,
+    nameOf,
+    storageOf,
+    session,
+    load,
+    loadAll,
+    storageTime,
+    filesOf,
+    keepUploads: () => uploads.clear(),
+    removeUploads,
+    refused,
+    explain,
+
+    async close() {
+      const last = opened;
+      opened = null;
+      const closing = await last?.catch(() => null);
+      if (closing) {
+        closing.close();
+        await removeScratch();
+        await rm(copies, { recursive: true, force: true });
+      }
+      await catalog.close();
+      const connections = agent;
+      agent = null;
+      await connections?.close();
+    },
+  };
+}
+
+interface NamedDestination {
+  readonly name: string;
+  /** Beginning of messages. */
+  readonly where: string;
+}
+
+/** Error for tables or a catalog that can't be used as configured. */
+function refusal(
+  { name, where }: NamedDestination,
+  message: string,
+  hint: string,
+  cause?: unknown,
+): FixConfigurationError {
+  const problem = { path: `publish.${name}`, message, hint };
+  return new FixConfigurationError("destination_refused", `${where}: ${message}. ${hint}`, [problem], {
+    cause,
+  });
+}
+
+/** Converts failures of the catalog, the object store and DuckDB into errors with a remedy; returns others unchanged. */
+function explainIceberg(error: unknown, destination: NamedDestination): unknown {
+  const { name, where } = destination;
+  const message = messageOf(error);
+  const again = `Try again; if it persists, run \`publish ${name} --full\`.`;
+  const later = "Run again later; everything committed is kept.";
+  if (isConflict(error)) {
+    const text = `${where}: other programs kept changing its tables. Publish again later; everything committed is kept.`;
+    return new StopRunError("destination_busy", text, { cause: error });
+  }
+  if (error instanceof UntrustedAddressError) return refusal(destination, message, error.hint, error);
+  if (error instanceof StorageError && [301, 307].includes(error.status)) {
+    return refusal(destination, message, "Set s3_region to the region of the bucket.", error);
+  }
+  if (error instanceof CatalogError || error instanceof StorageError) {
+    if ([401, 403].includes(error.status) && !error.isPassing) {
+      return refusal(
+        destination,
+        `access is refused (${message})`,
+        "Check the credentials and their privileges.",
+        error,
+      );
+    }
+    return error.isPassing
+      ? new StopRunError("database_unreachable", `${where}: ${message}. ${later}`, { cause: error })
+      : new StopRunError("destination_failed", `${where}: ${message}. ${again}`, { cause: error });
+  }
+  if (
+    error instanceof Error &&
+    (message === "fetch failed" || error.name === "TimeoutError" || message === "terminated")
+  ) {
+    const reason = codeOf(error.cause) ?? "no answer";
+    return new StopRunError("database_unreachable", `${where} can't be reached (${reason}). ${later}`, {
+      cause: error,
+    });
+  }
+  if (codeOf(error) === "ENOSPC" || /no space left|disk space|Out of Memory Error/iu.test(message)) {
+    return new StopRunError(
+      "destination_full",
+      `${where}: no space or memory left in data_dir. Free some and publish again.`,
+    );
+  }
+  if (/lock on file|Conflicting lock/iu.test(message)) {
+    return new JobLockedError(`${where}: another process is publishing to it. Try again later.`);
+  }
+  // Only the kind of error is kept: DuckDB's messages quote values.
+  const [, kind] = /^([A-Z][A-Za-z ]{2,40} Error)\b/.exec(message) ?? [];
+  if (kind === undefined) return error;
+  return new StopRunError("destination_failed", `${where}: DuckDB reported ${kind}. ${again}`);
+}
