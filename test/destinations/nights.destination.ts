@@ -101,7 +101,11 @@ async function bySpark(...options: readonly "compact"[]) {
   const names = [...comparedTables, ...comparedViews.map(({ name }) => name)];
   const queries = Object.fromEntries(names.map((name) => [name, `SELECT * FROM ${context.nameOf(name)}`]));
   const compacted = options.includes("compact") ? comparedTables.slice(0, COMPACTED) : [];
-  const found = await queryBySpark(context.judges, queries, compacted.map(context.nameOf));
+  const found = await queryBySpark(
+    context.judges,
+    queries,
+    compacted.map((table) => context.nameOf(table)),
+  );
   const read = async (name: string) => found.get(name) ?? [];
   const [tables, views] = [
     await compareWithPostgres(setting.url, read),

@@ -413,8 +413,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a commit that an Iceberg catalog confirms but doesn't have is no success",
     file: "src/publish/iceberg/destination.ts",
-    from: "if (after === batch.id) {",
-    to: "if (after === batch.id || failure === undefined) {",
+    from: "if (after?.id === batch.id) {",
+    to: "if (after?.id === batch.id || failure === undefined) {",
     tests: ["test/publish/iceberg.test.ts"],
     named: "is no success",
   },
@@ -429,7 +429,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a file of another program that may be part of an unfinished commit stays",
     file: "src/publish/iceberg/cleaning.ts",
-    from: "number === null ? writtenMs < sinceMs : number <= committed",
+    from: "number === null ? writtenMs < sinceMs || unused.has(place) : number <= committed",
     to: "number === null ? true : number <= committed",
     tests: ["test/publish/iceberg-files.test.ts"],
     named: "an erasure waits for files of others",

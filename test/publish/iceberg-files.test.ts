@@ -1,125 +1,17 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, rename, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { expect, inject, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { catalogOf } from "../../src/publish/destination.ts";
-import { openDuckDb } from "../../src/publish/duckdb/session.ts";
-import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
-import type { IcebergTarget } from "../../src/publish/iceberg/workspace.ts";
-import { currentSnapshot, readSnapshot } from "../../src/publish/iceberg/tables.ts";
-import type { TableMetadata } from "../../src/publish/iceberg/specification.ts";
-import { openStorage, openStorageAgent } from "../../src/publish/iceberg/storage.ts";
-import { startRestCatalog, type StoredMetadata } from "../support/iceberg/rest-catalog.ts";
-import { batchAfter, publishRows, stageAll, type TableRows } from "./staged-files.ts";
-
-// Tables in a folder of this machine, behind a catalog that lists all snapshots and fails when it is told to.
-
-const AT = "2026-11-21T04:00:00.000001+00:00";
-const people = catalogOf(["person", "person_email"]);
-const DAY_MS = 24 * 3_600_000;
-
-const person = (pid: string, fullName: string) => ({
-  service_pid: pid,
-  full_name: fullName,
-  _record_synced_at: AT,
-  _synced_at: AT,
-  _run_id: "r1",
-});
-const change = (people: Readonly<Record<string, string | null>>): TableRows => ({
-  table: "person",
-  keys: Object.keys(people).map((pid) => ({ service_pid: pid })),
-  rows: Object.entries(people).flatMap(([pid, name]) => (name === null ? [] : [person(pid, name)])),
-});
-
-/** `spelling` begins the addresses of the catalog; Java writes one slash. */
-async function open(spelling = "file:") {
-  const folder = await mkdtemp(join(inject("runFolder"), "iceberg-files-"));
-  const lake = join(folder, "lake");
-  const catalog = await startRestCatalog(`${spelling}${lake}`);
-  const target: IcebergTarget = {
-    name: "lake",
-    catalog: catalog.url,
-    warehouse: null,
-    token: null,
-    credential: null,
-    tokenUrl: null,
-    scope: "catalog",
-    localFolder: lake,
-    s3Endpoint: null,
-    s3Region: null,
-    accessKeyId: null,
-    secretAccessKey: null,
-    namespace: "data",
-    opsNamespace: "ops",
-    folder: join(folder, "work"),
-  };
-  const destination = openIcebergDestination(target);
-  onTestFinished(() => destination.close());
-  await destination.migrate(people);
-  const metadata = (table = "person"): StoredMetadata => {
-    const found = catalog.tables.get(`data.${table}`);
-    if (!found) throw new Error(`no table ${table}`);
-    return found;
-  };
-  const agent = openStorageAgent();
-  onTestFinished(() => agent.close());
-  const storage = openStorage(target, {}, agent);
-  return {
-    catalog,
-    target,
-    destination,
-    metadata,
-    publish: async (...changed: readonly TableRows[]) =>
-      publishRows(destination, people, batchAfter(await destination.position()), changed),
-    erase: async (pid: string) => {
-      const batch = batchAfter(await destination.position());
-      const changes = await stageAll(destination, people, batch, [change({ [pid]: null })]);
-      return destination.commit({ ...batch, changes, erases: true });
-    },
-    /** Paths of all files with rows or their bounds. */
-    files: async (): Promise<readonly string[]> => {
-      const entries = await readdir(lake, { recursive: true, withFileTypes: true });
-      return entries
-        .filter((entry) => entry.isFile())
-        .map((entry) => join(entry.parentPath, entry.name))
-        .toSorted();
-    },
-    /** Names of people in the current snapshot. */
-    names: async (): Promise<readonly string[]> => {
-      const own = metadata() as unknown as TableMetadata; // of the same specification
-      const { entries } = await readSnapshot(storage, currentSnapshot(own));
-      const duckdb = await openDuckDb(join(folder, "reader.duckdb"), join(folder, "reader.tmp"));
-      const names: string[] = [];
-      for (const { data_file: file } of entries) {
-        const path = new URL(file.file_path).pathname;
-        const rows = await duckdb.rows(`SELECT full_name FROM read_parquet('${path}')`);
-        names.push(...rows.map((row) => String(row["full_name"])));
-      }
-      duckdb.close();
-      return names.toSorted();
-    },
-    /** Writes a file of another program into the folder of `person`. */
-    addForeign: async (name: string, ageMs: number) => {
-      const path = join(new URL(metadata().location).pathname, name);
-      await writeFile(path, "x");
-      const written = new Date(Date.now() - ageMs);
-      await utimes(path, written, written);
-      return path;
-    },
-  };
-}
-
-async function age(path: string, ms: number): Promise<void> {
-  const { mtimeMs } = await stat(path);
-  await utimes(path, new Date(mtimeMs - ms), new Date(mtimeMs - ms));
-}
+import { AT, age, change, DAY_MS, openIcebergFolder, people, person } from "./iceberg-folder.ts";
+import { batchAfter, stageAll } from "./staged-files.ts";
 
 test.each(["file:", "file://", "file://localhost"])(
   "no file of the current snapshot is deleted where the catalog writes addresses as %s/path",
   async (spelling) => {
-    const { publish, destination, erase, names, files } = await open(spelling);
+    const { publish, destination, erase, names, files } = await openIcebergFolder(spelling);
     await publish(change({ p1: "Ann", p2: "Bob" }));
     await destination.finish();
     expect(await names()).toEqual(["Ann", "Bob"]);
@@ -133,7 +25,7 @@ test.each(["file:", "file://", "file://localhost"])(
 );
 
 test("nothing is deleted in a folder whose listing lacks a file of the current snapshot", async () => {
-  const { publish, destination, files } = await open();
+  const { publish, destination, files } = await openIcebergFolder();
   await publish(change({ p1: "Ann" }));
   const [lost = ""] = (await files()).filter((path) => path.includes("/data/"));
   await rename(lost, `${lost}.lost`);
@@ -143,7 +35,7 @@ test("nothing is deleted in a folder whose listing lacks a file of the current s
 });
 
 test("former snapshots expire a day after they were replaced, with their files", async () => {
-  const { publish, destination, metadata, files, names } = await open();
+  const { publish, destination, metadata, files, names } = await openIcebergFolder();
   await publish(change({ p1: "First" }));
   await publish(change({ p1: "Second" }));
   await destination.finish();
@@ -160,7 +52,7 @@ test("former snapshots expire a day after they were replaced, with their files",
 });
 
 test("an erasure waits for files of others that no snapshot has, until they are a day old", async () => {
-  const { publish, destination, erase, files, addForeign } = await open();
+  const { publish, destination, erase, files, addForeign } = await openIcebergFolder();
   await publish(change({ p1: "Ann", p2: "Bob" }));
   const old = await addForeign("data/old-compaction.parquet", DAY_MS + 60_000);
   const young = await addForeign("data/compaction.parquet", 0);
@@ -179,7 +71,7 @@ test("an erasure waits for files of others that no snapshot has, until they are 
 });
 
 test("an erasure removes the statistics, branches and tags of others", async () => {
-  const { publish, destination, erase, metadata, files, addForeign } = await open();
+  const { publish, destination, erase, metadata, files, addForeign } = await openIcebergFolder();
   await publish(change({ p1: "Ann" }));
   const path = await addForeign("metadata/sketches.puffin", 0);
   const id = metadata()["current-snapshot-id"];
@@ -196,7 +88,7 @@ test("an erasure removes the statistics, branches and tags of others", async () 
 });
 
 test("tables that share a folder aren't cleaned, and a copy under another name isn't ours", async () => {
-  const { catalog, publish, destination, metadata, files } = await open();
+  const { catalog, publish, destination, metadata, files } = await openIcebergFolder();
   await publish(change({ p1: "Ann" }));
   catalog.register("data.person_copy", structuredClone(metadata()));
   const before = await files();
@@ -212,7 +104,7 @@ test("tables that share a folder aren't cleaned, and a copy under another name i
 });
 
 test("files outside the configured folder are neither written nor deleted", async () => {
-  const { catalog, publish, destination, metadata } = await open();
+  const { catalog, publish, destination, metadata } = await openIcebergFolder();
   catalog.register("data.person", { ...metadata(), location: "file:///etc/person" });
   const failure = await publish(change({ p1: "Ann" })).catch((error: unknown) => destination.explain(error));
   expect(failure).toMatchObject({
@@ -222,7 +114,7 @@ test("files outside the configured folder are neither written nor deleted", asyn
 });
 
 test("a commit whose answer is lost counts if the catalog has it", async () => {
-  const { catalog, publish, destination, names } = await open();
+  const { catalog, publish, destination, names } = await openIcebergFolder();
   for (const status of [0, 500, 503, 504]) {
     catalog.commits.push((apply) => {
       apply();
@@ -235,7 +127,7 @@ test("a commit whose answer is lost counts if the catalog has it", async () => {
 });
 
 test("a commit that failed is no success, and the next attempt leaves none of its rows", async () => {
-  const { catalog, publish, destination, names, files } = await open();
+  const { catalog, publish, destination, names, files } = await openIcebergFolder();
   await publish(change({ p1: "Before" }));
   for (const status of [0, 500, 400]) {
     catalog.commits.push(() => status);
@@ -250,7 +142,7 @@ test("a commit that failed is no success, and the next attempt leaves none of it
 });
 
 test("a conflict with a change of others is tried again on their state, and some conflicts are too many", async () => {
-  const { catalog, publish, destination, names } = await open();
+  const { catalog, publish, destination, names } = await openIcebergFolder();
   catalog.commits.push(() => 409);
   expect(await publish(change({ p1: "Ann" }))).toBe("committed");
   catalog.commits.push(...Array.from({ length: 5 }, () => () => 409));
@@ -260,7 +152,7 @@ test("a conflict with a change of others is tried again on their state, and some
 });
 
 test("a catalog that applies a part of a commit is refused", async () => {
-  const { catalog, publish, destination } = await open();
+  const { catalog, publish, destination } = await openIcebergFolder();
   const email = { table: "person_email", keys: [{ service_pid: "p1" }], rows: [] };
   await publish(change({ p1: "Ann" }), {
     ...email,
@@ -296,7 +188,7 @@ test("a catalog that applies a part of a commit is refused", async () => {
 });
 
 test("the files of an overtaken attempt are deleted", async () => {
-  const { publish, destination, files } = await open();
+  const { publish, destination, files } = await openIcebergFolder();
   await publish(change({ p1: "Ann" }));
   const at = await destination.position();
   const late = batchAfter(at);
@@ -317,7 +209,7 @@ test("the files of an overtaken attempt are deleted", async () => {
 });
 
 test("a process leaves the staged files of another one alone", async () => {
-  const { target, destination, publish } = await open();
+  const { target, destination, publish } = await openIcebergFolder();
   const staged = join(target.folder, "lake.staged", "other");
   await mkdir(staged, { recursive: true });
   await writeFile(join(staged, "person-keys-0-0"), "x");
@@ -339,7 +231,7 @@ test("a process leaves the staged files of another one alone", async () => {
 });
 
 test("reads of the catalog are repeated after failures that pass", async () => {
-  const { catalog, destination } = await open();
+  const { catalog, destination } = await openIcebergFolder();
   catalog.reads.push(503, 0);
   expect(await destination.position()).toBe(null);
   catalog.reads.push(403);
@@ -348,7 +240,7 @@ test("reads of the catalog are repeated after failures that pass", async () => {
 });
 
 test("IDs of fields that aren't integers are refused before they are part of a statement", async () => {
-  const { catalog, metadata, publish } = await open();
+  const { catalog, metadata, publish } = await openIcebergFolder();
   const [schema] = metadata()["schemas"] as { fields: { id: unknown }[] }[];
   const fields = (schema?.fields ?? []).map((field) => ({ ...field, id: "1}); DROP TABLE changed" }));
   catalog.register("data.person", { ...metadata(), schemas: [{ ...schema, fields }] });

@@ -1,8 +1,8 @@
 import { StopRunError } from "../../errors.ts";
-import { isConflict, isMissing, type RestCatalog } from "./catalog.ts";
+import { CatalogError, isConflict, isMissing, type RestCatalog } from "./catalog.ts";
 import type { LoadedTable, Snapshot, StatisticsFile, TableMetadata, TableName } from "./specification.ts";
 import { readManifestList, readRemoved } from "./manifests.ts";
-import { placeOf, type Storage, type StoredObject } from "./storage.ts";
+import { isMissingFile, placeOf, type Storage, type StoredObject } from "./storage.ts";
 import {
   currentSnapshot,
   identifierOf,
@@ -29,7 +29,9 @@ export function prefixOf(number: number, attempt: string): string {
 
 /** Number of the batch whose attempt wrote a file; null for files of others. */
 function numberIn(address: string): number | null {
-  const name = /\/(?:data|metadata)\/(\d{12})-[0-9a-z]+-[^/]+\.(?:parquet|avro)$/u.exec(address)?.[1];
+  const name = /\/(?:data|metadata)\/(\d{12})-[0-9a-z]+-[^/]+\.(?:parquet|avro)(?:\.part)?$/u.exec(
+    address,
+  )?.[1];
   return name === undefined ? null : Number(name);
 }
 
@@ -45,10 +47,10 @@ export interface CleaningOptions {
 }
 
 /**
- * Expires former snapshots of a table, and deletes the files that no remaining one has. Repeatable: what is left after a crash is found
- * by listing the table's folder.
+ * Expires former snapshots of a table, and deletes files in its folder that no remaining one has. Repeatable: what is left after a crash is
+ * found by listing the folder.
  *
- * @returns Addresses of the files that may belong to an unfinished commit of another program, and are left for that reason.
+ * @returns Addresses of files that may belong to an unfinished commit, and are left for that reason.
  */
 export async function cleanTable(options: CleaningOptions, table: TableName): Promise<readonly string[]> {
   const { catalog, storageOf, committed, nowMs, purges } = options;
@@ -60,18 +62,21 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
   const { expired, kept } = divide(metadata, purges ? null : sinceMs);
   const former = kept.filter((snapshot) => snapshot !== currentSnapshot(metadata));
   const current = await readSnapshot(storage, currentSnapshot(metadata));
+  refuseOutside(table, metadata, addressesOf(current));
   const used = placesOf(addressesOf(current));
   for (const snapshot of former) addPlaces(used, addressesOf(await readReplaced(storage, snapshot)));
-  const unused = new Map<string, string>();
-  // Files outside the table's folder are known only by the snapshots that have them.
-  for (const snapshot of expired)
-    for (const file of addressesOf(await readReplaced(storage, snapshot))) unused.set(placeOf(file), file);
+  const unused = new Set<string>();
+  for (const snapshot of expired) {
+    const files = addressesOf(await readReplaced(storage, snapshot));
+    if (purges) refuseOutside(table, metadata, files);
+    addPlaces(unused, files);
+  }
   const expiredIds = new Set(expired.map((snapshot) => snapshot["snapshot-id"]));
   const statistics = statisticsOf(metadata);
   // Sketches hold values of rows.
   const dropped = statistics.filter((entry) => purges || expiredIds.has(entry["snapshot-id"]));
   addPlaces(used, statistics.filter((entry) => !dropped.includes(entry)).map(pathOf));
-  for (const file of dropped.map(pathOf)) unused.set(placeOf(file), file);
+  addPlaces(unused, dropped.map(pathOf));
   const updates = [
     ...Object.keys(purges ? (metadata.refs ?? {}) : {})
       .filter((ref) => ref !== "main")
@@ -83,20 +88,28 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
     await catalog.commit([{ identifier: identifierOf(table), requirements: unchanged(metadata), updates }]);
   const stored = await listFiles(storage, metadata);
   const listed = new Map(stored.map((file) => [placeOf(file.address), file]));
-  refuseUnlisted(table, metadata, { files: placesOf(addressesOf(current)), listed });
+  refuseUnlisted(table, { files: placesOf(addressesOf(current)), listed });
   // Some catalogs list only the current snapshot.
-  if (purges) for (const file of await removedFiles(storage, stored)) unused.set(placeOf(file), file);
+  if (purges) addPlaces(unused, await removedFiles(storage, stored));
   else addPlaces(used, await recentFiles(storage, stored, sinceMs));
+  const doomed: string[] = [];
   const waiting: string[] = [];
   for (const [place, { address, writtenMs }] of listed) {
-    if (used.has(place) || unused.has(place) || METADATA.test(address)) continue;
+    if (used.has(place) || WITHOUT_ROWS.test(address)) continue;
     const number = numberIn(address);
-    if (number === null ? writtenMs < sinceMs : number <= committed) unused.set(place, address);
-    else if (number === null) waiting.push(address);
+    // A later batch may be committed, or published again after the catalog was restored.
+    const isOver = number === null ? writtenMs < sinceMs || unused.has(place) : number <= committed;
+    (isOver ? doomed : waiting).push(address);
   }
-  for (const [place, file] of unused) if (!used.has(place)) await storage.remove(file);
+  // A batch that was committed meanwhile may have files that others still call unused.
+  const now = await catalog.loadTable(table);
+  if (now && snapshotId(now.metadata) !== snapshotId(metadata))
+    throw new CatalogError(409, "", `the table ${table.name} has changed`);
+  for (const file of doomed) await storage.remove(file);
   return waiting;
 }
+
+const snapshotId = (metadata: TableMetadata) => currentSnapshot(metadata)?.["snapshot-id"] ?? null;
 
 /** Divides snapshots into those that expire and those that are kept. `sinceMs` is null if only the current one is kept. */
 function divide(metadata: TableMetadata, sinceMs: number | null) {
@@ -127,18 +140,27 @@ function statisticsOf(metadata: TableMetadata) {
 
 const pathOf = (entry: StatisticsFile) => entry["statistics-path"];
 
+/** Refuses a table with files outside its folder: a cleaning, which lists the folder, would leave them after an erasure. */
+export function refuseOutside(table: TableName, metadata: TableMetadata, addresses: readonly string[]): void {
+  const folders = foldersOf(metadata).map((folder) => `${placeOf(folder)}/`);
+  const outside = addresses.find((address) => !folders.some((folder) => placeOf(address).startsWith(folder)));
+  if (outside === undefined) return;
+  throw new StopRunError(
+    "destination_refused",
+    `Another program put a file of the table ${table.name} outside its folder: ${outside}. Drop the table and its files, and publish with \`--full\`.`,
+  );
+}
+
 /** Refuses to delete anything in a folder whose listing doesn't have the files of the current snapshot. */
 function refuseUnlisted(
   table: TableName,
-  metadata: TableMetadata,
   {
     files,
     listed,
   }: { readonly files: ReadonlySet<string>; readonly listed: ReadonlyMap<string, StoredObject> },
 ): void {
-  const folders = foldersOf(metadata).map((folder) => `${placeOf(folder)}/`);
   for (const file of files) {
-    if (listed.has(file) || !folders.some((folder) => file.startsWith(folder))) continue;
+    if (listed.has(file)) continue;
     throw new StopRunError(
       "destination_failed",
       `The folder of the table ${table.name} doesn't list the table's own file ${file}, so no file of it was deleted. If the file is missing, publish with \`--full\`.`,
@@ -150,12 +172,29 @@ function refuseUnlisted(
 async function removedFiles(storage: Storage, stored: readonly StoredObject[]): Promise<readonly string[]> {
   const files: string[] = [];
   for (const { address } of stored.filter(isManifest))
-    files.push(...readRemoved(await storage.read(address)));
+    files.push(...((await readIfWhole(storage, address, readRemoved)) ?? []));
   return files;
 }
 
 /** True for a manifest or a list of manifests. */
 const isManifest = ({ address }: StoredObject) => address.endsWith(".avro");
+
+/** Reads a manifest that no snapshot needs; null if it is missing, incomplete or in another form. */
+async function readIfWhole<Result>(
+  storage: Storage,
+  address: string,
+  read: (content: Buffer) => Result,
+): Promise<Result | null> {
+  const content = await storage.read(address).catch((error: unknown) => {
+    if (isMissingFile(error)) return null;
+    throw error;
+  });
+  try {
+    return content && read(content);
+  } catch {
+    return null;
+  }
+}
 
 /** Files of the snapshots that were current at some time since, by manifests in the table's folder. */
 async function recentFiles(
@@ -167,13 +206,14 @@ async function recentFiles(
   const manifests = stored.filter(isManifest);
   for (const { address, writtenMs } of manifests) {
     // What a snapshot removed was in the one before it.
-    if (writtenMs >= sinceMs) files.push(address, ...readRemoved(await storage.read(address)));
+    if (writtenMs >= sinceMs)
+      files.push(address, ...((await readIfWhole(storage, address, readRemoved)) ?? []));
   }
   // The last snapshot before that time was still current at it.
   const older = manifests.filter(({ writtenMs }) => writtenMs < sinceMs);
   for (const { address } of older.toSorted((a, b) => b.writtenMs - a.writtenMs)) {
-    const listed = readManifestList(await storage.read(address));
-    if (listed === null) continue;
+    const listed = await readIfWhole(storage, address, readManifestList);
+    if (!listed) continue;
     files.push(address, ...listed.map((manifest) => manifest.manifest_path));
     break;
   }
@@ -190,8 +230,8 @@ function addPlaces(to: Set<string>, addresses: readonly string[]): void {
   for (const address of addresses) to.add(placeOf(address));
 }
 
-/** Metadata that the catalog writes, without values of rows. */
-const METADATA = /\.metadata\.json(?:\.gz)?$|\/version-hint\.text$/u;
+/** Metadata that the catalog writes, and checksums. */
+const WITHOUT_ROWS = /\.metadata\.json(?:\.gz)?$|\/version-hint\.text$|\.crc$/u;
 
 function foldersOf({ location }: TableMetadata): readonly string[] {
   return ["data", "metadata"].map((kind) => `${location.replace(/\/+$/u, "")}/${kind}`);
@@ -228,15 +268,20 @@ export async function dropTable(
   { table, metadata, config }: NamedTable,
 ): Promise<void> {
   const storage = storageOf(config);
+  const removeFiles = async () => {
+    for (const { address } of await listFiles(storage, metadata)) {
+      if (!WITHOUT_ROWS.test(address)) await storage.remove(address);
+    }
+  };
   // Files first: after a crash, they are found by the table.
-  for (const { address } of await listFiles(storage, metadata)) {
-    if (!METADATA.test(address)) await storage.remove(address);
-  }
+  await removeFiles();
   try {
     await catalog.dropTable(table);
   } catch (error) {
     if (!isMissing(error)) throw error;
   }
+  // Another process may have written some until then.
+  await removeFiles();
 }
 
 /** Cleans tables, again if somebody changes one meanwhile. Returns the addresses that {@link cleanTable} left. */

@@ -19,7 +19,7 @@ import type {
 import type { StagedTable } from "../duckdb/statements.ts";
 import { isConflict } from "./catalog.ts";
 import type { LoadedTable, Snapshot, TableUpdate } from "./specification.ts";
-import { cleanTables, dropTable, prefixOf, refuseShared } from "./cleaning.ts";
+import { cleanTables, dropTable, prefixOf, refuseOutside, refuseShared } from "./cleaning.ts";
 import { addStaged, measureFiles, removeKeys, write } from "./rows.ts";
 import {
   currentSnapshot,
@@ -38,7 +38,7 @@ import { migrateViews } from "./views.ts";
 import { type IcebergTarget, openWorkspace } from "./workspace.ts";
 
 /** Each batch reads the files of the tables that it changes, so few large batches are cheaper. Their rows take about 1.3 KB per key on disk. */
-const KEYS_PER_BATCH = 1_000_000;
+const KEYS_PER_BATCH = 250_000;
 
 /** Attempts to commit a batch while others change its tables: a compaction by Spark, for example. */
 const MOST_ATTEMPTS = 5;
@@ -64,8 +64,11 @@ const ID = "person-etl.id";
 const CATALOG = "person-etl.catalog";
 /** `true` from the commit of an erasure until the files with erased rows are deleted. */
 const MUST_PURGE = "person-etl.must-purge";
-/** ID of the batch after which files were deleted. */
+/** ID of the batch after which files were deleted, and milliseconds of that time. */
 const CLEANED = "person-etl.cleaned";
+const CLEANED_MS = "person-etl.cleaned-ms";
+/** Time after which files are looked for again without a new batch: a stalled process may have written some. */
+const CLEAN_AGAIN_MS = 24 * 3_600_000;
 
 /** Opens a destination in Iceberg tables; connects at the first use. */
 export function openIcebergDestination(target: IcebergTarget): Destination {
@@ -100,6 +103,10 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       currentSnapshot(loaded.metadata),
     );
     const stored = before.entries.map(({ data_file: file }) => file);
+    refuseOutside(nameOf(table), loaded.metadata, [
+      ...before.manifests,
+      ...stored.map((file) => file.file_path),
+    ]);
     const change = { table: nameOf(table), loaded, before, prefix };
     if (replaces === "all") {
       const removed = new Set(stored.map((file) => file.file_path));
@@ -108,7 +115,9 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       );
       const added = hasRows ? [...(loadedFiles.get(table.name) ?? [])] : [];
       if (hasRows && parts.length > 0) added.push(...(await addStaged(files, parts)));
-      return removed.size + added.length === 0
+      // A snapshot whose manifests are lost is replaced, too.
+      const isWhole = currentSnapshot(loaded.metadata) === null || before.manifests.length > 0;
+      return removed.size + added.length === 0 && isWhole
         ? null
         : newSnapshot(files.storage, { ...change, removed, added });
     }
@@ -148,7 +157,9 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       const { name: table, namespace } = identifier;
       const loaded = await catalog.loadTable({ namespace: namespace.join("."), name: table });
       const snapshot = own.find(({ action }) => action === "add-snapshot")?.["snapshot"] as Snapshot; // as newSnapshot builds it
-      const { snapshots = [] } = loaded?.metadata ?? {};
+      const { snapshots = [], "last-sequence-number": sequence = 0 } = loaded?.metadata ?? {};
+      // Others may have changed the table since, in a catalog that lists only the current snapshot.
+      if (sequence > snapshot["sequence-number"]) continue;
       if (snapshots.some((found) => found["snapshot-id"] === snapshot["snapshot-id"])) continue;
       const text = `${where}: the catalog has applied a part of a batch, without the table ${table}. Its commits of several tables aren't atomic; use another catalog.`;
       throw new StopRunError("destination_refused", text);
@@ -200,7 +211,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         // The first publication creates the tables.
         const at = await catalog.loadTable(position);
         if (at) {
-          await storageTime(at);
+          await storageOf(at.config).list(at.metadata.location.replace(/\/+$/u, ""));
           findings.push({ ok: true, message: `The files in ${at.metadata.location} can be listed.` });
         }
         return findings;
@@ -276,12 +287,14 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     async commit(batch: StagedBatch) {
       await session();
       if (stagedAttempt !== batch.attempt) await unstage();
+      let isSent = false;
       for (let attempt = 1; ; attempt += 1) {
         // Before all tables: whoever moves it later makes this commit fail.
         const at = await load(POSITION);
         const last = positionOf(at)?.id ?? null;
         if (last !== batch.follows) {
-          await workspace.removeUploads();
+          // After a request, the batch may have been committed, whatever was answered.
+          if (!isSent) await workspace.removeUploads();
           await unstage();
           return last === batch.id ? "present" : "refused";
         }
@@ -293,12 +306,18 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         }
         // Last: a catalog that applies only the first ones doesn't have the batch.
         updates.push(await move(at, batch, prefix));
+        isSent = true;
         const failure = await catalog.commit(updates).catch((error: unknown) => error);
-        const after = (await readPosition())?.id ?? null;
-        if (after === batch.id) {
+        const after = await readPosition();
+        if (after?.id === batch.id) {
           if (failure !== undefined) await refusePartial(updates);
           await unstage();
           return "committed";
+        }
+        if ((after?.number ?? 0) > batch.number) {
+          // Another process, which had confirmed this batch, has committed the next one.
+          await unstage();
+          return "refused";
         }
         if (failure === undefined) {
           const text = `${where}: the catalog confirmed a batch that it doesn't have. Its commits of several tables aren't atomic; use another catalog.`;
@@ -314,7 +333,8 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       if (!at || !last) return;
       const { properties = {} } = at.metadata;
       const purges = properties[MUST_PURGE] === "true";
-      if (!purges && properties[CLEANED] === last.id) return;
+      const ageMs = Date.now() - Number(properties[CLEANED_MS] ?? 0);
+      if (!purges && properties[CLEANED] === last.id && ageMs < CLEAN_AGAIN_MS) return;
       const all = await loadAll();
       refuseShared(all);
       const tables = all.map(({ table }) => table);
@@ -324,13 +344,13 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         tables,
       );
       if (purges && waiting.length > 0) {
-        const text = `${where}: the erasure isn't done yet. ${waiting.length} files of another program, such as ${waiting[0]}, are in no snapshot and may hold erased people. They are deleted once they are a day old; delete them now if that program isn't running.`;
+        const text = `${where}: the erasure isn't done yet. ${waiting.length} files, such as ${waiting[0]}, are in no snapshot and may hold erased people, or belong to an unfinished commit. Those of other programs are deleted once they are a day old, those of later batches by later publications. Delete them now if nothing else writes to the tables.`;
         throw new StopRunError("destination_busy", text);
       }
       const now = await catalog.loadTable(position);
       // An erasure that was committed meanwhile is purged after its own publication.
       if (!now || positionOf(now)?.id !== last.id) return;
-      await setProperties(now, { [CLEANED]: last.id, [MUST_PURGE]: "false" });
+      await setProperties(now, { [CLEANED]: last.id, [CLEANED_MS]: `${Date.now()}`, [MUST_PURGE]: "false" });
     },
 
     async measure(tables: readonly PublishedTable[]) {

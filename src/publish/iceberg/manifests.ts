@@ -167,8 +167,8 @@ export function writeManifest(
     data_file: {
       lower_bounds: null,
       upper_bounds: null,
-      ...entry.data_file,
       file_format: "PARQUET",
+      ...entry.data_file,
       partition: {},
     },
   }));

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { StopRunError } from "../../errors.ts";
 import type { Column } from "../../schemas/table.ts";
 import type { Measure, PublishedTable } from "../destination.ts";
 import { type DuckSession, quoteName, quoteText } from "../duckdb/session.ts";
@@ -12,7 +13,8 @@ import type { NewFile } from "./tables.ts";
 
 /** Bytes of a data file. A group of files that is rewritten at a time takes as much of the disk, and its result again. */
 const FILE_BYTES = 128 * 1024 * 1024;
-const ROW_GROUP_BYTES = 16 * 1024 * 1024;
+/** A writer holds the values of a group, and a reader its pages of all columns. */
+const ROW_GROUP_BYTES = 4 * 1024 * 1024;
 /** Files below this size are merged once there are more than {@link MOST_SMALL_FILES} of them. */
 const SMALL_BYTES = 16 * 1024 * 1024;
 const MOST_SMALL_FILES = 8;
@@ -54,11 +56,10 @@ export async function write(files: RowFiles, query: string): Promise<readonly Ne
     `FILE_SIZE_BYTES ${FILE_BYTES}`,
     `FIELD_IDS ${fieldIds(schema, table)}`,
   ];
-  await session.transaction(async () => {
-    await rm(made, { recursive: true });
-    await session.run(
-      `COPY (SELECT ${columns.join(", ")} FROM (${query})) TO ${quoteText(made)} (${options.join(", ")})`,
-    );
+  const copy = `COPY (SELECT ${columns.join(", ")} FROM (${query})) TO ${quoteText(made)} (${options.join(", ")})`;
+  const [copied] = await session.transaction(async () => {
+    await rm(made, { recursive: true, force: true });
+    return session.rows(copy);
   });
   const added: NewFile[] = [];
   for (const file of await readdir(made)) {
@@ -71,6 +72,9 @@ export async function write(files: RowFiles, query: string): Promise<readonly Ne
     }
     await rm(path);
   }
+  const rows = added.reduce((sum, file) => sum + file.rows, 0);
+  if (rows !== Number(copied?.["Count"]))
+    throw new StopRunError("destination_failed", `Files in ${folder} were lost while they were written.`);
   return added;
 }
 

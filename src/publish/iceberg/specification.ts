@@ -43,6 +43,7 @@ export interface TableMetadata {
   readonly "format-version": number;
   readonly "table-uuid": string;
   readonly location: string;
+  readonly "last-updated-ms"?: number;
   readonly "last-sequence-number": Long;
   readonly "last-column-id": number;
   readonly "current-schema-id": number;

@@ -1,6 +1,6 @@
 import { AwsV4Signer } from "aws4fetch";
 import { createWriteStream, openAsBlob } from "node:fs";
-import { copyFile, mkdir, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -126,11 +126,19 @@ function localPathIn(folder: string | null, address: string): string {
 async function keepLocal(path: string, write: (path: string) => Promise<void>): Promise<void> {
   const folder = dirname(path);
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  await write(path);
-  for (const written of [path, folder]) {
-    const handle = await open(written, "r");
-    if (written === path) await handle.chmod(0o600);
+  const part = `${path}.part`;
+  await write(part);
+  await sync(part, 0o600);
+  await rename(part, path);
+  await sync(folder);
+}
+
+async function sync(path: string, mode?: number): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    if (mode !== undefined) await handle.chmod(mode);
     await handle.sync();
+  } finally {
     await handle.close();
   }
 }

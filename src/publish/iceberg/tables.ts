@@ -205,7 +205,12 @@ export async function newSnapshot(storage: Storage, change: FileChange): Promise
   const parent = currentSnapshot(metadata);
   const snapshotId = Number(BigInt(`0x${randomBytes(6).toString("hex")}`)) + 1;
   const sequenceNumber = BigInt(metadata["last-sequence-number"]) + 1n;
-  const kept = before.entries.map((entry) =>
+  // Deletions of other writers end with the files that they are for.
+  const [files, deletions] = [
+    before.entries.filter(isOfRows),
+    before.entries.filter((entry) => !isOfRows(entry)),
+  ];
+  const kept = files.map((entry) =>
     removed.has(entry.data_file.file_path)
       ? // Bounds are values of rows, which may be erased.
         { ...entry, status: DELETED, snapshot_id: snapshotId, data_file: withoutBounds(entry.data_file) }
@@ -216,7 +221,11 @@ export async function newSnapshot(storage: Storage, change: FileChange): Promise
   const folder = `${metadata.location.replace(/\/+$/u, "")}/metadata`;
   const path = `${folder}/${prefix}-manifest.avro`;
   const schema = currentSchema(metadata);
-  const manifest = writeManifest(entries, { schema, specId, replaced: before.manifests });
+  const manifest = writeManifest(entries, {
+    schema,
+    specId,
+    replaced: [...before.manifests, ...deletions.map(({ data_file: file }) => file.file_path)],
+  });
   await storage.write(path, manifest);
   const ids = { snapshotId, parentId: parent?.["snapshot-id"] ?? null, sequenceNumber };
   const list = `${folder}/${prefix}-manifests.avro`;
@@ -226,7 +235,8 @@ export async function newSnapshot(storage: Storage, change: FileChange): Promise
     "snapshot-id": snapshotId,
     ...(ids.parentId === null ? {} : { "parent-snapshot-id": ids.parentId }),
     "sequence-number": shortest(sequenceNumber),
-    "timestamp-ms": Date.now(),
+    // Never back in time, which readers refuse.
+    "timestamp-ms": Math.max(Date.now(), metadata["last-updated-ms"] ?? 0, parent?.["timestamp-ms"] ?? 0),
     "manifest-list": list,
     "schema-id": schema["schema-id"],
     summary: summaryOf(entries),
@@ -240,6 +250,8 @@ export async function newSnapshot(storage: Storage, change: FileChange): Promise
     ],
   };
 }
+
+const isOfRows = ({ data_file: file }: ManifestEntry) => file.content === 0;
 
 const withoutBounds = (file: DataFile): DataFile => ({ ...file, lower_bounds: null, upper_bounds: null });
 

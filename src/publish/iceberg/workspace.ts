@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Dispatcher } from "undici";
@@ -7,10 +8,12 @@ import { type DuckSession, openDuckDb } from "../duckdb/session.ts";
 import type { SchemaNames } from "../duckdb/statements.ts";
 import { CatalogError, type CatalogOptions, isConflict, openCatalog, type RestCatalog } from "./catalog.ts";
 import type { LoadedTable, TableName } from "./specification.ts";
-import type { NamedTable } from "./cleaning.ts";
+import { type NamedTable, prefixOf } from "./cleaning.ts";
 import type { RowFiles } from "./rows.ts";
 import {
+  isMissingFile,
   openStorage,
+  placeOf,
   openStorageAgent,
   StorageError,
   UntrustedAddressError,
@@ -40,25 +43,25 @@ export interface Workspace {
   readonly copies: string;
   readonly namespaces: readonly string[];
   readonly catalog: RestCatalog;
-  nameOf(table: Pick<PublishedTable, "schema" | "name">): TableName;
+  readonly nameOf: (table: Pick<PublishedTable, "schema" | "name">) => TableName;
   /** Opens the store of a table, by its configuration in the catalog. */
-  storageOf(config: Readonly<Record<string, string>>): Storage;
+  readonly storageOf: (config: Readonly<Record<string, string>>) => Storage;
   /** Opens DuckDB, which writes and reads data files. Its own file has nothing that has to be kept, and locks the folder for this process. */
-  session(): Promise<DuckSession>;
+  readonly session: () => Promise<DuckSession>;
   /** Loads a table that this program created; throws if it can't be written. */
-  load(table: Pick<PublishedTable, "schema" | "name">): Promise<LoadedTable>;
+  readonly load: (table: Pick<PublishedTable, "schema" | "name">) => Promise<LoadedTable>;
   /** Loads all tables of the namespaces, those of others, too. */
-  loadAll(): Promise<readonly NamedTable[]>;
+  readonly loadAll: () => Promise<readonly NamedTable[]>;
   /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
-  storageTime(table: LoadedTable): Promise<number>;
-  filesOf(table: PublishedTable, loaded: LoadedTable, prefix: string): Promise<RowFiles>;
+  readonly storageTime: (table: LoadedTable) => Promise<number>;
+  readonly filesOf: (table: PublishedTable, loaded: LoadedTable, prefix: string) => Promise<RowFiles>;
   /** Forgets what was written into tables' folders. */
-  keepUploads(): void;
+  readonly keepUploads: () => void;
   /** Removes what was written into tables' folders since the last {@link Workspace.keepUploads}. */
-  removeUploads(): Promise<void>;
-  refused(message: string, hint: string): FixConfigurationError;
-  explain(error: unknown): unknown;
-  close(): Promise<void>;
+  readonly removeUploads: () => Promise<void>;
+  readonly refused: (message: string, hint: string) => FixConfigurationError;
+  readonly explain: (error: unknown) => unknown;
+  readonly close: () => Promise<void>;
 }
 
 /** Opens a workspace; connects at the first use. */
@@ -135,6 +138,12 @@ export function openWorkspace(target: IcebergTarget): Workspace {
     if (!isOwn(nameOf(table), loaded.metadata)) {
       throw refused(`the table ${table.name} was not created by person-etl`, "Use other namespaces.");
     }
+    if (loaded.metadata["format-version"] !== 2) {
+      throw refused(
+        `the table ${table.name} has another version of the format than 2`,
+        "Use other namespaces.",
+      );
+    }
     const spec = loaded.metadata["partition-specs"].find(
       (entry) => entry["spec-id"] === loaded.metadata["default-spec-id"],
     );
@@ -178,8 +187,17 @@ export function openWorkspace(target: IcebergTarget): Workspace {
 
   /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
   async function storageTime({ metadata, config }: LoadedTable): Promise<number> {
-    const files = await storageOf(config).list(metadata.location.replace(/\/+$/u, ""));
-    return Math.min(Date.now(), Math.max(...files.map(({ writtenMs }) => writtenMs)));
+    const storage = openStorage(target, config, (agent ??= openStorageAgent()));
+    const folder = `${metadata.location.replace(/\/+$/u, "")}/metadata`;
+    // Like a file of an ended attempt, which the next cleaning deletes if this process is killed.
+    const address = `${folder}/${prefixOf(0, randomBytes(4).toString("hex"))}-clock.avro`;
+    await storage.write(address, Buffer.alloc(0));
+    const files = await storage.list(folder);
+    await storage.remove(address);
+    const written = files.find((file) => placeOf(file.address) === placeOf(address));
+    if (!written)
+      throw new StopRunError("destination_failed", `${where}: ${folder} doesn't list a new file.`);
+    return Math.min(Date.now(), written.writtenMs);
   }
 
   return {
@@ -205,9 +223,11 @@ export function openWorkspace(target: IcebergTarget): Workspace {
       opened = null;
       const closing = await last?.catch(() => null);
       if (closing) {
+        for (const path of [staging, copies]) await rm(path, { recursive: true, force: true });
+        // Its file stays: another process may open it as soon as it is closed.
+        await closing.run("DROP TABLE IF EXISTS changed").catch(() => {});
+        await closing.run("CHECKPOINT").catch(() => {});
         closing.close();
-        await removeScratch();
-        await rm(copies, { recursive: true, force: true });
       }
       await catalog.close();
       const connections = agent;
@@ -245,6 +265,10 @@ function explainIceberg(error: unknown, destination: NamedDestination): unknown 
   if (isConflict(error)) {
     const text = `${where}: other programs kept changing its tables. Publish again later; everything committed is kept.`;
     return new StopRunError("destination_busy", text, { cause: error });
+  }
+  if (isMissingFile(error)) {
+    const text = `${where}: files of a table are missing. Run \`publish ${name} --full\`.`;
+    return new StopRunError("destination_failed", text, { cause: error });
   }
   if (error instanceof UntrustedAddressError) return refusal(destination, message, error.hint, error);
   if (error instanceof StorageError && [301, 307].includes(error.status)) {

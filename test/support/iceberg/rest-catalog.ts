@@ -35,8 +35,8 @@ export interface RestCatalog {
   readonly seen: readonly string[];
   /** Handles the next commits, in this order. */
   readonly commits: CommitHook[];
-  /** Statuses of the next requests that only read. */
-  readonly reads: number[];
+  /** Statuses of the next requests that only read, or what happens after their answers. */
+  readonly reads: (number | (() => void))[];
 }
 
 /** Starts a catalog for one test. `warehouse` is the address of the folder of its tables. */
@@ -44,7 +44,7 @@ export async function startRestCatalog(warehouse: string): Promise<RestCatalog> 
   const tables = new Map<string, StoredMetadata>();
   const seen: string[] = [];
   const commits: CommitHook[] = [];
-  const reads: number[] = [];
+  const reads: RestCatalog["reads"] = [];
 
   function answer(method: string, path: string, body: Json): readonly [status: number, body?: Json] {
     if (path.startsWith("/v1/config")) return [200, { endpoints: ["POST /v1/{prefix}/transactions/commit"] }];
@@ -88,12 +88,14 @@ export async function startRestCatalog(warehouse: string): Promise<RestCatalog> 
     request.on("end", () => {
       const { method = "", url = "" } = request;
       seen.push(`${method} ${url}`);
-      const failure = method === "GET" ? reads.shift() : undefined;
+      const hook = method === "GET" ? reads.shift() : undefined;
       const text = Buffer.concat(chunks).toString();
-      const [status, body] = failure ? [failure] : answer(method, url, JSON.parse(text || "{}") as Json);
+      const [status, body] =
+        typeof hook === "number" ? [hook] : answer(method, url, JSON.parse(text || "{}") as Json);
       // 0: no answer at all.
       if (status === 0) request.socket.destroy();
       else response.writeHead(status).end(JSON.stringify(body ?? {}));
+      if (typeof hook === "function") hook();
     });
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -157,6 +159,7 @@ function applyUpdate(metadata: StoredMetadata, update: Json): void {
       const snapshot = update["snapshot"] as Json;
       metadata.snapshots.push(snapshot);
       metadata["last-sequence-number"] = snapshot["sequence-number"];
+      metadata["last-updated-ms"] = snapshot["timestamp-ms"];
       break;
     }
     case "set-snapshot-ref":

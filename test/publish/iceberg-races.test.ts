@@ -1,0 +1,155 @@
+import { readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { openCatalog } from "../../src/publish/iceberg/catalog.ts";
+import { cleanTable } from "../../src/publish/iceberg/cleaning.ts";
+import { age, change, DAY_MS, openIcebergFolder, people, person } from "./iceberg-folder.ts";
+import { batchAfter, publishRows, stageAll } from "./staged-files.ts";
+
+// Other hosts, stalls, restored catalogs and wrong clocks: no file of the current snapshot is lost, and no erased person stays.
+
+test("a batch that was committed although its conflict was reported keeps its files", async () => {
+  const { catalog, publish, names, destination } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  // A proxy repeated the request, and a replica answers the first read.
+  catalog.commits.push((apply) => {
+    catalog.reads.push(apply);
+    return 409;
+  });
+  expect(await publish(change({ p1: "Bob" }))).toBe("present");
+  expect(await names()).toEqual(["Bob"]);
+  await destination.finish();
+  expect(await names()).toEqual(["Bob"]);
+});
+
+test("a commit that another host has followed is no fault of the catalog", async () => {
+  const { catalog, publish } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  catalog.commits.push((apply) => {
+    apply();
+    const at = catalog.tables.get("ops.publication_position");
+    if (at) at.properties = { ...at.properties, "person-etl.number": "3", "person-etl.id": "of-another" };
+    return 204;
+  });
+  expect(await publish(change({ p1: "Bob" }))).toBe("refused");
+});
+
+test("a cleaning that stalls deletes no file of a batch that was committed meanwhile", async () => {
+  const { catalog, target, destination, storage, openRival, publish, erase, names } =
+    await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  await erase("p9");
+  const committed = (await destination.position())?.number ?? 0;
+  const rival = openRival();
+  const publishByRival = async (name: string) =>
+    publishRows(rival, people, batchAfter(await rival.position()), [change({ p1: name })]);
+  let isStalled = true;
+  const stalling = {
+    ...storage,
+    list: async (folder: string) => {
+      if (isStalled) {
+        isStalled = false;
+        await publishByRival("Bob");
+        // Killed after it wrote the manifests of its next batch, which name the files of this one as removed.
+        catalog.commits.push(() => 0);
+        await expect(publishByRival("Carl")).rejects.toThrow(/fetch failed/u);
+      }
+      return storage.list(folder);
+    },
+  };
+  const rest = openCatalog(target);
+  onTestFinished(() => rest.close());
+  const options = { catalog: rest, storageOf: () => stalling, committed, nowMs: Date.now(), purges: true };
+  await expect(cleanTable(options, { namespace: "data", name: "person" })).rejects.toMatchObject({
+    status: 409,
+  });
+  expect(await names()).toEqual(["Bob"]);
+});
+
+test("after the catalog was restored, an erasure waits for the files of later batches", async () => {
+  const { catalog, publish, destination, erase, allNames } = await openIcebergFolder();
+  await publish(change({ p1: "Ann", p2: "Bob" }));
+  const saved = new Map([...catalog.tables].map(([name, table]) => [name, structuredClone(table)]));
+  for (const name of ["Ben", "Bert"]) await publish(change({ p2: name }));
+  for (const [name, table] of saved) catalog.register(name, table);
+  await erase("p1");
+  await expect(destination.finish()).rejects.toMatchObject({ code: "destination_busy" });
+  await publish(change({ p2: "Bob" }));
+  await destination.finish();
+  expect(await allNames()).toEqual(["Bob"]);
+});
+
+test("a table whose location was changed is refused: its old folder would keep erased people", async () => {
+  const { catalog, publish, destination, erase, metadata } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  const location = `${metadata().location}_moved`;
+  catalog.register("data.person", { ...structuredClone(metadata()), location });
+  const outside = { code: "destination_refused", message: expect.stringContaining("outside its folder") };
+  await expect(erase("p1")).rejects.toMatchObject(outside);
+  await expect(destination.finish()).rejects.toMatchObject(outside);
+});
+
+test("an erasure is done in spite of broken manifests and checksums, and waits no longer than a day without a new batch", async () => {
+  const { publish, destination, erase, files, addForeign } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  const broken = await addForeign("metadata/000000000001-deadbeef-manifest.avro", 0);
+  await addForeign("metadata/.00003-c0ffee.metadata.json.crc", 0);
+  await erase("p1");
+  await destination.finish();
+  expect(await files()).not.toContain(broken);
+  await addForeign("data/compaction.parquet", 0);
+  await erase("p1");
+  await expect(destination.finish()).rejects.toMatchObject({ code: "destination_busy" });
+  for (const path of await files()) await age(path, 2 * DAY_MS);
+  await destination.finish();
+});
+
+test("--full replaces a snapshot whose manifests are lost also by no rows", async () => {
+  const { publish, destination, files, names } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  for (const path of await files())
+    if (/\/person_[^e].*manifests?\.avro$/u.test(path)) await rename(path, `${path}.lost`);
+  const failure = await destination.finish().catch((error: unknown) => destination.explain(error));
+  expect(failure).toMatchObject({ code: "destination_failed" });
+  expect(await publish({ table: "person", replaces: "all", rows: [] })).toBe("committed");
+  await destination.finish();
+  expect(await names()).toEqual([]);
+});
+
+test("what a stalled publisher writes after an erasure is deleted within a day", async () => {
+  const { publish, destination, erase, openRival, allNames } = await openIcebergFolder();
+  await publish(change({ p1: "Ann", p2: "Bob" }));
+  const rival = openRival();
+  const batch = batchAfter(await destination.position());
+  await erase("p1");
+  await destination.finish();
+  await stageAll(rival, people, batch, [{ table: "person", replaces: "all", rows: [person("p1", "Ann")] }]);
+  await rival.close();
+  await destination.finish();
+  expect(await allNames()).toContain("Ann");
+  vi.spyOn(Date, "now").mockReturnValue(Date.now() + DAY_MS);
+  onTestFinished(() => void vi.restoreAllMocks());
+  await destination.finish();
+  expect(await allNames()).toEqual(["Bob"]);
+});
+
+test("the times of snapshots never go back, whatever the clock says", async () => {
+  const { publish, metadata } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  vi.spyOn(Date, "now").mockReturnValue(Date.now() - 120_000);
+  onTestFinished(() => void vi.restoreAllMocks());
+  await publish(change({ p1: "Bob" }));
+  const times = metadata().snapshots.map((snapshot) => Number(snapshot["timestamp-ms"]));
+  expect(times).toEqual(times.toSorted((a, b) => a - b));
+});
+
+test("a closed destination leaves nothing of a batch in its folder", async () => {
+  const { target, publish, destination } = await openIcebergFolder();
+  await publish(change({ "pid-of-ann": "Ann" }));
+  await publish(change({ "pid-of-ann": "Bob" }));
+  await writeFile(join(target.folder, "other"), "");
+  await destination.close();
+  expect((await readdir(target.folder)).toSorted()).toEqual(["lake.duckdb", "other"]);
+  const content = await readFile(join(target.folder, "lake.duckdb"));
+  expect(content.includes("pid-of-ann")).toBe(false);
+});
