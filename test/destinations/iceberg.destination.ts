@@ -36,7 +36,7 @@ test("views of people have the same rows in Spark", async () => {
   const found = await queryBySpark(context.judges, Object.fromEntries(asked));
   for (const [index, [query, expected]] of viewResults.entries()) {
     const rows = (found.get(`${index}`) ?? []).map((row) =>
-      Object.values(row).map((value) => (value === null ? null : String(value))),
+      Object.values(row).map((value) => (value === null ? null : `${value as string | number}`)),
     );
     expect([query, rows]).toEqual([query, expected]);
   }

@@ -38,7 +38,7 @@ import { migrateViews } from "./views.ts";
 import { type IcebergTarget, openWorkspace } from "./workspace.ts";
 
 /** Each batch reads the files of the tables that it changes, so few large batches are cheaper. Their rows take about 1.3 KB per key on disk. */
-const KEYS_PER_BATCH = 250_000;
+const KEYS_PER_BATCH = 1_000_000;
 
 /** Attempts to commit a batch while others change its tables: a compaction by Spark, for example. */
 const MOST_ATTEMPTS = 5;
