@@ -6,7 +6,7 @@ import type { PublishedSchema } from "../src/schemas/table.ts";
 import { views } from "../src/schemas/views/all-views.ts";
 import { FAULTS } from "../packages/sandbox/src/faults/catalog.ts";
 import { configSchema } from "./config-schema.ts";
-import { dbtColumnDocs, dbtSources } from "./dbt-sources.ts";
+import { dbtColumnDocs, dbtQueriesOfViews, dbtSources } from "./dbt-sources.ts";
 import { entityDiagrams } from "./entity-diagram.ts";
 
 /** Generated pages, by file name. */
@@ -17,6 +17,7 @@ export function referencePages(): Readonly<Record<string, string>> {
     "docs/reference/error-codes.md": codesPage(),
     "docs/reference/sandbox-faults.md": faultsPage(),
     "docs/reference/config.schema.json": `${JSON.stringify(configSchema(), null, 2)}\n`,
+    "dbt/macros/query_of_view.sql": dbtQueriesOfViews(),
     "dbt/models/columns.md": dbtColumnDocs(),
     "dbt/models/sources.yml": dbtSources(),
   };

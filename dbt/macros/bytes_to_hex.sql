@@ -14,3 +14,7 @@ to_hex({{ bytes }})
 {% macro duckdb__bytes_to_hex(bytes) -%}
 lower(hex({{ bytes }}))
 {%- endmacro %}
+
+{% macro spark__bytes_to_hex(bytes) -%}
+lower(hex({{ bytes }}))
+{%- endmacro %}

@@ -12,3 +12,7 @@ from generate_series({{ first_day }}, {{ last_day }}, interval '1 day') as days(
 select day
 from unnest(generate_date_array({{ first_day }}, {{ last_day }})) as day
 {%- endmacro %}
+
+{% macro spark__days_between(first_day, last_day) -%}
+select explode(sequence({{ first_day }}, {{ last_day }}, interval 1 day)) as day
+{%- endmacro %}

@@ -35,6 +35,10 @@ to_hex(sha256(concat(from_hex('{{ outer }}'), sha256(concat(from_hex('{{ inner }
 sha256(unhex('{{ outer }}') || unhex(sha256(unhex('{{ inner }}') || encode({{ text }}))))
 {%- endmacro %}
 
+{% macro spark__nested_sha256(inner, outer, text) -%}
+sha2(concat(unhex('{{ outer }}'), unhex(sha2(concat(unhex('{{ inner }}'), encode({{ text }}, 'UTF-8')), 256))), 256)
+{%- endmacro %}
+
 {# ID of the key as in erasure_subject.key_id. #}
 {% macro erasure_key_id() -%}
     {%- set text = dbt.string_literal('person-etl erasure key ' ~ var('person_etl_erasure_key')) -%}
@@ -51,4 +55,8 @@ left(to_hex(sha256({{ text }})), 16)
 
 {% macro duckdb__key_id(text) -%}
 left(sha256({{ text }}), 16)
+{%- endmacro %}
+
+{% macro spark__key_id(text) -%}
+left(sha2({{ text }}, 256), 16)
 {%- endmacro %}

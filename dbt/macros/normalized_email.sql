@@ -5,8 +5,18 @@
         8232, 8233, 8239, 8287, 12288, 65279
     ] -%}
 translate(
-        trim({{ address }}, concat({% for blank in blanks %}chr({{ blank }}){{ ', ' if not loop.last }}{% endfor %})),
+        {{ adapter.dispatch('trim_characters', 'person_etl')(address, blanks) }},
         'ABCDEFGHIJKLMNOPQRSTUVWXYZ',
         'abcdefghijklmnopqrstuvwxyz'
     )
+{%- endmacro %}
+
+{# Text without characters, of which the code points are given, around it. #}
+{% macro default__trim_characters(text, characters) -%}
+trim({{ text }}, concat({% for character in characters %}chr({{ character }}){{ ', ' if not loop.last }}{% endfor %}))
+{%- endmacro %}
+
+{# chr() of Spark ends at 255. #}
+{% macro spark__trim_characters(text, characters) -%}
+btrim({{ text }}, '{% for character in characters %}{{ '\\u%04x' | format(character) }}{% endfor %}')
 {%- endmacro %}

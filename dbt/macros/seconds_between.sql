@@ -10,3 +10,7 @@ cast(floor(extract(epoch from {{ last_instant }} - {{ first_instant }})) as {{ d
 {% macro bigquery__seconds_between(first_instant, last_instant) -%}
 timestamp_diff({{ last_instant }}, {{ first_instant }}, second)
 {%- endmacro %}
+
+{% macro spark__seconds_between(first_instant, last_instant) -%}
+timestampdiff(second, {{ first_instant }}, {{ last_instant }})
+{%- endmacro %}

@@ -11,6 +11,10 @@ cast({{ instant }} at time zone 'UTC' as date)
 date({{ instant }}, 'UTC')
 {%- endmacro %}
 
+{% macro spark__utc_day(instant) -%}
+cast(to_utc_timestamp({{ instant }}, current_timezone()) as date)
+{%- endmacro %}
+
 {# Current UTC day. #}
 {% macro today() -%}
 {{ utc_day('current_timestamp') }}

@@ -12,7 +12,7 @@ warehouse as (
     select
         sum(records_billed) as records_billed,
         sum(amount) as amount
-    from {{ source('person_data_ops', 'cost_daily') }}
+    from {{ published_view('person_data_ops', 'cost_daily') }}
 
 )
 

@@ -8,4 +8,4 @@ select
     price,
     amount,
     currency
-from {{ source('person_data_ops', 'cost_daily') }}
+from {{ published_view('person_data_ops', 'cost_daily') }}

@@ -3,4 +3,4 @@ select
     column_name,
     {{ adapter.quote('rows') }} as rows_total,
     rows_known
-from {{ source('person_data', 'field_coverage') }}
+from {{ published_view('person_data', 'field_coverage') }}

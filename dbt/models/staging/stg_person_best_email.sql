@@ -3,4 +3,4 @@ select
     email_address,
     email_type,
     email_validation_status
-from {{ source('person_data', 'person_best_email') }}
+from {{ published_view('person_data', 'person_best_email') }}

@@ -2,4 +2,4 @@ select
     service_pid,
     phone_number,
     phone_type
-from {{ source('person_data', 'person_best_phone') }}
+from {{ published_view('person_data', 'person_best_phone') }}

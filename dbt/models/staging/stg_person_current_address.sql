@@ -5,4 +5,4 @@ select
     address_city,
     address_state,
     address_zipcode
-from {{ source('person_data', 'person_current_address') }}
+from {{ published_view('person_data', 'person_current_address') }}

@@ -8,4 +8,4 @@ select
     work_department,
     work_start_on,
     work_start_precision
-from {{ source('person_data', 'person_current_job') }}
+from {{ published_view('person_data', 'person_current_job') }}

@@ -9,4 +9,4 @@ select
     ours_records as records_ledger,
     reported_records as records_reported,
     is_final
-from {{ source('person_data_ops', 'usage_reconciliation') }}
+from {{ published_view('person_data_ops', 'usage_reconciliation') }}
