@@ -7,12 +7,8 @@ import { type RunningJudges, S3_KEYS, S3_REGION, WAREHOUSE } from "../support/ic
 const run = promisify(execFile);
 const support = (name: string) => fileURLToPath(new URL(`../support/iceberg/${name}`, import.meta.url));
 
-/** Runs queries by name in Spark. @param compacted tables whose files Spark rewrites before */
-export async function queryBySpark(
-  { python, javaHome, sparkJars, catalog, s3 }: RunningJudges,
-  queries: Readonly<Record<string, string>>,
-  compacted: readonly string[] = [],
-): Promise<ReadonlyMap<string, readonly FileRow[]>> {
+/** Settings of a Spark that has the tables of a catalog as `lake`. */
+export function sparkSettings({ sparkJars, catalog, s3 }: RunningJudges): Readonly<Record<string, string>> {
   const prefixed = Object.entries({
     type: "rest",
     uri: catalog,
@@ -26,7 +22,7 @@ export async function queryBySpark(
     "s3.access-key-id": S3_KEYS.accessKeyId,
     "s3.secret-access-key": S3_KEYS.secretAccessKey,
   }).map(([key, value]) => [`spark.sql.catalog.lake.${key}`, value]);
-  const settings = {
+  return {
     "spark.jars": sparkJars.join(","),
     "spark.driver.memory": "900m",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -37,14 +33,27 @@ export async function queryBySpark(
     "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
     ...Object.fromEntries(prefixed),
   };
-  const env = {
-    ...process.env,
-    JAVA_HOME: support("spark-java"),
-    REAL_JAVA_HOME: javaHome,
-    TZ: "UTC",
-    PYSPARK_PYTHON: python,
-  };
-  const args = [support("read_by_spark.py"), JSON.stringify(settings), JSON.stringify(queries), ...compacted];
-  const { stdout } = await run(python, args, { env, maxBuffer: 2 ** 30 });
+}
+
+/** Environment of Spark's processes. */
+export const sparkEnvironment = ({ javaHome }: RunningJudges) => ({
+  JAVA_HOME: support("spark-java"),
+  REAL_JAVA_HOME: javaHome,
+});
+
+/** Runs queries by name in Spark. @param compacted tables whose files Spark rewrites before */
+export async function queryBySpark(
+  judges: RunningJudges,
+  queries: Readonly<Record<string, string>>,
+  compacted: readonly string[] = [],
+): Promise<ReadonlyMap<string, readonly FileRow[]>> {
+  const env = { ...process.env, ...sparkEnvironment(judges), TZ: "UTC", PYSPARK_PYTHON: judges.python };
+  const args = [
+    support("read_by_spark.py"),
+    JSON.stringify(sparkSettings(judges)),
+    JSON.stringify(queries),
+    ...compacted,
+  ];
+  const { stdout } = await run(judges.python, args, { env, maxBuffer: 2 ** 30 });
   return new Map(Object.entries(JSON.parse(stdout) as Record<string, readonly FileRow[]>)); // see the program
 }

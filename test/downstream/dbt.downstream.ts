@@ -9,7 +9,7 @@ import {
   statedMembership,
   statedPerson,
 } from "./support/expected-marts.ts";
-import { type MartRow, type Marts, readMarts } from "./support/marts.ts";
+import { comparable, type MartRow, type Marts, readMarts } from "./support/marts.ts";
 import { VIP } from "./support/nights-config.ts";
 import { ENGINES, martsAfter, placesOf, threeNights, type ThreeNights } from "./support/three-nights.ts";
 
@@ -153,31 +153,6 @@ test("the cost of each night is what the sandbox billed", () => {
       .toSorted(),
   ).toEqual(stated);
 });
-
-/** Columns whose values depend on the moment of a build or of a publication. */
-const OF_THE_MOMENT = [
-  "hours_since_success",
-  "safe_until",
-  "dbt_scd_id",
-  "dbt_updated_at",
-  "dbt_valid_from",
-  "dbt_valid_to",
-];
-
-function comparable(all: Marts): Readonly<Record<string, readonly string[]>> {
-  return Object.fromEntries(
-    Object.entries(all)
-      .toSorted(([a], [b]) => a.localeCompare(b))
-      .map(([name, rows]) => [
-        name,
-        rows
-          .map((row) =>
-            JSON.stringify(Object.entries(row).filter(([column]) => !OF_THE_MOMENT.includes(column))),
-          )
-          .toSorted(),
-      ]),
-  );
-}
 
 test("the marts of the three engines are equal, row by row, after each night", async () => {
   for (const night of [1, 2, 3]) {

@@ -2,7 +2,10 @@ import { execFile } from "node:child_process";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { installPython } from "../../support/python-environment.ts";
+
+const run = promisify(execFile);
 
 /** Folder of the dbt package. */
 export const PACKAGE = fileURLToPath(new URL("../../../dbt/", import.meta.url));
@@ -14,6 +17,10 @@ export interface DbtProject {
   /** Output of the profile, in the words of the adapter. */
   readonly output: Readonly<Record<string, unknown>>;
   readonly vars: Readonly<Record<string, unknown>>;
+  /** Environment of an engine that runs within dbt. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Folders and archives of further Python modules. */
+  readonly modules?: readonly string[];
 }
 
 /** Outcome of one node: a model, test, snapshot or source. */
@@ -48,7 +55,8 @@ export async function runDbt(project: DbtProject, args: readonly string[]): Prom
     {
       PATH: process.env["PATH"],
       HOME: home,
-      PYTHONPATH: fileURLToPath(new URL("python", import.meta.url)),
+      ...project.env,
+      PYTHONPATH: [fileURLToPath(new URL("python", import.meta.url)), ...(project.modules ?? [])].join(":"),
       DBT_PROJECT_DIR: PACKAGE,
       DBT_PROFILES_DIR: folder,
       DBT_TARGET_PATH: target,
@@ -64,7 +72,10 @@ export async function runDbt(project: DbtProject, args: readonly string[]): Prom
   return { code, output, seconds, results: document.results };
 }
 
-/** Installs dbt with the adapters of the three engines; about 600 MB. */
+/** Extensions of DuckDB that read Iceberg tables in S3. */
+const EXTENSIONS = ["avro", "httpfs", "iceberg"];
+
+/** Installs dbt with the adapters of the engines; about 800 MB. */
 function installDbt() {
   return installPython({
     name: "dbt",
@@ -76,10 +87,23 @@ function installDbt() {
         "dbt-postgres==1.11.0",
         "dbt-bigquery==1.12.1",
         "dbt-duckdb==1.11.1",
+        "dbt-spark==1.11.0",
         // The version that writes published files.
         "duckdb==1.5.5",
+        "duckdb-extensions==1.5.5",
+        ...EXTENSIONS.map((name) => `duckdb-extension-${name}==1.5.5`),
       ],
     ],
+    // Within the home of dbt's processes.
+    finish: ({ python, home: HOME }) =>
+      run(
+        python,
+        [
+          "-c",
+          `import duckdb_extensions as d; [d.import_extension(n) for n in ${JSON.stringify(EXTENSIONS)}]`,
+        ],
+        { env: { HOME } },
+      ),
   });
 }
 

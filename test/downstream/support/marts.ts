@@ -86,7 +86,9 @@ export async function readMarts({ ask, schema, tables, json }: MartStore): Promi
   for (const part of ["people", "reporting"]) {
     for (const name of await tables(schema(part))) {
       const rows = await ask(`SELECT ${json} AS row_text FROM ${schema(part)}.${name} AS t`);
-      marts[name] = sorted(rows.map(({ row_text: text }) => plainRow(String(text))));
+      // A row is a JSON object.
+      const objects = rows.map(({ row_text: text }) => JSON.parse(String(text)) as Record<string, unknown>);
+      marts[name] = sorted(objects.map(plainRow));
     }
   }
   return marts;
@@ -100,9 +102,8 @@ function sorted(rows: readonly MartRow[]): readonly MartRow[] {
     .map(({ row }) => row);
 }
 
-function plainRow(text: string): MartRow {
-  // A row is a JSON object.
-  const row = JSON.parse(text) as Record<string, unknown>;
+/** Row with the columns in the order of their names. */
+export function plainRow(row: Readonly<Record<string, unknown>>): MartRow {
   const entries = Object.entries(row).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return Object.fromEntries(entries.map(([name, value]) => [name, plain(value)]));
 }
@@ -123,4 +124,30 @@ export function plain(value: unknown): string | null {
     return new Date(whole).toISOString().replace(".000Z", `${(fraction ?? ".").padEnd(7, "0")}Z`);
   }
   return DECIMAL.test(text) ? String(Number(text)) : text;
+}
+
+/** Columns whose values depend on the moment of a build or of a publication. */
+const OF_THE_MOMENT = [
+  "hours_since_success",
+  "safe_until",
+  "dbt_scd_id",
+  "dbt_updated_at",
+  "dbt_valid_from",
+  "dbt_valid_to",
+];
+
+/** Rows as texts, without columns that depend on the moment; sorted. */
+export function comparable(all: Marts): Readonly<Record<string, readonly string[]>> {
+  return Object.fromEntries(
+    Object.entries(all)
+      .toSorted(([a], [b]) => a.localeCompare(b))
+      .map(([name, rows]) => [
+        name,
+        rows
+          .map((row) =>
+            JSON.stringify(Object.entries(row).filter(([column]) => !OF_THE_MOMENT.includes(column))),
+          )
+          .toSorted(),
+      ]),
+  );
 }

@@ -146,13 +146,14 @@ async function dateNight({ url }: Setting, runId: string, daysAgo: number): Prom
   }
 }
 
-async function createCustomers(url: string): Promise<void> {
+/** Creates and fills `crm.customers`, the input of the nights. */
+export async function createCustomers(url: string, count = ROWS): Promise<void> {
   await runSql(
     url,
     `CREATE SCHEMA crm; CREATE TABLE crm.customers (id bigint PRIMARY KEY, first_name text, last_name text, email text,
       work_email text, phone text, linkedin text, street text, city text, state text, zip text, updated_at timestamptz)`,
   );
-  const rows = JSON.stringify([...sampleInputs({ seed: SEED, people: PEOPLE, rows: ROWS })]);
+  const rows = JSON.stringify([...sampleInputs({ seed: SEED, people: PEOPLE, rows: count })]);
   await runSql(
     url,
     "INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, $1::json)",
