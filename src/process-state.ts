@@ -96,3 +96,28 @@ export async function otherWriterOf(folder: string): Promise<string | null> {
   }
   return null;
 }
+
+/** SQLite's result code for a lock of another process. */
+const SQLITE_BUSY = 5;
+
+/**
+ * Locks a file, created if missing, until it is released; null if it is locked already. SQLite takes an OS lock, which ends with its process,
+ * so it never becomes stale. It also ends if the process closes another descriptor of the file: nothing else may open it.
+ */
+export async function lockFile(path: string): Promise<{ release(): void } | null> {
+  // Imported here: older Node.js releases print a warning on import.
+  const { DatabaseSync } = await import("node:sqlite");
+  const database = new DatabaseSync(path);
+  try {
+    // Without a journal the lock also works on a full disk.
+    database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
+    return { release: () => database.close() };
+  } catch (error) {
+    database.close();
+    // The lower byte is the primary code.
+    const isBusy =
+      error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY;
+    if (!isBusy) throw error;
+    return null;
+  }
+}

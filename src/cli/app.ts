@@ -217,7 +217,7 @@ export async function openPublisher(
 export async function removeWorkingFiles(config: Config, name: string): Promise<void> {
   const folder = folderOf(config);
   const own = ["duckdb", "iceberg"].flatMap((engine) =>
-    ["duckdb", "duckdb.wal", "duckdb.new", "duckdb.new.wal", "tmp", "staged"].map((kind) =>
+    ["duckdb", "duckdb.wal", "duckdb.new", "duckdb.new.wal", "tmp", "staged", "lock"].map((kind) =>
       join(folder, engine, `${name}.${kind}`),
     ),
   );

@@ -162,6 +162,24 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
   ]);
 });
 
+it("a DuckDB destination is a file: addresses are refused, and not repeated", async () => {
+  const text = `service: { base_url: sandbox }
+warehouse: { url: embedded }
+publish:
+  cloud: { type: duckdb, path: "md:people?motherduck_token=hunter2" }
+  memory: { type: duckdb, path: ":memory:" }
+  drive: { type: duckdb, path: 'C:\\people.duckdb' }
+  colon: { type: duckdb, path: ./md:people }
+`;
+  const why =
+    "must be the path of a file on this machine, not an address (publish to a file; MotherDuck loads it by CREATE OR REPLACE DATABASE people FROM 'people.duckdb'; a name with a colon needs ./ before it)";
+  const found = await problemsOf(text);
+  expect(found.filter((problem) => problem.includes("publish."))).toEqual([
+    `4 publish.cloud.path: ${why}`,
+    `5 publish.memory.path: ${why}`,
+  ]);
+});
+
 it("each wrong reference to another part is reported with its path, its line and a hint", async () => {
   const text = `service: { base_url: sandbox }
 warehouse: { url: embedded }

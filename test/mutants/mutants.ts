@@ -507,6 +507,14 @@ export const mutants: readonly Mutant[] = [
     named: "runs out of memory",
   },
   {
+    breaks: "a DuckDB destination is locked while it is open",
+    file: "src/publish/duckdb/destination.ts",
+    from: "if (!lock) throw inUse(name, path);",
+    to: "",
+    tests: ofDuckDb,
+    named: "one process at a time",
+  },
+  {
     breaks: "DuckDB's log doesn't grow without end",
     file: "src/publish/duckdb/session.ts",
     from: "if ((await logBytes(file)) > MOST_LOG_BYTES) await checkpoint();",
@@ -757,7 +765,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a DuckDB file is never written under a name that exists already",
     file: "src/publish/duckdb/files.ts",
-    from: '`${target}.${randomBytes(6).toString("hex")}`',
+    from: '`${target}.${ownerPrefix(ourselves)}${randomBytes(6).toString("hex")}`',
     to: "`${target}.new`",
     tests: ["test/publish/duckdb-file.test.ts"],
     named: "under a name",

@@ -14,6 +14,7 @@ import {
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { declaredCatalog, type Destination } from "../../src/publish/destination.ts";
+import { describeThisProcess, ownerPrefix } from "../../src/process-state.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows } from "./staged-files.ts";
@@ -103,8 +104,6 @@ describe("the file of a DuckDB destination", () => {
     const precious = join(context.folder, "precious");
     await writeFile(precious, "root:secret");
     await symlink(precious, `${path}.new`);
-    // Left by a publication that was killed.
-    await writeFile(`${path}.0123456789ab`, "Ada");
     await publish("Bob");
     expect(await readFile(precious, "utf8")).toBe("root:secret");
     expect((await readdir(context.folder)).toSorted()).toEqual([
@@ -113,6 +112,21 @@ describe("the file of a DuckDB destination", () => {
       "people.duckdb.new",
       "precious",
     ]);
+  });
+
+  test("loses the copies of publications that were killed, not of one that runs", async () => {
+    const ourselves = await describeThisProcess();
+    const leave = async (prefix: string) => {
+      const copy = `people.duckdb.${prefix}0123456789ab`;
+      await writeFile(join(context.folder, copy), "Ada");
+      return copy;
+    };
+    const running = await leave(ownerPrefix(ourselves));
+    await leave(ownerPrefix({ ...ourselves, processStart: "1" }));
+    await leave(ownerPrefix({ ...ourselves, machine: "another-container-4026531836" }));
+    await leave("");
+    await publish("Bob");
+    expect((await readdir(context.folder)).toSorted()).toEqual(["own", "people.duckdb", running]);
   });
 
   test("is not published as root into a folder that others can write to", async () => {

@@ -3,9 +3,10 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, describe, expect, inject, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, inject, onTestFinished, test, vi } from "vitest";
 import { declaredCatalog, type Destination, withViews } from "../../src/publish/destination.ts";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
+import { explainDuckDb } from "../../src/publish/duckdb/files.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { describeDestination } from "./destination-suite.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
@@ -30,9 +31,11 @@ const SECRET = "Xylophonia Quintessence-Vanderbilt";
 
 const hasSecret = async (file: string) => (await readFile(file)).includes(SECRET);
 
-test("a checkpoint that runs out of memory is repeated with more", async () => {
+/** Opens a file with a change whose checkpoint takes more memory than a session begins with. */
+async function openWide() {
   const folder = await mkdtemp(join(inject("runFolder"), "checkpoint-"));
-  const session = await openDuckDb(join(folder, "wide.duckdb"), folder);
+  const open = () => openDuckDb(join(folder, "wide.duckdb"), folder);
+  const session = await open();
   const columns = Array.from({ length: 70 }, (_, n) => `(i * ${n + 1})::VARCHAR AS c${n}`).join(", ");
   await session.transaction(() =>
     session.run(`CREATE TABLE wide AS SELECT i, ${columns} FROM range(300) AS r(i)`),
@@ -42,11 +45,30 @@ test("a checkpoint that runs out of memory is repeated with more", async () => {
     await session.run("DELETE FROM wide WHERE i % 10 = 7");
     await session.run(`INSERT INTO wide SELECT i, ${columns} FROM range(300) AS r(i) WHERE i % 10 = 7`);
   });
+  return { session, open };
+}
+
+const COUNTED = "SELECT count(DISTINCT i)::VARCHAR AS rows FROM wide";
+
+test("a checkpoint that runs out of memory is repeated with more", async () => {
+  const { session } = await openWide();
   await session.checkpoint();
-  expect(await session.rows("SELECT count(DISTINCT i)::VARCHAR AS rows FROM wide")).toEqual([
-    { rows: "300" },
-  ]);
+  expect(await session.rows(COUNTED)).toEqual([{ rows: "300" }]);
   session.close();
+});
+
+test("a checkpoint that takes more memory than the container has fails with a remedy, and can be repeated elsewhere", async () => {
+  const { session, open } = await openWide();
+  const constrained = vi.spyOn(process, "constrainedMemory").mockReturnValue(100 * 1024 ** 2);
+  onTestFinished(() => constrained.mockRestore());
+  const error: unknown = await session.checkpoint().catch((e: unknown) => e);
+  session.close();
+  expect(explainDuckDb(error, "local", "people.duckdb")).toMatchObject({ code: "destination_full" });
+  constrained.mockRestore();
+  const again = await open();
+  await again.checkpoint();
+  expect(await again.rows(COUNTED)).toEqual([{ rows: "300" }]);
+  again.close();
 });
 
 test("a log of many transactions is written into the file meanwhile, by none of their COMMITs", async () => {
@@ -231,9 +253,11 @@ describe("a DuckDB file", () => {
     expect(await destination.check(people)).toMatchObject([{ ok: false }]);
   });
 
-  test("is published by one process at a time", async () => {
+  test("is published by one process at a time, also after that has replaced it", async () => {
     await destination.close();
-    const holder = spawn(process.execPath, [fileURLToPath(new URL("hold-duckdb.ts", import.meta.url)), own], {
+    await rm(context.path);
+    const program = fileURLToPath(new URL("hold-duckdb.ts", import.meta.url));
+    const holder = spawn(process.execPath, [program, context.path, join(context.folder, "own")], {
       stdio: ["pipe", "pipe", "inherit"],
     });
     try {

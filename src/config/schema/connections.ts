@@ -99,9 +99,18 @@ const bigQueryDestination = settings(
   rootsOf,
 ).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 
+/** Refuses what DuckDB opens as something else than a file: `md:DATABASE`, `:memory:`, `s3://…`. Such a text may contain a token. */
+function notAFile(value: string): SettingProblem | false {
+  if (!/^(?::memory:|[a-z][a-z0-9+.-]+:)/iu.test(value)) return false;
+  return {
+    message: "must be the path of a file on this machine, not an address",
+    hint: "publish to a file; MotherDuck loads it by CREATE OR REPLACE DATABASE people FROM 'people.duckdb'; a name with a colon needs ./ before it",
+  };
+}
+
 /** A DuckDB file, replaced by each publication. */
 const duckDbDestination = settings(
-  { type: z.literal("duckdb"), path: text({ expects: "the path of a file" }), ...common },
+  { type: z.literal("duckdb"), path: text({ expects: "the path of a file" }, notAFile), ...common },
   rootsOf,
 );
 

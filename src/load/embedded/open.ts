@@ -10,6 +10,7 @@ import { findFolders, makeControlFolder, openPlainFile, readSmallFile, writeSmal
 import { describeFailure } from "./programs.ts";
 import { connect, connectOrStart, portOfServer, type Server, type Session, stopServer } from "./server.ts";
 import type { Log } from "../../log.ts";
+import { lockFile } from "../../process-state.ts";
 
 const HOLD_TIMEOUT = "60s";
 /** SQLSTATE of a lock wait that timed out. */
@@ -253,16 +254,9 @@ async function grantReading(port: number, password: string, schemas: readonly st
 }
 
 const POLL_MS = 50;
-/** SQLite's result code for a lock of another process. */
-const SQLITE_BUSY = 5;
 
-/**
- * Waits until no other process starts or stops the server of this folder. SQLite takes an OS lock, which ends
- * with its process, so it never becomes stale.
- */
+/** Waits until no other process starts or stops the server of this folder. */
 export async function takeStartLock(folder: string, signal?: AbortSignal): Promise<{ release(): void }> {
-  // Imported here: older Node.js releases print a warning on import.
-  const { DatabaseSync } = await import("node:sqlite");
   const path = join(folder, "start.lock");
   const tried = `taking the lock ${path} of the embedded database`;
   try {
@@ -272,18 +266,10 @@ export async function takeStartLock(folder: string, signal?: AbortSignal): Promi
   }
   for (;;) {
     signal?.throwIfAborted();
-    const database = new DatabaseSync(path);
-    try {
-      // Without a journal the lock also works on a full disk.
-      database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
-      return { release: () => database.close() };
-    } catch (error) {
-      database.close();
-      // The lower byte is the primary code.
-      const isBusy =
-        error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY;
-      if (!isBusy) throw describeFailure(tried, error);
-    }
+    const lock = await lockFile(path).catch((error: unknown) => {
+      throw describeFailure(tried, error);
+    });
+    if (lock) return lock;
     // On abort, the next iteration throws the signal's reason.
     await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
   }

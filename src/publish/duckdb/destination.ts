@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { constants, copyFile, mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { FixConfigurationError, JobLockedError } from "../../errors.ts";
+import { lockFile } from "../../process-state.ts";
 import type {
   BatchRef,
   Catalog,
@@ -17,6 +18,7 @@ import {
   exists,
   explainDuckDb,
   findFile,
+  inUse,
   keepFile,
   NOT_OURS,
   readIdentity,
@@ -52,10 +54,14 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   /** Its files, by table, content and part. Those of whole tables are loaded already. */
   const staged = new Map<string, statements.StagedTable>();
   let opened: Promise<DuckSession> | null = null;
+  /** Lock on all working files. DuckDB's own ends when a copy of the file is made, and between two sessions. */
+  let lock: Awaited<ReturnType<typeof lockFile>> = null;
 
   /** Opens the working file; where there is none, one that equals the file for readers unless it shall be empty. */
   async function openOwn(isEmpty = false): Promise<DuckSession> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
+    lock ??= await lockFile(join(folder, `${name}.lock`));
+    if (!lock) throw inUse(name, path);
     const isOld = await exists(own);
     const file = isOld || isEmpty ? null : await findFile(name, path);
     const isRestored = file !== null && (await exists(file));
@@ -143,10 +149,16 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     return { ...staged, files: kept };
   }
 
-  async function close(): Promise<void> {
+  async function closeOwn(): Promise<void> {
     const last = opened;
     opened = null;
     (await last?.catch(() => null))?.close();
+  }
+
+  async function close(): Promise<void> {
+    await closeOwn();
+    lock?.release();
+    lock = null;
   }
 
   /** Rewrites the working file without freed blocks, which keep deleted values. */
@@ -154,10 +166,10 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     const rewritten = `${own}.new`;
     await rm(rewritten, { force: true });
     // A session that has just committed, and garbage, hold as much memory as the copy takes.
-    await close();
+    await closeOwn();
     globalThis.gc?.();
     await copyDatabase(await session(), rewritten);
-    await close();
+    await closeOwn();
     // DETACH hides the failure of its checkpoint, and the log isn't renamed with the file.
     const copy = await openDuckDb(rewritten, temporary);
     await copy.checkpoint().finally(() => copy.close());
@@ -188,7 +200,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
         if (error instanceof FixConfigurationError) throw error;
         if (explainDuckDb(error, name, path) instanceof JobLockedError) throw error;
       });
-      await close();
+      await closeOwn();
       await removeOwn();
       opened = openOwn(true);
       await opened;

@@ -15,9 +15,16 @@ import {
 } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError } from "../../errors.ts";
-import { otherWriterOf } from "../../process-state.ts";
+import {
+  describeThisProcess,
+  otherWriterOf,
+  ownerOfFile,
+  ownerPrefix,
+  type RunnerProcess,
+  stateOfProcess,
+} from "../../process-state.ts";
 import type { DestinationFinding } from "../destination.ts";
-import { loadDuckDb } from "./session.ts";
+import { isOutOfMemory, loadDuckDb } from "./session.ts";
 
 /** Verifies that the file for readers can be written, and that DuckDB can be loaded; changes nothing. */
 export async function checkFiles(name: string, path: string): Promise<readonly DestinationFinding[]> {
@@ -78,9 +85,10 @@ export async function refuseForeign(name: string, path: string): Promise<void> {
  * Copies a closed or checkpointed database and renames it over `target`, so that readers never see a partial file. Returns the new file's identity.
  */
 export async function releaseFile(source: string, target: string): Promise<string> {
-  await removeLeftovers(target);
+  const ourselves = await describeThisProcess();
+  await removeLeftovers(target, ourselves);
   // Others may write to the folder: a name that exists already, even as a link, is never opened.
-  const copy = `${target}.${randomBytes(6).toString("hex")}`;
+  const copy = `${target}.${ownerPrefix(ourselves)}${randomBytes(6).toString("hex")}`;
   try {
     await copyFile(source, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
     const identity = await finishFile(copy);
@@ -100,12 +108,17 @@ async function finishFile(path: string): Promise<string> {
   return identityOf(await file.stat({ bigint: true }));
 }
 
-/** Removes copies of publications that were killed. */
-async function removeLeftovers(target: string): Promise<void> {
+/** Owner and random part of a copy's name; copies of earlier versions have no owner. */
+const COPY = /^(?:\d+\.\d*\.[\w-]*\.)?[0-9a-f]{12}$/u;
+
+/** Removes the copies of every publication but running ones: with another `data_dir`, one may be publishing to the same file. */
+async function removeLeftovers(target: string, ourselves: RunnerProcess): Promise<void> {
   const prefix = `${basename(target)}.`;
   for (const name of await readdir(dirname(target))) {
-    const isLeftover = name.startsWith(prefix) && /^[0-9a-f]{12}$/u.test(name.slice(prefix.length));
-    if (isLeftover) await rm(join(dirname(target), name), { force: true });
+    const rest = name.slice(prefix.length);
+    if (!name.startsWith(prefix) || !COPY.test(rest)) continue;
+    const isRunning = (await stateOfProcess(ownerOfFile(rest), ourselves)) === "running";
+    if (!isRunning) await rm(join(dirname(target), name), { force: true });
   }
 }
 
@@ -151,9 +164,9 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
   const refused = (text: string, hint = "Correct the path or its permissions.") =>
     refusedFile(name, text, hint, { cause: error });
   if (/lock on file|Conflicting lock|already attached/i.test(message)) {
-    return new JobLockedError(`${where}: another process is publishing to it. Try again later.`);
+    return inUse(name, path);
   }
-  if (code === "ENOSPC" || /no space left|disk space|Out of Memory Error/i.test(message)) {
+  if (code === "ENOSPC" || isOutOfMemory(error) || /no space left|disk space/i.test(message)) {
     const text = `${where} can't be written: no space or memory left. Free some and publish again.`;
     return new StopRunError("destination_full", text, { cause: error });
   }
@@ -166,7 +179,7 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
   if (/not a valid DuckDB database|different version/i.test(message)) {
     return refused("the file can't be opened as a DuckDB database");
   }
-  if (["ENOENT", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EROFS"].includes(code)) {
+  if (["ENOENT", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EROFS", "ERR_SQLITE_ERROR"].includes(code)) {
     return refused("the folder or file can't be written");
   }
   // Only the kind of error is kept: DuckDB's messages quote values.
@@ -174,6 +187,12 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
   if (kind === undefined) return error;
   const text = `${where}: DuckDB reported ${kind}. Try again; if it persists, run \`publish ${name} --full\`.`;
   return new StopRunError("destination_failed", text);
+}
+
+export function inUse(name: string, path: string): JobLockedError {
+  return new JobLockedError(
+    `Destination ${name} (${path}): another process is publishing to it. Try again later.`,
+  );
 }
 
 export function refusedFile(

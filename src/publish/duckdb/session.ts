@@ -1,4 +1,5 @@
 import { chmod, stat } from "node:fs/promises";
+import { totalmem } from "node:os";
 import type { DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import { messageOf } from "../../errors.ts";
 
@@ -30,10 +31,14 @@ export interface DuckSession {
 /** Megabytes for DuckDB's buffers, which keeps the process below 256 MB; larger work spills into the temporary folder. */
 const MEMORY_MB = 48;
 /**
- * Megabytes for work that can't spill: rows of many megabytes, and marks of deleted rows. DuckDB keeps 18 KB of those per 2,048 rows with a
- * deleted one, until the file is closed.
+ * Most megabytes for work that can't spill: rows of many megabytes, and marks of deleted rows. DuckDB keeps 18 KB of those per 2,048 rows with a
+ * deleted one, until the file is closed. Half of what the machine or the container has.
  */
-const MOST_MEMORY_MB = 2048;
+function mostMemoryMb(): number {
+  const limit = process.constrainedMemory() || Infinity;
+  return Math.max(MEMORY_MB, Math.floor(Math.min(limit, totalmem()) / 2 / 1024 ** 2));
+}
+
 /** Memory that a row of many megabytes takes, in multiples of its size. */
 const MEMORY_PER_ROW = 16;
 /** Memory that is free but not returned to the system. */
@@ -52,8 +57,8 @@ async function openFile(file: string, folder: string, memoryMb: number): Promise
   try {
     return await openWith(file, folder, memoryMb);
   } catch (error) {
-    if (!MEMORY_HINT.test(messageOf(error)) || memoryMb >= MOST_MEMORY_MB) throw error;
-    return openFile(file, folder, 2 * memoryMb);
+    if (!isOutOfMemory(error) || memoryMb >= mostMemoryMb()) throw error;
+    return openFile(file, folder, Math.min(2 * memoryMb, mostMemoryMb()));
   }
 }
 
@@ -92,8 +97,10 @@ function closeFile({ instance, connection }: OpenFile): void {
   instance.closeSync();
 }
 
-/** Part of any message about a lack of memory. */
-const MEMORY_HINT = /^Out of Memory Error|Increasing the memory limit/u;
+/** True for any failure by a lack of memory, also of a checkpoint, which DuckDB reports as fatal. */
+export function isOutOfMemory(error: unknown): boolean {
+  return /^Out of Memory Error|Increasing the memory limit/u.test(messageOf(error));
+}
 
 /** Opens a file, creating it if it is missing. `folder` is for temporary files. */
 export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
@@ -106,7 +113,7 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
   };
   const raiseMemory = async (megabytes: number) => {
     if (megabytes <= memoryMb) return;
-    memoryMb = Math.min(megabytes, MOST_MEMORY_MB);
+    memoryMb = Math.min(megabytes, mostMemoryMb());
     await run(`SET memory_limit = '${memoryMb}MB'`);
   };
   const reopen = async () => {
@@ -124,8 +131,8 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
       try {
         return await work();
       } catch (error) {
-        if (!MEMORY_HINT.test(messageOf(error)) || (isNew && memoryMb >= MOST_MEMORY_MB)) throw error;
-        if (isNew) memoryMb = Math.min(2 * memoryMb, MOST_MEMORY_MB);
+        if (!isOutOfMemory(error) || (isNew && memoryMb >= mostMemoryMb())) throw error;
+        if (isNew) memoryMb = Math.min(2 * memoryMb, mostMemoryMb());
         await reopen();
       }
     }
