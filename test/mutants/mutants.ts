@@ -421,7 +421,7 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "addresses of one file in other spellings are known as one",
     file: "src/publish/iceberg/storage.ts",
-    from: "return isLocal(address) ? fileURLToPath(address) : address.replace(",
+    from: "return isLocal(address) ? normalize(fileURLToPath(address)) : address.replace(",
     to: "return address.replace(",
     tests: ["test/publish/iceberg-files.test.ts"],
     named: "no file of the current snapshot is deleted",

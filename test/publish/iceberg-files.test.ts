@@ -3,8 +3,10 @@ import { once } from "node:events";
 import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+
 import { catalogOf } from "../../src/publish/destination.ts";
+import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
 import { AT, age, change, DAY_MS, openIcebergFolder, people, person } from "./iceberg-folder.ts";
 import { batchAfter, stageAll } from "./staged-files.ts";
 
@@ -209,25 +211,29 @@ test("the files of an overtaken attempt are deleted", async () => {
 });
 
 test("a process leaves the staged files of another one alone", async () => {
-  const { target, destination, publish } = await openIcebergFolder();
-  const staged = join(target.folder, "lake.staged", "other");
+  const { target, publish } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  const destination = openIcebergDestination({ ...target, name: "local" });
+  onTestFinished(() => destination.close());
+  const staged = join(target.folder, "local.staged", "other");
+  const program = fileURLToPath(new URL("hold-duckdb.ts", import.meta.url));
+  // A destination in DuckDB, which locks its files under the same name.
+  const args = [program, join(target.folder, "held.duckdb"), target.folder];
+  const holder = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
+  await once(holder.stdout, "data");
   await mkdir(staged, { recursive: true });
   await writeFile(join(staged, "person-keys-0-0"), "x");
-  const program = fileURLToPath(new URL("hold-duckdb.ts", import.meta.url));
-  const holder = spawn(process.execPath, [program, join(target.folder, "lake.duckdb")], {
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-  await once(holder.stdout, "data");
-  const failure = await publish(change({ p1: "Ann" })).catch((error: unknown) => destination.explain(error));
-  expect(failure).toMatchObject({ code: "locked" });
-  const batch = { ...batchAfter(null), changes: [], erases: false };
-  const locked = await destination.commit(batch).catch((error: unknown) => destination.explain(error));
-  expect(locked).toMatchObject({ code: "locked" });
+  const batch = { ...batchAfter(await destination.position()), changes: [], erases: false };
+  const failures = [
+    await stageAll(destination, people, batch, [change({ p1: "Bob" })]).catch((error: unknown) => error),
+    await destination.commit(batch).catch((error: unknown) => error),
+  ];
+  expect(failures).toMatchObject([{ code: "locked" }, { code: "locked" }]);
   expect(await readdir(staged)).toEqual(["person-keys-0-0"]);
   holder.stdin.end();
   await once(holder, "exit");
-  expect(await publish(change({ p1: "Ann" }))).toBe("committed");
-  expect(await readdir(target.folder)).not.toContain("lake.staged");
+  expect(await destination.commit(batch)).toBe("committed");
+  expect(await readdir(target.folder)).not.toContain("local.staged");
 });
 
 test("reads of the catalog are repeated after failures that pass", async () => {

@@ -1,8 +1,9 @@
-import { readdir, readFile, rename, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, rename, rm } from "node:fs/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { catalogOf } from "../../src/publish/destination.ts";
 import { openCatalog } from "../../src/publish/iceberg/catalog.ts";
 import { cleanTable } from "../../src/publish/iceberg/cleaning.ts";
+import { currentSnapshot, newSnapshot, readSnapshot } from "../../src/publish/iceberg/tables.ts";
 import { age, change, DAY_MS, openIcebergFolder, people, person } from "./iceberg-folder.ts";
 import { batchAfter, publishRows, stageAll } from "./staged-files.ts";
 
@@ -37,6 +38,7 @@ test("a commit that another host has followed is no fault of the catalog", async
 test("a cleaning that stalls deletes no file of a batch that was committed meanwhile", async () => {
   const { catalog, target, destination, storage, openRival, publish, erase, names } =
     await openIcebergFolder();
+  await publish(change({ p1: "Anna" }));
   await publish(change({ p1: "Ann" }));
   await erase("p9");
   const committed = (await destination.position())?.number ?? 0;
@@ -145,11 +147,91 @@ test("the times of snapshots never go back, whatever the clock says", async () =
 
 test("a closed destination leaves nothing of a batch in its folder", async () => {
   const { target, publish, destination } = await openIcebergFolder();
-  await publish(change({ "pid-of-ann": "Ann" }));
-  await publish(change({ "pid-of-ann": "Bob" }));
-  await writeFile(join(target.folder, "other"), "");
+  await publish(change({ p1: "Ann" }));
+  await publish(change({ p1: "Bob" }));
   await destination.close();
-  expect((await readdir(target.folder)).toSorted()).toEqual(["lake.duckdb", "other"]);
-  const content = await readFile(join(target.folder, "lake.duckdb"));
-  expect(content.includes("pid-of-ann")).toBe(false);
+  expect(await readdir(target.folder)).toEqual(["lake.lock"]);
+});
+
+test("an erasure is done each night where another program commits twice between and the catalog lists one snapshot", async () => {
+  const { catalog, target, storage, publish, destination, erase, metadata, files, allNames } =
+    await openIcebergFolder();
+  const rest = openCatalog(target);
+  onTestFinished(() => rest.close());
+  const keepCurrent = () =>
+    catalog.register("data.person", { ...metadata(), snapshots: metadata().snapshots.slice(-1) });
+  const commitByOther = async (prefix: string) => {
+    const table = { namespace: "data", name: "person" };
+    const loaded = await rest.loadTable(table);
+    if (!loaded) throw new Error("no table");
+    const before = await readSnapshot(storage, currentSnapshot(loaded.metadata));
+    const change = { removed: new Set<string>(), added: [], prefix, before: { ...before, manifests: [] } };
+    await rest.commit([await newSnapshot(storage, { table, loaded, ...change })]);
+    keepCurrent();
+  };
+  await publish(change({ p1: "Ann", p2: "Bob", p3: "Carl" }));
+  keepCurrent();
+  for (const pid of ["p1", "p2"]) {
+    for (const path of await files()) await age(path, DAY_MS);
+    await commitByOther(`snap-${pid}-1`);
+    await commitByOther(`snap-${pid}-2`);
+    await erase(pid);
+    keepCurrent();
+    await destination.finish();
+  }
+  expect(await allNames()).toEqual(["Carl"]);
+});
+
+test("files beside the data and metadata of a table are cleaned, too, and a listing survives deletions", async () => {
+  const { publish, destination, storage, files, addForeign, metadata } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  const beside = await addForeign("0_0_0.parquet", 2 * DAY_MS);
+  await destination.finish();
+  expect(await files()).not.toContain(beside);
+  const deleted = await Promise.all(Array.from({ length: 200 }, (_, at) => addForeign(`data/x${at}`, 0)));
+  const lists: number[] = [];
+  const deletion = (async () => {
+    for (const path of deleted) await rm(path);
+  })();
+  for (let round = 0; round < 20; round += 1) lists.push((await storage.list(metadata().location)).length);
+  await deletion;
+  expect(Math.min(...lists)).toBeGreaterThan(0);
+});
+
+test("two hosts finish at once", async () => {
+  const { publish, erase, destination, openRival, allNames } = await openIcebergFolder();
+  const rival = openRival();
+  for (let round = 0; round < 4; round += 1) {
+    await publish(change({ p1: `Ann ${round}`, p2: "Bob" }));
+    await erase("p2");
+    await Promise.all([destination.finish(), rival.finish()]);
+    expect(await allNames()).toEqual([`Ann ${round}`]);
+  }
+});
+
+test("a reread after a commit may come from a replica", async () => {
+  const { catalog, publish, names } = await openIcebergFolder();
+  await publish(change({ p1: "Ann" }));
+  const name = "ops.publication_position";
+  const old = catalog.tables.get(name);
+  catalog.commits.push((apply) => {
+    apply();
+    const fresh = catalog.tables.get(name);
+    if (!old || !fresh) throw new Error("no position");
+    catalog.register(name, old);
+    catalog.reads.push(() => catalog.register(name, fresh));
+    return 204;
+  });
+  expect(await publish(change({ p1: "Bob" }))).toBe("committed");
+  expect(await names()).toEqual(["Bob"]);
+});
+
+test("a table or view of others under a name of ours is named", async () => {
+  const { catalog, destination } = await openIcebergFolder();
+  const phones = catalogOf(["person", "person_email", "person_phone"]);
+  catalog.creations.push(409);
+  await expect(destination.migrate(phones)).rejects.toMatchObject({
+    code: "destination_refused",
+    message: expect.stringContaining("person_phone exists"),
+  });
 });

@@ -61,6 +61,7 @@ export interface RestCatalog {
     schema: IcebergSchema,
     properties: Readonly<Record<string, string>>,
   ): Promise<void>;
+  /** Does nothing if the table doesn't exist. */
   dropTable(table: TableName): Promise<void>;
   /** True if the catalog has views, of which any may be in this namespace. */
   hasViews(namespace: string): Promise<boolean>;
@@ -75,6 +76,7 @@ export interface RestCatalog {
       readonly properties: Readonly<Record<string, string>>;
     },
   ): Promise<void>;
+  /** Does nothing if the view doesn't exist. */
   dropView(view: TableName): Promise<void>;
   /** Changes tables; all of them or, with a {@link CatalogError}, none. After any other error, either may be the case. */
   commit(updates: readonly TableUpdate[]): Promise<void>;
@@ -226,6 +228,14 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
     }
   }
 
+  async function drop(kind: "tables" | "views", { namespace, name }: TableName): Promise<void> {
+    try {
+      await inWarehouse("DELETE", pathOf(kind, namespace, name));
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+  }
+
   return {
     async hasTransactions() {
       const { endpoints } = await warehouse();
@@ -268,9 +278,7 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       });
     },
 
-    async dropTable({ namespace, name }) {
-      await inWarehouse("DELETE", pathOf("tables", namespace, name));
-    },
+    dropTable: (table) => drop("tables", table),
 
     async hasViews(namespace) {
       const { endpoints } = await warehouse();
@@ -294,9 +302,7 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       await inWarehouse("POST", pathOf("views", namespace), body);
     },
 
-    async dropView({ namespace, name }) {
-      await inWarehouse("DELETE", pathOf("views", namespace, name));
-    },
+    dropView: (view) => drop("views", view),
 
     async commit(updates) {
       await inWarehouse("POST", "transactions/commit", { "table-changes": updates });

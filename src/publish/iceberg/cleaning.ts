@@ -1,7 +1,7 @@
 import { StopRunError } from "../../errors.ts";
-import { CatalogError, isConflict, isMissing, type RestCatalog } from "./catalog.ts";
+import { isConflict, type RestCatalog } from "./catalog.ts";
 import type { LoadedTable, Snapshot, StatisticsFile, TableMetadata, TableName } from "./specification.ts";
-import { readManifestList, readRemoved } from "./manifests.ts";
+import { type ManifestList, readManifestList, readRemoved } from "./manifests.ts";
 import { isMissingFile, placeOf, type Storage, type StoredObject } from "./storage.ts";
 import {
   currentSnapshot,
@@ -77,12 +77,14 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
   const dropped = statistics.filter((entry) => purges || expiredIds.has(entry["snapshot-id"]));
   addPlaces(used, statistics.filter((entry) => !dropped.includes(entry)).map(pathOf));
   addPlaces(unused, dropped.map(pathOf));
+  if (purges) refuseOutside(table, metadata, dropped.map(pathOf));
   const updates = [
     ...Object.keys(purges ? (metadata.refs ?? {}) : {})
       .filter((ref) => ref !== "main")
       .map((ref) => ({ action: "remove-snapshot-ref", "ref-name": ref })),
     ...dropped.map(({ action, "snapshot-id": id }) => ({ action, "snapshot-id": id })),
-    ...(expired.length > 0 ? [{ action: "remove-snapshots", "snapshot-ids": [...expiredIds] }] : []),
+    // Some catalogs take one ID in each.
+    ...[...expiredIds].map((id) => ({ action: "remove-snapshots", "snapshot-ids": [id] })),
   ];
   if (updates.length > 0)
     await catalog.commit([{ identifier: identifierOf(table), requirements: unchanged(metadata), updates }]);
@@ -90,7 +92,7 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
   const listed = new Map(stored.map((file) => [placeOf(file.address), file]));
   refuseUnlisted(table, { files: placesOf(addressesOf(current)), listed });
   // Some catalogs list only the current snapshot.
-  if (purges) addPlaces(unused, await removedFiles(storage, stored));
+  if (purges) addPlaces(unused, await removedFiles(storage, stored, currentSnapshot(metadata)));
   else addPlaces(used, await recentFiles(storage, stored, sinceMs));
   const doomed: string[] = [];
   const waiting: string[] = [];
@@ -101,15 +103,15 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
     const isOver = number === null ? writtenMs < sinceMs || unused.has(place) : number <= committed;
     (isOver ? doomed : waiting).push(address);
   }
-  // A batch that was committed meanwhile may have files that others still call unused.
-  const now = await catalog.loadTable(table);
-  if (now && snapshotId(now.metadata) !== snapshotId(metadata))
-    throw new CatalogError(409, "", `the table ${table.name} has changed`);
+  // Fails if the table has changed, or was an old one: a load may be answered by a replica.
+  const mark = { action: "set-properties", updates: { [CLEANED_MS]: `${nowMs}` } };
+  if (doomed.length > 0)
+    await catalog.commit([
+      { identifier: identifierOf(table), requirements: unchanged(metadata), updates: [mark] },
+    ]);
   for (const file of doomed) await storage.remove(file);
   return waiting;
 }
-
-const snapshotId = (metadata: TableMetadata) => currentSnapshot(metadata)?.["snapshot-id"] ?? null;
 
 /** Divides snapshots into those that expire and those that are kept. `sinceMs` is null if only the current one is kept. */
 function divide(metadata: TableMetadata, sinceMs: number | null) {
@@ -140,10 +142,13 @@ function statisticsOf(metadata: TableMetadata) {
 
 const pathOf = (entry: StatisticsFile) => entry["statistics-path"];
 
+/** Property of a table with the time of the last cleaning, in milliseconds. */
+const CLEANED_MS = "person-etl.cleaned-ms";
+
 /** Refuses a table with files outside its folder: a cleaning, which lists the folder, would leave them after an erasure. */
 export function refuseOutside(table: TableName, metadata: TableMetadata, addresses: readonly string[]): void {
-  const folders = foldersOf(metadata).map((folder) => `${placeOf(folder)}/`);
-  const outside = addresses.find((address) => !folders.some((folder) => placeOf(address).startsWith(folder)));
+  const folder = `${placeOf(folderOf(metadata))}/`;
+  const outside = addresses.find((address) => !placeOf(address).startsWith(folder));
   if (outside === undefined) return;
   throw new StopRunError(
     "destination_refused",
@@ -168,11 +173,26 @@ function refuseUnlisted(
   }
 }
 
-/** Files that were in a former snapshot, by manifests in the table's folder. */
-async function removedFiles(storage: Storage, stored: readonly StoredObject[]): Promise<readonly string[]> {
+/** Files that were in a former snapshot, by manifests and lists in the table's folder. */
+async function removedFiles(
+  storage: Storage,
+  stored: readonly StoredObject[],
+  current: Snapshot | null,
+): Promise<readonly string[]> {
   const files: string[] = [];
-  for (const { address } of stored.filter(isManifest))
+  const lists = new Map<string, ManifestList & { readonly address: string }>();
+  for (const { address } of stored.filter(isManifest)) {
     files.push(...((await readIfWhole(storage, address, readRemoved)) ?? []));
+    const list = await readIfWhole(storage, address, readManifestList);
+    if (list) lists.set(list.snapshotId, { ...list, address });
+  }
+  // Those of snapshots between two batches, too, of which another program may have committed several.
+  let at = lists.get(`${current?.["snapshot-id"]}`)?.parentId;
+  for (let list = lists.get(at ?? ""); list; list = lists.get(at ?? "")) {
+    files.push(list.address, ...list.manifests.map((manifest) => manifest.manifest_path));
+    lists.delete(list.snapshotId);
+    at = list.parentId;
+  }
   return files;
 }
 
@@ -214,7 +234,7 @@ async function recentFiles(
   for (const { address } of older.toSorted((a, b) => b.writtenMs - a.writtenMs)) {
     const listed = await readIfWhole(storage, address, readManifestList);
     if (!listed) continue;
-    files.push(address, ...listed.map((manifest) => manifest.manifest_path));
+    files.push(address, ...listed.manifests.map((manifest) => manifest.manifest_path));
     break;
   }
   return files;
@@ -230,17 +250,12 @@ function addPlaces(to: Set<string>, addresses: readonly string[]): void {
   for (const address of addresses) to.add(placeOf(address));
 }
 
-/** Metadata that the catalog writes, and checksums. */
-const WITHOUT_ROWS = /\.metadata\.json(?:\.gz)?$|\/version-hint\.text$|\.crc$/u;
+/** Metadata that the catalog writes, checksums, and files that show the time. */
+const WITHOUT_ROWS = /\.metadata\.json(?:\.gz)?$|\/version-hint\.text$|\.crc$|\.clock$/u;
 
-function foldersOf({ location }: TableMetadata): readonly string[] {
-  return ["data", "metadata"].map((kind) => `${location.replace(/\/+$/u, "")}/${kind}`);
-}
+const folderOf = ({ location }: TableMetadata) => location.replace(/\/+$/u, "");
 
-async function listFiles(storage: Storage, metadata: TableMetadata): Promise<readonly StoredObject[]> {
-  const [data, own] = foldersOf(metadata);
-  return [...(await storage.list(data ?? "")), ...(await storage.list(own ?? ""))];
-}
+const listFiles = (storage: Storage, metadata: TableMetadata) => storage.list(folderOf(metadata));
 
 /** A table with its metadata. */
 export interface NamedTable extends LoadedTable {
@@ -275,11 +290,7 @@ export async function dropTable(
   };
   // Files first: after a crash, they are found by the table.
   await removeFiles();
-  try {
-    await catalog.dropTable(table);
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-  }
+  await catalog.dropTable(table);
   // Another process may have written some until then.
   await removeFiles();
 }

@@ -43,6 +43,8 @@ const KEYS_PER_BATCH = 1_000_000;
 /** Attempts to commit a batch while others change its tables: a compaction by Spark, for example. */
 const MOST_ATTEMPTS = 5;
 
+const REREAD_AFTER_MS = 500;
+
 /** Table with the last committed batch; every commit replaces its row, so that of two publishers one is refused. */
 const POSITION: PublishedTable = {
   name: "publication_position",
@@ -161,7 +163,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       // Others may have changed the table since, in a catalog that lists only the current snapshot.
       if (sequence > snapshot["sequence-number"]) continue;
       if (snapshots.some((found) => found["snapshot-id"] === snapshot["snapshot-id"])) continue;
-      const text = `${where}: the catalog has applied a part of a batch, without the table ${table}. Its commits of several tables aren't atomic; use another catalog.`;
+      const text = `${where}: the catalog has applied a part of a batch, without the table ${table}. Its commits of several tables aren't atomic; use another catalog, with \`--full\`.`;
       throw new StopRunError("destination_refused", text);
     }
   }
@@ -170,9 +172,30 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     return positionOf(await catalog.loadTable(position));
   }
 
+  /** Reads the position after a commit; for some seconds, if it was confirmed and a replica may not have it yet. */
+  async function readPositionAfter({ id, number }: BatchRef, isConfirmed: boolean): Promise<Position | null> {
+    for (let attempt = 1; ; attempt += 1) {
+      const at = await readPosition();
+      const isThere = at?.id === id || (at?.number ?? 0) > number;
+      if (isThere || !isConfirmed || attempt === MOST_ATTEMPTS) return at;
+      await new Promise((resolve) => setTimeout(resolve, REREAD_AFTER_MS));
+    }
+  }
+
+  const taken = (table: string) =>
+    workspace.refused(
+      `a table or view ${table} exists that person-etl didn't create`,
+      "Rename it, or use other namespaces.",
+    );
+
   async function migrateTable(table: PublishedTable, existing: ReadonlySet<string>): Promise<void> {
     if (!existing.has(table.name)) {
-      return catalog.createTable(nameOf(table), schemaOf(table, null), propertiesOf(table));
+      return catalog
+        .createTable(nameOf(table), schemaOf(table, null), propertiesOf(table))
+        .catch(async (error: unknown) => {
+          // A view, if no other process has created the table.
+          throw isConflict(error) && !(await catalog.loadTable(nameOf(table))) ? taken(table.name) : error;
+        });
     }
     const { metadata } = await load(table);
     const updates = schemaUpdates(table, metadata);
@@ -252,7 +275,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         await migrateTable(table, existing.get(nameOf(table).namespace) ?? new Set());
       }
       const schemas = new Map([...tables, ...views].map(({ name: known, schema }) => [known, schema]));
-      await migrateViews({ catalog, views, namespaces: workspace.namespaces, nameOf, schemas });
+      await migrateViews({ catalog, views, namespaces: workspace.namespaces, nameOf, taken, schemas });
       await setProperties(await load(POSITION), { [CATALOG]: fingerprint });
     },
 
@@ -308,7 +331,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         updates.push(await move(at, batch, prefix));
         isSent = true;
         const failure = await catalog.commit(updates).catch((error: unknown) => error);
-        const after = await readPosition();
+        const after = await readPositionAfter(batch, failure === undefined);
         if (after?.id === batch.id) {
           if (failure !== undefined) await refusePartial(updates);
           await unstage();
@@ -320,7 +343,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
           return "refused";
         }
         if (failure === undefined) {
-          const text = `${where}: the catalog confirmed a batch that it doesn't have. Its commits of several tables aren't atomic; use another catalog.`;
+          const text = `${where}: the catalog confirmed a batch that it doesn't show. Its commits of several tables aren't atomic, or its reads don't see them; use another catalog.`;
           throw new StopRunError("destination_refused", text);
         }
         if (!isConflict(failure) || attempt === MOST_ATTEMPTS) throw failure;

@@ -119,10 +119,23 @@ export interface ManifestFile {
   readonly added_snapshot_id: Long;
 }
 
-/** Reads the manifests of a manifest list; null if the file is a manifest. */
-export function readManifestList(content: Buffer): readonly ManifestFile[] | null {
-  const { fields, rows } = readContainer(content);
-  return fields.includes("manifest_path") ? (rows as readonly ManifestFile[]) : null; // as the specification defines the file
+/** List of the manifests of a snapshot. IDs are in decimal digits. */
+export interface ManifestList {
+  readonly snapshotId: string;
+  /** `null` without a parent. */
+  readonly parentId: string;
+  readonly manifests: readonly ManifestFile[];
+}
+
+/** Reads a manifest list; null if the file is a manifest. */
+export function readManifestList(content: Buffer): ManifestList | null {
+  const { fields, metadata, rows } = readContainer(content);
+  if (!fields.includes("manifest_path")) return null;
+  return {
+    snapshotId: metadata["snapshot-id"]?.toString() ?? "",
+    parentId: metadata["parent-snapshot-id"]?.toString() ?? "null",
+    manifests: rows as readonly ManifestFile[], // as the specification defines the file
+  };
 }
 
 /** Reads the entries of a manifest; without the deleted ones. */

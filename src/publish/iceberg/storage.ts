@@ -1,7 +1,7 @@
 import { AwsV4Signer } from "aws4fetch";
 import { createWriteStream, openAsBlob } from "node:fs";
 import { copyFile, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, join, sep } from "node:path";
+import { dirname, join, normalize, sep } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -107,12 +107,17 @@ const isLocal = (address: string) => address.startsWith("file:");
 
 /** One name for all addresses of an object: engines write `file:/path` and `file:///path`, `s3a:` and `s3:`. */
 export function placeOf(address: string): string {
-  return isLocal(address) ? fileURLToPath(address) : address.replace(/^s3[an]:/u, "s3:");
+  return isLocal(address) ? normalize(fileURLToPath(address)) : address.replace(/^s3[an]:/u, "s3:");
 }
 
 /** Path of a local file. Addresses come from the catalog, so others than in the configured folder are refused. */
 function localPathIn(folder: string | null, address: string): string {
-  const path = fileURLToPath(address);
+  // In an address, they would end the path.
+  if (/[#?]/u.test(address)) {
+    const message = `the catalog puts files in ${address}, with # or ? in the path`;
+    throw new UntrustedAddressError(message, "Use another folder.");
+  }
+  const path = normalize(fileURLToPath(address));
   if (folder === null || !path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`)) {
     throw new UntrustedAddressError(
       `the catalog puts files in ${path}, outside local_folder`,
@@ -149,21 +154,21 @@ export function openStorageAgent(): Dispatcher {
 }
 
 async function listFolder(folder: string): Promise<readonly StoredObject[]> {
-  try {
-    const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-    const paths = entries
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(entry.parentPath, entry.name));
-    return await Promise.all(
-      paths.map(async (path) => ({
-        address: pathToFileURL(path).href,
-        writtenMs: (await stat(path)).mtimeMs,
-      })),
-    );
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return [];
-    throw error;
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(unlessMissing);
+  const found: StoredObject[] = [];
+  for (const entry of entries ?? []) {
+    if (!entry.isFile()) continue;
+    const path = join(entry.parentPath, entry.name);
+    // Another process may have deleted it.
+    const { mtimeMs: writtenMs } = (await stat(path).catch(unlessMissing)) ?? {};
+    if (writtenMs !== undefined) found.push({ address: pathToFileURL(path).href, writtenMs });
   }
+  return found;
+}
+
+function unlessMissing(error: unknown): null {
+  if (codeOf(error) === "ENOENT") return null;
+  throw error;
 }
 
 interface StorageRequest {

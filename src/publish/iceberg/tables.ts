@@ -160,7 +160,7 @@ export async function readSnapshot(storage: Storage, snapshot: Snapshot | null):
   const manifests = [list];
   const listed = readManifestList(await storage.read(list));
   if (listed === null) throw new Error("the catalog returns a table without a manifest list");
-  for (const manifest of listed) {
+  for (const manifest of listed.manifests) {
     manifests.push(manifest.manifest_path);
     entries.push(...readEntries(await storage.read(manifest.manifest_path), manifest));
   }

@@ -1,5 +1,5 @@
 import { quoted, type View } from "../../schemas/views/view.ts";
-import type { RestCatalog } from "./catalog.ts";
+import { isConflict, type RestCatalog } from "./catalog.ts";
 import type { IcebergSchema, LoadedView, TableName, ViewVersion } from "./specification.ts";
 import { schemaOf } from "./tables.ts";
 
@@ -51,6 +51,8 @@ interface DeclaredViews {
   readonly namespaces: readonly string[];
   /** Name of a table or view in the catalog. */
   readonly nameOf: (entry: Pick<View, "schema" | "name">) => TableName;
+  /** Error for a name that a table or view of others has. */
+  readonly taken: (name: string) => Error;
   /** Schemas of tables and views, by name. */
   readonly schemas: ReadonlyMap<string, View["schema"]>;
 }
@@ -61,6 +63,7 @@ export async function migrateViews({
   views,
   namespaces,
   nameOf,
+  taken,
   schemas,
 }: DeclaredViews): Promise<void> {
   if (!(await catalog.hasViews(namespaces[0] ?? ""))) return;
@@ -74,11 +77,14 @@ export async function migrateViews({
     declared.add(`${name.namespace}.${name.name}`);
     const wanted = define(view, name, ref);
     const existing = await catalog.loadView(name);
-    if (existing && existing.metadata.properties?.[OWN_PROPERTY] !== view.name) continue;
+    if (existing && existing.metadata.properties?.[OWN_PROPERTY] !== view.name) throw taken(view.name);
     const current = existing && currentDefinition(existing);
     if (current && textOf(current) === textOf(wanted)) continue;
     if (existing) await catalog.dropView(name);
-    await catalog.createView(name, wanted);
+    await catalog.createView(name, wanted).catch(async (error: unknown) => {
+      // A table, if no other process has created the view.
+      throw isConflict(error) && !(await catalog.loadView(name)) ? taken(view.name) : error;
+    });
   }
   for (const namespace of namespaces) {
     for (const name of await catalog.listViews(namespace)) {

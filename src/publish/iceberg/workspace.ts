@@ -3,12 +3,13 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Dispatcher } from "undici";
 import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError } from "../../errors.ts";
+import { lockFile } from "../../process-state.ts";
 import type { PublishedTable } from "../destination.ts";
 import { type DuckSession, openDuckDb } from "../duckdb/session.ts";
 import type { SchemaNames } from "../duckdb/statements.ts";
 import { CatalogError, type CatalogOptions, isConflict, openCatalog, type RestCatalog } from "./catalog.ts";
 import type { LoadedTable, TableName } from "./specification.ts";
-import { type NamedTable, prefixOf } from "./cleaning.ts";
+import type { NamedTable } from "./cleaning.ts";
 import type { RowFiles } from "./rows.ts";
 import {
   isMissingFile,
@@ -46,7 +47,7 @@ export interface Workspace {
   readonly nameOf: (table: Pick<PublishedTable, "schema" | "name">) => TableName;
   /** Opens the store of a table, by its configuration in the catalog. */
   readonly storageOf: (config: Readonly<Record<string, string>>) => Storage;
-  /** Opens DuckDB, which writes and reads data files. Its own file has nothing that has to be kept, and locks the folder for this process. */
+  /** Opens DuckDB, which writes and reads data files, and locks the local files for this process. They have nothing that has to be kept. */
   readonly session: () => Promise<DuckSession>;
   /** Loads a table that this program created; throws if it can't be written. */
   readonly load: (table: Pick<PublishedTable, "schema" | "name">) => Promise<LoadedTable>;
@@ -74,6 +75,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
   const copies = join(folder, `${name}.tmp`);
   let agent: Dispatcher | null = null;
   let opened: Promise<DuckSession> | null = null;
+  let lock: Awaited<ReturnType<typeof lockFile>> = null;
   /** Files that the attempt wrote into tables' folders, with the storage that they are in. */
   const uploads = new Map<string, Storage>();
   const nameOf = (table: Pick<PublishedTable, "schema" | "name">): TableName => ({
@@ -97,24 +99,18 @@ export function openWorkspace(target: IcebergTarget): Workspace {
   }
 
   async function removeScratch(): Promise<void> {
-    for (const path of [scratch, `${scratch}.wal`, staging]) await rm(path, { recursive: true, force: true });
+    for (const path of [scratch, `${scratch}.wal`, staging, copies])
+      await rm(path, { recursive: true, force: true });
   }
 
   async function openScratch(): Promise<DuckSession> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    try {
-      const own = await openDuckDb(scratch, copies);
-      await rm(staging, { recursive: true, force: true });
-      return own;
-    } catch (error) {
-      if (explain(error) instanceof JobLockedError) throw error;
-      // Damaged by a crash.
-      await removeScratch();
-      return openDuckDb(scratch, copies);
-    }
+    lock ??= await lockFile(join(folder, `${name}.lock`));
+    if (!lock) throw new JobLockedError(`${where}: another process is publishing to it. Try again later.`);
+    await removeScratch();
+    return openDuckDb(scratch, copies);
   }
 
-  /** DuckDB, which writes and reads data files. Its own file has nothing that has to be kept, and locks the folder for this process. */
   function session(): Promise<DuckSession> {
     opened ??= openScratch().catch((error: unknown) => {
       opened = null;
@@ -189,8 +185,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
   async function storageTime({ metadata, config }: LoadedTable): Promise<number> {
     const storage = openStorage(target, config, (agent ??= openStorageAgent()));
     const folder = `${metadata.location.replace(/\/+$/u, "")}/metadata`;
-    // Like a file of an ended attempt, which the next cleaning deletes if this process is killed.
-    const address = `${folder}/${prefixOf(0, randomBytes(4).toString("hex"))}-clock.avro`;
+    const address = `${folder}/${randomBytes(8).toString("hex")}.clock`;
     await storage.write(address, Buffer.alloc(0));
     const files = await storage.list(folder);
     await storage.remove(address);
@@ -223,12 +218,11 @@ export function openWorkspace(target: IcebergTarget): Workspace {
       opened = null;
       const closing = await last?.catch(() => null);
       if (closing) {
-        for (const path of [staging, copies]) await rm(path, { recursive: true, force: true });
-        // Its file stays: another process may open it as soon as it is closed.
-        await closing.run("DROP TABLE IF EXISTS changed").catch(() => {});
-        await closing.run("CHECKPOINT").catch(() => {});
         closing.close();
+        await removeScratch();
       }
+      lock?.release();
+      lock = null;
       await catalog.close();
       const connections = agent;
       agent = null;
@@ -301,9 +295,6 @@ function explainIceberg(error: unknown, destination: NamedDestination): unknown 
       "destination_full",
       `${where}: no space or memory left in data_dir. Free some and publish again.`,
     );
-  }
-  if (/lock on file|Conflicting lock/iu.test(message)) {
-    return new JobLockedError(`${where}: another process is publishing to it. Try again later.`);
   }
   // Only the kind of error is kept: DuckDB's messages quote values.
   const [, kind] = /^([A-Z][A-Za-z ]{2,40} Error)\b/.exec(message) ?? [];

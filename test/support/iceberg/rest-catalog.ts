@@ -35,6 +35,8 @@ export interface RestCatalog {
   readonly seen: readonly string[];
   /** Handles the next commits, in this order. */
   readonly commits: CommitHook[];
+  /** Statuses of the next requests that create a table. */
+  readonly creations: number[];
   /** Statuses of the next requests that only read, or what happens after their answers. */
   readonly reads: (number | (() => void))[];
 }
@@ -45,6 +47,7 @@ export async function startRestCatalog(warehouse: string): Promise<RestCatalog> 
   const seen: string[] = [];
   const commits: CommitHook[] = [];
   const reads: RestCatalog["reads"] = [];
+  const creations: number[] = [];
 
   function answer(method: string, path: string, body: Json): readonly [status: number, body?: Json] {
     if (path.startsWith("/v1/config")) return [200, { endpoints: ["POST /v1/{prefix}/transactions/commit"] }];
@@ -52,6 +55,8 @@ export async function startRestCatalog(warehouse: string): Promise<RestCatalog> 
     if (path === "/v1/transactions/commit") return [commit(body["table-changes"] as readonly Change[])];
     const [, namespace = "", name = ""] = /^\/v1\/namespaces\/([^/]+)\/tables(?:\/(.+))?$/u.exec(path) ?? [];
     if (name === "" && method === "POST") {
+      const failure = creations.shift();
+      if (failure) return [failure];
       tables.set(`${namespace}.${String(body["name"])}`, newTable(`${warehouse}/${namespace}`, body));
       return [200, {}];
     }
@@ -110,6 +115,7 @@ export async function startRestCatalog(warehouse: string): Promise<RestCatalog> 
     register: (name, metadata) => void tables.set(name, metadata),
     seen,
     commits,
+    creations,
     reads,
   };
 }
