@@ -232,7 +232,7 @@ async function martsByPyiceberg(names: readonly string[]): Promise<Marts> {
   return marts;
 }
 
-test.for(READERS)("dbt builds on Iceberg tables in %s, anew and incrementally", (reader) => {
+test.for(READERS)("dbt builds on Iceberg tables in %s, from scratch and incrementally", (reader) => {
   for (const night of nights) {
     const { code, output } = night[reader];
     expect([code, code === 0 ? "" : output]).toEqual([0, ""]);

@@ -29,7 +29,7 @@ export const change = (people: Readonly<Record<string, string | null>>): TableRo
   rows: Object.entries(people).flatMap(([pid, name]) => (name === null ? [] : [person(pid, name)])),
 });
 
-/** Opens tables in a folder of this machine, behind a catalog that fails when it is told to. `spelling` begins the addresses of the catalog; Java writes one slash. */
+/** Opens tables in a folder of this machine, behind a catalog that fails on demand. `spelling` begins the addresses of the catalog; Java writes one slash. */
 export async function openIcebergFolder(spelling = "file:") {
   const folder = await mkdtemp(join(inject("runFolder"), "iceberg-files-"));
   const lake = join(folder, "lake");

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { type Dispatcher, fetch } from "undici";
 import { openAgent } from "../../http-agent.ts";
 import type {
@@ -159,7 +160,7 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
       const isPassing = !(error instanceof CatalogError) || error.isPassing;
       if (attempt === MOST_TRIES || !(isTokenOver || (method === "GET" && isPassing))) throw error;
       exchanged = null;
-      await new Promise((resolve) => setTimeout(resolve, FIRST_PAUSE_MS * 4 ** (attempt - 1)));
+      await delay(FIRST_PAUSE_MS * 4 ** (attempt - 1));
     }
   }
 

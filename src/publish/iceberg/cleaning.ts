@@ -5,6 +5,7 @@ import { type ManifestList, readManifestList, readRemoved } from "./manifests.ts
 import { isMissingFile, placeOf, type Storage, type StoredObject } from "./storage.ts";
 import {
   currentSnapshot,
+  folderOf,
   identifierOf,
   isOwn,
   readReplaced,
@@ -104,7 +105,7 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
     (isOver ? doomed : waiting).push(address);
   }
   // Fails if the table has changed, or was an old one: a load may be answered by a replica.
-  const mark = { action: "set-properties", updates: { [CLEANED_MS]: `${nowMs}` } };
+  const mark = { action: "set-properties", updates: { [DELETED_MS]: `${nowMs}` } };
   if (doomed.length > 0)
     await catalog.commit([
       { identifier: identifierOf(table), requirements: unchanged(metadata), updates: [mark] },
@@ -142,8 +143,8 @@ function statisticsOf(metadata: TableMetadata) {
 
 const pathOf = (entry: StatisticsFile) => entry["statistics-path"];
 
-/** Property of a table with the time of the last cleaning, in milliseconds. */
-const CLEANED_MS = "person-etl.cleaned-ms";
+/** Property of a table with the time of the last deletion of files, in milliseconds. */
+const DELETED_MS = "person-etl.deleted-ms";
 
 /** Refuses a table with files outside its folder: a cleaning, which lists the folder, would leave them after an erasure. */
 export function refuseOutside(table: TableName, metadata: TableMetadata, addresses: readonly string[]): void {
@@ -253,8 +254,6 @@ function addPlaces(to: Set<string>, addresses: readonly string[]): void {
 /** Metadata that the catalog writes, checksums, and files that show the time. */
 const WITHOUT_ROWS = /\.metadata\.json(?:\.gz)?$|\/version-hint\.text$|\.crc$|\.clock$/u;
 
-const folderOf = ({ location }: TableMetadata) => location.replace(/\/+$/u, "");
-
 const listFiles = (storage: Storage, metadata: TableMetadata) => storage.list(folderOf(metadata));
 
 /** A table with its metadata. */
@@ -265,7 +264,7 @@ export interface NamedTable extends LoadedTable {
 /** Refuses tables of which one has its files in the folder of another, where a cleaning of one would delete files of the other. */
 export function refuseShared(tables: readonly NamedTable[]): void {
   const folders = tables
-    .map(({ table, metadata }) => ({ table, folder: `${placeOf(metadata.location).replace(/\/+$/u, "")}/` }))
+    .map(({ table, metadata }) => ({ table, folder: `${placeOf(folderOf(metadata))}/` }))
     .toSorted((a, b) => (a.folder < b.folder ? -1 : 1));
   for (const [index, { table, folder }] of folders.entries()) {
     const next = folders[index + 1];

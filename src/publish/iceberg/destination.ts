@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { copyFile, link, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, StopRunError } from "../../errors.ts";
 import { integer, timestamptz, uuid } from "../../schemas/field.ts";
 import { columnsOf } from "../../schemas/table.ts";
@@ -23,6 +24,7 @@ import { cleanTables, dropTable, prefixOf, refuseOutside, refuseShared } from ".
 import { addStaged, measureFiles, removeKeys, write } from "./rows.ts";
 import {
   currentSnapshot,
+  folderOf,
   identifierOf,
   isOwn,
   type NewFile,
@@ -178,7 +180,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       const at = await readPosition();
       const isThere = at?.id === id || (at?.number ?? 0) > number;
       if (isThere || !isConfirmed || attempt === MOST_ATTEMPTS) return at;
-      await new Promise((resolve) => setTimeout(resolve, REREAD_AFTER_MS));
+      await delay(REREAD_AFTER_MS);
     }
   }
 
@@ -234,7 +236,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
         // The first publication creates the tables.
         const at = await catalog.loadTable(position);
         if (at) {
-          await storageOf(at.config).list(at.metadata.location.replace(/\/+$/u, ""));
+          await storageOf(at.config).list(folderOf(at.metadata));
           findings.push({ ok: true, message: `The files in ${at.metadata.location} can be listed.` });
         }
         return findings;
@@ -312,7 +314,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       if (stagedAttempt !== batch.attempt) await unstage();
       let isSent = false;
       for (let attempt = 1; ; attempt += 1) {
-        // Before all tables: whoever moves it later makes this commit fail.
+        // Before all tables: a process that moves it later makes this commit fail.
         const at = await load(POSITION);
         const last = positionOf(at)?.id ?? null;
         if (last !== batch.follows) {

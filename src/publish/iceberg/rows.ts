@@ -78,7 +78,7 @@ export async function write(files: RowFiles, query: string): Promise<readonly Ne
   return added;
 }
 
-/** Removes the folder for copies of the disk, and makes it anew. */
+/** Makes an empty folder for copies. */
 async function emptyFolder(folder: string, name: string): Promise<string> {
   const made = join(folder, name);
   await rm(made, { recursive: true, force: true });

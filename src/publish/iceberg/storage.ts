@@ -5,6 +5,7 @@ import { dirname, join, normalize, sep } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { setTimeout as delay } from "node:timers/promises";
 import { type BodyInit, type Dispatcher, fetch, type Response } from "undici";
 import { openAgent } from "../../http-agent.ts";
 import { codeOf } from "../../errors.ts";
@@ -222,7 +223,7 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
       const isPermanent =
         failure instanceof UntrustedAddressError || (failure instanceof StorageError && !failure.isPassing);
       if (isPermanent || attempt === MOST_TRIES) throw failure;
-      await new Promise((resolve) => setTimeout(resolve, FIRST_PAUSE_MS * 4 ** (attempt - 1)));
+      await delay(FIRST_PAUSE_MS * 4 ** (attempt - 1));
     }
   }
 

@@ -125,6 +125,9 @@ function textOf(fields: readonly IcebergField[]): string {
   return JSON.stringify(fields.map(({ id, name, type, doc }) => [id, name, type, doc]));
 }
 
+/** Address of the folder of a table, without a slash at its end. */
+export const folderOf = ({ location }: Pick<TableMetadata, "location">) => location.replace(/\/+$/u, "");
+
 /** Current snapshot of a table; null without one. */
 export function currentSnapshot(metadata: TableMetadata): Snapshot | null {
   const id = metadata["current-snapshot-id"] ?? -1;
@@ -218,7 +221,7 @@ export async function newSnapshot(storage: Storage, change: FileChange): Promise
   );
   const entries = [...kept, ...added.map((file) => entryOf(file, snapshotId))];
   const specId = metadata["default-spec-id"];
-  const folder = `${metadata.location.replace(/\/+$/u, "")}/metadata`;
+  const folder = `${folderOf(metadata)}/metadata`;
   const path = `${folder}/${prefix}-manifest.avro`;
   const schema = currentSchema(metadata);
   const manifest = writeManifest(entries, {

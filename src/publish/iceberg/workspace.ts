@@ -21,7 +21,7 @@ import {
   type Storage,
   type StorageOptions,
 } from "./storage.ts";
-import { currentSchema, isOwn } from "./tables.ts";
+import { currentSchema, folderOf, isOwn } from "./tables.ts";
 
 /** Iceberg tables behind a REST catalog. */
 export interface IcebergTarget extends CatalogOptions, StorageOptions {
@@ -68,7 +68,8 @@ export interface Workspace {
 /** Opens a workspace; connects at the first use. */
 export function openWorkspace(target: IcebergTarget): Workspace {
   const { name, folder } = target;
-  const namespaces: SchemaNames = { data: target.namespace, ops: target.opsNamespace };
+  const schemas: SchemaNames = { data: target.namespace, ops: target.opsNamespace };
+  const namespaces = [...new Set(Object.values(schemas))];
   const catalog = openCatalog(target);
   const scratch = join(folder, `${name}.duckdb`);
   const staging = join(folder, `${name}.staged`);
@@ -79,7 +80,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
   /** Files that the attempt wrote into tables' folders, with the storage that they are in. */
   const uploads = new Map<string, Storage>();
   const nameOf = (table: Pick<PublishedTable, "schema" | "name">): TableName => ({
-    namespace: namespaces[table.schema],
+    namespace: schemas[table.schema],
     name: table.name,
   });
   function storageOf(config: Readonly<Record<string, string>>): Storage {
@@ -160,7 +161,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
       folder: copies,
       table,
       schema: currentSchema(metadata),
-      address: `${metadata.location.replace(/\/+$/u, "")}/data`,
+      address: `${folderOf(metadata)}/data`,
       prefix,
     };
   }
@@ -172,7 +173,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
   /** Loads all tables of the namespaces, those of others, too. */
   async function loadAll(): Promise<readonly NamedTable[]> {
     const all: NamedTable[] = [];
-    for (const namespace of new Set(Object.values(namespaces))) {
+    for (const namespace of namespaces) {
       for (const table of await catalog.listTables(namespace)) {
         const loaded = await catalog.loadTable({ namespace, name: table });
         if (loaded) all.push({ ...loaded, table: { namespace, name: table } });
@@ -184,7 +185,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
   /** Time by the clock of the object store, at most that of this machine: the age of files is measured by both. */
   async function storageTime({ metadata, config }: LoadedTable): Promise<number> {
     const storage = openStorage(target, config, (agent ??= openStorageAgent()));
-    const folder = `${metadata.location.replace(/\/+$/u, "")}/metadata`;
+    const folder = `${folderOf(metadata)}/metadata`;
     const address = `${folder}/${randomBytes(8).toString("hex")}.clock`;
     await storage.write(address, Buffer.alloc(0));
     const files = await storage.list(folder);
@@ -199,7 +200,7 @@ export function openWorkspace(target: IcebergTarget): Workspace {
     where,
     staging,
     copies,
-    namespaces: [...new Set(Object.values(namespaces))],
+    namespaces,
     catalog,
     nameOf,
     storageOf,

@@ -22,7 +22,7 @@ const NESSIE: Jar = {
   sha256: "ce9fa33e2878bf5ea3981876b9e6204cabc0362b3dd82326b10e47271a78c417",
 };
 
-/** What Spark reads Iceberg tables in S3 with. */
+/** Libraries with which Spark reads Iceberg tables in S3. */
 const SPARK_JARS: readonly Jar[] = [
   {
     artifact: "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",
