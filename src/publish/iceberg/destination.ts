@@ -20,23 +20,19 @@ import type {
 import type { StagedTable } from "../duckdb/statements.ts";
 import { isConflict } from "./catalog.ts";
 import type { LoadedTable, Snapshot, TableUpdate } from "./specification.ts";
-import { cleanTables, dropTable, prefixOf, refuseOutside, refuseShared } from "./cleaning.ts";
+import { cleanTables, prefixOf, refuseOutside, refuseShared } from "./cleaning.ts";
 import { addStaged, measureFiles, removeKeys, write } from "./rows.ts";
 import {
   currentSnapshot,
   folderOf,
   identifierOf,
-  isOwn,
   type NewFile,
   newSnapshot,
-  propertiesOf,
   readReplaced,
   readSnapshot,
-  schemaOf,
-  schemaUpdates,
   unchanged,
 } from "./tables.ts";
-import { migrateViews } from "./views.ts";
+import { migrateAll } from "./migration.ts";
 import { type IcebergTarget, openWorkspace } from "./workspace.ts";
 
 /** Each batch reads the files of the tables that it changes, so few large batches are cheaper. Their rows take about 1.3 KB per key on disk. */
@@ -184,31 +180,6 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     }
   }
 
-  const taken = (table: string) =>
-    workspace.refused(
-      `a table or view ${table} exists that person-etl didn't create`,
-      "Rename it, or use other namespaces.",
-    );
-
-  async function migrateTable(table: PublishedTable, existing: ReadonlySet<string>): Promise<void> {
-    if (!existing.has(table.name)) {
-      return catalog
-        .createTable(nameOf(table), schemaOf(table, null), propertiesOf(table))
-        .catch(async (error: unknown) => {
-          // A view, if no other process has created the table.
-          throw isConflict(error) && !(await catalog.loadTable(nameOf(table))) ? taken(table.name) : error;
-        });
-    }
-    const { metadata } = await load(table);
-    const updates = schemaUpdates(table, metadata);
-    if (updates.length === 0) return;
-    const requirements = [
-      { type: "assert-table-uuid", uuid: metadata["table-uuid"] },
-      { type: "assert-current-schema-id", "current-schema-id": metadata["current-schema-id"] },
-    ];
-    await catalog.commit([{ identifier: identifierOf(nameOf(table)), requirements, updates }]);
-  }
-
   async function setProperties(at: LoadedTable, properties: Readonly<Record<string, string>>): Promise<void> {
     const updates = [{ action: "set-properties", updates: properties }];
     await catalog.commit([
@@ -254,30 +225,7 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       if (!(await catalog.hasTransactions())) {
         throw workspace.refused("the catalog can't commit several tables at once", "Use another catalog.");
       }
-      const existing = new Map<string, ReadonlySet<string>>();
-      for (const namespace of workspace.namespaces) {
-        await catalog.createNamespace(namespace);
-        existing.set(namespace, new Set(await catalog.listTables(namespace)));
-      }
-      const names = dropped
-        .filter((table) => existing.get(nameOf(table).namespace)?.has(table.name))
-        .map(nameOf);
-      if (names.length > 0) {
-        const all = await loadAll();
-        refuseShared(all);
-        const ours = all.filter(({ table, metadata }) => isOwn(table, metadata));
-        for (const { namespace, name: table } of names) {
-          const found = ours.find(
-            (entry) => entry.table.namespace === namespace && entry.table.name === table,
-          );
-          if (found) await dropTable({ catalog, storageOf }, found);
-        }
-      }
-      for (const table of [POSITION, ...tables]) {
-        await migrateTable(table, existing.get(nameOf(table).namespace) ?? new Set());
-      }
-      const schemas = new Map([...tables, ...views].map(({ name: known, schema }) => [known, schema]));
-      await migrateViews({ catalog, views, namespaces: workspace.namespaces, nameOf, taken, schemas });
+      await migrateAll(workspace, { tables: [POSITION, ...tables], views, dropped });
       await setProperties(await load(POSITION), { [CATALOG]: fingerprint });
     },
 
