@@ -33,6 +33,10 @@ export const segment = table("segment", {
     description: text("none", "Description in the configuration."),
     current_size: integer("none", "Number of members last reported by the service."),
     source: text("none", "`api` if a job created it, otherwise null."),
+    is_configured: boolean(
+      "none",
+      "False once its `segment_push` job fills another segment, until a job fills this one again or reads its members.",
+    ),
     last_checked_at: timestamptz("none", "When its size was last compared with the known members."),
     last_complete_sync_at: timestamptz(
       "none",

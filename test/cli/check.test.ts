@@ -78,6 +78,18 @@ jobs:
   ]);
 });
 
+test("check warns before a push with a changed name creates another segment", async () => {
+  const push = `jobs:\n  push: { type: segment_push, name: Opted out, sql: "select '' as service_pid" }\n`;
+  const setting = await makeSetting({ jobs: push });
+  await runHere(["migrate"], setting);
+  await setting.query(`INSERT INTO person_data_ops.checkpoint (job, stream, cursor, updated_at, run_id, _synced_at)
+    VALUES ('push', 'segment', '{"segment_id": "s-1", "name": "VIP"}', now(), 'r-1', now())`);
+  const { document } = await runHereJson(["check"], setting);
+  expect(findingsOf(document)).toContain(
+    'jobs.push: warning, another segment is created under the name "Opted out"; s-1 ("VIP"), which it filled so far, stays as it is',
+  );
+});
+
 /** Customers as people enter them; every value of a cell is easy to find in an output. */
 const UGLY = `CREATE SCHEMA crm; CREATE TABLE crm.customers (tenant int, nr text, first_name text, last_name text, email text,
     phones jsonb, zip integer, state text, middle text, updated_at timestamptz, PRIMARY KEY (tenant, nr));

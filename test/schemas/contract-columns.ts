@@ -91,7 +91,10 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
     "reject_id",
     "run_id job source source_key stage code message details api_request_id created_at resolved_at",
   ),
-  segment: data("segment_id", "name description current_size source last_checked_at last_complete_sync_at"),
+  segment: data(
+    "segment_id",
+    "name description current_size source is_configured last_checked_at last_complete_sync_at",
+  ),
   segment_member: data(
     "segment_id service_pid",
     "first_added_at is_member first_seen_at removed_seen_at",
@@ -164,7 +167,7 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
     `resolution.is_match resolution.is_resolvable_record enrichment.is_match match_history.is_match
      email_validation.is_match person.is_retired person.has_bankruptcy_records person.has_judgment_records
      person.is_likely_remote_worker person_address.is_current_owner api_call.possibly_billed
-     segment_member.is_member segment_death_signal.is_present audience_search.results_unlocked contact_job.results_unlocked`,
+     segment.is_configured segment_member.is_member segment_death_signal.is_present audience_search.results_unlocked contact_job.results_unlocked`,
   ),
   numeric: words(
     `resolution.match_score enrichment.match_score match_history.match_score person.estimated_income_min

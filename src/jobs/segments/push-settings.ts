@@ -86,6 +86,12 @@ export function readPushCheckpoint(job: Target, stored: Stored): PushCheckpoint 
   return last?.name === undefined || last.name === job.segmentName ? last : null;
 }
 
+/** Returns the segment that a push job filled last and has left for another one; null for none. */
+export function leftSegment(job: Target, stored: Stored): string | null {
+  const last = readLast(job, stored)?.segment_id ?? null;
+  return last === readPushCheckpoint(job, stored)?.segment_id ? null : last;
+}
+
 /** Reports that the next run leaves the segment filled so far for another one; empty otherwise. */
 export function describeRename(job: Target, stored: Stored): readonly string[] {
   const last = readLast(job, stored);

@@ -187,6 +187,7 @@ function rowsAbout(
   const segment: Readonly<Record<string, Cell>> = {
     segment_id: id,
     current_size: size,
+    is_configured: "true",
     last_checked_at: latest.seenAt,
     ...(name === null ? {} : { name }),
     // People added during the reading may be listed only by the next one.

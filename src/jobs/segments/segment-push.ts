@@ -21,6 +21,7 @@ import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
 import {
   findProblems,
   describeRename,
+  leftSegment,
   type PushCheckpoint,
   pushCursor,
   pushSettings,
@@ -109,10 +110,14 @@ async function keepSegment(
     // The service has no call that changes it.
     ...(job.description === null || !isNew ? {} : { description: job.description }),
     ...(job.segmentId === null ? { source: "api" } : {}),
+    is_configured: "true",
   };
+  const left = leftSegment(job, [...context.checkpoints.values()]);
+  const segments = { table: "segment", isBookkeeping: !isNew };
   await context.commit({
     upserts: [
-      { table: "segment", columns: Object.keys(row), rows: [Object.values(row)], isBookkeeping: !isNew },
+      { ...segments, columns: Object.keys(row), rows: [Object.values(row)] },
+      { ...segments, columns: ["segment_id", "is_configured"], rows: left === null ? [] : [[left, "false"]] },
       ...upserts,
     ],
     checkpoints: [{ stream: STREAM, cursor: { ...checkpoint, name: job.segmentName } }],

@@ -65,15 +65,29 @@ test("a changed name is another segment; the old one stays as it is", async () =
   expect(world.notes).toContain(said);
   await expectMembers(pids.slice(0, 50));
   await expectMembers(pids.slice(50, 80), "Opted out");
-  expect(await world.rows("SELECT name, description FROM person_data.segment ORDER BY name")).toEqual([
-    { name: "Opted out", description: "Nobody" },
-    { name: "VIP customers", description: "The best" },
+  const segments = "SELECT name, description, is_configured FROM person_data.segment ORDER BY name";
+  expect(await world.rows(segments)).toEqual([
+    { name: "Opted out", description: "Nobody", is_configured: "t" },
+    { name: "VIP customers", description: "The best", is_configured: "f" },
   ]);
   expect(await push()).toMatchObject({ records_sent: 0, records_unchanged: 30, requests: 1 });
   world.configure(config());
   const { error } = await push();
   expect(error).toMatchObject({ code: "segment_exists" });
   expect(error?.message).toContain("set `segment_id:`");
+});
+
+test("a name changed together with an upgrade is another segment, too", async () => {
+  const { world, pids, fill, push, send, expectMembers } = await startPush();
+  await send(pids.slice(0, 50));
+  // Earlier versions stored no name.
+  await world.rows("UPDATE person_data_ops.checkpoint SET cursor = cursor - 'name'");
+  await world.rows("DELETE FROM person_data_state.schema_migration WHERE name = '0012-records-of-pushes'");
+  world.configure(config().replace("VIP customers", "Opted out"));
+  await fill(pids.slice(50, 80));
+  expect(await push()).toMatchObject({ status: "succeeded", records_sent: 30 });
+  await expectMembers(pids.slice(0, 50));
+  await expectMembers(pids.slice(50, 80), "Opted out");
 });
 
 test("a plan of a shard leaves feeds to the first one, as a run does", async () => {
