@@ -90,7 +90,7 @@ FROM (
       CAST(sum(CASE WHEN outcome = 'answered' THEN records_sent ELSE 0 END) AS bigint) AS records,
       CAST(sum(CASE WHEN outcome = 'in_doubt' THEN 1 ELSE 0 END) AS bigint) AS in_doubt, CAST(sum(CASE WHEN outcome = 'refused' THEN 1 ELSE 0 END) AS bigint) AS refused
     FROM (
-      SELECT regexp_replace(endpoint, '^[A-Z]+ /?', '') AS endpoint, records_sent,
+      SELECT regexp_replace(endpoint, '^[A-Z]+ /?', '') AS endpoint, CASE WHEN budget = 'unlock' THEN 0 ELSE records_sent END AS records_sent,
         CAST(coalesce(request_completed_at, started_at) AT TIME ZONE 'UTC' AS date) AS day,
         CASE WHEN http_status = 200 THEN 'answered'
           WHEN http_status IS NULL AND NOT coalesce(is_sent, possibly_billed) THEN 'not_sent'

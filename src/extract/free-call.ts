@@ -40,6 +40,8 @@ export interface FreeCall<T> {
   readonly body?: string;
   /** Records in the body, for the ledger; 0 by default. */
   readonly recordsSent?: number;
+  /** Reservation in the ledger for what the call may charge, whose row becomes that of the attempt that may have charged it. */
+  readonly reserved?: { readonly callId: string; readonly records: number } | undefined;
   /** Statuses handled by the caller; all others end the job. */
   readonly expects?: readonly number[];
   /** True if a repetition does the work again: an attempt without an answer is repeated only once. */
@@ -95,6 +97,7 @@ export function mayBeDone(error: unknown): boolean {
 export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
   const { http, limiter, clock, log, signal, random } = options;
   const { name: endpoint, asUser = false } = call.endpoint;
+  let { reserved } = call;
   let mayBeDone = false;
   let refusals = 0;
   let tries = 0;
@@ -102,7 +105,10 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
     for (let attempt = 1; ; attempt++) {
       const tried = await tryOnce(options, call);
       const { outcome, error, cause, reply, answer } = tried;
-      options.onAttempt(ledgerEntry(call, tried, attempt, clock.now()));
+      const isExpected = outcome.kind === "status" && call.expects?.includes(outcome.status) === true;
+      const isReserved = answer !== null || isExpected || isUncertain(tried);
+      options.onAttempt(ledgerEntry(call, tried, isReserved ? reserved : undefined, attempt, clock.now()));
+      if (isReserved) reserved = undefined;
       const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
       if (isRefusal) refusals += 1;
       else tries += 1;
@@ -111,7 +117,7 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
       const decision = decideFreeRetry(outcome, history);
       const giveUp = limiter.report(endpoint, reportOf(outcome, tried, decision));
       if (answer) return { ...answer, kind: "answer", mayBeDone };
-      if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
+      if (isExpected && outcome.kind === "status") {
         const code = decision.action === "stop_job" ? decision.code : "unexpected_status";
         return { kind: "refused", status: outcome.status, error, stop: jobEnd(code, call, tried), mayBeDone };
       }
@@ -181,7 +187,13 @@ async function tryOnce<T>(
   return { ...tried, outcome: { kind: "answer" }, error: NO_ERROR, cause: String(reply.status), answer };
 }
 
-function ledgerEntry<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, nowMs: number): Attempt {
+function ledgerEntry<T>(
+  call: FreeCall<T>,
+  tried: Tried<T>,
+  reserved: FreeCall<T>["reserved"],
+  attempt: number,
+  nowMs: number,
+): Attempt {
   const { reply, startedAtMs, outcome, answer, error } = tried;
   const milliseconds = Math.max(0, nowMs - startedAtMs);
   const isSent = outcome.kind !== "not_sent";
@@ -190,12 +202,14 @@ function ledgerEntry<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, now
     requestCompletedAt: answer?.requestCompletedAt ?? null,
     httpStatus: reply.status,
     isSent,
-    recordsSent: isSent ? (call.recordsSent ?? 0) : 0,
+    recordsSent: isSent ? (reserved?.records ?? call.recordsSent ?? 0) : 0,
     responseBytes: reply.kind === "response" ? reply.body.length : 0,
-    possiblyBilled: false,
+    possiblyBilled: reserved !== undefined,
   };
-  const facts = { endpoint: call.endpoint.name, callId: randomUUID(), attempt, startedAtMs, milliseconds };
-  return attemptOf({ ...facts, possiblyBilledBefore: [] }, end);
+  const callId = reserved?.callId ?? randomUUID();
+  const facts = { endpoint: call.endpoint.name, callId, attempt, startedAtMs, milliseconds };
+  const entry = attemptOf({ ...facts, possiblyBilledBefore: [] }, end);
+  return reserved ? { ...entry, isOpen: true } : entry;
 }
 
 /** True if the service may have executed an attempt without an answer. */

@@ -31,6 +31,8 @@ export interface Attempt {
   readonly possiblyBilledTwice: number;
   /** Number of records that the answer omits, which may also have been billed. Absent for none. */
   readonly recordsLeftOut?: number;
+  /** True if its row is a reservation whose charge is recorded by itself, which ends it. Absent for others. */
+  readonly isOpen?: true;
 }
 
 export const apiCall = table("api_call", {

@@ -611,6 +611,14 @@ export const mutants: readonly Mutant[] = [
     named: "a changed name",
   },
   {
+    breaks: "an unlock is one row of the ledger",
+    file: "src/jobs/search/tasks.ts",
+    from: "reserved: wasSent ? undefined : own,",
+    to: "reserved: undefined,",
+    tests: ["test/jobs/search/contact-jobs.test.ts"],
+    named: "is waited for, unlocked and stored",
+  },
+  {
     breaks: "an unlocked contact job says so",
     file: "src/jobs/search/contact-jobs.ts",
     from: "cursor.billing === null ?",

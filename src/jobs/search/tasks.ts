@@ -287,9 +287,14 @@ export async function readCharged(
     );
   }
   const wasOpen = task.cursor.unlock !== null;
-  const reserved = await reserveRecords(context, task, endpoint, records);
+  const { reserved, wasSent } = await reserveRecords(context, task, endpoint, records);
   const call = resultsCall(endpoint, { id: task.id, list: task.list, offset });
-  const reply = await context.call({ ...call, expects: [402, 403, 404, 409] });
+  const own = { callId: reserved.call_id, records: reserved.records };
+  const reply = await context.call({
+    ...call,
+    reserved: wasSent ? undefined : own,
+    expects: [402, 403, 404, 409],
+  });
   const isChargeUnknown = wasOpen || reply.mayBeDone;
   if (reply.kind === "answer") return { ...reply.value, reserved, isChargeUnknown };
   // A charge can't be repeated, so after 402 there was none. Other refusals leave the charge of a lost answer unknown.
@@ -327,11 +332,11 @@ async function reserveRecords(context: FeedContext, task: Task, { name }: FreeEn
   const tooFew = (limit: string) =>
     `${job.name}: less is left of ${limit} than the ${records} records that may be billed.`;
   try {
-    await reserve(context, call, tooFew);
+    const { wasSent = false } = await reserve(context, call, tooFew);
+    return { reserved, wasSent };
   } catch (error) {
     // Nothing was reserved, so nothing was sent.
     if (error instanceof LimitReachedError) await recordCharge(context, task, null);
     throw error;
   }
-  return reserved;
 }

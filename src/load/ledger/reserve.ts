@@ -150,7 +150,7 @@ export async function recordCharge(
       WHERE call_id = ${callId}::uuid AND settled_at IS NULL FOR UPDATE),
     settled AS (
       UPDATE ${session.table("api_call")} AS c SET records_matched = ${billed}::bigint, records_reserved = ${billed ?? 0}::bigint,
-        possibly_billed = false, records_in_doubt = 0, is_sent = false, settled_at = now(), _synced_at = now()
+        possibly_billed = false, records_in_doubt = 0, is_sent = coalesce(is_sent, ${billed !== null}::boolean), settled_at = now(), _synced_at = now()
       FROM open WHERE c.call_id = open.call_id)
     SELECT run_id, budget, reserved_at, records_reserved - ${billed ?? 0}::bigint AS records FROM open`);
   await lowerBudgets(session, run, calls);
@@ -205,6 +205,8 @@ export interface CallGrant {
   readonly limitedBy: BudgetPeriod | null;
   /** IDs of records whose claim the run lost: a person was erased since. Nothing was reserved; reserve the others again. */
   readonly lost?: readonly string[];
+  /** True if the call was granted and sent before, with an outcome that is in the ledger. */
+  readonly wasSent?: boolean;
 }
 
 /** Maximum attempts: the day may change between creating a row and using it. */
@@ -245,10 +247,10 @@ async function reserve(db: Db, asking: RunRef, call: CallReservation): Promise<C
 async function readGrant(session: Session, callId: string): Promise<CallGrant | null> {
   const calls = session.query
     .selectFrom("ops.api_call")
-    .select("records_reserved")
+    .select(["records_reserved", "is_sent"])
     .where("call_id", "=", callId);
-  const [granted] = await session.pluck(calls);
-  return granted === undefined ? null : { granted, limitedBy: null };
+  const [call] = await session.rows(calls);
+  return call ? { granted: call.records_reserved, limitedBy: null, wasSent: call.is_sent !== null } : null;
 }
 
 /** Null if a counter's row is missing: the first call of a period. */

@@ -115,7 +115,7 @@ FROM (
       ${whole(dialect, "sum(CASE WHEN outcome = 'answered' THEN records_sent ELSE 0 END)")} AS records,
       ${whole(dialect, countOf("in_doubt"))} AS in_doubt, ${whole(dialect, countOf("refused"))} AS refused
     FROM (
-      SELECT ${pathOf(dialect)} AS endpoint, records_sent,
+      SELECT ${pathOf(dialect)} AS endpoint, CASE WHEN budget = 'unlock' THEN 0 ELSE records_sent END AS records_sent,
         ${utcDay(dialect, "coalesce(request_completed_at, started_at)")} AS day,
         CASE WHEN http_status = 200 THEN 'answered'
           WHEN http_status IS NULL AND NOT coalesce(is_sent, possibly_billed) THEN 'not_sent'

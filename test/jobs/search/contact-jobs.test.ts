@@ -54,10 +54,18 @@ const charge = (world: World) =>
       (SELECT count(*) FROM person_data_ops.api_call WHERE budget = 'unlock' AND records_in_doubt > 0) AS in_doubt`,
   );
 
+const attempts = async (world: World) =>
+  (
+    await world.rows(`SELECT count(*) AS calls, count(*) FILTER (WHERE http_status IS NULL) AS unanswered,
+      count(*) FILTER (WHERE is_sent IS NOT TRUE) AS not_sent FROM person_data_ops.api_call`)
+  )[0];
+
 describe.each(["unlock", "page"])("a contact job, billed by %s,", (billing) => {
   test("is waited for, unlocked and stored with its jackets, and charged as the service says", async () => {
     const world = await startContacts(contactsOf(), { billing });
-    expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_read: 1, records_sent: 1 });
+    const first = await runOnce(world);
+    expect(first).toMatchObject({ status: "succeeded", records_read: 1, records_sent: 1 });
+    expect(await attempts(world)).toEqual({ calls: String(first.requests), unanswered: "0", not_sent: "0" });
     const { rows, billable } = await contactOfService(world);
     expect(rows).toBeGreaterThan(400);
     const all = String(rows);
@@ -85,9 +93,11 @@ describe.each(["unlock", "page"])("a contact job, billed by %s,", (billing) => {
         ],
       },
     );
-    expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
+    const lost = await runOnce(world);
+    expect(lost).toMatchObject({ status: "succeeded" });
     const { rows, billable } = await contactOfService(world);
     expect((await stored(world))[0]?.["rows"]).toBe(String(rows));
+    expect(await attempts(world)).toMatchObject({ calls: String(lost.requests), not_sent: "0" });
     const [{ ledger = null } = {}] = await charge(world);
     expect(Number(ledger)).toBeGreaterThanOrEqual(billable ?? 0);
     expect(Number(ledger)).toBeLessThanOrEqual(rows);
