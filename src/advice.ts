@@ -200,6 +200,12 @@ export const adviceByCode = {
     "The service has no segment with this ID. → Correct `segment_id`, or remove the segment from the configuration. The message says whether anything was changed.",
   segment_unknown:
     "The `segment_push` job of a segment has not created the segment yet. → Run that job first.",
+  bad_input:
+    "A file of an input can't be read as configured. → The message names file and line; correct it, or `table:`, `key` and `fields`.",
+  input_changed:
+    "A file changed while it was read. → Run again when it is complete; rename complete files into place.",
+  input_failed:
+    "The files of an input couldn't be read for the moment. → Run again later; the message has the reason.",
   bad_key:
     "The key given to `explain` isn't a valid value of the input's key column. → Correct it: the message names the column and its type.",
   bad_checkpoint:

@@ -82,7 +82,7 @@ const declarations: readonly Declaration[] = [
         "--warehouse-url-env <name>",
         "environment variable that holds the postgresql:// address (default: the embedded database)",
       ),
-      option("--add-input <name>", "add an input and its jobs to the existing file"),
+      option("--add-input <name>", "add an input and its jobs to the existing file; also a file: leads.csv"),
       option("--connection <name>", "with --add-input: connection of the table (default: the warehouse)"),
       option("--table <table>", "table or view of people (`crm.customers`)"),
       option("--input <name>", "name of the input (default: the table's)"),

@@ -1,4 +1,4 @@
-import { dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { z } from "zod";
 import type { Problem } from "../errors.ts";
 import { type Amount, recordsFor } from "../money.ts";
@@ -86,18 +86,13 @@ export function buildConfig(
   const { apiKey, userApiKey, erasureKey, webhook } = secrets;
   const folder = dirname(outer.file);
   const connections = mapEntries(document.connections, (name, connection) =>
-    buildConnection(name, connection, secrets, folder),
+    buildConnection(name, connection, secrets, { folder, scratch: join(outer.dataDir, "inputs") }),
   );
   const connectionOf = (name: string | null) => (name === null ? null : (connections[name] ?? null));
-  const inputs = mapEntries(
-    document.inputs,
-    (name, { connection, source, ...input }): InputConfig => ({
-      name,
-      ...input,
-      source: source.kind === "search" ? membersOf(document, source) : source,
-      connection: connectionOf(connection),
-    }),
-  );
+  const inputs = mapEntries(document.inputs, (name, { connection: from, source, ...input }): InputConfig => {
+    const connection = connectionOf(from);
+    return { name, ...input, source: sourceOf(document, source, connection), connection };
+  });
   const jobs: readonly JobConfig[] = Object.entries(document.jobs).map(([name, job]) => {
     const before = dependenciesOf(references).filter((dependency) => dependency.job === name);
     const links = {
@@ -127,6 +122,19 @@ export function buildConfig(
     // All jobs in file order, including disabled ones.
     jobs,
   };
+}
+
+/** Completes a source: tables of a connection that reads files are paths. */
+function sourceOf(
+  document: ConfigDocument,
+  source: z.output<typeof inputs>[string]["source"],
+  connection: ConnectionConfig | null,
+): InputConfig["source"] {
+  if (source.kind === "search") return membersOf(document, source);
+  if (source.kind === "sql") return source;
+  const { text, ...table } = source;
+  const readsFiles = connection?.type === "duckdb" && connection.path === null;
+  return readsFiles ? { ...table, schema: null, table: text } : table;
 }
 
 /** Completes the members of a search by its query, as configured. */
@@ -162,8 +170,20 @@ function buildConnection(
   name: string,
   connection: ConfigDocument["connections"][string],
   secrets: Secrets,
-  folder: string,
+  places: { readonly folder: string; readonly scratch: string },
 ) {
+  if (connection.type === "duckdb") {
+    const { token, access_key_id, secret_access_key } = secrets.stores.get(name) ?? {};
+    return {
+      ...connection,
+      name,
+      webToken: token ?? null,
+      accessKeyId: access_key_id ?? null,
+      secretAccessKey: secret_access_key ?? null,
+      places: () => places,
+    };
+  }
+  const { folder } = places;
   if (connection.type === "bigquery") {
     const { credentials, ...rest } = connection;
     return { name, ...rest, credentialsFile: credentialsFileOf(credentials, folder) };

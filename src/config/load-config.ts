@@ -12,7 +12,7 @@ import {
   warnOfDisabledSources,
   type Written,
 } from "./references.ts";
-import { checkJobs, checkPrices, dropKeys, warnOfSharedColumns } from "./rules.ts";
+import { checkFiles, checkJobs, checkPrices, dropKeys, warnOfSharedColumns } from "./rules.ts";
 import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
 import { isMapping, mapTexts, type Schema } from "./schema/settings.ts";
@@ -62,6 +62,7 @@ export async function loadConfig({
   if (!parsed.success) explainIssues(schema, tree, parsed.error.issues, problems);
   const written: Written = { tree, references: findReferences(schema, tree), jobTypes };
   checkJobs(written, problems);
+  checkFiles(written, problems);
   checkPrices(written, problems);
   checkReferences(written, problems);
   checkCycles(written, problems);

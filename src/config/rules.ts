@@ -2,6 +2,7 @@ import { type Path, type Problems, textOf } from "./problems.ts";
 import { entriesOf, isEnabled, type Written } from "./references.ts";
 import { budgetNames } from "./schema/document.ts";
 import { listFields, scalarFields } from "./schema/inputs.ts";
+import { isFileName, parseTableName } from "./schema/values.ts";
 import type { WrittenJob } from "./schema/jobs.ts";
 import { isMapping, mappingAt, valueAt } from "./schema/settings.ts";
 
@@ -38,6 +39,25 @@ export function warnOfSharedColumns({ tree }: Written, warnings: Problems): void
         }
         mappedBy.set(column, other);
       }
+    }
+  }
+}
+
+/** Checks that inputs name files where, and only where, their connection reads files. */
+export function checkFiles({ tree }: Written, problems: Problems): void {
+  for (const [name, input] of entriesOf(tree, "inputs")) {
+    const { table, connection } = input;
+    const at = ["inputs", name, "table"];
+    if (typeof table !== "string" || problems.has(at)) continue;
+    const { type, path } = mappingAt(tree, "connections", String(connection));
+    const readsFiles = type === "duckdb" && path === undefined;
+    if (readsFiles && !isFileName(table)) {
+      const hint =
+        "end it with .csv, .tsv, .txt, .parquet, .json, .jsonl or .ndjson, also with .gz; or add `path:` to the connection";
+      problems.add(at, "is not a file that can be read", hint);
+    } else if (!readsFiles && parseTableName(table) === null) {
+      const hint = "add connections: { files: { type: duckdb } }, and connection: files to the input";
+      problems.add(at, "names files, which only a connection of type duckdb reads", hint);
     }
   }
 }

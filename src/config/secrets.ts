@@ -19,8 +19,8 @@ export interface SecretReference {
 /** Secrets of a configuration; null if absent or not needed. */
 export type Secrets = Awaited<ReturnType<typeof resolveSecrets>>;
 
-/** Settings of destinations that are secrets. */
-const DESTINATION_SECRETS = ["token", "credential", "access_key_id", "secret_access_key"];
+/** Settings of destinations and connections that are secrets. */
+const STORE_SECRETS = ["token", "credential", "access_key_id", "secret_access_key"];
 
 /** Resolves all secrets of a tree, even if the tree has other problems. */
 export async function resolveSecrets(context: SecretContext) {
@@ -38,20 +38,24 @@ export async function resolveSecrets(context: SecretContext) {
     const url = await resolveAddress("connections", name);
     if (url) connectionUrls.set(name, url);
   }
-  const destinations = new Map<string, Readonly<Record<string, SecretReference | null>>>();
-  for (const name of Object.keys(mappingAt(tree, "publish"))) {
-    const read: Record<string, SecretReference | null> = {};
-    for (const key of DESTINATION_SECRETS) read[key] = await resolveAt(["publish", name, key], checkKey);
-    destinations.set(name, read);
-  }
+  /** Secrets of a section's entries, by entry and setting. */
+  const keysOf = async (section: string) => {
+    const byName = new Map<string, Readonly<Record<string, SecretReference | null>>>();
+    for (const name of Object.keys(mappingAt(tree, section))) {
+      const read: Record<string, SecretReference | null> = {};
+      for (const key of STORE_SECRETS) read[key] = await resolveAt([section, name, key], checkKey);
+      byName.set(name, read);
+    }
+    return byName;
+  };
   return {
     apiKey: isSandbox ? null : await resolveAt(["service", "api_key"], checkKey),
     userApiKey: isSandbox ? null : await resolveAt(["service", "user_api_key"], checkKey),
     warehouseUrl: isEmbedded ? null : await resolveAddress("warehouse"),
     erasureKey: await resolveAt(["privacy", "erasure_key"], checkErasureKey),
     connectionUrls,
-    /** By destination and setting. */
-    destinations,
+    destinations: await keysOf("publish"),
+    stores: await keysOf("connections"),
     webhook: await resolveAt(["alerts", "webhook"], checkWebhook),
     httpToken: await resolveAt(["http", "token"], checkKey),
   };

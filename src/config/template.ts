@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { isMap, isScalar, type Pair, parseDocument, type YAMLMap } from "yaml";
 import type { InputField } from "./config.ts";
 import { mappingAt } from "./schema/settings.ts";
+import { isFileName } from "./schema/values.ts";
 import { readYaml } from "./yaml.ts";
 
 interface InputAnswers {
@@ -130,7 +131,19 @@ function scalar(value: string): string {
 
 /** Adds an input and its jobs to the text of a file, which otherwise stays as it is; null if that isn't possible. */
 export function addInputToText(text: string, answers: InputAnswers): string | null {
-  const withInput = addEntries(text, "inputs", renderInput(answers));
+  const { connection, table } = answers;
+  const hasConnection =
+    connection === null ||
+    Object.hasOwn(mappingAt(readYaml(text, "config.yaml").value, "connections"), connection);
+  const withConnection =
+    hasConnection || !isFileName(table)
+      ? text
+      : addEntries(
+          text,
+          "connections",
+          `  ${connection}:   # CSV, Parquet and JSON files\n    type: duckdb\n`,
+        );
+  const withInput = withConnection && addEntries(withConnection, "inputs", renderInput(answers));
   const added = withInput && addEntries(withInput, "jobs", `\n${renderJobs(answers)}`);
   return added && keepsAll(text, added, answers.input) ? added : null;
 }
@@ -172,8 +185,10 @@ function endOfSection(text: string, next: Pair | undefined): number {
 function keepsAll(before: string, after: string, input: string): boolean {
   const [old, now] = [before, after].map((text) => readYaml(text, "config.yaml").value);
   const merged = (section: string) => ({ ...mappingAt(now, section), ...mappingAt(old, section) });
+  const added = Object.hasOwn(mappingAt(now), "connections") ? { connections: merged("connections") } : {};
   const isNew = !Object.hasOwn(mappingAt(old, "inputs"), input);
   return (
-    isNew && isDeepStrictEqual(now, { ...mappingAt(old), inputs: merged("inputs"), jobs: merged("jobs") })
+    isNew &&
+    isDeepStrictEqual(now, { ...mappingAt(old), ...added, inputs: merged("inputs"), jobs: merged("jobs") })
   );
 }

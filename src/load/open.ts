@@ -3,6 +3,7 @@ import { explainFailure as explainBigQueryFailure } from "../bigquery/failure.ts
 import { type Db, openDb, type WarehouseTarget } from "./db/db.ts";
 import { explained, explainFailure, explainWriting } from "./db/failures.ts";
 import { openBigQueryDatabase } from "./inputs/bigquery.ts";
+import { openFiles } from "./inputs/open-files.ts";
 import { type InputDatabase, type InputConnection, keepInputDatabases } from "./inputs/input.ts";
 import { openPostgresDatabase } from "./inputs/read.ts";
 
@@ -21,6 +22,7 @@ export function openInputDatabase(connection: InputConnection): InputDatabase {
       explainFailure(explainWriting(error), where),
     );
   }
+  if (connection.type === "duckdb") return openFiles(connection);
   return explainDatabase(openBigQueryDatabase(connection), (error) =>
     explainBigQueryFailure(error, {
       project: connection.project,

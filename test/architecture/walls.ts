@@ -23,6 +23,7 @@ const layers: readonly Layer[] = [
       "src/body.ts",
       "src/process-state.ts",
       "src/http-agent.ts",
+      "src/object-store.ts",
       "src/postgres-address.ts",
     ],
     mayImport: [],

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { inject } from "vitest";
 import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
 import type { IcebergTarget } from "../../src/publish/iceberg/workspace.ts";
-import { openStorage, openStorageAgent } from "../../src/publish/iceberg/storage.ts";
+import { openStorage, openStorageAgent } from "../../src/object-store.ts";
 import { tables } from "../../src/schemas/registry.ts";
 import { views } from "../../src/schemas/views/all-views.ts";
 import type { DestinationContext } from "../publish/destination-suite.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { openCatalog } from "../../src/publish/iceberg/catalog.ts";
 import { cleanTable } from "../../src/publish/iceberg/cleaning.ts";
-import { openStorage, openStorageAgent } from "../../src/publish/iceberg/storage.ts";
+import { openStorage, openStorageAgent } from "../../src/object-store.ts";
 import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
 import { catalogOf, declaredCatalog, type Destination, withViews } from "../../src/publish/destination.ts";
 import { batchAfter, publishRows, stageAll, type TableRows } from "../publish/staged-files.ts";

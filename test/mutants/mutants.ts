@@ -420,7 +420,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "addresses of one file in other spellings are known as one",
-    file: "src/publish/iceberg/storage.ts",
+    file: "src/object-store.ts",
     from: "return isLocal(address) ? normalize(fileURLToPath(address)) : address.replace(",
     to: "return address.replace(",
     tests: ["test/publish/iceberg-files.test.ts"],
@@ -920,5 +920,21 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/cli/large-answers.slow.ts"],
     named: "costs nothing",
     config: slow,
+  },
+  {
+    breaks: "a file that changes while it is read is not used",
+    file: "src/load/inputs/files.ts",
+    from: "if (changed === undefined) return;",
+    to: "return;",
+    tests: ["test/load/file-inputs.test.ts"],
+    named: "that change while they are read",
+  },
+  {
+    breaks: "the first line of a file without a header is in no message",
+    file: "src/load/inputs/files.ts",
+    from: "const isHeader = missing.length < needed.length;",
+    to: "const isHeader = true;",
+    tests: ["test/load/file-inputs.test.ts"],
+    named: "one has no header",
   },
 ];

@@ -5,7 +5,7 @@ import { catalogOf } from "../../src/publish/destination.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
 import type { TableMetadata } from "../../src/publish/iceberg/specification.ts";
-import { openStorage, openStorageAgent } from "../../src/publish/iceberg/storage.ts";
+import { openStorage, openStorageAgent } from "../../src/object-store.ts";
 import { currentSnapshot, readSnapshot } from "../../src/publish/iceberg/tables.ts";
 import type { IcebergTarget } from "../../src/publish/iceberg/workspace.ts";
 import { startRestCatalog, type StoredMetadata } from "../support/iceberg/rest-catalog.ts";

@@ -9,7 +9,7 @@ import { catalogOf } from "../../src/publish/destination.ts";
 import { openCatalog } from "../../src/publish/iceberg/catalog.ts";
 import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
 import type { IcebergTarget } from "../../src/publish/iceberg/workspace.ts";
-import { openStorage, openStorageAgent, type StorageOptions } from "../../src/publish/iceberg/storage.ts";
+import { openStorage, openStorageAgent, type StorageOptions } from "../../src/object-store.ts";
 import { unusedPort } from "../support/unused-port.ts";
 
 interface Answer {

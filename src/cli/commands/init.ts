@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { link, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
-import { resolve } from "node:path";
+import { dirname, relative, resolve } from "node:path";
 import { openConfig } from "../app.ts";
 import type { Context, Outcome } from "../command.ts";
 import { UsageError } from "../failure.ts";
@@ -17,12 +17,14 @@ import {
 } from "../init/ask.ts";
 import {
   fieldsQuestion,
+  inputNameOf,
   keyColumnsQuestion,
   normalizeQuestion,
   tableQuestion,
 } from "../init/input-questions.ts";
 import {
   databaseQuestion,
+  fileQuestion,
   keyQuestion,
   serviceQuestion,
   warehouseQuestion,
@@ -30,15 +32,19 @@ import {
 import { configFlag, programName, schemaFor } from "../package.ts";
 import type { Config } from "../../config/config.ts";
 import { NAME } from "../../config/schema/settings.ts";
+import { isFileName, REMOTE } from "../../config/schema/values.ts";
 import { chooseDataDir, locateConfig } from "../../config/settings.ts";
 import { addInputToText, renderConfig } from "../../config/template.ts";
 import { codeOf, FixConfigurationError } from "../../errors.ts";
 
 export async function init(context: Context, flags: InitFlags): Promise<Outcome> {
   const file = resolve(locateConfig(context.options.config ?? undefined, context.env));
-  return flags.addInput === undefined
-    ? await createConfig(context, file, flags)
-    : await addInput(context, file, flags, flags.addInput);
+  const { addInput: added } = flags;
+  if (added === undefined) return await createConfig(context, file, flags);
+  if (!isFileName(added)) return await addInput(context, file, flags, added);
+  // A path is relative to the working directory here, and to the file in the configuration.
+  const path = REMOTE.test(added) ? added : relative(dirname(file), resolve(added));
+  return await addInput(context, file, { ...flags, table: path }, flags.input ?? inputNameOf(path));
 }
 
 async function createConfig(context: Context, file: string, flags: InitFlags): Promise<Outcome> {
@@ -66,14 +72,20 @@ async function addInput(context: Context, file: string, flags: InitFlags, name: 
   const before = await readFile(file, "utf8");
   refuseName(config, name);
   const { baseUrl } = config.service;
+  const table = flags.table !== undefined && isFileName(flags.table) ? flags.table : null;
+  const readsFiles = Object.values(config.connections).find((c) => c.type === "duckdb" && c.path === null);
+  const source =
+    table === null
+      ? databaseQuestion(context, config, flags)
+      : fileQuestion(context, config, table, flags.connection ?? readsFiles?.name ?? "files");
   const warehouseUrl = config.warehouse.url === "embedded" ? "embedded" : "";
   const plan: Plan = {
-    questions: [databaseQuestion(context, config, flags), ...inputQuestions(name)],
+    questions: [source, ...inputQuestions(name)],
     start: withAnswers(START, { baseUrl, warehouseUrl, input: name }),
     render(answers) {
       const added = addInputToText(before, answers);
       if (added !== null) return added;
-      const summary = `${file} can't be extended, because \`inputs\` or \`jobs\` is written in braces.`;
+      const summary = `${file} can't be extended, because \`inputs\`, \`jobs\` or \`connections\` is written in braces.`;
       const hint = "write one entry per line, without { }, and run this again";
       throw new FixConfigurationError("invalid_configuration", summary, [
         { path: "inputs", message: "is written in braces", hint },

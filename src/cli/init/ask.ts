@@ -249,7 +249,7 @@ export async function profileDraft({ source, answers }: Draft): Promise<InputPro
   const table = source && tableOf(source, answers.table);
   if (!source || !table) return null;
   const { input: name, key, fields } = answers;
-  const relation = { table: [table.schema, table.name] };
+  const relation = { table: table.schema === "" ? [table.name] : [table.schema, table.name] };
   const reading = { connection: null, where: null, orderBy: null, normalize: false };
   // A view can be slow or fail; `check` comes next.
   const sample = await source.browser
@@ -267,8 +267,9 @@ function quote(part: string): string {
   return /^[\p{L}_][\p{L}\p{N}_$]*$/u.test(part) ? part : `"${part.replaceAll('"', '""')}"`;
 }
 
-/** Text of a table's name in the file; unusual parts are quoted. */
+/** Text of a table's name in the file; unusual parts are quoted. Files have no schema. */
 export function tableText({ schema, name }: Pick<Table, "schema" | "name">): string {
+  if (schema === "") return name;
   return `${quote(schema)}.${quote(name)}`;
 }
 

@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import {
   type Draft,
   profileDraft,
@@ -12,7 +13,7 @@ import { wordsOf } from "./recognize-column.ts";
 import { effectText } from "../commands/check-inputs.ts";
 import { UsageError } from "../failure.ts";
 import { listFields, scalarFields } from "../../config/schema/inputs.ts";
-import { parseTableName } from "../../config/schema/values.ts";
+import { isFileName, parseTableName } from "../../config/schema/values.ts";
 import { suggest } from "../../config/problems.ts";
 import type { ConfigAnswers } from "../../config/template.ts";
 import { count, countText } from "../../figures.ts";
@@ -150,12 +151,13 @@ function findTable(reply: string, draft: Draft): Table | null {
       (parsed?.table ?? reply) === name &&
       (parsed?.schema === undefined || parsed.schema === null || parsed.schema === schema),
   );
-  return byNumber ?? (byName.length === 1 ? (byName[0] ?? null) : null);
+  return tableOf(source, reply) ?? byNumber ?? (byName.length === 1 ? (byName[0] ?? null) : null);
 }
 
-/** `crm."Kunden Stamm"` → `kunden_stamm`. */
-function inputNameOf(table: string): string {
-  const last = parseTableName(table)?.table ?? table.split(".").at(-1) ?? "";
+/** `crm."Kunden Stamm"` → `kunden_stamm`, `data/leads-*.csv` → `leads`. */
+export function inputNameOf(table: string): string {
+  const [file] = isFileName(table) ? basename(table).split(".") : [];
+  const last = file ?? parseTableName(table)?.table ?? table.split(".").at(-1) ?? "";
   const name = wordsOf(last)
     .join("_")
     .replaceAll(/[^a-z0-9_]/gu, "")

@@ -1,3 +1,4 @@
+import { dirname, join } from "node:path";
 import {
   type Draft,
   isComplete,
@@ -16,6 +17,8 @@ import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../../
 import { problemOfPostgresUrl } from "../../config/schema/values.ts";
 import type { PostgresTarget } from "../../load/db/connect.ts";
 import { openEmbedded } from "../../load/embedded/open.ts";
+import { openInputDatabase } from "../../load/open.ts";
+import type { DuckDbConnection } from "../../load/inputs/input.ts";
 import { openBrowser } from "../../load/inputs/postgres-profile.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
 
@@ -179,6 +182,64 @@ export function databaseQuestion(context: Context, config: Config, flags: InitFl
         return { refused, otherwise: { draft, text: GO_ON } };
       }
       return await withSource(context, draft, () => openDatabase(context, config, connection));
+    },
+  };
+}
+
+/** Postgres's categories of the types that columns of files have. */
+const CATEGORIES: Readonly<Record<string, string>> = {
+  text: "S",
+  bigint: "N",
+  numeric: "N",
+  "double precision": "N",
+  date: "D",
+  "timestamp with time zone": "D",
+  "timestamp without time zone": "D",
+};
+
+/** Connection of type duckdb, as configured or as it would be added. */
+function fileConnection({ connections, file, dataDir }: Config, name: string): DuckDbConnection {
+  const configured = connections[name];
+  if (configured?.type === "duckdb") return configured;
+  const none = { s3Endpoint: null, s3Region: null, accessKeyId: null, secretAccessKey: null, webToken: null };
+  const places = { folder: dirname(file), scratch: join(dataDir, "inputs") };
+  return { type: "duckdb", name, path: null, ...none, places: () => places };
+}
+
+/** Reads the columns of files, the rows of a new input. @param connection name of a connection that reads files */
+export function fileQuestion(context: Context, config: Config, table: string, connection: string): Question {
+  return {
+    text: () => `Connection of type duckdb that reads ${table}`,
+    proposal: () => connection,
+    given: () => connection,
+    owns: ({ path }, { answers }) => path === `inputs.${answers.input}.connection`,
+    async read(_, before) {
+      const draft = withAnswers(before, { connection });
+      return await withSource(context, draft, async () => {
+        const browser = openInputDatabase(fileConnection(config, connection));
+        context.scope.defer("files", () => browser.close());
+        const reading = {
+          connection: null,
+          where: null,
+          orderBy: null,
+          normalize: false,
+          key: [],
+          fields: {},
+        };
+        const described = await browser.describe({
+          ...reading,
+          name: before.answers.input,
+          relation: { table: [table] },
+        });
+        const columns = described.map(({ name, typeName, isArray }) => ({
+          name,
+          typeName: isArray ? `${typeName}[]` : typeName,
+          isArray,
+          category: isArray ? "A" : (CATEGORIES[typeName] ?? "U"),
+        }));
+        const found = { schema: "", name: table, isView: false, rows: null, columns, uniqueKeys: [] };
+        return { name: table, browser: { ...browser, listTables: async () => [found] }, tables: [found] };
+      });
     },
   };
 }

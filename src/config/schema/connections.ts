@@ -1,7 +1,16 @@
 import { z } from "zod";
 import { type SettingProblem, type NestedProblem, suggest } from "../problems.ts";
 import { byName, flag, isMapping, settings, text, wholeNumber, withRule } from "./settings.ts";
-import { duration, httpUrl, isFileReference, postgresUrl, schemaName, secret } from "./values.ts";
+import {
+  addressProblem,
+  duration,
+  httpUrl,
+  isFileReference,
+  postgresUrl,
+  REMOTE,
+  schemaName,
+  secret,
+} from "./values.ts";
 import { tables } from "../../schemas/registry.ts";
 
 function projectId() {
@@ -99,9 +108,11 @@ const bigQueryDestination = settings(
   rootsOf,
 ).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 
+const NO_FILE = /^(?::memory:|[a-z][a-z0-9+.-]+:)/iu;
+
 /** Refuses what DuckDB opens as something else than a file: `md:DATABASE`, `:memory:`, `s3://…`. Such a text may contain a token. */
 function notAFile(value: string): SettingProblem | false {
-  if (!/^(?::memory:|[a-z][a-z0-9+.-]+:)/iu.test(value)) return false;
+  if (!NO_FILE.test(value)) return false;
   return {
     message: "must be the path of a file on this machine, not an address",
     hint: "publish to a file; MotherDuck loads it by CREATE OR REPLACE DATABASE people FROM 'people.duckdb'; a name with a colon needs ./ before it",
@@ -113,6 +124,17 @@ const duckDbDestination = settings(
   { type: z.literal("duckdb"), path: text({ expects: "the path of a file" }, notAFile), ...common },
   rootsOf,
 );
+
+/** Settings of S3 and Google Cloud Storage. */
+const objectStore = {
+  s3_endpoint: httpUrl().optional(),
+  s3_region: text(
+    { expects: "a region such as eu-central-1" },
+    (value) => !/^[a-z0-9-]+$/.test(value),
+  ).optional(),
+  access_key_id: secret().optional(),
+  secret_access_key: secret().optional(),
+};
 
 /** Tables of an open format, which many engines read. */
 const icebergDestination = settings(
@@ -128,13 +150,7 @@ const icebergDestination = settings(
     ops_namespace: schemaName().default("person_data_ops"),
     /** Null: the catalog keeps no files on the disk. */
     local_folder: text({ expects: "the path of a folder" }).optional(),
-    s3_endpoint: httpUrl().optional(),
-    s3_region: text(
-      { expects: "a region such as eu-central-1" },
-      (value) => !/^[a-z0-9-]+$/.test(value),
-    ).optional(),
-    access_key_id: secret().optional(),
-    secret_access_key: secret().optional(),
+    ...objectStore,
     ...common,
   },
   (destination) => [...rootsOf(destination), ...pairsOf(destination)],
@@ -195,5 +211,27 @@ const bigQueryConnection = settings({
   dataset: schemaName().optional(),
 }).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 
+/** Files, or a DuckDB file with tables. */
+const duckDbConnection = settings(
+  {
+    type: z.literal("duckdb"),
+    /** Null: the tables of inputs are files. */
+    path: text({ expects: "the path of a DuckDB file" }, notDuckDb).optional(),
+    token: secret().optional(),
+    ...objectStore,
+  },
+  pairsOf,
+);
+
+/** Refuses what DuckDB opens as something else than a file. */
+function notDuckDb(value: string): SettingProblem | false {
+  if (REMOTE.test(value)) return addressProblem(value) ?? false;
+  return (
+    NO_FILE.test(value) && { message: "must be the path or address of a file", hint: "remove the prefix" }
+  );
+}
+
 /** `connections`: other databases with inputs, by name. */
-export const connections = byName(z.discriminatedUnion("type", [postgresConnection, bigQueryConnection]));
+export const connections = byName(
+  z.discriminatedUnion("type", [postgresConnection, bigQueryConnection, duckDbConnection]),
+);

@@ -49,6 +49,7 @@ export interface TableSource {
   readonly kind: "table";
   /** Null: found by the connection's search_path. */
   readonly schema: string | null;
+  /** Name, or a path, pattern or address of files. */
   readonly table: string;
 }
 
@@ -117,12 +118,12 @@ const input = settings(
   },
   sourceRule,
 ).transform(({ table, sql, job, search, key, fields: mapped, ...rest }) => {
-  const named = table === null ? null : parseTableName(table);
-  const source: TableSource | SqlSource | NamedSearch = named
-    ? { kind: "table", ...named }
-    : job !== null && search !== null
-      ? { kind: "search", job, search }
-      : { kind: "sql", sql: sql ?? "" };
+  const source: (TableSource & { readonly text: string }) | SqlSource | NamedSearch =
+    table !== null
+      ? { kind: "table", text: table, ...(parseTableName(table) ?? { schema: null, table }) }
+      : job !== null && search !== null
+        ? { kind: "search", job, search }
+        : { kind: "sql", sql: sql ?? "" };
   return { ...rest, key: key ?? [PID], fields: mapped ?? { [PID]: [PID] }, source };
 });
 

@@ -298,7 +298,35 @@ export function parseTableName(value: string): { schema: string | null; table: s
   return { schema: schema ?? null, table };
 }
 
-/** A table, with or without its schema. */
+/** Beginning of the address of a remote file. */
+export const REMOTE = /^(?:s3|gs|https?):\/\//u;
+
+const FILE = /(?:\.(?:csv|tsv|txt|parquet|json|jsonl|ndjson)(?:\.(?:gz|zst))?)$/iu;
+
+/** True for a path, pattern or address of files, which a connection of type duckdb reads. */
+export function isFileName(value: string): boolean {
+  return FILE.test(REMOTE.test(value) ? value.replace(/[?#].*$/u, "") : value);
+}
+
+/** Problem of an address of files; null if there is none, or if it is none of another machine. */
+export function addressProblem(value: string): SettingProblem | null {
+  if (!REMOTE.test(value)) return null;
+  const url = URL.parse(value);
+  if (!url || url.username !== "" || url.password !== "") {
+    return {
+      message: "must be an address without credentials",
+      hint: "keys and tokens belong into the connection",
+    };
+  }
+  if (url.protocol === "http:" && !isLoopback(url)) {
+    return { message: "would send people's data over the network unencrypted", hint: "use https://" };
+  }
+  return url.protocol === "https:" && url.pathname.includes("*")
+    ? { message: "has *, but the files of a web server can't be listed", hint: "add an input for each file" }
+    : null;
+}
+
+/** A table, with or without its schema, or files. */
 export function tableName() {
   return text(
     {
@@ -307,6 +335,7 @@ export function tableName() {
     },
     (value) => {
       if (parseTableName(value) !== null) return false;
+      if (isFileName(value)) return addressProblem(value) ?? false;
       return /^[\w$]+\.[\w$]+\.[\w$]+$/.test(value)
         ? {
             message: "has three parts, and must be a table such as crm.customers",

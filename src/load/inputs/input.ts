@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
+import type { SecretValue } from "../../object-store.ts";
 import type { PostgresTarget } from "../db/connect.ts";
 
 export type LookupType = "resolve" | "validate_emails" | "enrich";
 
 /** Another database that inputs are read from. */
-export type InputConnection = PostgresConnection | BigQueryConnection;
+export type InputConnection = PostgresConnection | BigQueryConnection | DuckDbConnection;
 
 interface PostgresConnection extends PostgresTarget {
   readonly type: "postgres";
@@ -29,6 +30,24 @@ export interface BigQueryConnection {
   /** Address of an emulator; null for Google's. */
   readonly apiEndpoint: string | null;
   readonly maximumBytesBilled: number | null;
+}
+
+/** Files, which DuckDB reads. */
+export interface DuckDbConnection {
+  readonly type: "duckdb";
+  readonly name: string;
+  /** Database file with the tables; null if tables are files themselves. */
+  readonly path: string | null;
+  /** Address of an S3 service other than Amazon's. */
+  readonly s3Endpoint: string | null;
+  readonly s3Region: string | null;
+  /** Keys of S3, or HMAC keys of GCS; null for public files. */
+  readonly accessKeyId: SecretValue | null;
+  readonly secretAccessKey: SecretValue | null;
+  /** Bearer token for `https://` addresses. */
+  readonly webToken: SecretValue | null;
+  /** Folder at which relative paths start, and folder for copies and temporary files; a function, so that they don't identify the input. */
+  readonly places: () => { readonly folder: string; readonly scratch: string };
 }
 
 /** A job's input: a table or a query, in the warehouse itself or in another database. */
@@ -276,7 +295,7 @@ export interface InputSample {
   readonly sampledRows: number;
   /** Names of all columns. */
   readonly names: readonly string[];
-  readonly engine: "postgres" | "bigquery";
+  readonly engine: "postgres" | "bigquery" | "duckdb";
 }
 
 /** Values of a sampled row, in the order of the parts: a text, or a list of texts and nulls. */

@@ -265,13 +265,16 @@ export function flawOf(
     const pattern = kind.values;
     const affected = pattern ? values.filter((text) => pattern.test(withoutBlanksAround(text))).length : null;
     if (affected === 0) continue;
-    const convert = isArray && engine === "bigquery" ? null : kind[engine];
+    const convert =
+      engine === "duckdb"
+        ? kind.types === TEXT_TYPES && kind.postgres
+        : !(isArray && engine === "bigquery") && kind[engine];
     const quoted = quoteIn(engine).identifier(column);
     const isLong = values.some((text) => text.replace(/\..*/su, "").length > 5);
     return {
       fact: kind.fact(isArray ? `${type}[]` : type),
       values: affected,
-      expression: convert?.(quoted, isLong) ?? null,
+      expression: (convert && convert(quoted, isLong)) || null,
     };
   }
   return null;

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type Dispatcher, fetch } from "undici";
 import { openAgent } from "../../http-agent.ts";
+import type { SecretValue } from "../../object-store.ts";
 import type {
   IcebergSchema,
   LoadedTable,
@@ -9,11 +10,6 @@ import type {
   TableName,
   TableUpdate,
 } from "./specification.ts";
-
-/** A secret that is read when needed. */
-export interface SecretValue {
-  read(): Promise<string>;
-}
 
 export interface CatalogOptions {
   /** Address of the REST catalog, without `/v1`. */

@@ -2,7 +2,7 @@ import { StopRunError } from "../../errors.ts";
 import { isConflict, type RestCatalog } from "./catalog.ts";
 import type { LoadedTable, Snapshot, StatisticsFile, TableMetadata, TableName } from "./specification.ts";
 import { type ManifestList, readManifestList, readRemoved } from "./manifests.ts";
-import { isMissingFile, placeOf, type Storage, type StoredObject } from "./storage.ts";
+import { isMissingFile, placeOf, type Storage, type StoredObject } from "../../object-store.ts";
 import {
   currentSnapshot,
   folderOf,

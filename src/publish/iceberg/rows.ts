@@ -8,7 +8,7 @@ import { type DuckSession, quoteName, quoteText } from "../duckdb/session.ts";
 import { duckTypes, measureOf, type StagedTable, stagedRows } from "../duckdb/statements.ts";
 import type { IcebergSchema } from "./specification.ts";
 import type { DataFile } from "./manifests.ts";
-import type { Storage } from "./storage.ts";
+import type { Storage } from "../../object-store.ts";
 import type { NewFile } from "./tables.ts";
 
 /** Bytes of a data file. A group of files that is rewritten at a time takes as much of the disk, and its result again. */

@@ -23,7 +23,7 @@ import {
   writeManifest,
   writeManifestList,
 } from "./manifests.ts";
-import { isMissingFile, type Storage } from "./storage.ts";
+import { isMissingFile, type Storage } from "../../object-store.ts";
 
 const types: Readonly<Record<Exclude<ColumnType, "text[]">, string>> = {
   text: "string",

@@ -20,7 +20,7 @@ import {
   UntrustedAddressError,
   type Storage,
   type StorageOptions,
-} from "./storage.ts";
+} from "../../object-store.ts";
 import { currentSchema, folderOf, isOwn } from "./tables.ts";
 
 /** Iceberg tables behind a REST catalog. */

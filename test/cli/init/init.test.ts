@@ -277,3 +277,23 @@ test("--add-input adds an input of a connection and its jobs, and leaves every o
   expect(await readFile(join(other, "config.yaml"), "utf8")).toBe(braces);
   delete process.env["INIT_TEST_URL"];
 });
+
+test("--add-input with a file proposes its mapping, and adds a connection that reads files", async () => {
+  const config = EXISTING.replace(/connections: .*\n/u, "");
+  const cwd = await makeFolder({
+    "config.yaml": config,
+    "New Leads.csv": "Lead ID;Vorname;Nachname;E-Mail;PLZ\n1;Ann;Lee;a@example.com;01234\n1;Bo;Li;;\n",
+  });
+  const { code, document } = await runHereJson(["init", "--add-input", "New Leads.csv"], cwd);
+  expect(code).toBe(0);
+  expect(document["notes"]).toEqual(["1 of 2 rows repeat the key of another row and would be rejected."]);
+  const text = await readFile(join(cwd, "config.yaml"), "utf8");
+  expect(text.split("\n")).toEqual(expect.arrayContaining(config.split("\n")));
+  expect(text).toContain("connections:\n  files:   # CSV, Parquet and JSON files\n    type: duckdb\n");
+  expect(text).toContain('    new_leads:\n        table: "New Leads.csv"\n        connection: files\n');
+  expect(text).toMatch(
+    /key: "Lead ID" .*\n.*\n {8}fields: .*\n {12}first_name: Vorname\n {12}last_name: Nachname\n/u,
+  );
+  const missing = await runHereJson(["init", "--add-input", "gone.csv"], cwd);
+  expect(missing.document.error?.message).toContain("no file matches gone.csv");
+});

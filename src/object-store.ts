@@ -7,11 +7,15 @@ import { pipeline } from "node:stream/promises";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
 import { type BodyInit, type Dispatcher, fetch, type Response } from "undici";
-import { openAgent } from "../../http-agent.ts";
-import { codeOf } from "../../errors.ts";
-import type { SecretValue } from "./catalog.ts";
+import { codeOf } from "./errors.ts";
+import { openAgent } from "./http-agent.ts";
 
-/** Files of tables, by their full addresses: `s3://bucket/path` or `s3a:`, `gs://bucket/path`, `file:///path`. */
+/** A secret that is read when it is needed. */
+export interface SecretValue {
+  read(): Promise<string>;
+}
+
+/** Files by their full addresses: `s3://bucket/path` or `s3a:`, `gs://bucket/path`, `file:///path`, and for reading `https://…`. */
 export interface Storage {
   read(address: string): Promise<Buffer>;
   write(address: string, content: Buffer): Promise<void>;
@@ -21,6 +25,8 @@ export interface Storage {
   upload(file: string, address: string): Promise<void>;
   /** Lists all objects in a folder and below. */
   list(folder: string): Promise<readonly StoredObject[]>;
+  /** Version of an object, which changes with its content; null if the server names none. */
+  readVersion(address: string): Promise<string | null>;
   /** Removes an object; does nothing if it is missing. */
   remove(address: string): Promise<void>;
 }
@@ -29,6 +35,8 @@ export interface StoredObject {
   readonly address: string;
   /** Time at which it was written. */
   readonly writtenMs: number;
+  /** As {@link Storage.readVersion}. */
+  readonly version: string | null;
 }
 
 export interface StorageOptions {
@@ -40,6 +48,8 @@ export interface StorageOptions {
   /** Keys of S3, or HMAC keys of GCS; null to use what the catalog grants. */
   readonly accessKeyId: SecretValue | null;
   readonly secretAccessKey: SecretValue | null;
+  /** Bearer token for `https://` addresses. */
+  readonly webToken?: SecretValue | null;
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -97,6 +107,7 @@ export function openStorage(
       await keepLocal(localPath(address), (path) => copyFile(file, path));
     },
     list: (folder) => (isLocal(folder) ? listFolder(localPath(folder)) : objects.list(folder)),
+    readVersion: (address) => objects.readVersion(address),
     async remove(address) {
       if (isLocal(address)) await rm(localPath(address), { force: true });
       else await objects.remove(address);
@@ -162,7 +173,7 @@ async function listFolder(folder: string): Promise<readonly StoredObject[]> {
     const path = join(entry.parentPath, entry.name);
     // Another process may have deleted it.
     const { mtimeMs: writtenMs } = (await stat(path).catch(unlessMissing)) ?? {};
-    if (writtenMs !== undefined) found.push({ address: pathToFileURL(path).href, writtenMs });
+    if (writtenMs !== undefined) found.push({ address: pathToFileURL(path).href, writtenMs, version: null });
   }
   return found;
 }
@@ -196,6 +207,7 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
   /** Address of an object, or of the bucket with a query. */
   function urlOf(address: string, query = ""): string {
     const { protocol, bucket, key } = partsOf(address);
+    if (isWeb(protocol)) return address;
     const isGoogle = protocol === "gs:";
     const endpoint = options.s3Endpoint ?? (isGoogle ? GCS : trusted(granted["s3.endpoint"] ?? null));
     const path = query === "" ? `/${key.split("/").map(encodeURIComponent).join("/")}` : "/";
@@ -208,6 +220,10 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
   }
 
   async function signed(method: string, url: string, protocol: string): Promise<Record<string, string>> {
+    if (isWeb(protocol)) {
+      const token = await options.webToken?.read();
+      return token ? { authorization: `Bearer ${token}` } : {};
+    }
     const token = protocol === "gs:" ? granted["gcs.oauth2.token"] : undefined;
     const keys = await keysOf();
     if (keys === null) return token ? { authorization: `Bearer ${token}` } : {};
@@ -229,16 +245,18 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
 
   async function trySend({ method, address, query = "", body }: StorageRequest): Promise<Response> {
     const url = urlOf(address, query);
-    const headers = await signed(method, url, partsOf(address).protocol);
+    const { protocol } = partsOf(address);
+    const headers = await signed(method, url, protocol);
     const response = await fetch(url, {
       method,
       headers,
       body: body ?? null,
       dispatcher: agent,
-      // The keys must not follow.
-      redirect: "manual",
+      // The keys must not follow; undici leaves out the token at another host.
+      redirect: isWeb(protocol) ? "follow" : "manual",
       signal: AbortSignal.timeout(TRANSFER_TIMEOUT_MS),
     });
+    if (isWeb(protocol)) trusted(response.url);
     if (response.ok) return response;
     const code = /<Code>(\w+)<\/Code>/u.exec(await response.text())?.[1] ?? "";
     const actual = response.headers.get("x-amz-bucket-region");
@@ -264,7 +282,7 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
       for (let after = ""; ; ) {
         const query = new URLSearchParams({
           "list-type": "2",
-          prefix: `${key.replace(/\/+$/u, "")}/`,
+          prefix: key === "" ? "" : `${key.replace(/\/+$/u, "")}/`,
           ...(after === "" ? {} : { "continuation-token": after }),
         });
         const request = { method: "GET", address: folder, query: `?${query.toString()}` };
@@ -272,11 +290,16 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
         for (const [, entry = ""] of text.matchAll(/<Contents>(.*?)<\/Contents>/gsu)) {
           const name = unescapeXml(/<Key>([^<]*)</u.exec(entry)?.[1] ?? "");
           const writtenMs = Date.parse(/<LastModified>([^<]*)</u.exec(entry)?.[1] ?? "");
-          found.push({ address: `${protocol}//${bucket}/${name}`, writtenMs });
+          const version = /<ETag>([^<]*)</u.exec(entry)?.[1] ?? null;
+          found.push({ address: `${protocol}//${bucket}/${name}`, writtenMs, version });
         }
         after = unescapeXml(/<NextContinuationToken>([^<]*)</u.exec(text)?.[1] ?? "");
         if (after === "") return found;
       }
+    },
+    async readVersion(address: string) {
+      const { headers } = await send({ method: "HEAD", address });
+      return headers.get("etag") ?? headers.get("last-modified");
     },
     async remove(address: string) {
       try {
@@ -288,18 +311,21 @@ function objectStore(options: StorageOptions, granted: Readonly<Record<string, s
   };
 }
 
+const isWeb = (protocol: string) => protocol === "https:" || protocol === "http:";
+
 function partsOf(address: string) {
-  const [, scheme = "", bucket = "", key = ""] = /^(s3|s3a|s3n|gs):\/\/([^/]+)\/?(.*)$/u.exec(address) ?? [];
+  const [, scheme = "", bucket = "", key = ""] =
+    /^(s3|s3a|s3n|gs|https?):\/\/([^/]+)\/?(.*)$/u.exec(address) ?? [];
   if (scheme === "") throw new Error(`${address} is neither in S3 or GCS nor a local file`);
   return { protocol: `${scheme}:`, bucket, key };
 }
 
-/** An address that the catalog grants; refused if keys and rows would be sent over a network unencrypted. */
+/** An address of the catalog or a redirection; refused if keys and rows would be sent over a network unencrypted. */
 function trusted(endpoint: string | null): string | null {
   if (endpoint === null || isEncrypted(endpoint)) return endpoint;
   throw new UntrustedAddressError(
-    `the catalog names ${endpoint} for files, which isn't encrypted`,
-    "Have the catalog name an https:// address, or set s3_endpoint to one.",
+    `files are at ${new URL(endpoint).origin}, which isn't encrypted`,
+    "Use an https:// address: in the catalog, in s3_endpoint, or of the file.",
   );
 }
 

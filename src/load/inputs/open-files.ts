@@ -1,0 +1,71 @@
+import type { DuckDBConnection } from "@duckdb/node-api";
+import { quoteLiteral } from "../db/names.ts";
+import { columnOf, engineOf, MEMORY_MB } from "./duckdb.ts";
+import { type InputEngine, openSqlInputs } from "./engine.ts";
+import { explainFiles, refuseFiles } from "./file-failures.ts";
+import { describeFiles, type InputFile, openFileFolder } from "./files.ts";
+import type { DuckDbConnection, InputDatabase, InputSource } from "./input.ts";
+
+/** Opens a DuckDB in memory, which `cleanup` closes. */
+async function openSession(
+  folder: string,
+  scratch: string,
+  cleanup: AsyncDisposableStack,
+): Promise<DuckDBConnection> {
+  const { DuckDBInstance } = await import("@duckdb/node-api");
+  const instance = await DuckDBInstance.create(":memory:", {
+    memory_limit: `${MEMORY_MB}MB`,
+    // Freed memory is returned to the system.
+    allocator_flush_threshold: "1MB",
+    allocator_bulk_deallocation_flush_threshold: "1MB",
+    // Each thread has its own buffers.
+    threads: "1",
+    preserve_insertion_order: "false",
+    temp_directory: scratch,
+    file_search_path: folder,
+    autoinstall_known_extensions: "false",
+    autoload_known_extensions: "false",
+  });
+  cleanup.defer(() => instance.closeSync());
+  const session = await instance.connect();
+  cleanup.defer(() => session.closeSync());
+  await session.run("SET TimeZone = 'UTC'");
+  return session;
+}
+
+/** Opens files that inputs are read from. Each operation has a DuckDB of its own, so that none holds memory or a lock. */
+export function openFiles(connection: DuckDbConnection): InputDatabase {
+  const folder = openFileFolder(connection);
+
+  async function open<Result>(
+    input: InputSource,
+    work: (engine: InputEngine, input: InputSource) => Promise<Result>,
+  ): Promise<Result> {
+    const place = connection.path ?? ("table" in input.relation ? (input.relation.table[0] ?? "") : null);
+    let files: readonly InputFile[] = [];
+    await using cleanup = new AsyncDisposableStack();
+    try {
+      if (place !== null) files = await folder.find(place);
+      const session = await openSession(connection.places().folder, await folder.path(), cleanup);
+      const engine = engineOf(session);
+      if (place === null) return await work(engine, input);
+      const needed = [...new Set([...input.key, ...Object.values(input.fields).flat()])];
+      const table = await describeFiles({ place, files, needed }, (text) => engine.rows(text, {}));
+      if (table.faults.length > 0) throw refuseFiles(input, table.faults);
+      if (table.isDatabase) {
+        await session.run(`ATTACH ${quoteLiteral(files[0]?.path ?? "")} AS source (READ_ONLY); USE source`);
+        return await work(engine, input);
+      }
+      const result = await work(
+        { ...engine, describe: async () => table.columns.map(columnOf), quoteQualified: () => table.from },
+        input,
+      );
+      await folder.verify(place, files);
+      return result;
+    } catch (error) {
+      throw explainFiles(error, input, files);
+    }
+  }
+
+  return openSqlInputs(open, () => folder.close());
+}
