@@ -8,6 +8,7 @@ import { keepAnswersByContent } from "./0006-answers-by-content.ts";
 import { addPlacesAndRequests } from "./0007-places-and-requests.ts";
 import { recordDatabase } from "./0008-database-of-destination.ts";
 import { renamePublicationTables } from "./0009-tables-of-publications.ts";
+import { createPersonHistory } from "./0010-history-of-people.ts";
 import { recordPushes } from "./0012-records-of-pushes.ts";
 
 /** Migration; runs once, in a transaction. */
@@ -33,5 +34,6 @@ export const migrations: readonly Migration[] = [
   { name: "0007-places-and-requests", statements: addPlacesAndRequests },
   { name: "0008-database-of-destination", statements: recordDatabase },
   { name: "0009-tables-of-publications", statements: renamePublicationTables },
+  { name: "0010-history-of-people", statements: createPersonHistory },
   { name: "0012-records-of-pushes", statements: recordPushes },
 ];

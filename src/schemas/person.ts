@@ -5,6 +5,7 @@ import {
   date,
   type Fields,
   integer,
+  json,
   listPosition,
   numeric,
   type PiiClass,
@@ -332,6 +333,28 @@ export const personChildren = [
     ...derivedColumns(educationDerived),
   }),
 ] as const;
+
+export const personHistory = table("person_history", {
+  schema: "data",
+  doc: "Field groups of people as they were before an answer changed them; the intervals of a group never overlap. What is valid now is in `person` and its lists.",
+  key: ["service_pid", "field_group", "valid_from"],
+  people: { pids: ["service_pid"] },
+  columns: {
+    ...pid,
+    field_group: text(
+      "none",
+      `\`scalars\` (the row in \`person\`), or a list: ${Object.keys(personLists)
+        .map((name) => `\`${name}\``)
+        .join(", ")}.`,
+    ),
+    valid_from: timestamptz("none", "When this content was stored (inclusive)."),
+    valid_to: timestamptz("none", "When other content was stored (exclusive).", "required"),
+    content: json(
+      "sensitive",
+      "An object with the columns of the row, or an array of them in the order of the list; null if it named a person who was erased.",
+    ),
+  },
+});
 
 export const personPidAlias = table("person_pid_alias", {
   schema: "data",

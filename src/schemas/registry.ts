@@ -5,7 +5,7 @@ import { enrichEndpoint, enrichment } from "./enrich.ts";
 import { apiCall } from "./ledger.ts";
 import * as ops from "./ops.ts";
 import { personSearch, personSearchCoverage, personSearchResult } from "./person-search.ts";
-import { person, personChildren, personPidAlias } from "./person.ts";
+import { person, personChildren, personHistory, personPidAlias } from "./person.ts";
 import { resolution, resolveEndpoint } from "./resolve.ts";
 import * as segments from "./segments.ts";
 import * as state from "./state.ts";
@@ -30,6 +30,7 @@ const declaredTables = [
   inputEmail,
   person,
   ...personChildren,
+  personHistory,
   personPidAlias,
   segments.segment,
   segments.segmentMember,
@@ -125,6 +126,7 @@ export interface RetentionRule {
 /** Tables whose rows can be removed by age. Current state (people, open rejects) is never removed. */
 export const retentionRules = [
   { table: "match_history", age: "valid_to" },
+  { table: "person_history", age: "valid_to" },
   { table: "segment_membership_history", age: "valid_to" },
   { table: "reject", age: "resolved_at" },
   { table: "sync_run", age: "finished_at", keepNewestOf: ["job", "shard", "status"] },

@@ -38,6 +38,7 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
     true,
   ),
   match_history: data("job source source_key valid_from", "valid_to is_match service_pid match_score"),
+  person_history: data("service_pid field_group valid_from", "valid_to content"),
   email_validation: data(
     "email_address",
     `is_match email_validation_status email_last_seen previous_status status_changed_at api_request_id
@@ -206,7 +207,7 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
   timestamptz: words(
     `resolution.request_completed_at resolution.first_matched_at resolution.last_matched_at
      enrichment.request_completed_at enrichment.first_matched_at enrichment.last_matched_at match_history.valid_from
-     match_history.valid_to email_validation.status_changed_at email_validation.request_completed_at
+     match_history.valid_to person_history.valid_from person_history.valid_to email_validation.status_changed_at email_validation.request_completed_at
      person._record_synced_at person_pid_alias.first_seen_at reject.created_at reject.resolved_at
      warehouse_identity.created_at sync_run.started_at sync_run.finished_at checkpoint.updated_at api_call.started_at
      api_call.request_completed_at schema_drift.first_seen_at schema_drift.last_seen_at
@@ -217,7 +218,7 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
      sync_gap.gap_end sync_gap.noticed_at person_search.created_at audience_search.created_at audience_search.updated_at contact_job.created_at contact_job.started_at contact_job.completed_at contact_job.updated_at contact_job.unlocked_at`,
   ),
   json: words(
-    "resolution.validation_errors enrichment.validation_errors reject.details checkpoint.cursor death_signal.signal_metadata death_signal.signal_survivors audience_search.full_criteria_tree audience_search.error_criteria contact_job_result.jacket",
+    "person_history.content resolution.validation_errors enrichment.validation_errors reject.details checkpoint.cursor death_signal.signal_metadata death_signal.signal_survivors audience_search.full_criteria_tree audience_search.error_criteria contact_job_result.jacket",
   ),
   uuid: words("reject.reject_id api_call.call_id"),
 };

@@ -73,6 +73,7 @@ const privacy = settings({
 const retention = z
   .strictObject({
     match_history: duration("1d").optional(),
+    person_history: duration("1d").optional(),
     segment_membership_history: duration("1d").optional(),
     reject: duration("1d").optional(),
     sync_run: duration("30d").optional(),
@@ -85,6 +86,9 @@ const retention = z
     budget_use: duration("62d").prefault("400d"),
   })
   .transform((byTable): Readonly<Record<string, number>> => Object.fromEntries(setEntries(byTable)));
+
+/** `history`: what is kept besides the present. */
+const history = settings({ people: flag().default(true) });
 
 /** `alerts`: webhook for runs that end badly. */
 export const alerts = settings({
@@ -257,6 +261,7 @@ const sections = {
   inputs: inputs.default({}),
   privacy: privacy.prefault({}),
   retention: retention.prefault({}),
+  history: history.prefault({}),
   alerts: alerts.optional(),
   http: http.prefault({}),
 };

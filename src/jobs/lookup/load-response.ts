@@ -28,7 +28,10 @@ import {
   unloadable,
 } from "./response-rows.ts";
 
-type LoaderTask = Pick<JobContext, "db" | "log" | "progress" | "http" | "signal" | "run" | "retryWhileDown">;
+type LoaderTask = Pick<
+  JobContext,
+  "config" | "db" | "log" | "progress" | "http" | "signal" | "run" | "retryWhileDown"
+>;
 
 export interface Loader extends LoaderTask {
   readonly spool: Spool;
@@ -289,10 +292,11 @@ async function commitPart(
   { answers, rejects, drift, isLast }: AnswerPart,
   othersLoad: boolean,
 ): Promise<CommitResult> {
-  const { db, run, retryWhileDown, areOfEarlierProcess } = loader;
+  const { config, db, run, retryWhileDown, areOfEarlierProcess } = loader;
   const sentBy = areOfEarlierProcess ? { sentBy: header.run } : {};
   const ledger = isLast ? [attempt] : [];
-  const commit = { run, ...sentBy, spec: header.spec, ledger, answers, rejects, drift, othersLoad };
+  const own = { spec: header.spec, ledger, answers, rejects, drift, othersLoad };
+  const commit = { run, ...sentBy, ...own, keepsPeople: config.history.people };
   return await retryWhileDown(() => commitLookup(db, commit));
 }
 

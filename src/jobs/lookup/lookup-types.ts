@@ -240,6 +240,7 @@ export const enrichJob: LookupJobType = {
     "match_history",
     "person",
     ...personChildren.map(({ name }) => name),
+    "person_history",
     "person_pid_alias",
   ],
   findProblems: ({ pid_from: pidFrom }, { inputFields }) =>

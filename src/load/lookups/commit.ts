@@ -29,6 +29,8 @@ export interface LookupCommit {
   readonly answers: readonly LookupAnswer[];
   readonly rejects: readonly LookupReject[];
   readonly drift: readonly Drift[];
+  /** False not to keep the content of people that an answer replaces. */
+  readonly keepsPeople?: boolean;
   /** True if other records of the same answer are loaded: then a refused value is its record's fault, even if it is alone. */
   readonly othersLoad?: boolean;
 }
@@ -98,13 +100,14 @@ const writeValid: Write = async (context, spec, answers, othersLoad) => {
 };
 
 async function commitWhole(db: Db, parts: LookupCommit, write: Write): Promise<CommitResult> {
-  const { run, spec, sentBy, ledger, drift, othersLoad = false } = parts;
+  const { run, spec, sentBy, ledger, drift, othersLoad = false, keepsPeople = true } = parts;
   let counters: CounterDelta = {};
   const also = async (writing: Writing): Promise<readonly string[]> => {
     const { answers, rejects, erased } = await answersWithoutErased(writing, spec, parts);
     const contents = [...[...answers, ...rejects].map(({ record }) => record.content), ...erased];
     const taken = await takeClaims(writing.session, spec.kind, run, contents);
-    const invalid = answers.length === 0 ? [] : await write(writing, spec, answers, othersLoad);
+    const invalid =
+      answers.length === 0 ? [] : await write({ ...writing, keepsPeople }, spec, answers, othersLoad);
     const isInvalid = new Set(invalid.map(({ record }) => record.recordId));
     const valid = answers.filter(({ record }) => !isInvalid.has(record.recordId));
     await writeRejects(writing, spec, [...rejects, ...invalid]);

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { copyEncoded, copyList } from "../db/copy.ts";
 import { quoteIdentifier, tableText } from "../db/names.ts";
 import type { LoadContext, LookupAnswer } from "./lookup.ts";
+import { deleteKeeping, dropUnchanged, isOfList, updateKeeping } from "./person-history.ts";
 import {
   type EncodedPerson,
   groupNames,
@@ -148,9 +149,10 @@ async function mergePersons(
 
 /** Updates scalar columns where they differ, one statement for all persons with the same ones; returns the PIDs of rows that changed. */
 async function updateScalars(
-  { session, run, touch }: LoadContext,
+  context: LoadContext,
   persons: readonly EncodedPerson[],
 ): Promise<readonly string[]> {
+  const { session, run, touch } = context;
   const changed: string[] = [];
   for (const group of Map.groupBy(persons, ({ columns }) => String(columns)).values()) {
     const present = PERSON_COLUMNS.slice(1).filter((_, i) => group[0]?.columns?.[i] !== false);
@@ -161,12 +163,14 @@ async function updateScalars(
     );
     await copyEncoded(session, "pg_temp.stage_person", PERSON_COLUMNS, joinRows(group, 0));
     const row = (alias: string) => sql.raw(`ROW(${list.map((column) => `${alias}.${column}`).join(", ")})`);
-    const updated = await session.pluck<string>(sql`
+    const update = sql`
       UPDATE ${session.table("person")} AS t SET ${sql.raw(list.map((column) => `${column} = s.${column}`).join(", "))},
         _record_synced_at = now(), _synced_at = now(), _run_id = ${run.runId}
-      FROM pg_temp.stage_person AS s
-      WHERE t.service_pid = s.service_pid AND ${row("t")} IS DISTINCT FROM ${row("s")}
-      RETURNING t.service_pid`);
+      FROM pg_temp.stage_person AS s JOIN ${session.table("person")} AS old ON old.service_pid = s.service_pid
+      WHERE t.service_pid = s.service_pid AND ${row("old")} IS DISTINCT FROM ${row("s")}`;
+    const updated = context.keepsPeople
+      ? await updateKeeping(context, update)
+      : await session.pluck<string>(sql`${update} RETURNING t.service_pid`);
     await session.client.query("DROP TABLE pg_temp.stage_person");
     touch("person", updated.length);
     changed.push(...updated);
@@ -182,16 +186,16 @@ async function replaceList(
   persons: readonly EncodedPerson[],
 ): Promise<void> {
   if (persons.length === 0) return;
-  const { session } = context;
+  const { session, keepsPeople } = context;
   const pids = persons.map((person) => person.pid);
-  const only = group.discriminator
-    ? sql`AND ${sql.id(group.discriminator.column)} = ${group.discriminator.value}`
-    : sql``;
-  const removed = await session.change(
-    sql`DELETE FROM ${session.table(group.table)} WHERE service_pid = ANY(${pids}) ${only}`,
-  );
+  const removed = keepsPeople
+    ? await deleteKeeping(context, group, pids)
+    : await session.change(
+        sql`DELETE FROM ${session.table(group.table)} AS t WHERE service_pid = ANY(${pids}) AND ${isOfList(group)}`,
+      );
   context.touch(group.table, removed);
   await copyList(context, group, groupIndex, persons);
+  if (keepsPeople) await dropUnchanged(context, group, pids);
 }
 
 async function readCallNumbers(

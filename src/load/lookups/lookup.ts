@@ -35,6 +35,8 @@ export interface LookupReject {
 export interface LoadContext {
   readonly session: Session;
   readonly run: RunRef;
+  /** True to keep the content of people that an answer replaces. */
+  readonly keepsPeople?: boolean | undefined;
   /** Counts rows of a table that changed. */
   readonly touch: (table: string, rows: number) => void;
 }

@@ -185,8 +185,11 @@ export const listGroups: readonly ListGroup[] = Object.entries<ListDeclaration>(
   },
 );
 
+/** Name of the group of the row in `person`. */
+export const SCALARS = "scalars";
+
 /** Names of all field groups: the scalars, then each list. */
-export const groupNames: readonly string[] = ["scalars", ...listGroups.map((group) => group.name)];
+export const groupNames: readonly string[] = [SCALARS, ...listGroups.map((group) => group.name)];
 
 /** Characters of one group's hash in `person_state.group_hashes`. */
 export const HASH_LENGTH = 16;
