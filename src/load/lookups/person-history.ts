@@ -1,8 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { NOW } from "../db/names.ts";
-import { SCALARS } from "./person-groups.ts";
 import type { LoadContext } from "./lookup.ts";
-import type { ListGroup } from "./person-groups.ts";
+import { type ListGroup, SCALARS } from "./person-groups.ts";
 
 /** Columns that are no content: of the key, the order, and the load. */
 const NO_CONTENT = ["service_pid", "position", "_record_synced_at", "_synced_at", "_run_id"];
