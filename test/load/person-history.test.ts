@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { useContext } from "./postgres-context.ts";
 import { columnOf, valueOf } from "./suite/context.ts";
 import { erase } from "./suite/erased-couple.ts";
-import { commitOf, reserveAt, runOf } from "./suite/nights.ts";
+import { ANSWERED_AT, commitOf, reserveAt, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { commitPersons, looseRecord, partialPerson, readRows, wholePerson } from "./suite/person-updates.ts";
 
@@ -145,7 +145,7 @@ describe("the history of people", () => {
         ] as const,
     );
     const commit = commitOf(context.warehouse, spec, run, replies);
-    await reserveAt(context.warehouse, run, commit.ledger, {});
+    await reserveAt(context.warehouse, run, commit.ledger, { at: ANSWERED_AT });
     await context.warehouse.commitLookup(commit);
     expect(await contents("work_experience", "{0,work_company_name}")).toEqual(["Acme", "Bolt", "Cask"]);
     expect(await areInOrder()).toBe("true");
@@ -161,7 +161,7 @@ describe("the history of people", () => {
     await readRows(context, spec, run, ["1"]);
     const person = wholePerson("p-ann", { full_name: "Ann Roe" });
     const commit = commitOf(context.warehouse, spec, run, [[looseRecord("1"), { pid: "p-ann", person }]]);
-    await reserveAt(context.warehouse, run, commit.ledger, {});
+    await reserveAt(context.warehouse, run, commit.ledger, { at: ANSWERED_AT });
     await context.warehouse.commitLookup({ ...commit, keepsPeople: false });
     expect(await valueOf(context, "SELECT full_name FROM person_data.person")).toBe("Ann Roe");
     expect(await groups()).toEqual([]);

@@ -937,4 +937,18 @@ export const mutants: readonly Mutant[] = [
     tests: ["test/load/file-inputs.test.ts"],
     named: "one has no header",
   },
+  {
+    breaks: "the intervals of a person's history never overlap",
+    file: "src/load/lookups/person-history.ts",
+    from: "greatest(now(), since + interval '1 microsecond')",
+    to: "now()",
+    tests: ["test/load/person-history.test.ts"],
+  },
+  {
+    breaks: "history has only what has changed",
+    file: "src/load/lookups/person-history.ts",
+    from: "h.content = n.content",
+    to: "false",
+    tests: ["test/load/person-history.test.ts"],
+  },
 ];
