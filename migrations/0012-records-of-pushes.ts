@@ -1,12 +1,23 @@
 import { quoteQualified, type SchemaNames } from "../src/load/db/names.ts";
 
 /**
- * Marks the segments that a push has left for another one. Gives checkpoints of versions that stored no name the name under which
+ * Adds what pushes did to their runs and segments. Marks the segments that a push has left for another one. Gives checkpoints of versions that stored no name the name under which
  * the segment was filled, so that a changed name creates another segment from the first run on.
  */
 export function recordPushes(names: SchemaNames): readonly string[] {
   const segment = quoteQualified([names.data, "segment"]);
+  const sync = `ALTER TABLE ${quoteQualified([names.ops, "segment_sync"])}`;
+  const pushed = ["sent", "push_added", "redundant", "push_removed", "unknown"];
+  const counters = ["records_added", "records_redundant", "records_removed"];
   return [
+    ...pushed.map((name) => `${sync} ADD COLUMN IF NOT EXISTS ${name} bigint`),
+    ...["current_size", "known_members", "removals_pending"].map(
+      (name) => `${sync} ALTER COLUMN ${name} DROP NOT NULL`,
+    ),
+    ...counters.map(
+      (name) =>
+        `ALTER TABLE ${quoteQualified([names.ops, "sync_run"])} ADD COLUMN IF NOT EXISTS ${name} bigint NOT NULL DEFAULT 0`,
+    ),
     `ALTER TABLE ${segment} ADD COLUMN IF NOT EXISTS is_configured boolean`,
     `UPDATE ${segment} SET is_configured = true, _synced_at = now()`,
     `UPDATE ${quoteQualified([names.ops, "checkpoint"])} AS c

@@ -107,6 +107,9 @@ export const runCounters = {
   retries: counter("HTTP requests that retried an earlier one."),
   possibly_billed_twice: counter("Records sent again after an attempt that may have been billed."),
   records_received: counter("Records that a free job received."),
+  records_added: counter("Members that a push added to its segment."),
+  records_redundant: counter("PIDs of a push that were members already."),
+  records_removed: counter("Members that a push removed from its segment."),
 };
 
 export type RunCounter = keyof typeof runCounters;

@@ -81,21 +81,36 @@ export const segmentMembershipHistory = table("segment_membership_history", {
 
 export const segmentSync = table("segment_sync", {
   schema: "ops",
-  doc: "Result of each run for each segment.",
+  doc: "Result of each run for each segment that it reads or fills.",
   key: ["segment_id", "run_id"],
   columns: {
     ...segmentId,
     run_id: text("none", "The run."),
     observed_at: timestamptz("none", "Time of the newest response.", "required"),
-    current_size: integer("none", "Number of members reported by the service.", "required"),
-    known_members: integer("none", "Members in `segment_member` after the run.", "required"),
-    added: integer("none", "Listed people who were not known as members.", "required"),
-    removed: integer("none", "Members whose removal was proven.", "required"),
-    removals_pending: integer(
+    current_size: integer("none", "Number of members reported by the service; null if a push got none."),
+    known_members: integer(
       "none",
-      "Known members that were not listed but whose removal is not proven.",
+      "Members in `segment_member` after the run; null if it did not read them.",
+    ),
+    added: integer(
+      "none",
+      "People who joined: listed ones who were not known as members, or those that a push added after any reading.",
       "required",
     ),
+    removed: integer(
+      "none",
+      "People who left: members whose removal was proven, or those that a push removed after any reading.",
+      "required",
+    ),
+    removals_pending: integer(
+      "none",
+      "Known members that were not listed but whose removal is not proven; null if it did not read them.",
+    ),
+    sent: integer("none", "PIDs that a push sent to be added; null without a push, like the next four."),
+    push_added: integer("none", "People that the push added, as the service counts them."),
+    redundant: integer("none", "PIDs of the push that were members already, as the service counts them."),
+    push_removed: integer("none", "People that the push removed, as the service counts them."),
+    unknown: integer("none", "PIDs of the push that the service does not have; `reject` lists them."),
   },
 });
 

@@ -603,6 +603,14 @@ export const mutants: readonly Mutant[] = [
     named: "share of confirm_above",
   },
   {
+    breaks: "a push counts what it removed",
+    file: "src/jobs/segments/segment-push.ts",
+    from: "} else pushed.removed += changed;",
+    to: "}",
+    tests: ["test/jobs/segments/segment-push.test.ts"],
+    named: "what a push did",
+  },
+  {
     breaks: "a changed name of a push is another segment",
     file: "src/jobs/segments/push-settings.ts",
     from: "return last?.name === undefined || last.name === job.segmentName ? last : null;",

@@ -139,7 +139,7 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
   ),
   segment_sync: ops(
     "segment_id run_id",
-    "observed_at current_size known_members added removed removals_pending",
+    "observed_at current_size known_members added removed removals_pending sent push_added redundant push_removed unknown",
   ),
   sync_gap: ops("job stream gap_start", "gap_end noticed_at"),
   warehouse_identity: ops("", "service_host org_id created_at"),
@@ -188,7 +188,7 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
      api_call.records_matched api_call.response_bytes schema_drift.occurrences input_coverage.input_rows
      input_coverage.answered input_coverage.matched input_coverage.unmatched input_coverage.rejected
      input_coverage.due segment.current_size segment_sync.current_size segment_sync.known_members segment_sync.added
-     segment_sync.removed segment_sync.removals_pending person_search.total_count person_search.result_count person_search_coverage.count audience_search.total_count audience_search.estimated_billable_count audience_search.billable_count audience_search_coverage.count audience_search_distribution.count contact_job.result_count contact_job.total_matched contact_job.billable_count`,
+     segment_sync.removed segment_sync.removals_pending segment_sync.sent segment_sync.push_added segment_sync.redundant segment_sync.push_removed segment_sync.unknown person_search.total_count person_search.result_count person_search_coverage.count audience_search.total_count audience_search.estimated_billable_count audience_search.billable_count audience_search_coverage.count audience_search_distribution.count contact_job.result_count contact_job.total_matched contact_job.billable_count`,
   ),
   position: words(
     `input_email.position person_email.position person_phone.position person_relative.position

@@ -154,6 +154,9 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
     billed: ({ job }) => billed?.get(job) || null,
     received: (job) => job.records_received || null,
     matched: (job) => job.records_matched || null,
+    added: (job) => job.records_added || null,
+    redundant: (job) => job.records_redundant || null,
+    removed: (job) => job.records_removed || null,
     rejected: (job) => job.records_rejected || null,
     remaining: (job) => job.records_remaining || null,
   });
@@ -182,6 +185,10 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   const sent = sumOf(jobs, (job) => (BILLED_TYPES.has(job.type) ? job.records_sent : 0));
   const paid = sumOf(jobs, (job) => billed?.get(job.job) ?? 0);
   const received = sumOf(jobs, (job) => job.records_received);
+  const [added, removed] = [
+    sumOf(jobs, (job) => job.records_added),
+    sumOf(jobs, (job) => job.records_removed),
+  ];
   const written = sumOf(jobs, (job) => job.rows_written);
   const enriched = sumOf(jobs, (job) => (job.type === "enrich" ? job.records_matched : 0));
   const isFree = sent + paid === 0;
@@ -189,6 +196,8 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
     sent > 0 ? `${countText(sent, "record")} sent` : "no records sent",
     paid > 0 ? `${count(paid)} billed` : "",
     enriched > 0 ? `${countText(enriched, "person", "people")} enriched` : "",
+    added > 0 ? `${countText(added, "member")} added` : "",
+    removed > 0 ? `${countText(removed, "member")} removed` : "",
     isFree && received > 0 ? `${countText(received, "record")} received` : "",
     isFree && written > 0 ? `${countText(written, "row")} written` : "",
   ].filter((part) => part !== "");

@@ -7,6 +7,7 @@ import {
   countPush,
   finishBatch,
   noteListedPids,
+  planPush,
   type PushChange,
   type PushCounts,
   readWanted,
@@ -16,7 +17,8 @@ import {
 import type { Upsert } from "../../load/write/upsert.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import { confirm } from "../confirm.ts";
-import { type FeedContext, type FeedJobType, isOver, upsertRejects } from "../feed.ts";
+import type { JobPlan } from "../job-type.ts";
+import { type FeedContext, type FeedJobType, type FeedPlanContext, isOver, upsertRejects } from "../feed.ts";
 import { type IdQuery, idReadSource, idSourceOf } from "../sources.ts";
 import {
   findProblems,
@@ -38,6 +40,7 @@ const { create, members, add, remove } = segmentEndpoints;
 const BATCH_PIDS = 10_000;
 
 type Context = FeedContext<SegmentPushJobConfig>;
+type PlanContext = FeedPlanContext<SegmentPushJobConfig>;
 
 function queryOf(job: SegmentPushJobConfig): IdQuery {
   return { ...job, path: `jobs.${job.name}`, key: "service_pid" };
@@ -49,7 +52,7 @@ async function run(context: Context): Promise<void> {
   const segmentId = before.segment_id;
   const source = await idSourceOf(queryOf(job));
   const given = await retryWhileDown(() => readWanted(db, run, segmentId, source));
-  const { counts, checkpoint } = await compare(context, before);
+  const { counts, checkpoint, seenAt } = await compare(context, before);
   context.count({
     records_read: given.read,
     records_unchanged: given.wanted - counts.toAdd,
@@ -58,12 +61,52 @@ async function run(context: Context): Promise<void> {
     records_rejected_before_sending: given.missing,
     records_rejected: given.missing,
   });
-  const pushed: Pushed = { done: 0, sent: 0, added: 0, removed: 0, rejected: 0, size: checkpoint.size };
+  const pushed: Pushed = {
+    ...{ done: 0, sent: 0, added: 0, redundant: 0, removed: 0, rejected: 0 },
+    size: checkpoint.size,
+    seenAt,
+  };
   const isDone = await changeAll(context, segmentId, counts, pushed);
-  await keepSegment(context, { ...checkpoint, size: pushed.size }, [rejectMissing(context, given.missing)]);
-  const { sent, added, removed, rejected } = pushed;
-  log.info({ job: job.name, segment_id: segmentId, sent, added, removed, rejected }, "segment_pushed");
+  await keepSegment(context, { ...checkpoint, size: pushed.size }, [
+    syncOf(context, segmentId, pushed),
+    rejectMissing(context, given.missing),
+  ]);
+  const { sent, added, redundant, removed, rejected } = pushed;
+  log.info(
+    { job: job.name, segment_id: segmentId, sent, added, redundant, removed, rejected },
+    "segment_pushed",
+  );
   if (!isDone) throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
+}
+
+async function plan({ db, job, checkpoints }: PlanContext): Promise<Partial<JobPlan>> {
+  const known = readPushCheckpoint(job, [...checkpoints.values()]);
+  const source = await idSourceOf(queryOf(job));
+  const given = await planPush(db, { job: job.name }, known?.segment_id ?? null, source);
+  const { toAdd, missing } = given;
+  const toRemove = job.mode === "mirror" ? given.toRemove : 0;
+  const asks = toRemove > job.maxRemoveRatio * given.own;
+  const removed = `removes ${countText(toRemove, "member")} of the ${given.own} that it added`;
+  return {
+    records_read: given.read,
+    records_due: toAdd,
+    due_reasons: { never_answered: toAdd },
+    records_unchanged: given.wanted - toAdd,
+    records_duplicate: given.duplicate,
+    records_suppressed: given.suppressed,
+    records_rejected_before_sending: missing,
+    reject_reasons: missing === 0 ? {} : { missing_key: missing },
+    records_to_send: toAdd,
+    needs_confirmation: asks,
+    calls: (known === null ? 2 : 1) + Math.ceil(toAdd / BATCH_PIDS) + Math.ceil(toRemove / BATCH_PIDS),
+    remarks: [
+      "more calls, one for each further page of 5,000 members",
+      ...(toRemove === 0
+        ? []
+        : [asks ? `${removed}: more than max_remove_ratio, so it needs --yes` : removed]),
+      ...describeRename(job, [...checkpoints.values()]),
+    ],
+  };
 }
 
 async function findOrCreate(context: Context): Promise<PushCheckpoint> {
@@ -131,7 +174,7 @@ async function keepSegment(
 async function compare(
   context: Context,
   before: PushCheckpoint,
-): Promise<{ readonly counts: PushCounts; readonly checkpoint: PushCheckpoint }> {
+): Promise<{ readonly counts: PushCounts; readonly checkpoint: PushCheckpoint; readonly seenAt: string }> {
   const { job, run, db, retryWhileDown, request } = context;
   const segmentId = before.segment_id;
   const countChanges = () => retryWhileDown(() => countPush(db, run, segmentId));
@@ -145,7 +188,9 @@ async function compare(
   const isDue = request.fullRefresh || isOver(before.read_at, FULL_SWEEP_EVERY_MS, Date.parse(first.seenAt));
   const isDifferent =
     counts.toAdd > 0 || counts.unknown > 0 || (job.mode === "mirror" && counts.toRemove > 0);
-  if (!isDue && !isDifferent && before.size === first.totalCount) return { counts, checkpoint: before };
+  const { seenAt } = first;
+  if (!isDue && !isDifferent && before.size === first.totalCount)
+    return { counts, checkpoint: before, seenAt };
   await retryWhileDown(() => clearListed(db, run, segmentId));
   let listed = 0;
   let isSteady = true;
@@ -162,6 +207,7 @@ async function compare(
   return {
     counts: await countChanges(),
     checkpoint: { segment_id: segmentId, read_at: readAt, size: first.totalCount },
+    seenAt,
   };
 }
 
@@ -171,10 +217,37 @@ interface Pushed {
   /** PIDs in answered calls that add. */
   sent: number;
   added: number;
+  /** Added PIDs that were members already. */
+  redundant: number;
   removed: number;
   rejected: number;
   /** Size of the segment after the last call; null if the service omitted it. */
   size: number | null;
+  /** Time of the last response. */
+  seenAt: string;
+}
+
+/** Row of what the run did to its segment so far. */
+function syncOf({ run }: Context, segmentId: string, pushed: Pushed): Upsert {
+  const row = {
+    segment_id: segmentId,
+    run_id: run.runId,
+    observed_at: pushed.seenAt,
+    ...(pushed.size === null ? {} : { current_size: String(pushed.size) }),
+    added: String(pushed.added),
+    removed: String(pushed.removed),
+    sent: String(pushed.sent),
+    push_added: String(pushed.added),
+    redundant: String(pushed.redundant),
+    push_removed: String(pushed.removed),
+    unknown: String(pushed.rejected),
+  };
+  return {
+    table: "segment_sync",
+    columns: Object.keys(row),
+    rows: [Object.values(row)],
+    isBookkeeping: true,
+  };
 }
 
 /** Adds, then removes. Returns false if `--max-records` left some PIDs. */
@@ -255,12 +328,15 @@ async function sendBatch(
   const invalid = isAdd ? invalidOf(pids, answer.invalid) : [];
   const [sent, rejected] = [pids.length, invalid.length];
   pushed.done += sent;
+  const changed = answer.changed ?? 0;
   pushed.size = answer.newSize;
-  pushed[isAdd ? "added" : "removed"] += answer.changed ?? 0;
+  pushed.seenAt = reply.completedAt;
   if (isAdd) {
     pushed.sent += sent;
+    pushed.added += changed;
+    pushed.redundant += answer.redundant ?? 0;
     pushed.rejected += rejected;
-  }
+  } else pushed.removed += changed;
   const finished = {
     segmentId,
     change,
@@ -271,11 +347,13 @@ async function sendBatch(
     apiRequestId,
     rejectMessage: `${endpoint.name}: the service does not have this PID.`,
   };
+  const added = { records_added: changed, records_redundant: answer.redundant ?? 0 };
   await context.commit({
+    upserts: [syncOf(context, segmentId, pushed)],
     also: (writing) => finishBatch(writing, finished),
     counters: isAdd
-      ? { records_sent: sent, records_matched: sent - rejected, records_rejected: rejected }
-      : {},
+      ? { records_sent: sent, records_matched: sent - rejected, records_rejected: rejected, ...added }
+      : { records_removed: changed },
     drift: reply.drift.entries(),
   });
   context.progress.advance(context.job.name, sent, { rejected });
@@ -317,7 +395,7 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
   isBilled: false,
   findProblems,
   endpoints: [create, members, add, remove],
-  writes: ["segment", "segment_push_member"],
+  writes: ["segment", "segment_push_member", "segment_sync"],
   checkpoints: {
     meaning:
       "segment_id: the segment; name: its name when it was filled; read_at: when it was last read completely; size: members after the last run",
@@ -333,5 +411,6 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
     more: "one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove",
   }),
   remarks: describeRename,
+  plan,
   run,
 };

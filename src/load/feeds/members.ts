@@ -202,7 +202,7 @@ export async function readSegments(db: Db): Promise<readonly StoredSegment[]> {
     SELECT s.segment_id, s.name, s.current_size, y.observed_at, y.known_members, y.removals_pending
     FROM ${db.table("segment")} AS s
     LEFT JOIN (
-      SELECT DISTINCT ON (segment_id) * FROM ${db.table("segment_sync")}
+      SELECT DISTINCT ON (segment_id) * FROM ${db.table("segment_sync")} WHERE known_members IS NOT NULL
       ORDER BY segment_id, observed_at DESC, run_id DESC) AS y ON y.segment_id = s.segment_id
     ORDER BY s.segment_id`);
 }

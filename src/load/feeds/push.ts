@@ -51,6 +51,44 @@ async function removeOthers(session: Session, run: RunRef, segmentId: string): P
   await session.change(others.where(isOthers));
 }
 
+/** Creates the temporary table `push_wanted` with the PIDs that the query returns. */
+async function stageWanted(db: Db, session: Session, source: InputSource): Promise<GivenRows> {
+  await stageKeys(db, session, source);
+  await session.change(sql`
+    CREATE TEMP TABLE push_wanted ON COMMIT DROP AS
+    SELECT DISTINCT source_key AS service_pid FROM pg_temp.key_row WHERE btrim(source_key, ${BLANKS}) <> ''`);
+  const [counts] = await session.rows<{ read: number; missing: number; distinct: number }>(sql`
+    SELECT count(*) AS read, count(*) FILTER (WHERE coalesce(btrim(source_key, ${BLANKS}), '') = '') AS missing,
+      (SELECT count(*) FROM pg_temp.push_wanted) AS distinct
+    FROM pg_temp.key_row`);
+  const { read = 0, missing = 0, distinct = 0 } = counts ?? {};
+  const key = await readErasureKey(session, db.readErasureSecret);
+  const wanted = { stage: "pg_temp.push_wanted", table: "segment_push_member", columns: ["service_pid"] };
+  const suppressed = await removeErasedRows(session, key, wanted);
+  await session.change(sql`ANALYZE pg_temp.push_wanted`);
+  return { read, missing, duplicate: read - missing - distinct, suppressed, wanted: distinct - suppressed };
+}
+
+/** Returns what {@link readWanted} would find, and the PIDs to add and to remove as far as they are known without a reading. */
+export function planPush(
+  db: Db,
+  run: Pick<RunRef, "job">,
+  segmentId: string | null,
+  source: InputSource,
+): Promise<GivenRows & Pick<PushCounts, "toAdd" | "toRemove" | "own">> {
+  return db.transaction(async (session) => {
+    const given = await stageWanted(db, session, source);
+    const [counts] = await session.rows<{ known: number; toRemove: number; own: number }>(sql`
+      SELECT count(*) FILTER (WHERE w.service_pid IS NOT NULL AND p.state IN ('member', 'invalid')) AS known,
+        count(*) FILTER (WHERE w.service_pid IS NULL AND p.is_own AND p.state = 'member') AS "toRemove",
+        count(*) FILTER (WHERE p.is_own AND p.state = 'member') AS own
+      FROM ${stateOf(db)} AS p LEFT JOIN pg_temp.push_wanted AS w USING (service_pid)
+      WHERE ${ofSegment(run, segmentId ?? "")}`);
+    const { known = 0, toRemove = 0, own = 0 } = counts ?? {};
+    return { ...given, toAdd: given.wanted - known, toRemove, own };
+  });
+}
+
 /** Reads the query and records who should be a member. */
 export async function readWanted(
   db: Db,
@@ -60,19 +98,7 @@ export async function readWanted(
 ): Promise<GivenRows> {
   const state = stateOf(db);
   return db.transaction(run, async (session) => {
-    await stageKeys(db, session, source);
-    await session.change(sql`
-      CREATE TEMP TABLE push_wanted ON COMMIT DROP AS
-      SELECT DISTINCT source_key AS service_pid FROM pg_temp.key_row WHERE btrim(source_key, ${BLANKS}) <> ''`);
-    const [counts] = await session.rows<{ read: number; missing: number; distinct: number }>(sql`
-      SELECT count(*) AS read, count(*) FILTER (WHERE coalesce(btrim(source_key, ${BLANKS}), '') = '') AS missing,
-        (SELECT count(*) FROM pg_temp.push_wanted) AS distinct
-      FROM pg_temp.key_row`);
-    const { read = 0, missing = 0, distinct = 0 } = counts ?? {};
-    const key = await readErasureKey(session, db.readErasureSecret);
-    const wanted = { stage: "pg_temp.push_wanted", table: "segment_push_member", columns: ["service_pid"] };
-    const suppressed = await removeErasedRows(session, key, wanted);
-    await session.change(sql`ANALYZE pg_temp.push_wanted`);
+    const given = await stageWanted(db, session, source);
     await session.change(sql`
       INSERT INTO ${state} (job, segment_id, service_pid, is_wanted, state, is_own, run_id, _synced_at)
       SELECT ${run.job}, ${segmentId}, w.service_pid, true, 'absent', false, ${run.runId}, now()
@@ -84,7 +110,7 @@ export async function readWanted(
       WHERE ${ofSegment(run, segmentId)}
         AND p.is_wanted <> EXISTS (SELECT FROM pg_temp.push_wanted AS w WHERE w.service_pid = p.service_pid)`);
     await removeOthers(session, run, segmentId);
-    return { read, missing, duplicate: read - missing - distinct, suppressed, wanted: distinct - suppressed };
+    return given;
   });
 }
 

@@ -173,7 +173,7 @@ export function readSegmentHistory(db: Db, days: number): Promise<readonly Segme
     FROM (
       SELECT observed_at::date AS day, y.*, s.name FROM ${session.table("segment_sync")} AS y
       LEFT JOIN ${session.table("segment")} AS s USING (segment_id)
-      WHERE observed_at >= now()::date - ${days - 1}::integer) AS r
+      WHERE known_members IS NOT NULL AND observed_at >= now()::date - ${days - 1}::integer) AS r
     WINDOW one_day AS (PARTITION BY segment_id, day)
     ORDER BY segment_id, day, observed_at DESC, run_id DESC`),
   );

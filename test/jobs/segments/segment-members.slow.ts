@@ -21,7 +21,7 @@ const startLarge = () => startMembers(MEMBERS, 7, { membersPerPage: 10 });
 async function syncOnce(world: World) {
   const { status, requests, rows_written } = jobOf(await world.run(), "vip_members");
   const [sync] = await world.rows(`SELECT current_size AS size, known_members AS known, added, removed
-    FROM person_data_ops.segment_sync ORDER BY _synced_at DESC LIMIT 1`);
+    FROM person_data_ops.segment_sync WHERE known_members IS NOT NULL ORDER BY _synced_at DESC LIMIT 1`);
   return { status, requests, rows_written, ...sync };
 }
 

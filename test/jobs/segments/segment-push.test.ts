@@ -54,6 +54,38 @@ test("a query fills a segment, and later runs send the difference", async () => 
   expect(members).toMatchObject({ status: "succeeded", records_received: 110 });
 });
 
+test("what a push did is in its plan, its run and its segment, whether members are read in the same run or not", async () => {
+  const { world, pids, send, fill, edit, push } = await startPush();
+  const planned = async () => (await planJobs(await world.services(), ["vip_push"])).jobs[0];
+  const sync =
+    "SELECT known_members, added, removed, sent, push_added, redundant, push_removed, unknown, current_size FROM person_data_ops.segment_sync ORDER BY _synced_at";
+  await send(pids.slice(0, 50));
+  await edit({ add: pids.slice(50, 60) });
+  await fill([...pids.slice(20, 80), "p-nobody", pids[20] ?? "", null]);
+  const toSend = { records_to_send: 31, records_unchanged: 30, records_duplicate: 1, calls: 3 };
+  expect(await planned()).toMatchObject({ ...toSend, records_read: 63, records_rejected_before_sending: 1 });
+  expect((await planned())?.remarks).toContain("removes 20 members of the 50 that it added");
+  const run = await world.run({ jobs: ["vip_push", "vip_members"] }, { random: () => 0 });
+  // The ten that others added are found by the reading, before anything is sent.
+  const did = { records_sent: 21, records_added: 20, records_redundant: 0, records_removed: 20 };
+  expect(jobOf(run, "vip_push")).toMatchObject({ ...did, records_matched: 20, records_rejected: 2 });
+  expect(await world.rows(sync)).toEqual([
+    {
+      ...{ known_members: null, added: "50", removed: "0", sent: "50", push_added: "50", redundant: "0" },
+      ...{ push_removed: "0", unknown: "0", current_size: "50" },
+    },
+    {
+      ...{ known_members: "60", added: "60", removed: "0", sent: "21", push_added: "20", redundant: "0" },
+      ...{ push_removed: "20", unknown: "1", current_size: "60" },
+    },
+  ]);
+  expect(await planned()).toMatchObject({ records_to_send: 0, records_unchanged: 61, calls: 1 });
+  world.configure(config("mode: mirror"));
+  await fill([]);
+  expect(await planned()).toMatchObject({ needs_confirmation: true });
+  expect(await push()).toMatchObject({ status: "limited", limited_by: "confirmation" });
+});
+
 test("a changed name is another segment; the old one stays as it is", async () => {
   const { world, pids, idOf, push, fill, send, expectMembers } = await startPush();
   await send(pids.slice(0, 50));
