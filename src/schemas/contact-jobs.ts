@@ -83,9 +83,9 @@ export const contactJobResult = table("contact_job_result", {
 });
 
 const job = flattenerOf({ fields: jobFields, lists: {} });
-const titles = flattenerOf({ fields: resultFields, lists: {} }, "results[].");
-const company = flattenerOf({ fields: companyFields, lists: {} }, "results[].matched_company.");
-const jacketed = flattenerOf({ fields: jacketFields, lists: {} }, "results[].jacket.");
+const titles = flattenerOf({ fields: resultFields, lists: {} });
+const company = flattenerOf({ fields: companyFields, lists: {} }, "matched_company.");
+const jacketed = flattenerOf({ fields: jacketFields, lists: {} }, "jacket.");
 
 /** Flattens a job (section 2.7) to its row. */
 export function flattenContactJob(
@@ -119,7 +119,7 @@ function resultCells(result: JsonObject, drift: DriftLog): readonly Cell[] {
   const { matched_company: sentCompany, ...rest } = result;
   const { object } = titles.flatten(rest, null, drift);
   const [pid = null, matched = null, current = null, naics = null, whole = null] = object.cells;
-  const matchedCompany = nestedObject(sentCompany, "results[].matched_company", drift);
+  const matchedCompany = nestedObject(sentCompany, "matched_company", drift);
   const { object: companyCells } = company.flatten(matchedCompany ?? {}, null, drift);
   const sentJacket = result["jacket"];
   // Other keys of the jacket are kept in its JSON, and are not drift.

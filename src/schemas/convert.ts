@@ -24,6 +24,9 @@ export interface Drift {
 }
 
 /** Counts differences by path and kind; bounded, so that a hostile answer can't fill memory or the table. */
+/** Path of a record in the envelope of a list. */
+const IN_ENVELOPE = /^results(?:\.items)?\[\]\./u;
+
 export class DriftLog {
   static readonly maxEntries = 1000;
   /** Longer paths are truncated: they are part of a key, and index entries are limited (Postgres: 2,704 bytes). */
@@ -35,9 +38,11 @@ export class DriftLog {
     this.#endpoint = endpoint;
   }
 
+  /** @param fullPath from the record or from the envelope; stored from the record */
   note(kind: DriftKind, fullPath: string, observedType: string): void {
-    const isLong = fullPath.length > DriftLog.maxPathLength;
-    const path = isLong ? fullPath.slice(0, DriftLog.maxPathLength).toWellFormed() : fullPath;
+    const ofRecord = fullPath.replace(IN_ENVELOPE, "");
+    const isLong = ofRecord.length > DriftLog.maxPathLength;
+    const path = isLong ? ofRecord.slice(0, DriftLog.maxPathLength).toWellFormed() : ofRecord;
     const key = `${kind} ${path}`;
     const known = this.#entries.get(key);
     if (known) {

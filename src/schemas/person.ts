@@ -56,7 +56,7 @@ export function readMoneyRange(text: string): readonly Cell[] {
 
 /** Declares `X_min` and `X_max` of a field `X_range`. @param amount what the range is of */
 function moneyRange<const Name extends string>(name: Name, pii: PiiClass, amount: string) {
-  const unit = "in US dollars, as the text states it (inclusive)";
+  const unit = "in US dollars, as the text states it; inclusive, unless the text says under, over, < or >";
   return {
     from: `${name}_range`,
     columns: prefixed(`${name}_` as const, {

@@ -114,6 +114,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0007-places-and-requests",
     "0008-database-of-destination",
     "0009-tables-of-publications",
+    "0010-history-of-people",
     "0012-records-of-pushes",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);

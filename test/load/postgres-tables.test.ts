@@ -96,7 +96,15 @@ describe("migrations", () => {
     expect(await warehouse.isMigrated()).toBe(false);
     expect(await warehouse.migrate()).toEqual(MIGRATIONS);
     expect(await warehouse.isMigrated()).toBe(true);
-    const found = await describeColumns(await connect(url), SCHEMAS);
+    const client = await connect(url);
+    const found = await describeColumns(client, SCHEMAS);
+    const uncommented = await client.query(
+      `SELECT nspname AS name FROM pg_namespace AS n WHERE nspname = ANY($1) AND obj_description(oid, 'pg_namespace') IS NULL
+      UNION ALL SELECT attname FROM pg_attribute WHERE attrelid = 'person_data_ops.publication'::regclass AND attnum > 0
+        AND col_description(attrelid, attnum) IS NULL`,
+      [SCHEMAS],
+    );
+    expect(uncommented.rows).toEqual([]);
     // Indexes count columns from 0, like the declared key.
     expect(found).toEqual(declaredColumns());
     expect(found.every((row) => /pii: (none|indirect|direct|sensitive)$/.test(row["comment"] ?? ""))).toBe(

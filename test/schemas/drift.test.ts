@@ -14,6 +14,13 @@ test("occurrences of one path and kind add up, and the last type is kept", () =>
   ]);
 });
 
+test("a path starts at the record, wherever the difference was found", () => {
+  const drift = new DriftLog("GET /usage");
+  for (const path of ["results[].num_matches", "results.items[].num_matches", "num_matches"])
+    drift.note("unexpected_type", path, "nul_character");
+  expect(drift.entries()).toMatchObject([{ path: "num_matches", occurrences: 3 }]);
+});
+
 test("an answer with endless new fields leaves at most 1,000 entries, and known ones go on counting", () => {
   const drift = new DriftLog("POST /v2/enrich");
   for (let i = 0; i < 5000; i++) drift.note("unknown_field", `field_${i}`, "string");

@@ -285,9 +285,9 @@ describe("a contact job", () => {
       },
     ]);
     expect(drift).toEqual([
+      "unexpected_type matched_company",
+      "unknown_field rank",
       "unexpected_type results[]",
-      "unexpected_type results[].matched_company",
-      "unknown_field results[].rank",
     ]);
   });
 });

@@ -117,7 +117,7 @@ function readResult(sent: unknown, drift: DriftLog): Result | null {
   const [sentName, ...totals] = object.cells.map((cell) => cell ?? null);
   const name = readEndpoint(sentName);
   if (name === null) {
-    drift.note("unexpected_type", "results[].endpoint", jsonType(sent["endpoint"]));
+    drift.note("unexpected_type", "endpoint", jsonType(sent["endpoint"]));
     return null;
   }
   const buckets = (lists[0]?.rows ?? []).map(([, , start = null, ...counts]) => ({ start, counts }));

@@ -100,7 +100,22 @@ function renewals(names: SchemaNames): readonly string[] {
     ...views.map((view) => createView(view, names)),
     ...tables.flatMap((table) => commentsOf(table, "TABLE", names)),
     ...views.flatMap((view) => commentsOf(view, "VIEW", names)),
+    ...commentsOfSchemas(names),
   ];
+}
+
+/** Only its owner, who may be an administrator, can comment on a schema. */
+function commentsOfSchemas(names: SchemaNames): readonly string[] {
+  const docs = {
+    data: "People, and what the service reports about them (person-etl).",
+    ops: "Runs, calls, costs and usage of person-etl; no personal data.",
+    state: "The tables of person-etl itself, which nobody else needs.",
+  };
+  return (["data", "ops", "state"] as const).map(
+    (name) =>
+      `DO $comment$ BEGIN COMMENT ON SCHEMA ${quoteIdentifier(names[name])} IS ${quoteLiteral(docs[name])}; ` +
+      "EXCEPTION WHEN insufficient_privilege THEN NULL; END $comment$",
+  );
 }
 
 /** Lock of every change of tables and views. */
