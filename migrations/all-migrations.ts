@@ -9,6 +9,7 @@ import { addPlacesAndRequests } from "./0007-places-and-requests.ts";
 import { recordDatabase } from "./0008-database-of-destination.ts";
 import { renamePublicationTables } from "./0009-tables-of-publications.ts";
 import { createPersonHistory } from "./0010-history-of-people.ts";
+import { addPricesAndErrors } from "./0011-prices-and-errors.ts";
 import { recordPushes } from "./0012-records-of-pushes.ts";
 
 /** Migration; runs once, in a transaction. */
@@ -35,5 +36,6 @@ export const migrations: readonly Migration[] = [
   { name: "0008-database-of-destination", statements: recordDatabase },
   { name: "0009-tables-of-publications", statements: renamePublicationTables },
   { name: "0010-history-of-people", statements: createPersonHistory },
+  { name: "0011-prices-and-errors", statements: addPricesAndErrors },
   { name: "0012-records-of-pushes", statements: recordPushes },
 ];

@@ -64,17 +64,37 @@ FROM (SELECT count(*) AS all_rows, count(experience_rank) AS n0, count(service_e
 CROSS JOIN (SELECT 0 AS i, 'experience_rank' AS column_name UNION ALL SELECT 1 AS i, 'service_experience_id' AS column_name UNION ALL SELECT 2 AS i, 'institution_name' AS column_name UNION ALL SELECT 3 AS i, 'institution_linkedin_url' AS column_name UNION ALL SELECT 4 AS i, 'education_information' AS column_name UNION ALL SELECT 5 AS i, 'education_level' AS column_name UNION ALL SELECT 6 AS i, 'education_start_date' AS column_name UNION ALL SELECT 7 AS i, 'education_end_date' AS column_name UNION ALL SELECT 8 AS i, 'education_majors' AS column_name UNION ALL SELECT 9 AS i, 'education_minors' AS column_name UNION ALL SELECT 10 AS i, 'education_start_on' AS column_name UNION ALL SELECT 11 AS i, 'education_start_precision' AS column_name UNION ALL SELECT 12 AS i, 'education_end_on' AS column_name UNION ALL SELECT 13 AS i, 'education_end_precision' AS column_name) AS fields) AS covered
 {%- elif view == 'cost_daily' -%}
 SELECT day, endpoint, job, records_sent, records_billed, possibly_billed, price,
-  CAST(records_billed AS decimal(18, 0)) * CAST(price AS decimal(18, 6)) AS amount, currency
+  CAST(records_billed AS decimal(18, 0)) * CAST(price AS decimal(18, 6)) AS amount, currency, CAST(possibly_billed AS decimal(18, 0)) * CAST(price AS decimal(18, 6)) AS possibly_billed_amount
 FROM (
-  SELECT day, endpoint, job, CAST(sum(records_reserved) AS bigint) AS records_sent,
-    CAST(sum(billed) AS bigint) AS records_billed, CAST(sum(records_in_doubt) AS bigint) AS possibly_billed,
-    price, currency
+  SELECT day, path AS endpoint, job, CAST(sum(records_sent) AS bigint) AS records_sent, CAST(sum(records_billed) AS bigint) AS records_billed, CAST(sum(possibly_billed) AS bigint) AS possibly_billed, price, currency
+  FROM (SELECT budget, day, run_id, job, endpoint, path, currency,
+  CASE WHEN is_first THEN records_sent ELSE 0 END AS records_sent,
+  CASE in_doubt WHEN 0 THEN records ELSE 0 END AS records_billed, CASE in_doubt WHEN 1 THEN records ELSE 0 END AS possibly_billed, price
+FROM (
+  SELECT p.*, coalesce(t.amount, p.flat_price) AS price, in_doubt = 0 AND coalesce(t.records_from, 0) <= place AS is_first,
+    least(place + wanted, coalesce(t.records_to, place + wanted)) - greatest(place, coalesce(t.records_from, 0)) AS records
   FROM (
-    SELECT CAST(reserved_at AT TIME ZONE 'UTC' AS date) AS day, regexp_replace(endpoint, '^[A-Z]+ /?', '') AS endpoint, job, records_reserved, records_in_doubt,
-    CASE WHEN budget IS NULL OR possibly_billed OR records_matched IS NULL THEN 0
-    WHEN budget = 'validate_emails' THEN records_sent - records_in_doubt ELSE records_matched END AS billed, price, currency
-    FROM {{ source('person_data_ops', 'api_call') }} WHERE budget IS NOT NULL) AS c
-  GROUP BY day, endpoint, job, price, currency) AS d
+    SELECT budget, day, run_id, job, endpoint, price AS flat_price, currency, price_tiers, path, records_sent, in_doubt,
+      CASE in_doubt WHEN 1 THEN possible ELSE certain END AS wanted,
+      CAST(sum(CASE in_doubt WHEN 1 THEN possible ELSE certain END) OVER (PARTITION BY budget, extract(YEAR FROM day), extract(MONTH FROM day)
+        ORDER BY in_doubt, day, first_at, run_id, job, endpoint, price, currency, price_tiers, path ROWS UNBOUNDED PRECEDING) AS bigint) - CASE in_doubt WHEN 1 THEN possible ELSE certain END AS place
+    FROM (
+      SELECT budget, day, run_id, job, endpoint, price, currency, price_tiers, path, min(reserved_at) AS first_at, CAST(sum(records_reserved) AS bigint) AS records_sent,
+        CAST(sum(billed) AS bigint) AS certain,
+        CAST(sum(records_in_doubt) AS bigint) AS possible
+      FROM (
+        SELECT budget, CAST(reserved_at AT TIME ZONE 'UTC' AS date) AS day, run_id, job, endpoint, price, currency, price_tiers, reserved_at, records_reserved,
+          records_in_doubt, regexp_replace(endpoint, '^[A-Z]+ /?', '') AS path, CASE WHEN budget IS NULL OR possibly_billed OR records_matched IS NULL THEN 0
+    WHEN coalesce(billed_per, CASE budget WHEN 'validate_emails' THEN 'record' ELSE 'match' END) = 'record'
+      THEN records_sent - records_in_doubt ELSE records_matched END AS billed
+        FROM {{ source('person_data_ops', 'api_call') }} WHERE budget IS NOT NULL AND true) AS c
+      GROUP BY budget, day, run_id, job, endpoint, price, currency, price_tiers, path) AS g
+    CROSS JOIN (SELECT 0 AS in_doubt UNION ALL SELECT 1 AS in_doubt) AS d
+    WHERE in_doubt = 0 OR possible > 0) AS p
+  LEFT JOIN {{ source('person_data_ops', 'price_tier') }} AS t
+    ON t.price_tiers = p.price_tiers AND coalesce(t.records_to, place + 1) > place
+      AND t.records_from < place + greatest(wanted, 1)) AS priced) AS b
+  GROUP BY day, path, job, price, currency) AS d
 {%- elif view == 'usage_reconciliation' -%}
 SELECT endpoint, day, CASE WHEN is_kept THEN coalesce(answered, 0) END AS ours, reported,
   reported - CASE WHEN is_kept THEN coalesce(answered, 0) END AS not_ours,

@@ -50,6 +50,11 @@ function runId(text: string): string {
   throw new InvalidArgumentError("Expected 1 to 200 letters, digits and . _ : + @ / -");
 }
 
+function month(text: string): string {
+  if (/^\d{4}-(?:0[1-9]|1[0-2])$/.test(text)) return text;
+  throw new InvalidArgumentError("Expected a month such as 2026-11.");
+}
+
 const yes = option("--yes", "skip the confirmation");
 const jobs = ["[jobs...]", "configured jobs (default: all)"] as const;
 const job = ["<job>", "configured job"] as const;
@@ -190,6 +195,13 @@ const declarations: readonly Declaration[] = [
       "show problems, last runs, freshness, coverage, checkpoints, budgets, records per day and rejects",
     rest: () => ({ jobs: [] }),
     load: async () => (await import("./commands/status.ts")).status,
+  },
+  {
+    name: "costs",
+    summary: "show what an invoice of a month would state, by endpoint and job, and what can't be known",
+    options: [option("--month <month>", "UTC month, such as 2026-11 (default: the current one)", month)],
+    rest: () => ({ lines: [] }),
+    load: async () => (await import("./commands/costs.ts")).costs,
   },
   {
     name: "ui",

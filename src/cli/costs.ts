@@ -20,25 +20,18 @@ export function renderBudgets(
   const isInMoney = budgets.some(({ limit_amount }) => limit_amount !== undefined);
   return [
     text,
-    isInMoney ? "(a limit in money counts every record sent as billed, at the current price)" : "",
+    isInMoney ? "(a limit in money counts what was or may have been billed, at the current prices)" : "",
   ];
 }
 
-/** Noun for billed records of a job type. */
-const NOUNS: Readonly<Record<string, readonly [string, string]>> = {
-  resolve: ["match", "matches"],
-  enrich: ["match", "matches"],
-  validate_emails: ["address", "addresses"],
-};
-
-/** Formats what a run cost: `Cost: $123.40 (enrich_customers: 1,234 matches at $0.10).`; empty without prices. */
+/** Formats what a run cost: `Cost: $123.40 (enrich_customers: 1,234 records at $0.10).`; empty without prices. */
 export function renderRunCost({ jobs, cost, shard }: RunReport): string {
   if (cost === undefined) return "";
-  const billed = jobs.flatMap(({ job, type, cost: own }) => {
+  const billed = jobs.flatMap(({ job, cost: own }) => {
     if (!own || own.records_billed === 0) return [];
     const { price, currency } = own;
-    const each = price === null ? "" : ` at ${priceText({ perRecord: String(price), currency })}`;
-    return [`${job}: ${countText(own.records_billed, ...(NOUNS[type] ?? ["record", "records"]))}${each}`];
+    const each = price === null ? "" : ` at ${priceText(price, currency)}`;
+    return [`${job}: ${countText(own.records_billed, "record")}${each}`];
   });
   const details = billed.length === 0 ? "" : ` (${billed.join("; ")})`;
   const subject = shard === undefined ? "Cost" : "Cost of all shards so far";

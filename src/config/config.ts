@@ -1,7 +1,7 @@
 import { dirname, join, resolve } from "node:path";
 import type { z } from "zod";
 import type { Problem } from "../errors.ts";
-import { type Amount, recordsFor } from "../money.ts";
+import type { MoneyBudget, Price } from "../money.ts";
 import { dependenciesOf, type Reference } from "./references.ts";
 import type { ConfigDocument, LogLevel } from "./schema/document.ts";
 import type { inputs, NamedSearch, SqlSource, TableSource } from "./schema/inputs.ts";
@@ -24,12 +24,14 @@ export type DestinationConfig = Config["publish"][number];
 
 export type ConnectionConfig = ReturnType<typeof buildConnection>;
 
-/** Maximum records of all jobs of a type, by UTC day and month; null for no limit. */
+/** Budget of all jobs of a type. */
 export interface BudgetConfig {
+  /** Maximum records per UTC day; null for no limit, or one in money. */
   readonly perDay: number | null;
+  /** The same per UTC month. */
   readonly perMonth: number | null;
-  /** Amounts of money from which the numbers of records were computed. */
-  readonly amounts?: Readonly<Partial<Record<"day" | "month", Amount>>>;
+  /** Null if neither limit is in money. */
+  readonly money: MoneyBudget | null;
 }
 
 export interface InputConfig extends Omit<z.output<typeof inputs>[string], "connection" | "source"> {
@@ -107,7 +109,7 @@ export function buildConfig(
     // The sandbox needs no key; only asynchronous person search needs the key of a user.
     service: { ...service, ca: service.ca && resolve(folder, service.ca), apiKey, userApiKey },
     warehouse: { ...warehouse, url: secrets.warehouseUrl ?? ("embedded" as const) },
-    budgets: mapEntries(document.budgets, (name, limits) => buildBudget(limits, prices?.perRecord[name])),
+    budgets: mapEntries(document.budgets, (name, limits) => buildBudget(limits, prices?.byBudget[name])),
     // Without a key of the user, the warehouse generates one.
     privacy: { ...document.privacy, erasureKey },
     spoolBytes: SPOOL_BYTES,
@@ -144,19 +146,22 @@ function membersOf({ jobs, warehouse }: ConfigDocument, { job, search }: NamedSe
   return { kind: "members" as const, schema: warehouse.schema, query };
 }
 
-/** Converts amounts of money to records, and keeps the amounts by period. */
+/** Separates limits in records from those in money. */
 function buildBudget(
   { perDay, perMonth }: ConfigDocument["budgets"][string],
-  price: string | undefined,
+  price: Price | undefined,
 ): BudgetConfig {
-  const amounts: Partial<Record<"day" | "month", Amount>> = {};
-  const records = (period: "day" | "month", limit: typeof perDay) => {
-    if (limit === null || typeof limit !== "object") return limit;
-    if (price === undefined) throw new Error("a budget in money has no price, which a rule refuses");
-    amounts[period] = String(limit.amount);
-    return recordsFor(amounts[period], price);
+  const recordsOf = (limit: typeof perDay) => (typeof limit === "number" ? limit : null);
+  const amountOf = (limit: typeof perDay) =>
+    typeof limit === "object" && limit ? String(limit.amount) : null;
+  const [day, month] = [amountOf(perDay), amountOf(perMonth)];
+  const isInMoney = day !== null || month !== null;
+  if (isInMoney && !price) throw new Error("a budget in money has no price, which a rule refuses");
+  return {
+    perDay: recordsOf(perDay),
+    perMonth: recordsOf(perMonth),
+    money: isInMoney && price ? { price, day, month } : null,
   };
-  return { perDay: records("day", perDay), perMonth: records("month", perMonth), amounts };
 }
 
 function mapEntries<T, R>(

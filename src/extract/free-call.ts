@@ -205,6 +205,8 @@ function ledgerEntry<T>(
     recordsSent: isSent ? (reserved?.records ?? call.recordsSent ?? 0) : 0,
     responseBytes: reply.kind === "response" ? reply.body.length : 0,
     possiblyBilled: reserved !== undefined,
+    errorCode: error.code,
+    errorDetails: error.figures,
   };
   const callId = reserved?.callId ?? randomUUID();
   const facts = { endpoint: call.endpoint.name, callId, attempt, startedAtMs, milliseconds };

@@ -173,6 +173,8 @@ export function attemptOf(
     isSent: true,
     recordsMatched: null,
     possiblyBilled: true,
+    errorCode: null,
+    errorDetails: null,
     ...given,
   };
   const isCharged = end.possiblyBilled || end.recordsMatched !== null;
@@ -196,5 +198,7 @@ export function unansweredAttempt(call: EndedCall<unknown>, { outcome, error }: 
     recordsSent: isSent ? call.items.length : 0,
     responseBytes: call.bodyBytes,
     possiblyBilled: isPossiblyBilled(outcome),
+    errorCode: error.code,
+    errorDetails: error.figures,
   });
 }

@@ -3,8 +3,7 @@ import { LimitReachedError } from "../errors.ts";
 import { count, countText } from "../figures.ts";
 import type { Counters } from "./job.ts";
 import { type BillableEstimate, billableText } from "./lookup/estimate.ts";
-import type { LookupJobConfig } from "./lookup/lookup-types.ts";
-import { costText, estimateCost, priceOf } from "./price.ts";
+import { type CostEstimate, costText } from "./price.ts";
 import { stopReason } from "./retry-while-down.ts";
 import { type JobServices, type RunRequest, type Shard, shardText, wholeInput } from "./services.ts";
 import type { LookupCounts } from "../load/lookups/counts.ts";
@@ -63,6 +62,8 @@ export function unusualRejects(
 export interface SendCase {
   readonly counts: LookupCounts;
   readonly billable: BillableEstimate;
+  /** Null without a price. */
+  readonly cost: CostEstimate | null;
   /** Newest first. */
   readonly pastRuns: readonly PastRun[];
   readonly shard: Shard;
@@ -96,14 +97,9 @@ export function lastSendingRun({ pastRuns, shard }: Pick<SendCase, "pastRuns" | 
  * Decides whether to send due records or to ask the user first.
  * @param config with the shard's part of `confirm_above`
  */
-export function decideSending(
-  config: Pick<Config, "prices" | "confirmAbove">,
-  job: Pick<LookupJobConfig, "type">,
-  given: SendCase,
-): SendDecision {
+export function decideSending(config: Pick<Config, "confirmAbove">, given: SendCase): SendDecision {
   const { counts, billable } = given;
-  const price = priceOf(config, job.type);
-  const cost = price ? `, ${costText(estimateCost(billable, price))}` : "";
+  const cost = given.cost ? `, ${costText(given.cost)}` : "";
   const size = `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed${cost}`;
   if (counts.parametersChanged > 0 && given.acceptParameters === null) {
     return {

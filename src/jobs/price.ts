@@ -1,8 +1,21 @@
 import type { Config } from "../config/config.ts";
 import { UNLOCK } from "../config/schema/document.ts";
 import { count } from "../figures.ts";
+import type { Db } from "../load/db/db.ts";
 import type { BilledDay } from "../load/ledger/costs.ts";
-import { type Amount, amountText, costOf, type Price, priceText, sumOfAmounts } from "../money.ts";
+import { type BudgetUse, readBudgetUse, unused } from "../load/ledger/reserve.ts";
+import {
+  type Amount,
+  amountText,
+  costOf,
+  type Price,
+  priceText,
+  sumOfAmounts,
+  tiersAfter,
+} from "../money.ts";
+
+/** Records billed at one price. */
+type BilledRow = Omit<BilledDay, "endpoint" | "per">;
 
 /** Billed records and their cost in `prices.currency`, in `run --json` and `status --json`. Amounts are exact. */
 export interface Cost {
@@ -23,28 +36,52 @@ function sum<Row>(rows: readonly Row[], value: (row: Row) => number): number {
   return rows.reduce((total, row) => total + value(row), 0);
 }
 
-export function costOfBilled(rows: readonly BilledDay[], currency: string): Cost {
-  const priced = rows.flatMap(({ price, ...row }) =>
-    price !== null && row.currency === currency ? [{ ...row, price }] : [],
+/** Cost of as many records at the price of a row. */
+export function amountAt({ price }: Pick<BilledDay, "price">, records: number): Amount {
+  return price === null ? "0" : costOf(records, [{ from: 0, amount: price }]);
+}
+
+export function costOfBilled(rows: readonly BilledRow[], currency: string): Cost {
+  const priced = rows.filter((row) => row.price !== null && row.currency === currency);
+  const billed = rows.filter(({ recordsBilled }) => recordsBilled > 0);
+  const [price, ...others] = new Set(
+    (billed.length > 0 ? billed : rows).map((row) => (row.currency === currency ? row.price : null)),
   );
-  const amount = (cost: (row: (typeof priced)[number]) => Amount) => Number(sumOfAmounts(priced.map(cost)));
-  const [price, ...others] = new Set(rows.map((row) => (row.currency === currency ? row.price : null)));
-  const billed = sum(rows, (row) => row.recordsBilled);
+  const amountOf = (records: (row: BilledRow) => number) =>
+    Number(sumOfAmounts(priced.map((row) => amountAt(row, records(row)))));
+  const records = sum(rows, (row) => row.recordsBilled);
   return {
-    amount: amount((row) => costOf(row.recordsBilled, row.price)),
-    possibly_billed_amount: amount((row) => costOf(row.possiblyBilled, row.price)),
+    amount: amountOf((row) => row.recordsBilled),
+    possibly_billed_amount: amountOf((row) => row.possiblyBilled),
     currency,
-    records_billed: billed,
+    records_billed: records,
     possibly_billed: sum(rows, (row) => row.possiblyBilled),
     price: typeof price === "string" && others.length === 0 ? Number(price) : null,
-    records_without_price: billed - sum(priced, (row) => row.recordsBilled),
+    records_without_price: records - sum(priced, (row) => row.recordsBilled),
   };
 }
 
-/** Price of one billed record, by the name of its budget; null without one. */
+/** Price of the billed records of a budget; null without one. */
 export function priceOf({ prices }: Pick<Config, "prices">, budget: string): Price | null {
-  const perRecord = prices?.perRecord[budget];
-  return prices && perRecord !== undefined ? { perRecord, currency: prices.currency } : null;
+  return prices?.byBudget[budget] ?? null;
+}
+
+/** Sentence on prices that don't state what is billed; empty if all do. */
+export function assumptionText({ prices }: Pick<Config, "prices">): string {
+  const assumed = Object.entries(prices?.byBudget ?? {}).flatMap(([budget, { per }]) =>
+    per === null && budget !== UNLOCK ? [budget] : [],
+  );
+  if (assumed.length === 0) return "";
+  const what = assumed.map((budget) => `${budget} each ${billedNoun(budget, null)}`).join(", ");
+  const keys = assumed.map((budget) => `prices.${budget}.per`).join(", ");
+  return `Assumed to be billed: ${what}. Compare with an invoice, then set ${keys}.`;
+}
+
+/** What one billed record of a budget is: as `prices` states it, or by default. */
+export function billedNoun(budget: string, per: Price["per"]): "record" | "address" | "match" {
+  const unit = budget === "validate_emails" ? "address" : "record";
+  if (budget === UNLOCK) return "record";
+  return per === "match" || (per === null && unit === "record") ? "match" : unit;
 }
 
 /** Estimated cost of a run, in `plan --json`. */
@@ -56,45 +93,60 @@ export interface CostEstimate {
   readonly currency: string;
 }
 
-export function estimateCost(
-  { low, expected, high }: Readonly<Record<"low" | "expected" | "high", number>>,
-  { perRecord, currency }: Price,
-): CostEstimate {
-  const cost = (records: number) => Number(costOf(records, perRecord));
-  return { low: cost(low), expected: cost(expected), high: cost(high), currency };
+type Estimated = Readonly<Record<"low" | "expected" | "high", number>>;
+
+/** @param billed records billed in the month before */
+export function estimateCost({ low, expected, high }: Estimated, price: Price, billed: number): CostEstimate {
+  const tiers = tiersAfter(price.tiers, billed);
+  const cost = (records: number) => Number(costOf(records, tiers));
+  return { low: cost(low), expected: cost(expected), high: cost(high), currency: price.currency };
+}
+
+/** Records certainly billed in the current month. */
+export function certainlyBilled({ billed: { beforeToday, today } }: Pick<BudgetUse, "billed">): number {
+  return beforeToday.least + today.least;
 }
 
 /** Cost of the largest possible charge of an unlock, in `search --json` and `audience --json`. */
 export interface UnlockCost {
   readonly amount: number;
-  /** Price per record. */
-  readonly price: number;
+  /** Price per record; null if it depends on their number. */
+  readonly price: number | null;
   /** ISO 4217. */
   readonly currency: string;
 }
 
 /** Cost of an unlock of at most this many records; null without a price. */
-export function unlockCost(config: Pick<Config, "prices">, records: number): UnlockCost | null {
+export async function unlockCost(
+  { config, db }: { readonly config: Pick<Config, "prices">; readonly db: Db },
+  records: number,
+): Promise<UnlockCost | null> {
   const price = priceOf(config, UNLOCK);
   if (price === null) return null;
-  const { perRecord, currency } = price;
-  return { amount: Number(costOf(records, perRecord)), price: Number(perRecord), currency };
+  const { tiers, currency } = price;
+  const [first, ...others] = tiers;
+  if (others.length === 0 && first) {
+    return { amount: Number(costOf(records, tiers)), price: Number(first.amount), currency };
+  }
+  const { beforeToday, today } = ((await readBudgetUse(db)).get(UNLOCK) ?? unused).billed;
+  const left = tiersAfter(tiers, beforeToday.least + today.least, beforeToday.most + today.most);
+  return { amount: Number(costOf(records, left)), price: null, currency };
 }
 
 /** ` ($24.60 at $0.20)`; empty without a price. */
 export function unlockCostText(cost: UnlockCost | null | undefined): string {
   if (!cost) return "";
   const { amount, price, currency } = cost;
-  return ` (${amountText(amount, currency)} at ${priceText({ perRecord: String(price), currency })})`;
+  return ` (${amountText(amount, currency)}${price === null ? "" : ` at ${priceText(price, currency)}`})`;
 }
 
 export function sumOfEstimates(costs: readonly CostEstimate[], currency: string): CostEstimate {
-  const sum = (value: (cost: CostEstimate) => number) =>
+  const sumOf = (value: (cost: CostEstimate) => number) =>
     Number(sumOfAmounts(costs.map((cost) => String(value(cost)))));
   return {
-    low: sum((cost) => cost.low),
-    expected: sum((cost) => cost.expected),
-    high: sum((cost) => cost.high),
+    low: sumOf((cost) => cost.low),
+    expected: sumOf((cost) => cost.expected),
+    high: sumOf((cost) => cost.high),
     currency,
   };
 }

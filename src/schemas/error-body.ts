@@ -13,7 +13,18 @@ export interface ErrorBody {
   readonly details: readonly ErrorDetail[];
   /** Remaining records of the plan, from a 402; null if not stated. */
   readonly recordsAvailable: number | null;
+  /** Figures of a 402, by their name in the interface; null without any. */
+  readonly figures: Readonly<Record<string, number>> | null;
 }
+
+/** Names of the figures of a 402 (section 7.2). */
+const FIGURES = [
+  "records_available",
+  "allowance_records_available",
+  "overage_records_available",
+  "records_requested",
+  "records_remaining",
+] as const;
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -89,13 +100,22 @@ function firstOf<T>(sources: readonly Json[], key: string, read: (value: unknown
   return null;
 }
 
-function readRecordsAvailable(sources: readonly Json[]): number | null {
-  const total =
-    firstOf(sources, "records_available", readCount) ?? firstOf(sources, "records_remaining", readCount);
-  if (total !== null) return total;
-  const allowance = firstOf(sources, "allowance_records_available", readCount);
-  const overage = firstOf(sources, "overage_records_available", readCount);
-  return allowance === null && overage === null ? null : (allowance ?? 0) + (overage ?? 0);
+type Figures = Readonly<Partial<Record<(typeof FIGURES)[number], number>>>;
+
+function readFigures(sources: readonly Json[]): Figures {
+  return Object.fromEntries(
+    FIGURES.flatMap((name) => {
+      const figure = firstOf(sources, name, readCount);
+      return figure === null ? [] : [[name, figure]];
+    }),
+  );
+}
+
+/** Records that figures of a 402 leave; null if they don't state it. */
+export function availableOf(figures: Figures): number | null {
+  const { allowance_records_available: allowance, overage_records_available: overage } = figures;
+  const sum = allowance === undefined && overage === undefined ? null : (allowance ?? 0) + (overage ?? 0);
+  return figures.records_available ?? figures.records_remaining ?? sum;
 }
 
 /** Reads a parsed error body of any shape; missing fields and fields of another type are null or empty. */
@@ -106,10 +126,12 @@ export function readErrorBody(body: unknown): ErrorBody {
   const sources = [top, nested, inner];
   const containers = sources.flatMap((source) => [source, asObject(source["details"]) ?? {}]);
   const detailLists = sources.flatMap((source) => [source["details"], source["detail"], source["errors"]]);
+  const figures = readFigures(containers);
   return {
     code: firstOf(sources, "code", readWord),
     apiRequestId: firstOf(sources, "api_request_id", readId),
     details: detailLists.map(readDetails).find((details) => details.length > 0) ?? [],
-    recordsAvailable: readRecordsAvailable(containers),
+    recordsAvailable: availableOf(figures),
+    figures: Object.keys(figures).length === 0 ? null : figures,
   };
 }

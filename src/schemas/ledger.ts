@@ -1,4 +1,4 @@
-import { boolean, integer, numeric, position, text, timestamptz, uuid } from "./field.ts";
+import { boolean, integer, json, numeric, position, text, timestamptz, uuid } from "./field.ts";
 import { table } from "./table.ts";
 
 /** HTTP attempt as stored in the ledger. */
@@ -33,6 +33,10 @@ export interface Attempt {
   readonly recordsLeftOut?: number;
   /** True if its row is a reservation whose charge is recorded by itself, which ends it. Absent for others. */
   readonly isOpen?: true;
+  /** Code of an error; null without one. */
+  readonly errorCode: string | null;
+  /** Figures of a 402, by their name in the interface; null without any. */
+  readonly errorDetails: Readonly<Record<string, number>> | null;
 }
 
 export const apiCall = table("api_call", {
@@ -84,14 +88,43 @@ export const apiCall = table("api_call", {
       "required",
     ),
     is_sent: boolean("none", "False if no connection was established; null while in flight."),
-    price: numeric("none", "Price of one billed record when the call was reserved; null without `prices`."),
-    currency: text("none", "Currency of `price`, ISO 4217."),
+    price: numeric(
+      "none",
+      "Price of one billed record when the call was reserved; null without `prices`, or with `price_tiers`.",
+    ),
+    currency: text("none", "Currency of the price, ISO 4217."),
+    price_tiers: text(
+      "none",
+      "Prices by number of records in the month (`price_tier`); null for a single one.",
+    ),
+    billed_per: text(
+      "none",
+      "`record` or `match`, as `prices` states it; null if it doesn't: then addresses and matches count as billed.",
+    ),
+    error_code: text("none", "Code of the service's error; null without one."),
+    error_details: json("none", "Figures of a 402: records available and requested."),
+  },
+});
+
+export const priceTier = table("price_tier", {
+  schema: "ops",
+  doc: "Prices that depend on the number of records billed in the UTC month, as configured when calls were reserved.",
+  key: ["price_tiers", "records_from"],
+  columns: {
+    price_tiers: text("none", "All tiers, as text."),
+    records_from: integer("none", "Billed records of the month before the first one at this price."),
+    records_to: integer(
+      "none",
+      "Billed records of the month up to the last one at this price; null for the last tier.",
+    ),
+    amount: numeric("none", "Price of one billed record; 0 for an included allowance.", "required"),
   },
 });
 
 /**
- * Records that a call of the ledger was billed, as SQL: addresses answered, matches of other lookups, the charge of an unlock.
- * Calls that may have been billed, and records without a result, are in `records_in_doubt` instead.
+ * Records that a call of the ledger was billed, as SQL: as `billed_per` states, by default addresses answered, matches of other lookups;
+ * the charge of an unlock. Calls that may have been billed, and records without a result, are in `records_in_doubt` instead.
  */
 export const billedRecords = `CASE WHEN budget IS NULL OR possibly_billed OR records_matched IS NULL THEN 0
-    WHEN budget = 'validate_emails' THEN records_sent - records_in_doubt ELSE records_matched END`;
+    WHEN coalesce(billed_per, CASE budget WHEN 'validate_emails' THEN 'record' ELSE 'match' END) = 'record'
+      THEN records_sent - records_in_doubt ELSE records_matched END`;

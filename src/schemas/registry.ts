@@ -2,7 +2,7 @@ import { type LookupEndpoint, matchHistory } from "./answer.ts";
 import * as audience from "./audience-search.ts";
 import { contactJob, contactJobResult } from "./contact-jobs.ts";
 import { enrichEndpoint, enrichment } from "./enrich.ts";
-import { apiCall } from "./ledger.ts";
+import { apiCall, priceTier } from "./ledger.ts";
 import * as ops from "./ops.ts";
 import { personSearch, personSearchCoverage, personSearchResult } from "./person-search.ts";
 import { person, personChildren, personHistory, personPidAlias } from "./person.ts";
@@ -60,6 +60,7 @@ const declaredTables = [
   state.jobRequest,
   ops.checkpoint,
   apiCall,
+  priceTier,
   ops.schemaDrift,
   ops.inputCoverage,
   state.tableLoad,

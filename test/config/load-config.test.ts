@@ -264,21 +264,64 @@ connections: { lake: { type: bigquery, project: my-lake, dataset: crm, credentia
     expect(config.inputs["customers"]?.connection).toBe(config.connections["lake"]);
   });
 
-  it("converts budgets in money to the number of records that they pay for", async () => {
+  it("keeps budgets in money with their price, and separates limits in records from them", async () => {
     const { budgets, prices } = await load(`${fine}
 prices: { currency: USD, resolve: 0, validate_emails: 0.003, enrich: 0.10 }
 budgets: { resolve: { per_day: { amount: 5 } }, validate_emails: { per_day: { amount: 0.1 }, per_month: 7 }, enrich: { per_month: { amount: 500 } } }
 `);
+    const price = (amount: string) => ({ tiers: [{ from: 0, amount }], per: null, currency: "USD" });
     expect(prices).toEqual({
       currency: "USD",
-      perRecord: { resolve: "0", validate_emails: "0.003", enrich: "0.1" },
+      byBudget: { resolve: price("0"), validate_emails: price("0.003"), enrich: price("0.1") },
     });
+    const none = { perDay: null, perMonth: null };
     expect(budgets).toEqual({
-      resolve: { perDay: null, perMonth: null, amounts: { day: "5" } },
-      validate_emails: { perDay: 33, perMonth: 7, amounts: { day: "0.1" } },
-      enrich: { perDay: null, perMonth: 5000, amounts: { month: "500" } },
+      resolve: { ...none, money: { price: price("0"), day: "5", month: null } },
+      validate_emails: {
+        perDay: null,
+        perMonth: 7,
+        money: { price: price("0.003"), day: "0.1", month: null },
+      },
+      enrich: { ...none, money: { price: price("0.1"), day: null, month: "500" } },
     });
     expect((await load(fine)).prices).toBeNull();
+  });
+
+  it("reads a price as a contract bills it", async () => {
+    const termsOf = async (text: string) =>
+      (await load(`${fine}\nprices: { currency: USD, enrich: ${text} }`)).prices?.byBudget["enrich"];
+    expect(
+      await termsOf(
+        "{ amount: 0.10, per: match, included_per_month: 50000, tiers: [{ from: 100000, amount: 0.08 }] }",
+      ),
+    ).toEqual({
+      tiers: [
+        { from: 0, amount: "0" },
+        { from: 50_000, amount: "0.1" },
+        { from: 100_000, amount: "0.08" },
+      ],
+      per: "match",
+      currency: "USD",
+    });
+    expect(await termsOf("{ amount: 0.10, per: record }")).toMatchObject({
+      tiers: [{ from: 0, amount: "0.1" }],
+      per: "record",
+    });
+    expect(await termsOf("{ amount: 0.10, included_per_month: 5, overage: 0.2 }")).toMatchObject({
+      tiers: [
+        { from: 0, amount: "0" },
+        { from: 5, amount: "0.2" },
+      ],
+    });
+    expect(
+      await termsOf("{ overage: 0.2, included_per_month: 5, tiers: [{ from: 5, amount: 0.1 }] }"),
+    ).toMatchObject({
+      tiers: [
+        { from: 0, amount: "0" },
+        { from: 5, amount: "0.1" },
+      ],
+      per: null,
+    });
   });
 
   it("reads the members of an audience by their PID, after its search, which is never unlocked by default", async () => {

@@ -154,10 +154,10 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "59 http.port: must be a whole number from 0 to 65535 (docs/configuration.md describes this setting)",
     "59 http.token: is missing: http.bind lets other machines read the pages (${PERSON_ETL_HTTP_TOKEN} or file:PATH; or bind to 127.0.0.1)",
     "60 prices.currency: must be an ISO 4217 currency code such as USD (three capital letters)",
-    "60 prices.resolve: must be the price of one billed record (a number from 0 to 999999999 without quotes, currency or separators)",
-    "60 prices.validate_emails: must be the price of one billed record (a number from 0 to 999999999 without quotes, currency or separators)",
+    "60 prices.resolve: must be the price of one billed record, or { amount: 0.10, per: match } (a number from 0 to 999999999 without quotes, currency or separators)",
+    "60 prices.validate_emails: must be the price of one billed record, or { amount: 0.10, per: match } (a number from 0 to 999999999 without quotes, currency or separators)",
     "60 prices.enrich: has too many decimals (at most six are exact: 0.000125, for example)",
-    "60 prices.unlock: must be the price of one billed record (a number from 0 to 999999999 without quotes, currency or separators)",
+    "60 prices.unlock: must be the price of one billed record, or { amount: 0.10, per: match } (a number from 0 to 999999999 without quotes, currency or separators)",
     "60 prices.unlok: is not a setting of prices (did you mean unlock?)",
   ]);
 });

@@ -123,14 +123,17 @@ test("a budget in money holds to the record, and a changed price counts from the
   });
   expect(world.notes.at(-1)).toMatch(/ 50 records to send in 1 call, .*\$.*, about /);
 
-  // 5.05 at 0.05 are 101 records, of which 50 were sent.
+  // 5.05 at 0.05 are 101 records, of which 44 were billed.
   world.configure(configOf(enrichOnly, prices(0.05) + budget));
   const second = await world.run();
-  expect(jobOf(second, "enrich_customers").records_sent).toBe(51);
-  const matched = [first, second].map((report) => jobOf(report, "enrich_customers").records_matched);
+  expect(jobOf(second, "enrich_customers").records_sent).toBe(57);
+  const matched = [first, second].map((report) => jobOf(report, "enrich_customers").records_matched) as [
+    number,
+    number,
+  ];
   expect([first, second].map(({ cost }) => cost?.amount)).toEqual([
-    round((matched[0] ?? 0) * 0.1),
-    round((matched[1] ?? 0) * 0.05),
+    round(matched[0] * 0.1),
+    round(matched[1] * 0.05),
   ]);
   expect(
     await world.rows(
@@ -145,7 +148,7 @@ test("a budget in money holds to the record, and a changed price counts from the
     },
     {
       price: "0.05",
-      records_sent: "51",
+      records_sent: "57",
       records_billed: String(matched[1]),
       amount: String(second.cost?.amount),
     },
@@ -156,13 +159,14 @@ test("a budget in money holds to the record, and a changed price counts from the
   metrics.observeRun(second);
   const { text } = await metrics.render(await readStatus(await world.services()));
   const total = round((first.cost?.amount ?? 0) + (second.cost?.amount ?? 0));
+  const left = round(5.05 - (matched[0] + matched[1]) * 0.05);
   const lines = text.split("\n").filter((line) => /^person_etl_\w*cost/.test(line));
   expect(
     lines.map((line) => line.replace(/ (\S+)$/, (_, value: string) => ` ${round(Number(value))}`)),
   ).toEqual([
     `person_etl_cost_total{job="enrich_customers",currency="USD"} ${total}`,
     'person_etl_possibly_billed_cost_total{job="enrich_customers",currency="USD"} 0',
-    'person_etl_budget_cost_left{budget="enrich",period="month",currency="USD"} 0',
+    `person_etl_budget_cost_left{budget="enrich",period="month",currency="USD"} ${left}`,
     `person_etl_month_cost{currency="USD"} ${total}`,
   ]);
 

@@ -204,6 +204,14 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     }),
     ({ capacity }, { records: recordsLeft, code }) => Object.assign(capacity, { recordsLeft, code }),
   ),
+  "POST /billing": control(
+    z.strictObject({ path: z.string(), per: z.enum(["record", "match"]) }),
+    ({ billing: { perRecord } }, { path, per }) => {
+      if (per === "record") perRecord.add(path);
+      else perRecord.delete(path);
+      return { per_record: [...perRecord] };
+    },
+  ),
   "POST /rate": control(
     z.strictObject({
       requests_per_second: z.number().positive().nullable(),

@@ -1,7 +1,7 @@
 import { createWorldClock } from "./population/calendar.ts";
 import { createFaults, type FaultPlan } from "./faults/plan.ts";
 import { createLedger } from "./ledger.ts";
-import { createCapacity, createRate } from "./organizations.ts";
+import { createBilling, createCapacity, createRate } from "./organizations.ts";
 import { MAX_PEOPLE } from "./population/identifiers.ts";
 import { createPeople } from "./population/people.ts";
 import { SandboxError } from "./sandbox-error.ts";
@@ -53,6 +53,7 @@ export function createWorld(options: WorldOptions) {
     return {
       clock,
       capacity,
+      billing: createBilling(),
       rate: createRate(),
       segments: createSegments(seed, people, clock),
       searches: createSearches(people.careers.companies, capacity),

@@ -113,7 +113,7 @@ export async function unlock(context: Context, flags: UnlockFlags, name: string)
   }
   const ceiling = flags.maxBillable ?? most;
   if (!audience.results_unlocked) {
-    const cost = unlockCostText(unlockCost(config, most));
+    const cost = unlockCostText(await unlockCost({ config, db }, most));
     const reason = `unlocking ${search} bills at most ${countText(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
     const request = { yes: flags.yes === true, ...confirmation(context) };
     await confirm({ signal: stop.signal }, job, request, { kind: "ask", reason });

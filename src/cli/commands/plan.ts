@@ -44,6 +44,7 @@ export function renderPlan(report: PlanReport): Text {
     renderCost(report),
     ...jobs.map(renderRemarks),
     renderBudgets(budgets),
+    report.assumption ?? "",
     `Nothing was sent or billed.${hint}`,
   );
 }

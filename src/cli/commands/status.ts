@@ -12,6 +12,7 @@ import {
   readStatus,
   type StatusReport,
 } from "../../jobs/report/status.ts";
+import { planLeftText } from "../../jobs/report/costs.ts";
 import { amountText } from "../../money.ts";
 
 export async function status(context: Context): Promise<Outcome> {
@@ -46,6 +47,7 @@ function renderStatus(report: StatusReport, nowMs: number): Text {
           ? []
           : [`• person search: ${count(left)} of ${count(limit)} records left for the day at ${at}`],
       ),
+      ...report.plan_left.map((plan) => `• ${planLeftText(plan)}`),
       ...report.gaps.map(
         ({ job, gap_start: start, gap_end: end }) =>
           `! ${job}: data from ${start} to ${end} is no longer available (sync_gap)`,

@@ -7,6 +7,7 @@ import {
   choice,
   setting,
   flag,
+  isMapping,
   listOf,
   positiveNumber,
   ratio,
@@ -23,7 +24,7 @@ import { isLocalHost } from "../../postgres-address.ts";
 import { writers } from "../../schemas/ops.ts";
 import { lookupEndpoints } from "../../schemas/registry.ts";
 import type { NestedProblem } from "../problems.ts";
-import { type Amount, amountOf, LARGEST_AMOUNT } from "../../money.ts";
+import { amountOf, LARGEST_AMOUNT, type Price } from "../../money.ts";
 
 /** Default schema of people. */
 export const DEFAULT_SCHEMA = "person_data";
@@ -128,8 +129,8 @@ const confirmAbove = settings({
 export interface Prices {
   /** ISO 4217 code. */
   readonly currency: string;
-  /** Price of one billed record, by the name of its budget; missing if not given. */
-  readonly perRecord: Readonly<Record<string, Amount>>;
+  /** By the name of the budget; missing if not given. */
+  readonly byBudget: Readonly<Record<string, Price>>;
 }
 
 /** An amount of money in the currency of `prices`. */
@@ -152,6 +153,61 @@ function amount(expects: string) {
   });
 }
 
+const tier = settings({
+  from: wholeNumber(1, Number.MAX_SAFE_INTEGER),
+  amount: amount("the price of one billed record"),
+});
+
+/** Terms of a contract. */
+const terms = settings(
+  {
+    amount: amount("the price of one billed record").optional(),
+    per: choice(["record", "match"], "which records the invoice counts").optional(),
+    included_per_month: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
+    overage: amount("the price of one record beyond included_per_month").optional(),
+    tiers: listOf(tier, "a list of { from: 100000, amount: 0.08 }", 1).optional(),
+  },
+  termsProblems,
+);
+
+/** Every record has a price, and tiers ascend. */
+function termsProblems(given: Readonly<Record<string, unknown>>): readonly NestedProblem[] {
+  const { amount: base, included_per_month: included, overage, tiers } = given;
+  const found: NestedProblem[] = [];
+  if (base === undefined && overage === undefined) {
+    found.push({ path: ["amount"], message: "is missing", hint: "the price of one billed record: 0.10" });
+  }
+  if (overage !== undefined && included === undefined) {
+    const hint = "the number of records that the plan covers each month";
+    found.push({ path: ["included_per_month"], message: "is missing: overage begins after it", hint });
+  }
+  let least = typeof included === "number" ? included : 1;
+  for (const [i, one] of (Array.isArray(tiers) ? tiers : []).entries()) {
+    const from: unknown = isMapping(one) ? one["from"] : undefined;
+    if (typeof from !== "number") continue;
+    if (from < least) {
+      const message = i === 0 ? "is within included_per_month" : "is not above the tier before";
+      const hint = "count every billed record of the month, included ones too; lowest tier first";
+      found.push({ path: ["tiers", i, "from"], message, hint });
+    }
+    least = from + 1;
+  }
+  return found;
+}
+
+function priceOfTerms(given: number | z.output<typeof terms>, currency: string): Price {
+  if (typeof given === "number") return { tiers: [{ from: 0, amount: String(given) }], per: null, currency };
+  const { amount: base, per, includedPerMonth: included, overage, tiers } = given;
+  const first = included === null ? base : (overage ?? base);
+  const written = [
+    ...(included === null ? [] : [{ from: 0, amount: 0 }]),
+    // A tier that begins with the end of the allowance replaces the price after it.
+    ...(tiers?.[0]?.from === included ? [] : [{ from: included ?? 0, amount: first ?? 0 }]),
+    ...(tiers ?? []),
+  ];
+  return { tiers: written.map((one) => ({ ...one, amount: String(one.amount) })), per, currency };
+}
+
 /** Declares `prices` for the budgets of these names. */
 function pricesOf(names: readonly string[]) {
   const currency = text(
@@ -162,12 +218,21 @@ function pricesOf(names: readonly string[]) {
     },
     (value) => !Intl.supportedValuesOf("currency").includes(value),
   );
-  const price = Object.fromEntries(
-    names.map((name) => [name, amount("the price of one billed record").optional()]),
-  );
-  return z.strictObject({ currency, ...price }).transform(({ currency: code, ...given }): Prices => {
-    const perRecord = setEntries(given).map(([name, value]) => [name, String(value)] as const);
-    return { currency: code, perRecord: Object.fromEntries(perRecord) };
+  const price = setting(z.union([amount("the price of one billed record"), terms]), {
+    expects: "the price of one billed record, or { amount: 0.10, per: match }",
+    hint: `a number from 0 to ${LARGEST_AMOUNT} without quotes, currency or separators`,
+  });
+  const byName = Object.fromEntries(names.map((name) => [name, price.optional()]));
+  const schema = withRule(z.strictObject({ currency, ...byName }), ({ [UNLOCK]: unlock }) => {
+    if (!isMapping(unlock) || (unlock["per"] ?? null) === null) return [];
+    const hint = "remove it: the service states what each unlock bills";
+    return [{ path: [UNLOCK, "per"], message: "doesn't apply to unlocks", hint }];
+  });
+  return schema.transform(({ currency: code, ...given }): Prices => {
+    const priced = setEntries<z.output<typeof price>>(given).map(
+      ([name, value]) => [name, priceOfTerms(value, code)] as const,
+    );
+    return { currency: code, byBudget: Object.fromEntries(priced) };
   });
 }
 

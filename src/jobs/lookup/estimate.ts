@@ -2,7 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { count, countText, durationText } from "../../figures.ts";
 import type { Cap } from "./lookup-spec.ts";
 import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
-import { costText, estimateCost, priceOf } from "../price.ts";
+import { billedNoun, costText, estimateCost, priceOf } from "../price.ts";
 import type {
   DueGroups as CountedGroups,
   GroupAnswers,
@@ -189,12 +189,13 @@ export function billableText({ low, expected, high }: BillableEstimate): string 
  * Predicts calls, billed records and duration.
  * @param given.cap maximum records to send; null for no limit
  * @param given.toCome records that become due during the run: their rows wait for an earlier job of the same run
+ * @param given.billed records billed in the month before
  */
 export function forecastOf(
   config: Pick<Config, "service" | "prices">,
   job: LookupJobConfig,
   counts: LookupCounts,
-  given: { readonly cap: Cap | null; readonly toCome?: number },
+  given: { readonly cap: Cap | null; readonly billed: number; readonly toCome?: number },
 ) {
   const { cap, toCome = 0 } = given;
   const { endpoint } = lookupOf(job);
@@ -202,8 +203,8 @@ export function forecastOf(
   const toSend = Math.min(counts.toSend + toCome, cap?.records ?? Number.POSITIVE_INFINITY);
   const calls = Math.ceil(toSend / endpoint.maxRecords);
   const groups = { ...(toCome === 0 ? counts.groups.toSend : counts.groups.due), waiting: toCome };
-  const billed = job.type === "validate_emails" ? "address" : "match";
-  const billable = estimateBillable(billed, groups, counts.history, {
+  const price = priceOf(config, job.type);
+  const billable = estimateBillable(billedNoun(job.type, price?.per ?? null), groups, counts.history, {
     isOrdered: job.input.orderBy !== null,
     ...(cap === null ? {} : { most: cap.records }),
   });
@@ -213,8 +214,8 @@ export function forecastOf(
     records: toSend,
     calls,
     billable: { ...billable, basis: toCome === 0 ? billable.basis : billable.basis + rest },
-    /** Price of one billed record; null without one. */
-    price: priceOf(config, job.type),
+    /** Null without a price. */
+    cost: price && estimateCost(billable, price, given.billed),
     seconds: estimateSeconds(calls, {
       concurrency,
       requestsPerSecond: limits[endpoint.path]?.requestsPerSecond ?? requestsPerSecond,
@@ -226,7 +227,7 @@ export function forecastOf(
 export function forecastText(
   job: LookupJobConfig,
   counts: LookupCounts,
-  { calls, billable, price, seconds }: ReturnType<typeof forecastOf>,
+  { calls, billable, cost, seconds }: ReturnType<typeof forecastOf>,
   cap: Cap | null,
 ): string {
   const text = (count: number) =>
@@ -236,6 +237,6 @@ export function forecastText(
     return `${job.name}: ${later === "" ? `nothing is due among ${text(counts.read)}` : `nothing to send${later}`}`;
   }
   const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
-  const cost = price ? `, ${costText(estimateCost(billable, price))}` : "";
-  return `${job.name}: ${sending}, ${billableText(billable)} billed${cost}, about ${durationText(seconds)}${later}`;
+  const priced = cost ? `, ${costText(cost)}` : "";
+  return `${job.name}: ${sending}, ${billableText(billable)} billed${priced}, about ${durationText(seconds)}${later}`;
 }

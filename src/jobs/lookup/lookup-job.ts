@@ -17,6 +17,7 @@ import {
 } from "../job.ts";
 import { loadSpooled } from "./load-response.ts";
 import { forecastOf, forecastText } from "./estimate.ts";
+import { certainlyBilled } from "../price.ts";
 import { closeJobSpool, type JobSpool, openJobSpool, openOtherSpools } from "./job-spool.ts";
 import { type Cap, limitsOf, lookupSpecOf, tightestCap, usedOf } from "./lookup-spec.ts";
 import { isLookupJob, type LookupJobConfig, type LookupJobType, lookupOf } from "./lookup-types.ts";
@@ -74,6 +75,7 @@ async function sendSelected(task: Task): Promise<WorkResult> {
   const { job, request, run, retryWhileDown, totals } = task;
   const limits = limitsOf(task.config, job, request.maxRecords, request.shard);
   let cap: Cap | null;
+  let billed: number;
   let jobSpool: JobSpool | null = null;
   let selection: LookupSelection;
   let doing = "opening the spool";
@@ -85,11 +87,13 @@ async function sendSelected(task: Task): Promise<WorkResult> {
     doing = "reading the input";
     await retire(task);
     const uses = await readBudgetUse(task.db);
-    cap = tightestCap(limits, usedOf(uses, job.type, await readRunUse(task.db, run)));
+    const used = usedOf(uses, job.type, await readRunUse(task.db, run));
+    cap = tightestCap(limits, used);
+    billed = certainlyBilled(used);
     const spec = { ...task.spec, maxRecords: cap?.records ?? null };
     // A resend that the user doesn't want must leave nothing due.
     if (spec.resend && !request.yes)
-      await confirmSending(task, (await previewLookup(task.db, spec, 0)).counts, cap);
+      await confirmSending(task, (await previewLookup(task.db, spec, 0)).counts, { cap, billed });
     selection = await selectLookup(task.db, spec, run);
   } catch (error) {
     return { end: await closeSpool(task, endOfError(error, doing), jobSpool) };
@@ -107,7 +111,7 @@ async function sendSelected(task: Task): Promise<WorkResult> {
       rows_written: selection.rowsWritten,
     });
     recorded = foundCounters(counts);
-    await send(task, { selection, tally, ...jobSpool, limits }, cap);
+    await send(task, { selection, tally, ...jobSpool, limits }, { cap, billed });
   } catch (error) {
     thrown = { error };
   }
@@ -157,23 +161,29 @@ async function retire({ config, db, run, log, progress }: Task): Promise<void> {
   }
 }
 
-async function confirmSending(task: Task, counts: LookupCounts, cap: Cap | null): Promise<void> {
+/** Limit of the run, and records billed in the month before it. */
+interface Before {
+  readonly cap: Cap | null;
+  readonly billed: number;
+}
+
+async function confirmSending(task: Task, counts: LookupCounts, before: Before): Promise<void> {
   const { config, job, request, pastRuns } = task;
-  const { billable } = forecastOf(config, job, counts, { cap });
-  const decision = decideSending(config, job, { ...request, counts, billable, pastRuns });
+  const { billable, cost } = forecastOf(config, job, counts, before);
+  const decision = decideSending(config, { ...request, counts, billable, cost, pastRuns });
   await confirm(task, job.name, request, decision);
 }
 
-async function send(task: Task, selected: Selected, cap: Cap | null): Promise<void> {
+async function send(task: Task, selected: Selected, before: Before): Promise<void> {
   const { config, progress, signal, job, request } = task;
   const { counts } = selected.selection;
-  const forecast = forecastOf(config, job, counts, { cap });
+  const forecast = forecastOf(config, job, counts, before);
   task.log.info(
     { job: job.name, records_due: counts.due, records_to_send: counts.toSend, calls: forecast.calls },
     "planned",
   );
-  progress.note(job.name, forecastText(job, counts, forecast, cap));
-  if (!request.resend || request.yes) await confirmSending(task, counts, cap);
+  progress.note(job.name, forecastText(job, counts, forecast, before.cap));
+  if (!request.resend || request.yes) await confirmSending(task, counts, before);
   if (counts.toSend === 0 || signal.aborted) return;
   progress.start(job.name, counts.toSend, lookupOf(job).endpoint.name);
   try {

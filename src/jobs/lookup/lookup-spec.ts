@@ -16,8 +16,10 @@ import {
   reserveCall,
   type RunUse,
   type SendingLimits,
+  unused,
 } from "../../load/ledger/reserve.ts";
 import type { LookupSpec } from "../../load/lookups/lookup.ts";
+import { moneyLeft } from "../../money.ts";
 
 /** Parts of a request that affect which records are due; `maxRecords` is the lowest of all limits. */
 type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {
@@ -104,7 +106,7 @@ export async function reserve(
   throw new LimitReachedError(limit, message(limit));
 }
 
-const NO_BUDGET: BudgetConfig = { perDay: null, perMonth: null };
+const NO_BUDGET: BudgetConfig = { perDay: null, perMonth: null, money: null };
 
 export interface JobLimits extends SendingLimits {
   /** Name of the lower one of the two caps per run. */
@@ -142,26 +144,31 @@ function nameOfLimit(limits: JobLimits, period: BudgetPeriod): LimitedBy {
   return period === "day" ? "budget_day" : limits.perRunBy;
 }
 
-/** Records counted in each period so far. */
-export type Used = Readonly<Record<BudgetPeriod, number>>;
+/** Records counted in each period so far, and those billed in the month. */
+export interface Used extends BudgetUse, RunUse {}
 
 /** Records currently counted in the budgets of a job type and in the run. */
-export function usedOf(uses: readonly BudgetUse[], type: string, run: RunUse): Used {
-  const sum = (period: BudgetUse["period"]) =>
-    uses.find((use) => use.budget === type && use.period === period)?.records ?? 0;
-  return { month: sum("month"), day: sum("day"), ...run };
+export function usedOf(uses: ReadonlyMap<string, BudgetUse>, type: string, run: RunUse): Used {
+  return { ...(uses.get(type) ?? unused), ...run };
 }
 
 /** Limit with the fewest records left; if equal, the one with the longest period. Null if nothing is limited. */
 export function tightestCap(limits: JobLimits, used: Used): Cap | null {
-  const { perMonth: month, perDay: day, perRun: run, perShard: shard } = limits;
-  const most = { month, day, run, shard };
+  const { perMonth, perDay, perRun, perShard, money } = limits;
+  const inRecords = (limit: number | null, period: BudgetPeriod) =>
+    limit === null ? null : Math.max(0, limit - used[period]);
+  const inMoney = (period: "day" | "month") => money && moneyLeft(money, period, used.billed)?.records;
+  const left = [
+    ["month", inRecords(perMonth, "month")],
+    ["month", inMoney("month")],
+    ["day", inRecords(perDay, "day")],
+    ["day", inMoney("day")],
+    ["run", inRecords(perRun, "run")],
+    ["shard", inRecords(perShard, "shard")],
+  ] as const;
   let tightest: Cap | null = null;
-  for (const period of ["month", "day", "run", "shard"] as const) {
-    const limit = most[period];
-    if (limit === null) continue;
-    const records = Math.max(0, limit - used[period]);
-    if (tightest === null || records < tightest.records) {
+  for (const [period, records] of left) {
+    if (typeof records === "number" && (tightest === null || records < tightest.records)) {
       tightest = { records, limitedBy: nameOfLimit(limits, period) };
     }
   }

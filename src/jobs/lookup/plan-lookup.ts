@@ -8,6 +8,7 @@ import type { PlanContext, Planned, ShownRequest } from "../job-type.ts";
 import { limitsOf, lookupSpecOf, tightestCap } from "./lookup-spec.ts";
 import { forecastOf } from "./estimate.ts";
 import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
+import { certainlyBilled } from "../price.ts";
 
 /** Predicts what a run would send; changes nothing. */
 export async function planLookup(context: PlanContext, job: LookupJobConfig): Promise<Planned> {
@@ -27,10 +28,11 @@ export async function planLookup(context: PlanContext, job: LookupJobConfig): Pr
   const answered = answering?.records_remaining === 0 ? counts.waiting : (answering?.records_to_send ?? 0);
   const waitingRows = Math.min(counts.waiting, answered);
   const waiting = Math.min(counts.waitingRecords, answered);
-  const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });
-  const decision = decideSending(config, job, {
+  const forecast = forecastOf(config, job, counts, { cap, billed: certainlyBilled(used), toCome: waiting });
+  const decision = decideSending(config, {
     counts: { ...counts, due: counts.due + waitingRows, toSend: forecast.records },
     billable: forecast.billable,
+    cost: forecast.cost,
     pastRuns: await lastRuns(db, job.name),
     shard,
     resend,

@@ -6,10 +6,10 @@ import { scheduledJobs } from "../job-selection.ts";
 import { priceOf } from "../price.ts";
 import { DAY_MS } from "../usage/calendar.ts";
 import type { LedgerDay } from "../../load/ledger/costs.ts";
-import type { BudgetUse } from "../../load/ledger/reserve.ts";
+import { type BudgetUse, unused } from "../../load/ledger/reserve.ts";
 import type { JobStatus } from "../../load/runs/status.ts";
 import { isSuccess } from "../../load/runs/runs.ts";
-import { type Amount, costOf, type Price } from "../../money.ts";
+import { type BilledInMonth, costOf, moneyLeft, type Price, tiersAfter } from "../../money.ts";
 import { nextSlot, type Schedule } from "../../schedule/schedule.ts";
 
 export interface AttentionReport {
@@ -167,16 +167,18 @@ export interface BudgetReport {
   /** Type of the jobs that share the budget. */
   readonly budget: string;
   readonly period: "day" | "month";
-  /** Maximum records in the current period (UTC). */
+  /** Maximum records in the current period (UTC); of a limit in money, those used and left. */
   readonly limit: number;
   /** Records sent in the period that were or may have been billed, including calls in flight. */
   readonly used: number;
   readonly left: number;
-  /** Limit as given, in money. It stands for `limit` records, as if each were billed. */
+  /** Limit as given, in money. */
   readonly limit_amount?: number;
+  /** With a limit in money: the most that the period can have cost so far. */
+  readonly used_amount?: number;
   /** With a price: the most that the records left can cost. */
   readonly left_amount?: number;
-  /** Price of one billed record. */
+  /** Price of one billed record; absent if it depends on their number. */
   readonly price?: number;
   /** ISO 4217. */
   readonly currency?: string;
@@ -184,28 +186,37 @@ export interface BudgetReport {
 
 export function budgetReports(
   config: Pick<Config, "budgets" | "prices">,
-  uses: readonly BudgetUse[],
+  uses: ReadonlyMap<string, BudgetUse>,
 ): readonly BudgetReport[] {
-  return Object.entries(config.budgets).flatMap(([budget, { perDay, perMonth, amounts = {} }]) =>
-    (["day", "month"] as const).flatMap((period) => {
+  return Object.entries(config.budgets).flatMap(([budget, { perDay, perMonth, money }]) =>
+    (["day", "month"] as const).flatMap((period): readonly BudgetReport[] => {
+      const { [period]: used, billed } = uses.get(budget) ?? unused;
       const limit = period === "day" ? perDay : perMonth;
-      if (limit === null) return [];
-      const used = uses.find((use) => use.budget === budget && use.period === period)?.records ?? 0;
-      const left = Math.max(0, limit - used);
+      const inMoney = money && moneyLeft(money, period, billed);
+      if (limit === null && inMoney === null) return [];
+      const left = inMoney?.records ?? Math.max(0, (limit ?? 0) - used);
       return [
-        { budget, period, limit, used, left, ...inMoney(left, priceOf(config, budget), amounts[period]) },
+        {
+          budget,
+          period,
+          limit: limit ?? used + left,
+          used,
+          left,
+          ...(inMoney ? { limit_amount: Number(money?.[period]), used_amount: Number(inMoney.spent) } : {}),
+          ...costOfLeft(left, priceOf(config, budget), billed),
+        },
       ];
     }),
   );
 }
 
-function inMoney(left: number, price: Price | null, limit: Amount | undefined): Partial<BudgetReport> {
+function costOfLeft(left: number, price: Price | null, billed: BilledInMonth): Partial<BudgetReport> {
   if (price === null) return {};
-  const { perRecord, currency } = price;
+  const { beforeToday, today } = billed;
+  const tiers = tiersAfter(price.tiers, beforeToday.least + today.least, beforeToday.most + today.most);
   return {
-    ...(limit === undefined ? {} : { limit_amount: Number(limit) }),
-    left_amount: Number(costOf(left, perRecord)),
-    price: Number(perRecord),
-    currency,
+    left_amount: Number(costOf(left, tiers)),
+    ...(price.tiers.length === 1 ? { price: Number(price.tiers[0]?.amount) } : {}),
+    currency: price.currency,
   };
 }

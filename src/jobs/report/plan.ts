@@ -1,9 +1,16 @@
-import { readBudgetUse } from "../../load/ledger/reserve.ts";
+import { readBudgetUse, unused } from "../../load/ledger/reserve.ts";
 import { type BudgetReport, budgetReports } from "./attention.ts";
 import { usedOf } from "../lookup/lookup-spec.ts";
 import type { JobPlan, PlanRequest } from "../job-type.ts";
 import { UNLOCK } from "../../config/schema/document.ts";
-import { type CostEstimate, estimateCost, priceOf, sumOfEstimates } from "../price.ts";
+import {
+  assumptionText,
+  certainlyBilled,
+  type CostEstimate,
+  estimateCost,
+  priceOf,
+  sumOfEstimates,
+} from "../price.ts";
 import { selectJobs } from "../job-selection.ts";
 import { jobTypeOf } from "../registry.ts";
 import { type JobServices, wholeInput } from "../services.ts";
@@ -15,8 +22,10 @@ export interface PlanReport {
   readonly jobs: readonly JobPlan[];
   /** Budgets before the first job. */
   readonly budgets: readonly BudgetReport[];
-  /** With `prices`: sum of the jobs. */
+  /** With `prices`: all jobs together. */
   readonly estimated_cost?: CostEstimate;
+  /** What is assumed to be billed, because `prices` doesn't state it; empty if it does. */
+  readonly assumption?: string;
 }
 
 /**
@@ -36,32 +45,39 @@ export async function planJobs(
   const uses = await readBudgetUse(db);
   const { byJob } = await reportSpooled(config, db);
   const plans = new Map<string, JobPlan>();
-  /** Records that earlier jobs will send, by type. */
-  const sendingByType = new Map<string, number>();
+  /** Uses with what earlier jobs will send and are expected to be billed. */
+  const expected = new Map(uses);
+  const totals = new Map<string, Record<"low" | "expected" | "high", number>>();
   for (const job of jobs) {
-    const used = usedOf(uses, job.type, { run: 0, shard: 0 });
-    const before = sendingByType.get(job.type) ?? 0;
-    const { plan, sending } = await jobTypeOf(job).plan(
-      {
-        ...services,
-        earlier: plans,
-        request,
-        used: { ...used, month: used.month + before, day: used.day + before },
-        spooled: byJob.get(job.name) ?? { calls: 0, bytes: 0 },
-      },
-      job,
-    );
-    sendingByType.set(job.type, before + sending);
-    const price = priceOf(config, jobTypeOf(job).isBilled ? job.type : UNLOCK);
-    const isBilled = jobTypeOf(job).isBilled || plan.estimated_billable.high > 0;
-    const cost = price && isBilled ? { estimated_cost: estimateCost(plan.estimated_billable, price) } : {};
-    plans.set(job.name, { ...plan, ...cost });
+    const type = jobTypeOf(job);
+    const { isBilled } = type;
+    const budget = isBilled ? job.type : UNLOCK;
+    const used = usedOf(expected, budget, { run: 0, shard: 0 });
+    const spooled = byJob.get(job.name) ?? { calls: 0, bytes: 0 };
+    const { plan, sending } = await type.plan({ ...services, earlier: plans, request, used, spooled }, job);
+    const { day, month, billed } = used;
+    const { low, expected: billable, high } = plan.estimated_billable;
+    const today = { least: billed.today.least + billable, most: billed.today.most + sending };
+    expected.set(budget, { day: day + sending, month: month + sending, billed: { ...billed, today } });
+    const price = priceOf(config, budget);
+    if (price === null || (!isBilled && high === 0)) {
+      plans.set(job.name, plan);
+      continue;
+    }
+    const estimated_cost = estimateCost(plan.estimated_billable, price, certainlyBilled(used));
+    plans.set(job.name, { ...plan, estimated_cost });
+    const sum = totals.get(budget) ?? { low: 0, expected: 0, high: 0 };
+    totals.set(budget, { low: sum.low + low, expected: sum.expected + billable, high: sum.high + high });
   }
-  const all = [...plans.values()];
-  const costs = all.flatMap(({ estimated_cost: cost }) => cost ?? []);
+  const costs = [...totals].flatMap(([budget, total]) => {
+    const price = priceOf(config, budget);
+    return price ? [estimateCost(total, price, certainlyBilled(uses.get(budget) ?? unused))] : [];
+  });
   return {
-    jobs: all,
+    jobs: [...plans.values()],
     budgets: budgetReports(config, uses),
-    ...(config.prices ? { estimated_cost: sumOfEstimates(costs, config.prices.currency) } : {}),
+    ...(config.prices
+      ? { estimated_cost: sumOfEstimates(costs, config.prices.currency), assumption: assumptionText(config) }
+      : {}),
   };
 }

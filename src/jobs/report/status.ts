@@ -16,6 +16,7 @@ import {
   schedulesByJob,
 } from "./attention.ts";
 import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
+import { type PlanLeft, readPlanLeft } from "./costs.ts";
 import { membersJobOf } from "../segments/segment-members.ts";
 import { pushJobOf } from "../segments/push-settings.ts";
 import { type SegmentConfig, segmentIdOf } from "../segments/segments.ts";
@@ -116,6 +117,8 @@ export interface StatusReport {
   readonly attention: readonly AttentionReport[];
   /** Quotas of the service, if a job has read them. */
   readonly quotas: readonly StoredQuota[];
+  /** What is left of included records, and of the plan as the service last stated it. */
+  readonly plan_left: readonly PlanLeft[];
   /** Unavailable periods of feeds, newest first. */
   readonly gaps: readonly StoredGap[];
   /** Empty without a budget. */
@@ -183,7 +186,8 @@ export async function readStatus(
   }
   const days = await readLedgerDays(db, DAYS);
   const billed = config.prices && (await readSpent(db, config.prices.currency, nowMs));
-  const budgets = budgetOutlooks(config, budgetReports(config, await readBudgetUse(db)), days, nowMs);
+  const uses = await readBudgetUse(db);
+  const budgets = budgetOutlooks(config, budgetReports(config, uses), days, nowMs);
   return {
     warehouse: db.description,
     service_host: (await readIdentity(db))?.serviceHost ?? null,
@@ -195,6 +199,7 @@ export async function readStatus(
       ),
     ],
     quotas: await readQuotas(db),
+    plan_left: await readPlanLeft(db, config, uses, nowMs),
     gaps: await readGaps(db),
     budgets,
     ...(billed ? { spent: billed.spent } : {}),

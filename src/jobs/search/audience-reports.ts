@@ -43,7 +43,7 @@ export async function reportAudiences(
       const [stored] = id === null ? [] : await readAudiences(db, [id]);
       const most = stored ? mostBillable(stored) : null;
       const isUnlocked = stored?.results_unlocked === true;
-      const cost = most === null || isUnlocked ? null : unlockCost(config, most);
+      const cost = most === null || isUnlocked ? null : await unlockCost({ config, db }, most);
       reports.push({
         job: job.name,
         search,

@@ -163,7 +163,7 @@ export async function searchOnce(
   const erased = await readErasedPids(services.db, pids);
   const results = pids.filter((pid) => !erased.has(pid));
   const total = countOf(found["total_count"]) ?? results.length;
-  const cost = unlockCost(services.config, total);
+  const cost = await unlockCost(services, total);
   return {
     search_id: String(found["search_id"]),
     total_count: total,

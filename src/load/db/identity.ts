@@ -13,6 +13,12 @@ export async function readIdentity(db: Db) {
   return identity ?? null;
 }
 
+/** Time since which the ledger is complete; null if nothing was removed. */
+export async function readLedgerStart(db: Db): Promise<string | null> {
+  const [start = null] = await db.pluck(db.query.selectFrom("ops.warehouse_identity").select("ledger_from"));
+  return start;
+}
+
 /** Records the organization unless one is known, also by another process at the same time; returns the recorded one. */
 export async function recordOrganization(db: Db, runId: string, organization: string): Promise<string> {
   const update = db.query.updateTable("ops.warehouse_identity").where("org_id", "is", null);

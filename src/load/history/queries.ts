@@ -1,12 +1,13 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
-import type { BilledDay } from "../ledger/costs.ts";
+import { tableText } from "../db/names.ts";
+import { type BilledDay, inMonthsSince } from "../ledger/costs.ts";
 import { isBeating } from "../runs/fence.ts";
 import { type PastRun, pastRuns } from "../runs/status.ts";
-import { billedRecords } from "../../schemas/ledger.ts";
 import { writers } from "../../schemas/ops.ts";
 import type { Table } from "../../schemas/table.ts";
+import { billedAtPrices } from "../../schemas/views/costs.ts";
 import { coveredTables, fieldsOf } from "../../schemas/views/people.ts";
 
 /** Limits what a look at the history may cost the warehouse. */
@@ -81,8 +82,8 @@ export function readRunningJobs(
   });
 }
 
-/** Calls of one job at one price on one UTC day. */
-export interface LedgerHistoryRow extends BilledDay {
+/** Billed records of one job at one price on one UTC day, with the answers of its calls. */
+export interface LedgerHistoryRow extends Omit<BilledDay, "endpoint" | "per"> {
   /** Records in answered calls. */
   readonly recordsAnswered: number;
   readonly recordsMatched: number;
@@ -90,21 +91,20 @@ export interface LedgerHistoryRow extends BilledDay {
 
 /** Reads the billable calls of the last UTC days, today included, oldest first. */
 export function readLedgerHistory(db: Db, days: number): Promise<readonly LedgerHistoryRow[]> {
+  const since = `date_trunc('day', now() AT TIME ZONE 'UTC') - make_interval(days => ${days - 1})`;
+  const ifAnswered = (records: string) => `CASE WHEN http_status = 200 THEN ${records} END`;
+  const rows = billedAtPrices("postgres", (name) => tableText(db.names, name), {
+    where: inMonthsSince(since),
+    sums: { answered: ifAnswered("records_sent"), matched: ifAnswered("records_matched") },
+  });
   return readBriefly(db, (session) =>
     // Formatted after grouping: the ledger has a row per call.
     session.rows<LedgerHistoryRow>(sql`
     SELECT to_char(day, 'YYYY-MM-DD') AS day, job, budget, trim_scale(price)::text AS price, currency,
-      billed::bigint AS "recordsBilled", in_doubt::bigint AS "possiblyBilled",
-      coalesce(answered, 0)::bigint AS "recordsAnswered", coalesce(matched, 0)::bigint AS "recordsMatched"
-    FROM (
-      SELECT (reserved_at AT TIME ZONE 'UTC')::date AS day, job, budget, price, currency,
-        sum(${sql.raw(billedRecords)}) AS billed, sum(records_in_doubt) AS in_doubt,
-        sum(records_sent) FILTER (WHERE http_status = 200) AS answered,
-        sum(records_matched) FILTER (WHERE http_status = 200) AS matched
-      FROM ${session.table("api_call")}
-      WHERE budget IS NOT NULL AND reserved_at >= date_trunc('day', now()) - make_interval(days => ${days - 1})
-      GROUP BY 1, 2, 3, 4, 5) AS d
-    ORDER BY 1, 2, 3, 4`),
+      sum(records_billed)::bigint AS "recordsBilled", sum(possibly_billed)::bigint AS "possiblyBilled",
+      coalesce(sum(answered), 0)::bigint AS "recordsAnswered", coalesce(sum(matched), 0)::bigint AS "recordsMatched"
+    FROM (${sql.raw(rows)}) AS b WHERE day >= ${sql.raw(since)}
+    GROUP BY b.day, job, budget, price, currency ORDER BY b.day, 2, 3, 4`),
   );
 }
 

@@ -1,7 +1,11 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Amount } from "../../money.ts";
+import { availableOf } from "../../schemas/error-body.ts";
 import { billedRecords } from "../../schemas/ledger.ts";
+import { billedAtPrices, type LedgerPart } from "../../schemas/views/costs.ts";
+import { pathOf } from "../../schemas/views/view.ts";
 import type { Db } from "../db/db.ts";
+import { quoteLiteral, type SchemaNames, tableText } from "../db/names.ts";
 
 /** Records of one job on one UTC day, from the ledger and the rejects. */
 export interface LedgerDay {
@@ -41,30 +45,61 @@ export async function readLedgerDays(db: Db, days: number): Promise<readonly Led
     FROM called FULL JOIN rejected USING (day, job) ORDER BY day DESC, job`);
 }
 
-/** Billed records of one job at one price on one UTC day. */
+/** Billed records of one job and run at one price on one UTC day. */
 export interface BilledDay {
   /** `2026-11-21`. */
   readonly day: string;
   readonly job: string;
+  /** Path without its leading slash. */
+  readonly endpoint: string;
   /** Type of the job, or `unlock`. */
   readonly budget: string;
-  /** Price of one record when it was reserved; null without one. */
+  /** Price of one record at its place in the month; null without one. */
   readonly price: Amount | null;
   readonly currency: string | null;
+  /** As `prices` stated it; null if it didn't. */
+  readonly per: "record" | "match" | null;
   readonly recordsBilled: number;
   /** Further records that may have been billed. */
   readonly possiblyBilled: number;
 }
 
-/** Reads what was billed since a UTC day (`2026-11-01`). */
-export async function readBilledSince(db: Db, day: string): Promise<readonly BilledDay[]> {
-  return readBilled(db, sql`c.reserved_at >= ${day}::date::timestamp AT TIME ZONE 'UTC'`);
+/** Reads what was billed from a UTC day (`2026-11-01`) up to another one, exclusive. */
+export async function readBilledSince(
+  db: Db,
+  day: string,
+  before = "infinity",
+): Promise<readonly BilledDay[]> {
+  const [from, to] = [quoteLiteral(day), quoteLiteral(before)];
+  const rows = readBilled(db.names, {
+    where: `${inMonthsSince(`${from}::timestamp`)} AND reserved_at < ${to}::timestamp AT TIME ZONE 'UTC'`,
+  });
+  return db.rows<BilledDay>(sql`${rows} HAVING day >= ${day}::date ORDER BY 1 DESC, 2, 3, 4, 5`);
 }
 
 /** Reads what was billed under a run ID, in all shards. A job that was started again counts from its last start. */
 export async function readBilledInRun(db: Db, runId: string): Promise<readonly BilledDay[]> {
-  const started = sql`SELECT min(started_at) FROM ${db.table("sync_run")} AS r WHERE (r.run_id, r.job) = (c.run_id, c.job)`;
-  return readBilled(db, sql`c.run_id = ${runId} AND c.reserved_at >= (${started})`);
+  const [calls, runs] = [tableText(db.names, "api_call"), tableText(db.names, "sync_run")];
+  const run = quoteLiteral(runId);
+  const first = `(SELECT min(reserved_at) AT TIME ZONE 'UTC' FROM ${calls} WHERE run_id = ${run})`;
+  const start = `SELECT min(r.started_at) FROM ${runs} AS r WHERE (r.run_id, r.job) = (api_call.run_id, api_call.job)`;
+  const rows = readBilled(db.names, {
+    where: inMonthsSince(first),
+    by: { is_of_run: `CASE WHEN run_id = ${run} THEN reserved_at >= (${start}) END` },
+  });
+  return db.rows<BilledDay>(sql`${rows}, is_of_run HAVING is_of_run ORDER BY 1 DESC, 2, 3, 4, 5`);
+}
+
+/** Condition on calls of the UTC months since a timestamp. */
+export const inMonthsSince = (utc: string) => `reserved_at >= date_trunc('month', ${utc}) AT TIME ZONE 'UTC'`;
+
+function readBilled(names: SchemaNames, part: LedgerPart): RawBuilder<unknown> {
+  const by = { path: pathOf("postgres"), billed_per: "billed_per", ...part.by };
+  const rows = billedAtPrices("postgres", (name) => tableText(names, name), { ...part, by });
+  return sql`
+    SELECT to_char(day, 'YYYY-MM-DD') AS day, job, path AS endpoint, budget, trim_scale(price)::text AS price, currency, billed_per AS per,
+      sum(records_billed)::bigint AS "recordsBilled", sum(possibly_billed)::bigint AS "possiblyBilled"
+    FROM (${sql.raw(rows)}) AS b GROUP BY b.day, job, path, budget, price, currency, billed_per`;
 }
 
 /** Sums billed records by job. Jobs without billed calls are absent. */
@@ -74,10 +109,33 @@ export function billedByJob(days: readonly BilledDay[]): ReadonlyMap<string, num
   return sums;
 }
 
-async function readBilled(db: Db, which: RawBuilder<unknown>): Promise<readonly BilledDay[]> {
-  return db.rows<BilledDay>(sql`
-    SELECT to_char(reserved_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, job, budget, trim_scale(price)::text AS price, currency,
-      sum(${sql.raw(billedRecords)})::bigint AS "recordsBilled", sum(records_in_doubt)::bigint AS "possiblyBilled"
-    FROM ${db.table("api_call")} AS c WHERE budget IS NOT NULL AND ${which}
-    GROUP BY 1, 2, 3, 4, 5 ORDER BY 1 DESC, 2, 3, 4`);
+/** Rest of the plan as the last 402 of an endpoint stated it, and what was billed there since. */
+export interface StatedPlan {
+  /** Method and path. */
+  readonly endpoint: string;
+  readonly at: string;
+  readonly figures: Readonly<Record<string, number>>;
+  readonly available: number;
+  /** Records billed since. */
+  readonly least: number;
+  /** The same with those that may have been billed. */
+  readonly most: number;
+}
+
+export async function readStatedPlans(db: Db): Promise<readonly StatedPlan[]> {
+  const calls = db.table("api_call");
+  const rows = await db.rows<Omit<StatedPlan, "available">>(sql`
+    SELECT s.endpoint, s.settled_at AS at, s.error_details AS figures, c.least, c.least + c.in_doubt AS most
+    FROM (
+      SELECT DISTINCT ON (endpoint) endpoint, settled_at, error_details FROM ${calls}
+      WHERE error_details IS NOT NULL ORDER BY endpoint, started_at DESC) AS s
+    CROSS JOIN LATERAL (
+      SELECT coalesce(sum(${sql.raw(billedRecords)}), 0)::bigint AS least, coalesce(sum(records_in_doubt), 0)::bigint AS in_doubt
+      FROM ${calls} AS c
+      WHERE c.endpoint = s.endpoint AND budget IS NOT NULL AND coalesce(c.settled_at, c.reserved_at) > s.settled_at) AS c
+    ORDER BY 1`);
+  return rows.flatMap((row) => {
+    const available = availableOf(row.figures);
+    return available === null ? [] : [{ ...row, available }];
+  });
 }

@@ -78,22 +78,23 @@ export async function recordOutcomes(
   const recorded = await session.pluck<string>(sql`
     INSERT INTO ${session.table("api_call")} AS t (call_id, run_id, job, call_number, endpoint, api_request_id, started_at,
         request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
-        possibly_billed, records_reserved, records_in_doubt, records_possibly_billed_twice, is_sent, settled_at,
-        _synced_at)
+        possibly_billed, records_reserved, records_in_doubt, records_possibly_billed_twice, is_sent, error_code, error_details,
+        settled_at, _synced_at)
       SELECT "callId", ${run.runId}, ${run.job}, ${nextCallNumber(session.names)}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
         "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", 0,
-        CASE WHEN "possiblyBilled" THEN "recordsSent" ELSE coalesce("recordsLeftOut", 0) END, "possiblyBilledTwice", "isSent",
-        CASE WHEN "isOpen" THEN NULL ELSE now() END, now()
+        CASE WHEN "possiblyBilled" THEN "recordsSent" ELSE coalesce("recordsLeftOut", 0) END, "possiblyBilledTwice", "isSent", "errorCode",
+        "errorDetails", CASE WHEN "isOpen" THEN NULL ELSE now() END, now()
       FROM json_to_recordset(${JSON.stringify(entries)}::json) AS e("callId" uuid, endpoint text, "apiRequestId" text,
         "startedAt" timestamptz, "requestCompletedAt" timestamptz, milliseconds bigint, "httpStatus" bigint, attempt int,
         "recordsSent" bigint, "recordsMatched" bigint, "responseBytes" bigint, "possiblyBilled" boolean,
-        "possiblyBilledTwice" bigint, "recordsLeftOut" bigint, "isSent" boolean, "isOpen" boolean)
+        "possiblyBilledTwice" bigint, "recordsLeftOut" bigint, "isSent" boolean, "isOpen" boolean, "errorCode" text, "errorDetails" jsonb)
       ON CONFLICT (call_id) DO UPDATE SET api_request_id = excluded.api_request_id, started_at = excluded.started_at,
         request_completed_at = excluded.request_completed_at, milliseconds = excluded.milliseconds,
         http_status = excluded.http_status, attempt = excluded.attempt, records_sent = excluded.records_sent,
         records_matched = excluded.records_matched, response_bytes = excluded.response_bytes,
         possibly_billed = excluded.possibly_billed, records_in_doubt = excluded.records_in_doubt,
-        records_possibly_billed_twice = excluded.records_possibly_billed_twice, is_sent = excluded.is_sent, settled_at = excluded.settled_at,
+        records_possibly_billed_twice = excluded.records_possibly_billed_twice, is_sent = excluded.is_sent, error_code = excluded.error_code,
+        error_details = excluded.error_details, settled_at = excluded.settled_at,
         _synced_at = excluded._synced_at
         WHERE t.settled_at IS NULL AND (t.is_sent IS NULL OR excluded.settled_at IS NOT NULL)
       RETURNING call_id::text`);

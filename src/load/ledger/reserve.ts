@@ -3,11 +3,10 @@ import type { Db } from "../db/db.ts";
 import { nextCallNumber } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { findLostClaims } from "../lookups/claims.ts";
-import type { LookupType } from "../inputs/input.ts";
 import type { LookupRecord } from "../lookups/lookup.ts";
 import type { RunRef } from "../runs/fence.ts";
-import type { Price } from "../../money.ts";
-import type { Attempt } from "../../schemas/ledger.ts";
+import { type BilledInMonth, type MoneyBudget, moneyLeft, type Price, type Tier } from "../../money.ts";
+import { type Attempt, billedRecords } from "../../schemas/ledger.ts";
 
 /** Maximum records to send; null for no limit. */
 export interface SendingLimits {
@@ -19,6 +18,8 @@ export interface SendingLimits {
   readonly perRun: number | null;
   /** Per shard and run id; ignored without shards. */
   readonly perShard: number | null;
+  /** Amounts per UTC day and month, for all jobs of the type on all machines; null for none. */
+  readonly money: MoneyBudget | null;
 }
 
 export type BudgetPeriod = "day" | "month" | "run" | "shard";
@@ -30,13 +31,20 @@ export interface RunUse {
   readonly shard: number;
 }
 
+/** Use of a budget on the current UTC day and in the month. */
 export interface BudgetUse {
-  readonly budget: LookupType;
-  readonly period: "day" | "month";
-  /** `2026-11-21` or `2026-11`, UTC. */
-  readonly periodKey: string;
-  readonly records: number;
+  /** Records counted in budgets. */
+  readonly day: number;
+  readonly month: number;
+  readonly billed: BilledInMonth;
 }
+
+const NONE_BILLED = { least: 0, most: 0 };
+export const unused: BudgetUse = {
+  day: 0,
+  month: 0,
+  billed: { beforeToday: NONE_BILLED, today: NONE_BILLED },
+};
 
 interface BudgetRow {
   readonly budget: string;
@@ -72,15 +80,44 @@ async function makeBudgetRows(session: Session, run: RunRef, rows: readonly Budg
     ON CONFLICT DO NOTHING`);
 }
 
-/** Records counted in the budgets of the current day and month. */
-export async function readBudgetUse(db: Db): Promise<readonly BudgetUse[]> {
+/** Use of each budget that has any. */
+export async function readBudgetUse(db: Db): Promise<ReadonlyMap<string, BudgetUse>> {
   return db.transaction(async (session) => {
-    return session.rows<BudgetUse>(sql`
-    SELECT budget, period, period_key AS "periodKey", records_reserved AS records
-    FROM ${db.table("budget_use")}
+    const counted = await session.rows<{ budget: string; period: "day" | "month"; records: number }>(sql`
+    SELECT budget, period, records_reserved AS records FROM ${db.table("budget_use")}
     WHERE (period, period_key) IN (('day', ${session.now.slice(0, 10)}), ('month', ${session.now.slice(0, 7)}))
     ORDER BY budget, period`);
+    const uses = new Map<string, BudgetUse>();
+    for (const { budget, ...billed } of await readBilledInMonth(session)) {
+      uses.set(budget, { ...unused, billed });
+    }
+    for (const { budget, period, records } of counted) {
+      uses.set(budget, { ...(uses.get(budget) ?? unused), [period]: records });
+    }
+    return uses;
   });
+}
+
+/** Sums the ledger of the current UTC month by budget. */
+async function readBilledInMonth(session: Session, budget?: string) {
+  const day = sql`${session.now.slice(0, 10)}::date`;
+  const isToday = sql`reserved_at >= ${day}::timestamp AT TIME ZONE 'UTC'`;
+  const billed = sql.raw(billedRecords);
+  const rows = await session.rows<
+    Readonly<Record<"before" | "beforeDoubt" | "today" | "todayDoubt", number>> & { budget: string }
+  >(sql`
+    SELECT budget, coalesce(sum(${billed}) FILTER (WHERE NOT ${isToday}), 0)::bigint AS before,
+      coalesce(sum(records_in_doubt) FILTER (WHERE NOT ${isToday}), 0)::bigint AS "beforeDoubt",
+      coalesce(sum(${billed}) FILTER (WHERE ${isToday}), 0)::bigint AS today,
+      coalesce(sum(records_in_doubt) FILTER (WHERE ${isToday}), 0)::bigint AS "todayDoubt"
+    FROM ${session.table("api_call")}
+    WHERE reserved_at >= date_trunc('month', ${day}::timestamp) AT TIME ZONE 'UTC' AND ${budget === undefined ? sql`budget IS NOT NULL` : sql`budget = ${budget}`}
+    GROUP BY budget`);
+  return rows.map(({ budget: name, before, beforeDoubt, today, todayDoubt }) => ({
+    budget: name,
+    beforeToday: { least: before, most: before + beforeDoubt },
+    today: { least: today, most: today + todayDoubt },
+  }));
 }
 
 /** Records reserved by a job in all runs of one ID. */
@@ -103,7 +140,7 @@ function isUncharged({ possiblyBilled, recordsMatched }: Attempt): boolean {
   return !possiblyBilled && recordsMatched === null;
 }
 
-const NO_LIMITS = { perDay: null, perMonth: null, perRun: null, perShard: null };
+const NO_LIMITS = { perDay: null, perMonth: null, perRun: null, perShard: null, money: null };
 
 /**
  * Releases the reservations of attempts that cost nothing, in their original periods. Runs near the end of a
@@ -253,9 +290,57 @@ async function readGrant(session: Session, callId: string): Promise<CallGrant | 
   return call ? { granted: call.records_reserved, limitedBy: null, wasSent: call.is_sent !== null } : null;
 }
 
+/**
+ * Adds to the limits in records those in money. Locks the counters as {@link tryReserve} does, so that the ledger has every other
+ * call; null if one is missing.
+ */
+async function withMoney(
+  session: Session,
+  run: RunRef,
+  { limits, records }: CallReservation,
+): Promise<SendingLimits | null> {
+  const { money } = limits;
+  if (money === null) return limits;
+  const rows = rowsOf(run, session.now, limits);
+  const counters = await session.rows<{ period: BudgetPeriod; records: number }>(sql`
+    SELECT u.period, u.records_reserved AS records FROM ${session.table("budget_use")} AS u
+    JOIN json_to_recordset(${JSON.stringify(rows)}::json) AS r(budget text, period text, period_key text) USING (budget, period, period_key)
+    ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C" FOR UPDATE OF u`);
+  if (counters.length < rows.length) return null;
+  const countedIn = (period: BudgetPeriod) => counters.find((row) => row.period === period)?.records ?? 0;
+  const [day, month] = [countedIn("day"), countedIn("month")];
+  const leftIn = (billed: BilledInMonth) => ({
+    day: moneyLeft(money, "day", billed)?.records ?? null,
+    month: moneyLeft(money, "month", billed)?.records ?? null,
+  });
+  // Not more can be billed than is counted, so the ledger is read only if that much would be too much.
+  let left = leftIn({
+    beforeToday: { least: 0, most: Math.max(0, month - day) },
+    today: { least: 0, most: day },
+  });
+  if ((left.day ?? records) < records || (left.month ?? records) < records) {
+    const [billed] = await readBilledInMonth(session, run.jobType);
+    left = leftIn(billed ?? unused.billed);
+  }
+  const least = (limit: number | null, more: number | null, counted: number) =>
+    more === null ? limit : Math.min(limit ?? Number.MAX_SAFE_INTEGER, counted + more);
+  return {
+    ...limits,
+    perDay: least(limits.perDay, left.day, day),
+    perMonth: least(limits.perMonth, left.month, month),
+  };
+}
+
 /** Null if a counter's row is missing: the first call of a period. */
 async function tryReserve(session: Session, run: RunRef, call: CallReservation): Promise<CallGrant | null> {
-  const rows = rowsOf(run, session.now, call.limits);
+  const limits = await withMoney(session, run, call);
+  if (limits === null) return null;
+  const rows = rowsOf(run, session.now, limits);
+  const { tiers = [], per = null, currency = null } = call.price ?? {};
+  const [first] = tiers;
+  const prices =
+    tiers.length > 1 ? tiers.map(({ from, amount }) => `${amount} from ${from}`).join(", ") : null;
+  if (prices !== null) await addTiers(session, run, prices, tiers);
   // FOR UPDATE in key order prevents deadlocks and sees the changes of earlier holders. The update below then finds
   // the rows already locked.
   const [found] = await session.rows<{ rows: number; granted: number; limited_by: BudgetPeriod | null }>(sql`
@@ -281,14 +366,25 @@ async function tryReserve(session: Session, run: RunRef, call: CallReservation):
     ledger AS (
       INSERT INTO ${session.table("api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
         response_bytes, possibly_billed, budget, reserved_at, records_reserved, records_in_doubt,
-        records_possibly_billed_twice, price, currency, _synced_at)
+        records_possibly_billed_twice, price, currency, price_tiers, billed_per, _synced_at)
       SELECT ${call.callId}::uuid, ${run.runId}, ${run.job}, ${nextCallNumber(session.names)}, ${call.endpoint}, ${call.startedAt}::timestamptz, ${call.attempt},
         granted, 0, true, ${run.jobType}, now(), granted, granted, 0,
-        ${call.price?.perRecord ?? null}::numeric, ${call.price?.currency ?? null}::text, now()
+        ${prices === null ? (first?.amount ?? null) : null}::numeric, ${currency}::text, ${prices}::text, ${per}::text, now()
       FROM call)
     SELECT rows, granted, (SELECT period FROM locked WHERE rest IS NOT NULL
       ORDER BY rest, period IN ('run', 'shard'), period = 'day' LIMIT 1) AS limited_by
     FROM found`);
   if (!found || found.rows < rows.length) return null;
   return { granted: found.granted, limitedBy: found.granted === 0 ? found.limited_by : null };
+}
+
+/** Records the tiers that calls refer to; nothing if they are recorded. */
+async function addTiers(session: Session, run: RunRef, name: string, tiers: readonly Tier[]): Promise<void> {
+  const rows = tiers.map(({ from, amount }, i) => ({ from, to: tiers[i + 1]?.from ?? null, amount }));
+  await session.change(sql`
+    INSERT INTO ${session.table("price_tier")} (price_tiers, records_from, records_to, amount, _synced_at, _run_id)
+    SELECT ${name}, "from", "to", amount, now(), ${run.runId}
+    FROM json_to_recordset(${JSON.stringify(rows)}::json) AS t("from" bigint, "to" bigint, amount numeric)
+    WHERE NOT EXISTS (SELECT FROM ${session.table("price_tier")} WHERE price_tiers = ${name})
+    ON CONFLICT DO NOTHING`);
 }

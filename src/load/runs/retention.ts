@@ -28,7 +28,11 @@ async function hasOldRows(session: Session, retentions: readonly Retention[]): P
   return false;
 }
 
-const limitOf = ({ keepMs }: Retention) => sql`now() - ${keepMs} * interval '1 millisecond'`;
+/** Time before which rows are past their retention; the ledger loses whole UTC months, by which prices and allowances count. */
+function limitOf({ rule, keepMs }: Retention): RawBuilder<unknown> {
+  const limit = sql`now() - ${keepMs} * interval '1 millisecond'`;
+  return rule.noteIn ? sql`date_trunc('month', (${limit}) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'` : limit;
+}
 
 /** FROM clause and condition of the rows past their retention. */
 function oldRows(names: SchemaNames, retention: Retention): RawBuilder<unknown> {

@@ -1,9 +1,9 @@
 import { html } from "hono/html";
 import { count, countText, timeText } from "../../figures.ts";
-import { costOfBilled, withAmount } from "../../jobs/price.ts";
+import { amountAt, costOfBilled, withAmount } from "../../jobs/price.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
 import { type LedgerHistoryRow, readUsageHistory } from "../../load/history/queries.ts";
-import { amountText, costOf } from "../../money.ts";
+import { amountText } from "../../money.ts";
 import { type Point, renderDays } from "./charts.ts";
 import { bar, CHART_DAYS, dayBefore, type Html, note, past, table, type View } from "./elements.ts";
 
@@ -25,6 +25,7 @@ export async function showCost({ services, status, ledger, nowMs }: View): Promi
       : html`<div class="charts">${renderDays(chart, nowMs)}<div>${periods(rows, currency, nowMs)}</div></div>`;
   return html`${spent}
 <h3>Budgets (UTC)</h3>${budgets(status)}
+<h3>Plan</h3>${plans(status, nowMs)}
 <h3>Quota of the service</h3>${quotas(status, nowMs)}`;
 }
 
@@ -32,7 +33,8 @@ function pointsOf(rows: readonly LedgerHistoryRow[], currency: string | null): r
   const points = new Map<string, Point>();
   for (const { day, job, price, currency: own, recordsBilled } of rows) {
     const isPriced = price !== null && own === currency;
-    const value = currency === null ? recordsBilled : isPriced ? Number(costOf(recordsBilled, price)) : 0;
+    const value =
+      currency === null ? recordsBilled : isPriced ? Number(amountAt({ price }, recordsBilled)) : 0;
     const key = `${day} ${job}`;
     points.set(key, { day, series: job, value: value + (points.get(key)?.value ?? 0) });
   }
@@ -82,6 +84,22 @@ function budgets({ budgets: found }: StatusReport): Html {
       "extra",
     ],
     ["renewed", (budget) => timeText(budget.resets_at), "extra"],
+  ]);
+}
+
+function plans({ plan_left: found }: StatusReport, nowMs: number): Html {
+  const none = "No price has included_per_month, and no call was refused for want of records.";
+  return table("Rest of the plan", none, found, [
+    ["records of", ({ of }) => of],
+    ["included", ({ limit }) => limit, "number extra"],
+    [
+      "used",
+      ({ used, limit, of }) => (limit === null ? count(used) : bar(used, limit, `${of}: used`)),
+      "extra",
+    ],
+    ["left", ({ left }) => left ?? "renewed", "number"],
+    ["used up at this pace", ({ lasts_until: end }) => (end === null ? "" : timeText(end))],
+    ["stated by the service", ({ stated_at: at }) => (at === null ? "" : past(at, nowMs)), "extra"],
   ]);
 }
 

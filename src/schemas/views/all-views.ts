@@ -1,5 +1,5 @@
-import { billedRecords } from "../ledger.ts";
-import { boolean, date, integer, numeric, text, timestamptz } from "../field.ts";
+import { boolean, date, integer, text, timestamptz } from "../field.ts";
+import { costDaily } from "./costs.ts";
 import {
   duplicateInputRow,
   fieldCoverage,
@@ -10,52 +10,7 @@ import {
   personCurrentJob,
   personEducationSubject,
 } from "./people.ts";
-import { type Dialect, pathOf, utcDay, type View, view, whole } from "./view.ts";
-
-/** Exact product of a number of records and a price. */
-function product(dialect: Dialect, records: string, price: string): string {
-  // DuckDB refuses products of more than 38 digits, and Spark rounds them.
-  const exact = `CAST(${records} AS decimal(18, 0)) * CAST(${price} AS decimal(18, 6))`;
-  if (dialect === "spark") return `CAST(${exact} AS decimal(38, 20))`;
-  return dialect === "duckdb" ? exact : `${records} * ${price}`;
-}
-
-const costDaily = view("cost_daily", {
-  schema: "ops",
-  doc: "Billed records and their cost by UTC day, endpoint, job and price; a day on which a price changed has a row for each price.",
-  columns: {
-    day: date("none", "UTC day on which the records were reserved; budgets count them on this day."),
-    endpoint: text("none", "Path without its leading slash, as in `usage_reconciliation`."),
-    job: text("none", "The job."),
-    records_sent: integer(
-      "none",
-      "Records in calls that were answered or may have been billed; budgets count them.",
-    ),
-    records_billed: integer(
-      "none",
-      "Records billed: addresses answered, matches of other jobs, charges of unlocks.",
-    ),
-    possibly_billed: integer(
-      "none",
-      "Further records that may have been billed: calls without an answer, records without a result.",
-    ),
-    price: numeric("none", "Price of one billed record; null if `prices` had none."),
-    amount: numeric("none", "`records_billed` at this price, exact; null without a price."),
-    currency: text("none", "Currency of the price, ISO 4217."),
-  },
-  reads: ["api_call"],
-  select: (dialect, ref) => `SELECT day, endpoint, job, records_sent, records_billed, possibly_billed, price,
-  ${product(dialect, "records_billed", "price")} AS amount, currency
-FROM (
-  SELECT day, endpoint, job, ${whole(dialect, "sum(records_reserved)")} AS records_sent,
-    ${whole(dialect, "sum(billed)")} AS records_billed, ${whole(dialect, "sum(records_in_doubt)")} AS possibly_billed,
-    price, currency
-  FROM (
-    SELECT ${utcDay(dialect, "reserved_at")} AS day, ${pathOf(dialect)} AS endpoint, job, records_reserved, records_in_doubt,
-    ${billedRecords} AS billed, price, currency
-    FROM ${ref("api_call")} WHERE budget IS NOT NULL) AS c
-  GROUP BY day, endpoint, job, price, currency) AS d`,
-});
+import { pathOf, utcDay, type View, view, whole } from "./view.ts";
 
 /** Freshness of each table; in a destination this is a table of the same name. */
 const tableFreshness = view("table_freshness", {

@@ -12,15 +12,17 @@ import { forecastOf, forecastText } from "../../../src/jobs/lookup/estimate.ts";
 import { endOfJob, type WorkDone } from "../../../src/jobs/lookup/lookup-job.ts";
 import { type Cap, limitsOf, tightestCap, type Used } from "../../../src/jobs/lookup/lookup-spec.ts";
 import { type Shard, wholeInput } from "../../../src/jobs/services.ts";
+import { unused } from "../../../src/load/ledger/reserve.ts";
 import type { LookupCounts } from "../../../src/load/lookups/counts.ts";
 import { countsOf, enrichJob, pastRun } from "../support.ts";
 
-const config = { prices: null, confirmAbove: { records: 10_000, ratio: 0.2 } };
+const config = { confirmAbove: { records: 10_000, ratio: 0.2 } };
 
 /** A large due set of a known input. */
 const large: SendCase = {
   counts: countsOf({ read: 100_000, due: 30_000, toSend: 29_000, answeredBefore: 70_000 }),
   billable: { low: 23_000, expected: 24_000, high: 25_000, basis: "" },
+  cost: null,
   pastRuns: [pastRun({ records_sent: 100 })],
   shard: wholeInput,
   resend: false,
@@ -73,12 +75,12 @@ test.each<readonly [string, Partial<SendCase>, "send" | "ask" | "stop"]>([
   ["accepted parameters", { counts: changed, acceptParameters: "keep" }, "send"],
   ["accepted parameters of a large due set", { acceptParameters: "resend" }, "ask"],
 ])("%s", (_title, given, kind) => {
-  expect(decideSending(config, enrichJob, { ...large, ...given }).kind).toBe(kind);
+  expect(decideSending(config, { ...large, ...given }).kind).toBe(kind);
 });
 
 test("changed parameters stop with the number of answered rows and the possible cost", () => {
   const given = { ...large, counts: dueOf(100, 3, { parametersChanged: 2 }) };
-  expect(decideSending(config, enrichJob, given)).toMatchObject({
+  expect(decideSending(config, given)).toMatchObject({
     message: expect.stringMatching(
       /^the mapping or the request parameters have changed since 2 rows were answered; nothing was sent\. .*3 records to send, about 24,000/u,
     ),
@@ -86,7 +88,7 @@ test("changed parameters stop with the number of answered rows and the possible 
 });
 
 test("the question has its reason and the possible cost", () => {
-  expect(decideSending(config, enrichJob, large)).toEqual({
+  expect(decideSending(config, large)).toEqual({
     kind: "ask",
     reason:
       "more is due than confirm_above allows: 30,000 rows, 30 % of the input; " +
@@ -230,8 +232,8 @@ interface Given {
 function capOf(given: Given, used: Partial<Used> = {}): string | null {
   const { perDay = null, perMonth = null, perRun = null, command = null, shard = wholeInput } = given;
   const job = { ...enrichJob, maxRecordsPerRun: perRun };
-  const limits = limitsOf({ budgets: { enrich: { perDay, perMonth } } }, job, command, shard);
-  const cap = tightestCap(limits, { day: 0, month: 0, run: 0, shard: 0, ...used });
+  const limits = limitsOf({ budgets: { enrich: { perDay, perMonth, money: null } } }, job, command, shard);
+  const cap = tightestCap(limits, { ...unused, run: 0, shard: 0, ...used });
   return cap && `${cap.records} ${cap.limitedBy}`;
 }
 
@@ -277,7 +279,7 @@ test("the line before sending shows what is sent, its cost and duration, and wha
     requestsPerSecond: 0.05,
   };
   const lineOf = (counts: LookupCounts, cap: Cap | null) => {
-    const forecast = forecastOf({ service, prices: null }, enrichJob, counts, { cap });
+    const forecast = forecastOf({ service, prices: null }, enrichJob, counts, { cap, billed: 0 });
     return forecastText(enrichJob, counts, forecast, cap);
   };
   const cut = { ...night, groups: { ...night.groups, toSend: groups(500) }, toSend: 500, remaining: 2450 };

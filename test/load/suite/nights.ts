@@ -139,6 +139,8 @@ export function callOf(changes: Partial<Attempt> = {}): Attempt {
     responseBytes: 2048,
     possiblyBilled: false,
     possiblyBilledTwice: 0,
+    errorCode: null,
+    errorDetails: null,
     ...changes,
   };
 }
@@ -155,7 +157,7 @@ export function reservationOf(
     attempt: 1,
     startedAt: "2026-11-21T04:00:00.000Z",
     records,
-    limits: { perDay: null, perMonth: null, perRun: null, perShard: null, ...limits },
+    limits: { perDay: null, perMonth: null, perRun: null, perShard: null, money: null, ...limits },
     ...changes,
   };
 }

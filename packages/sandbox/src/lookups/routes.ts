@@ -14,7 +14,6 @@ import { filled, hasAddress, hasName, matchPerson, type SentPerson } from "./mat
 interface AnsweredRecord {
   readonly result: object;
   readonly isMatched: boolean;
-  readonly isBilled: boolean;
   readonly isResolvable?: boolean;
 }
 
@@ -51,7 +50,9 @@ function lookupRoute(endpoint: LookupEndpoint, prepare: Prepare, bodyOf?: Result
       if (typeof answerRecord !== "function") return answerRecord;
       let [matched, billed, resolvable] = [0, 0, 0];
       const results = records.map((record) => {
-        const { result, isMatched, isBilled, isResolvable = true } = answerRecord(record);
+        const { result, isMatched, isResolvable = true } = answerRecord(record);
+        const isBilled = isMatched || world.billing.perRecord.has(path);
+        if (isBilled && path === enrichEndpoint.path) world.capacity.bill(1);
         if (isMatched) matched += 1;
         if (isBilled) billed += 1;
         if (isResolvable) resolvable += 1;
@@ -89,7 +90,7 @@ function findMalformed({ emails, phones }: SentPerson) {
 
 const hasContact = ({ emails, phones }: SentPerson) => [...(emails ?? []), ...(phones ?? [])].some(filled);
 
-/** `POST /v1/resolve`: matches are billed. */
+/** `POST /v1/resolve` */
 const resolveRoute = lookupRoute(resolveEndpoint, ({ people, clock }) => {
   const day = clock.today();
   return (record) => {
@@ -109,11 +110,11 @@ const resolveRoute = lookupRoute(resolveEndpoint, ({ people, clock }) => {
       validation_errors: unusable ?? findMalformed(sent),
     };
     const isMatched = match !== null;
-    return { result, isMatched, isBilled: isMatched, isResolvable: unusable === null };
+    return { result, isMatched, isResolvable: unusable === null };
   };
 });
 
-/** `POST /v2/validate_emails`: every address is billed. */
+/** `POST /v2/validate_emails` */
 const validateEmailsRoute = lookupRoute(validateEmailsEndpoint, ({ people: { contacts }, clock }) => {
   const day = clock.today();
   return (record) => {
@@ -128,7 +129,7 @@ const validateEmailsRoute = lookupRoute(validateEmailsEndpoint, ({ people: { con
       email_validation_status: validity?.status ?? null,
       email_last_seen: seenMs === null ? null : stampText(seenMs, seenMs % 977, ""),
     };
-    return { result, isMatched: found !== null, isBilled: true };
+    return { result, isMatched: found !== null };
   };
 });
 
@@ -162,7 +163,7 @@ function isUsable(sent: SentPerson): boolean {
   return hasIdentifier || (hasName(sent) && hasAddress(sent));
 }
 
-/** `POST /v2/enrich`: matches are billed, and use the capacity (section 4.7 names 402 for enrich only). */
+/** `POST /v2/enrich`: what is billed uses the capacity (section 4.7 names 402 for enrich only). */
 const enrichRoute = lookupRoute(
   enrichEndpoint,
   ({ people, clock, capacity }, body) => {
@@ -187,7 +188,6 @@ const enrichRoute = lookupRoute(
       const person = found && { people, index: found.index, day };
       const match = person && conditions.every((one) => CONDITIONS[one](person)) ? person : null;
       const isMatched = match !== null;
-      if (isMatched) capacity.bill(1);
       const head = {
         record_id: sent.record_id ?? null,
         is_match: isMatched,
@@ -198,7 +198,7 @@ const enrichRoute = lookupRoute(
       const result = fieldsOf(match, chosen, head);
       if (hasPremium && match)
         result[PREMIUM_FIELD] = (hash(people.key, match.index, STREAM.person + 99) % 1000) / 10;
-      return { result, isMatched, isBilled: isMatched };
+      return { result, isMatched };
     };
   },
   // Another zone and order than elsewhere: clients can't count on either.
