@@ -115,6 +115,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0008-database-of-destination",
     "0009-tables-of-publications",
     "0010-history-of-people",
+    "0011-prices-and-errors",
     "0012-records-of-pushes",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);

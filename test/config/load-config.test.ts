@@ -4,6 +4,11 @@ import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import { fine, fineBut, load } from "./support.ts";
 
+const price = (amount: string) => ({ tiers: [{ from: 0, amount }], per: null, currency: "USD" });
+
+const termsOf = async (text: string) =>
+  (await load(`${fine}\nprices: { currency: USD, enrich: ${text} }`)).prices?.byBudget["enrich"];
+
 describe("a fine configuration", () => {
   it("has its defaults filled in, in camelCase and milliseconds", async () => {
     const config = await load(fine);
@@ -269,7 +274,6 @@ connections: { lake: { type: bigquery, project: my-lake, dataset: crm, credentia
 prices: { currency: USD, resolve: 0, validate_emails: 0.003, enrich: 0.10 }
 budgets: { resolve: { per_day: { amount: 5 } }, validate_emails: { per_day: { amount: 0.1 }, per_month: 7 }, enrich: { per_month: { amount: 500 } } }
 `);
-    const price = (amount: string) => ({ tiers: [{ from: 0, amount }], per: null, currency: "USD" });
     expect(prices).toEqual({
       currency: "USD",
       byBudget: { resolve: price("0"), validate_emails: price("0.003"), enrich: price("0.1") },
@@ -288,8 +292,6 @@ budgets: { resolve: { per_day: { amount: 5 } }, validate_emails: { per_day: { am
   });
 
   it("reads a price as a contract bills it", async () => {
-    const termsOf = async (text: string) =>
-      (await load(`${fine}\nprices: { currency: USD, enrich: ${text} }`)).prices?.byBudget["enrich"];
     expect(
       await termsOf(
         "{ amount: 0.10, per: match, included_per_month: 50000, tiers: [{ from: 100000, amount: 0.08 }] }",

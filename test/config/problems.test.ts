@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, test } from "vitest";
 import { fine, fineBut, load, problemsOf } from "./support.ts";
 
 // Mistakes don't hide each other: all are reported at once, by line.
@@ -286,5 +286,29 @@ it("a variable in SQL is refused, and its value isn't repeated", async () => {
   const text = fineBut("    key: id", "    where: id <> ${SKIP}\n    key: id");
   expect(await problemsOf(text, { env })).toEqual([
     "9 inputs.customers.where: contains ${…}, which SQL can't: the variable would become part of the statement (write the value itself, or keep it in a table or view)",
+  ]);
+});
+
+test("terms of a contract that leave a record without one price are problems", async () => {
+  const text = `service: { base_url: sandbox }
+warehouse: { url: embedded }
+inputs: { c: { table: c, key: id, fields: { full_name: name } } }
+jobs: { e: { type: enrich, input: c } }
+prices:
+  currency: USD
+  resolve: { per: match }
+  validate_emails: { amount: 1, overage: 2, per: address }
+  enrich: { amount: 1, included_per_month: 10, tiers: [{ from: 9, amount: 1 }, { from: 9, amount: 2 }, { from: 20, amount: 0.0000001 }] }
+  unlock: { amount: 1, per: record }
+`;
+  const all = "count every billed record of the month, included ones too; lowest tier first";
+  expect(await problemsOf(text)).toEqual([
+    "7 prices.resolve.amount: is missing (the price of one billed record: 0.10)",
+    "8 prices.validate_emails.per: must be one of record, match (which records the invoice counts)",
+    "8 prices.validate_emails.included_per_month: is missing: overage begins after it (the number of records that the plan covers each month)",
+    "9 prices.enrich.tiers[2].amount: has too many decimals (at most six are exact: 0.000125, for example)",
+    `9 prices.enrich.tiers[0].from: is within included_per_month (${all})`,
+    `9 prices.enrich.tiers[1].from: is not above the tier before (${all})`,
+    "10 prices.unlock.per: doesn't apply to unlocks (remove it: the service states what each unlock bills)",
   ]);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { readErrorBody } from "../../src/schemas/error-body.ts";
 
-const empty = { code: null, apiRequestId: null, details: [], recordsAvailable: null };
+const empty = { code: null, apiRequestId: null, details: [], recordsAvailable: null, figures: null };
 
 it.each([
   [

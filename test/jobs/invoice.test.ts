@@ -36,6 +36,18 @@ const moveTo = (world: World, day: number) =>
 const costsOf = async (world: World, month: string) =>
   reportCosts({ ...(await world.services()), clock: systemClock }, month);
 
+const line = (price: number, records_billed: number, amount: number) => ({
+  endpoint: "v2/enrich",
+  job: "enrich_customers",
+  billed: "match",
+  price,
+  currency: "USD",
+  records_billed,
+  amount,
+  possibly_billed: 0,
+  possibly_billed_amount: 0,
+});
+
 test("a month of nights with failures and resends costs what its contract bills, and each record in doubt is named", async () => {
   const world = await startWorld({ rows: 60, people: 20_000, config: configOf(enrichOnly, contract) });
   const nights = ["", "503:0.5", "", "429:0.5", ""];
@@ -57,17 +69,6 @@ test("a month of nights with failures and resends costs what its contract bills,
     amount_at_most: invoiceOf(invoiced),
     records_billed: invoiced,
     possibly_billed: 0,
-  });
-  const line = (price: number, records_billed: number, amount: number) => ({
-    endpoint: "v2/enrich",
-    job: "enrich_customers",
-    billed: "match",
-    price,
-    currency: "USD",
-    records_billed,
-    amount,
-    possibly_billed: 0,
-    possibly_billed_amount: 0,
   });
   const cheap = invoiced - 150;
   expect(march.lines).toEqual([line(0, 60, 0), line(0.08, cheap, (cheap * 8) / 100), line(0.12, 90, 10.8)]);

@@ -161,6 +161,52 @@ describe("a reservation", () => {
   });
 });
 
+describe("a budget in money", () => {
+  /** Ten records included in the month, further ones at 1. */
+  const price = {
+    tiers: [
+      { from: 0, amount: "0" },
+      { from: 10, amount: "1" },
+    ],
+    per: "match",
+    currency: "USD",
+  } as const;
+  const limits = (month: string) => ({ money: { price, day: null, month } });
+
+  test("is granted to the record to processes that reserve at once, with the prices in the ledger", async () => {
+    const machines = [context.warehouse, open(context.url), open(context.url)];
+    const grants = await Promise.all(
+      [...machines, ...machines].map((machine) =>
+        machine.reserveCall(runOf(spec, "run-1"), reservationOf(5, limits("7"), { price })),
+      ),
+    );
+    expect(grants.reduce((sum, { granted }) => sum + granted, 0)).toBe(17);
+    expect(grants.filter(({ limitedBy }) => limitedBy === "month")).toHaveLength(2);
+    expect(
+      await context.sql(`SELECT records_from, records_to, amount, (SELECT count(*) FROM person_data_ops.api_call AS c
+        WHERE c.price_tiers = t.price_tiers AND price IS NULL AND billed_per = 'match') AS calls
+        FROM person_data_ops.price_tier AS t ORDER BY 1`),
+    ).toEqual([
+      { records_from: "0", records_to: "10", amount: "0", calls: "4" },
+      { records_from: "10", records_to: null, amount: "1", calls: "4" },
+    ]);
+  });
+
+  test("gets back what answers show not to be billed, and nothing that is in doubt", async () => {
+    const run = runOf(spec, "run-1");
+    const settle = async (records: number, outcome: Partial<Attempt>) => {
+      const call = reservationOf(records, limits("10"), { price });
+      const { granted } = await context.warehouse.reserveCall(run, call);
+      const entry = callOf({ callId: call.callId, recordsSent: granted, ...outcome });
+      await context.warehouse.recordAttempts(run, [entry], {});
+      return granted;
+    };
+    expect(await settle(12, { recordsMatched: 3 })).toBe(12);
+    expect(await settle(30, { httpStatus: 502, recordsMatched: null, possiblyBilled: true })).toBe(17);
+    expect(await settle(1, {})).toBe(0);
+  });
+});
+
 /** A concurrent disturbance. */
 type Step =
   | { readonly kind: "reserve"; readonly by: number; readonly records: number }

@@ -343,30 +343,32 @@ describe("usage_reconciliation", () => {
     ]);
   });
 
-  test("leaves out days whose calls were removed, and the day on which that ended", async () => {
+  test("leaves out months whose calls were removed, and the day on which that ended", async () => {
     const { warehouse } = context;
     await warehouse.writeServiceHost("service.example:443", { replace: false });
-    const [first, second, third] = [42, 40, 38].map(dayBefore);
-    const calls = [41, 38].map((age) => enrichCall(`${dayBefore(age)}T12:00:00`));
+    // A month is removed as a whole: 100 days ago, none of the month of that day.
+    const [first, third] = [dayBefore(142), dayBefore(98)];
+    const second = `${dayBefore(100).slice(0, 8)}01`;
+    const calls = [dayBefore(141), third].map((day) => enrichCall(`${day}T12:00:00`));
     await commitUsage(
-      [42, 40, 38].map((age) => ["v2/enrich", dayBefore(age), 1] as const),
+      [first, second, third].map((day) => ["v2/enrich", day, 1] as const),
       calls,
     );
     // Retention goes by our clock.
     expect(await warehouse.removeOld([keep("api_call", 30)])).toEqual({ api_call: 0 });
     await context.sql("UPDATE person_data_ops.api_call SET _synced_at = started_at");
-    expect(await warehouse.removeOld([keep("api_call", 60)])).toEqual({ api_call: 0 });
+    expect(await warehouse.removeOld([keep("api_call", 200)])).toEqual({ api_call: 0 });
     const kept = `v2/enrich ${third} 1 0`;
     expect(await compared("ours, not_ours")).toEqual([
       `v2/enrich ${first} 0 1`,
       `v2/enrich ${second} 0 1`,
       kept,
     ]);
-    expect(await warehouse.removeOld([keep("api_call", 40)])).toEqual({ api_call: 1 });
+    expect(await warehouse.removeOld([keep("api_call", 100)])).toEqual({ api_call: 1 });
     const cut = [`v2/enrich ${first}`, `v2/enrich ${second}`, kept];
     expect(await compared("ours, not_ours")).toEqual(cut);
     // Removed rows don't return when the retention grows.
-    await warehouse.removeOld([keep("api_call", 60)]);
+    await warehouse.removeOld([keep("api_call", 200)]);
     expect(await compared("ours, not_ours")).toEqual(cut);
   });
 });

@@ -85,6 +85,22 @@ export const mutants: readonly Mutant[] = [
     named: "tightest limit",
   },
   {
+    breaks: "a budget in money counts records in doubt",
+    file: "src/money.ts",
+    from: "today.most : beforeToday.most + today.most;",
+    to: "today.least : beforeToday.least + today.least;",
+    tests: ofBudgets,
+    named: "nothing that is in doubt",
+  },
+  {
+    breaks: "records in doubt don't move others to another price",
+    file: "src/schemas/views/costs.ts",
+    from: "ORDER BY in_doubt, day,",
+    to: "ORDER BY day,",
+    tests: ["test/jobs/invoice.test.ts"],
+    named: "a month of nights",
+  },
+  {
     breaks: "a reservation whose reply was lost counts once",
     file: "src/load/ledger/reserve.ts",
     from: "const earlier = attempt > 1 || call.isWhole ? await",

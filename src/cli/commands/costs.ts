@@ -16,10 +16,11 @@ export async function costs(context: Context, flags: CostsFlags): Promise<Outcom
   return result(report, renderCosts(report));
 }
 
+const money = (value: number | null, currency: string | null) =>
+  value === null || currency === null ? null : amountText(value, currency);
+
 export function renderCosts(report: CostsReport): Text {
   const { month, is_over: isOver, lines, currency, amount, amount_at_most: most, unknown } = report;
-  const money = (value: number | null, own: string | null) =>
-    value === null || own === null ? null : amountText(value, own);
   const total =
     currency === ""
       ? `${countText(report.records_billed, "record")} billed.`

@@ -139,6 +139,9 @@ export interface PlanLeft {
 
 const PACE_DAYS = 7;
 
+const textOf = (endMs: number | null) =>
+  endMs === null ? null : new Date(Math.min(endMs, 8.64e15)).toISOString();
+
 /** Reads what is left of configured allowances, and of what the service stated in its last 402 of each endpoint. */
 export async function readPlanLeft(
   db: Db,
@@ -153,8 +156,6 @@ export async function readPlanLeft(
     const billed = days.filter(isCounted).reduce((sum, row) => sum + row.recordsBilled, 0);
     return billed === 0 ? null : nowMs + (left * Math.max(nowMs - firstMs, DAY_MS)) / billed;
   };
-  const textOf = (endMs: number | null) =>
-    endMs === null ? null : new Date(Math.min(endMs, 8.64e15)).toISOString();
   const monthEnds = Date.parse(`${monthAfter(new Date(nowMs).toISOString().slice(0, 7))}-01T00:00:00Z`);
   const included = Object.entries(prices?.byBudget ?? {}).flatMap(
     ([

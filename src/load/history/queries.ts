@@ -89,10 +89,11 @@ export interface LedgerHistoryRow extends Omit<BilledDay, "endpoint" | "per"> {
   readonly recordsMatched: number;
 }
 
+const ifAnswered = (records: string) => `CASE WHEN http_status = 200 THEN ${records} END`;
+
 /** Reads the billable calls of the last UTC days, today included, oldest first. */
 export function readLedgerHistory(db: Db, days: number): Promise<readonly LedgerHistoryRow[]> {
   const since = `date_trunc('day', now() AT TIME ZONE 'UTC') - make_interval(days => ${days - 1})`;
-  const ifAnswered = (records: string) => `CASE WHEN http_status = 200 THEN ${records} END`;
   const rows = billedAtPrices("postgres", (name) => tableText(db.names, name), {
     where: inMonthsSince(since),
     sums: { answered: ifAnswered("records_sent"), matched: ifAnswered("records_matched") },

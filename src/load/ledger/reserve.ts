@@ -290,6 +290,9 @@ async function readGrant(session: Session, callId: string): Promise<CallGrant | 
   return call ? { granted: call.records_reserved, limitedBy: null, wasSent: call.is_sent !== null } : null;
 }
 
+const least = (limit: number | null, more: number | null, counted: number) =>
+  more === null ? limit : Math.min(limit ?? Number.MAX_SAFE_INTEGER, counted + more);
+
 /**
  * Adds to the limits in records those in money. Locks the counters as {@link tryReserve} does, so that the ledger has every other
  * call; null if one is missing.
@@ -322,8 +325,6 @@ async function withMoney(
     const [billed] = await readBilledInMonth(session, run.jobType);
     left = leftIn(billed ?? unused.billed);
   }
-  const least = (limit: number | null, more: number | null, counted: number) =>
-    more === null ? limit : Math.min(limit ?? Number.MAX_SAFE_INTEGER, counted + more);
   return {
     ...limits,
     perDay: least(limits.perDay, left.day, day),
