@@ -107,7 +107,8 @@ export function readMemberPage({ results }: JsonObject, page: number, drift: Dri
 
 function readMember(item: JsonObject, drift: DriftLog): PageMember | null {
   // `last_added_at` is omitted: every attempt to add a member changes it, even without effect.
-  const { service_pid: sentPid, first_added_at: addedAt, last_added_at: _lastAddedAt, ...rest } = item;
+  const { service_pid: sentPid, first_added_at: addedAt, last_added_at: lastAddedAt, ...rest } = item;
+  if (lastAddedAt !== undefined) drift.note("unknown_field", "last_added_at", typeof lastAddedAt);
   const pid = pidOf(sentPid);
   if (pid === null) {
     drift.note("unexpected_type", "service_pid", typeof sentPid);

@@ -55,6 +55,12 @@ export const rejectCodes = {
     means: "The service reports a match, but no usable PID (`service_pid` is null, blank or not a text).",
     todo: "Contact the service with the api_request_id. Then retry it.",
   },
+  unusable_result: {
+    stage: "answer",
+    means:
+      "An item of the results of a contact job is no object, or one of an audience no PID; the message has its position.",
+    todo: "Contact the service with the message: an item of unlocked results may have been billed.",
+  },
   missing_id: {
     stage: "answer",
     means:

@@ -4,7 +4,7 @@ import { DriftLog } from "../../src/schemas/convert.ts";
 
 const bytesOf = (body: object) => Buffer.from(JSON.stringify(body));
 
-test("`last_added_at` of a member is neither kept nor reported as unknown, in any form", () => {
+test("`last_added_at` of a member is reported, but not kept: each attempt to add a member changes it", () => {
   const drift = new DriftLog("GET /v2/segments/members");
   const times = ["2026-11-05T00:00:00.123456Z", "2026-11-05T00:00:00+00:00", 1_700_000_000, null];
   const items = times.map((time, i) => ({
@@ -16,7 +16,10 @@ test("`last_added_at` of a member is neither kept nor reported as unknown, in an
   const results = { items, total_count: 4, page: 1, list_continues: false };
   const page = readMemberPage({ api_request_id: "r", results }, 1, drift);
   expect(page?.members.map(({ extra }) => extra)).toEqual([null, null, null, '{"note":"new"}']);
-  expect(drift.entries()).toMatchObject([{ path: "note", kind: "unknown_field", occurrences: 1 }]);
+  expect(drift.entries()).toMatchObject([
+    { path: "last_added_at", kind: "unknown_field", occurrences: 4 },
+    { path: "note", kind: "unknown_field", occurrences: 1 },
+  ]);
 });
 
 test.each([

@@ -4,11 +4,11 @@ import { readPages, type ResultPage } from "../../extract/pages.ts";
 import { countListed, noteReading } from "../../load/feeds/searches.ts";
 import { cursorCount, cursorInstant } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
-import { booleanOf, countOf, DriftLog, instantAt } from "../../schemas/convert.ts";
+import { booleanOf, countOf, DriftLog, instantAt, pidOf } from "../../schemas/convert.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { readPids } from "../../schemas/person-search.ts";
 import type { FeedContext } from "../feed.ts";
-import { readCharged, readFree, recordCharge, store, type Task, taskCursor } from "./tasks.ts";
+import { readCharged, readFree, recordCharge, rejectItems, store, type Task, taskCursor } from "./tasks.ts";
 
 export const audienceCursor = taskCursor.extend({
   search: z.string("must be the name of a search"),
@@ -185,6 +185,7 @@ async function readAll(context: FeedContext, audience: Audience, first: ResultPa
       drift,
       cursor: { pages: { offset, total } },
       received,
+      rejects: rejectItems(context, audience, taken, (item) => pidOf(item) !== null),
     });
     progress.advance(job.name, received);
     taken = [];

@@ -10,7 +10,7 @@ import {
   finishedSearchStates,
   flattenAudienceSearch,
 } from "../../schemas/audience-search.ts";
-import { countOf, instantAt } from "../../schemas/convert.ts";
+import { instantAt } from "../../schemas/convert.ts";
 import { readId } from "../../schemas/error-body.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
 import { type FeedContext, type FeedJobType, type FeedPlanContext, isOver, readCursor } from "../feed.ts";
@@ -72,7 +72,7 @@ function rowsOf(
   return flattenAudienceSearch({ ...body, segment_id: id }, configured, drift).map(
     ({ table, columns, rows }) => {
       if (table !== "audience_search") return { table, columns, rows, replaces: { segment_id: id } };
-      const isKept = columns.map((column) => column !== "total_count" || countOf(body[column]) !== null);
+      const isKept = columns.map((column, i) => column !== "total_count" || rows[0]?.[i] !== null);
       return {
         table,
         columns: columns.filter((_, i) => isKept[i]),

@@ -18,7 +18,7 @@ import {
   flattenContactResults,
 } from "../../schemas/contact-jobs.ts";
 import { booleanOf, countOf, DriftLog } from "../../schemas/convert.ts";
-import type { JsonObject } from "../../schemas/flatten.ts";
+import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import {
   collectErrors,
   type FeedContext,
@@ -34,6 +34,7 @@ import {
   planOfTasks,
   readCharged,
   readFree,
+  rejectItems,
   runTasks,
   type State,
   recordCharge,
@@ -277,6 +278,7 @@ async function storePage(context: Context, contact: Contact, page: ContactPage):
     upserts: [flattenContactResults(items, { jobId: contact.id, offset }, drift)],
     drift,
     received: items.length,
+    rejects: rejectItems(context, contact, [page], isJsonObject),
     charge,
     cursor: {
       offset: end,

@@ -9,7 +9,7 @@ import type { Commit } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { DriftLog } from "../../schemas/convert.ts";
 import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
-import { collectErrors, type FeedContext, goneError } from "../feed.ts";
+import { collectErrors, type FeedContext, goneError, upsertRejects } from "../feed.ts";
 import type { JobPlan } from "../job-type.ts";
 import { limitsOf, reserve } from "../lookup/lookup-spec.ts";
 import { priceOf } from "../price.ts";
@@ -196,21 +196,54 @@ interface Stored<Cursor> extends Pick<Commit, "charge"> {
   readonly cursor?: Partial<Cursor> | Partial<TaskCursor>;
   /** Items of pages. */
   readonly received?: number;
+  /** Items that can't be stored. */
+  readonly rejects?: Upsert | undefined;
+}
+
+/** Rejects the items of pages that can't be stored; undefined for none. Keeps the rejects of other pages. */
+export function rejectItems(
+  { job, run, clock }: FeedContext,
+  { noun, id, list }: Task,
+  pages: readonly Pick<ResultPage, "items" | "offset">[],
+  isUsable: (item: unknown) => boolean,
+): Upsert | undefined {
+  const positions = pages.flatMap(({ items, offset }) =>
+    items.flatMap((item, i) => (isUsable(item) ? [] : [offset + i])),
+  );
+  if (positions.length === 0) return undefined;
+  const at = new Date(clock.now()).toISOString();
+  const source = { run, source: job.name, code: "unusable_result", apiRequestId: null, at } as const;
+  const rejects = positions.map((position) => ({
+    identity: ["unusable_result", job.name, id, String(position)],
+    sourceKey: null,
+    message: `Item ${position} of \`${list}\` of the ${noun} ${id} can't be stored.`,
+  }));
+  const { missing: _others, ...upsert } = upsertRejects(source, () => rejects);
+  return { ...upsert, rows: [...upsert.rows] };
 }
 
 /** Commits what is known of a task together with its cursor. */
 export async function store<Cursor extends TaskCursor>(
   context: FeedContext,
   task: Task<Cursor>,
-  { state, upserts = [], also, drift = state?.drift, cursor: change, received = 0, charge }: Stored<Cursor>,
+  {
+    state,
+    upserts = [],
+    also,
+    drift = state?.drift,
+    cursor: change,
+    received = 0,
+    rejects,
+    charge,
+  }: Stored<Cursor>,
 ): Promise<void> {
   const cursor: Cursor = { ...task.cursor, ...(state && stateOf(state.body)), ...change };
   await context.commit<void>({
-    upserts: [...task.rowsOf(cursor, state ?? null), ...upserts],
+    upserts: [...task.rowsOf(cursor, state ?? null), ...upserts, ...(rejects ? [rejects] : [])],
     also,
     charge,
     checkpoints: [{ stream: task.stream, cursor }],
-    counters: { records_received: received },
+    counters: { records_received: received, records_rejected: [...(rejects?.rows ?? [])].length },
     drift: drift?.entries() ?? [],
   });
   task.cursor = cursor;

@@ -12,7 +12,12 @@ const contactsOf = (max: number, top = "") =>
 const budgetOf = (records: number) => contactsOf(5000, `budgets: { unlock: { per_month: ${records} } }`);
 
 /** Answer to the page at an offset: what it charges, or a status; null for none. */
-type Answer = { readonly total?: number; readonly charged?: number | null; readonly status?: number } | null;
+type Answer = {
+  readonly items?: readonly unknown[];
+  readonly total?: number;
+  readonly charged?: number | null;
+  readonly status?: number;
+} | null;
 
 /** A service with one contact job, whose answers are scripted. */
 interface Odd {
@@ -43,8 +48,9 @@ async function startOdd(odd: Odd, config: string): Promise<{ world: World; pages
     else {
       const total = answer.total ?? odd.count;
       const returned = Math.max(0, Math.min(100, total - offset));
-      const results = Array.from({ length: returned }, (_, i) => ({ service_pid: `p-${offset + i}` }));
+      const people = Array.from({ length: returned }, (_, i) => ({ service_pid: `p-${offset + i}` }));
       const billable = answer.charged === undefined ? returned : answer.charged;
+      const results = [...(answer.items ?? []), ...people.slice(answer.items?.length ?? 0)];
       send(response, 200, { job_id: ID, results, total, returned, offset, billable_count: billable });
     }
   });
@@ -73,6 +79,24 @@ function perPage(total: number) {
 }
 
 describe("a contact job", () => {
+  test("rejects each paid item that can't be stored, once, and stores the others", async () => {
+    const items = (offset: number) => (offset === 100 ? [null, 5, "x", []] : []);
+    const { world } = await startOdd(
+      { count: 150, answer: (_method, offset) => ({ items: items(offset) }) },
+      contactsOf(200),
+    );
+    const rejects =
+      "SELECT count(*), count(*) FILTER (WHERE resolved_at IS NULL) AS open FROM person_data.reject";
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_rejected: 4 });
+    expect((await stateOf(world))[0]).toMatchObject({ rows: "146" });
+    expect(await world.rows(rejects)).toEqual([{ count: "4", open: "4" }]);
+    expect(
+      await world.value("SELECT min(message) FROM person_data.reject WHERE code = 'unusable_result'"),
+    ).toBe(`Item 100 of \`results\` of the contact job ${ID} can't be stored.`);
+    await world.run({ fullRefresh: true });
+    expect(await world.rows(rejects)).toEqual([{ count: "4", open: "4" }]);
+  });
+
   test("whose count grew above the ceiling while its unlock was refused is not unlocked", async () => {
     const odd: Odd = { count: 90, answer: () => ({ status: 409 }) };
     const { world, pages } = await startOdd(odd, contactsOf(100));
