@@ -14,7 +14,11 @@ beforeAll(async () => {
   for (const { table, rows } of viewRows) {
     await context.sql(
       `INSERT INTO ${ref(table)} SELECT * FROM json_populate_recordset(NULL::${ref(table)}, $1)`,
-      [JSON.stringify(rows)],
+      [
+        JSON.stringify(
+          (rows ?? []).map((row) => ({ ...row, content: JSON.parse(String(row["content"] ?? null)) })),
+        ),
+      ],
     );
   }
 });

@@ -45,6 +45,26 @@ const job = (pid: string, rank: number | null, status: string, title: string): F
   work_title: title,
 });
 
+/** Content of a list of a person on days `from` to `to` of November. */
+const former = (
+  pid: string,
+  group: string,
+  [from, to]: readonly [number, number],
+  items: readonly object[] | null,
+): FileRow => ({
+  service_pid: pid,
+  field_group: group,
+  valid_from: `2026-11-0${from}T04:00:00+00:00`,
+  valid_to: `2026-11-0${to}T04:00:00+00:00`,
+  content: items && JSON.stringify(items),
+});
+const formerJob = (rank: number, status: string, company: string | null, title: string) => ({
+  experience_rank: rank,
+  work_status: status,
+  work_company_name: company,
+  work_title: title,
+});
+
 /** Rows from which every view of people has something to decide. */
 export const viewRows: readonly TableRows[] = [
   stored(
@@ -114,7 +134,7 @@ export const viewRows: readonly TableRows[] = [
   ]),
   ofPeople("person_address", [
     { service_pid: "p-a", address_rank: 2, address_city: "Peoria" },
-    { service_pid: "p-a", address_rank: 1, address_city: "Springfield" },
+    { service_pid: "p-a", address_rank: 1, address_city: "Springfield", address_line_1: "3 Ash" },
     { service_pid: "p-b", address_rank: null, address_city: "Joliet" },
   ]),
   ofPeople("person_work_experience", [
@@ -123,6 +143,76 @@ export const viewRows: readonly TableRows[] = [
     job("p-a", 2, "current", "Head of Actuaries"),
     job("p-b", 1, "previous", "Nurse"),
   ]),
+  stored(
+    [
+      former(
+        "p-a",
+        "work_experience",
+        [1, 2],
+        [
+          formerJob(3, "current", "Bolt", "Temp"),
+          formerJob(2, "current", "Acme", "Clerk"),
+          formerJob(1, "previous", "Old", "Boss"),
+        ],
+      ),
+      former("p-a", "work_experience", [2, 3], [formerJob(2, "current", "Acme", "Clerk")]),
+      former("p-a", "work_experience", [3, 4], [formerJob(2, "current", "Acme", "Boss")]),
+      former("p-b", "work_experience", [1, 2], []),
+      former("p-c", "work_experience", [1, 2], [formerJob(1, "current", "Acme", "Nurse")]),
+      former("p-c", "work_experience", [2, 3], null),
+      former(
+        "p-a",
+        "address_history",
+        [1, 2],
+        [
+          { address_rank: 2, address_city: "Peoria", address_line_1: "2 Oak" },
+          { address_rank: 1, address_city: "Joliet", address_line_1: "1 Elm" },
+        ],
+      ),
+      former("p-b", "address_history", [1, 2], []),
+      former(
+        "p-a",
+        "phones",
+        [1, 2],
+        [{ phone_number: "+1 0" }, { phone_number: "+1 9" }, { phone_number: "+1 9" }],
+      ),
+      former("p-a", "phones", [2, 3], [{ phone_number: "+1 1" }, { phone_number: "+1 0" }]),
+      former(
+        "p-b",
+        "personal_emails",
+        [1, 2],
+        [
+          { email_address: "ben@home.example" },
+          { email_address: "Ben7@home.example" },
+          { email_address: "ben7b@home.example" },
+          { email_address: "old@home.example" },
+        ],
+      ),
+      former("p-b", "professional_emails", [1, 2], null),
+      former("p-a", "scalars", [1, 2], null),
+    ],
+    ["service_pid", "field_group", "valid_from"],
+    "person_history",
+  ),
+  stored(
+    [
+      { obituary_id: "o-1", service_pid: "p-b", date_of_death: "2026-10-01", signal_source: "ssdi" },
+      { obituary_id: "o-2", service_pid: "p-b", date_of_death: null },
+      { obituary_id: "o-3", service_pid: "p-x", date_of_death: null },
+    ],
+    ["obituary_id", "service_pid"],
+    "death_signal",
+  ),
+  stored(
+    [
+      { segment_id: "s-1", obituary_id: "o-1", service_pid: "p-b", first_seen_at: LATER, is_present: true },
+      { segment_id: "s-2", obituary_id: "o-1", service_pid: "p-b", first_seen_at: AT, is_present: true },
+      { segment_id: "s-1", obituary_id: "o-2", service_pid: "p-b", first_seen_at: AT, is_present: false },
+      { segment_id: "s-1", obituary_id: "o-3", service_pid: "p-x", first_seen_at: AT, is_present: true },
+    ],
+    ["segment_id", "obituary_id", "service_pid"],
+    "segment_death_signal",
+  ),
   ofPeople("person_education_experience", [
     { service_pid: "p-a", institution_name: "Illinois", education_majors: ["Music"], education_minors: [] },
     { service_pid: "p-b", institution_name: null, education_majors: [], education_minors: [] },
@@ -198,6 +288,38 @@ export const viewResults: readonly (readonly [
     ],
   ],
   ["SELECT service_pid, position, work_title FROM {person_current_job}", [["p-a", "2", "Head of Actuaries"]]],
+  [
+    `SELECT service_pid, old_work_company_name, old_work_title, new_work_company_name, new_work_title
+     FROM {person_job_change} ORDER BY service_pid, changed_at`,
+    [
+      ["p-a", "Acme", "Clerk", "Acme", "Boss"],
+      ["p-a", "Acme", "Boss", null, "Head of Actuaries"],
+      ["p-c", "Acme", "Nurse", null, null],
+    ],
+  ],
+  [
+    "SELECT service_pid, old_address_line_1, old_address_city, new_address_line_1, new_address_city FROM {person_move}",
+    [["p-a", "1 Elm", "Joliet", "3 Ash", "Springfield"]],
+  ],
+  [
+    `SELECT c.service_pid, c.field_group, c.change_type, c.contact, count(h.valid_to) AS histories
+     FROM {person_contact_change} AS c JOIN {person_history} AS h
+       ON h.service_pid = c.service_pid AND h.field_group = c.field_group AND h.valid_to = c.changed_at
+     GROUP BY c.service_pid, c.field_group, c.change_type, c.contact, c.changed_at ORDER BY c.service_pid, c.changed_at, c.contact`,
+    [
+      ["p-a", "phones", "added", "+1 1", "1"],
+      ["p-a", "phones", "removed", "+1 9", "1"],
+      ["p-a", "phones", "added", "+1 2", "1"],
+      ["p-b", "personal_emails", "removed", "old@home.example", "1"],
+    ],
+  ],
+  [
+    "SELECT source, source_key, service_pid, obituary_id, signal_source, first_seen_at = min_at AS is_first FROM {deceased_customer} CROSS JOIN (SELECT min(first_seen_at) AS min_at FROM {segment_death_signal}) AS m ORDER BY source",
+    [
+      ["customers", "1", "p-b", "o-1", "ssdi", "true"],
+      ["leads", "1", "p-b", "o-1", "ssdi", "true"],
+    ],
+  ],
   [
     `SELECT column_name, "rows", rows_known FROM {field_coverage}
      WHERE table_name = 'person' AND column_name IN ('full_name', 'dob') ORDER BY column_name`,

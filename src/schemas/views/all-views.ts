@@ -1,4 +1,5 @@
 import { boolean, date, integer, text, timestamptz } from "../field.ts";
+import { deceasedCustomer, personContactChange, personJobChange, personMove } from "./changes.ts";
 import { costDaily } from "./costs.ts";
 import {
   duplicateInputRow,
@@ -93,6 +94,10 @@ export const declaredViews = [
   personCurrentAddress,
   personCurrentJob,
   personEducationSubject,
+  personJobChange,
+  personMove,
+  personContactChange,
+  deceasedCustomer,
   fieldCoverage,
   costDaily,
   tableFreshness,
