@@ -70,7 +70,7 @@ FROM (
       SELECT * FROM (
         SELECT service_pid, valid_from, ${list((name) => `${fieldOf(dialect, name)} AS ${name}`)},
           row_number() OVER (PARTITION BY service_pid, valid_from
-            ORDER BY CAST(${fieldOf(dialect, rank)} AS bigint) NULLS LAST, place) AS nth
+            ORDER BY CAST(${fieldOf(dialect, rank)} AS ${dialect === "bigquery" ? "int64" : "bigint"}) NULLS LAST, place) AS nth
         FROM (${items}) AS i ${isShown}) AS ranked
       WHERE nth = 1) AS f ON f.service_pid = h.service_pid AND f.valid_from = h.valid_from
     WHERE h.field_group = '${group}' AND h.content IS NOT NULL) AS s
