@@ -62,7 +62,12 @@ async function run(context: Context): Promise<void> {
     records_rejected: given.missing,
   });
   const pushed: Pushed = {
-    ...{ done: 0, sent: 0, added: 0, redundant: 0, removed: 0, rejected: 0 },
+    done: 0,
+    sent: 0,
+    added: 0,
+    redundant: 0,
+    removed: 0,
+    rejected: 0,
     size: checkpoint.size,
     seenAt,
   };

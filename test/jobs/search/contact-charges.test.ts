@@ -80,9 +80,9 @@ function perPage(total: number) {
 
 describe("a contact job", () => {
   test("rejects each paid item that can't be stored, once, and stores the others", async () => {
-    const items = (offset: number) => (offset === 100 ? [null, 5, "x", []] : []);
+    const items = [null, 5, "x", []];
     const { world } = await startOdd(
-      { count: 150, answer: (_method, offset) => ({ items: items(offset) }) },
+      { count: 150, answer: (_method, offset) => (offset === 100 ? { items } : {}) },
       contactsOf(200),
     );
     const rejects =

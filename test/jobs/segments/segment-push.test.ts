@@ -71,12 +71,26 @@ test("what a push did is in its plan, its run and its segment, whether members a
   expect(jobOf(run, "vip_push")).toMatchObject({ ...did, records_matched: 20, records_rejected: 2 });
   expect(await world.rows(sync)).toEqual([
     {
-      ...{ known_members: null, added: "50", removed: "0", sent: "50", push_added: "50", redundant: "0" },
-      ...{ push_removed: "0", unknown: "0", current_size: "50" },
+      known_members: null,
+      added: "50",
+      removed: "0",
+      sent: "50",
+      push_added: "50",
+      redundant: "0",
+      push_removed: "0",
+      unknown: "0",
+      current_size: "50",
     },
     {
-      ...{ known_members: "60", added: "60", removed: "0", sent: "21", push_added: "20", redundant: "0" },
-      ...{ push_removed: "20", unknown: "1", current_size: "60" },
+      known_members: "60",
+      added: "60",
+      removed: "0",
+      sent: "21",
+      push_added: "20",
+      redundant: "0",
+      push_removed: "20",
+      unknown: "1",
+      current_size: "60",
     },
   ]);
   expect(await planned()).toMatchObject({ records_to_send: 0, records_unchanged: 61, calls: 1 });
