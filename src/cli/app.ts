@@ -98,11 +98,11 @@ export async function openFilled(context: Context): Promise<{ readonly config: C
 }
 
 /** Address of the configured warehouse; a placeholder for the embedded one. */
-async function warehouseTarget({ warehouse, privacy }: Config): Promise<WarehouseTarget> {
+async function warehouseTarget({ warehouse, privacy, extraColumns }: Config): Promise<WarehouseTarget> {
   const { url, allowInsecure, schema, opsSchema, stateSchema } = warehouse;
   const { erasureKey } = privacy;
   const key = erasureKey ? { readErasureSecret: () => erasureKey.read() } : {};
-  const schemas = { schema, opsSchema, stateSchema, ...key };
+  const schemas = { schema, opsSchema, stateSchema, extraColumns: extraColumns.person, ...key };
   if (url === "embedded") return { url: "postgresql:///", ...schemas };
   return { url: await url.read(), readUrl: () => url.read(), allowInsecure, ...schemas };
 }
@@ -137,6 +137,7 @@ export async function openService(
     service.baseUrl === "sandbox" ? await startSandboxService(context, config) : service.baseUrl;
   const http = openHttpClient({
     baseUrl,
+    endpoints: service.endpoints,
     concurrency: service.concurrency,
     caFile: service.ca,
     stop: context.stop.signal,
@@ -184,7 +185,7 @@ export async function openDestinations(
   return await Promise.all(
     config.publish.map(async (destination) => ({
       destination: await openDestination(destination, config, signal),
-      catalog: declaredCatalog(destination.tables),
+      catalog: declaredCatalog(destination.tables, config.extraColumns.person),
       everyMs: destination.everyMs,
     })),
   );

@@ -18,6 +18,8 @@ import {
 export interface HttpClientOptions {
   /** Address of the service, with an optional path prefix. */
   readonly baseUrl: string;
+  /** Other paths by the declared ones, for endpoints that the service replaced. */
+  readonly endpoints?: Readonly<Record<string, string>>;
   /** Reads the API key; called once, and again if the service rejects the key (it may have been rotated). */
   readonly readKey: () => Promise<string>;
   /** Reads the key for calls `asUser`; {@link readKey} by default. */
@@ -298,7 +300,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       const response = await agent.request({
         origin: base.origin,
         method: call.method,
-        path: pathPrefix + call.path,
+        path: pathPrefix + (options.endpoints?.[call.path] ?? call.path),
         headers: {
           "x-api-key": key,
           accept: "application/json",

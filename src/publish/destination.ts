@@ -1,3 +1,4 @@
+import { type ExtraColumns, extraColumns } from "../schemas/extra-columns.ts";
 import { text, timestamptz } from "../schemas/field.ts";
 import { tables as declared, tableNamed } from "../schemas/registry.ts";
 import { type Column, columnsOf, type PublishedSchema, type Table } from "../schemas/table.ts";
@@ -165,9 +166,14 @@ const publishable: readonly PublishedTable[] = declared.flatMap(published);
 /** Names of all tables that can be published. */
 export const publishableNames: readonly string[] = publishable.map(({ name }) => name);
 
-/** Builds the catalog of a destination with every declared view whose tables it has. */
-export function declaredCatalog(only: readonly string[] | null): Catalog {
-  return withViews(catalogOf(only), views);
+/** Builds the catalog of a destination with every declared view whose tables it has. @param extra columns that the user adds to `person` */
+export function declaredCatalog(only: readonly string[] | null, extra: ExtraColumns = {}): Catalog {
+  const catalog = withViews(catalogOf(only), views);
+  const added = extraColumns(extra);
+  const tables = catalog.tables.map((table) =>
+    table.name === "person" ? { ...table, columns: [...table.columns, ...added] } : table,
+  );
+  return { ...catalog, tables };
 }
 
 /** Builds a catalog without views. `only` lists its tables; null means all. */

@@ -150,3 +150,27 @@ test("check profiles an ugly table: one line each, with what fixes it, and no va
   expect(code).toBe(2);
   expect(stdout).not.toMatch(/quimby|zacharias|1224303|7030|94110|K-\d|2999|n\/a|test@/iu);
 });
+
+test("check says that the service has deprecated an endpoint, until another path is set", async () => {
+  const setting = await makeSetting();
+  const baseUrl = await startSandbox(setting.cwd);
+  const file = join(setting.cwd, "config.yaml");
+  const text = configText({ baseUrl, jobs: "jobs:\n  resolve: { type: resolve, input: customers }\n" });
+  const check = async () =>
+    findingsOf((await runHereJson(["check"], setting)).document).filter((line) => line.startsWith("POST"));
+  await writeFile(file, text);
+  expect(await check()).toEqual([
+    "POST /v1/resolve: ok, the key has access",
+    "POST /v1/resolve: warning, works, but the service has deprecated it",
+  ]);
+  await writeFile(
+    file,
+    text.replace(/^( +)base_url:/mu, "$1endpoints: { resolve: /v2/enrich }\n$1base_url:"),
+  );
+  expect(await check()).toEqual(["POST /v1/resolve: ok, the key has access"]);
+  await writeFile(
+    file,
+    text.replace(/^( +)base_url:/mu, "$1endpoints: { resolve: /v3/resolve }\n$1base_url:"),
+  );
+  expect(await check()).toEqual(["POST /v1/resolve: wrong, doesn't exist (404)"]);
+});

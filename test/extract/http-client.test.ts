@@ -301,3 +301,11 @@ describe("the key", () => {
     await expect(client.request(post)).rejects.not.toThrow(/lines/u);
   });
 });
+
+it("sends a call to the path that replaced a declared one", async () => {
+  const { url, requests } = await service((_, response) => send(response, 200, {}));
+  const client = open(`${url}/api`, { endpoints: { "/v1/resolve": "/v2/resolve" } });
+  await client.request({ ...post, path: "/v1/resolve" });
+  await client.request(post);
+  expect(requests.map(({ path }) => path)).toEqual(["/api/v2/resolve", "/api/v2/enrich"]);
+});

@@ -975,4 +975,20 @@ export const mutants: readonly Mutant[] = [
     to: "false",
     tests: ["test/load/person-history.test.ts"],
   },
+  {
+    breaks: "a column of the configuration gives way to one that a later version declares",
+    file: "src/load/db/migrate.ts",
+    from: "if (missing.length > 0) await dropDeclaredColumns(session, names);",
+    to: "",
+    tests: ["test/load/extra-columns.test.ts"],
+    named: "replaced by the declared one",
+  },
+  {
+    breaks: "an impossible day of a field without a declaration is null, not an error",
+    file: "src/load/db/extra-columns.ts",
+    from: "THEN 29 ELSE 28 END",
+    to: "THEN 29 ELSE 29 END",
+    tests: ["test/load/extra-columns.test.ts"],
+    named: "typed columns",
+  },
 ];

@@ -128,8 +128,20 @@ async function checkConfiguredService(context: Context, config: Config): Promise
   const { http } = await openService(context, config);
   const endpoints = orderJobs(config).flatMap((job) => jobTypeOf(job).endpoints);
   const byName = new Map(endpoints.map((endpoint) => [endpoint.name, endpoint]));
-  return await checkService(http, [...byName.values()], context.stop.signal);
+  const findings = await checkService(http, [...byName.values()], context.stop.signal);
+  const isDeprecated =
+    !config.service.endpoints[DEPRECATED_PATH] &&
+    findings.some(({ subject, status }) => subject === DEPRECATED.subject && status === "ok");
+  return isDeprecated ? [...findings, DEPRECATED] : findings;
 }
+
+const DEPRECATED_PATH = "/v1/resolve";
+const DEPRECATED = finding(
+  `POST ${DEPRECATED_PATH}`,
+  "warning",
+  "works, but the service has deprecated it",
+  "when the service withdraws it, set service.endpoints: { resolve: /v2/resolve }, or as the service says",
+);
 
 /** Findings of a check that only throws. */
 async function silent(verify: Promise<unknown>): Promise<readonly Finding[]> {

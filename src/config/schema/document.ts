@@ -22,7 +22,11 @@ import {
 import { duration, isLoopback, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
 import { isLocalHost } from "../../postgres-address.ts";
 import { writers } from "../../schemas/ops.ts";
+import { extraTypes, personColumnNames } from "../../schemas/extra-columns.ts";
+import { enrichEndpoint } from "../../schemas/enrich.ts";
 import { lookupEndpoints } from "../../schemas/registry.ts";
+import { resolveEndpoint } from "../../schemas/resolve.ts";
+import { validateEmailsEndpoint } from "../../schemas/validate-emails.ts";
 import type { NestedProblem } from "../problems.ts";
 import { amountOf, LARGEST_AMOUNT, type Price } from "../../money.ts";
 
@@ -90,6 +94,15 @@ const retention = z
 
 /** `history`: what is kept besides the present. */
 const history = settings({ people: flag().default(true) });
+
+/** `extra_columns`: typed columns for fields that the interface doesn't name. */
+const extraColumns = settings({
+  person: withRule(byName(choice(extraTypes)), (columns) =>
+    Object.keys(columns)
+      .filter((name) => personColumnNames.includes(name))
+      .map((name) => ({ path: [name], message: "is a column of person already", hint: "remove the line" })),
+  ).default({}),
+});
 
 /** `alerts`: webhook for runs that end badly. */
 export const alerts = settings({
@@ -271,6 +284,31 @@ const limits = z
   .strictObject(Object.fromEntries(endpointPaths.map((path) => [path, rateLimit.optional()])))
   .transform((byPath) => Object.fromEntries(setEntries(byPath)));
 
+/** Endpoints whose paths can be replaced, by the type of their jobs. */
+const replaceable = {
+  resolve: resolveEndpoint,
+  validate_emails: validateEmailsEndpoint,
+  enrich: enrichEndpoint,
+};
+
+/** `service.endpoints`, parsed: other paths by the declared ones. */
+const endpoints = z
+  .strictObject(
+    Object.fromEntries(
+      Object.keys(replaceable).map((type) => [
+        type,
+        text(
+          { expects: "a path such as /v2/resolve" },
+          (path) => !/^(?:\/[\w.~-]+)+$/u.test(path),
+        ).optional(),
+      ]),
+    ),
+  )
+  .transform((byType): Readonly<Record<string, string>> => {
+    const paths = Object.entries(replaceable).map(([type, { path }]) => [path, byType[type]] as const);
+    return Object.fromEntries(paths.flatMap(([path, other]) => (other === undefined ? [] : [[path, other]])));
+  });
+
 /** `service`: address, key and rates. One other than the sandbox needs a key and an encrypted connection. */
 const service = settings(
   {
@@ -281,6 +319,7 @@ const service = settings(
     concurrency: wholeNumber(1, 64).default(8),
     requests_per_second: positiveNumber().optional(),
     limits: limits.prefault({}),
+    endpoints: endpoints.prefault({}),
     allow_insecure: flag().default(false),
   },
   (given) => {
@@ -327,6 +366,8 @@ const sections = {
   privacy: privacy.prefault({}),
   retention: retention.prefault({}),
   history: history.prefault({}),
+
+  extra_columns: extraColumns.prefault({}),
   alerts: alerts.optional(),
   http: http.prefault({}),
 };

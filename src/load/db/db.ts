@@ -7,6 +7,7 @@ import type { InputDatabase, InputDatabases, InputSource } from "../inputs/input
 import { fence, ownerToken, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
 import type { PostgresTarget } from "./connect.ts";
 import { explained, explainFailure, withRetries } from "./failures.ts";
+import type { ExtraColumns } from "../../schemas/extra-columns.ts";
 import { queriesOf, quoteLiteral, type SchemaNames, tableId } from "./names.ts";
 import {
   inTransaction,
@@ -90,6 +91,7 @@ export interface Db extends Naming {
   /** Connections reserved for locks, never blocked by work. */
   readonly lockPool: pg.Pool;
   readonly readErasureSecret: ReadErasureSecret;
+  readonly extraColumns: ExtraColumns;
   /** Limits concurrent reservations that wait for the same rows. */
   readonly reservations: PQueue;
   /** Runs work in one transaction and explains failures; with a run, ends with its fence. */
@@ -120,6 +122,8 @@ export interface WarehouseTarget extends PostgresTarget {
   readonly stateSchema: string;
   /** Reads the key for hashes of erased people; absent if the warehouse stores a generated one. */
   readonly readErasureSecret?: () => Promise<string>;
+  /** Columns that the user adds to `person`. */
+  readonly extraColumns?: ExtraColumns;
 }
 
 /** Connections for loaders and reservations, and one each for pages, the ledger and a selection. */
@@ -152,6 +156,7 @@ export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
     pool,
     lockPool,
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
+    extraColumns: target.extraColumns ?? {},
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
     transaction,
     rows: (statement) => transaction((session) => session.rows(statement)),

@@ -8,6 +8,7 @@ import { views } from "../../schemas/views/all-views.ts";
 import { checkDatabase } from "./check.ts";
 import type { Db } from "./db.ts";
 import { explained } from "./failures.ts";
+import { addExtraColumns, dropDeclaredColumns, findMissingColumns } from "./extra-columns.ts";
 import { commentsOf, createView, postgresTypes } from "./ddl.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames, tableId } from "./names.ts";
 import { inTransaction, type PostgresSession, tableLock, waitForLock } from "./session.ts";
@@ -43,8 +44,10 @@ export async function isMigrated(db: Db): Promise<boolean> {
 export async function migrate(db: Db): Promise<readonly string[]> {
   const { pool, names } = db;
   try {
-    if (await isUpToDate(db)) return [];
-    const run = () => inTransaction(pool, (session) => runMissing(session, names));
+    const missing = () =>
+      inTransaction(pool, (session) => findMissingColumns(session, names, db.extraColumns));
+    if ((await isUpToDate(db)) && Object.keys(await missing()).length === 0) return [];
+    const run = () => inTransaction(pool, (session) => runMissing(session, db));
     return await run().catch((error: unknown) => {
       // Another process has created a schema or the table of migrations, and by now run them.
       if (ALREADY_EXISTS.has(codeOf(error) ?? "")) return run();
@@ -55,8 +58,8 @@ export async function migrate(db: Db): Promise<readonly string[]> {
   }
 }
 
-/** Runs missing migrations, then refreshes views and comments. */
-async function runMissing(session: PostgresSession, names: SchemaNames): Promise<readonly string[]> {
+/** Runs missing migrations, then refreshes views and comments; adds the columns of the configuration. */
+async function runMissing(session: PostgresSession, { names, extraColumns }: Db): Promise<readonly string[]> {
   const table = sql.id(names.state, MIGRATION_TABLE);
   const purpose = "migrating the warehouse";
   const lock = { ...migrationLock(names), code: "migration_locked", timeout: LOCK_TIMEOUT, purpose };
@@ -70,6 +73,7 @@ async function runMissing(session: PostgresSession, names: SchemaNames): Promise
   await waitForLock(session, lock);
   const ran = new Set(await session.pluck<string>(sql`SELECT name FROM ${table}`));
   const missing = migrations.filter(({ name }) => !ran.has(name));
+  if (missing.length > 0) await dropDeclaredColumns(session, names);
   for (const { name, statements, derivations } of missing) {
     for (const statement of statements(names)) await session.change(sql.raw(statement));
     if (derivations) await fillDerived(session, names, derivations);
@@ -78,6 +82,9 @@ async function runMissing(session: PostgresSession, names: SchemaNames): Promise
   if (missing.length > 0) {
     for (const statement of renewals(names)) await session.change(sql.raw(statement));
   }
+  const added = await findMissingColumns(session, names, extraColumns);
+  for (const statement of addExtraColumns(added, names))
+    await waitForLock(session, { ...lock, take: sql.raw(statement) });
   return missing.map(({ name }) => name);
 }
 
@@ -210,12 +217,13 @@ async function explainMissingRight(db: Db, error: unknown): Promise<Error> {
 }
 
 /** DDL of an empty warehouse, printed by `migrate --print`. */
-export function printDdl({ names }: Db): string {
+export function printDdl({ names, extraColumns }: Db): string {
   const all = [
     ...schemaNamesOf(names).map(createSchema),
     createMigrationTable(names),
     ...migrations.flatMap(({ name, statements }) => [...statements(names), recordMigration(names, name)]),
     ...renewals(names),
+    ...addExtraColumns(extraColumns, names),
   ];
   return `${all.map((statement) => `${statement};`).join("\n\n")}\n`;
 }

@@ -275,6 +275,7 @@ test("the line before sending shows what is sent, its cost and duration, and wha
     userApiKey: null,
     ca: null,
     limits: {},
+    endpoints: {},
     concurrency: 8,
     requestsPerSecond: 0.05,
   };
