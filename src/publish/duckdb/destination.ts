@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { constants, copyFile, mkdir, rename, rm } from "node:fs/promises";
+import { constants, copyFile, mkdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { FixConfigurationError, JobLockedError } from "../../errors.ts";
 import { lockFile } from "../../process-state.ts";
@@ -42,6 +42,9 @@ interface DuckDbTarget {
 
 /** Each batch reads the changed tables whole, so it has the keys of an ordinary night, in all tables. Their rows take about 1.3 KB per key on disk. */
 const KEYS_PER_BATCH = 700_000;
+
+/** Growth of the working file, as a factor, after which it is rewritten without deleted rows, which checkpoints leave in it. */
+const MOST_GROWTH = 1.5;
 
 /** Opens a DuckDB destination; touches no file before the first use. */
 export function openDuckDbDestination(target: DuckDbTarget): Destination {
@@ -123,22 +126,29 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   }
 
   /**
-   * Statements that change one table, in a transaction of its own: the memory of deleted rows adds up in one. An interrupted batch is
-   * repeated and replaces the same keys; readers see the file only after the last step. Of a large table, most rows are deleted before: a
-   * checkpoint between may move others to a part that was read already, so the last statement looks for them everywhere.
+   * Changes tables in several transactions, since marks of deleted rows take memory. An interrupted batch is repeated and replaces the same
+   * keys; readers see the file only after the last step.
    */
-  async function changeOf(
-    change: TableChange,
+  async function change(
+    changes: readonly TableChange[],
     files: readonly statements.StagedTable[],
-  ): Promise<readonly string[]> {
-    if (change.replaces === "all") return statements.swapStatements(change, schemas);
+  ): Promise<void> {
     const db = await session();
-    const deletion = statements.deleteStatement(change, files, schemas);
-    for (const partial of await statements.partialDeletes(db, change, deletion, schemas)) {
-      await apply([partial]);
-      await db.checkpoint();
+    for (const change of changes.filter(({ replaces }) => replaces === "keys")) {
+      const deletion = statements.deleteStatement(change, files, schemas);
+      await db.scan(schemas[change.table.schema], change.table.name, (range) =>
+        apply([`${deletion} AND ${range}`]),
+      );
     }
-    return [deletion, ...statements.insertStatements(change, files, schemas)];
+    await db.checkpoint();
+    const lineBytes = Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes));
+    for (const change of changes) {
+      const isWhole = change.replaces === "all";
+      const list = isWhole
+        ? statements.swapStatements(change, schemas)
+        : statements.insertStatements(change, files, schemas);
+      await apply(list, lineBytes);
+    }
   }
 
   /** Keeps the files of the caller until the commit. */
@@ -161,14 +171,17 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     lock = null;
   }
 
-  /** Rewrites the working file without freed blocks, which keep deleted values. */
+  /** Rewrites the working file without deleted rows and freed blocks, which keep their values. */
   async function purge(): Promise<void> {
     const rewritten = `${own}.new`;
     await rm(rewritten, { force: true });
     // A session that has just committed, and garbage, hold as much memory as the copy takes.
     await closeOwn();
     globalThis.gc?.();
-    await copyDatabase(await session(), rewritten);
+    const db = await session();
+    // The file's log is removed just before the copy takes its place.
+    await db.checkpoint();
+    await copyDatabase(db, rewritten);
     await closeOwn();
     // DETACH hides the failure of its checkpoint, and the log isn't renamed with the file.
     const copy = await openDuckDb(rewritten, temporary);
@@ -234,8 +247,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       }
       // Before the first batch there is nothing to purge.
       const purges = batch.erases && at !== null;
-      const lineBytes = Math.max(0, ...files.map(({ longestLineBytes }) => longestLineBytes));
-      for (const change of batch.changes) await apply(await changeOf(change, files), lineBytes);
+      await change(batch.changes, files);
       await apply([statements.positionStatement(batch, purges)]);
       await unstage(db);
       return "committed";
@@ -244,32 +256,34 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     async finish() {
       const state = await statements.readState(await session());
       const file = await findFile(name, path);
-      // A file that was restored, replaced or edited may contain people who were erased since.
-      if (state["id"] === null || state["released_id"] === `${state["id"]} ${await readIdentity(file)}`)
-        return;
-      if (state["must_purge"] === "true") await purge();
+      // A file that was restored, replaced or edited may contain people who were erased since. An edit may still be in its log.
+      const isReleased = state["released_id"] === `${state["id"]} ${await readIdentity(file)}`;
+      if (state["id"] === null || (isReleased && !(await exists(`${file}.wal`)))) return;
+      const rewritten = Number(state["rewritten_bytes"] ?? Infinity);
+      const isRewritten = state["must_purge"] === "true" || (await bytesOf(own)) > MOST_GROWTH * rewritten;
+      if (isRewritten) await purge();
       const db = await session();
       await db.checkpoint();
       const released = await releaseFile(own, file);
+      const bytes = isRewritten || rewritten === Infinity ? await bytesOf(own) : rewritten;
       await db.run(
-        `UPDATE person_etl.state SET released_id = id || ${quoteText(` ${released}`)}, must_purge = false`,
+        `UPDATE person_etl.state SET released_id = id || ${quoteText(` ${released}`)}, must_purge = false, rewritten_bytes = ${bytes}`,
       );
     },
 
     async measure(tables: readonly PublishedTable[]) {
       const db = await session();
-      const known = await statements.tableNames(db, schemas);
       const measures: Measure[] = [];
       for (const table of tables) {
-        // In a transaction, which gets more memory for long rows.
-        const [row] = known.has(`${schemas[table.schema]}.${table.name}`)
-          ? await db.transaction(() => db.rows(statements.measureQuery(table, schemas)))
-          : [];
-        measures.push({
-          table: table.name,
-          rows: BigInt(row?.["rows"] ?? "0"),
-          hash: row?.["hash"] ?? "0",
+        let [rows, hash] = [0n, 0n];
+        await db.scan(schemas[table.schema], table.name, async (range) => {
+          const query = statements.measureQuery(table, schemas, range);
+          // In a transaction, which gets more memory for long rows.
+          const [row] = await db.transaction(() => db.rows(query));
+          rows += BigInt(row?.["rows"] ?? "0");
+          hash += BigInt(row?.["hash"] ?? "0");
         });
+        measures.push({ table: table.name, rows, hash: `${hash}` });
       }
       return measures;
     },
@@ -277,6 +291,10 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     explain: (error) => explainDuckDb(error, name, path),
     close,
   };
+}
+
+async function bytesOf(file: string): Promise<number> {
+  return (await stat(file)).size;
 }
 
 function positionOf(state: TextRow): { readonly number: number; readonly id: string } | null {

@@ -92,8 +92,7 @@ export async function releaseFile(source: string, target: string): Promise<strin
   try {
     await copyFile(source, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
     const identity = await finishFile(copy);
-    await rename(copy, target);
-    await syncFolder(dirname(target));
+    await replaceFile(copy, target);
     return identity;
   } finally {
     await rm(copy, { force: true });

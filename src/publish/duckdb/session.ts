@@ -23,17 +23,24 @@ export interface DuckSession {
   makeRoom(rowBytes: number): Promise<void>;
   /** Runs `work` in a transaction that is rolled back if it throws. If DuckDB runs out of memory, opens the file again and repeats `work`. */
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Opens the file again, which frees the marks of deleted rows, and writes its log into it; with more memory if DuckDB runs out of it. */
+  /**
+   * Calls `work` with conditions that divide the rows of a table into ranges, and opens the file again before marks of deleted rows take too
+   * much memory. Rows that `work` inserts into the table are in no range.
+   */
+  scan(schema: string, table: string, work: (range: string) => Promise<void>): Promise<void>;
+  /** Writes the log into the file and opens it again, which frees the marks of deleted rows; with more memory if DuckDB runs out of it. */
   checkpoint(): Promise<void>;
   close(): void;
 }
 
 /** Megabytes for DuckDB's buffers, which keeps the process below 256 MB; larger work spills into the temporary folder. */
-const MEMORY_MB = 48;
+const MEMORY_MB = 64;
 /**
- * Most megabytes for work that can't spill: rows of many megabytes, and marks of deleted rows. DuckDB keeps 18 KB of those per 2,048 rows with a
- * deleted one, until the file is closed. Half of what the machine or the container has.
+ * Rows that are scanned before the file is opened again. DuckDB keeps marks of deleted rows in memory until the file is closed: 18 KB per 2,048
+ * scanned rows with a deleted one, so up to 12 MB.
  */
+const ROWS_PER_SCAN = 1_300_000;
+/** Most megabytes for work that can't spill, as of rows of many megabytes. Half of what the machine or the container has. */
 function mostMemoryMb(): number {
   const limit = process.constrainedMemory() || Infinity;
   return Math.max(MEMORY_MB, Math.floor(Math.min(limit, totalmem()) / 2 / 1024 ** 2));
@@ -85,6 +92,8 @@ async function openWith(file: string, folder: string, memoryMb: number): Promise
     const connection = await instance.connect();
     await chmod(file, 0o600);
     await connection.run("SET TimeZone = 'UTC'");
+    // It would be a full one, see `checkpoint`.
+    await connection.run("PRAGMA disable_checkpoint_on_shutdown");
     return { instance, connection, memoryMb };
   } catch (error) {
     instance.closeSync();
@@ -108,6 +117,8 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
   let { memoryMb } = open;
   /** True if nothing was committed since the file was opened. */
   let isNew = true;
+  /** Rows scanned since then. */
+  let scanned = 0;
   const run = async (statement: string) => {
     await open.connection.run(statement);
   };
@@ -121,6 +132,7 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
     open = await openFile(file, folder, memoryMb);
     ({ memoryMb } = open);
     isNew = true;
+    scanned = 0;
   };
   /**
    * Runs work that does nothing if it fails. If DuckDB runs out of memory, opens the file again, with more memory if nothing was committed
@@ -137,17 +149,38 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
       }
     }
   };
+  /**
+   * A full checkpoint loads the marks of deleted rows of all tables, to find row groups that it can merge. DuckDB doesn't look for any while a
+   * transaction is open that began before the last commit; so no row moves, and deleted ones stay until the file is rewritten.
+   */
   const checkpoint = async () => {
+    await withMemory(async () => {
+      const reader = await open.instance.connect();
+      try {
+        await run("CREATE SCHEMA IF NOT EXISTS person_etl");
+        await run("CREATE TABLE IF NOT EXISTS person_etl.checkpoint (i INTEGER)");
+        await reader.run("BEGIN TRANSACTION");
+        await reader.run("FROM person_etl.checkpoint");
+        // Not an UPDATE: a second one of a row would count as unfinished while the reader is.
+        await run("DELETE FROM person_etl.checkpoint");
+        await run("INSERT INTO person_etl.checkpoint VALUES (1)");
+        await run("CHECKPOINT");
+      } finally {
+        reader.closeSync();
+      }
+    });
+    memoryMb = MEMORY_MB;
     await reopen();
-    await withMemory(() => run("CHECKPOINT"));
+  };
+  const release = async () => ((await logBytes(file)) > 0 ? checkpoint() : reopen());
+  const rows = async (query: string) => {
+    const reader = await open.connection.runAndReadAll(query);
+    return reader.getRowObjectsJson() as readonly TextRow[]; // all columns are text
   };
   return {
     run,
+    rows,
     makeRoom: (rowBytes) => raiseMemory(MEMORY_MB + MEMORY_PER_ROW * Math.floor(rowBytes / 1024 ** 2)),
-    async rows(query) {
-      const reader = await open.connection.runAndReadAll(query);
-      return reader.getRowObjectsJson() as readonly TextRow[]; // all columns are text
-    },
     async transaction(work) {
       const result = await withMemory(async () => {
         await run("BEGIN TRANSACTION");
@@ -165,6 +198,20 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
       if ((await logBytes(file)) > MOST_LOG_BYTES) await checkpoint();
       return result;
     },
+    async scan(schema, table, work) {
+      // Counts deleted rows, too, as row IDs do.
+      const [size] = await rows(
+        `SELECT estimated_size::VARCHAR AS rows FROM duckdb_tables()
+           WHERE database_name = current_database() AND schema_name = ${quoteText(schema)} AND table_name = ${quoteText(table)}`,
+      );
+      const end = Number(size?.["rows"] ?? 0);
+      for (let first = 0; first < end; first += ROWS_PER_SCAN) {
+        const last = Math.min(first + ROWS_PER_SCAN, end);
+        if (scanned > 0 && scanned + last - first > ROWS_PER_SCAN) await release();
+        scanned += last - first;
+        await work(`rowid >= ${first} AND rowid < ${last}`);
+      }
+    },
     checkpoint,
     close: () => closeFile(open),
   };
@@ -174,15 +221,22 @@ async function logBytes(file: string): Promise<number> {
   return (await stat(`${file}.wal`).catch(() => null))?.size ?? 0;
 }
 
-/** Copies a whole database into a new file without freed blocks. */
+/** Copies a whole database into a new file without deleted rows and freed blocks. */
 export async function copyDatabase(session: DuckSession, file: string): Promise<void> {
-  const [own] = await session.rows("SELECT current_database() AS name");
-  try {
-    await session.transaction(async () => {
+  const copy = (statement: string) =>
+    session.transaction(async () => {
       await session.run(`ATTACH IF NOT EXISTS ${quoteText(file)} AS rewritten`);
-      await session.run(`COPY FROM DATABASE "${own?.["name"] ?? ""}" TO rewritten`);
+      await session.run(statement);
     });
-  } finally {
-    await session.run("DETACH DATABASE IF EXISTS rewritten").catch(() => {});
+  const [own] = await session.rows("SELECT current_database() AS name");
+  await copy(`COPY FROM DATABASE ${quoteName(own?.["name"] ?? "")} TO rewritten (SCHEMA)`);
+  const tables = await session.rows(
+    "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database()",
+  );
+  for (const { schema_name: schema, table_name: table } of tables) {
+    const name = `${quoteName(schema ?? "")}.${quoteName(table ?? "")}`;
+    await session.scan(schema ?? "", table ?? "", (range) =>
+      copy(`INSERT INTO rewritten.${name} FROM ${name} WHERE ${range}`),
+    );
   }
 }

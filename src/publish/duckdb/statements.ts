@@ -86,6 +86,7 @@ export async function prepare(session: DuckSession): Promise<void> {
     `CREATE TABLE IF NOT EXISTS person_etl.state
       (number BIGINT, id VARCHAR, catalog VARCHAR, released_id VARCHAR, must_purge BOOLEAN)`,
   );
+  await session.run("ALTER TABLE person_etl.state ADD COLUMN IF NOT EXISTS rewritten_bytes BIGINT");
   await session.run(
     "INSERT INTO person_etl.state (must_purge) SELECT false WHERE NOT EXISTS (SELECT 1 FROM person_etl.state)",
   );
@@ -101,18 +102,9 @@ export async function hasState(session: DuckSession): Promise<boolean> {
 
 export async function readState(session: DuckSession): Promise<TextRow> {
   const [state] = await session.rows(
-    "SELECT number::VARCHAR AS number, id, catalog, released_id, must_purge::VARCHAR AS must_purge FROM person_etl.state",
+    "SELECT number::VARCHAR AS number, id, catalog, released_id, must_purge::VARCHAR AS must_purge, rewritten_bytes::VARCHAR AS rewritten_bytes FROM person_etl.state",
   );
   return state ?? {};
-}
-
-/** Reads the `schema.table` names of both schemas. */
-export async function tableNames(session: DuckSession, schemas: SchemaNames): Promise<ReadonlySet<string>> {
-  const rows = await session.rows(
-    `SELECT schema_name || '.' || table_name AS name FROM duckdb_tables()
-     WHERE database_name = current_database() AND schema_name IN (${quoteText(schemas.data)}, ${quoteText(schemas.ops)})`,
-  );
-  return new Set(rows.map(({ name }) => name ?? ""));
 }
 
 /** Creates schemas, tables, added columns, comments and views. */
@@ -203,28 +195,6 @@ export function positionStatement({ number, id }: StagedBatch, erases: boolean):
   return `UPDATE person_etl.state SET number = ${number}, id = ${quoteText(id)}, must_purge = ${purges}`;
 }
 
-/**
- * Rows of a table from which one transaction deletes. Marks of deleted rows stay in memory until the next checkpoint: 18 KB for each 2,048
- * rows with a deleted one.
- */
-const ROWS_PER_DELETE = 4 * 1024 * 1024;
-
-/** Statements that delete the rows of staged keys from all parts of a large table but the last, to be followed by a checkpoint each. */
-export async function partialDeletes(
-  session: DuckSession,
-  { table }: TableChange,
-  deletion: string,
-  schemas: SchemaNames,
-): Promise<readonly string[]> {
-  const last = `SELECT coalesce(max(rowid), 0)::VARCHAR AS id FROM ${nameOf(schemas, table)}`;
-  const [row] = await session.rows(last);
-  const parts = Math.floor(Number(row?.["id"] ?? 0) / ROWS_PER_DELETE);
-  return Array.from({ length: parts }, (_, part) => {
-    const first = part * ROWS_PER_DELETE;
-    return `${deletion} AND rowid >= ${first} AND rowid < ${first + ROWS_PER_DELETE}`;
-  });
-}
-
 /** Deletes the rows of a table's staged keys. */
 export function deleteStatement(
   { table }: TableChange,
@@ -253,9 +223,9 @@ export function insertStatements(
   return hasRows ? [insertStatement(staged, table, nameOf(schemas, table))] : [];
 }
 
-/** Counts the rows of a table and hashes its contents. */
-export function measureQuery(table: PublishedTable, schemas: SchemaNames): string {
-  return measureOf(table, nameOf(schemas, table));
+/** Counts and hashes a range of a table's rows. */
+export function measureQuery(table: PublishedTable, schemas: SchemaNames, range: string): string {
+  return `${measureOf(table, nameOf(schemas, table))} WHERE ${range}`;
 }
 
 /** Counts and hashes the rows of `from`, which has the columns of a table. */
