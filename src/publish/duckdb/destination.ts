@@ -66,6 +66,8 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     lock ??= await lockFile(join(folder, `${name}.lock`));
     if (!lock) throw inUse(name, path);
     const isOld = await exists(own);
+    // An interrupted removal may have left a log, which must not be replayed into another file.
+    if (!isOld) await rm(`${own}.wal`, { force: true });
     const file = isOld || isEmpty ? null : await findFile(name, path);
     const isRestored = file !== null && (await exists(file));
     if (isRestored) {
@@ -174,7 +176,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   /** Rewrites the working file without deleted rows and freed blocks, which keep their values. */
   async function purge(): Promise<void> {
     const rewritten = `${own}.new`;
-    await rm(rewritten, { force: true });
+    for (const file of [rewritten, `${rewritten}.wal`]) await rm(file, { force: true });
     // A session that has just committed, and garbage, hold as much memory as the copy takes.
     await closeOwn();
     globalThis.gc?.();
@@ -183,7 +185,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     await db.checkpoint();
     await copyDatabase(db, rewritten);
     await closeOwn();
-    // DETACH hides the failure of its checkpoint, and the log isn't renamed with the file.
+    // The log isn't renamed with the file.
     const copy = await openDuckDb(rewritten, temporary);
     await copy.checkpoint().finally(() => copy.close());
     await replaceFile(rewritten, own);
