@@ -265,6 +265,34 @@ describe("a DuckDB file", () => {
     expect(Math.max(...sizes)).toBeLessThan(6_000_000);
   });
 
+  test("leaves nothing of an interrupted rewriting", async () => {
+    const left = [`${own}.new`, `${own}.new.wal`];
+    for (const file of left) await writeFile(file, SECRET);
+    await destination.restart();
+    expect(await Promise.all(left.map((file) => stat(file).catch(() => null)))).toEqual([null, null]);
+  });
+
+  test("takes no other batch after one that was applied in part", async () => {
+    const follows = await destination.position();
+    const changed = (row: Record<string, unknown>) => [
+      { table: "person", keys: [{ service_pid: "p1" }], rows: [row] },
+    ];
+    const partly = batchAfter(follows);
+    const wrong = { ...person("p1", "Ada"), dob: "never" };
+    await expect(publishRows(destination, people, partly, changed(wrong))).rejects.toThrow();
+    await destination.close();
+    destination = await context.reopen();
+    const other = batchAfter(follows);
+    expect(await publishRows(destination, people, other, changed(person("p1", "Bob")))).toBe("refused");
+    const again = { ...partly, attempt: "again1" };
+    expect(await publishRows(destination, people, again, changed(person("p1", "Ada")))).toBe("committed");
+    expect(await publishRows(destination, people, batchAfter(partly), changed(person("p1", "Eve")))).toBe(
+      "committed",
+    );
+    await destination.finish();
+    expect(await names()).toEqual(["Eve"]);
+  });
+
   test("takes the place of a working copy that was lost", async () => {
     const position = await destination.position();
     await destination.close();

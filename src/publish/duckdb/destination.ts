@@ -11,7 +11,6 @@ import type {
   PublishedTable,
   StagedBatch,
   StagedFiles,
-  TableChange,
 } from "../destination.ts";
 import {
   checkFiles,
@@ -65,15 +64,16 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     lock ??= await lockFile(join(folder, `${name}.lock`));
     if (!lock) throw inUse(name, path);
+    // A killed process leaves what it spilled.
+    await rm(temporary, { recursive: true, force: true });
     const isOld = await exists(own);
-    // An interrupted removal may have left a log, which must not be replayed into another file.
-    if (!isOld) await rm(`${own}.wal`, { force: true });
+    // A log must not be replayed into another file, and a copy may hold people who were erased since.
+    if (!isOld) await removeOwn();
     const file = isOld || isEmpty ? null : await findFile(name, path);
     const isRestored = file !== null && (await exists(file));
     if (isRestored) {
       await refuseForeign(name, file);
       // A crash must leave no half of a file behind.
-      await rm(`${own}.new`, { force: true });
       await copyFile(file, `${own}.new`, constants.COPYFILE_EXCL);
       await rename(`${own}.new`, own);
     }
@@ -99,6 +99,11 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
 
   async function removeOwn(): Promise<void> {
     for (const file of [own, `${own}.wal`]) await rm(file, { force: true });
+    await removeCopy();
+  }
+
+  async function removeCopy(): Promise<void> {
+    for (const file of [`${own}.new`, `${own}.new.wal`]) await rm(file, { force: true });
   }
 
   /** Session on the working file, opened at the first use. */
@@ -132,10 +137,11 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
    * keys; readers see the file only after the last step.
    */
   async function change(
-    changes: readonly TableChange[],
+    { id, changes }: StagedBatch,
     files: readonly statements.StagedTable[],
   ): Promise<void> {
     const db = await session();
+    await apply([`UPDATE person_etl.state SET applying = ${quoteText(id)}`]);
     for (const change of changes.filter(({ replaces }) => replaces === "keys")) {
       const deletion = statements.deleteStatement(change, files, schemas);
       await db.scan(schemas[change.table.schema], change.table.name, (range) =>
@@ -176,19 +182,23 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   /** Rewrites the working file without deleted rows and freed blocks, which keep their values. */
   async function purge(): Promise<void> {
     const rewritten = `${own}.new`;
-    for (const file of [rewritten, `${rewritten}.wal`]) await rm(file, { force: true });
-    // A session that has just committed, and garbage, hold as much memory as the copy takes.
-    await closeOwn();
-    globalThis.gc?.();
-    const db = await session();
-    // The file's log is removed just before the copy takes its place.
-    await db.checkpoint();
-    await copyDatabase(db, rewritten);
-    await closeOwn();
-    // The log isn't renamed with the file.
-    const copy = await openDuckDb(rewritten, temporary);
-    await copy.checkpoint().finally(() => copy.close());
-    await replaceFile(rewritten, own);
+    await removeCopy();
+    try {
+      // A session that has just committed, and garbage, hold as much memory as the copy takes.
+      await closeOwn();
+      globalThis.gc?.();
+      const db = await session();
+      // The file's log is removed just before the copy takes its place.
+      await db.checkpoint();
+      await copyDatabase(db, rewritten);
+      await closeOwn();
+      // The log isn't renamed with the file.
+      const copy = await openDuckDb(rewritten, temporary);
+      await copy.checkpoint().finally(() => copy.close());
+      await replaceFile(rewritten, own);
+    } finally {
+      await removeCopy();
+    }
   }
 
   return {
@@ -242,14 +252,17 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     async commit(batch: StagedBatch) {
       const db = await session();
       const files = stagedAttempt === batch.attempt ? [...staged.values()] : [];
-      const at = positionOf(await statements.readState(db))?.id ?? null;
-      if (at !== batch.follows) {
+      const state = await statements.readState(db);
+      const at = positionOf(state)?.id ?? null;
+      // What another batch deleted without inserting it again would be missing.
+      const isPartlyOther = state["applying"] !== null && state["applying"] !== batch.id;
+      if (at !== batch.follows || isPartlyOther) {
         await unstage(db);
         return at === batch.id ? "present" : "refused";
       }
       // Before the first batch there is nothing to purge.
       const purges = batch.erases && at !== null;
-      await change(batch.changes, files);
+      await change(batch, files);
       await apply([statements.positionStatement(batch, purges)]);
       await unstage(db);
       return "committed";

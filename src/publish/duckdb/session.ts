@@ -223,20 +223,21 @@ async function logBytes(file: string): Promise<number> {
 
 /** Copies a whole database into a new file without deleted rows and freed blocks. */
 export async function copyDatabase(session: DuckSession, file: string): Promise<void> {
+  // No destination or schema can have this name.
   const copy = (statement: string) =>
     session.transaction(async () => {
-      await session.run(`ATTACH IF NOT EXISTS ${quoteText(file)} AS rewritten`);
+      await session.run(`ATTACH IF NOT EXISTS ${quoteText(file)} AS "rewritten file"`);
       await session.run(statement);
     });
   const [own] = await session.rows("SELECT current_database() AS name");
-  await copy(`COPY FROM DATABASE ${quoteName(own?.["name"] ?? "")} TO rewritten (SCHEMA)`);
+  await copy(`COPY FROM DATABASE ${quoteName(own?.["name"] ?? "")} TO "rewritten file" (SCHEMA)`);
   const tables = await session.rows(
     "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database()",
   );
   for (const { schema_name: schema, table_name: table } of tables) {
     const name = `${quoteName(schema ?? "")}.${quoteName(table ?? "")}`;
     await session.scan(schema ?? "", table ?? "", (range) =>
-      copy(`INSERT INTO rewritten.${name} FROM ${name} WHERE ${range}`),
+      copy(`INSERT INTO "rewritten file".${name} FROM ${name} WHERE ${range}`),
     );
   }
 }

@@ -87,6 +87,7 @@ export async function prepare(session: DuckSession): Promise<void> {
       (number BIGINT, id VARCHAR, catalog VARCHAR, released_id VARCHAR, must_purge BOOLEAN)`,
   );
   await session.run("ALTER TABLE person_etl.state ADD COLUMN IF NOT EXISTS rewritten_bytes BIGINT");
+  await session.run("ALTER TABLE person_etl.state ADD COLUMN IF NOT EXISTS applying VARCHAR");
   await session.run(
     "INSERT INTO person_etl.state (must_purge) SELECT false WHERE NOT EXISTS (SELECT 1 FROM person_etl.state)",
   );
@@ -102,7 +103,7 @@ export async function hasState(session: DuckSession): Promise<boolean> {
 
 export async function readState(session: DuckSession): Promise<TextRow> {
   const [state] = await session.rows(
-    "SELECT number::VARCHAR AS number, id, catalog, released_id, must_purge::VARCHAR AS must_purge, rewritten_bytes::VARCHAR AS rewritten_bytes FROM person_etl.state",
+    "SELECT number::VARCHAR AS number, id, catalog, released_id, must_purge::VARCHAR AS must_purge, applying, rewritten_bytes::VARCHAR AS rewritten_bytes FROM person_etl.state",
   );
   return state ?? {};
 }
@@ -192,7 +193,7 @@ function insertStatement(staged: readonly StagedTable[], table: PublishedTable, 
 /** Moves the position; `erases` has the next publication to readers rewrite the file. */
 export function positionStatement({ number, id }: StagedBatch, erases: boolean): string {
   const purges = erases ? "true" : "must_purge";
-  return `UPDATE person_etl.state SET number = ${number}, id = ${quoteText(id)}, must_purge = ${purges}`;
+  return `UPDATE person_etl.state SET number = ${number}, id = ${quoteText(id)}, must_purge = ${purges}, applying = NULL`;
 }
 
 /** Deletes the rows of a table's staged keys. */
