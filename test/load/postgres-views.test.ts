@@ -16,7 +16,10 @@ beforeAll(async () => {
       `INSERT INTO ${ref(table)} SELECT * FROM json_populate_recordset(NULL::${ref(table)}, $1)`,
       [
         JSON.stringify(
-          (rows ?? []).map((row) => ({ ...row, content: JSON.parse(String(row["content"] ?? null)) })),
+          (rows ?? []).map((row) => ({
+            ...row,
+            content: JSON.parse((row["content"] as string | null) ?? "null"),
+          })),
         ),
       ],
     );

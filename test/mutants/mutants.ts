@@ -462,9 +462,17 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a stale batch is refused",
     file: "src/publish/duckdb/destination.ts",
-    from: "if (at !== batch.follows) {",
-    to: "if (at === batch.id) {",
+    from: "if (at !== batch.follows || isPartlyOther) {",
+    to: "if (at === batch.id || isPartlyOther) {",
     tests: ofDuckDb,
+  },
+  {
+    breaks: "a DuckDB file with a part of one batch takes no other",
+    file: "src/publish/duckdb/destination.ts",
+    from: 'const isPartlyOther = state["applying"] !== null && state["applying"] !== batch.id;',
+    to: "const isPartlyOther = false;",
+    tests: ofDuckDb,
+    named: "applied in part",
   },
   {
     breaks: "lists that an earlier version followed by their person are followed by themselves",

@@ -25,6 +25,10 @@ const person = (pid: string, name: string) => ({
   _synced_at: "2026-01-01T00:00:00+00:00",
   _run_id: "r",
 });
+/** Change that replaces the rows of p1 by one. */
+const changed = (row: Record<string, unknown>) => [
+  { table: "person", keys: [{ service_pid: "p1" }], rows: [row] },
+];
 const personTable = () => tableIn(catalog, "person");
 const keysOf = (destination: Destination, pid: string) =>
   writeFiles(destination, personTable(), "keys", [{ service_pid: pid }]);
@@ -32,29 +36,30 @@ const SECRET = "Xylophonia Quintessence-Vanderbilt";
 
 const hasSecret = async (file: string) => (await readFile(file)).includes(SECRET);
 
-/** Opens a file, and does work that takes more memory than a session begins with. */
+/** Does work that takes more memory than a session begins with. */
+const fill = (session: DuckSession) =>
+  session.transaction(async () => {
+    await session.run("CREATE TABLE wide (n BIGINT)");
+    await session.run("INSERT INTO wide SELECT len(list(i)) FROM range(12_000_000) AS r(i)");
+  });
+
 async function openWide() {
   const folder = await mkdtemp(join(inject("runFolder"), "memory-"));
   const open = () => openDuckDb(join(folder, "wide.duckdb"), folder);
-  const fill = (session: DuckSession) =>
-    session.transaction(async () => {
-      await session.run("CREATE TABLE wide (n BIGINT)");
-      await session.run("INSERT INTO wide SELECT len(list(i)) FROM range(12_000_000) AS r(i)");
-    });
-  return { session: await open(), open, fill };
+  return { session: await open(), open };
 }
 
 const FILLED = [{ rows: "12000000" }];
 
 test("work that runs out of memory is repeated with more", async () => {
-  const { session, fill } = await openWide();
+  const { session } = await openWide();
   await fill(session);
   expect(await session.rows("SELECT n::VARCHAR AS rows FROM wide")).toEqual(FILLED);
   session.close();
 });
 
 test("work that takes more memory than the container has fails with a remedy, and can be repeated elsewhere", async () => {
-  const { session, open, fill } = await openWide();
+  const { session, open } = await openWide();
   const constrained = vi.spyOn(process, "constrainedMemory").mockReturnValue(100 * 1024 ** 2);
   onTestFinished(() => constrained.mockRestore());
   const error: unknown = await fill(session).catch((e: unknown) => e);
@@ -69,6 +74,14 @@ test("work that takes more memory than the container has fails with a remedy, an
 
 /** Rows that a scan takes at once, see `session.ts`. */
 const ROWS_PER_SCAN = 1_300_000;
+
+/** Rows of a file's own tables, with deleted ones. */
+const sizeOf = async (from: DuckSession) => {
+  const [size] = await from.rows(
+    "SELECT sum(estimated_size)::VARCHAR AS n FROM duckdb_tables() WHERE schema_name = 'main'",
+  );
+  return Number(size?.["n"]);
+};
 
 test("a file with deleted rows all over is changed, checkpointed, measured and copied within the memory of a session", async () => {
   const folder = await mkdtemp(join(inject("runFolder"), "marks-"));
@@ -89,12 +102,6 @@ test("a file with deleted rows all over is changed, checkpointed, measured and c
         ),
       );
   await session.checkpoint();
-  const sizeOf = async (from: DuckSession) => {
-    const [size] = await from.rows(
-      "SELECT sum(estimated_size)::VARCHAR AS n FROM duckdb_tables() WHERE schema_name = 'main'",
-    );
-    return Number(size?.["n"]);
-  };
   // Had rows moved to another range, the next deletion would have missed them.
   expect(await sizeOf(session)).toBe(tables.length * rows);
   const count = async (from: DuckSession) => {
@@ -274,12 +281,9 @@ describe("a DuckDB file", () => {
 
   test("takes no other batch after one that was applied in part", async () => {
     const follows = await destination.position();
-    const changed = (row: Record<string, unknown>) => [
-      { table: "person", keys: [{ service_pid: "p1" }], rows: [row] },
-    ];
     const partly = batchAfter(follows);
     const wrong = { ...person("p1", "Ada"), dob: "never" };
-    await expect(publishRows(destination, people, partly, changed(wrong))).rejects.toThrow();
+    await expect(publishRows(destination, people, partly, changed(wrong))).rejects.toThrow("never");
     await destination.close();
     destination = await context.reopen();
     const other = batchAfter(follows);
