@@ -141,7 +141,7 @@ describe("migrations", () => {
     const indexes = `SELECT schemaname, indexname, indexdef FROM pg_indexes WHERE schemaname LIKE 'person_data%'
       AND tablename NOT LIKE 'schema_migration%' ORDER BY 1, 2`;
     expect((await client.query(views)).rows).toEqual((await other.query(views)).rows);
-    expect((await client.query(views)).rows).toHaveLength(12);
+    expect((await client.query(views)).rows).toHaveLength(16);
     expect((await client.query(indexes)).rows).toEqual((await other.query(indexes)).rows);
     expect(await open(printed.url).migrate()).toEqual([]);
   });

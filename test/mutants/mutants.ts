@@ -527,7 +527,8 @@ export const mutants: readonly Mutant[] = [
     file: "src/publish/duckdb/session.ts",
     from: 'await reader.run("FROM person_etl.checkpoint");',
     to: "",
-    tests: ofDuckDb,
+    tests: ["test/publish/duckdb-memory.slow.ts"],
+    config: slow,
     named: "deleted rows all over",
   },
   {

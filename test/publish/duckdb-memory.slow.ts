@@ -1,8 +1,8 @@
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, inject, onTestFinished, test, vi } from "vitest";
 import { catalogOf, type Catalog } from "../../src/publish/destination.ts";
-import { openDuckDb } from "../../src/publish/duckdb/session.ts";
+import { copyDatabase, type DuckSession, openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows, stageAll } from "./staged-files.ts";
 
@@ -98,4 +98,53 @@ test("a batch finds its keys in all parts of a table of nine million rows", asyn
   ]);
   readers.close();
   await context.close();
+});
+
+/** Rows that a scan takes at once, see `session.ts`. */
+const ROWS_PER_SCAN = 1_300_000;
+
+/** Rows of a file's own tables, with deleted ones. */
+const sizeOf = async (from: DuckSession) => {
+  const [size] = await from.rows(
+    "SELECT sum(estimated_size)::VARCHAR AS n FROM duckdb_tables() WHERE schema_name = 'main'",
+  );
+  return Number(size?.["n"]);
+};
+
+test("a file with deleted rows all over is changed, checkpointed, measured and copied within the memory of a session", async () => {
+  const folder = await mkdtemp(join(inject("runFolder"), "marks-"));
+  const constrained = vi.spyOn(process, "constrainedMemory").mockReturnValue(100 * 1024 ** 2);
+  onTestFinished(() => constrained.mockRestore());
+  const session = await openDuckDb(join(folder, "marks.duckdb"), folder);
+  const tables = ["one", "two", "three"];
+  const rows = 3 * ROWS_PER_SCAN - 1;
+  for (const table of tables)
+    await session.transaction(() =>
+      session.run(`CREATE TABLE ${table} AS SELECT i FROM range(${rows}) AS r(i)`),
+    );
+  for (const modulus of [7, 8])
+    for (const table of tables)
+      await session.scan("main", table, (range) =>
+        session.transaction(() =>
+          session.run(`DELETE FROM ${table} WHERE i % 1000 = ${modulus} AND ${range}`),
+        ),
+      );
+  await session.checkpoint();
+  // Had rows moved to another range, the next deletion would have missed them.
+  expect(await sizeOf(session)).toBe(tables.length * rows);
+  const count = async (from: DuckSession) => {
+    let counted = 0;
+    for (const table of tables)
+      await from.scan("main", table, async (range) => {
+        const [row] = await from.rows(`SELECT count(*)::VARCHAR AS n FROM ${table} WHERE ${range}`);
+        counted += Number(row?.["n"]);
+      });
+    return counted;
+  };
+  expect(await count(session)).toBe(tables.length * (rows - 2 * Math.ceil(rows / 1000)));
+  await copyDatabase(session, join(folder, "copy.duckdb"));
+  session.close();
+  const copy = await openDuckDb(join(folder, "copy.duckdb"), folder);
+  expect(await sizeOf(copy)).toBe(await count(copy));
+  copy.close();
 });
