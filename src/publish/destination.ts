@@ -128,8 +128,11 @@ export interface Destination {
   stage(batch: BatchRef, staged: StagedFiles): Promise<void>;
   /** Applies the staged batch and moves the position; readers see both or neither. Drops the attempt's staging tables. */
   commit(batch: StagedBatch): Promise<CommitOutcome>;
-  /** Makes commits visible to readers and purges erased values. Called when the queue is empty; cheap if nothing changed. */
-  finish(): Promise<void>;
+  /**
+   * Makes commits visible to readers and purges erased values. Called when the queue is empty; cheap if nothing changed. Returns the number of
+   * former snapshots and files that it removed, where a destination has those.
+   */
+  finish(): Promise<{ readonly snapshots: number; readonly files: number } | void>;
   /** Counts and hashes of tables. A missing table counts as empty. */
   measure(tables: readonly PublishedTable[]): Promise<readonly Measure[]>;
   /** Converts a failure into an error of `errors.ts` with a remedy; returns other errors unchanged. */

@@ -162,6 +162,7 @@ describe("Iceberg tables", () => {
         committed: (await destination.position())?.number ?? 0,
         nowMs: Date.now() + 25 * 3_600_000,
         purges: false,
+        removed: { snapshots: 0, files: 0 },
       },
       { namespace, name },
     );

@@ -83,7 +83,7 @@ test("an erasure removes the statistics, branches and tags of others", async () 
   await destination.finish();
   expect(await files()).toContain(path);
   await erase("p1");
-  await destination.finish();
+  expect(await destination.finish()).toEqual({ snapshots: 4, files: 12 });
   expect(await files()).not.toContain(path);
   expect(metadata()).toMatchObject({ statistics: [], refs: { main: {} } });
   expect([Object.keys(metadata().refs), metadata().snapshots.length]).toEqual([["main"], 1]);

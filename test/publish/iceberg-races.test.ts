@@ -61,7 +61,15 @@ test("a cleaning that stalls deletes no file of a batch that was committed meanw
   };
   const rest = openCatalog(target);
   onTestFinished(() => rest.close());
-  const options = { catalog: rest, storageOf: () => stalling, committed, nowMs: Date.now(), purges: true };
+  const removed = { snapshots: 0, files: 0 };
+  const options = {
+    catalog: rest,
+    storageOf: () => stalling,
+    committed,
+    nowMs: Date.now(),
+    purges: true,
+    removed,
+  };
   await expect(cleanTable(options, { namespace: "data", name: "person" })).rejects.toMatchObject({
     status: 409,
   });

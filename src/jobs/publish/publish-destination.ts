@@ -352,8 +352,9 @@ async function republish(publication: Publication, tables: readonly string[]): P
 }
 
 /** Makes committed batches visible to readers. */
-async function release({ db, destination }: Publication): Promise<void> {
+async function release({ db, destination, log }: Publication): Promise<void> {
   const state = await db.transaction((session) => readDestination(session, destination.name));
-  await destination.finish();
+  const removed = await destination.finish();
+  if (removed) log.info({ destination: destination.name, ...removed }, "destination_cleaned");
   await db.transaction((session) => recordRelease(session, destination.name, state?.confirmedId ?? null));
 }

@@ -45,6 +45,8 @@ export interface CleaningOptions {
   readonly nowMs: number;
   /** True if no former snapshot may remain, because rows of erased people are in them. */
   readonly purges: boolean;
+  /** Counts what cleanings remove. */
+  readonly removed: { snapshots: number; files: number };
 }
 
 /**
@@ -54,7 +56,7 @@ export interface CleaningOptions {
  * @returns Addresses of files that may belong to an unfinished commit, and are left for that reason.
  */
 export async function cleanTable(options: CleaningOptions, table: TableName): Promise<readonly string[]> {
-  const { catalog, storageOf, committed, nowMs, purges } = options;
+  const { catalog, storageOf, committed, nowMs, purges, removed } = options;
   const loaded = await catalog.loadTable(table);
   if (!loaded || !isOwn(table, loaded.metadata)) return [];
   const { metadata } = loaded;
@@ -89,6 +91,7 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
   ];
   if (updates.length > 0)
     await catalog.commit([{ identifier: identifierOf(table), requirements: unchanged(metadata), updates }]);
+  removed.snapshots += expired.length;
   const stored = await listFiles(storage, metadata);
   const listed = new Map(stored.map((file) => [placeOf(file.address), file]));
   refuseUnlisted(table, { files: placesOf(addressesOf(current)), listed });
@@ -111,6 +114,7 @@ export async function cleanTable(options: CleaningOptions, table: TableName): Pr
       { identifier: identifierOf(table), requirements: unchanged(metadata), updates: [mark] },
     ]);
   for (const file of doomed) await storage.remove(file);
+  removed.files += doomed.length;
   return waiting;
 }
 

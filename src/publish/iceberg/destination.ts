@@ -312,8 +312,9 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       refuseShared(all);
       const tables = all.map(({ table }) => table);
       const nowMs = await storageTime(at);
+      const removed = { snapshots: 0, files: 0 };
       const waiting = await cleanTables(
-        { catalog, storageOf, committed: last.number, nowMs, purges },
+        { catalog, storageOf, committed: last.number, nowMs, purges, removed },
         tables,
       );
       if (purges && waiting.length > 0) {
@@ -322,8 +323,13 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
       }
       const now = await catalog.loadTable(position);
       // An erasure that was committed meanwhile is purged after its own publication.
-      if (!now || positionOf(now)?.id !== last.id) return;
-      await setProperties(now, { [CLEANED]: last.id, [CLEANED_MS]: `${Date.now()}`, [MUST_PURGE]: "false" });
+      if (now && positionOf(now)?.id === last.id)
+        await setProperties(now, {
+          [CLEANED]: last.id,
+          [CLEANED_MS]: `${Date.now()}`,
+          [MUST_PURGE]: "false",
+        });
+      return removed;
     },
 
     async measure(tables: readonly PublishedTable[]) {
