@@ -154,9 +154,6 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
     billed: ({ job }) => billed?.get(job) || null,
     received: (job) => job.records_received || null,
     matched: (job) => job.records_matched || null,
-    added: (job) => job.records_added || null,
-    redundant: (job) => job.records_redundant || null,
-    removed: (job) => job.records_removed || null,
     rejected: (job) => job.records_rejected || null,
     remaining: (job) => job.records_remaining || null,
   });
@@ -185,10 +182,6 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   const sent = sumOf(jobs, (job) => (BILLED_TYPES.has(job.type) ? job.records_sent : 0));
   const paid = sumOf(jobs, (job) => billed?.get(job.job) ?? 0);
   const received = sumOf(jobs, (job) => job.records_received);
-  const [added, removed] = [
-    sumOf(jobs, (job) => job.records_added),
-    sumOf(jobs, (job) => job.records_removed),
-  ];
   const written = sumOf(jobs, (job) => job.rows_written);
   const enriched = sumOf(jobs, (job) => (job.type === "enrich" ? job.records_matched : 0));
   const isFree = sent + paid === 0;
@@ -196,8 +189,6 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
     sent > 0 ? `${countText(sent, "record")} sent` : "no records sent",
     paid > 0 ? `${count(paid)} billed` : "",
     enriched > 0 ? `${countText(enriched, "person", "people")} enriched` : "",
-    added > 0 ? `${countText(added, "member")} added` : "",
-    removed > 0 ? `${countText(removed, "member")} removed` : "",
     isFree && received > 0 ? `${countText(received, "record")} received` : "",
     isFree && written > 0 ? `${countText(written, "row")} written` : "",
   ].filter((part) => part !== "");
@@ -234,16 +225,18 @@ function reasonOf(status: Exclude<Status, "succeeded">, jobs: readonly JobReport
 
 const CONFIRMATIONS: ReadonlySet<string | undefined> = new Set(["confirmation", "parameters_changed"]);
 
-function remarks({
-  job,
-  status,
-  error,
-  limited_by: limit,
-  records_remaining: remaining,
-}: JobReport): readonly string[] {
-  if (error) return [`${status === "limited" ? "•" : "✗"} ${aboutJob(job, error.message)}`];
-  if (status !== "limited" || limit === undefined) return [];
-  return [`• ${job}: stopped at ${limit}; ${countText(remaining, "row")} left for the next run.`];
+function remarks(report: JobReport): readonly string[] {
+  const { job, status, error, limited_by: limit, records_remaining: remaining } = report;
+  const pushed = [
+    [report.records_added, "added"],
+    [report.records_redundant, "already there"],
+    [report.records_removed, "removed"],
+  ] as const;
+  const counts = pushed.flatMap(([n, what]) => (n > 0 ? [`${count(n)} ${what}`] : []));
+  const members = counts.length > 0 ? [`• ${job}: ${counts.join(", ")}.`] : [];
+  if (error) return [...members, `${status === "limited" ? "•" : "✗"} ${aboutJob(job, error.message)}`];
+  if (status !== "limited" || limit === undefined) return members;
+  return [...members, `• ${job}: stopped at ${limit}; ${countText(remaining, "row")} left for the next run.`];
 }
 
 /** Puts the job's name before a message, unless the message starts with it. */
