@@ -67,7 +67,12 @@ async function contentsOf(world: World, aftermath: readonly Aftermath[]): Promis
     return await readContents(
       client,
       // A row whose earlier answer was rejected sends another content to the next job.
-      isSame ? {} : { withoutTables: ["reject", "match_history", "lookup_answer"], withoutColumns: MEMORY },
+      isSame
+        ? {}
+        : {
+            withoutTables: ["reject", "match_history", "person_history", "lookup_answer"],
+            withoutColumns: MEMORY,
+          },
     );
   } finally {
     await client.end();

@@ -31,7 +31,7 @@ const KNOWN_ENDS: ReadonlySet<string> = new Set([
 
 /** Tables and columns that keep odd values. */
 const MEMORY = {
-  withoutTables: ["match_history", "reject", "input_email"],
+  withoutTables: ["match_history", "person_history", "reject", "input_email"],
   withoutColumns: [
     "previous_status",
     "status_changed_at",
