@@ -355,6 +355,7 @@ async function republish(publication: Publication, tables: readonly string[]): P
 async function release({ db, destination, log }: Publication): Promise<void> {
   const state = await db.transaction((session) => readDestination(session, destination.name));
   const removed = await destination.finish();
-  if (removed) log.info({ destination: destination.name, ...removed }, "destination_cleaned");
+  if (removed && removed.snapshots + removed.files > 0)
+    log.info({ destination: destination.name, ...removed }, "destination_cleaned");
   await db.transaction((session) => recordRelease(session, destination.name, state?.confirmedId ?? null));
 }

@@ -301,18 +301,18 @@ export function openIcebergDestination(target: IcebergTarget): Destination {
     },
 
     async finish() {
+      const removed = { snapshots: 0, files: 0 };
       const at = await catalog.loadTable(position);
       const last = positionOf(at);
-      if (!at || !last) return;
+      if (!at || !last) return removed;
       const { properties = {} } = at.metadata;
       const purges = properties[MUST_PURGE] === "true";
       const ageMs = Date.now() - Number(properties[CLEANED_MS] ?? 0);
-      if (!purges && properties[CLEANED] === last.id && ageMs < CLEAN_AGAIN_MS) return;
+      if (!purges && properties[CLEANED] === last.id && ageMs < CLEAN_AGAIN_MS) return removed;
       const all = await loadAll();
       refuseShared(all);
       const tables = all.map(({ table }) => table);
       const nowMs = await storageTime(at);
-      const removed = { snapshots: 0, files: 0 };
       const waiting = await cleanTables(
         { catalog, storageOf, committed: last.number, nowMs, purges, removed },
         tables,
