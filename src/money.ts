@@ -99,7 +99,7 @@ export interface MoneyLeft {
   readonly records: number;
 }
 
-/** What a budget in money leaves in a period, as if records in doubt were billed; null for no limit. */
+/** Amount that a budget in money leaves in a period, as if records in doubt were billed; null for no limit. */
 export function moneyLeft(
   { price, ...amounts }: MoneyBudget,
   period: "day" | "month",

@@ -77,7 +77,7 @@ export function assumptionText({ prices }: Pick<Config, "prices">): string {
   return `Assumed to be billed: ${what}. Compare with an invoice, then set ${keys}.`;
 }
 
-/** What one billed record of a budget is: as `prices` states it, or by default. */
+/** Unit in which records of a budget are billed: as `prices` states it, or the default. */
 export function billedNoun(budget: string, per: Price["per"]): "record" | "address" | "match" {
   const unit = budget === "validate_emails" ? "address" : "record";
   if (budget === UNLOCK) return "record";

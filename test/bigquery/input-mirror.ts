@@ -7,9 +7,8 @@ import { isDuplicate, isNotFound } from "../../src/bigquery/failure.ts";
 import { runJob } from "../../src/bigquery/session.ts";
 import type { BigQueryConnection } from "../../src/load/inputs/input.ts";
 import { uploadFile } from "../../src/publish/bigquery/stage.ts";
-import type { OtherDatabase } from "../load/foreign-context.ts";
+import { copiedFrom, type OtherDatabase } from "../load/foreign-context.ts";
 import { connectAsText } from "../load/postgres-context.ts";
-import type { TextRow } from "../load/suite/context.ts";
 import { bigQueryOfRun } from "../support/bigquery/test-bigquery.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 
@@ -58,7 +57,6 @@ export async function openInputMirror(): Promise<InputMirror> {
   });
   /** Contents of the tables as last copied to BigQuery. */
   const brought = new Map<string, string>();
-  let isDirty = false;
 
   async function remove(table: string): Promise<void> {
     brought.delete(table);
@@ -100,9 +98,7 @@ export async function openInputMirror(): Promise<InputMirror> {
     brought.set(table, contents);
   }
 
-  async function flush(): Promise<void> {
-    if (!isDirty) return;
-    isDirty = false;
+  async function copy(): Promise<void> {
     const { rows } = await postgres.query<{ name: string }>(
       "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = $1",
       [DATASET],
@@ -112,7 +108,6 @@ export async function openInputMirror(): Promise<InputMirror> {
     for (const name of names) await bring(name);
   }
 
-  let flushing: Promise<void> = Promise.resolve();
   return {
     connection: {
       type: "bigquery",
@@ -125,16 +120,7 @@ export async function openInputMirror(): Promise<InputMirror> {
       apiEndpoint,
       maximumBytesBilled: null,
     },
-    async sql(text, params) {
-      if (!/^\s*SELECT/i.test(text)) isDirty = true;
-      const result: unknown = await postgres.query(text, params ? [...params] : undefined);
-      // For several statements the driver returns a list of results, which its types omit.
-      return ((Array.isArray(result) ? result.at(-1) : result) as { readonly rows: readonly TextRow[] }).rows;
-    },
-    flush() {
-      flushing = flushing.then(flush);
-      return flushing;
-    },
+    ...copiedFrom(postgres, copy),
     async close() {
       await postgres.end();
       await database.release();

@@ -6,29 +6,14 @@ import { profileFindings } from "../../src/cli/commands/check-inputs.ts";
 import { profileOf } from "../../src/load/inputs/profile.ts";
 import type { Identifiers } from "../../src/load/inputs/input.ts";
 import { startRecordingProxy } from "../jobs/lookup/recording-proxy.ts";
-import { withForeignInputs } from "../load/foreign-context.ts";
-import { openPostgresContext, useContext } from "../load/postgres-context.ts";
-import { clear, type Context } from "../load/suite/context.ts";
-import { describeInputs, describeNormalize } from "../load/suite/inputs.ts";
+import { describeForeignInputs, withForeignInputs } from "../load/foreign-context.ts";
+import { openPostgresContext } from "../load/postgres-context.ts";
+import { clear } from "../load/suite/context.ts";
 import { gist, matchAll, runNight } from "../load/suite/nights.ts";
 import { enrichSpec, makePeople, people } from "../load/suite/people.ts";
 import { type InputMirror, openInputMirror } from "./input-mirror.ts";
 
-describe("inputs in BigQuery", () => {
-  const context = useContext<Context>(async () => {
-    const postgres = await openPostgresContext();
-    const there = await openInputMirror();
-    return {
-      ...withForeignInputs(postgres, there),
-      async close() {
-        await postgres.close();
-        await there.close();
-      },
-    };
-  });
-  describeInputs(context);
-  describeNormalize(context);
-});
+describeForeignInputs("BigQuery", openInputMirror);
 
 describe("a table in BigQuery", () => {
   let there: InputMirror;

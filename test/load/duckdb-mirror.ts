@@ -5,9 +5,8 @@ import { DuckDBInstance } from "@duckdb/node-api";
 import { inject } from "vitest";
 import type { DuckDbConnection } from "../../src/load/inputs/input.ts";
 import { createDatabase } from "../support/fresh-database.ts";
-import type { OtherDatabase } from "./foreign-context.ts";
+import { copiedFrom, type OtherDatabase } from "./foreign-context.ts";
 import { connectAsText } from "./postgres-context.ts";
-import type { TextRow } from "./suite/context.ts";
 
 /** A connection for the files of a folder. */
 export function filesIn(folder: string, changes: Partial<DuckDbConnection> = {}): DuckDbConnection {
@@ -31,11 +30,8 @@ export async function openDuckDbMirror(): Promise<OtherDatabase & { close(): Pro
   const name = `inputs-${randomBytes(4).toString("hex")}`;
   const database = await createDatabase();
   const postgres = await connectAsText(database.url);
-  let isDirty = true;
 
-  async function flush(): Promise<void> {
-    if (!isDirty) return;
-    isDirty = false;
+  async function copy(): Promise<void> {
     const file = join(folder, `${name}.duckdb`);
     await rm(file, { force: true });
     const instance = await DuckDBInstance.create(file);
@@ -58,19 +54,9 @@ export async function openDuckDbMirror(): Promise<OtherDatabase & { close(): Pro
     instance.closeSync();
   }
 
-  let flushing: Promise<void> = Promise.resolve();
   return {
     connection: filesIn(folder, { path: `${name}.duckdb` }),
-    async sql(text, params) {
-      if (!/^\s*SELECT/iu.test(text)) isDirty = true;
-      const result: unknown = await postgres.query(text, params ? [...params] : undefined);
-      // For several statements the driver returns a list of results, which its types omit.
-      return ((Array.isArray(result) ? result.at(-1) : result) as { readonly rows: readonly TextRow[] }).rows;
-    },
-    flush() {
-      flushing = flushing.then(flush);
-      return flushing;
-    },
+    ...copiedFrom(postgres, copy),
     async close() {
       await postgres.end();
       await database.release();

@@ -8,27 +8,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import type { DuckDbConnection, InputQuery, InputSource } from "../../src/load/inputs/input.ts";
 import { openInputDatabase } from "../../src/load/open.ts";
 import { filesIn, openDuckDbMirror } from "./duckdb-mirror.ts";
-import { withForeignInputs } from "./foreign-context.ts";
-import { openPostgresContext, useContext } from "./postgres-context.ts";
-import type { Context } from "./suite/context.ts";
-import { describeInputs, describeNormalize } from "./suite/inputs.ts";
+import { describeForeignInputs } from "./foreign-context.ts";
 import { people } from "./suite/people.ts";
 
-describe("inputs in a DuckDB file", () => {
-  const context = useContext<Context>(async () => {
-    const postgres = await openPostgresContext();
-    const there = await openDuckDbMirror();
-    return {
-      ...withForeignInputs(postgres, there),
-      async close() {
-        await postgres.close();
-        await there.close();
-      },
-    };
-  });
-  describeInputs(context);
-  describeNormalize(context);
-});
+describeForeignInputs("a DuckDB file", openDuckDbMirror);
 
 let folder: string;
 beforeEach(async () => {

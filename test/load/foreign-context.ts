@@ -1,6 +1,10 @@
+import type { Client } from "pg";
+import { describe } from "vitest";
 import type { InputConnection } from "../../src/load/inputs/input.ts";
 import type { Warehouse } from "../support/bound-load.ts";
+import { openPostgresContext, useContext } from "./postgres-context.ts";
 import type { Context, TextRow } from "./suite/context.ts";
+import { describeInputs, describeNormalize } from "./suite/inputs.ts";
 
 /** Another database with the tests' tables `crm.…`. */
 export interface OtherDatabase {
@@ -8,6 +12,57 @@ export interface OtherDatabase {
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
   /** Makes rows written by `sql` visible to readers. */
   readonly flush?: () => Promise<void>;
+}
+
+/**
+ * Database in which tests write through Postgres, and whose readers see a copy.
+ * @param copy copies the tables `crm.…`; called before a reading if something was written
+ */
+export function copiedFrom(
+  postgres: Client,
+  copy: () => Promise<void>,
+): Required<Omit<OtherDatabase, "connection">> {
+  let isDirty = true;
+  let flushing: Promise<void> = Promise.resolve();
+  const copyChanges = async () => {
+    if (!isDirty) return;
+    isDirty = false;
+    await copy();
+  };
+  return {
+    async sql(text, params) {
+      if (!/^\s*SELECT/iu.test(text)) isDirty = true;
+      const result: unknown = await postgres.query(text, params ? [...params] : undefined);
+      // For several statements the driver returns a list of results, which its types omit.
+      return ((Array.isArray(result) ? result.at(-1) : result) as { readonly rows: readonly TextRow[] }).rows;
+    },
+    flush() {
+      flushing = flushing.then(copyChanges);
+      return flushing;
+    },
+  };
+}
+
+/** Runs the shared tests of inputs on another database. */
+export function describeForeignInputs(
+  where: string,
+  open: () => Promise<OtherDatabase & { close(): Promise<void> }>,
+): void {
+  describe(`inputs in ${where}`, () => {
+    const context = useContext<Context>(async () => {
+      const postgres = await openPostgresContext();
+      const there = await open();
+      return {
+        ...withForeignInputs(postgres, there),
+        async close() {
+          await postgres.close();
+          await there.close();
+        },
+      };
+    });
+    describeInputs(context);
+    describeNormalize(context);
+  });
 }
 
 /** A warehouse with all inputs in another database. */

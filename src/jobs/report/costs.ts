@@ -14,7 +14,7 @@ import { sumOfAmounts } from "../../money.ts";
 export interface CostLine {
   readonly endpoint: string;
   readonly job: string;
-  /** What one billed record is: `record`, `address` or `match`. */
+  /** Unit that is billed: `record`, `address` or `match`. */
   readonly billed: string;
   /** 0 within an allowance; null without one. */
   readonly price: number | null;
@@ -22,7 +22,7 @@ export interface CostLine {
   readonly records_billed: number;
   readonly amount: number | null;
   readonly possibly_billed: number;
-  /** What `possibly_billed` would add to the invoice. */
+  /** Amount that `possibly_billed` would add to the invoice. */
   readonly possibly_billed_amount: number | null;
 }
 
@@ -35,7 +35,7 @@ export interface CostsReport extends Cost {
   /** Amount if every record in doubt is billed. */
   readonly amount_at_most: number;
   readonly lines: readonly CostLine[];
-  /** What the invoice may have that the ledger can't state. */
+  /** Items that the invoice may have and the ledger can't state. */
   readonly unknown: readonly string[];
 }
 
@@ -118,7 +118,7 @@ function unknownOf(
   ];
 }
 
-/** What is left of the plan for one kind of records, in `status --json`. */
+/** Rest of the plan for one kind of records, in `status --json`. */
 export interface PlanLeft {
   /** Budget (`enrich`) of `included_per_month`, or endpoint whose 402 stated it (`POST /v2/enrich`). */
   readonly of: string;

@@ -24,7 +24,7 @@ export interface PlanReport {
   readonly budgets: readonly BudgetReport[];
   /** With `prices`: all jobs together. */
   readonly estimated_cost?: CostEstimate;
-  /** What is assumed to be billed, because `prices` doesn't state it; empty if it does. */
+  /** Assumption about the billed unit, where `prices` doesn't state it; empty if it does. */
   readonly assumption?: string;
 }
 

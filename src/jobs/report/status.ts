@@ -117,7 +117,7 @@ export interface StatusReport {
   readonly attention: readonly AttentionReport[];
   /** Quotas of the service, if a job has read them. */
   readonly quotas: readonly StoredQuota[];
-  /** What is left of included records, and of the plan as the service last stated it. */
+  /** Rest of the included records, and of the plan as the service last stated it. */
   readonly plan_left: readonly PlanLeft[];
   /** Unavailable periods of feeds, newest first. */
   readonly gaps: readonly StoredGap[];

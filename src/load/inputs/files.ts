@@ -30,7 +30,7 @@ export interface FileColumn {
   readonly type: string;
 }
 
-/** What is wrong with files, and the remedy. */
+/** Fault of files, and the remedy. */
 export interface FileFault {
   /** Without a period. */
   readonly message: string;

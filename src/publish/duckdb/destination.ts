@@ -254,7 +254,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       const files = stagedAttempt === batch.attempt ? [...staged.values()] : [];
       const state = await statements.readState(db);
       const at = positionOf(state)?.id ?? null;
-      // What another batch deleted without inserting it again would be missing.
+      // Rows that another batch deleted and never inserted again would be missing.
       const isPartlyOther = state["applying"] !== null && state["applying"] !== batch.id;
       if (at !== batch.follows || isPartlyOther) {
         await unstage(db);
