@@ -84,10 +84,10 @@ FROM (
         CAST(sum(records_in_doubt) AS bigint) AS possible
       FROM (
         SELECT budget, CAST(reserved_at AT TIME ZONE 'UTC' AS date) AS day, run_id, job, endpoint, price, currency, price_tiers, reserved_at, records_reserved,
-          records_in_doubt, regexp_replace(endpoint, '^[A-Z]+ /?', '') AS path, CASE WHEN budget IS NULL OR possibly_billed OR records_matched IS NULL THEN 0
+          records_in_doubt, regexp_replace(endpoint, '^[A-Z]+ /?', '') AS path, CASE WHEN (budget <> 'person_search') IS NOT TRUE OR possibly_billed OR records_matched IS NULL THEN 0
     WHEN coalesce(billed_per, CASE budget WHEN 'validate_emails' THEN 'record' ELSE 'match' END) = 'record'
       THEN records_sent - records_in_doubt ELSE records_matched END AS billed
-        FROM {{ source('person_data_ops', 'api_call') }} WHERE budget IS NOT NULL AND true) AS c
+        FROM {{ source('person_data_ops', 'api_call') }} WHERE budget <> 'person_search' AND true) AS c
       GROUP BY budget, day, run_id, job, endpoint, price, currency, price_tiers, path) AS g
     CROSS JOIN (SELECT 0 AS in_doubt UNION ALL SELECT 1 AS in_doubt) AS d
     WHERE in_doubt = 0 OR possible > 0) AS p

@@ -1,6 +1,6 @@
 import { type Path, type Problems, textOf } from "./problems.ts";
 import { entriesOf, isEnabled, type Written } from "./references.ts";
-import { budgetNames } from "./schema/document.ts";
+import { billedBudgets } from "./schema/document.ts";
 import { listFields, scalarFields } from "./schema/inputs.ts";
 import { isFileName, parseTableName } from "./schema/values.ts";
 import type { WrittenJob } from "./schema/jobs.ts";
@@ -8,7 +8,7 @@ import { isMapping, mappingAt, valueAt } from "./schema/settings.ts";
 
 /** Checks that every budget given as an amount of money has a price. */
 export function checkPrices({ tree, jobTypes }: Written, problems: Problems): void {
-  const known = budgetNames(jobTypes);
+  const known = billedBudgets(jobTypes);
   const prices = mappingAt(tree, "prices");
   for (const [name, limits] of entriesOf(tree, "budgets").filter(([budget]) => known.includes(budget))) {
     for (const [period, limit] of Object.entries(limits)) {

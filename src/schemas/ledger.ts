@@ -121,10 +121,16 @@ export const priceTier = table("price_tier", {
   },
 });
 
+/** Budget of the people that synchronous searches deliver: metered by the service, not billed (interface section 4.1). */
+export const METERED_SEARCH = "person_search";
+
+/** Condition on calls that can be billed, as SQL. */
+export const isBillable = `budget <> '${METERED_SEARCH}'`;
+
 /**
  * Records that a call of the ledger was billed, as SQL: as `billed_per` states, by default addresses answered, matches of other lookups;
  * the charge of an unlock. Calls that may have been billed, and records without a result, are in `records_in_doubt` instead.
  */
-export const billedRecords = `CASE WHEN budget IS NULL OR possibly_billed OR records_matched IS NULL THEN 0
+export const billedRecords = `CASE WHEN (${isBillable}) IS NOT TRUE OR possibly_billed OR records_matched IS NULL THEN 0
     WHEN coalesce(billed_per, CASE budget WHEN 'validate_emails' THEN 'record' ELSE 'match' END) = 'record'
       THEN records_sent - records_in_doubt ELSE records_matched END`;

@@ -24,6 +24,7 @@ import { isLocalHost } from "../../postgres-address.ts";
 import { writers } from "../../schemas/ops.ts";
 import { extraTypes, personColumnNames } from "../../schemas/extra-columns.ts";
 import { enrichEndpoint } from "../../schemas/enrich.ts";
+import { METERED_SEARCH } from "../../schemas/ledger.ts";
 import { lookupEndpoints } from "../../schemas/registry.ts";
 import { resolveEndpoint } from "../../schemas/resolve.ts";
 import { validateEmailsEndpoint } from "../../schemas/validate-emails.ts";
@@ -262,6 +263,12 @@ function limit() {
 /** One of `budgets`: maximum records of all jobs of a type per UTC day and month. */
 const budget = settings({ per_day: limit().optional(), per_month: limit().optional() });
 
+/** The same for records without a price. */
+const records = settings({
+  per_day: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional(),
+  per_month: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional(),
+});
+
 /** Paths of the service's endpoints (interface section 4), without ids. */
 export const endpointPaths = [
   ...lookupEndpoints.map(({ path }) => path),
@@ -383,7 +390,8 @@ export type ConfigDocument = Settings<typeof sections> & {
 /** Name of the budget and price of everything that unlocks bill. */
 export const UNLOCK = "unlock";
 
-export function budgetNames(jobTypes: readonly JobDeclaration[]): readonly string[] {
+/** Budgets of records that are billed, so that they can have a price. */
+export function billedBudgets(jobTypes: readonly JobDeclaration[]): readonly string[] {
   return [...jobTypes.filter(({ isBilled }) => isBilled).map(({ type }) => type), UNLOCK];
 }
 
@@ -405,11 +413,14 @@ type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
 export function documentSchemaOf(jobTypes: readonly JobDeclaration[]): DocumentSchema {
   const [first, ...options] = jobTypes.map((type) => type.settings);
   if (!first) throw new Error("there is no job type");
-  const billed = budgetNames(jobTypes);
-  const budgets = Object.fromEntries(billed.map((name) => [name, budget.optional()]));
+  const billed = billedBudgets(jobTypes);
+  const budgets = [
+    ...billed.map((name) => [name, budget.optional()] as const),
+    [METERED_SEARCH, records.optional()] as const,
+  ];
   const schema = settings({
     ...sections,
-    budgets: z.strictObject(budgets).prefault({}),
+    budgets: z.strictObject(Object.fromEntries(budgets)).prefault({}),
     prices: pricesOf(billed).optional(),
     jobs: withRule(byName(z.discriminatedUnion("type", [first, ...options])), jobsRule),
   });

@@ -1,13 +1,17 @@
+import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
 import { byName, settings, wholeNumber } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { duration } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { cursorInstant } from "../../load/write/commit.ts";
+import { mayBeDone } from "../../extract/free-call.ts";
+import type { CallReservation } from "../../load/ledger/reserve.ts";
+import { type Commit, cursorInstant } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { type DriftLog, instantAt } from "../../schemas/convert.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
+import { METERED_SEARCH } from "../../schemas/ledger.ts";
 import { flattenPersonSearch, MAX_SEARCH_SIZE, personSearchEndpoints } from "../../schemas/person-search.ts";
 import {
   collectErrors,
@@ -17,6 +21,8 @@ import {
   isOver,
   readCursor,
 } from "../feed.ts";
+import { limitsOf, reserve } from "../lookup/lookup-spec.ts";
+import { wholeInput } from "../services.ts";
 import { planOfTasks } from "./tasks.ts";
 import {
   queryRefused,
@@ -86,8 +92,9 @@ async function run(context: Context): Promise<void> {
           throw new LimitReachedError("max_records", `${context.job.name}: --max-records was reached.`);
         }
         throwIfOverQuota(quota, context.job.name, search);
+        const reserved = await reservePeople(context, search);
         sent += 1;
-        await make(context, search, quota);
+        await make(context, search, { quota, reserved });
       } catch (error) {
         errors.keep(error);
       }
@@ -98,20 +105,57 @@ async function run(context: Context): Promise<void> {
   errors.throwIfAny();
 }
 
-async function make(context: Context, search: Search, quota: Quota | null): Promise<void> {
+async function make(
+  context: Context,
+  search: Search,
+  { quota, reserved }: { readonly quota: Quota | null; readonly reserved: CallReservation },
+): Promise<void> {
   const { job, clock, log } = context;
   const { name, query, size, stream } = search;
   context.count({ records_sent: 1 });
   const searchedAt = instantAt(clock.now());
-  const reply = await context.call(searchCall({ query, size }));
+  const call = { ...searchCall({ query, size }), reserved };
+  const reply = await context.call(call).catch(async (error: unknown) => {
+    if (!mayBeDone(error)) await context.commit({ charge: { callId: reserved.callId, billed: null } });
+    throw error;
+  });
+  // The people of an earlier attempt without a response count as delivered.
+  const before = reply.mayBeDone ? size : 0;
   if (reply.kind === "refused") {
-    context.count({ records_rejected: 1 });
+    await context.commit({
+      charge: { callId: reserved.callId, billed: before || null },
+      counters: { records_rejected: 1 },
+    });
     throw queryRefused(`${job.name}: the query of ${name}`, reply);
   }
   if (reply.mayBeDone) log.warn({ job: job.name, search: name }, "search_possibly_made_twice");
-  const found = await store(context, search, reply, { search: name, searched_at: searchedAt });
+  const found = await store(context, search, reply, {
+    cursor: { search: name, searched_at: searchedAt },
+    charge: (people) => ({ callId: reserved.callId, billed: people + before }),
+  });
   if (quota) quota.left -= found;
   log.info({ job: job.name, search: name, stream, results: found }, "search_made");
+}
+
+/** Reserves the most that a search may deliver in its budget. */
+async function reservePeople(context: Context, { name, size }: Search): Promise<CallReservation> {
+  const { config, job, clock } = context;
+  const call = {
+    callId: randomUUID(),
+    endpoint: create.name,
+    attempt: 1,
+    startedAt: new Date(clock.now()).toISOString(),
+    records: size,
+    limits: limitsOf(config, { type: METERED_SEARCH, maxRecordsPerRun: null }, null, wholeInput),
+    budget: METERED_SEARCH,
+    isWhole: true as const,
+  };
+  await reserve(
+    context,
+    call,
+    (limit) => `${job.name}: ${name} may return ${size} people: more than ${limit} has left.`,
+  );
+  return call;
 }
 
 /** Reads a stored search again by its ID, which makes no new search. */
@@ -132,7 +176,7 @@ async function readAgain(context: Context, search: Search): Promise<void> {
         `\`checkpoint reset ${job.name} --stream ${search.stream}\` makes the search again.`,
     );
   }
-  await store(context, search, reply, { ...stored, search: search.name });
+  await store(context, search, reply, { cursor: { ...stored, search: search.name } });
 }
 
 /** Stores an answer; returns the number of people. */
@@ -140,7 +184,13 @@ async function store(
   context: Context,
   { name, stream }: Search,
   { value: answer, drift }: { readonly value: JsonObject; readonly drift: DriftLog },
-  cursor: { readonly search: string; readonly searched_at: string },
+  {
+    cursor,
+    charge,
+  }: {
+    readonly cursor: { readonly search: string; readonly searched_at: string };
+    readonly charge?: (people: number) => Commit["charge"];
+  },
 ): Promise<number> {
   const id = String(answer["search_id"]);
   const tables = flattenPersonSearch(answer, name, drift);
@@ -152,6 +202,7 @@ async function store(
     checkpoints: [{ stream, cursor: { ...cursor, search_id: id } }],
     counters: { records_received: people, ...(people > 0 ? { records_matched: 1 } : {}) },
     drift: drift.entries(),
+    charge: charge?.(people),
   });
   return people;
 }

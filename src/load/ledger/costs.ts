@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Amount } from "../../money.ts";
 import { availableOf } from "../../schemas/error-body.ts";
-import { billedRecords } from "../../schemas/ledger.ts";
+import { billedRecords, isBillable } from "../../schemas/ledger.ts";
 import { billedAtPrices, type LedgerPart } from "../../schemas/views/costs.ts";
 import { pathOf } from "../../schemas/views/view.ts";
 import type { Db } from "../db/db.ts";
@@ -34,7 +34,7 @@ export async function readLedgerDays(db: Db, days: number): Promise<readonly Led
     WITH called AS (
       SELECT ${dayOf("reserved_at")} AS day, job, count(*) AS calls, sum(records_reserved)::bigint AS sent,
         coalesce(sum(records_matched), 0)::bigint AS matched,
-        coalesce(sum(records_in_doubt) FILTER (WHERE budget IS NOT NULL), 0)::bigint AS in_doubt,
+        coalesce(sum(records_in_doubt) FILTER (WHERE ${sql.raw(isBillable)}), 0)::bigint AS in_doubt,
         sum(records_possibly_billed_twice)::bigint AS twice
       FROM ${db.table("api_call")} WHERE reserved_at >= ${since} GROUP BY 1, 2),
     rejected AS (

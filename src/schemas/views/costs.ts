@@ -1,4 +1,4 @@
-import { billedRecords } from "../ledger.ts";
+import { billedRecords, isBillable } from "../ledger.ts";
 import { date, integer, numeric, text } from "../field.ts";
 import { type Dialect, pathOf, utcDay, view, whole } from "./view.ts";
 
@@ -57,7 +57,7 @@ FROM (
       FROM (
         SELECT budget, ${utcDay(dialect, "reserved_at")} AS day, run_id, job, endpoint, price, currency, price_tiers, reserved_at, records_reserved,
           records_in_doubt, ${[...named(by), ...named(sums), ""].join(", ")}${billedRecords} AS billed
-        FROM ${ref("api_call")} WHERE budget IS NOT NULL AND ${where}) AS c
+        FROM ${ref("api_call")} WHERE ${isBillable} AND ${where}) AS c
       GROUP BY ${keys.join(", ")}) AS g
     CROSS JOIN (SELECT 0 AS in_doubt UNION ALL SELECT 1 AS in_doubt) AS d
     WHERE in_doubt = 0 OR possible > 0) AS p

@@ -118,6 +118,10 @@ describe("a person search", () => {
     expect(await world.value("SELECT string_agg(search_name, ',') FROM person_data.person_search")).toBe(
       "nurses",
     );
+    // Only the other search counts in the budget.
+    const counted =
+      "SELECT records_reserved FROM person_data_state.budget_use WHERE (budget, period) = ('person_search', 'day')";
+    expect(await world.value(counted)).toBe("7");
   });
 
   test("whose size exceeds what the daily limit leaves isn't sent", async () => {
@@ -142,6 +146,28 @@ describe("a person search", () => {
       records_unchanged: 1,
       records_sent: 1,
     });
+  });
+
+  test("that may deliver more than its budget has left isn't sent; the people delivered count, not their searches", async () => {
+    const budgets = (perDay: number) =>
+      `budgets: { person_search: { per_day: ${perDay} } }\n${configured(`${NURSES}, teachers: { query: teachers, size: 5 }`)}`;
+    const world = await start();
+    world.configure(budgets(11));
+    expect(await runOnce(world)).toMatchObject({
+      status: "limited",
+      limited_by: "budget_day",
+      records_sent: 1,
+      records_remaining: 1,
+    });
+    const counted =
+      "SELECT period || ' ' || records_reserved FROM person_data_state.budget_use WHERE budget = 'person_search' ORDER BY 1";
+    const used = async () => (await world.rows(counted)).map((row) => Object.values(row)[0]);
+    expect(await used()).toEqual(["day 7", "month 7"]);
+    expect(await world.value("SELECT count(*) FROM person_data_ops.cost_daily")).toBe("0");
+    world.configure(budgets(12));
+    expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_sent: 1, records_received: 5 });
+    expect(await used()).toEqual(["day 12", "month 12"]);
+    expect(await searchesMade(world)).toBe(2);
   });
 
   test("that the service refuses for another reason isn't said to lack criteria", async () => {
@@ -191,8 +217,12 @@ describe("a person search", () => {
     });
     expect(await runOnce(world)).toMatchObject({ status: "failed", error: { code: "no_answer" } });
     expect(await searchesMade(world)).toBe(2);
+    const counted =
+      "SELECT sum(records_reserved) FROM person_data_ops.api_call WHERE budget = 'person_search'";
+    expect(await world.value(counted)).toBe("7");
     expect(await runOnce(world)).toMatchObject({ status: "succeeded" });
     expect(await world.value("SELECT count(*) FROM person_data.person_search")).toBe("1");
+    expect(await world.value(counted)).toBe("14");
   });
 
   test("leaves out who was erased, also when it is read again, and is marked as changed", async () => {
