@@ -68,6 +68,8 @@ export interface PageMember {
 /** One page of a segment's members, newest first. */
 export interface MemberPage {
   readonly members: readonly PageMember[];
+  /** Number of items without a PID. */
+  readonly unusable: number;
   readonly totalCount: number;
   readonly listContinues: boolean;
   /** True if every item has a PID and a time, PIDs are unique, and times are in order. Other pages can't prove absences. */
@@ -86,12 +88,14 @@ export function pageCall(segmentId: string, page: number): FreeCall<MemberPage> 
 }
 
 /** Parses a response of `GET /v2/segments/members`; null if it is not the requested page. */
-export function readMemberPage({ results }: JsonObject, page: number, drift: DriftLog): MemberPage | null {
+export function readMemberPage(body: JsonObject, page: number, drift: DriftLog): MemberPage | null {
+  const { results } = body;
   if (!isJsonObject(results)) return null;
   const { items = null, total_count: total, page: echoed = page, list_continues: continues } = results;
   const totalCount = countOf(total);
   const isAnswer = (items === null || Array.isArray(items)) && totalCount !== null;
   if (!isAnswer || countOf(echoed) !== page) return null;
+  drift.noteAround({ ...body, ...results }, ["items", "total_count", "page", "list_continues"]);
   const list: readonly unknown[] = Array.isArray(items) ? items : [];
   const members: PageMember[] = [];
   let isWhole = true;
@@ -102,7 +106,8 @@ export function readMemberPage({ results }: JsonObject, page: number, drift: Dri
   }
   // Without `list_continues`, pages are read until one is empty.
   const listContinues = booleanOf(continues) ?? list.length > 0;
-  return { members, totalCount, listContinues, isSound: isWhole && isInOrder(members) };
+  const unusable = list.length - members.length;
+  return { members, unusable, totalCount, listContinues, isSound: isWhole && isInOrder(members) };
 }
 
 function readMember(item: JsonObject, drift: DriftLog): PageMember | null {
@@ -174,12 +179,18 @@ export function resultsCall(
   return {
     endpoint,
     path: `${pathOf(endpoint, id)}?limit=${RESULTS_PAGE_SIZE}&offset=${offset}`,
-    read: fromEnvelope((body) => readPage(body, list, offset)),
+    read: fromEnvelope((body, drift) => readPage(body, { list, offset, drift })),
   };
 }
 
+/** Members of a page of results around its items. */
+const PAGE_MEMBERS = ["segment_id", "job_id", "job_type", "total", "returned", "limit", "offset"];
+
 /** Null if it is not the requested page. */
-function readPage(body: JsonObject, list: string, offset: number): ResultPage | null {
+function readPage(
+  body: JsonObject,
+  { list, offset, drift }: { readonly list: string; readonly offset: number; readonly drift: DriftLog },
+): ResultPage | null {
   const items = body[list] ?? [];
   const total = countOf(body["total"]);
   if (!Object.hasOwn(body, list) || !Array.isArray(items) || total === null) return null;
@@ -187,6 +198,7 @@ function readPage(body: JsonObject, list: string, offset: number): ResultPage | 
   const returned = countOf(body["returned"]) ?? items.length;
   // Some items are missing.
   if (items.length < returned) return null;
+  drift.noteAround(body, [...PAGE_MEMBERS, list, "billable_count", "unlocked_at"]);
   return {
     items,
     offset,

@@ -153,6 +153,7 @@ async function readParts<R>(
 ): Promise<Answer<R>> {
   const envelope = envelopeOf(keys, options.receivedAt);
   const drift = new DriftLog(options.endpoint);
+  drift.noteAround(keys, []);
   const context = { drift, completedAt: envelope.completedAt };
   const results: (FoundResult<R> | undefined)[] = [];
   let turnBytes = 0;
@@ -192,6 +193,7 @@ export function openResults(bytes: Buffer): RepeatableResults | null {
     if (scanner.results === (first ?? 0) && hasError(keys)) return null;
     return {
       *results(drift) {
+        drift.noteAround(keys, []);
         for (const result of resultsIn(createScanner(), bytes)) {
           if (result.index < (first ?? 0)) continue;
           const { value, hasControlText } = parseResult(result);

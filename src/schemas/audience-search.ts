@@ -85,9 +85,6 @@ const audienceDistributions = [
   "current_address_state",
 ] as const;
 
-/** Members of the job that are not stored: `worker` only shows liveness, `error.retryable` is always false. */
-const UNSTORED = { job: "worker", error: "retryable" } as const;
-
 const segmentId = { segment_id: text("none", "ID of the search and of its segment.") };
 
 export const audienceSearch = table("audience_search", {
@@ -172,11 +169,13 @@ export function flattenAudienceSearch(
   named: { readonly search_name: string; readonly query: string },
   drift: DriftLog,
 ): readonly TableRows[] {
-  const { error: sentError, stats: sentStats, [UNSTORED.job]: _, ...rest } = sent;
+  // `worker` changes with every reading of a search in progress, and only shows liveness.
+  const { error: sentError, stats: sentStats, worker: _, ...rest } = sent;
   const { object } = job.flatten(rest, null, drift);
   const [id = null, ...cells] = object.cells.map((cell) => cell ?? null);
-  const { [UNSTORED.error]: __, ...error } = nestedObject(sentError, "error", drift) ?? {};
-  const failed = errors.flatten(error, null, drift).object;
+  const { retryable = false, ...error } = nestedObject(sentError, "error", drift) ?? {};
+  // `error.retryable` is always false (section 7.3).
+  const failed = errors.flatten(retryable === false ? error : { ...error, retryable }, null, drift).object;
   const stats = nestedObject(sentStats, "stats", drift);
   const { coverage: sentCoverage, distributions: sentDistributions, ...unknown } = stats ?? {};
   const covered = coverage(sentCoverage, drift);

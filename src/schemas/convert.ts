@@ -27,6 +27,9 @@ export interface Drift {
 /** Path of a record in the envelope of a list. */
 const IN_ENVELOPE = /^results(?:\.items)?\[\]\./u;
 
+/** Members of any response (interface section 2.1). */
+const COMMON_MEMBERS = ["api_request_id", "request_completed_at", "results"];
+
 export class DriftLog {
   static readonly maxEntries = 1000;
   /** Longer paths are truncated: they are part of a key, and index entries are limited (Postgres: 2,704 bytes). */
@@ -50,6 +53,14 @@ export class DriftLog {
       known.observedType = observedType;
     } else if (this.#entries.size < DriftLog.maxEntries) {
       this.#entries.set(key, { endpoint: this.#endpoint, path, kind, observedType, occurrences: 1 });
+    }
+  }
+
+  /** Notes the members of a response around its records that aren't declared, as `response.NAME`. */
+  noteAround(body: Readonly<Record<string, unknown>>, declared: readonly string[]): void {
+    for (const name of Object.keys(body)) {
+      const isKnown = COMMON_MEMBERS.includes(name) || declared.includes(name);
+      if (!isKnown) this.note("unknown_field", `response.${fieldName(name)}`, jsonType(body[name]));
     }
   }
 

@@ -61,6 +61,11 @@ export const rejectCodes = {
       "An item of the results of a contact job is no object, or one of an audience no PID; the message has its position.",
     todo: "Contact the service with the message: an item of unlocked results may have been billed.",
   },
+  unusable_member: {
+    stage: "answer",
+    means: "Members of a segment have no usable PID; source is the segment, the message has their number.",
+    todo: "Contact the service. A later run resolves this once it reads the segment without them.",
+  },
   missing_id: {
     stage: "answer",
     means:

@@ -50,7 +50,9 @@ describe("an answer", () => {
       apiRequestId: "r1",
       requestCompletedAt: "2026-11-20T01:02:03.123456+00:00",
       completedAt: "2026-11-20T01:02:03.123456+00:00",
-      drift: [],
+      drift: [
+        expect.objectContaining({ path: "response.new", kind: "unknown_field", observedType: "number" }),
+      ],
       plainBytes: body.length,
     });
   });
@@ -280,6 +282,12 @@ test.each([
   ["[]", null],
 ])("%s can be read several times, or is no answer", (body, expected) => {
   const opened = openResults(bytes(body));
-  for (let time = 0; time < 2; time++)
-    expect(opened && [...opened.results(new DriftLog(""))]).toEqual(expected);
+  for (let time = 0; time < 2; time++) {
+    const drift = new DriftLog("");
+    expect(opened && [...opened.results(drift)]).toEqual(expected);
+    const around = body.includes('"code"') ? ["response.code"] : [];
+    expect(drift.entries().flatMap(({ path }) => (path.startsWith("response.") ? [path] : []))).toEqual(
+      around,
+    );
+  }
 });

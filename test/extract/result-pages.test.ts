@@ -88,7 +88,7 @@ describe("pages of results", () => {
 });
 
 test.each([
-  ['{"pids":["p-1"],"total":3,"returned":1,"offset":100,"billable_count":2}', 1],
+  ['{"pids":["p-1"],"total":3,"returned":1,"offset":100,"billable_count":2,"next":1}', 1],
   ['{"pids":null,"total":0,"returned":0,"offset":100}', 0],
   ['{"pids":[],"total":"0"}', 0],
   ['{"total":3}', null],
@@ -100,5 +100,7 @@ test.each([
 ])("%s is read as a page, or as no answer", (body, items) => {
   const target = { id: "x", list: "pids", offset: 100 };
   const { read } = resultsCall(audienceSearchEndpoints.results, target);
-  expect(read(Buffer.from(body), new DriftLog(""))?.items.length ?? null).toBe(items);
+  const drift = new DriftLog("");
+  expect(read(Buffer.from(body), drift)?.items.length ?? null).toBe(items);
+  expect(drift.entries().map(({ path }) => path)).toEqual(body.includes("next") ? ["response.next"] : []);
 });

@@ -14,11 +14,12 @@ test("`last_added_at` of a member is reported, but not kept: each attempt to add
     ...(i === 3 ? { note: "new" } : {}),
   }));
   const results = { items, total_count: 4, page: 1, list_continues: false };
-  const page = readMemberPage({ api_request_id: "r", results }, 1, drift);
+  const page = readMemberPage({ api_request_id: "r", results, warnings: [] }, 1, drift);
   expect(page?.members.map(({ extra }) => extra)).toEqual([null, null, null, '{"note":"new"}']);
   expect(drift.entries()).toMatchObject([
     { path: "last_added_at", kind: "unknown_field", occurrences: 4 },
     { path: "note", kind: "unknown_field", occurrences: 1 },
+    { path: "response.warnings", kind: "unknown_field", occurrences: 1 },
   ]);
 });
 

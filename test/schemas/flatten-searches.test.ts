@@ -207,6 +207,12 @@ describe("an audience search", () => {
     );
   });
 
+  test("keeps an error that can be retried, against the interface", () => {
+    const { rows, drift } = readAudience({ ...audience, error: { ...audience.error, retryable: true } });
+    expect(rows("audience_search")).toMatchObject([{ _extra: '{"error":{"retryable":true}}' }]);
+    expect(drift).toEqual(["unknown_field error.retryable"]);
+  });
+
   test("says nothing about the statistics before it has any", () => {
     const { tables, rows, drift } = readAudience({ ...audience, error: null, stats: null });
     expect(tables.map(({ table }) => table)).toEqual(["audience_search"]);

@@ -68,7 +68,10 @@ type Refused = Extract<FreeReply<unknown>, { readonly kind: "refused" }>;
 const { create } = personSearchEndpoints;
 
 /** Parses an answer; null if it is no search. */
-export const readSearch = fromEnvelope((body) => (readId(body["search_id"]) === null ? null : body));
+export const readSearch = fromEnvelope((body) => {
+  const id = readId(body["search_id"]);
+  return id === null ? null : { ...body, search_id: id };
+});
 
 export function searchCall(search: { readonly query: string; readonly size: number }): FreeCall<JsonObject> {
   return {

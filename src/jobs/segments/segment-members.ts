@@ -15,7 +15,7 @@ import { cursorCount, cursorInstant } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { type Cell, DriftLog } from "../../schemas/convert.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
-import { type FeedContext, type FeedJobType, isOver } from "../feed.ts";
+import { type FeedContext, type FeedJobType, isOver, upsertRejects } from "../feed.ts";
 import {
   forEachSegment,
   type KnownSegment,
@@ -74,10 +74,13 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
   const { db, run, retryWhileDown, log, job, request, progress } = context;
   const { id } = segment;
   const drift = new DriftLog(endpoint);
+  /** Members without a PID, by page. */
+  const unusable = new Map<number, number>();
   const read: ReadPage = async (page) => {
     const call = pageCall(id, page);
     const reply = await context.call({ ...call, read: (bytes) => call.read(bytes, drift) });
     if (reply.kind === "refused") throw segmentGone(job.name, endpoint, id);
+    unusable.set(page, reply.value.unusable);
     context.count({ records_received: reply.value.members.length });
     return { ...reply.value, page, seenAt: reply.completedAt };
   };
@@ -97,7 +100,10 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
   const isComplete = isSweep && isSteady && pending === 0 && missing === 0;
   await context.commit({
     drift: drift.entries(),
-    upserts: rowsAbout(run.runId, reading, synced, { known, isComplete }),
+    upserts: [
+      ...rowsAbout(run.runId, reading, synced, { known, isComplete }),
+      ...(isSweep ? [rejectOf(context, id, { unusable: [...unusable.values()], at: seenAt })] : []),
+    ],
     checkpoints: isSweep ? [{ stream: id, cursor: { swept_at: seenAt, suppressed } }] : [],
   });
   await retryWhileDown(() => clearListed(db, run, id));
@@ -175,6 +181,19 @@ async function sweepAll(context: Context, reading: Reading): Promise<Synced> {
   }
   const latest = sweep.latest() ?? first;
   return { latest, isSweep: true, isSteady: sweep.isSteady(), removed, pending, suppressed };
+}
+
+/** Rejects the members without a PID in one row of the segment; resolves it once there are none. */
+function rejectOf(
+  { run, job }: Context,
+  id: string,
+  { unusable, at }: { readonly unusable: readonly number[]; readonly at: string },
+): Upsert {
+  const number = unusable.reduce((sum, onPage) => sum + onPage, 0);
+  const source = { run, source: id, code: "unusable_member", apiRequestId: null, at } as const;
+  const message = `${countText(number, "member")} of the segment ${id} can't be stored: no usable PID.`;
+  const reject = { identity: ["unusable_member", job.name, id], sourceKey: null, message };
+  return upsertRejects(source, () => (number === 0 ? [] : [reject]));
 }
 
 function rowsAbout(

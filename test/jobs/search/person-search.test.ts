@@ -188,6 +188,19 @@ describe("a person search", () => {
     });
   });
 
+  test("may have a number as its ID", async () => {
+    const world = await start();
+    const service = await startService(({ method }, response) => {
+      const found = { search_id: 12, query: "nurses", total_count: 1, result_count: 1, results: ["p-1"] };
+      send(response, 200, method === "POST" ? found : {});
+    });
+    const http = openHttpClient({ baseUrl: service.url, readKey: async () => "test-key", concurrency: 1 });
+    onTestFinished(() => http.close());
+    const report = await world.run({}, { http });
+    expect(report.jobs[0]).toMatchObject({ status: "succeeded", records_received: 1 });
+    expect(await world.value("SELECT search_id FROM person_data.person_search_result")).toBe("12");
+  });
+
   test("that a run doesn't reach is counted as remaining", async () => {
     const world = await start();
     await runOnce(world);

@@ -1,9 +1,11 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { StopJobError, StopRunError } from "../../../src/errors.ts";
+import { openHttpClient } from "../../../src/extract/http-client.ts";
 import { createLimiter } from "../../../src/extract/limits.ts";
 import { moveCheckpoints } from "../../../src/jobs/report/checkpoints.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import type { Db } from "../../../src/load/db/db.ts";
+import { send, startService } from "../../extract/scripted-service.ts";
 import {
   expectExact,
   expectSoundHistory,
@@ -275,6 +277,27 @@ test("a segment that can't be read is reported also if a limit ends the job at t
   expect([report.status, report.error?.code]).toEqual(["failed", "segment_gone"]);
   expect(report.error?.message).toContain(SEGMENT);
   expect(report.error?.message).toContain("the plan's quota is used up");
+});
+
+test("members without a PID are one reject of their segment, until they have one", async () => {
+  const world = await startTwo(`
+  vip_members: { type: segment_members, segments: [{ id: ${OTHER} }] }`);
+  let pids: unknown[] = ["p-1", null, 7, ""];
+  const service = await startService((_request, response) => {
+    const items = pids.map((pid) => ({ service_pid: pid, first_added_at: "2026-11-01T00:00:00Z" }));
+    const results = { items, total_count: pids.length, page: 1, list_continues: false };
+    send(response, 200, { api_request_id: "r", results, request_completed_at: "2026-11-02T00:00:00Z" });
+  });
+  const http = openHttpClient({ baseUrl: service.url, readKey: async () => "test-key", concurrency: 1 });
+  onTestFinished(() => http.close());
+  const rejects = `SELECT source, code, message, resolved_at IS NULL AS is_open FROM person_data.reject`;
+  expect(jobOf(await world.run({}, { http }), "vip_members")).toMatchObject({ status: "succeeded" });
+  const message = `3 members of the segment ${OTHER} can't be stored: no usable PID.`;
+  const reject = { source: OTHER, code: "unusable_member", message };
+  expect(await world.rows(rejects)).toEqual([{ ...reject, is_open: "t" }]);
+  pids = ["p-1", "p-2"];
+  await world.run({}, { http });
+  expect(await world.rows(rejects)).toEqual([{ ...reject, is_open: "f" }]);
 });
 
 test("a segment named twice is read once", async () => {

@@ -158,6 +158,7 @@ export function modelSegment(
         ),
         totalCount: counted,
         listContinues: number * pageSize < counted,
+        unusable: 0,
         isSound: true,
       };
     },

@@ -78,6 +78,7 @@ function pageOf(page: number, moments: readonly number[], totalCount: number): A
     members: moments.map((n) => ({ servicePid: `p-${n}`, firstAddedAt: momentOf(n), extra: null })),
     totalCount,
     listContinues: page * 2 < totalCount,
+    unusable: 0,
     isSound: true,
     seenAt: momentOf(100 + page),
   };
