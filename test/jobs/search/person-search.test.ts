@@ -9,6 +9,8 @@ const configured = (searches: string, more = "") =>
   configOf(`
   prospects: { type: person_search, searches: { ${searches} }${more} }`);
 
+const withBudget = (perDay: number) =>
+  `budgets: { person_search: { per_day: ${perDay} } }\n${configured(`${NURSES}, teachers: { query: teachers, size: 5 }`)}`;
 const start = (searches = NURSES, more = "") =>
   startWorld({ rows: 0, people: 20_000, config: configured(searches, more) });
 const runOnce = async (world: World, request = {}) => jobOf(await world.run(request), "prospects");
@@ -149,10 +151,8 @@ describe("a person search", () => {
   });
 
   test("that may deliver more than its budget has left isn't sent; the people delivered count, not their searches", async () => {
-    const budgets = (perDay: number) =>
-      `budgets: { person_search: { per_day: ${perDay} } }\n${configured(`${NURSES}, teachers: { query: teachers, size: 5 }`)}`;
     const world = await start();
-    world.configure(budgets(11));
+    world.configure(withBudget(11));
     expect(await runOnce(world)).toMatchObject({
       status: "limited",
       limited_by: "budget_day",
@@ -164,7 +164,7 @@ describe("a person search", () => {
     const used = async () => (await world.rows(counted)).map((row) => Object.values(row)[0]);
     expect(await used()).toEqual(["day 7", "month 7"]);
     expect(await world.value("SELECT count(*) FROM person_data_ops.cost_daily")).toBe("0");
-    world.configure(budgets(12));
+    world.configure(withBudget(12));
     expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_sent: 1, records_received: 5 });
     expect(await used()).toEqual(["day 12", "month 12"]);
     expect(await searchesMade(world)).toBe(2);
