@@ -15,6 +15,7 @@ import { createRetryWhileDown, type RetryWhileDown } from "./retry-while-down.ts
 import type { Cost } from "./price.ts";
 import { type JobServices, type RunRequest, type Shard, shardText } from "./services.ts";
 import { countAttempts, type CounterDelta, recordAttempts, sumOf } from "../load/ledger/ledger.ts";
+import type { PeopleChanged } from "../load/lookups/person-history.ts";
 import type { Coverage } from "../load/lookups/selection.ts";
 import type { RunRef } from "../load/runs/fence.ts";
 import { beginRun, endRun, isSuccess, type RunEnd } from "../load/runs/runs.ts";
@@ -43,6 +44,8 @@ export interface RunReport {
   /** `I/N`; only with `--shard`. */
   readonly shard?: string;
   readonly jobs: readonly JobReport[];
+  /** What it changed in stored people, in all shards of the run ID; absent if it changed no one. */
+  readonly people_changed?: Omit<PeopleChanged, "run_id">;
   /** With `prices`: sum of the jobs. */
   readonly cost?: Cost;
 }

@@ -19,6 +19,7 @@ import { lookupTypes } from "./lookup/lookup-types.ts";
 import { checkOrganization, prepareRun } from "./prepare.ts";
 import { costOfBilled } from "./price.ts";
 import { jobTypeOf } from "./registry.ts";
+import { addPeopleChanged } from "./report/people-changed.ts";
 import { type JobServices, type RunRequest, type Shard, shardText, wholeInput } from "./services.ts";
 
 /**
@@ -55,7 +56,7 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
   await finishErasuresQuietly(services);
   const shard = request.shard.count > 1 ? { shard: shardText(request.shard) } : {};
   const report = { status: statusOf(reports), run_id: request.runId, ...shard, jobs: reports };
-  return addCosts(services, report);
+  return addCosts(services, await addPeopleChanged(services, report));
 }
 
 interface Chain {

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { renderRunSummary } from "../../src/cli/commands/run.ts";
 import { renderBudgets, renderRunCost } from "../../src/cli/costs.ts";
-import { layOut, paragraphs } from "../../src/cli/output.ts";
+import { layOut, paragraphs, wrapLines } from "../../src/cli/output.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { type JobReport, type Status, zeroCounters } from "../../src/jobs/job.ts";
 import type { Cost } from "../../src/jobs/price.ts";
@@ -79,6 +79,7 @@ describe("the summary of a run", () => {
     readonly status?: Status;
     readonly billed?: Readonly<Record<string, number>>;
     readonly publications?: readonly PublishResult[];
+    readonly changed?: Readonly<Record<string, number>>;
   }): Promise<string> {
     const parts = { baseUrl: "https://service.example" };
     const folder = await makeFolder({ "config.yaml": configText(parts) });
@@ -87,13 +88,17 @@ describe("the summary of a run", () => {
       file: join(folder, "config.yaml"),
       env: { PERSON_SERVICE_API_KEY: "k", WAREHOUSE_URL: "postgres://localhost/x" },
     });
-    const text = renderRunSummary(reportOf(options.jobs, options.status), {
-      config,
-      publications: options.publications ?? [],
-      billed: new Map(Object.entries(options.billed ?? {})),
-      seconds: 14,
-      warehouse: "Postgres at db.example/warehouse",
-    });
+    const changed = options.changed && { people_changed: { people: 1204, by_field_group: options.changed } };
+    const text = renderRunSummary(
+      { ...reportOf(options.jobs, options.status), ...changed },
+      {
+        config,
+        publications: options.publications ?? [],
+        billed: new Map(Object.entries(options.billed ?? {})),
+        seconds: 14,
+        warehouse: "Postgres at db.example/warehouse",
+      },
+    );
     return layOut(text, 80);
   }
 
@@ -133,6 +138,21 @@ describe("the summary of a run", () => {
 Data: Postgres at db.example/warehouse
 
 ✗ 1 of 4 jobs failed, 1 skipped (14 s): 10 records sent. Completed work is kept.`);
+  });
+
+  test("says in what people changed, in lines of 80 columns", async () => {
+    const groups = {
+      scalars: 1100,
+      phones: 1,
+      work_experience: 311,
+      address_history: 402,
+      personal_emails: 12,
+    };
+    const lines = wrapLines(await summaryOf({ jobs: [sent, push], changed: groups }), 80).split("\n");
+    expect(lines.slice(lines.indexOf("") + 6, -4)).toEqual([
+      "• 1,204 people changed: 311 jobs, 402 addresses, 12 personal e-mails, 1 phone,",
+      "  1,100 other fields.",
+    ]);
   });
 
   const failed: PublishResult = {

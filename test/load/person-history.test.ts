@@ -63,6 +63,29 @@ const areInOrder = () =>
       FROM person_data.person_history) AS h`,
   );
 
+/** Commits answers about Ann in one transaction, each for its own row, with the job at each company; the second row sent another PID. */
+async function answerAtOnce(...companies: readonly string[]) {
+  const spec = enrichSpec();
+  const run = runOf(spec);
+  await readRows(
+    context,
+    spec,
+    run,
+    companies.map((_, i) => String(i + 1)),
+  );
+  const replies = companies.map(
+    (name, i) =>
+      [
+        { ...looseRecord(String(i + 1)), sentPid: i === 1 ? "p-anna" : null },
+        { pid: "p-ann", person: partialPerson("p-ann", { work_experience: [job(name)] }) },
+      ] as const,
+  );
+  const commit = commitOf(context.warehouse, spec, run, replies);
+  await reserveAt(context.warehouse, run, commit.ledger, { at: ANSWERED_AT });
+  await context.warehouse.commitLookup(commit);
+  return commit;
+}
+
 describe("the history of people", () => {
   test("keeps each field group as it was before an answer changed it, and nothing else", async () => {
     await answer({}, {});
@@ -132,26 +155,30 @@ describe("the history of people", () => {
     expect(await groups()).toEqual(["work_experience"]);
   });
 
-  test("of several answers in one commit has what each of them replaced", async () => {
+  test("has one row for rows that reach a person by two PIDs with the same change", async () => {
     await answer({});
-    const spec = enrichSpec();
-    const run = runOf(spec);
-    await readRows(context, spec, run, ["1", "2", "3"]);
-    const replies = ["Bolt", "Cask", "Acme"].map(
-      (name, i) =>
-        [
-          looseRecord(String(i + 1)),
-          { pid: "p-ann", person: partialPerson("p-ann", { work_experience: [job(name)] }) },
-        ] as const,
-    );
-    const commit = commitOf(context.warehouse, spec, run, replies);
-    await reserveAt(context.warehouse, run, commit.ledger, { at: ANSWERED_AT });
-    await context.warehouse.commitLookup(commit);
-    expect(await contents("work_experience", "{0,work_company_name}")).toEqual(["Acme", "Bolt", "Cask"]);
+    await answerAtOnce("Bolt", "Bolt", "Bolt");
+    expect(await columnOf(context, "SELECT sent_service_pid FROM person_data.person_pid_alias")).toEqual([
+      "p-anna",
+    ]);
+    expect(await contents("work_experience", "{0,work_company_name}")).toEqual(["Acme"]);
+  });
+
+  test("of several answers in one commit has what each of them replaced, and the last one is stored", async () => {
+    await answer({});
+    const commit = await answerAtOnce("Bolt", "Cask", "Acme", "Dale");
+    expect(await contents("work_experience", "{0,work_company_name}")).toEqual([
+      "Acme",
+      "Bolt",
+      "Cask",
+      "Acme",
+    ]);
+    const stored = "SELECT work_company_name FROM person_data.person_work_experience";
+    expect(await columnOf(context, stored)).toEqual(["Dale"]);
     expect(await areInOrder()).toBe("true");
     // As after a kill between the commit and the removal of the file.
     await context.warehouse.commitLookup(commit);
-    expect(await groups()).toHaveLength(3);
+    expect(await groups()).toHaveLength(4);
   });
 
   test("is not kept if the configuration says so", async () => {

@@ -93,6 +93,10 @@ test("after ninety nights the page has the figures of the tables, and nobody's d
   await world.rows(
     "INSERT INTO person_data_state.destination (name, confirmed, rows_published, last_published_at) VALUES ('copy', 7, 1234, now())",
   );
+  await world.rows(`INSERT INTO person_data.person_history
+    (service_pid, field_group, valid_from, valid_to, content, _synced_at, _run_id)
+    SELECT service_pid, unnest('{phones,work_experience}'::text[]), now() - interval '1 day', now(), '[]', now(), '${report.run_id}'
+    FROM (SELECT service_pid FROM person_data.person LIMIT 3) AS p`);
   const html = await fetchText(await openPage(world));
   const { tables, charts, fields } = readPageContent(html);
   /** Rows of a query as text, for comparison. */
@@ -110,6 +114,8 @@ test("after ninety nights the page has the figures of the tables, and nobody's d
     matched: String(enriched?.records_matched),
     rejected: String(enriched?.records_rejected),
   });
+
+  expect(html.match(/[\d,]+ people changed:[^<]*/gu)).toEqual(["3 people changed: 3 jobs, 3 phones."]);
 
   // Money: every day and job with its cost, and the sums.
   const costs = await world.rows(

@@ -18,6 +18,7 @@ import { exitCodeOf, type JobReport, type RunReport, type Status } from "../../j
 import { checkServiceHost } from "../../jobs/prepare.ts";
 import type { PublishResult } from "../../jobs/publish/publisher.ts";
 import { jobTypes } from "../../jobs/registry.ts";
+import { peopleChangedText } from "../../jobs/report/people-changed.ts";
 import { runJobs } from "../../jobs/run.ts";
 import { type RunRequest, type Shard, shareLimits, wholeInput } from "../../jobs/services.ts";
 import type { Db } from "../../load/db/db.ts";
@@ -163,6 +164,7 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
     jobs,
     [
       ...report.jobs.flatMap(remarks),
+      report.people_changed ? `• ${peopleChangedText(report.people_changed)}.` : "",
       rejected === 0
         ? ""
         : `• ${countText(rejected, "record was", "records were")} rejected. To see why:\n  ${commandWith(config, "rejects list")}`,

@@ -3,6 +3,7 @@ import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 import { tableText } from "../db/names.ts";
 import { type BilledDay, inMonthsSince } from "../ledger/costs.ts";
+import { type PeopleChanged, readPeopleChanged } from "../lookups/person-history.ts";
 import { isBeating } from "../runs/fence.ts";
 import { type PastRun, pastRuns } from "../runs/status.ts";
 import { writers } from "../../schemas/ops.ts";
@@ -38,6 +39,11 @@ export function readRecentRuns(db: Db, runs: number): Promise<readonly PastRun[]
         .orderBy(sql`max(started_at) OVER (PARTITION BY run_id) DESC, run_id, started_at, job, shard`),
     ),
   );
+}
+
+/** Counts the people that a run changed; null if none. */
+export function readChangeOfRun(db: Db, runId: string): Promise<PeopleChanged | null> {
+  return readBriefly(db, (session) => readPeopleChanged(session, runId));
 }
 
 /** A job, or a shard of it, that a process holds. */

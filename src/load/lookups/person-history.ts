@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
 import { NOW } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
 import type { LoadContext } from "./lookup.ts";
-import { type ListGroup, SCALARS } from "./person-groups.ts";
+import { groupNames, type ListGroup, SCALARS } from "./person-groups.ts";
 
 /** Columns that are no content: of the key, the order, and the load. */
 const NO_CONTENT = ["service_pid", "position", "_record_synced_at", "_synced_at", "_run_id"];
@@ -97,4 +98,33 @@ export async function dropUnchanged(
     WHERE h.service_pid = n.service_pid AND h.field_group = ${group.name} AND h.content = n.content AND h._synced_at = now()
       AND h.valid_from = (SELECT max(valid_from) FROM ${history} WHERE ${isOfGroup})`);
   touch("person_history", -dropped);
+}
+
+/** People whose stored content a run replaced. */
+export interface PeopleChanged {
+  readonly run_id: string;
+  readonly people: number;
+  /** People by changed field group; groups without any are absent. */
+  readonly by_field_group: Readonly<Record<string, number>>;
+}
+
+/** Counts the people that a run changed; null if none. A run that was started again counts from its last start. */
+export async function readPeopleChanged(session: Session, runId: string): Promise<PeopleChanged | null> {
+  const [since = null] = await session.pluck<string | null>(
+    session.query
+      .selectFrom("ops.sync_run")
+      .select(sql<string>`min(started_at)::text`.as("since"))
+      .where("run_id", "=", runId),
+  );
+  // The time is a parameter of its own statement, so that the plan can use the index by time.
+  const groups = groupNames.map((name) => sql`bool_or(field_group = ${name}) AS ${sql.id(name)}`);
+  const counts = groupNames.map((name) => sql`${name}::text, count(*) FILTER (WHERE ${sql.id(name)})`);
+  const [row] = await session.rows<Omit<PeopleChanged, "run_id">>(sql`
+    SELECT count(*) AS people, jsonb_build_object(${sql.join(counts)}) AS by_field_group
+    FROM (
+      SELECT service_pid, ${sql.join(groups)} FROM ${session.table("person_history")}
+      WHERE valid_to >= ${since}::timestamptz AND _run_id = ${runId} GROUP BY 1) AS p`);
+  if (!row || row.people === 0) return null;
+  const changed = Object.entries(row.by_field_group).filter(([, people]) => people > 0);
+  return { run_id: runId, people: row.people, by_field_group: Object.fromEntries(changed) };
 }

@@ -2,7 +2,10 @@ import { html } from "hono/html";
 import { count, countText, durationText, timeText } from "../../figures.ts";
 import type { Counters } from "../../jobs/job.ts";
 import type { JobStatusReport } from "../../jobs/report/status.ts";
-import { readRecentRuns, readRunningJobs } from "../../load/history/queries.ts";
+import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
+import { peopleChangedText } from "../../jobs/report/people-changed.ts";
+import { readChangeOfRun, readRecentRuns, readRunningJobs } from "../../load/history/queries.ts";
+import type { PeopleChanged } from "../../load/lookups/person-history.ts";
 import { countRejects } from "../../load/runs/rejects.ts";
 import { isSuccess } from "../../load/runs/runs.ts";
 import type { PastRun } from "../../load/runs/status.ts";
@@ -128,10 +131,20 @@ const RUNS = 5;
 export async function showRuns({ services }: View): Promise<Html> {
   const rows = await readRecentRuns(services.db, RUNS);
   if (rows.length === 0) return note("No job has run yet.");
-  return html`${[...Map.groupBy(rows, (run) => run.run_id).values()].map(renderRun)}`;
+  const changed = await lastChange(services, rows);
+  return html`${[...Map.groupBy(rows, (run) => run.run_id)].map(([id, jobs], at) =>
+    renderRun(jobs, at, id === changed?.run_id ? changed : null),
+  )}`;
 }
 
-function renderRun(jobs: readonly PastRun[], at: number): Html {
+/** People that the newest run that wrote answers has changed; older runs would make the page slow. */
+function lastChange({ config, db }: View["services"], runs: readonly PastRun[]) {
+  const lookups = config.jobs.filter(isLookupJob).map(({ name }) => name);
+  const writing = runs.find(({ job, rows_written: rows }) => rows > 0 && lookups.includes(job));
+  return writing && config.history.people ? readChangeOfRun(db, writing.run_id) : null;
+}
+
+function renderRun(jobs: readonly PastRun[], at: number, changed: PeopleChanged | null): Html {
   const [first] = jobs;
   const started = jobs.map((run) => run.started_at).toSorted()[0] ?? "";
   const ended = Math.max(...jobs.map((run) => Date.parse(run.finished_at ?? "")));
@@ -146,7 +159,7 @@ function renderRun(jobs: readonly PastRun[], at: number): Html {
   return html`<details${at === 0 && worst && worst.rank > 0 ? html` open` : ""}><summary>${timeText(started)} <span>${
     worst ? state(worst.kind, worst.rank === 0 ? "succeeded" : worst.text) : ""
   }</span> <span>${parts.join(", ")}</span></summary>
-${table(`Jobs of run ${first?.run_id ?? ""}`, "", jobs, columnsOfRun)}</details>`;
+${changed ? note(`${peopleChangedText(changed)}.`) : ""}${table(`Jobs of run ${first?.run_id ?? ""}`, "", jobs, columnsOfRun)}</details>`;
 }
 
 /** Figure of a run. Most are zero, which is shown more quietly. */
