@@ -85,6 +85,11 @@ describe("files", () => {
       "1.5\t{}\t2020-01-01T00:00:00Z\t\\N",
       "x\t\\N\t\\N\t501",
     ]);
+    expect(
+      (await read(input("*.jsonl", { orderBy: "id DESC" }), { reading: { ranked: true } })).map((line) =>
+        line.replace(/\t.*\t/u, " "),
+      ),
+    ).toEqual(["1 3", "1.5 2", "x 1"]);
   });
 
   test("of Parquet have Postgres's texts", async () => {

@@ -50,6 +50,9 @@ function lineOf(columns: readonly RowColumn[]): string {
   return `concat_ws(chr(9), ${cells.join(", ")}) || chr(10)`;
 }
 
+/** Bytes of rows after which the memory of their chunks is freed. */
+const GARBAGE_BYTES = 4 * 1024 * 1024;
+
 const OF_SQL = /^(?:Binder|Catalog|Parser) Error/u;
 
 /** Throws an error of SQL without the statement, which DuckDB repeats. */
@@ -99,9 +102,16 @@ export function engineOf(session: DuckDBConnection): InputEngine {
       return { result, first: await result.fetchChunk() };
     };
     const { result, first } = await withMemory(started);
+    let bytes = 0;
     for (let chunk = first; chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
       // Postgres can't store NUL.
-      yield Buffer.from(chunk.getColumnValues(0).join("").replaceAll("\0", "\uFFFD"));
+      const part = Buffer.from(chunk.getColumnValues(0).join("").replaceAll("\0", "\uFFFD"));
+      yield part;
+      bytes += part.length;
+      if (bytes < GARBAGE_BYTES) continue;
+      // V8 doesn't count the memory of chunks.
+      globalThis.gc?.();
+      bytes = 0;
     }
   }
   return {

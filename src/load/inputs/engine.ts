@@ -278,7 +278,7 @@ export function openSqlInputs(
     sampleInput: (given) => open(given, sampleInput),
     findRows: (given, wanted) => open(given, (engine, input) => findRows(engine, input, wanted)),
     read: (given, reading, work) =>
-      open(given, async (engine, input) => {
+      open(reading.ranked ? given : { ...given, orderBy: null }, async (engine, input) => {
         const described = await describe(engine, input);
         const parts = partsRead(input, reading, finderOf(described.columns));
         const text = rawSelect(narrowToKey(described, reading), parts, reading);

@@ -42,6 +42,8 @@ interface FileTable {
   readonly from: string;
   /** True for a database, whose tables are inputs. */
   readonly isDatabase?: true;
+  /** True if reading takes so much memory that too little is left to sort the rows. */
+  readonly isLarge?: true;
   readonly columns: readonly FileColumn[];
   readonly faults: readonly FileFault[];
 }
@@ -311,7 +313,7 @@ async function describeTyped(
     return `${type === "VARCHAR" ? `${column} ->> '$'` : `from_json(${column}, '["VARCHAR"]')`} AS ${column}`;
   });
   const from = `(SELECT ${values.join(", ")} FROM read_json(${pathList(files)}, ${json}, columns = {${types}}))`;
-  return { from, columns, faults };
+  return { from, columns, faults, isLarge: true };
 }
 
 /** One name for types whose equal values have equal texts. */

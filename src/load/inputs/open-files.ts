@@ -1,10 +1,16 @@
 import type { DuckDBConnection } from "@duckdb/node-api";
+import { randomUUID } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { quoteLiteral } from "../db/names.ts";
 import { columnOf, engineOf, MEMORY_MB } from "./duckdb.ts";
 import { type InputEngine, openSqlInputs } from "./engine.ts";
 import { explainFiles, refuseFiles } from "./file-failures.ts";
 import { describeFiles, type InputFile, openFileFolder } from "./files.ts";
 import type { DuckDbConnection, InputDatabase, InputSource } from "./input.ts";
+
+/** Rows of a row group of a copy, which are in memory together. */
+const GROUP_ROWS = 20_000;
 
 /** Opens a DuckDB in memory, which `cleanup` closes. */
 async function openSession(
@@ -56,8 +62,17 @@ export function openFiles(connection: DuckDbConnection): InputDatabase {
         await session.run(`ATTACH ${quoteLiteral(files[0]?.path ?? "")} AS source (READ_ONLY); USE source`);
         return await work(engine, input);
       }
+      let { from } = table;
+      if (table.isLarge && input.orderBy !== null) {
+        const path = join(await folder.path(), `${randomUUID()}.parquet`);
+        cleanup.defer(() => rm(path, { force: true }));
+        await session.run(
+          `COPY ${from} TO ${quoteLiteral(path)} (FORMAT parquet, ROW_GROUP_SIZE ${GROUP_ROWS})`,
+        );
+        from = `read_parquet(${quoteLiteral(path)})`;
+      }
       const result = await work(
-        { ...engine, describe: async () => table.columns.map(columnOf), quoteQualified: () => table.from },
+        { ...engine, describe: async () => table.columns.map(columnOf), quoteQualified: () => from },
         input,
       );
       await folder.verify(place, files);
