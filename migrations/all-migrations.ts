@@ -11,6 +11,7 @@ import { renamePublicationTables } from "./0009-tables-of-publications.ts";
 import { createPersonHistory } from "./0010-history-of-people.ts";
 import { addPricesAndErrors } from "./0011-prices-and-errors.ts";
 import { recordPushes } from "./0012-records-of-pushes.ts";
+import { addKeysAndChecks } from "./0014-keys-and-checks.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -38,4 +39,5 @@ export const migrations: readonly Migration[] = [
   { name: "0010-history-of-people", statements: createPersonHistory },
   { name: "0011-prices-and-errors", statements: addPricesAndErrors },
   { name: "0012-records-of-pushes", statements: recordPushes },
+  { name: "0014-keys-and-checks", statements: addKeysAndChecks },
 ];

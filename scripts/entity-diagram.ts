@@ -6,7 +6,7 @@ import { views } from "../src/schemas/views/all-views.ts";
 interface Entity {
   readonly name: string;
   readonly key: readonly string[];
-  readonly parent: string | null;
+  readonly belongsTo: string | null;
   readonly columns: readonly Column[];
   readonly joins: readonly Join[];
 }
@@ -22,7 +22,7 @@ const entities: readonly Entity[] = [...tables, ...views.filter(({ name }) => na
   .map((relation) => ({
     name: relation.name,
     key: "key" in relation ? relation.key : ["source", "source_key"],
-    parent: "parent" in relation ? relation.parent : null,
+    belongsTo: "belongsTo" in relation ? relation.belongsTo : null,
     columns: relation.columns,
     joins: joinsOf(relation),
   }));
@@ -39,7 +39,7 @@ export function entityDiagrams(): string {
 }
 
 /** Lines of an entity: its key and joining columns, then a line for each join. */
-function linesOf({ name, key, parent, columns, joins }: Entity): readonly string[] {
+function linesOf({ name, key, belongsTo, columns, joins }: Entity): readonly string[] {
   const joining = new Set(joins.flatMap((join) => join.columns));
   const attributes = columns.flatMap(({ name: column, type }) => {
     const marks = [...(key.includes(column) ? ["PK"] : []), ...(joining.has(column) ? ["FK"] : [])];
@@ -50,7 +50,7 @@ function linesOf({ name, key, parent, columns, joins }: Entity): readonly string
 
   function relationship(to: string): string {
     const on = joins.filter((join) => join.to === to).map((join) => join.columns);
-    const one = to === parent ? "||" : "|o";
+    const one = to === belongsTo ? "||" : "|o";
     const many = on.some((names) => key.every((column) => names.includes(column))) ? "o|" : "o{";
     return `  ${to} ${one}--${many} ${name} : "${on.map((names) => names.join(" + ")).join(", ")}"`;
   }

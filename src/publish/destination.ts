@@ -1,7 +1,14 @@
 import { type ExtraColumns, extraColumns } from "../schemas/extra-columns.ts";
 import { text, timestamptz } from "../schemas/field.ts";
 import { tables as declared, tableNamed } from "../schemas/registry.ts";
-import { type Column, columnsOf, type PublishedSchema, type Table } from "../schemas/table.ts";
+import {
+  type Column,
+  columnsOf,
+  foreignKeyOf,
+  type Join,
+  type PublishedSchema,
+  type Table,
+} from "../schemas/table.ts";
 import { views } from "../schemas/views/all-views.ts";
 import type { View } from "../schemas/views/view.ts";
 
@@ -12,6 +19,8 @@ export interface PublishedTable {
   /** Primary key; destinations declare it in comments, not as a constraint. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
+  /** Join to a published table that has a row for each of these rows, in the order of its key; absent for none. */
+  readonly foreignKey?: Join;
   /** Columns of the keys by which its rows are replaced: the key of its parent, if it has one. Empty for a table that is replaced whole. */
   readonly rootKey: readonly string[];
 }
@@ -159,9 +168,18 @@ export const freshnessTable: PublishedTable = {
   }),
 };
 
-function published({ name, schema, doc, key, columns, parent }: Table): readonly PublishedTable[] {
+function published(table: Table): readonly PublishedTable[] {
+  const { name, schema, doc, key, columns, parent } = table;
   if (schema === "state") return [];
-  return [{ name, schema, doc, key, columns, rootKey: tableNamed(parent ?? name).key }];
+  return [{ name, schema, doc, key, columns, ...foreignKey(table), rootKey: tableNamed(parent ?? name).key }];
+}
+
+function foreignKey(table: Table): Pick<PublishedTable, "foreignKey"> {
+  const join = foreignKeyOf(table);
+  if (join === null) return {};
+  const toColumns = tableNamed(join.to).key;
+  const columns = toColumns.map((name) => join.columns[join.toColumns.indexOf(name)] ?? name);
+  return { foreignKey: { columns, to: join.to, toColumns } };
 }
 
 const publishable: readonly PublishedTable[] = declared.flatMap(published);
@@ -179,13 +197,22 @@ export function declaredCatalog(only: readonly string[] | null, extra: ExtraColu
   return { ...catalog, tables };
 }
 
+/** Leaves out a foreign key to a table that isn't published. */
+function withKeyAmong(
+  names: ReadonlySet<string>,
+  { foreignKey: key, ...table }: PublishedTable,
+): PublishedTable {
+  return key && names.has(key.to) ? { ...table, foreignKey: key } : table;
+}
+
 /** Builds a catalog without views. `only` lists its tables; null means all. */
 export function catalogOf(only: readonly string[] | null): Catalog {
   // Freshness of unpublished tables would be misleading.
   const tables =
     only === null ? [...publishable, freshnessTable] : publishable.filter(({ name }) => only.includes(name));
-  const dropped = [...publishable, freshnessTable].filter((table) => !tables.includes(table));
-  return { tables, views: [], dropped };
+  const dropped = [...publishable, freshnessTable].filter((table) => !tables.includes(table)).toReversed();
+  const names = new Set(tables.map(({ name }) => name));
+  return { tables: tables.map((table) => withKeyAmong(names, table)), views: [], dropped };
 }
 
 /** Adds views whose tables and views the catalog has. Views that only Postgres can compute are tables of the same name. */

@@ -138,6 +138,7 @@ export const audienceSearchMember = table("audience_search_member", {
   schema: "data",
   doc: "People of an unlocked audience.",
   key: ["segment_id", "service_pid"],
+  belongsTo: "audience_search",
   people: { pids: ["service_pid"] },
   columns: {
     ...segmentId,

@@ -69,6 +69,7 @@ export const contactJobResult = table("contact_job_result", {
   schema: "data",
   doc: "People found by contact jobs.",
   key: ["job_id", "position"],
+  belongsTo: "contact_job",
   people: { pids: ["service_pid"] },
   columns: {
     ...jobId,

@@ -1,5 +1,5 @@
 import { type Cell, isCalendarDay } from "./convert.ts";
-import { date, type Fields, type PiiClass, prefixed, text } from "./field.ts";
+import { date, type Fields, oneOf, type PiiClass, prefixed } from "./field.ts";
 
 /** Columns computed from a text field of the same object. */
 export interface Derivation<Columns extends Fields = Fields> {
@@ -75,7 +75,7 @@ export function partialDate<const Name extends string>(name: Name, pii: PiiClass
     from,
     columns: prefixed(`${name}_` as const, {
       on: date(pii, `${event} A year or month gives its first day; null if ${from} is no possible date.`),
-      precision: text("none", `Precision of ${name}_on: \`year\`, \`month\` or \`day\`.`),
+      precision: oneOf(["year", "month", "day"], `Precision of ${name}_on: \`year\`, \`month\` or \`day\`.`),
     }),
     derive: readPartialDate,
   };

@@ -45,6 +45,8 @@ export interface Field<
   readonly doc: string;
   /** True for NOT NULL; key columns always are. */
   readonly required: Required;
+  /** Closed list of our own: all values besides null. Absent for any value. */
+  readonly values?: readonly string[];
   /** Type on the wire. */
   readonly zod: Z;
 }
@@ -60,6 +62,12 @@ function fieldOf<Type extends ColumnType, Z extends z.ZodType>(type: Type, zod: 
 
 /** Text, stored code point for code point; also dates of an undocumented form. */
 export const text = fieldOf("text", z.string().nullable());
+/** Text of a closed list of our own, which Postgres checks. Lists of the service may grow, and are plain texts. */
+export function oneOf(values: readonly string[], doc: string): Field<"text">;
+export function oneOf(values: readonly string[], doc: string, required: "required"): Field<"text", true>;
+export function oneOf(values: readonly string[], doc: string, required?: "required"): Field<"text"> {
+  return { ...text("none", doc), required: required !== undefined, values };
+}
 /** Integer of at most 64 bits. */
 export const integer = fieldOf("integer", z.int().nullable());
 /** 0-based index in a nested array. */

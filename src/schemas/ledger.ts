@@ -1,4 +1,4 @@
-import { boolean, integer, json, numeric, position, text, timestamptz, uuid } from "./field.ts";
+import { boolean, integer, json, numeric, oneOf, position, text, timestamptz, uuid } from "./field.ts";
 import { table } from "./table.ts";
 
 /** HTTP attempt as stored in the ledger. */
@@ -97,8 +97,8 @@ export const apiCall = table("api_call", {
       "none",
       "Prices by number of records in the month (`price_tier`); null for a single one.",
     ),
-    billed_per: text(
-      "none",
+    billed_per: oneOf(
+      ["record", "match"],
       "`record` or `match`, as `prices` states it; null if it doesn't: then addresses and matches count as billed.",
     ),
     error_code: text("none", "Code of the service's error; null without one."),

@@ -1,4 +1,4 @@
-import { boolean, bytes, integer, json, text, timestamptz, uuid } from "./field.ts";
+import { boolean, bytes, integer, json, oneOf, text, timestamptz, uuid } from "./field.ts";
 import { table } from "./table.ts";
 
 /** Has no values of records: a retry reads the input again. */
@@ -14,8 +14,8 @@ export const reject = table("reject", {
     job: text("none", "Name of the job.", "required"),
     source: text("none", "Name of the input.", "required"),
     source_key: text("direct", "The input row's key; for validate_emails the address."),
-    stage: text(
-      "none",
+    stage: oneOf(
+      ["input", "send", "answer", "load"],
       "`input` (before sending), `send` (rejected by the service), `answer` or `load` (rejected by the warehouse).",
       "required",
     ),
@@ -48,7 +48,10 @@ export const erasureSubject = table("erasure_subject", {
   key: ["erasure_id", "kind", "subject_hash"],
   columns: {
     erasure_id: uuid("none", "ID of the erasure; all identifiers of one person share it."),
-    kind: text("none", "`pid`, `email`, `source_key`, or `content`: of a row that no other row equals."),
+    kind: oneOf(
+      ["pid", "email", "source_key", "content"],
+      "`pid`, `email`, `source_key`, or `content`: of a row that no other row equals.",
+    ),
     subject_hash: bytes("none", "HMAC-SHA256 of the identifier's kind and value."),
     key_id: text("none", "ID of the hash key.", "required"),
     requested_at: timestamptz("none", "When the erasure was requested.", "required"),
@@ -145,7 +148,11 @@ export const syncRun = table("sync_run", {
     job: text("none", "The job; `erase`, `rejects` or `retention` for what these commands wrote."),
     shard: text("none", "`I/N`; `0/1` without shards."),
     job_type: text("none", "Type of the job.", "required"),
-    status: text("none", "`running`, then the status of `run --json`.", "required"),
+    status: oneOf(
+      ["running", "succeeded", "limited", "failed", "skipped", "interrupted"],
+      "`running`, then the status of `run --json`.",
+      "required",
+    ),
     limited_by: text("none", "Limit that ended the run early."),
     started_at: timestamptz("none", "Start, by the warehouse's clock.", "required"),
     finished_at: timestamptz("none", "End, by the warehouse's clock."),
@@ -188,7 +195,7 @@ export const schemaDrift = table("schema_drift", {
   columns: {
     endpoint: text("none", "Method and path."),
     path: text("none", "Path within the result record, `[]` for lists."),
-    kind: text("none", "`unknown_field` or `unexpected_type`."),
+    kind: oneOf(["unknown_field", "unexpected_type"], "`unknown_field` or `unexpected_type`."),
     observed_type: text("none", "JSON type last seen, `nul_character` or `lone_surrogate`.", "required"),
     occurrences: integer("none", "Number of occurrences.", "required"),
     first_seen_at: timestamptz("none", "When it was first received.", "required"),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Cell, type DriftLog, fieldName, jsonType, pidOf } from "./convert.ts";
-import { type Fields, integer, listPosition, numeric, text, timestamptz } from "./field.ts";
+import { type Fields, integer, listPosition, numeric, oneOf, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
 import { endpointOf } from "./answer.ts";
 import { loadedColumns, type Table, table } from "./table.ts";
@@ -140,7 +140,7 @@ export const personSearchCoverage = table("person_search_coverage", {
   people: "nobody",
   columns: {
     ...searchId,
-    scope: text("none", "`total`: all matching people; `results`: those returned."),
+    scope: oneOf(["total", "results"], "`total`: all matching people; `results`: those returned."),
     channel: text("none", "`personal_email`, `professional_email`, `phone` or `linkedin`."),
     ...coverageFields,
   },

@@ -1,4 +1,4 @@
-import { boolean, date, integer, json, numeric, prefixed, text, timestamptz } from "./field.ts";
+import { boolean, date, integer, json, numeric, oneOf, prefixed, text, timestamptz } from "./field.ts";
 import { endpointOf } from "./answer.ts";
 import { table } from "./table.ts";
 
@@ -71,8 +71,8 @@ export const segmentMembershipHistory = table("segment_membership_history", {
     ...servicePid,
     valid_from: timestamptz("none", "Start (inclusive)."),
     valid_to: timestamptz("none", "Response that proved the removal (exclusive); null for a current member."),
-    valid_from_basis: text(
-      "none",
+    valid_from_basis: oneOf(
+      ["vendor", "observed"],
       "`vendor`: `first_added_at`; `observed`: response that listed the person again.",
       "required",
     ),
@@ -193,6 +193,7 @@ export const segmentDeathSignal = table("segment_death_signal", {
   schema: "data",
   doc: "Death signals that segments report or have reported.",
   key: ["segment_id", "obituary_id", "service_pid"],
+  belongsTo: "death_signal",
   people: { pids: ["service_pid"] },
   columns: {
     ...segmentId,

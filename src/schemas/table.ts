@@ -36,6 +36,8 @@ export interface Table {
   readonly columns: readonly Column[];
   /** Root table, whose key columns these rows have. Null for a root. */
   readonly parent: string | null;
+  /** Table that always has the row which each of these rows joins to: a foreign key. By default the parent. */
+  readonly belongsTo: string | null;
   /** True if it has `_run_id`, the run that last wrote a row. */
   readonly hasRunId: boolean;
   /** Columns that name people; `kept` if an erasure leaves its rows on purpose; null if not declared. */
@@ -63,6 +65,7 @@ interface TableOptions<S extends Schema, F extends Fields, Key extends string, H
   readonly columns: F;
   /** Root table, with whose rows these are replaced. Omitted for a root. */
   readonly parent?: string;
+  readonly belongsTo?: string;
   /** True if rows come from an object of the interface: unknown fields go to `_extra`. */
   readonly hasExtra?: HasExtra;
   /** Optional in the ops schema only, which holds no personal data. */
@@ -98,16 +101,27 @@ export function table<
       ...(hasRunId ? runIdColumn : {}),
     }),
   ];
-  return { name, schema, doc, key, columns, parent, hasRunId, people };
+  return {
+    name,
+    schema,
+    doc,
+    key,
+    columns,
+    parent,
+    belongsTo: options.belongsTo ?? parent,
+    hasRunId,
+    people,
+  };
 }
 
 export function columnsOf(fields: Fields): readonly Column[] {
-  return Object.entries(fields).map(([name, { type, pii, doc, required }]) => ({
+  return Object.entries(fields).map(([name, { type, pii, doc, required, values }]) => ({
     name,
     type,
     pii,
     doc,
     required,
+    ...(values === undefined ? {} : { values }),
   }));
 }
 
@@ -166,6 +180,11 @@ export function joinsOf(
   return joins
     .filter(({ columns, to }) => to !== relation.name && columns.every((column) => names.has(column)))
     .map((join) => (isPartOfAudience && join.to === "segment" ? { ...join, to: "audience_search" } : join));
+}
+
+/** Returns the join of a table to the rows that its own belong to; null if it has none. */
+export function foreignKeyOf(table: Table): Join | null {
+  return joinsOf(table).find(({ to }) => to === table.belongsTo) ?? null;
 }
 
 /** Returns the columns with what they join to at the end of their description. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { createTable, createView } from "../../src/publish/bigquery/datasets.ts";
 import { declaredCatalog, withViews } from "../../src/publish/destination.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
@@ -17,7 +17,17 @@ interface TableResource {
   readonly type: string;
   readonly description?: string;
   readonly clustering?: { readonly fields: readonly string[] };
-  readonly timePartitioning?: { readonly field: string };
+  readonly timePartitioning?: { readonly field: string; readonly type: string };
+  readonly tableConstraints?: {
+    readonly primaryKey?: { readonly columns: readonly string[] };
+    readonly foreignKeys?: readonly {
+      readonly referencedTable: { readonly tableId: string };
+      readonly columnReferences: readonly {
+        readonly referencingColumn: string;
+        readonly referencedColumn: string;
+      }[];
+    }[];
+  };
   readonly expirationTime?: string;
   readonly schema: {
     readonly fields: readonly {
@@ -68,7 +78,37 @@ test("columns have BigQuery's types and comments with their PII class, and table
   expect(person.clustering?.fields).toEqual(["service_pid"]);
   expect(person.expirationTime).toBeUndefined();
   const calls = await tableOf(context.datasets.ops, "api_call");
-  expect(calls.timePartitioning?.field).toBe("started_at");
+  expect(calls.timePartitioning).toMatchObject({ field: "started_at", type: "DAY" });
+  const matches = await tableOf(context.datasets.data, "match_history");
+  expect(matches.timePartitioning).toMatchObject({ field: "valid_from", type: "MONTH" });
+  expect(matches.clustering?.fields).toEqual(["job", "source", "source_key", "valid_from"]);
+});
+
+/** Keys of a table: the primary one, then what each foreign one refers to. */
+async function keysOf({ datasets }: BigQueryDestinationContext, name: string) {
+  const path = `/datasets/${datasets.data}/tables/${name}`;
+  const { tableConstraints } = await datasets.client.send<TableResource>({ method: "GET", path });
+  const foreign = (tableConstraints?.foreignKeys ?? []).map(({ referencedTable, columnReferences }) => [
+    referencedTable.tableId,
+    ...columnReferences.map((one) => `${one.referencingColumn} = ${one.referencedColumn}`),
+  ]);
+  return [tableConstraints?.primaryKey?.columns, ...foreign];
+}
+
+const keysOfSignals = [
+  ["segment_id", "obituary_id", "service_pid"],
+  ["death_signal", "obituary_id = obituary_id", "service_pid = service_pid"],
+];
+
+test("tables have their primary and foreign keys, also those of an earlier version and without the table referred to", async () => {
+  expect(await keysOf(context, "segment_death_signal")).toEqual(keysOfSignals);
+  expect(await keysOf(context, "death_signal")).toEqual([["obituary_id", "service_pid"]]);
+  const older = await openBigQueryContext();
+  onTestFinished(() => older.close());
+  await older.destination.migrate(declaredCatalog(["segment_death_signal"]));
+  expect(await keysOf(older, "segment_death_signal")).toEqual(keysOfSignals.slice(0, 1));
+  await older.destination.migrate(declaredCatalog(["segment_death_signal", "death_signal"]));
+  expect(await keysOf(older, "segment_death_signal")).toEqual(keysOfSignals);
 });
 
 test("DDL quotes every name and text", () => {

@@ -64,7 +64,9 @@ async function fillTables(values: readonly unknown[]): Promise<void> {
     const filled = columns.filter(
       (column) => column.required || column.type === "json" || column.name === "service_pid",
     );
-    const cells = filled.map(({ type }) => (type === "json" ? "value" : (samples[type] ?? "NULL")));
+    const cells = filled.map(({ type, values: [first] = [] }) =>
+      first === undefined ? (type === "json" ? "value" : (samples[type] ?? "NULL")) : `'${first}'`,
+    );
     await context.sql(
       `INSERT INTO person_data.${name} (${filled.map((column) => `"${column.name}"`).join(", ")})
        SELECT ${cells.join(", ")} FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY AS u(value, n)`,
@@ -151,6 +153,7 @@ describe("a JSON value that names an erased person", () => {
     await erase(context, { pids: ["p-ann"], emails: ["ann@home.example"] });
     const spec = { job: "one", type: "enrich" } as const;
     await context.warehouse.beginRun(runOf(spec));
+    await context.sql("INSERT INTO person_data.contact_job (job_id, _run_id) VALUES ('j-1', '')");
     const values = [...naming, ...others];
     const results = await context.warehouse.commitFeed({
       run: runOf(spec),

@@ -50,10 +50,12 @@ const typeNames: Readonly<Record<string, string>> = {
   "text[]": "text[]",
 };
 
-/** Order of the key's columns in the index, where it isn't that of the declaration. */
+/** Columns of primary keys that differ from the declaration. */
 const indexOrder: Readonly<Record<string, readonly string[]>> = {
   resolution: ["source_key", "source", "job"],
   enrichment: ["source_key", "source", "job"],
+  // A single row.
+  warehouse_identity: ["service_host"],
 };
 
 /** Declared columns in the form of {@link describeColumns}. */

@@ -194,8 +194,7 @@ describe("a publication", () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await source.sql(insertEmail, ["p1", 0, "ada@example.com"]);
     await publishDestination(publication);
-    await source.sql("TRUNCATE person_data.person_email");
-    await source.sql("TRUNCATE person_data.person");
+    await source.sql("TRUNCATE person_data.person CASCADE");
     await source.sql(insertPerson, ["p2", "Bob"]);
     await publishDestination(publication);
     expect(values("person", "full_name")).toEqual(["Bob"]);

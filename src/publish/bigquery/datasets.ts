@@ -40,10 +40,19 @@ export function elementType(type: ColumnType): string | null {
   return /^ARRAY<(\w+)>$/.exec(columnTypes[type])?.[1] ?? null;
 }
 
-/** Tables with daily partitions, and the partitioning column. */
-const PARTITIONED: Readonly<Record<string, string>> = {
-  api_call: "started_at",
-  endpoint_usage_bucket: "bucket_start",
+/**
+ * Partitions of dated tables. One statement changes at most 4,000 of them, so those with instants of the service or of long times are
+ * months.
+ */
+const PARTITIONED: Readonly<Record<string, readonly [column: string, part: "DAY" | "MONTH"]>> = {
+  api_call: ["started_at", "DAY"],
+  endpoint_usage_bucket: ["bucket_start", "DAY"],
+  input_coverage: ["_synced_at", "MONTH"],
+  match_history: ["valid_from", "MONTH"],
+  person_history: ["valid_from", "MONTH"],
+  reject: ["created_at", "MONTH"],
+  segment_membership_history: ["valid_from", "MONTH"],
+  sync_run: ["started_at", "MONTH"],
 };
 
 /** Types of columns that can neither cluster a table nor be part of a primary key. */
@@ -68,15 +77,15 @@ export function positionTable(names: DatasetNames): string {
 }
 
 export function createTable(table: PublishedTable, names: DatasetNames): string {
-  const time = PARTITIONED[table.name];
+  const partition = PARTITIONED[table.name];
   const cluster = sortedKey(table).slice(0, MOST_CLUSTER_COLUMNS);
-  const key = primaryKey(table);
+  const keys = [primaryKey(table), foreignKey(table, names)].filter((key) => key !== null);
   const columns = table.columns.map((c) => `  ${columnText(c, c.required === true)}`);
   return [
     `CREATE TABLE IF NOT EXISTS ${tableName(names, table.schema, table.name)} (`,
-    [...columns, ...(key === null ? [] : [`  ${key}`])].join(",\n"),
+    [...columns, ...keys.map((key) => `  ${key}`)].join(",\n"),
     `)`,
-    ...(time === undefined ? [] : [`PARTITION BY TIMESTAMP_TRUNC(${quoteIdentifier(time)}, DAY)`]),
+    ...(partition ? [`PARTITION BY TIMESTAMP_TRUNC(${quoteIdentifier(partition[0])}, ${partition[1]})`] : []),
     ...(cluster.length === 0 ? [] : [`CLUSTER BY ${cluster.map(quoteIdentifier).join(", ")}`]),
     `OPTIONS (description = ${quoteLiteral(tableDescription(table))}, ` +
       `labels = [("application", "person-etl"), ("pii", "${strictestPii(table.columns)}")]${encryption(names)})`,
@@ -92,10 +101,18 @@ function sortedKey({ key, columns }: PublishedTable): readonly string[] {
   return key.filter((name) => columns.some((c) => c.name === name && !UNSORTED.has(c.type)));
 }
 
+const list = (columns: readonly string[]) => columns.map(quoteIdentifier).join(", ");
+
 /** Primary key, which helps tools and the optimizer; null if the table has none or BigQuery can't have it. */
 function primaryKey(table: PublishedTable): string | null {
   const isPossible = table.key.length > 0 && sortedKey(table).length === table.key.length;
-  return isPossible ? `PRIMARY KEY (${table.key.map(quoteIdentifier).join(", ")}) NOT ENFORCED` : null;
+  return isPossible ? `PRIMARY KEY (${list(table.key)}) NOT ENFORCED` : null;
+}
+
+/** Foreign key for tools and the optimizer; null if the table has none. */
+function foreignKey({ schema, foreignKey: key }: PublishedTable, names: DatasetNames): string | null {
+  if (!key) return null;
+  return `FOREIGN KEY (${list(key.columns)}) REFERENCES ${tableName(names, schema, key.to)} (${list(key.toColumns)}) NOT ENFORCED`;
 }
 
 /** `ALTER TABLE` that adds columns; they are null in existing rows. */
@@ -160,7 +177,7 @@ interface Field {
 interface TableResource {
   readonly schema?: { readonly fields?: readonly Field[] };
   readonly labels?: Readonly<Record<string, string>>;
-  readonly tableConstraints?: { readonly primaryKey?: object };
+  readonly tableConstraints?: { readonly primaryKey?: object; readonly foreignKeys?: readonly object[] };
 }
 
 function statementsOf(
@@ -275,9 +292,13 @@ export async function migrateDatasets(
     if (labels?.[CATALOG_LABEL] === hash) return;
   }
   const old = catalog.tables.filter(({ schema, name }) => existing[schema].has(name));
-  const added = (await Promise.all(old.map((table) => additionsTo(client, names, table)))).flat();
+  const added = await Promise.all(old.map((table) => additionsTo(client, names, table)));
   const missing = catalog.tables.filter((table) => !old.includes(table));
-  const script = [...added, ...statementsOf(missing, catalog, names)]
+  const script = [
+    ...added.flatMap(({ before }) => before),
+    ...statementsOf(missing, catalog, names),
+    ...added.flatMap(({ after }) => after),
+  ]
     .map((statement) => `${statement};\n`)
     .join("\n");
   const id = `person_etl_migrate_${names.data}_${hash}_${Date.now()}`;
@@ -299,23 +320,24 @@ function pathOf(names: DatasetNames, { schema, name }: Pick<PublishedTable, "sch
   return `/datasets/${names[schema]}/tables/${name}`;
 }
 
-/** Statements that add what a table of an earlier version lacks. */
-async function additionsTo(
-  client: Client,
-  names: DatasetNames,
-  table: PublishedTable,
-): Promise<readonly string[]> {
+/** Statements that add what a table of an earlier version lacks, before and after missing tables are created. */
+async function additionsTo(client: Client, names: DatasetNames, table: PublishedTable) {
   const { schema, tableConstraints } = await client.send<TableResource>({
     method: "GET",
     path: pathOf(names, table),
   });
   const present = new Set((schema?.fields ?? []).map(({ name }) => name));
   const missing = table.columns.filter(({ name }) => !present.has(name));
-  const key = tableConstraints?.primaryKey === undefined ? primaryKey(table) : null;
-  return [
-    ...(missing.length === 0 ? [] : [addColumns(table, missing, names)]),
-    ...(key === null ? [] : [`ALTER TABLE ${tableName(names, table.schema, table.name)} ADD ${key}`]),
-  ];
+  const { primaryKey: key, foreignKeys = [] } = tableConstraints ?? {};
+  const add = (one: string | null) =>
+    one === null ? [] : [`ALTER TABLE ${tableName(names, table.schema, table.name)} ADD ${one}`];
+  return {
+    before: [
+      ...(missing.length === 0 ? [] : [addColumns(table, missing, names)]),
+      ...(key === undefined ? add(primaryKey(table)) : []),
+    ],
+    after: foreignKeys.length === 0 ? add(foreignKey(table, names)) : [],
+  };
 }
 
 async function describeTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<void> {

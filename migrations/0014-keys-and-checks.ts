@@ -1,0 +1,70 @@
+import { quoteIdentifier, quoteLiteral, type SchemaNames, tableText } from "../src/load/db/names.ts";
+import { tables } from "../src/schemas/registry.ts";
+import { foreignKeyOf, type Table } from "../src/schemas/table.ts";
+
+/** A constraint of a table, and the end of its name. */
+interface Constraint {
+  readonly suffix: string;
+  readonly text: string;
+}
+
+/**
+ * Adds primary keys, foreign keys and checks of closed lists. Rows of an earlier version may break one of them: then their table stays
+ * without it.
+ */
+export function addKeysAndChecks(names: SchemaNames): readonly string[] {
+  const constraints = tables.flatMap((table) =>
+    [...primaryKey(table), ...foreignKey(table, names), ...checks(table)].map(({ suffix, text }) => {
+      const name = quoteIdentifier(`${table.name}_${suffix}`);
+      const statement = `ALTER TABLE ${tableText(names, table.name)} ADD CONSTRAINT ${name} ${text}`;
+      // Postgres before 18 doesn't know NOT ENFORCED.
+      return `DO ${quoteLiteral(`BEGIN EXECUTE ${quoteLiteral(statement)};
+        EXCEPTION WHEN duplicate_object OR invalid_table_definition OR check_violation OR foreign_key_violation OR syntax_error THEN NULL; END`)}`;
+    }),
+  );
+  return [...constraints, ...indexes.map((index) => createIndex(index, names))];
+}
+
+/** Indexes of analysts, by table and column, with their share of the CPU of the first run that fills the table. */
+const indexes = [
+  ["match_history", "service_pid"], // 0.6 %
+  ["person", "_record_synced_at"], // 0.4 %
+  ["person_phone", "phone_number"], // 1.7 %
+  ["input_email", "email_address"], // 1 %
+  ["death_signal", "first_observed_at"], // few rows
+] as const;
+
+function createIndex([table, column]: (typeof indexes)[number], names: SchemaNames): string {
+  const name = `${table}_by_${column.replace(/^_/u, "")}`;
+  return `CREATE INDEX IF NOT EXISTS ${name} ON ${tableText(names, table)} (${quoteIdentifier(column)})`;
+}
+
+const list = (columns: readonly string[]) => columns.map(quoteIdentifier).join(", ");
+
+/** Primary key of a table of a single row, which has none declared; logical replication needs it. */
+function primaryKey({ name, key }: Table): readonly Constraint[] {
+  if (key.length > 0) return [];
+  if (name !== "warehouse_identity") throw new Error(`${name} has no key.`);
+  return [{ suffix: "pkey", text: "PRIMARY KEY (service_host)" }];
+}
+
+/**
+ * Foreign key to what a row belongs to. Postgres checks it for each new row, which would cost a first run an eighth of its CPU: those of
+ * long lists are only declared, for BI tools. Rows are deleted in any order, so the others are checked at the end of a transaction.
+ */
+function foreignKey(table: Table, names: SchemaNames): readonly Constraint[] {
+  const join = foreignKeyOf(table);
+  if (join === null) return [];
+  const isLong = join.to === "person" || table.name === "audience_search_member";
+  const mode = isLong ? "NOT ENFORCED" : "DEFERRABLE INITIALLY DEFERRED";
+  const text = `FOREIGN KEY (${list(join.columns)}) REFERENCES ${tableText(names, join.to)} (${list(join.toColumns)}) ${mode}`;
+  return [{ suffix: `${join.to}_fkey`, text }];
+}
+
+function checks({ columns }: Table): readonly Constraint[] {
+  return columns.flatMap(({ name, values }) => {
+    if (values === undefined) return [];
+    const text = `CHECK (${quoteIdentifier(name)} IN (${values.map(quoteLiteral).join(", ")}))`;
+    return [{ suffix: `${name}_check`, text }];
+  });
+}
