@@ -95,11 +95,15 @@ async function forgetUnwanted(session: Session, { kind, type }: LookupSpec, run:
     AND NOT EXISTS (SELECT FROM pg_temp.due AS w WHERE w.content = d.content)`;
   const isWanted =
     type === "validate_emails"
-      ? sql`EXISTS (SELECT FROM ${session.table("input_email")} AS e JOIN ${session.table("lookup_job")} AS j ON j.kind = d.kind AND j.source = e.source
+      ? sql`EXISTS (SELECT FROM ${session.table("input_email")} AS e JOIN ${session.table("lookup_job")} AS j ON j.kind = ${kind} AND j.source = e.source
           JOIN ${session.table("lookup_row")} AS r ON r.job = j.job AND r.source = e.source AND r.source_key = e.source_key
           WHERE convert_to(e.email_address, 'UTF8') = d.content AND r.missing_since IS NULL)`
       : sql`EXISTS (SELECT FROM ${session.table("lookup_row")} AS r WHERE r.content = d.content AND r.missing_since IS NULL)`;
+  // Each condition is a join of its own. Statistics may still say that nothing is due and nothing is read, by which a nested loop
+  // would compare each content with each row.
+  await session.client.query("SET LOCAL enable_nestloop = off");
   await session.change(sql`DELETE FROM ${table} AS d WHERE ${isFree} AND NOT ${isWanted}`);
+  await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
   await session.change(sql`UPDATE ${table} AS d SET record = NULL, sent_service_pid = NULL, job = NULL, shard = NULL, epoch = NULL
     WHERE d.epoch IS NOT NULL AND ${isFree}`);
 }
