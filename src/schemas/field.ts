@@ -47,6 +47,8 @@ export interface Field<
   readonly required: Required;
   /** Closed list of our own: all values besides null. Absent for any value. */
   readonly values?: readonly string[];
+  /** True for a decimal of our own with at most 18 digits before the point and six after it. */
+  readonly isShort?: true;
   /** Type on the wire. */
   readonly zod: Z;
 }
@@ -79,6 +81,8 @@ export const numeric = fieldOf(
   "numeric",
   z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/)]).nullable(),
 );
+/** Declares a decimal of our own that is never long, for which destinations may have a simpler type. */
+export const short = <F extends Field<"numeric">>(field: F): F => ({ ...field, isShort: true });
 /** Boolean, also sent as "true"/"false", "Y"/"N" or 0/1. */
 export const boolean = fieldOf("boolean", z.union([z.boolean(), z.string(), z.number()]).nullable());
 /** Calendar day, `YYYY-MM-DD`. */

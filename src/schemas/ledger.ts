@@ -1,4 +1,4 @@
-import { boolean, integer, json, numeric, oneOf, position, text, timestamptz, uuid } from "./field.ts";
+import { boolean, integer, json, numeric, oneOf, position, short, text, timestamptz, uuid } from "./field.ts";
 import { table } from "./table.ts";
 
 /** HTTP attempt as stored in the ledger. */
@@ -88,9 +88,11 @@ export const apiCall = table("api_call", {
       "required",
     ),
     is_sent: boolean("none", "False if no connection was established; null while in flight."),
-    price: numeric(
-      "none",
-      "Price of one billed record when the call was reserved; null without `prices`, or with `price_tiers`.",
+    price: short(
+      numeric(
+        "none",
+        "Price of one billed record when the call was reserved; null without `prices`, or with `price_tiers`.",
+      ),
     ),
     currency: text("none", "Currency of the price, ISO 4217."),
     price_tiers: text(
@@ -117,7 +119,7 @@ export const priceTier = table("price_tier", {
       "none",
       "Billed records of the month up to the last one at this price; null for the last tier.",
     ),
-    amount: numeric("none", "Price of one billed record; 0 for an included allowance.", "required"),
+    amount: short(numeric("none", "Price of one billed record; 0 for an included allowance.", "required")),
   },
 });
 

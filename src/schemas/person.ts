@@ -11,6 +11,7 @@ import {
   oneOf,
   type PiiClass,
   prefixed,
+  short,
   text,
   texts,
   timestamptz,
@@ -61,8 +62,8 @@ function moneyRange<const Name extends string>(name: Name, pii: PiiClass, amount
   return {
     from: `${name}_range`,
     columns: prefixed(`${name}_` as const, {
-      min: numeric(pii, `Lower end of the ${amount}, ${unit}; null if open or unknown.`),
-      max: numeric(pii, `Upper end of the ${amount}, ${unit}; null if open or unknown.`),
+      min: short(numeric(pii, `Lower end of the ${amount}, ${unit}; null if open or unknown.`)),
+      max: short(numeric(pii, `Upper end of the ${amount}, ${unit}; null if open or unknown.`)),
     }),
     derive: readMoneyRange,
   };

@@ -115,13 +115,14 @@ export function table<
 }
 
 export function columnsOf(fields: Fields): readonly Column[] {
-  return Object.entries(fields).map(([name, { type, pii, doc, required, values }]) => ({
+  return Object.entries(fields).map(([name, { type, pii, doc, required, values, isShort }]) => ({
     name,
     type,
     pii,
     doc,
     required,
     ...(values === undefined ? {} : { values }),
+    ...(isShort ? { isShort } : {}),
   }));
 }
 

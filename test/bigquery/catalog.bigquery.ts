@@ -73,10 +73,15 @@ test("columns have BigQuery's types and comments with their PII class, and table
   expect(fields.get("dob")).toMatchObject({ type: "DATE", mode: "NULLABLE" });
   expect(fields.get("_synced_at")).toMatchObject({ type: "TIMESTAMP", mode: "REQUIRED" });
   expect(fields.get("_extra")).toMatchObject({ type: "JSON" });
+  expect(fields.get("estimated_income_min")).toMatchObject({ type: "NUMERIC" });
   expect(fields.get("service_pid")?.description).toMatch(/ pii: direct$/);
   expect(person.description).toMatch(/ pii: sensitive$/);
   expect(person.clustering?.fields).toEqual(["service_pid"]);
   expect(person.expirationTime).toBeUndefined();
+  const answers = await tableOf(context.datasets.data, "resolution");
+  expect(answers.schema.fields).toContainEqual(
+    expect.objectContaining({ name: "match_score", type: "BIGNUMERIC" }),
+  );
   const calls = await tableOf(context.datasets.ops, "api_call");
   expect(calls.timePartitioning).toMatchObject({ field: "started_at", type: "DAY" });
   const matches = await tableOf(context.datasets.data, "match_history");
@@ -109,6 +114,41 @@ test("tables have their primary and foreign keys, also those of an earlier versi
   expect(await keysOf(older, "segment_death_signal")).toEqual(keysOfSignals.slice(0, 1));
   await older.destination.migrate(declaredCatalog(["segment_death_signal", "death_signal"]));
   expect(await keysOf(older, "segment_death_signal")).toEqual(keysOfSignals);
+});
+
+test("a table of an earlier version takes amounts into its wider column", async () => {
+  const older = await openBigQueryContext();
+  onTestFinished(() => older.close());
+  const prices = declaredCatalog(["price_tier"]);
+  const wide = prices.tables.map((table) => ({
+    ...table,
+    columns: table.columns.map(({ name, type, pii, doc, required = false }) => ({
+      name,
+      type,
+      pii,
+      doc,
+      required,
+    })),
+  }));
+  await older.destination.migrate({ ...prices, tables: wide });
+  await older.destination.migrate(prices);
+  const row = {
+    price_tiers: "0:0.002",
+    records_from: 0,
+    amount: "0.002",
+    _synced_at: "2026-11-27T00:00:00.000000+00:00",
+    _run_id: "",
+  };
+  const keys = [{ price_tiers: "0:0.002", records_from: 0 }];
+  await publishRows(older.destination, prices, batchAfter(null), [
+    { table: "price_tier", keys, rows: [row] },
+  ]);
+  const { schema } = await older.datasets.client.send<TableResource>({
+    method: "GET",
+    path: `/datasets/${older.datasets.ops}/tables/price_tier`,
+  });
+  expect(schema.fields.find(({ name }) => name === "amount")?.type).toBe("BIGNUMERIC");
+  expect(await older.rows(older.destination, "price_tier")).toMatchObject([{ amount: "0.002" }]);
 });
 
 test("DDL quotes every name and text", () => {

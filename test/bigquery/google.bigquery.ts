@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
 import { quoteIdentifier, quoteLiteral } from "../../src/bigquery/sql.ts";
-import { columnTypes, tableName } from "../../src/publish/bigquery/datasets.ts";
+import { columnType, tableName } from "../../src/publish/bigquery/datasets.ts";
 import { measureQuery, statementsOf } from "../../src/publish/bigquery/destination.ts";
 import { stagingTable } from "../../src/publish/bigquery/stage.ts";
 import { declaredCatalog, type PublishedTable, withViews } from "../../src/publish/destination.ts";
 import type { ColumnType } from "../../src/schemas/field.ts";
+import type { Column } from "../../src/schemas/table.ts";
 import { hardTexts } from "../publish/destination-suite.ts";
 import { hashOf } from "../publish/row-hash.ts";
 import { batchAfter, type FileRow, tableIn, valuesByType } from "../publish/staged-files.ts";
@@ -16,8 +17,9 @@ const catalog = withViews(declaredCatalog(null), linkViews);
 const names = { project: "p", data: "d", ops: "o", staging: "s", kmsKey: null };
 
 /** A value of a file in Google's SQL. */
-function literal(type: ColumnType, value: unknown): string {
-  const of = columnTypes[type];
+function literal(column: Pick<Column, "type" | "isShort">, value: unknown): string {
+  const { type } = column;
+  const of = columnType(column);
   if (Array.isArray(value))
     return `CAST([${value.map((one) => quoteLiteral(String(one))).join(", ")}] AS ${of})`;
   if (value === null || value === undefined) return `CAST(NULL AS ${of})`;
@@ -29,7 +31,7 @@ function literal(type: ColumnType, value: unknown): string {
 /** Rows of a table as a query; `SELECT` of nulls without rows. */
 function rowsText({ columns }: PublishedTable, rows: readonly FileRow[]): string {
   const select = (row: FileRow) =>
-    `SELECT ${columns.map((c) => `${literal(c.type, row[c.name])} AS ${quoteIdentifier(c.name)}`).join(", ")}`;
+    `SELECT ${columns.map((c) => `${literal(c, row[c.name])} AS ${quoteIdentifier(c.name)}`).join(", ")}`;
   return rows.length === 0
     ? `SELECT * FROM (${select({})}) WHERE FALSE`
     : rows.map(select).join(" UNION ALL ");
@@ -59,10 +61,12 @@ test.each(viewResults)("Google finds the rows of a view as other engines do: %s"
 test("Google hashes values of every type as Postgres does", async () => {
   const seen = new Set<ColumnType>();
   for (const table of catalog.tables) {
-    if (table.columns.every(({ type }) => seen.has(type))) continue;
+    if (table.columns.every(({ type, isShort }) => seen.has(type) && !isShort)) continue;
     for (const { type } of table.columns) seen.add(type);
     const rows = [valuesByType, { numeric: "100", "text[]": [] }].map((row: Partial<typeof valuesByType>) =>
-      Object.fromEntries(table.columns.map(({ name, type }) => [name, row[type] ?? null])),
+      Object.fromEntries(
+        table.columns.map(({ name, type, isShort }) => [name, isShort ? "12.5" : (row[type] ?? null)]),
+      ),
     );
     const { text } = measureQuery(names, [table]);
     const own = text.replaceAll(tableName(names, table.schema, table.name), quoteIdentifier(table.name));
@@ -143,7 +147,7 @@ test("JSON that BigQuery refuses is kept as the text that it is, and does not st
   const [, insertion = ""] = statementsOf(names, batch, { table, replaces: "all", hasRows: true });
   const select = insertion.slice(insertion.indexOf("SELECT"));
   const texts = ['{"a": 1e400}', '{"a": 1}', "null", `[${"9".repeat(400)}]`, null];
-  const staged = texts.map((text) => `SELECT ${literal("text", text)} AS j`).join(" UNION ALL ");
+  const staged = texts.map((text) => `SELECT ${literal({ type: "text" }, text)} AS j`).join(" UNION ALL ");
   const own = select.replaceAll(stagingTable(names, batch, table, "rows"), `(${staged})`);
   // A JSON null is no SQL null.
   const shown = `SELECT TO_JSON_STRING(v) AS json, v IS NULL AS is_null FROM (${own.replace("FROM", "AS v FROM")})`;

@@ -23,7 +23,7 @@ export const columnTypes: Readonly<Record<ColumnType, string>> = {
   text: "STRING",
   integer: "INT64",
   position: "INT64",
-  // 38 digits before and after the decimal point; NUMERIC has only 9 after it, fewer than a score may need.
+  // 38 digits before and after the decimal point; NUMERIC has only 9 after it, fewer than a value of the service may have.
   numeric: "BIGNUMERIC",
   boolean: "BOOL",
   date: "DATE",
@@ -34,6 +34,11 @@ export const columnTypes: Readonly<Record<ColumnType, string>> = {
   bytes: "BYTES",
   "text[]": "ARRAY<STRING>",
 };
+
+/** Type of a column in new tables; older ones may have a wider one. */
+export function columnType({ type, isShort }: Pick<Column, "type" | "isShort">): string {
+  return isShort ? "NUMERIC" : columnTypes[type];
+}
 
 /** Element type of a list; null for a scalar type. */
 export function elementType(type: ColumnType): string | null {
@@ -149,7 +154,7 @@ export function createView(
 
 function columnText(c: Column, isRequired: boolean): string {
   // A list is never null in BigQuery, and doesn't support NOT NULL.
-  const type = `${columnTypes[c.type]}${isRequired && elementType(c.type) === null ? " NOT NULL" : ""}`;
+  const type = `${columnType(c)}${isRequired && elementType(c.type) === null ? " NOT NULL" : ""}`;
   return `${quoteIdentifier(c.name)} ${type} OPTIONS (description = ${quoteLiteral(columnDescription(c))})`;
 }
 

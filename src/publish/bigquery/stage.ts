@@ -4,7 +4,7 @@ import { BigQueryFailure, isDuplicate, orMissing, isTransient } from "../../bigq
 import { type JobReference, runJob } from "../../bigquery/session.ts";
 import { quoteQualified } from "../../bigquery/sql.ts";
 import type { BatchRef, PublishedTable, StagedFiles } from "../destination.ts";
-import { columnTypes, type DatasetNames, elementType, listTables } from "./datasets.ts";
+import { columnType, type DatasetNames, elementType, listTables } from "./datasets.ts";
 
 /** Bytes per request, a multiple of 256 KB as Google requires. */
 const CHUNK_BYTES = 4 * 1024 * 1024;
@@ -184,11 +184,12 @@ export async function stageFiles(
 function fieldsOf({ table, content }: StagedFiles): readonly object[] {
   const columns =
     content === "rows" ? table.columns : table.columns.filter(({ name }) => table.rootKey.includes(name));
-  return columns.map(({ name, type }) => {
+  return columns.map((column) => {
+    const { name, type } = column;
     const element = elementType(type);
     if (element !== null) return { name, type: element, mode: "REPEATED" };
     // A load would store it as a JSON string; the commit parses it instead.
-    return { name, type: type === "json" ? "STRING" : columnTypes[type] };
+    return { name, type: type === "json" ? "STRING" : columnType(column) };
   });
 }
 
