@@ -38,7 +38,7 @@ export interface FreeCall<T> {
   readonly path?: string;
   /** JSON text; none by default. */
   readonly body?: string;
-  /** Records in the body, for the ledger; 0 by default. */
+  /** Records in the body, for the ledger; those reserved by default, or 0. */
   readonly recordsSent?: number;
   /** Reservation in the ledger for what the call may charge, whose row becomes that of the attempt that may have charged it. */
   readonly reserved?: { readonly callId: string; readonly records: number } | undefined;
@@ -202,7 +202,7 @@ function ledgerEntry<T>(
     requestCompletedAt: answer?.requestCompletedAt ?? null,
     httpStatus: reply.status,
     isSent,
-    recordsSent: isSent ? (reserved?.records ?? call.recordsSent ?? 0) : 0,
+    recordsSent: isSent ? (call.recordsSent ?? reserved?.records ?? 0) : 0,
     responseBytes: reply.kind === "response" ? reply.body.length : 0,
     possiblyBilled: reserved !== undefined,
     errorCode: error.code,

@@ -164,6 +164,10 @@ describe("a person search", () => {
     const used = async () => (await world.rows(counted)).map((row) => Object.values(row)[0]);
     expect(await used()).toEqual(["day 7", "month 7"]);
     expect(await world.value("SELECT count(*) FROM person_data_ops.cost_daily")).toBe("0");
+    // A search is one record of the service's usage, however many people it delivers.
+    const sent =
+      "SELECT records_sent || ' ' || records_matched FROM person_data_ops.api_call WHERE budget = 'person_search'";
+    expect(await world.value(sent)).toBe("1 7");
     world.configure(withBudget(12));
     expect(await runOnce(world)).toMatchObject({ status: "succeeded", records_sent: 1, records_received: 5 });
     expect(await used()).toEqual(["day 12", "month 12"]);
