@@ -6,23 +6,36 @@ import { foreignKeyOf, type Table } from "../src/schemas/table.ts";
 interface Constraint {
   readonly suffix: string;
   readonly text: string;
+  /** True if stored rows are left to {@link validateKeysAndChecks}, which takes longer. */
+  readonly isLate?: true;
+}
+
+/** Adds the indexes of analysts; then primary keys, foreign keys and checks of closed lists, under a short lock. */
+export function addKeysAndChecks(names: SchemaNames): readonly string[] {
+  const constraints = tables.flatMap((table) =>
+    constraintsOf(table, names).map(({ suffix, text, isLate }) => {
+      const statement = `${alter(table, names)} ADD ${constraintName(table, suffix)} ${text}${isLate ? " NOT VALID" : ""}`;
+      // Postgres before 18 doesn't know NOT ENFORCED.
+      return `DO ${quoteLiteral(`BEGIN EXECUTE ${quoteLiteral(statement)};
+        EXCEPTION WHEN duplicate_object OR invalid_table_definition OR syntax_error THEN NULL; END`)}`;
+    }),
+  );
+  return [...indexes.map((index) => createIndex(index, names)), ...constraints];
 }
 
 /**
- * Adds primary keys, foreign keys and checks of closed lists. Rows of an earlier version may break one of them: then their table stays
- * without it.
+ * Validates constraints for stored rows, while tables are read and written. Rows of an earlier version may break one: then their table
+ * stays without it.
  */
-export function addKeysAndChecks(names: SchemaNames): readonly string[] {
-  const constraints = tables.flatMap((table) =>
-    [...primaryKey(table), ...foreignKey(table, names), ...checks(table)].map(({ suffix, text }) => {
-      const name = quoteIdentifier(`${table.name}_${suffix}`);
-      const statement = `ALTER TABLE ${tableText(names, table.name)} ADD CONSTRAINT ${name} ${text}`;
-      // Postgres before 18 doesn't know NOT ENFORCED.
-      return `DO ${quoteLiteral(`BEGIN EXECUTE ${quoteLiteral(statement)};
-        EXCEPTION WHEN duplicate_object OR invalid_table_definition OR check_violation OR foreign_key_violation OR syntax_error THEN NULL; END`)}`;
+export function validateKeysAndChecks(names: SchemaNames): readonly string[] {
+  return tables.flatMap((table) =>
+    constraintsOf(table, names).flatMap(({ suffix, isLate }) => {
+      const name = constraintName(table, suffix);
+      const validate = `BEGIN ${alter(table, names)} VALIDATE ${name};
+        EXCEPTION WHEN check_violation OR foreign_key_violation THEN ${alter(table, names)} DROP ${name}; END`;
+      return isLate ? [`DO ${quoteLiteral(validate)}`] : [];
     }),
   );
-  return [...constraints, ...indexes.map((index) => createIndex(index, names))];
 }
 
 /** Indexes of analysts, by table and column, with their share of the CPU of the first run that fills the table. */
@@ -40,6 +53,13 @@ function createIndex([table, column]: (typeof indexes)[number], names: SchemaNam
 }
 
 const list = (columns: readonly string[]) => columns.map(quoteIdentifier).join(", ");
+const alter = ({ name }: Table, names: SchemaNames) => `ALTER TABLE ${tableText(names, name)}`;
+const constraintName = ({ name }: Table, suffix: string) =>
+  `CONSTRAINT ${quoteIdentifier(`${name}_${suffix}`)}`;
+
+function constraintsOf(table: Table, names: SchemaNames): readonly Constraint[] {
+  return [...primaryKey(table), ...foreignKey(table, names), ...checks(table)];
+}
 
 /** Primary key of a table of a single row, which has none declared; logical replication needs it. */
 function primaryKey({ name, key }: Table): readonly Constraint[] {
@@ -55,16 +75,17 @@ function primaryKey({ name, key }: Table): readonly Constraint[] {
 function foreignKey(table: Table, names: SchemaNames): readonly Constraint[] {
   const join = foreignKeyOf(table);
   if (join === null) return [];
-  const isLong = join.to === "person" || table.name === "audience_search_member";
-  const mode = isLong ? "NOT ENFORCED" : "DEFERRABLE INITIALLY DEFERRED";
-  const text = `FOREIGN KEY (${list(join.columns)}) REFERENCES ${tableText(names, join.to)} (${list(join.toColumns)}) ${mode}`;
-  return [{ suffix: `${join.to}_fkey`, text }];
+  const suffix = `${join.to}_fkey`;
+  const text = `FOREIGN KEY (${list(join.columns)}) REFERENCES ${tableText(names, join.to)} (${list(join.toColumns)})`;
+  return join.to === "person" || table.name === "audience_search_member"
+    ? [{ suffix, text: `${text} NOT ENFORCED` }]
+    : [{ suffix, text: `${text} DEFERRABLE INITIALLY DEFERRED`, isLate: true }];
 }
 
 function checks({ columns }: Table): readonly Constraint[] {
   return columns.flatMap(({ name, values }) => {
     if (values === undefined) return [];
     const text = `CHECK (${quoteIdentifier(name)} IN (${values.map(quoteLiteral).join(", ")}))`;
-    return [{ suffix: `${name}_check`, text }];
+    return [{ suffix: `${name}_check`, text, isLate: true as const }];
   });
 }

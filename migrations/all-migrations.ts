@@ -11,12 +11,14 @@ import { renamePublicationTables } from "./0009-tables-of-publications.ts";
 import { createPersonHistory } from "./0010-history-of-people.ts";
 import { addPricesAndErrors } from "./0011-prices-and-errors.ts";
 import { recordPushes } from "./0012-records-of-pushes.ts";
-import { addKeysAndChecks } from "./0014-keys-and-checks.ts";
+import { addKeysAndChecks, validateKeysAndChecks } from "./0014-keys-and-checks.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
   readonly name: string;
   readonly statements: (names: SchemaNames) => readonly string[];
+  /** Statements without which the tables can be used; each runs in a transaction of its own, after all migrations. */
+  readonly afterwards?: (names: SchemaNames) => readonly string[];
   /** Derived columns that stored rows lack, by table; filled after the statements. */
   readonly derivations?: ReadonlyMap<string, readonly Derivation[]>;
 }
@@ -39,5 +41,5 @@ export const migrations: readonly Migration[] = [
   { name: "0010-history-of-people", statements: createPersonHistory },
   { name: "0011-prices-and-errors", statements: addPricesAndErrors },
   { name: "0012-records-of-pushes", statements: recordPushes },
-  { name: "0014-keys-and-checks", statements: addKeysAndChecks },
+  { name: "0014-keys-and-checks", statements: addKeysAndChecks, afterwards: validateKeysAndChecks },
 ];

@@ -16,7 +16,7 @@ export interface PublishedTable {
   readonly name: string;
   readonly schema: PublishedSchema;
   readonly doc: string;
-  /** Primary key; destinations declare it in comments, not as a constraint. */
+  /** Primary key: BigQuery declares it, other destinations name it in comments. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
   /** Join to a published table that has a row for each of these rows, in the order of its key; absent for none. */

@@ -48,11 +48,18 @@ export async function migrate(db: Db): Promise<readonly string[]> {
       inTransaction(pool, (session) => findMissingColumns(session, names, db.extraColumns));
     if ((await isUpToDate(db)) && Object.keys(await missing()).length === 0) return [];
     const run = () => inTransaction(pool, (session) => runMissing(session, db));
-    return await run().catch((error: unknown) => {
+    const ran = await run().catch((error: unknown) => {
       // Another process has created a schema or the table of migrations, and by now run them.
       if (ALREADY_EXISTS.has(codeOf(error) ?? "")) return run();
       throw error;
     });
+    const afterwards = migrations
+      .filter(({ name }) => ran.includes(name))
+      .flatMap((one) => one.afterwards?.(names) ?? []);
+    for (const statement of afterwards) {
+      await inTransaction(pool, (session) => session.change(sql.raw(statement)));
+    }
+    return ran;
   } catch (error) {
     throw db.explain(await explainMissingRight(db, error));
   }
@@ -221,7 +228,11 @@ export function printDdl({ names, extraColumns }: Db): string {
   const all = [
     ...schemaNamesOf(names).map(createSchema),
     createMigrationTable(names),
-    ...migrations.flatMap(({ name, statements }) => [...statements(names), recordMigration(names, name)]),
+    ...migrations.flatMap(({ name, statements, afterwards }) => [
+      ...statements(names),
+      ...(afterwards?.(names) ?? []),
+      recordMigration(names, name),
+    ]),
     ...renewals(names),
     ...addExtraColumns(extraColumns, names),
   ];
