@@ -27,7 +27,7 @@ try {
     );
     const written = Promise.withResolvers<void>();
     copy.on("error", written.reject);
-    copy.write("endpoint\tpath\tkind\ttype\t1\tnow\tnow\tnow\trun\n", () => {
+    copy.write("endpoint\tpath\tunknown_field\ttype\t1\tnow\tnow\tnow\trun\n", () => {
       process.stdout.write("copying\n");
       process.kill(process.pid, "SIGSTOP");
       copy.end(written.resolve);
