@@ -12,6 +12,7 @@ import { createPersonHistory } from "./0010-history-of-people.ts";
 import { addPricesAndErrors } from "./0011-prices-and-errors.ts";
 import { recordPushes } from "./0012-records-of-pushes.ts";
 import { addKeysAndChecks, validateKeysAndChecks } from "./0014-keys-and-checks.ts";
+import { createRunShares } from "./0015-shares-of-runs.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -42,4 +43,5 @@ export const migrations: readonly Migration[] = [
   { name: "0011-prices-and-errors", statements: addPricesAndErrors },
   { name: "0012-records-of-pushes", statements: recordPushes },
   { name: "0014-keys-and-checks", statements: addKeysAndChecks, afterwards: validateKeysAndChecks },
+  { name: "0015-shares-of-runs", statements: createRunShares },
 ];

@@ -227,6 +227,18 @@ export const adviceByCode = {
     "90 % of a budget is used. → `person-etl status` predicts when it is used up. Raise `budgets` if that is too soon.",
   used_up:
     "A budget is used up. → It is renewed with the next day or month (UTC). Raise `budgets` if that is too late.",
+  low_match_rate:
+    "The share of matches of a job fell by more than a fifth. → Compare the mapped columns of the input with a week ago (empty, moved, another format) and `schema_drift`; if they are fine, ask the service.",
+  low_coverage:
+    "The share of people with a field fell by more than a fifth. → See `schema_drift` for a renamed field and the `return_fields` of the job; if they are fine, ask the service.",
+  new_deaths:
+    "Segments report deaths of people in your inputs. → See the view `deceased_customer`, newest `first_seen_at` first.",
+  many_job_changes:
+    "A run changed the jobs of more people than `alerts.job_changes_above`. → See the view `person_job_change` for new companies and titles, newest `changed_at` first.",
+  plan_low:
+    "The plan will be used up before the end of the month, or less than a tenth of it is left. → See `person-etl status` and `plan`; lower `budgets` or `max_records_per_run`, or extend the plan.",
+  plan_used_up:
+    "The plan is used up. → Further records cost the overage price, or the service refuses them (402). Extend the plan, or wait for its renewal.",
   // Bugs.
   check_failed: "A check failed. → See its line.",
   system: "An operation of the operating system failed. → See the message.",

@@ -12,7 +12,7 @@ import {
   warnOfDisabledSources,
   type Written,
 } from "./references.ts";
-import { checkFiles, checkJobs, checkPrices, dropKeys, warnOfSharedColumns } from "./rules.ts";
+import { checkAlerts, checkFiles, checkJobs, checkPrices, dropKeys, warnOfSharedColumns } from "./rules.ts";
 import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
 import { isMapping, mapTexts, type Schema } from "./schema/settings.ts";
@@ -64,6 +64,7 @@ export async function loadConfig({
   checkJobs(written, problems);
   checkFiles(written, problems);
   checkPrices(written, problems);
+  checkAlerts(written, problems);
   checkReferences(written, problems);
   checkCycles(written, problems);
 

@@ -26,6 +26,14 @@ export function checkPrices({ tree, jobTypes }: Written, problems: Problems): vo
   }
 }
 
+/** Checks that the history that an alert reads is kept. */
+export function checkAlerts({ tree }: Written, problems: Problems): void {
+  const on = valueAt(tree, ["alerts", "on"]);
+  if (!Array.isArray(on) || !on.includes("job_changes")) return;
+  if (valueAt(tree, ["history", "people"]) !== false) return;
+  problems.add(["alerts", "on"], "has job_changes, which needs history.people", "remove one of the two");
+}
+
 /** Warns of a column mapped to two fields of an input. */
 export function warnOfSharedColumns({ tree }: Written, warnings: Problems): void {
   for (const [name, input] of entriesOf(tree, "inputs")) {

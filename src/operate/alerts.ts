@@ -12,6 +12,7 @@ import {
 } from "../errors.ts";
 import { connectHint, openAgent } from "../http-agent.ts";
 import { triedRecords, unusualRejects } from "../jobs/confirm.ts";
+import { type PlanLeft, planLeftText } from "../jobs/report/costs.ts";
 import type { StatusReport } from "../jobs/report/status.ts";
 import type { JobReport, RunReport } from "../jobs/job.ts";
 import type { JobServices } from "../jobs/services.ts";
@@ -34,12 +35,13 @@ export async function sendAlerts(
   if (config.alerts === null || states.length === 0) return;
   let changes: readonly StateChange[] = [];
   try {
-    const named = states.map(({ subject, state }) => ({ subject, state }));
+    const named = states.map((one) => ({ subject: one.subject, state: storedState(one) }));
     const found = await changesOf(services, named, runId);
     if (found.isRecorded) changes = found.changes;
     const alerts = found.changes.flatMap(({ subject, state, before }): readonly Alert[] => {
-      const report = states.find((one) => one.subject === subject && one.state === state);
-      return report && !(state === "ok" && report.isQuietWhenOk) ? [{ ...report, before }] : [];
+      const report = states.find((one) => one.subject === subject && storedState(one) === state);
+      if (!report || (state === "ok" && report.isQuietWhenOk)) return [];
+      return [{ ...report, before: report.event === undefined ? before : "ok" }];
     });
     if (alerts.length === 0) return;
     await postToWebhook(config.alerts, {
@@ -75,8 +77,8 @@ async function changesOf(
 }
 
 /** State of a subject, and the alert to send when it changes to this state. */
-interface ReportableState {
-  /** `job NAME`, `rejects NAME`, `freshness NAME`, `budget TYPE PERIOD`. */
+export interface ReportableState {
+  /** `job NAME`, `rejects NAME`, `freshness NAME`, `budget TYPE PERIOD`, `plan TYPE`, `match_rate NAME ROWS`, … */
   readonly subject: string;
   /** `ok`, or a code. */
   readonly state: string;
@@ -84,6 +86,13 @@ interface ReportableState {
   readonly whatToDo: string;
   /** True if a return to `ok` sends no alert. */
   readonly isQuietWhenOk: boolean;
+  /** What happened, such as a run ID: each is reported once, and is no state that ends. */
+  readonly event?: string;
+}
+
+/** State as stored: that of an event names it. */
+export function storedState({ state, event }: Pick<ReportableState, "state" | "event">): string {
+  return event === undefined ? state : `${state} ${event}`;
 }
 
 interface Alert extends ReportableState {
@@ -95,11 +104,16 @@ interface Alert extends ReportableState {
 const RUN = "run";
 
 /** Declares a state, with the advice for its code. */
-function stateOf(subject: string, state: string, message: string, isQuietWhenOk = false): ReportableState {
+export function stateOf(
+  subject: string,
+  state: string,
+  message: string,
+  isQuietWhenOk = false,
+): ReportableState {
   return { subject, state, message, whatToDo: state === "ok" ? "" : adviceFor(state).next, isQuietWhenOk };
 }
 
-const okAgain = (subject: string, isQuietWhenOk = false) =>
+export const okAgain = (subject: string, isQuietWhenOk = false) =>
   stateOf(subject, "ok", `${subject} is ok again.`, isQuietWhenOk);
 
 /** States after a run; skipped and interrupted jobs keep their state. */
@@ -147,10 +161,15 @@ export function stateOfFailure(error: unknown): ReportableState {
   return stateOf(RUN, codeOf(error) ?? "internal", messageOf(error));
 }
 
-/** States that change without a run: late jobs, budgets that are nearly used up. */
+/** States that change without a run: late jobs, budgets and plans that are nearly used up. */
 export function statesOfTime(
   { alerts }: Pick<Config, "alerts">,
-  { jobs, budgets, attention }: Pick<StatusReport, "jobs" | "budgets" | "attention">,
+  {
+    jobs,
+    budgets,
+    attention,
+    plan_left: plans,
+  }: Pick<StatusReport, "jobs" | "budgets" | "attention" | "plan_left">,
 ): readonly ReportableState[] {
   if (alerts === null) return [];
   const isWatched = alerts.staleAfterMs !== null;
@@ -167,7 +186,23 @@ export function statesOfTime(
     const found = attention.find((note) => note.subject === subject);
     return found ? stateOf(subject, found.code, found.message, true) : okAgain(subject, true);
   });
-  return [...freshness, ...used];
+  return [...freshness, ...used, ...(alerts.on.includes("plan_left") ? plans.map(stateOfPlan) : [])];
+}
+
+/** Part of an allowance below which it is nearly used up. */
+const LITTLE = 0.1;
+
+/** The pace of fewer days is that of the first night, or of none. */
+const PACE_DAYS = 7;
+
+/** State of the rest of a plan. What a 402 stated is little: the service refused a call for lack of records. */
+function stateOfPlan(plan: PlanLeft): ReportableState {
+  const { of: unit, limit, left, lasts_until: until, pace_days: days } = plan;
+  const subject = `plan ${unit}`;
+  if (left === null) return okAgain(subject, true);
+  if (left === 0) return stateOf(subject, "plan_used_up", `${planLeftText(plan)}.`, true);
+  const isLittle = limit === null || left < LITTLE * limit || (until !== null && days >= PACE_DAYS);
+  return isLittle ? stateOf(subject, "plan_low", `${planLeftText(plan)}.`, true) : okAgain(subject, true);
 }
 
 interface AlertPost {

@@ -5,6 +5,7 @@ import type { JobServices } from "../jobs/services.ts";
 import { isMigrated } from "../load/db/migrate.ts";
 import { removeOld } from "../load/runs/retention.ts";
 import { type AlertServices, sendAlerts, stateOfFailure, statesOfRun, statesOfTime } from "./alerts.ts";
+import { statesOfData } from "./business-alerts.ts";
 import { retentionRules } from "../schemas/registry.ts";
 
 type Services = Pick<JobServices, "config" | "db" | "clock" | "log">;
@@ -97,7 +98,8 @@ export async function concludeRun(
     readonly isWhole: boolean;
   },
 ): Promise<void> {
-  await sendAlerts(services, statesOfRun(services.config, report), report.run_id);
+  const ofData = await statesOfData(services, report);
+  await sendAlerts(services, [...statesOfRun(services.config, report), ...ofData], report.run_id);
   await alertLateness(services);
   if (options.isWhole) await removeOldRows(services);
 }

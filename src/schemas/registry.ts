@@ -75,6 +75,7 @@ const declaredTables = [
   usage.endpointUsageBucket,
   state.scheduleSlot,
   state.alertState,
+  state.runShare,
   ops.erasureSubject,
   ops.erasureKey,
   ops.erasureRequest,

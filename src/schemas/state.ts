@@ -37,11 +37,27 @@ export const alertState = table("alert_state", {
   key: ["subject"],
   people: "nobody",
   columns: {
-    subject: text("none", "`job NAME`, `freshness NAME`, or `budget TYPE PERIOD`."),
-    state: text("none", "`ok`, or a code.", "required"),
+    subject: text("none", "`job NAME`, `freshness NAME`, `coverage NAME FIELD` and so on."),
+    state: text("none", "`ok`, or a code; of an event, also which one.", "required"),
     told_state: text("none", "State last reported.", "required"),
     changed_at: timestamptz("none", "When it entered this state.", "required"),
     told_at: timestamptz("none", "When it was last reported; null if never."),
+  },
+});
+
+/** Kept of the newest runs only. */
+export const runShare = table("run_share", {
+  schema: "state",
+  doc: "Matches and known fields among the records that a run of a job answered, for alerts.",
+  key: ["job", "shard", "run_id"],
+  people: "nobody",
+  columns: {
+    job: text("none", "The job."),
+    shard: text("none", "`I/N`; `0/1` without shards."),
+    run_id: text("none", "The run."),
+    basis: text("none", "Input and kind of the answers; runs with others are not compared.", "required"),
+    measured_at: timestamptz("none", "When it was measured.", "required"),
+    shares: json("none", "By measure (`new_rows`, `all_rows`, TABLE.COLUMN): how many have it, of how many."),
   },
 });
 

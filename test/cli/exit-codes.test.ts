@@ -118,6 +118,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0011-prices-and-errors",
     "0012-records-of-pushes",
     "0014-keys-and-checks",
+    "0015-shares-of-runs",
   ]);
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { reportCosts } from "../../src/jobs/report/costs.ts";
+import { readPlanLeft, reportCosts } from "../../src/jobs/report/costs.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
 import { planJobs } from "../../src/jobs/report/plan.ts";
 import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../support/held-day.ts";
@@ -148,6 +148,27 @@ test("a budget in money is never exceeded while calls are in doubt, and is used 
   const [budgetReport] = (await readStatus(await world.services())).budgets;
   expect(budgetReport).toMatchObject({ left: 0, limit_amount: 2.4 });
   expect(budgetReport?.used_amount).toBeGreaterThan(2.4 - 0.12);
+});
+
+test("the pace of an allowance counts days without a run, unless they are before the first one", async () => {
+  const prices =
+    "prices: { currency: USD, enrich: { amount: 0.10, included_per_month: 500, overage: 0.20 } }";
+  const world = await startWorld({ rows: 60, people: 20_000, config: configOf(enrichOnly, prices) });
+  await world.run({ runId: "first", maxRecords: 10 });
+  await world.run();
+  const move = (at: string, isOf: string) =>
+    world.rows(`UPDATE person_data_ops.api_call SET reserved_at = '${at}' WHERE ${isOf}`);
+  const { db } = world.warehouse;
+  const planLeft = async () =>
+    (await readPlanLeft(db, await world.config(), new Map(), Date.parse("2026-03-10T12:00:00Z")))[0];
+  await move("2026-03-10T01:00Z", "true");
+  expect(await planLeft()).toMatchObject({
+    pace_days: 1,
+    lasts_until: expect.stringMatching(/^2026-03-1\d/),
+  });
+  // A weekly run: some 60 records in a week.
+  await move("2026-02-20T01:00Z", "run_id = 'first'");
+  expect(await planLeft()).toMatchObject({ pace_days: 7, left: 500, lasts_until: null });
 });
 
 test("a 402 is stored with its code and figures, which state what is left of the plan", async () => {

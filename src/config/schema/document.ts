@@ -105,13 +105,24 @@ const extraColumns = settings({
   ).default({}),
 });
 
-/** `alerts`: webhook for runs that end badly. */
+/** What `alerts.on` can name: statuses of jobs, and what changed in the data. */
+const reportable = [
+  "failed",
+  "limited",
+  "interrupted",
+  "locked",
+  "match_rate",
+  "coverage",
+  "deaths",
+  "job_changes",
+  "plan_left",
+] as const;
+
+/** `alerts`: webhook for runs that end badly, and for what changed in the data. */
 export const alerts = settings({
   webhook: secret(),
-  on: listOf(choice(["failed", "limited", "interrupted", "locked"]), "a list of statuses", 1).default([
-    "failed",
-    "limited",
-  ]),
+  on: listOf(choice(reportable), "a list of statuses and changes", 1).default(["failed", "limited"]),
+  job_changes_above: count().default(100),
   format: choice(["auto", "json", "slack"]).default("auto"),
   stale_after: duration().optional(),
 });

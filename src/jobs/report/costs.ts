@@ -5,7 +5,7 @@ import { amountAt, assumptionText, billedNoun, type Cost, costOfBilled } from ".
 import type { JobServices } from "../services.ts";
 import { DAY_MS, dayText } from "../usage/calendar.ts";
 import { readLedgerStart } from "../../load/db/identity.ts";
-import { type BilledDay, readBilledSince, readStatedPlans } from "../../load/ledger/costs.ts";
+import { type BilledDay, hasCallsBefore, readBilledSince, readStatedPlans } from "../../load/ledger/costs.ts";
 import { type BudgetUse, unused } from "../../load/ledger/reserve.ts";
 import type { Db } from "../../load/db/db.ts";
 import { sumOfAmounts } from "../../money.ts";
@@ -133,11 +133,15 @@ export interface PlanLeft {
   readonly stated_at: string | null;
   /** As stated: records available, of them in the allowance and in the overage. */
   readonly stated: Readonly<Record<string, number>> | null;
-  /** When it is used up at the pace of the last seven days; null if it isn't (in this month). */
+  /** When it is used up at the pace of the last `pace_days`; null if it isn't (in this month). */
   readonly lasts_until: string | null;
+  /** Seven, or fewer UTC days since the first call. */
+  readonly pace_days: number;
 }
 
 const PACE_DAYS = 7;
+
+const msOf = (day: string) => Date.parse(`${day}T00:00:00Z`);
 
 const textOf = (endMs: number | null) =>
   endMs === null ? null : new Date(Math.min(endMs, 8.64e15)).toISOString();
@@ -149,8 +153,13 @@ export async function readPlanLeft(
   uses: ReadonlyMap<string, BudgetUse>,
   nowMs: number,
 ): Promise<readonly PlanLeft[]> {
-  const days = await readBilledSince(db, dayText(Math.floor(nowMs / DAY_MS) - PACE_DAYS + 1));
-  const firstMs = Math.min(nowMs, ...days.map(({ day }) => Date.parse(`${day}T00:00:00Z`)));
+  const since = dayText(Math.floor(nowMs / DAY_MS) - PACE_DAYS + 1);
+  const days = await readBilledSince(db, since);
+  // Days without a run count, unless they are before the first one.
+  const firstMs = (await hasCallsBefore(db, since))
+    ? msOf(since)
+    : Math.min(nowMs, ...days.map(({ day }) => msOf(day)));
+  const paceDays = Math.floor((nowMs - firstMs) / DAY_MS) + 1;
   const endOf = (left: number, isCounted: (row: BilledDay) => boolean): number | null => {
     if (left === 0) return nowMs;
     const billed = days.filter(isCounted).reduce((sum, row) => sum + row.recordsBilled, 0);
@@ -179,6 +188,7 @@ export async function readPlanLeft(
           stated_at: null,
           stated: null,
           lasts_until: endMs !== null && endMs < monthEnds ? textOf(endMs) : null,
+          pace_days: paceDays,
         },
       ];
     },
@@ -196,6 +206,7 @@ export async function readPlanLeft(
         stated_at: at,
         stated: figures,
         lasts_until: left === null ? null : textOf(endOf(left, (row) => row.endpoint === path)),
+        pace_days: paceDays,
       };
     },
   );

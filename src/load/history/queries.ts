@@ -15,7 +15,7 @@ import { coveredTables, fieldsOf } from "../../schemas/views/people.ts";
 const LIMITS = "SET LOCAL transaction_read_only = on; SET LOCAL statement_timeout = '5s'";
 
 /** Runs work in a transaction that can't write and whose statements end after five seconds. */
-function readBriefly<Result>(db: Db, work: (session: Session) => Promise<Result>): Promise<Result> {
+export function readBriefly<Result>(db: Db, work: (session: Session) => Promise<Result>): Promise<Result> {
   return db.transaction(async (session) => {
     await session.client.query(LIMITS);
     return work(session);

@@ -77,6 +77,13 @@ export async function readBilledSince(
   return db.rows<BilledDay>(sql`${rows} HAVING day >= ${day}::date ORDER BY 1 DESC, 2, 3, 4, 5`);
 }
 
+/** True if the ledger has a billable call from before a UTC day. */
+export async function hasCallsBefore(db: Db, day: string): Promise<boolean> {
+  const [found] = await db.rows(sql`
+    SELECT FROM ${db.table("api_call")} WHERE budget IS NOT NULL AND reserved_at < ${day}::timestamp AT TIME ZONE 'UTC' LIMIT 1`);
+  return found !== undefined;
+}
+
 /** Reads what was billed under a run ID, in all shards. A job that was started again counts from its last start. */
 export async function readBilledInRun(db: Db, runId: string): Promise<readonly BilledDay[]> {
   const [calls, runs] = [tableText(db.names, "api_call"), tableText(db.names, "sync_run")];

@@ -35,6 +35,25 @@ export async function unmarkReported(db: Db, changes: readonly StateChange[]): P
     WHERE a.subject = c.subject AND a.told_state = c.state`);
 }
 
+/** Returns the state last reported of an event, and the one that waits to be reported; null for a new subject. */
+export async function readEvent(
+  db: Db,
+  subject: string,
+): Promise<{ readonly reported: string; readonly waiting: string | null } | null> {
+  const [row] = await db.rows(
+    db.query.selectFrom("state.alert_state").select(["state", "told_state"]).where("subject", "=", subject),
+  );
+  if (!row) return null;
+  return { reported: row.told_state, waiting: row.state === row.told_state ? null : row.state };
+}
+
+/** Records what counts as reported before the first report. */
+export async function markFirst(db: Db, { subject, state }: SubjectState, runId: string): Promise<void> {
+  await db.change(sql`
+    INSERT INTO ${db.table("alert_state")} (subject, state, told_state, changed_at, _synced_at, _run_id)
+    VALUES (${subject}, ${state}, ${state}, now(), now(), ${runId}) ON CONFLICT (subject) DO NOTHING`);
+}
+
 export interface SubjectState {
   /** `job NAME`, `freshness NAME`, `budget TYPE PERIOD`, … */
   readonly subject: string;

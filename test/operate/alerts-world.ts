@@ -1,0 +1,71 @@
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { RunReport } from "../../src/jobs/job.ts";
+import type { RunRequest } from "../../src/jobs/services.ts";
+import { concludeRun } from "../../src/operate/overview.ts";
+import type { World } from "../jobs/world.ts";
+
+interface Post {
+  readonly alerts: readonly { readonly subject: string; readonly state: string; readonly message: string }[];
+}
+
+interface Webhook {
+  /** Setting `webhook` for the configuration. */
+  readonly setting: string;
+  status: number;
+  /** Removes and returns what was posted so far. */
+  take(): readonly (readonly [subject: string, state: string, message: string])[];
+}
+
+/** Starts a webhook that stores what it accepts. */
+export async function startWebhook(): Promise<Webhook> {
+  const posted: string[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => {
+      body += text;
+    });
+    request.on("end", () => {
+      if (webhook.status === 200) posted.push(body);
+      response.writeHead(webhook.status).end();
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const folder = await mkdtemp(join(tmpdir(), "person-etl-webhook-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, "address");
+  // The address of a listening server has a port.
+  await writeFile(file, `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, { mode: 0o600 });
+  const webhook: Webhook = {
+    setting: `file:${file}`,
+    status: 200,
+    take: () =>
+      posted.splice(0).flatMap((body) => {
+        const { alerts } = JSON.parse(body) as Post;
+        return alerts.map(({ subject, state, message }) => [subject, state, message] as const);
+      }),
+  };
+  return webhook;
+}
+
+/** Ends a run as the commands do. */
+export async function conclude(world: World, report: RunReport): Promise<void> {
+  await concludeRun(await world.services(), report, { isWhole: false });
+}
+
+/** Runs jobs and ends the run. */
+export async function runAndConclude(world: World, request: Partial<RunRequest> = {}): Promise<RunReport> {
+  const report = await world.run(request);
+  await conclude(world, report);
+  return report;
+}
+
+/** Events logged as warnings. */
+export const warnings = ({ logged }: World) =>
+  logged.flatMap(({ level, event }) => (level === "warn" ? event : []));
