@@ -11,6 +11,7 @@ import { renamePublicationTables } from "./0009-tables-of-publications.ts";
 import { createPersonHistory } from "./0010-history-of-people.ts";
 import { addPricesAndErrors } from "./0011-prices-and-errors.ts";
 import { recordPushes } from "./0012-records-of-pushes.ts";
+import { indexDeathSignals } from "./0013-profiles-of-inputs.ts";
 import { addKeysAndChecks, validateKeysAndChecks } from "./0014-keys-and-checks.ts";
 import { createRunShares } from "./0015-shares-of-runs.ts";
 
@@ -42,6 +43,7 @@ export const migrations: readonly Migration[] = [
   { name: "0010-history-of-people", statements: createPersonHistory },
   { name: "0011-prices-and-errors", statements: addPricesAndErrors },
   { name: "0012-records-of-pushes", statements: recordPushes },
+  { name: "0013-profiles-of-inputs", statements: indexDeathSignals },
   { name: "0014-keys-and-checks", statements: addKeysAndChecks, afterwards: validateKeysAndChecks },
   { name: "0015-shares-of-runs", statements: createRunShares },
 ];

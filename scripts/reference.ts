@@ -4,6 +4,8 @@ import { tables } from "../src/schemas/registry.ts";
 import { rejectCodes } from "../src/schemas/reject-codes.ts";
 import type { PublishedSchema } from "../src/schemas/table.ts";
 import { views } from "../src/schemas/views/all-views.ts";
+import { linkView } from "../src/schemas/views/link-input.ts";
+import { profileView } from "../src/schemas/views/profile-input.ts";
 import { FAULTS } from "../packages/sandbox/src/faults/catalog.ts";
 import { configSchema } from "./config-schema.ts";
 import { dbtColumnDocs, dbtQueriesOfViews, dbtSources } from "./dbt-sources.ts";
@@ -43,9 +45,14 @@ function diagramsPage(): string {
   ].join("\n\n");
 }
 
+const KEY = [{ name: "KEY", type: "text" }] as const;
+
+/** Views of an input with one key column. */
+const viewsOfInputs = [linkView("INPUT", KEY), profileView("INPUT", KEY)];
+
 /** Describes the tables and views of a schema. */
 function sectionsOf(schema: PublishedSchema): readonly string[] {
-  return [...tables, ...views]
+  return [...tables, ...views, ...viewsOfInputs]
     .filter((table) => table.schema === schema)
     .map((table) => {
       const isPersonal = table.schema === "data";

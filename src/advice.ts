@@ -40,7 +40,7 @@ export const adviceByCode = {
   warehouse_unsupported:
     "The warehouse is older than Postgres 13, or its encoding isn't UTF8. → Use a newer server, or create a database with ENCODING 'UTF8'.",
   view_in_use:
-    "The key of an input has other columns or types than before, and other objects depend on its view `link_INPUT`. → Drop the listed objects, run again, and create them for the new columns.",
+    "The key of an input has other columns or types than before, and other objects depend on its views `link_INPUT` and `profile_INPUT`. → Drop the listed objects, run again, and create them for the new columns.",
   no_right_to_create:
     "The warehouse role lacks the right to create the tables. → Grant the listed privileges, or have an administrator run the output of `person-etl migrate --print`.",
   no_access:

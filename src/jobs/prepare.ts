@@ -4,14 +4,13 @@ import { decompress } from "../extract/answer-body.ts";
 import { readEnvelope } from "../extract/free-call.ts";
 import type { Db } from "../load/db/db.ts";
 import { readIdentity, recordOrganization, writeServiceHost } from "../load/db/identity.ts";
-import { renewLinkView } from "../load/db/link-views.ts";
+import { renewInputViews } from "../load/db/input-views.ts";
 import { isMigrated, migrate } from "../load/db/migrate.ts";
 import { dropTombstones } from "../load/erasure/remove.ts";
 import { checkErasureKey } from "../load/erasure/requests.ts";
 import { describeKey } from "../load/inputs/read.ts";
 import { DriftLog } from "../schemas/convert.ts";
 import { readOrganization, searchUsageEndpoint } from "../schemas/usage.ts";
-import { linkView, linkViewName } from "../schemas/views/link-input.ts";
 import { type EraseServices, finishErasures } from "./erase/erase.ts";
 import { takeOverExpired } from "./hold-job.ts";
 import { reportSpooled } from "./lookup/job-spool.ts";
@@ -36,15 +35,14 @@ export async function prepareRun(services: EraseServices, jobs: readonly JobConf
 }
 
 /**
- * Creates a view of each input that the jobs read, with the types of its key. Inputs whose names are too long for a view have none;
- * views of former inputs stay, because other objects may depend on them.
+ * Creates the views of each input that the jobs read, with the types of its key. Views of former inputs stay, because other objects
+ * may depend on them.
  */
 async function linkInputs(config: Config, db: Db, jobs: readonly JobConfig[]): Promise<void> {
   for (const source of sourcesOf(config, jobs)) {
     if (source.isPush) continue;
     const input = await source.open();
-    if (linkViewName(input.name) === null) continue;
-    await renewLinkView({ db, input: input.name }, linkView(input.name, await describeKey(db, input)));
+    await renewInputViews(db, { input: input.name, key: await describeKey(db, input) });
   }
 }
 

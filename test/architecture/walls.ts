@@ -73,6 +73,7 @@ const layers: readonly Layer[] = [
       "sandbox",
       "src/extract/http-client.ts",
       "src/schemas/views/all-views.ts",
+      "src/schemas/views/profile-input.ts",
       "src/extract/limits.ts",
     ],
   },

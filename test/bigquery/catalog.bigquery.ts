@@ -2,10 +2,10 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { createTable, createView } from "../../src/publish/bigquery/datasets.ts";
 import { declaredCatalog, withViews } from "../../src/publish/destination.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
-import { linkViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
+import { inputViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
 import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
-const catalog = withViews(declaredCatalog(null), linkViews);
+const catalog = withViews(declaredCatalog(null), inputViews);
 let context: BigQueryDestinationContext;
 beforeAll(async () => {
   context = await openBigQueryContext();

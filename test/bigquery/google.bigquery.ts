@@ -9,11 +9,11 @@ import type { Column } from "../../src/schemas/table.ts";
 import { hardTexts } from "../publish/destination-suite.ts";
 import { hashOf } from "../publish/row-hash.ts";
 import { batchAfter, type FileRow, tableIn, valuesByType } from "../publish/staged-files.ts";
-import { linkViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
+import { inputViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
 import { modifiedByGoogle, queriedByGoogle } from "../support/bigquery/google.ts";
 
 /** Statements run by Google's reference implementation, whose tables are expressions. */
-const catalog = withViews(declaredCatalog(null), linkViews);
+const catalog = withViews(declaredCatalog(null), inputViews);
 const names = { project: "p", data: "d", ops: "o", staging: "s", kmsKey: null };
 
 /** A value of a file in Google's SQL. */

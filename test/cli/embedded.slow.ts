@@ -51,7 +51,7 @@ test.concurrent("with sandbox and embedded database one command does everything,
   const password = (await readFile(join(dataDir, "postgres", "reader-password"), "utf8")).trim();
   const url = `postgresql://reader:${password}@127.0.0.1:${port}/warehouse`;
   const queries = [
-    ...exampleQueries("person_data").map(({ sql }) => sql.join("\n")),
+    ...exampleQueries("person_data", { customers: { key: ["id"] } }).map(({ sql }) => sql.join("\n")),
     "TABLE person_data_ops.sync_run",
   ];
   for (const sql of queries) expect((await runSql(url, sql)).length).toBeGreaterThan(0);

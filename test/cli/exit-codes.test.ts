@@ -117,6 +117,7 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
     "0010-history-of-people",
     "0011-prices-and-errors",
     "0012-records-of-pushes",
+    "0013-profiles-of-inputs",
     "0014-keys-and-checks",
     "0015-shares-of-runs",
   ]);

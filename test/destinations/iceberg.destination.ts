@@ -5,7 +5,7 @@ import { openStorage, openStorageAgent } from "../../src/object-store.ts";
 import { openIcebergDestination } from "../../src/publish/iceberg/destination.ts";
 import { catalogOf, declaredCatalog, type Destination, withViews } from "../../src/publish/destination.ts";
 import { batchAfter, publishRows, stageAll, type TableRows } from "../publish/staged-files.ts";
-import { linkViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
+import { inputViews, queryOf, viewResults, viewRows } from "../publish/view-rows.ts";
 import { type IcebergContext, openIcebergContext } from "./iceberg-context.ts";
 import { queryBySpark } from "./spark.ts";
 
@@ -24,7 +24,7 @@ const person = (pid: string, fullName: string) => ({
 test("views of people have the same rows in Spark", async () => {
   const context = await openIcebergContext();
   onTestFinished(() => context.close());
-  const catalog = withViews(declaredCatalog(null), linkViews);
+  const catalog = withViews(declaredCatalog(null), inputViews);
   await context.destination.migrate(catalog);
   const batch = batchAfter(await context.destination.position());
   await publishRows(context.destination, catalog, batch, viewRows);

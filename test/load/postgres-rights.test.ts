@@ -1,3 +1,4 @@
+import { renewInputViews } from "../../src/load/db/input-views.ts";
 import { describe, expect, test, onTestFinished } from "vitest";
 import { enrichSpec } from "./suite/people.ts";
 import { MIGRATIONS, connect, freshDatabase, open, roleIn, SCHEMAS } from "./bare-database.ts";
@@ -60,6 +61,9 @@ describe("rights", () => {
       ),
     );
     expect(await missing()).toEqual([]);
+    // Only the owner of the tables may index the key.
+    await renewInputViews(open(url).db, { input: "customers", key: [{ name: "id", type: "integer" }] });
+    expect((await (await connect(url)).query("SELECT FROM person_data.profile_customers")).rows).toEqual([]);
   });
 
   test("of the printed roles suffice: the loader migrates and runs, readers see their schemas alone", async () => {
@@ -81,11 +85,13 @@ describe("rights", () => {
     const warehouse = open(url.href);
     expect((await warehouse.checkDatabase()).filter((line) => !line.ok)).toEqual([]);
     expect(await warehouse.migrate()).toEqual(MIGRATIONS);
+    await renewInputViews(warehouse.db, { input: "customers", key: [{ name: "id", type: "integer" }] });
     const readable = async (role: string | undefined) => {
       const found: string[] = [];
       for (const name of [
         "person_data.person",
         "person_data.person_education_subject",
+        "person_data.profile_customers",
         "person_data_ops.table_freshness",
         "person_data_ops.publication",
         "person_data_state.lookup_answer",
@@ -101,6 +107,7 @@ describe("rights", () => {
     expect(await readable(roles[1])).toEqual([
       "person_data.person",
       "person_data.person_education_subject",
+      "person_data.profile_customers",
       "person_data_ops.table_freshness",
       "person_data_ops.publication",
     ]);

@@ -13,11 +13,11 @@ import { describeDestination } from "./destination-suite.ts";
 import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { openSourceContext } from "./publication-context.ts";
 import { batchAfter, publishRows, tableIn, writeFiles } from "./staged-files.ts";
-import { linkViews, queryOf, viewResults, viewRows } from "./view-rows.ts";
+import { inputViews, queryOf, viewResults, viewRows } from "./view-rows.ts";
 
 describeDestination("DuckDB", openDuckDbContext);
 
-const catalog = withViews(declaredCatalog(null), linkViews);
+const catalog = withViews(declaredCatalog(null), inputViews);
 const person = (pid: string, name: string) => ({
   service_pid: pid,
   full_name: name,

@@ -1,4 +1,5 @@
-import { linkView } from "../../src/schemas/views/link-input.ts";
+import { type KeyColumn, linkView } from "../../src/schemas/views/link-input.ts";
+import { profileView } from "../../src/schemas/views/profile-input.ts";
 import type { FileRow, TableRows } from "./staged-files.ts";
 
 const AT = "2026-11-21T04:00:00.000001+00:00";
@@ -131,17 +132,20 @@ export const viewRows: readonly TableRows[] = [
     { service_pid: "p-a", phone_rank: null, phone_number: "+1 0" },
     { service_pid: "p-a", phone_rank: 2, phone_number: "+1 1", phone_type: "mobile" },
     { service_pid: "p-a", phone_rank: 2, phone_number: "+1 2" },
+    { service_pid: "p-h", phone_rank: 1, phone_number: "+1 5", phone_type: "landline" },
   ]),
   ofPeople("person_address", [
     { service_pid: "p-a", address_rank: 2, address_city: "Peoria" },
     { service_pid: "p-a", address_rank: 1, address_city: "Springfield", address_line_1: "3 Ash" },
     { service_pid: "p-b", address_rank: null, address_city: "Joliet" },
+    { service_pid: "p-h", address_rank: 1, address_city: "Salem", address_zipcode: "01970" },
   ]),
   ofPeople("person_work_experience", [
     job("p-a", 1, "previous", "Clerk"),
     job("p-a", 3, "current", "Actuary"),
     job("p-a", 2, "current", "Head of Actuaries"),
     job("p-b", 1, "previous", "Nurse"),
+    { ...job("p-h", 1, "current", "Pilot"), work_company_name: "Acme", work_start_on: "2019-04-01" },
   ]),
   stored(
     [
@@ -219,10 +223,12 @@ export const viewRows: readonly TableRows[] = [
   ]),
 ];
 
+const viewsOf = (input: string, key: readonly KeyColumn[]) => [linkView(input, key), profileView(input, key)];
+
 /** Views of two inputs. */
-export const linkViews = [
-  linkView("customers", [{ name: "id", type: "integer" }]),
-  linkView("orders", [
+export const inputViews = [
+  ...viewsOf("customers", [{ name: "id", type: "integer" }]),
+  ...viewsOf("orders", [
     { name: "day", type: "date" },
     { name: "number", type: "text" },
   ]),
@@ -260,6 +266,48 @@ export const viewResults: readonly (readonly [
       [null, null, "p-i"],
     ],
   ],
+  [
+    `SELECT id + 1 AS next, full_name, email_address, email_validation_status, address_city, work_title, is_deceased, date_of_death,
+       last_response_at = matched_at AS is_same, last_changed_at = (SELECT max(valid_to) AS max_to FROM {person_history} WHERE service_pid = 'p-b') AS is_last
+     FROM {profile_customers} WHERE id < 3 ORDER BY id`,
+    [
+      [
+        "2",
+        "Person p-b",
+        "Ben7@home.example",
+        "unknown",
+        "Joliet",
+        null,
+        "true",
+        "2026-10-01",
+        "true",
+        "true",
+      ],
+      ["3", null, null, null, null, null, "false", null, "true", null],
+    ],
+  ],
+  [
+    `SELECT day, number, service_pid, full_name, phone_number, phone_type, address_city, address_zipcode, work_company_name, work_title, work_start_on,
+       is_deceased, last_response_at FROM {profile_orders} ORDER BY service_pid`,
+    [
+      [
+        "2026-01-02",
+        "K-1",
+        "p-h",
+        null,
+        "+1 5",
+        "landline",
+        "Salem",
+        "01970",
+        "Acme",
+        "Pilot",
+        "2019-04-01",
+        "false",
+        null,
+      ],
+      [null, null, "p-i", null, null, null, null, null, null, null, null, "false", null],
+    ],
+  ],
   ["SELECT source_key FROM {identity_link} WHERE service_pid = 'p-a'", []],
   [
     "SELECT source, source_key, service_pid, input_rows FROM {duplicate_input_row} ORDER BY source",
@@ -277,17 +325,27 @@ export const viewResults: readonly (readonly [
     ],
   ],
   [
-    "SELECT service_pid, phone_number, phone_type, phone_rank FROM {person_best_phone}",
-    [["p-a", "+1 1", "mobile", "2"]],
+    "SELECT service_pid, phone_number, phone_type, phone_rank FROM {person_best_phone} ORDER BY service_pid",
+    [
+      ["p-a", "+1 1", "mobile", "2"],
+      ["p-h", "+1 5", "landline", "1"],
+    ],
   ],
   [
     "SELECT service_pid, position, address_city FROM {person_current_address} ORDER BY service_pid",
     [
       ["p-a", "1", "Springfield"],
       ["p-b", "0", "Joliet"],
+      ["p-h", "0", "Salem"],
     ],
   ],
-  ["SELECT service_pid, position, work_title FROM {person_current_job}", [["p-a", "2", "Head of Actuaries"]]],
+  [
+    "SELECT service_pid, position, work_title FROM {person_current_job} ORDER BY service_pid",
+    [
+      ["p-a", "2", "Head of Actuaries"],
+      ["p-h", "0", "Pilot"],
+    ],
+  ],
   [
     `SELECT service_pid, old_work_company_name, old_work_title, new_work_company_name, new_work_title
      FROM {person_job_change} ORDER BY service_pid, changed_at`,

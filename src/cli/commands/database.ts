@@ -1,3 +1,5 @@
+import type { InputConfig } from "../../config/config.ts";
+import { profileKeyName, profileName } from "../../schemas/views/profile-input.ts";
 import { openConfig, openWarehouseOf } from "../app.ts";
 import { type Context, type Outcome, result } from "../command.ts";
 import { FixConfigurationError } from "../../errors.ts";
@@ -5,7 +7,7 @@ import { FixConfigurationError } from "../../errors.ts";
 /** Keeps the embedded database running for psql and BI tools. */
 export async function database(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
-  const { url, schema } = config.warehouse;
+  const { url } = config.warehouse;
   if (url !== "embedded") {
     const summary = "This configuration doesn't use the embedded database.";
     const message = `is the address of your own Postgres (${url.origin})`;
@@ -14,7 +16,10 @@ export async function database(context: Context): Promise<Outcome> {
     ]);
   }
   const { db, howToConnect } = await openWarehouseOf(context, config);
-  const queries = exampleQueries(schema).flatMap(({ title, sql }) => [`-- ${title}`, ...sql]);
+  const queries = exampleQueries(config.warehouse.schema, config.inputs).flatMap(({ title, sql }) => [
+    `-- ${title}`,
+    ...sql,
+  ]);
   const text = [
     `The embedded database is running until Ctrl-C: ${db.description}`,
     ...howToConnect.map((line) => `  ${line}`),
@@ -27,21 +32,27 @@ export async function database(context: Context): Promise<Outcome> {
   return result(null, "");
 }
 
-/** Three example queries, by lines. */
+/** Three example queries, by lines; the first is left out without an input that has a profile. */
 export function exampleQueries(
   schema: string,
+  inputs: Readonly<Record<string, Pick<InputConfig, "key">>>,
 ): readonly { readonly title: string; readonly sql: readonly string[] }[] {
-  const name = /^[a-z_][a-z0-9_]*$/.test(schema) ? schema : `"${schema.replaceAll('"', '""')}"`;
-  const at = (table: string) => `${name}.${table}`;
+  const at = (table: string) => `${quoted(schema)}.${table}`;
+  const profiles = Object.entries(inputs).flatMap(([name, { key }]) => {
+    const view = profileName(name);
+    return view === null
+      ? []
+      : [{ view, key: key.map((column) => quoted(profileKeyName(column))).join(", ") }];
+  });
   return [
-    {
+    ...profiles.slice(0, 1).map(({ view, key }) => ({
       title: "Your rows with the people they match",
       sql: [
-        "SELECT source_key, full_name, linkedin_title, estimated_income_range",
-        `FROM ${at("identity_link")} JOIN ${at("person")} USING (service_pid)`,
-        "LIMIT 10;",
+        `SELECT ${key}, full_name, email_address, address_city, work_title`,
+        `FROM ${at(view)}`,
+        `ORDER BY ${key} LIMIT 10;`,
       ],
-    },
+    })),
     {
       title: "Match rate of each job",
       sql: [
@@ -58,3 +69,5 @@ export function exampleQueries(
     },
   ];
 }
+
+const quoted = (name: string) => (/^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`);

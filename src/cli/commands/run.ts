@@ -259,7 +259,7 @@ function nextSteps(config: Config): readonly string[] {
     ...(isEmbedded ? ["warehouse.url"] : []),
   ];
   if (settings.length === 0) return [];
-  const [query] = exampleQueries(config.warehouse.schema);
+  const [query] = exampleQueries(config.warehouse.schema, config.inputs);
   return [
     "To see runs, costs and coverage in a browser (until Ctrl-C):",
     `  ${commandWith(config, "ui")}`,

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf, JobLockedError, LimitReachedError, StopRunError } from "../../errors.ts";
-import { readLinkViews } from "../../load/db/link-views.ts";
+import { readInputViews } from "../../load/db/input-views.ts";
 import {
   type ClaimedBatch,
   confirmBatch,
@@ -122,8 +122,8 @@ export async function publishDestination(
   try {
     // Must be first: a destination of another warehouse must not be changed.
     await register({ ...shared, folder }, full);
-    const links = await db.transaction((session) => readLinkViews(session, db.names.data));
-    const catalog = withViews(shared.catalog, links);
+    const ofInputs = await db.transaction((session) => readInputViews(session, db.names.data));
+    const catalog = withViews(shared.catalog, ofInputs);
     const publication: Publication = { ...shared, folder, catalog };
     await destination.migrate(catalog);
     await followTables(publication);

@@ -11,9 +11,14 @@ import { explained } from "./failures.ts";
 import { addExtraColumns, dropDeclaredColumns, findMissingColumns } from "./extra-columns.ts";
 import { commentsOf, createView, postgresTypes } from "./ddl.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames, tableId } from "./names.ts";
-import { inTransaction, type PostgresSession, tableLock, waitForLock } from "./session.ts";
-
-const MIGRATION_TABLE = "schema_migration";
+import { upgradeInputViews } from "./input-views.ts";
+import {
+  inTransaction,
+  MIGRATION_TABLE,
+  migrationLock,
+  type PostgresSession,
+  waitForLock,
+} from "./session.ts";
 
 const LOCK_TIMEOUT = "10min";
 
@@ -59,6 +64,7 @@ export async function migrate(db: Db): Promise<readonly string[]> {
     for (const statement of afterwards) {
       await inTransaction(pool, (session) => session.change(sql.raw(statement)));
     }
+    if (ran.length > 0) await inTransaction(pool, (session) => upgradeInputViews(session, names));
     return ran;
   } catch (error) {
     throw db.explain(await explainMissingRight(db, error));
@@ -131,9 +137,6 @@ function commentsOfSchemas(names: SchemaNames): readonly string[] {
       "EXCEPTION WHEN insufficient_privilege THEN NULL; END $comment$",
   );
 }
-
-/** Lock of every change of tables and views. */
-export const migrationLock = (names: SchemaNames) => tableLock(names.state, MIGRATION_TABLE);
 
 /** True if every migration of this version has run; later ones may exist. */
 async function isUpToDate({ pool, names }: Db): Promise<boolean> {

@@ -264,7 +264,7 @@ export async function waitForLock(
   await session.client.query("SET LOCAL lock_timeout = 0; RELEASE SAVEPOINT lock_wait");
 }
 
-/** Lock of a table of the state or ops schema, besides its readers. */
+/** Lock of a table, besides its readers. */
 export function tableLock(schema: string, table: string): Pick<LockWait, "take" | "holders"> {
   const name = sql.id(schema, table);
   return {
@@ -275,3 +275,9 @@ export function tableLock(schema: string, table: string): Pick<LockWait, "take" 
         AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`,
   };
 }
+
+/** Table of the migrations that ran. */
+export const MIGRATION_TABLE = "schema_migration";
+
+/** Lock of every change of tables and views. */
+export const migrationLock = (names: SchemaNames) => tableLock(names.state, MIGRATION_TABLE);
