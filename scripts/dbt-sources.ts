@@ -2,8 +2,9 @@ import { Document, isMap, visit } from "yaml";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA } from "../src/config/schema/document.ts";
 import { jobTypes } from "../src/jobs/registry.ts";
 import { tables } from "../src/schemas/registry.ts";
-import type { Column, PublishedSchema } from "../src/schemas/table.ts";
+import { type Column, foreignKeyOf, type PublishedSchema, type Table } from "../src/schemas/table.ts";
 import { views } from "../src/schemas/views/all-views.ts";
+import type { View } from "../src/schemas/views/view.ts";
 
 /** Source of the dbt package for each schema; its schema in the warehouse is the variable `NAME_schema`. */
 const sources = [
@@ -30,7 +31,7 @@ const loaded = new Set<string>(jobTypes.flatMap(({ writes }) => writes));
 
 /** Text of the dbt package's sources: every declared table and view, with descriptions and PII classes. */
 export function dbtSources(): string {
-  const document = new Document({
+  const content = {
     version: 2,
     sources: sources.map(({ name, of: schema, default: preset, description }) => ({
       name,
@@ -43,10 +44,12 @@ export function dbtSources(): string {
           name: relation.name,
           description: relation.doc,
           ...(loaded.has(relation.name) ? { config: freshness(relation.name) } : {}),
-          columns: relation.columns.map(columnOf),
+          ...("key" in relation ? testsOf(relation) : {}),
+          columns: relation.columns.map((column) => columnOf(relation, column)),
         })),
     })),
-  });
+  };
+  const document = new Document(content, { aliasDuplicateObjects: false });
   visit(document, {
     Pair(_, { key, value }) {
       if (isMap(value) && ONE_LINE.includes(String(key))) value.flow = true;
@@ -57,7 +60,15 @@ export function dbtSources(): string {
 }
 
 /** Keys of maps that are written on one line. */
-const ONE_LINE = ["meta", "warn_after", "error_after"];
+const ONE_LINE = [
+  "meta",
+  "warn_after",
+  "error_after",
+  "primary_key",
+  "never_null",
+  "accepted_values",
+  "relationships",
+];
 
 function freshness(table: string): object {
   return {
@@ -69,16 +80,53 @@ function freshness(table: string): object {
   };
 }
 
-function columnOf({ name, doc, pii }: Column): object {
-  return { name, description: doc, config: { meta: { pii } } };
+/** Tests of a table: its key, and the other columns that are never null. */
+function testsOf({ key, columns }: Table): object {
+  const required = columns.filter((column) => column.required && !key.includes(column.name));
+  return {
+    data_tests: [
+      ...(key.length > 0 ? [{ primary_key: { arguments: { columns: key } } }] : []),
+      ...(required.length > 0
+        ? [{ never_null: { arguments: { columns: required.map(({ name }) => name) } } }]
+        : []),
+    ],
+  };
 }
+
+/** Column with its tests: its closed list of values, and the row that its own belongs to. */
+function columnOf(relation: Table | View, { name, doc, pii, values }: Column): object {
+  const foreign = "key" in relation ? foreignKeyOf(relation) : null;
+  const tests = [
+    ...(values ? [{ accepted_values: { arguments: { values } } }] : []),
+    ...(foreign?.columns.join() === name
+      ? [{ relationships: { arguments: { to: sourceRef(foreign.to), field: foreign.toColumns[0] } } }]
+      : []),
+  ];
+  return {
+    name,
+    description: doc,
+    config: { meta: { pii } },
+    ...(tests.length > 0 ? { data_tests: tests } : {}),
+  };
+}
+
+const sourceOf = new Map<string, string | undefined>(
+  tables.map(({ name, schema }) => [name, sources.find((source) => source.of === schema)?.name]),
+);
+
+const sourceRef = (name: string) => `source('${sourceOf.get(name)}', '${name}')`;
 
 /** Views that models read. */
 const VIEWS_READ = [
+  "identity_link",
   "person_best_email",
   "person_best_phone",
   "person_current_address",
   "person_current_job",
+  "person_job_change",
+  "person_move",
+  "person_contact_change",
+  "deceased_customer",
   "field_coverage",
   "cost_daily",
   "usage_reconciliation",
@@ -86,10 +134,10 @@ const VIEWS_READ = [
 
 /** Macro with the queries of views, for DuckDB on a destination that has none. */
 export function dbtQueriesOfViews(): string {
-  const sourceOf = new Map(
-    tables.map(({ name, schema }) => [name, sources.find((source) => source.of === schema)?.name]),
-  );
-  const ref = (name: string) => `{{ source('${sourceOf.get(name)}', '${name}') }}`;
+  const ref = (name: string): string => {
+    const read = views.find((view) => view.name === name);
+    return read ? `(${read.select("duckdb", ref)})` : `{{ ${sourceRef(name)} }}`;
+  };
   const branches = views
     .filter(({ name }) => VIEWS_READ.includes(name))
     .map(({ name, select }) => `if view == '${name}' -%}\n${select("duckdb", ref)}\n`);
@@ -102,13 +150,22 @@ export function dbtQueriesOfViews(): string {
 
 /** Tables whose columns the marts pass on. */
 const PASSED_ON = [
+  "identity_link",
+  "match_history",
   "person",
   "person_email",
   "person_phone",
+  "person_relative",
   "email_validation",
   "person_work_experience",
+  "person_education_experience",
   "person_address",
+  "person_job_change",
+  "person_move",
+  "person_contact_change",
   "death_signal",
+  "deceased_customer",
+  "contact_job_result",
 ];
 
 /** Descriptions of columns for the marts, as doc blocks `TABLE__COLUMN`. */

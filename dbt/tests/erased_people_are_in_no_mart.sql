@@ -1,4 +1,4 @@
-{% for mart in ['dim_person', 'dim_person_history', 'fct_employment', 'fct_address'] %}
+{% for mart in ['dim_person', 'dim_person_history', 'fct_employment', 'fct_address', 'fct_email', 'fct_phone', 'fct_relative', 'fct_education'] %}
 select
     '{{ mart }}' as mart,
     tombstones.service_pid

@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom
 import type { HttpClient } from "../extract/http-client.ts";
 import { type RunReport, type Status, unaccountedRows } from "../jobs/job.ts";
 import type { JobStatusReport, StatusReport } from "../jobs/report/status.ts";
+import { groupNames } from "../load/lookups/person-groups.ts";
 
 /** Counters of `run --json` for outcomes of input rows. */
 const OUTCOMES = [
@@ -15,6 +16,9 @@ const OUTCOMES = [
   "rejected_before_sending",
   "remaining",
 ] as const;
+
+/** Counters of `run --json` for people of a push. */
+const PUSHED = ["added", "redundant", "removed"] as const;
 
 /** Ends of runs that are counted. */
 const STATUSES: readonly Status[] = ["succeeded", "limited", "failed", "skipped", "interrupted", "locked"];
@@ -41,6 +45,14 @@ export function createMetrics(version: string) {
     "job",
     "currency",
   ]);
+  const pushed = counter("push_records_total", "PIDs of pushes by outcome, as the service counts them.", [
+    "job",
+    "outcome",
+  ]);
+  const changed = counter("people_changed_total", "People with other content than before, by field group.", [
+    "field_group",
+  ]);
+  for (const group of groupNames) changed.inc({ field_group: group }, 0);
   const mismatches = counter("counter_mismatches_total", "Runs whose counters don't add up.", ["job"]);
   const attempts = counter("attempts_total", "HTTP requests by endpoint and status.", ["endpoint", "status"]);
   const seconds = new Histogram({
@@ -57,6 +69,7 @@ export function createMetrics(version: string) {
     for (const end of STATUSES) runs.inc({ job, type, status: end }, 0);
     for (const outcome of OUTCOMES) records.inc({ job, outcome }, 0);
     for (const total of [rowsWritten, billedTwice, mismatches]) total.inc({ job }, 0);
+    if (type === "segment_push") for (const outcome of PUSHED) pushed.inc({ job, outcome }, 0);
     if (currency === undefined) return;
     for (const total of [cost, possibleCost]) total.inc({ job, currency }, 0);
   };
@@ -91,11 +104,15 @@ export function createMetrics(version: string) {
         },
       };
     },
-    observeRun({ jobs }: RunReport): void {
+    observeRun({ jobs, people_changed: people }: RunReport): void {
+      for (const [group, count] of Object.entries(people?.by_field_group ?? {}))
+        changed.inc({ field_group: group }, count);
       for (const report of jobs) {
         const { job, type } = report;
         runs.inc({ job, type, status: report.status });
         for (const outcome of OUTCOMES) records.inc({ job, outcome }, report[`records_${outcome}`]);
+        if (type === "segment_push")
+          for (const outcome of PUSHED) pushed.inc({ job, outcome }, report[`records_${outcome}`]);
         rowsWritten.inc({ job }, report.rows_written);
         billedTwice.inc({ job }, report.possibly_billed_twice);
         if (report.cost) {
@@ -229,6 +246,16 @@ const statusGauges: readonly StatusGauge[] = [
     {
       search_quota_records_left: ["Records left in the service's daily quota.", ({ left }) => left],
       search_quota_records_limit: ["Daily record quota of the service.", ({ limit }) => limit],
+    },
+  ),
+  gaugesOf(
+    ({ plan_left: plans }) => plans,
+    { of: (plan) => plan.of },
+    {
+      plan_records_left: [
+        "Records left of the plan: of an allowance in `prices`, or as the service stated it, less what was billed since.",
+        (plan) => plan.left,
+      ],
     },
   ),
   gaugesOf(

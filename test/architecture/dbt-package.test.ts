@@ -1,7 +1,9 @@
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { tables } from "../../src/schemas/registry.ts";
+import { views } from "../../src/schemas/views/all-views.ts";
 
 interface Column {
   readonly name: string;
@@ -9,26 +11,46 @@ interface Column {
   readonly config?: { readonly meta?: { readonly pii?: string } };
 }
 interface Properties {
-  readonly models: readonly { readonly name: string; readonly columns: readonly Column[] }[];
+  /** Omitted in files of unit tests. */
+  readonly models?: readonly { readonly name: string; readonly columns: readonly Column[] }[];
   readonly snapshots: readonly { readonly config: { readonly check_cols: readonly string[] } }[];
 }
 
 // The form of properties in the package.
 const propertiesOf = (file: string) => parse(readFileSync(`dbt/${file}`, "utf8")) as Properties;
-const people = propertiesOf("models/marts/people/_people.yml").models;
-const reporting = propertiesOf("models/marts/reporting/_reporting.yml").models;
+/** Marts of a folder, with the properties of any file. */
+const martsIn = (folder: string) =>
+  globSync(`models/marts/${folder}/_*.yml`, { cwd: "dbt" })
+    .toSorted()
+    .flatMap((file) => propertiesOf(file).models ?? []);
+const people = martsIn("people");
+const reporting = martsIn("reporting");
 
+const published = [...tables.filter(({ schema }) => schema !== "state"), ...views];
 const declared = new Map(
-  tables
-    .filter(({ schema }) => schema !== "state")
-    .flatMap(({ name: table, columns }) => columns.map(({ name, pii }) => [`${table}__${name}`, pii])),
+  published.flatMap(({ name: table, columns }) => columns.map(({ name, pii }) => [`${table}__${name}`, pii])),
 );
-/** Columns with personal data in some table. */
+/** Columns with personal data in some table or view. */
 const personal = new Set(
-  tables.flatMap(({ columns }) => columns.filter(({ pii }) => pii !== "none").map(({ name }) => name)),
+  published.flatMap(({ columns }) => columns.filter(({ pii }) => pii !== "none").map(({ name }) => name)),
 );
 
 describe("the dbt package", () => {
+  it("describes every mart and its columns", () => {
+    for (const [folder, described] of [
+      ["people", people],
+      ["reporting", reporting],
+    ] as const) {
+      const files = globSync(`models/marts/${folder}/*.sql`, { cwd: "dbt" });
+      const names = files.map((file) => basename(file, ".sql"));
+      expect(described.map(({ name }) => name).toSorted()).toEqual(names.toSorted());
+    }
+    const empty = [...people, ...reporting].flatMap(({ columns }) =>
+      columns.filter(({ description }) => !description),
+    );
+    expect(empty).toEqual([]);
+  });
+
   it("gives every column of a mart of people the class that its table declares", () => {
     const wrong = people.flatMap(({ name: model, columns }) =>
       columns

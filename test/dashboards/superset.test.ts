@@ -87,7 +87,7 @@ test("the bundle has four dashboards, and every chart and dataset is used", () =
   expect(dashboards.map(({ dashboard_title: title }) => title)).toEqual([
     "Enrichment coverage and freshness",
     "Pipeline health",
-    "Segments and deaths",
+    "Segments, deaths and changes",
     "Usage and cost",
   ]);
   const drawn = dashboards.flatMap(({ position }) =>
@@ -125,6 +125,25 @@ test("charts and filters name only columns and metrics of their dataset", () => 
       }
     }
   }
+});
+
+test("exposures of the dbt package name the marts of each dashboard", async () => {
+  const shape = z.object({
+    exposures: z.array(z.object({ label: z.string(), depends_on: z.array(z.string()) })),
+  });
+  const { exposures } = shape.parse(
+    parse(await readFile(resolve("dbt/models/marts/_exposures.yml"), "utf8")),
+  );
+  const named = exposures.map(({ label, depends_on }) => [label, new Set(depends_on)] as const);
+  const read = dashboards.map(({ dashboard_title: title, position }) => {
+    const uuids = Object.values(position).map((item) =>
+      typeof item === "string" ? undefined : item.meta?.uuid,
+    );
+    const used = charts.filter(({ uuid }) => uuids.includes(uuid));
+    const marts = used.map(({ dataset_uuid: uuid }) => `ref('${datasetOf(uuid)?.table_name}')`);
+    return [title, new Set(marts)] as const;
+  });
+  expect(new Map(named)).toEqual(new Map(read));
 });
 
 test("rows of a dashboard fill its twelve columns", () => {

@@ -15,7 +15,7 @@ import {
   plainRow,
   readMarts,
 } from "../downstream/support/marts.ts";
-import { nightsConfig, PEOPLE, SEED, VIP } from "../downstream/support/nights-config.ts";
+import { CONTACT_JOB, nightsConfig, PEOPLE, SEED, VIP } from "../downstream/support/nights-config.ts";
 import { createCustomers } from "../downstream/support/sandbox-nights.ts";
 import { passMidnight } from "../support/held-day.ts";
 import { S3_KEYS, S3_REGION, WAREHOUSE } from "../support/iceberg/start-judges.ts";
@@ -68,6 +68,7 @@ beforeAll(async () => {
   await writeFile(join(setting.cwd, "config.yaml"), nightsConfig(sandbox.url) + publish);
   await createCustomers(setting.url, ROWS);
   await controlSandbox(sandbox.url, "/search_plan", { state_ms: 20 });
+  await controlSandbox(sandbox.url, "/contact_jobs", CONTACT_JOB);
   await controlSandbox(sandbox.url, "/clock", { days: -MONTH });
   const vip = { segment_id: VIP, name: "VIP customers", members: MEMBERS, batch: 50 };
   await controlSandbox(sandbox.url, "/segments", vip);

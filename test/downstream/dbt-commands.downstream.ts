@@ -7,7 +7,9 @@ import { type DbtProject, type DbtRun, runDbt } from "./support/dbt.ts";
 import { dbtOnPostgres } from "./support/engines.ts";
 import { ENGINES, placesOf, threeNights } from "./support/three-nights.ts";
 
-const SWITCHES = ["person_etl_segments", "person_etl_deaths", "person_etl_usage", "person_etl_validation"];
+const SWITCHES = ["segments", "deaths", "usage", "validation", "searches"].map(
+  (name) => `person_etl_${name}`,
+);
 
 /** dbt on a migrated warehouse without a row. */
 async function onEmptyWarehouse(vars: DbtProject["vars"]): Promise<DbtProject> {
@@ -26,7 +28,7 @@ test("an empty warehouse builds", async () => {
   expect(run.results.length).toBeGreaterThan(40);
 });
 
-test("a warehouse without segments, deaths, usage and validation builds", async () => {
+test("a warehouse without segments, deaths, usage, validation and searches builds", async () => {
   const off = Object.fromEntries(SWITCHES.map((name) => [name, false]));
   const run = await runDbt(await onEmptyWarehouse(off), ["build"]);
   expect(ending(run)).toBe("green");

@@ -3,6 +3,7 @@ import { runSql } from "../support/run-sql.ts";
 import { passMidnight } from "../support/held-day.ts";
 import { runDbt } from "./support/dbt.ts";
 import {
+  changesBetween,
   keyedHash,
   statedCost,
   statedDeaths,
@@ -10,7 +11,7 @@ import {
   statedPerson,
 } from "./support/expected-marts.ts";
 import { comparable, type MartRow, type Marts, readMarts } from "./support/marts.ts";
-import { VIP } from "./support/nights-config.ts";
+import { CONTACT_JOB, VIP } from "./support/nights-config.ts";
 import { ENGINES, martsAfter, placesOf, threeNights, type ThreeNights } from "./support/three-nights.ts";
 
 let nights: ThreeNights;
@@ -154,6 +155,109 @@ test("the cost of each night is what the sandbox billed", () => {
   ).toEqual(stated);
 });
 
+test.for([
+  ["fct_job_change", ["work_company_name", "work_title"], false],
+  ["fct_move", ["address_line_1", "address_city", "address_state", "address_zipcode"], true],
+] as const)("%s has the changes of people between the nights", async ([mart, columns, isOfKnown]) => {
+  const built = await Promise.all([1, 2, 3].map((night) => martsAfter(nights, "postgres", night)));
+  const stated = changesBetween(built, columns, ([first]) => !isOfKnown || first !== null);
+  expect(stated.length).toBeGreaterThan(2);
+  const values = (row: MartRow, prefix: string) => columns.map((column) => row[`${prefix}_${column}`]);
+  expect(
+    rowsOf(mart)
+      .map((row) => JSON.stringify([row["service_pid"], values(row, "old"), values(row, "new")]))
+      .toSorted(),
+  ).toEqual(
+    stated
+      .filter(([pid]) => pid !== nights.erased.pid)
+      .map((change) => JSON.stringify(change))
+      .toSorted(),
+  );
+  const type = mart === "fct_move" ? "address" : "job";
+  const daily = rowsOf("fct_person_changes_daily").filter((row) => row["change_type"] === type);
+  expect(daily.reduce((sum, row) => sum + numberOf(row, "changes"), 0)).toBe(rowsOf(mart).length);
+});
+
+test("a push leaves the segment with as many members as the sandbox has", () => {
+  const pushes = rowsOf("fct_segment_push").toSorted((a, b) =>
+    String(a["observed_at"]).localeCompare(String(b["observed_at"])),
+  );
+  expect(new Set(pushes.map((row) => row["segment_name"]))).toEqual(new Set(["Favorites"]));
+  const sizes = nights.nights.map(
+    ({ truth }) =>
+      (truth.segments[String(pushes[0]?.["segment_id"])] ?? []).filter((member) => member.is_member).length,
+  );
+  expect(pushes.map((row) => numberOf(row, "current_size"))).toEqual(sizes);
+  let size = 0;
+  for (const row of pushes) {
+    size += numberOf(row, "added") - numberOf(row, "removed");
+    expect(size).toBe(numberOf(row, "current_size"));
+    expect(numberOf(row, "sent")).toBe(numberOf(row, "added") + numberOf(row, "redundant"));
+  }
+  expect(pushes.some((row) => numberOf(row, "removed") > 0)).toBe(true);
+});
+
+test("weeks of usage begin on Mondays of the configured zone and add up to its days", () => {
+  const buckets = rowsOf("fct_usage_bucket");
+  const weeks = buckets.filter((row) => row["bucketing_size"] === "week");
+  expect(new Set(weeks.map((row) => row["timezone"]))).toEqual(new Set(["Europe/Berlin"]));
+  const starts = weeks
+    .map((row) => String(row["bucket_start_local"]))
+    .filter((at) => !at.startsWith("2026-01-01"));
+  expect(starts.length).toBeGreaterThan(500);
+  expect(starts.filter((at) => !at.endsWith("T00:00:00") || new Date(`${at}Z`).getUTCDay() !== 1)).toEqual(
+    [],
+  );
+  for (const row of buckets.filter((each) => numberOf(each, "num_input_records") > 0)) {
+    expect(numberOf(row, "overall_match_rate")).toBeCloseTo(
+      numberOf(row, "num_matches") / numberOf(row, "num_input_records"),
+      4,
+    );
+  }
+  const allTime = rowsOf("fct_endpoint_usage").filter((row) => row["endpoint"] === "v2/enrich");
+  expect(allTime.length).toBe(3);
+  expect(allTime.filter((row) => row["last_requested_at"] === null)).toEqual([]);
+});
+
+test("a profile is the matched row with the person", async () => {
+  const people = new Map(rowsOf("dim_person").map((row) => [row["service_pid"], row]));
+  const links = await runSql(
+    nights.postgresUrl,
+    "SELECT count(*)::integer AS links FROM person_data.identity_link",
+  );
+  const profiles = rowsOf("dim_profile");
+  expect(profiles.length).toBe(links[0]?.["links"]);
+  expect(profiles.filter((row) => row["is_enriched"] === "true").length).toBeGreaterThan(1500);
+  for (const row of profiles) {
+    const person = people.get(row["service_pid"] ?? "");
+    expect(row["is_enriched"]).toBe(String(person !== undefined));
+    for (const column of ["full_name", "email_address", "phone_number", "address_city", "work_title"])
+      expect(row[column]).toBe(person?.[column] ?? null);
+  }
+});
+
+test("searches, contact jobs, deceased customers and the stated plan are there", () => {
+  const [contact] = rowsOf("fct_contact_job");
+  expect(contact).toMatchObject({
+    job_id: CONTACT_JOB.job_id,
+    status: "completed",
+    results_unlocked: "true",
+  });
+  expect(rowsOf("fct_contact_result").length).toBe(numberOf(contact, "result_count"));
+  const searches = new Map(rowsOf("fct_search").map((row) => [row["search_name"], row]));
+  expect(new Set(searches.keys())).toEqual(new Set(["cfos", "nurses"]));
+  for (const search of searches.values()) {
+    const found = rowsOf("fct_search_result").filter((row) => row["search_id"] === search["search_id"]);
+    expect(found.length).toBe(numberOf(search, "people_returned"));
+  }
+  expect(new Set(rowsOf("fct_deceased_customer").map((row) => row["date_of_death"]))).toEqual(
+    new Set(["2026-06-01"]),
+  );
+  expect(rowsOf("fct_plan_stated")).toMatchObject([
+    { endpoint: "usage", records_left: "120", overage_records_available: "0", records_requested: "500" },
+  ]);
+});
+
 test("the marts of the three engines are equal, row by row, after each night", async () => {
   for (const night of [1, 2, 3]) {
     const expected = comparable(await martsAfter(nights, "postgres", night));
@@ -218,7 +322,8 @@ test.for(ENGINES)(
   async (engine) => {
     const { project, store } = placesOf(nights.folder, nights)[engine];
     const expected = comparable(await martsAfter(nights, engine, 3));
-    const incremental = ["dim_person", "fct_address", "fct_employment"];
+    const lists = ["address", "education", "email", "employment", "phone", "relative"];
+    const incremental = ["dim_person", ...lists.map((list) => `fct_${list}`)];
     const people = store.schema("people");
     for (const name of incremental) {
       await store.ask(`DELETE FROM ${people}.${name} WHERE service_pid LIKE '%7'`);

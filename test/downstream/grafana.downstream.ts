@@ -113,7 +113,6 @@ test("expressions are PromQL on what /metrics serves, and leave out only what sa
   const unused = [...served.keys()].filter((name) => name.startsWith("person_etl_") && !used.has(name));
   expect(unused).toEqual([
     "person_etl_rows_written_total",
-    "person_etl_possibly_billed_cost_total",
     "person_etl_budget_records_used",
     "person_etl_budget_cost_left",
     "person_etl_publication_keys_waiting",

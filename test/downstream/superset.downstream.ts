@@ -21,9 +21,9 @@ const bundle = resolve("dashboards/superset");
 const SCHEMA = "analytics_reporting";
 /** Number of charts of each dashboard. */
 const DASHBOARDS = {
-  "usage-and-cost": 11,
+  "usage-and-cost": 14,
   "coverage-and-freshness": 8,
-  "segments-and-deaths": 8,
+  "segments-and-deaths": 13,
   "pipeline-health": 11,
 } as const;
 
@@ -156,6 +156,8 @@ test("every chart is drawn for this role, without an error in the console", asyn
     "Net change": "+8,661",
     Deaths: "844",
     "Deaths of members": "754",
+    "Job changes": "852",
+    Moves: "1,137",
     Succeeded: "97.9%",
     "Failed runs": "2",
     "Retried requests": "1.3%",
@@ -171,15 +173,15 @@ test("a second import replaces everything and duplicates nothing", async () => {
     // Superset's answer.
     return ((await reply.json()) as { count: number }).count;
   };
-  expect([await count("dashboard"), await count("chart"), await count("dataset")]).toEqual([4, 38, 9]);
-  const charts = await drawDashboard(browser.page, superset.url, "person-etl-segments-and-deaths", 8);
+  expect([await count("dashboard"), await count("chart"), await count("dataset")]).toEqual([4, 46, 13]);
+  const charts = await drawDashboard(browser.page, superset.url, "person-etl-segments-and-deaths", 13);
   expect(charts.filter(({ problem }) => problem !== null)).toEqual([]);
 });
 
 test("charts that can't be read or have no rows are found", async () => {
   await warehouse.query(`REVOKE SELECT ON ${SCHEMA}.fct_deaths_daily FROM ${new URL(readerUrl).username};
     DELETE FROM ${SCHEMA}.fct_segment_membership_daily`);
-  const charts = await drawDashboard(browser.page, superset.url, "person-etl-segments-and-deaths", 8);
+  const charts = await drawDashboard(browser.page, superset.url, "person-etl-segments-and-deaths", 13);
   const denied = "permission denied for table fct_deaths_daily";
   const short = (problem: string | null) => (problem?.includes(denied) ? denied : problem);
   expect(Object.fromEntries(charts.map(({ name, problem }) => [name, short(problem)]))).toEqual({
@@ -191,6 +193,11 @@ test("charts that can't be read or have no rows are found", async () => {
     "Additions and removals per day": "no rows",
     "Deaths per week": denied,
     "Segments in the period": "no rows",
+    "Results of pushes per day": null,
+    "Last pushes": null,
+    "People who changed, per week": null,
+    "Job changes": null,
+    Moves: null,
   });
 });
 

@@ -8,7 +8,7 @@ const series = (lines: readonly string[]) => lines.map((line) => line.replace(/ 
 
 test("counters of a job are 0 before its first run, so that increase() counts this run", async () => {
   const jobs =
-    "\n  enrich_customers: { type: enrich, input: customers }\n  off: { type: search_usage, enabled: false }";
+    "\n  enrich_customers: { type: enrich, input: customers }\n  push: { type: segment_push, name: VIP, sql: select service_pid from person_data.identity_link, after: [enrich_customers] }\n  off: { type: search_usage, enabled: false }";
   const world = await startWorld({
     rows: 20,
     config: configOf(jobs, "prices: { currency: USD, enrich: 0.10 }"),
@@ -25,8 +25,13 @@ test("counters of a job are 0 before its first run, so that increase() counts th
   );
   expect(before.join("\n")).not.toContain('"off"');
 
-  metrics.observeRun(await world.run());
+  const report = await world.run();
+  const added = report.jobs.find(({ job }) => job === "push")?.records_added ?? 0;
+  expect(added).toBeGreaterThan(0);
+  metrics.observeRun({ ...report, people_changed: { people: 3, by_field_group: { work_experience: 2 } } });
   const after = await totals();
   expect(series(after)).toEqual(series(before));
   expect(after).toContain('person_etl_runs_total{job="enrich_customers",type="enrich",status="succeeded"} 1');
+  expect(after).toContain(`person_etl_push_records_total{job="push",outcome="added"} ${added}`);
+  expect(after).toContain('person_etl_people_changed_total{field_group="work_experience"} 2');
 });

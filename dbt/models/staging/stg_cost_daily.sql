@@ -7,5 +7,6 @@ select
     possibly_billed,
     price,
     amount,
-    currency
+    currency,
+    possibly_billed_amount
 from {{ published_view('person_data_ops', 'cost_daily') }}

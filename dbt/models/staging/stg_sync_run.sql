@@ -11,6 +11,9 @@ select
     records_sent,
     records_matched,
     records_rejected,
+    records_added,
+    records_redundant,
+    records_removed,
     rows_written,
     requests,
     retries

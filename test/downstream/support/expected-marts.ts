@@ -3,7 +3,7 @@ import { fieldsOf } from "../../../packages/sandbox/src/population/person-fields
 import { createPeople } from "../../../packages/sandbox/src/population/people.ts";
 import type { NightTruth, StatedDeath } from "./night-truth.ts";
 import { PEOPLE, PRICES, SEED, VIP } from "./nights-config.ts";
-import { plain } from "./marts.ts";
+import { type Marts, plain } from "./marts.ts";
 import { ERASURE_SECRET, type SandboxNights } from "./sandbox-nights.ts";
 
 const DAY_MS = 86_400_000;
@@ -69,6 +69,33 @@ export function statedDeaths({
 
 const keyOf = (signal: StatedDeath) => `${signal.obituary_id} ${signal.service_pid}`;
 
+/** A change of a person's job or address between two nights: PID, old and new values. */
+export type StatedChange = readonly [pid: string, old: readonly unknown[], now: readonly unknown[]];
+
+/** Changes of some columns of people from one night to the next, by the marts of each. */
+export function changesBetween(
+  nights: readonly Marts[],
+  columns: readonly string[],
+  areKnown: (values: readonly unknown[]) => boolean,
+): readonly StatedChange[] {
+  const people = nights.map(
+    (marts) =>
+      new Map(
+        (marts["dim_person"] ?? []).map((row) => [
+          String(row["service_pid"]),
+          columns.map((column) => row[column] ?? null),
+        ]),
+      ),
+  );
+  return people.slice(1).flatMap((now, i) =>
+    [...now].flatMap(([pid, values]): StatedChange[] => {
+      const old = people[i]?.get(pid);
+      const isChange = old && areKnown(old) && areKnown(values) && String(old) !== String(values);
+      return isChange ? [[pid, old, values]] : [];
+    }),
+  );
+}
+
 /** Charges by day, endpoint (without method and slash) and price: records billed and amount. */
 export function statedCost({ nights }: SandboxNights): readonly string[] {
   const priced: Readonly<Record<string, number>> = {
@@ -76,6 +103,7 @@ export function statedCost({ nights }: SandboxNights): readonly string[] {
     "v2/validate_emails": PRICES.validate_emails,
     "v2/enrich": PRICES.enrich,
     "person-search/v0/search-jobs/{segment_id}/results": PRICES.unlock,
+    "person-search/v0/contact-jobs/{job_id}/results": PRICES.unlock,
   };
   let before: NightTruth["ledger"] = {};
   const lines: string[] = [];

@@ -109,6 +109,7 @@ export function plainRow(row: Readonly<Record<string, unknown>>): MartRow {
 }
 
 const INSTANT = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$/;
+const WALL_TIME = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?$/;
 const DECIMAL = /^-?\d+\.\d+$/;
 
 /** Text of a value: instants in UTC with six digits, decimals without zeros at the end, lists as JSON. */
@@ -123,6 +124,7 @@ export function plain(value: unknown): string | null {
       .replace(/([+-]\d\d)$/, "$1:00");
     return new Date(whole).toISOString().replace(".000Z", `${(fraction ?? ".").padEnd(7, "0")}Z`);
   }
+  if (WALL_TIME.test(text)) return text.replace(" ", "T");
   return DECIMAL.test(text) ? String(Number(text)) : text;
 }
 

@@ -12,7 +12,8 @@ import { configOf, startWorld, threeJobs } from "../../jobs/world.ts";
 export async function metricsOfNight(): Promise<string> {
   const folder = await mkdtemp(join(inject("runFolder"), "metrics-"));
   const more = `  search_usage: { type: search_usage, schedule: "40 5 * * *" }
-prices: { currency: USD, resolve: 0.01, validate_emails: 0.002, enrich: 0.10 }
+  push: { type: segment_push, name: VIP, sql: "select service_pid from person_data.identity_link" }
+prices: { currency: USD, resolve: 0.01, validate_emails: 0.002, enrich: { amount: 0.10, included_per_month: 1000 } }
 budgets: { enrich: { per_day: 100 } }
 publish: { local: { type: duckdb, path: ${join(folder, "people.duckdb")} } }`;
   const world = await startWorld({ rows: 60, config: configOf(threeJobs, more) });

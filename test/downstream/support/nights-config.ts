@@ -4,6 +4,12 @@ export const SEED = 3;
 export const PEOPLE = 20_000;
 /** Segment of the service. */
 export const VIP = "11111111-1111-4111-8111-111111111111";
+/** Contact job of the service. */
+export const CONTACT_JOB = {
+  job_id: "22222222-2222-4222-8222-222222222222",
+  job_type: "contact_prospect",
+  titles: ["nurse"],
+};
 /** Names of the segments whose deaths are read. */
 export const WATCHED: ReadonlySet<string> = new Set(["VIP customers", "Favorites"]);
 
@@ -36,5 +42,8 @@ jobs:
   deaths: { type: death_signals, segments: [{ id: ${VIP} }, { job: favorites_push }] }
   searches: { type: search_usage }
   days: { type: endpoint_usage, bucketing_size: day, timezone: UTC, start_date: 2026-01-01 }
+  weeks: { type: endpoint_usage, bucketing_size: week, timezone: Europe/Berlin, start_date: 2026-01-01 }
+  prospects: { type: person_search, searches: { cfos: { query: CFOs in Texas, size: 50 } } }
+  contacts: { type: contact_jobs, job_ids: [${CONTACT_JOB.job_id}], unlock: { max_billable: 1000 } }
   audiences: { type: audience_search, searches: { nurses: { query: registered nurses in Ohio, unlock: { max_billable: 100 } } } }
 `;

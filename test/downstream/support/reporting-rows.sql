@@ -10,8 +10,8 @@ INSERT INTO billed_jobs VALUES
   ('resolve_customers', 'v1/resolve', 0.01, 0.866, 9000), ('validate_customers', 'v2/validate_emails', 0.002, 1, 14000),
   ('enrich_customers', 'v2/enrich', 0.10, 0.842, 1600), ('audiences', 'person-search/v0/search-jobs', 0.20, 1, 220);
 
-INSERT INTO fct_cost_daily (day, endpoint, job, records_sent, records_billed, possibly_billed, price, amount, currency)
-SELECT day, endpoint, job, sent, billed, possibly, price, billed * price, 'USD'
+INSERT INTO fct_cost_daily (day, endpoint, job, records_sent, records_billed, possibly_billed, price, amount, currency, possibly_billed_amount)
+SELECT day, endpoint, job, sent, billed, possibly, price, billed * price, 'USD', possibly * price
 FROM (
   SELECT day, endpoint, job, price, sent, floor(sent * share * CASE WHEN share < 1 THEN 0.98 + (noise * 7919 + length(job) * 0.37) % 0.03 ELSE 1 END)::integer AS billed,
     CASE WHEN n % 17 = 4 AND job <> 'audiences' THEN least(50, sent / 20) ELSE 0 END AS possibly
@@ -73,6 +73,30 @@ FROM (
 
 INSERT INTO fct_deaths_daily (day, deaths, deaths_of_members)
 SELECT day, deaths, floor(deaths * 0.93) FROM (SELECT day, greatest(0, floor(9 * wave + 4 * sin(n / 9.0)))::integer AS deaths FROM nights) AS d;
+
+INSERT INTO fct_person_changes_daily (day, change_type, people, changes)
+SELECT day, type, people, floor(people * factor)
+FROM (
+  SELECT day, type, factor, floor(rate * wave * (0.6 + (noise * 5003 + length(type) * 0.43) % 1))::integer AS people
+  FROM nights, (VALUES ('job', 9, 1), ('address', 12, 1), ('email', 7, 1.4), ('phone', 5, 1.3)) AS c(type, rate, factor)) AS d;
+
+INSERT INTO fct_segment_push (run_id, segment_id, segment_name, observed_at, day, sent, added, redundant, removed, unknown_pids, current_size)
+SELECT 'run-' || n, 'seg_01', 'customers', (day + time '02:10') AT TIME ZONE 'UTC', day, added + redundant + unknown, added, redundant, floor(added * 0.4), unknown,
+  22000 + sum(added - floor(added * 0.4)) OVER (ORDER BY day)
+FROM (SELECT *, floor(160 * wave)::integer AS added, floor(35 * noise)::integer AS redundant, CASE WHEN n % 9 = 2 THEN 6 ELSE 0 END AS unknown FROM nights) AS p;
+
+INSERT INTO fct_usage_bucket (endpoint, bucketing_size, timezone, bucket_start, bucket_start_local, bucket_end, total_requests, num_input_records,
+  num_resolvable_records, num_matches, overall_match_rate, resolvable_match_rate, is_final)
+SELECT endpoint, 'day', 'Europe/Berlin', day::timestamp AT TIME ZONE 'Europe/Berlin', day, (day + 1)::timestamp AT TIME ZONE 'Europe/Berlin', greatest(1, records / 100),
+  records, usable, matches, round(matches / nullif(records, 0)::numeric, 4), round(matches / nullif(usable, 0)::numeric, 4), n < 86
+FROM (
+  SELECT *, floor(records * 0.96) AS usable, floor(records * (rate + noise * 0.04)) AS matches
+  FROM (SELECT nights.*, endpoint, rate, floor(records * wave)::integer AS records
+    FROM nights, (VALUES ('v1/resolve', 9000, 0.83), ('v2/enrich', 1600, 0.80), ('v2/validate_emails', 14000, 0.90)) AS e(endpoint, records, rate)) AS a) AS b;
+
+INSERT INTO fct_plan_stated (call_id, endpoint, stated_at, records_left, allowance_records_available, overage_records_available, records_requested)
+SELECT ('00000000-0000-4000-8000-0000000000' || n)::uuid, 'v2/enrich', (day + time '01:31') AT TIME ZONE 'UTC', left_of, left_of, 0, 500
+FROM nights, (VALUES (31, 140), (66, 0)) AS s(night, left_of) WHERE n = night;
 
 INSERT INTO fct_sync_run (run_id, job, shard, job_type, status, limited_by, started_at, finished_at, seconds, records_read, records_sent,
   records_matched, records_rejected, rows_written, requests, retries)

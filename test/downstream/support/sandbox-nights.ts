@@ -8,7 +8,7 @@ import { makeSetting, type Setting } from "../../cli/support/setting.ts";
 import { bigQueryOfRun } from "../../support/bigquery/test-bigquery.ts";
 import { runSql } from "../../support/run-sql.ts";
 import { controlSandbox } from "../../support/sandbox-control.ts";
-import { nightsConfig, PEOPLE, SEED, VIP } from "./nights-config.ts";
+import { CONTACT_JOB, nightsConfig, PEOPLE, SEED, VIP } from "./nights-config.ts";
 import { type NightTruth, readTruth } from "./night-truth.ts";
 
 const ROWS = 2000;
@@ -75,6 +75,7 @@ export async function runSandboxNights(
     await control("/search_plan", { state_ms: 20 });
     await control("/clock", { days: -(DAYS_AGO[0] ?? 0) });
     daysAgo = DAYS_AGO[0] ?? 0;
+    await control("/contact_jobs", CONTACT_JOB);
     await control("/segments", { segment_id: VIP, name: "VIP customers", members: MEMBERS, batch: 50 });
     for (const [i, ago] of DAYS_AGO.entries()) {
       await control("/clock", { days: daysAgo - ago });
@@ -121,6 +122,7 @@ async function runNight({ setting, url, number, daysAgo }: NightPlan): Promise<N
   // The program's own document.
   const { run_id: runId } = JSON.parse(run) as { run_id: string };
   await dateNight(setting, runId, daysAgo);
+  if (number === 1) await statePlan(setting, runId);
   await runProgram(setting, [...PUBLISHING, "publish"]);
   const duckDbFile = join(setting.cwd, `night-${number}.duckdb`);
   await copyFile(join(setting.cwd, "people.duckdb"), duckDbFile);
@@ -144,6 +146,23 @@ async function dateNight({ url }: Setting, runId: string, daysAgo: number): Prom
     const set = columns.map((column) => `${column} = ${column} - make_interval(days => ${daysAgo})`);
     await runSql(url, `UPDATE person_data_ops.${table} SET ${set.join(", ")} WHERE run_id = '${runId}'`);
   }
+}
+
+/** Figures of a refused call. */
+const PLAN = {
+  allowance_records_available: 120,
+  overage_records_available: 0,
+  records_requested: 500,
+};
+
+/** No call of the nights is refused for lack of records, so that one gets the figures of such a refusal. */
+async function statePlan({ url }: Setting, runId: string): Promise<void> {
+  await runSql(
+    url,
+    `UPDATE person_data_ops.api_call SET error_details = $1 WHERE call_id =
+      (SELECT min(call_id::text)::uuid FROM person_data_ops.api_call WHERE run_id = '${runId}' AND endpoint = 'GET /usage')`,
+    [JSON.stringify(PLAN)],
+  );
 }
 
 /** Creates and fills `crm.customers`, the input of the nights. */
@@ -172,17 +191,15 @@ const deathOf = (pid: string, i: number) => ({
   signal_metadata: { source: "ssdi", confidence_score: 0.9 },
 });
 
-/** Some people are gone from the input, some moved; members come and go, and three of them die. */
+/** Some rows are gone from the input, some have another city; members come and go, and three of them die. */
 async function changeBeforeSecondNight({ url, query }: Setting, control: Control): Promise<void> {
   await runSql(url, "DELETE FROM crm.customers WHERE id % 31 = 7");
   await runSql(url, "UPDATE crm.customers SET city = 'Springfield', updated_at = now() WHERE id % 20 = 0");
   const members = await membersOf(query);
-  await control("/members", {
-    segment_id: VIP,
-    remove: members.slice(0, 40),
-    add: await strangersTo(query, 20),
-  });
-  await control("/deaths", { set: members.slice(50, 53).map(deathOf) });
+  const strangers = await strangersTo(query, 20);
+  await control("/members", { segment_id: VIP, remove: members.slice(0, 40), add: strangers });
+  // One of them is a customer in every night.
+  await control("/deaths", { set: [...members.slice(50, 52), ...strangers.slice(-2, -1)].map(deathOf) });
 }
 
 /** Members come back, and a member who is a customer is erased. */

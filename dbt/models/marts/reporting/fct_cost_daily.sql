@@ -7,5 +7,6 @@ select
     possibly_billed,
     price,
     amount,
-    currency
+    currency,
+    possibly_billed_amount
 from {{ ref('stg_cost_daily') }}

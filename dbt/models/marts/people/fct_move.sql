@@ -1,0 +1,2 @@
+select *
+from {{ ref('stg_person_move') }}

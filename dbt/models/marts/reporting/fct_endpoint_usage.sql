@@ -1,0 +1,4 @@
+{{ config(enabled=var('person_etl_usage')) }}
+
+select *
+from {{ ref('stg_endpoint_usage') }}

@@ -1,0 +1,10 @@
+{{ config(enabled=var('person_etl_searches')) }}
+
+select
+    segment_id,
+    distribution,
+    position,
+    label,
+    {{ adapter.quote('count') }} as people,
+    round(percentage / 100.0, 4) as share_of_people
+from {{ source('person_data', 'audience_search_distribution') }}

@@ -1,0 +1,8 @@
+select
+    source,
+    source_key,
+    service_pid,
+    job,
+    match_score,
+    matched_at
+from {{ published_view('person_data', 'identity_link') }}
