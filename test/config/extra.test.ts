@@ -31,3 +31,17 @@ test("wrong ones are refused", async () => {
     expect.stringMatching(/extra_columns\.person\.full_name: is a column of person already/u),
   ]);
 });
+
+const alerts = (on: string) =>
+  `${fine}history: { people: false }\nalerts: { webhook: "\${HOOK}", on: [${on}] }\n`;
+
+test("an alert on job changes needs the history of people", async () => {
+  const env = { HOOK: "https://hooks.example.com/1" };
+  expect(await problemsOf(alerts("failed, job_changes"), { env })).toEqual([
+    expect.stringMatching(/alerts\.on: has job_changes, which needs history\.people/u),
+  ]);
+  expect((await load(alerts("failed, deaths"), { env })).alerts).toMatchObject({
+    on: ["failed", "deaths"],
+    jobChangesAbove: 100,
+  });
+});

@@ -58,6 +58,7 @@ describe("match_rate", () => {
     await runAndConclude(world);
     expect(webhook.take()).toEqual([]);
 
+    await world.rows("DELETE FROM person_data_state.alert_state");
     // A night that only asks again for those that never matched, and one with nothing to send.
     await world.rows(
       "UPDATE person_data_state.lookup_answer SET answered_at = answered_at - interval '40 days' WHERE outcome = 'unmatched'",
