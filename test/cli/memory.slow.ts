@@ -67,7 +67,9 @@ const values: Readonly<Record<ColumnType, string>> = {
 };
 
 /** SQL of a column in row `i`; a person has two rows in each list. */
-function valueOf({ key, parent }: Table, { name, type }: Column): string {
+function valueOf({ key, parent }: Table, { name, type, values: listed = [] }: Column): string {
+  const [first] = listed;
+  if (first !== undefined) return `'${first}'`;
   const number = name === "service_pid" && parent !== null ? "i / 2" : "i";
   return key.includes(name) && type === "text" ? `'${name[0]}-' || ${number}` : values[type];
 }

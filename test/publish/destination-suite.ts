@@ -314,7 +314,9 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       const others: Partial<Record<ColumnType, unknown>> = { "text[]": [], numeric: "100" };
       const seen = new Set<ColumnType>();
       for (const table of catalog.tables) {
-        const entries = table.columns.map((c) => [c.name, valuesByType[c.type]] as const);
+        const entries = table.columns.map(
+          (c) => [c.name, c.isShort ? "-12.5" : valuesByType[c.type]] as const,
+        );
         const rows: FileRow[] = [
           Object.fromEntries(entries),
           Object.fromEntries(
