@@ -92,6 +92,7 @@ testNights("keys", {
           "2|a|p-bob",
         ],
         "SELECT tenant, id, service_pid FROM link_people": ["1|a|p-ann", '1|b, "c"|p-cid', "2|a|p-bob"],
+        "SELECT full_name FROM profile_people WHERE tenant = 1 AND id = 'b, \"c\"'": ["Cid Doe"],
       },
     },
     {
