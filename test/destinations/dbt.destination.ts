@@ -68,8 +68,8 @@ beforeAll(async () => {
   await writeFile(join(setting.cwd, "config.yaml"), nightsConfig(sandbox.url) + publish);
   await createCustomers(setting.url, ROWS);
   await controlSandbox(sandbox.url, "/search_plan", { state_ms: 20 });
-  await controlSandbox(sandbox.url, "/contact_jobs", CONTACT_JOB);
   await controlSandbox(sandbox.url, "/clock", { days: -MONTH });
+  await controlSandbox(sandbox.url, "/contact_jobs", CONTACT_JOB);
   const vip = { segment_id: VIP, name: "VIP customers", members: MEMBERS, batch: 50 };
   await controlSandbox(sandbox.url, "/segments", vip);
   await runNight();
