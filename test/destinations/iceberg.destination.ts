@@ -146,7 +146,9 @@ describe("Iceberg tables", () => {
   test("keep the files of former snapshots for a day", async () => {
     await publishPerson("kept", "Before");
     const data = async () =>
-      [...(await context.objects()).keys()].filter((address) => /\/person_[^e].*\/data\//u.test(address));
+      [...(await context.objects()).keys()].filter((address) =>
+        /\/person_[0-9a-f]{8}-.*\/data\//u.test(address),
+      );
     const former = await data();
     await publishPerson("kept", "After");
     await destination.finish();
@@ -179,7 +181,7 @@ describe("Iceberg tables", () => {
     const agent = openStorageAgent();
     const storage = openStorage(context.target, {}, agent);
     for (const address of (await context.objects()).keys()) {
-      if (/\/person_[^e].*\.avro$/u.test(address)) await storage.remove(address);
+      if (/\/person_[0-9a-f]{8}-.*\.avro$/u.test(address)) await storage.remove(address);
     }
     await agent.close();
     const catalog = openCatalog(context.target);
