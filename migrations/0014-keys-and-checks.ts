@@ -38,12 +38,12 @@ export function validateKeysAndChecks(names: SchemaNames): readonly string[] {
   );
 }
 
-/** Indexes of analysts, by table and column, with their share of the CPU of the first run that fills the table. */
+/** Indexes of analysts, by table and column, with their cost in a first run. */
 const indexes = [
   ["match_history", "service_pid"], // 0.6 %
   ["person", "_record_synced_at"], // 0.4 %
   ["person_phone", "phone_number"], // 1.7 %
-  ["input_email", "email_address"], // 1 %
+  ["input_email", "email_address"], // 3 ms per 1,000 people
   ["death_signal", "first_observed_at"], // few rows
 ] as const;
 
