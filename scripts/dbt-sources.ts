@@ -97,7 +97,7 @@ function testsOf({ key, columns }: Table): object {
 function columnOf(relation: Table | View, { name, doc, pii, values }: Column): object {
   const foreign = "key" in relation ? foreignKeyOf(relation) : null;
   const tests = [
-    ...(values ? [{ accepted_values: { arguments: { values } } }] : []),
+    ...(values && "key" in relation ? [{ accepted_values: { arguments: { values } } }] : []),
     ...(foreign?.columns.join() === name
       ? [{ relationships: { arguments: { to: sourceRef(foreign.to), field: foreign.toColumns[0] } } }]
       : []),
