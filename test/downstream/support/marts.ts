@@ -109,10 +109,10 @@ export function plainRow(row: Readonly<Record<string, unknown>>): MartRow {
 }
 
 const INSTANT = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$/;
-const WALL_TIME = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?$/;
+const WALL_TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?$/;
 const DECIMAL = /^-?\d+\.\d+$/;
 
-/** Text of a value: instants in UTC with six digits, decimals without zeros at the end, lists as JSON. */
+/** Text of a value: instants in UTC with six digits, wall times without zeros at the end, decimals without zeros at the end, lists as JSON. */
 export function plain(value: unknown): string | null {
   if (value === null) return null;
   const text = typeof value === "string" ? value : JSON.stringify(value);
@@ -124,7 +124,7 @@ export function plain(value: unknown): string | null {
       .replace(/([+-]\d\d)$/, "$1:00");
     return new Date(whole).toISOString().replace(".000Z", `${(fraction ?? ".").padEnd(7, "0")}Z`);
   }
-  if (WALL_TIME.test(text)) return text.replace(" ", "T");
+  if (WALL_TIME.test(text)) return text.replace(" ", "T").replace(/\.0+$/, "");
   return DECIMAL.test(text) ? String(Number(text)) : text;
 }
 
