@@ -228,7 +228,7 @@ export const adviceByCode = {
   used_up:
     "A budget is used up. → It is renewed with the next day or month (UTC). Raise `budgets` if that is too late.",
   low_match_rate:
-    "The share of matches of a job fell by more than a fifth. → Compare the mapped columns of the input with a week ago (empty, moved, another format) and `schema_drift`; if they are fine, ask the service.",
+    "A job's match rate fell by more than a fifth. → Check `schema_drift`, and whether mapped columns of the input became empty, moved or changed their format; if they are fine, ask the service.",
   low_coverage:
     "The share of people with a field fell by more than a fifth. → See `schema_drift` for a renamed field and the `return_fields` of the job; if they are fine, ask the service.",
   new_deaths:

@@ -125,8 +125,7 @@ async function statesOfShares(
     const what = rows
       ? `of ${rows} of ${job.input.name} matched`
       : `of ${peopleOrRows(measure)} have ${measure}`;
-    const before = `${percent(found.before, 1)} in the median of the ${found.runs} runs before`;
-    const message = `${name}: ${percent(now.known, now.of)} ${what} (${count(now.known)} of ${count(now.of)}), against ${before}.`;
+    const message = `${name}: ${percent(now.known, now.of)} ${what} (${count(now.known)} of ${count(now.of)}); the median of the ${found.runs} runs before was ${percent(found.before, 1)}.`;
     return [stateOf(subject, rows ? "low_match_rate" : "low_coverage", message, true)];
   });
 }
@@ -159,7 +158,7 @@ async function statesOfDeaths(
   }
   const { people, newestAt } = await countDeathsSince(db, since);
   if (newestAt === null) return [];
-  const message = `${countText(people, "person of your inputs has", "people of your inputs have")} a first death signal.`;
+  const message = `${countText(people, "person in your inputs has", "people in your inputs have")} a first death signal.`;
   return [{ ...stateOf(DEATHS, code, message), event: newestAt }];
 }
 

@@ -92,6 +92,26 @@ describe("files", () => {
     ).toEqual(["1 3", "1.5 2", "x 1"]);
   });
 
+  test("of JSON with wide rows are read in order, whatever the memory", async () => {
+    const wide = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`other_${i}`, "x".repeat(60)]));
+    for (const [rows, more] of [
+      [30_000, wide],
+      [2000, { other: "x".repeat(16_000) }],
+    ] as const) {
+      const lines = Array.from({ length: rows }, (_, i) =>
+        JSON.stringify({ id: i, name: `Ann ${i}`, zip: null, email: null, ...more }),
+      );
+      await write({ "wide.jsonl": `${lines.join("\n")}\n` });
+      const found = await read(input("wide.jsonl", { orderBy: "CAST(id AS bigint) DESC" }), {
+        reading: { ranked: true },
+      });
+      expect(found.filter((line) => line.startsWith(`${rows - 1}\t`))).toEqual([
+        `${rows - 1}\t\\N\tAnn ${rows - 1}\t\\N\t1`,
+      ]);
+      expect(found).toHaveLength(rows);
+    }
+  });
+
   test("of Parquet have Postgres's texts", async () => {
     const instance = await DuckDBInstance.create(":memory:");
     const duckdb = await instance.connect();

@@ -96,6 +96,18 @@ test("an unchanged view isn't created again, one of a changed type is; values th
   ]);
 });
 
+test("a missing profile is created beside a link view in use, whose rights stay", async () => {
+  await context.sql("CREATE TABLE crm.customers (id integer)");
+  await link(["id"]);
+  await context.sql(`CREATE VIEW crm.report AS SELECT id FROM person_data.link_customers;
+    GRANT SELECT ON person_data.link_customers TO pg_monitor; DROP VIEW person_data.profile_customers`);
+  await link(["id"]);
+  expect(
+    await context.sql(`SELECT to_regclass('person_data.profile_customers') IS NOT NULL AS has_profile,
+      has_table_privilege('pg_monitor', 'person_data.link_customers', 'SELECT') AS is_granted`),
+  ).toEqual([{ has_profile: "true", is_granted: "true" }]);
+});
+
 test("a changed type of a view in use is an error that names what depends on it", async () => {
   await context.sql("CREATE TABLE crm.customers (id integer)");
   await link(["id"]);

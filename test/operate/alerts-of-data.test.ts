@@ -53,7 +53,7 @@ describe("deaths", () => {
       String(Number(known) + 3),
     );
     expect(webhook.take()).toEqual([
-      ["deaths", "new_deaths", "2 people of your inputs have a first death signal."],
+      ["deaths", "new_deaths", "2 people in your inputs have a first death signal."],
     ]);
     await conclude(world, report);
     await runAndConclude(world);
@@ -67,7 +67,7 @@ describe("deaths", () => {
     await world.control("/deaths", { set: [{ service_pid: living[0], obituary_id: "o-second" }] });
     await runAndConclude(world);
     expect(webhook.take()).toEqual([
-      ["deaths", "new_deaths", "1 person of your inputs has a first death signal."],
+      ["deaths", "new_deaths", "1 person in your inputs has a first death signal."],
     ]);
     await runAndConclude(world);
     expect(webhook.take()).toEqual([]);
@@ -81,7 +81,7 @@ describe("deaths", () => {
     const dead = await world.value("SELECT count(DISTINCT service_pid) FROM person_data.deceased_customer");
     expect(Number(dead)).toBeGreaterThan(1);
     expect(webhook.take()).toEqual([
-      ["deaths", "new_deaths", `${dead} people of your inputs have a first death signal.`],
+      ["deaths", "new_deaths", `${dead} people in your inputs have a first death signal.`],
     ]);
   });
 });

@@ -47,7 +47,7 @@ describe("match_rate", () => {
         "match_rate enrich_customers new_rows",
         "low_match_rate",
         expect.stringMatching(
-          /^enrich_customers: 4\d\.\d % of new and changed rows of customers matched \(\d+ of \d+\), against 8\d\.\d % in the median of the 2 runs before\.$/,
+          /^enrich_customers: 4\d\.\d % of new and changed rows of customers matched \(\d+ of \d+\); the median of the 2 runs before was 8\d\.\d %\.$/,
         ),
       ],
     ]);
@@ -118,7 +118,7 @@ test("coverage names each field that fell, with its figures, once", async () => 
   const known = await world.value(`SELECT count(*) FROM person_data.person WHERE ${ofRun}`);
   expect(posted[0]?.[2]).toMatch(
     new RegExp(
-      `^enrich_customers: 0\\.0 % of the people received have person\\.gender \\(0 of ${known}\\), against [\\d.]+ % in the median of the 2 runs before\\.$`,
+      `^enrich_customers: 0\\.0 % of the people received have person\\.gender \\(0 of ${known}\\); the median of the 2 runs before was [\\d.]+ %\\.$`,
     ),
   );
   await conclude(world, report);

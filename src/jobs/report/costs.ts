@@ -156,10 +156,13 @@ export async function readPlanLeft(
   const since = dayText(Math.floor(nowMs / DAY_MS) - PACE_DAYS + 1);
   const days = await readBilledSince(db, since);
   // Days without a run count, unless they are before the first one.
-  const firstMs = (await hasCallsBefore(db, since))
-    ? msOf(since)
-    : Math.min(nowMs, ...days.map(({ day }) => msOf(day)));
-  const paceDays = Math.floor((nowMs - firstMs) / DAY_MS) + 1;
+  const hasEarlier = await hasCallsBefore(db, since);
+  const firstMs = hasEarlier ? msOf(since) : Math.min(nowMs, ...days.map(({ day }) => msOf(day)));
+  // A pace with the first day in it, on which everything is sent, isn't that of a week.
+  const paceDays = Math.min(
+    Math.floor((nowMs - firstMs) / DAY_MS) + 1,
+    hasEarlier ? PACE_DAYS : PACE_DAYS - 1,
+  );
   const endOf = (left: number, isCounted: (row: BilledDay) => boolean): number | null => {
     if (left === 0) return nowMs;
     const billed = days.filter(isCounted).reduce((sum, row) => sum + row.recordsBilled, 0);

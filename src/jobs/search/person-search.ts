@@ -153,7 +153,7 @@ async function reservePeople(context: Context, { name, size }: Search): Promise<
   await reserve(
     context,
     call,
-    (limit) => `${job.name}: ${name} may return ${size} people: more than ${limit} has left.`,
+    (limit) => `${job.name}: ${name} may return ${size} people, but ${limit} has fewer left.`,
   );
   return call;
 }

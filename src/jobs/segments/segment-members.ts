@@ -81,7 +81,7 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
     const reply = await context.call({ ...call, read: (bytes) => call.read(bytes, drift) });
     if (reply.kind === "refused") throw segmentGone(job.name, endpoint, id);
     unusable.set(page, reply.value.unusable);
-    context.count({ records_received: reply.value.members.length });
+    context.count({ records_received: reply.value.members.length + reply.value.unusable });
     return { ...reply.value, page, seenAt: reply.completedAt };
   };
   // An invalid cursor counts as none, so that all pages are read.
@@ -96,14 +96,16 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
   const { latest, isSweep, isSteady, removed, pending, suppressed } = synced;
   const { totalCount: size, seenAt } = latest;
   // Members not listed on any page although all pages reported the same size.
-  const missing = isSweep && isSteady ? size - known - suppressed : 0;
+  const rejected = [...unusable.values()].reduce((sum, onPage) => sum + onPage, 0);
+  const missing = isSweep && isSteady ? size - known - suppressed - rejected : 0;
   const isComplete = isSweep && isSteady && pending === 0 && missing === 0;
   await context.commit({
     drift: drift.entries(),
     upserts: [
       ...rowsAbout(run.runId, reading, synced, { known, isComplete }),
-      ...(isSweep ? [rejectOf(context, id, { unusable: [...unusable.values()], at: seenAt })] : []),
+      ...(isSweep ? [rejectOf(context, id, { rejected, at: seenAt })] : []),
     ],
+    counters: { records_rejected: isSweep ? rejected : 0 },
     checkpoints: isSweep ? [{ stream: id, cursor: { swept_at: seenAt, suppressed } }] : [],
   });
   await retryWhileDown(() => clearListed(db, run, id));
@@ -187,13 +189,12 @@ async function sweepAll(context: Context, reading: Reading): Promise<Synced> {
 function rejectOf(
   { run, job }: Context,
   id: string,
-  { unusable, at }: { readonly unusable: readonly number[]; readonly at: string },
+  { rejected, at }: { readonly rejected: number; readonly at: string },
 ): Upsert {
-  const number = unusable.reduce((sum, onPage) => sum + onPage, 0);
   const source = { run, source: id, code: "unusable_member", apiRequestId: null, at } as const;
-  const message = `${countText(number, "member")} of the segment ${id} can't be stored: no usable PID.`;
+  const message = `${countText(rejected, "member")} of the segment ${id} can't be stored: no usable PID.`;
   const reject = { identity: ["unusable_member", job.name, id], sourceKey: null, message };
-  return upsertRejects(source, () => (number === 0 ? [] : [reject]));
+  return upsertRejects(source, () => (rejected === 0 ? [] : [reject]));
 }
 
 function rowsAbout(

@@ -130,7 +130,7 @@ function reasonOf(error: unknown): Reason | null {
 }
 
 /** Codes of a conflict with another loader, after which the same commit can succeed when retried. */
-const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
+const CONFLICTS: ReadonlySet<string> = new Set(["23503", "23505", "40001", "40P01", "55P03"]);
 
 /** Data that the database rejects: out of range, not representable, too deep, too long for an index. */
 const DATA_FAULT = /^(22...|54000|54001)$/;

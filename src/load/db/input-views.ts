@@ -73,13 +73,18 @@ export async function readInputViews(session: PostgresSession, schema: string): 
 /** Creates or replaces the views of all inputs that have a link view, after an upgrade. */
 export async function upgradeInputViews(session: PostgresSession, names: SchemaNames): Promise<void> {
   await waitForLock(session, { ...migrationLock(names), purpose: "upgrading the views of inputs" });
-  for (const linked of await readLinkedInputs(session, names.data)) await createViews(session, names, linked);
+  for (const linked of await readLinkedInputs(session, names.data))
+    await createViews(session, names, { ...linked, views: viewsOf(linked) });
 }
 
-async function createViews(session: PostgresSession, names: SchemaNames, linked: LinkedInput): Promise<void> {
+async function createViews(
+  session: PostgresSession,
+  names: SchemaNames,
+  { key, views }: Pick<LinkedInput, "key"> & { readonly views: readonly View[] },
+): Promise<void> {
   // First, since it takes seconds, in which the views can still be read.
-  await indexKey(session, names, linked.key);
-  for (const view of viewsOf(linked)) {
+  await indexKey(session, names, key);
+  for (const view of views) {
     for (const statement of [createView(view, names), ...commentsOf(view, "VIEW", names)]) {
       await session.change(sql.raw(statement));
     }
@@ -125,23 +130,27 @@ function storedForm({ name, columns }: View): StoredView {
 /** Creates the views of an input, or recreates them if the names or types of its key have changed. */
 export async function renewInputViews(db: Db, linked: LinkedInput): Promise<void> {
   const wanted = viewsOf(linked);
-  const isCurrent = async (session: PostgresSession) => {
+  const readOutdated = async (session: PostgresSession) => {
     const stored = await readViews(session, db.names.data);
     const texts = new Set(stored.map((view) => JSON.stringify(view)));
-    return wanted.every((view) => texts.has(JSON.stringify(storedForm(view))));
+    return wanted.filter((view) => !texts.has(JSON.stringify(storedForm(view))));
   };
   // A view that is read all day must not be locked for nothing.
-  if (await db.transaction(isCurrent)) return;
+  if ((await db.transaction(readOutdated)).length === 0) return;
   try {
     await db.transaction(async (session) => {
       await waitForLock(session, {
         ...migrationLock(db.names),
         purpose: `creating the views of the input ${linked.input}`,
       });
-      if (await isCurrent(session)) return;
-      for (const { name } of wanted)
-        await session.change(sql.raw(`DROP VIEW IF EXISTS ${quoteQualified([db.names.data, name])}`));
-      await createViews(session, db.names, linked);
+      const outdated = await readOutdated(session);
+      if (outdated.length === 0) return;
+      // Before the views are locked.
+      await indexKey(session, db.names, linked.key);
+      const stored = new Set((await readViews(session, db.names.data)).map(({ view }) => view));
+      for (const { name } of outdated.filter((view) => stored.has(view.name)))
+        await session.change(sql.raw(`DROP VIEW ${quoteQualified([db.names.data, name])}`));
+      await createViews(session, db.names, { ...linked, views: outdated });
     });
   } catch (error) {
     const dependents = dependentsOf(error);

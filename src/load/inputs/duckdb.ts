@@ -53,6 +53,8 @@ function lineOf(columns: readonly RowColumn[]): string {
 /** Bytes of rows after which the memory of their chunks is freed. */
 const GARBAGE_BYTES = 4 * 1024 * 1024;
 
+export const isOutOfMemory = (error: unknown) => messageOf(error).startsWith("Out of Memory");
+
 const OF_SQL = /^(?:Binder|Catalog|Parser) Error/u;
 
 /** Throws an error of SQL without the statement, which DuckDB repeats. */
@@ -83,7 +85,7 @@ export function engineOf(session: DuckDBConnection): InputEngine {
       try {
         return await work();
       } catch (error) {
-        if (!messageOf(error).startsWith("Out of Memory") || megabytes > MOST_MEMORY_MB) throw error;
+        if (!isOutOfMemory(error) || megabytes > MOST_MEMORY_MB) throw error;
         await session.run(`SET memory_limit = '${megabytes}MB'`);
       }
     }

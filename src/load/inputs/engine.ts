@@ -264,11 +264,15 @@ async function sampleInput(engine: InputEngine, input: InputSource): Promise<Inp
   };
 }
 
-/** Inputs of an engine without unique indexes. `open` gives its engine to `work`, for an input of a form that it can query. */
+/**
+ * Inputs of an engine without unique indexes. `open` gives its engine to `work`, for an input of a form that it can query;
+ * `isSorted` if `work` reads all rows in order.
+ */
 export function openSqlInputs(
   open: <Result>(
     input: InputSource,
     work: (engine: InputEngine, input: InputSource) => Promise<Result>,
+    isSorted?: boolean,
   ) => Promise<Result>,
   close: () => Promise<void>,
 ): InputDatabase {
@@ -277,15 +281,17 @@ export function openSqlInputs(
     describe: (given) => open(given, (engine, input) => engine.describe({ ...input, where: null })),
     sampleInput: (given) => open(given, sampleInput),
     findRows: (given, wanted) => open(given, (engine, input) => findRows(engine, input, wanted)),
-    read: (given, reading, work) =>
-      open(reading.ranked ? given : { ...given, orderBy: null }, async (engine, input) => {
+    read: (given, reading, work) => {
+      const read = async (engine: InputEngine, input: InputSource) => {
         const described = await describe(engine, input);
         const parts = partsRead(input, reading, finderOf(described.columns));
         const text = rawSelect(narrowToKey(described, reading), parts, reading);
         const columns = rowColumns(input, parts, reading);
         const copyText = () => engine.copyText(text, columns, listsOf(reading));
         return work({ parts, keyIsUnique: false, columns, copyText });
-      }),
+      };
+      return open(given, read, reading.ranked && given.orderBy !== null);
+    },
     close,
   };
 }

@@ -3,14 +3,14 @@ import { randomUUID } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { quoteLiteral } from "../db/names.ts";
-import { columnOf, engineOf, MEMORY_MB } from "./duckdb.ts";
+import { columnOf, engineOf, isOutOfMemory, MEMORY_MB } from "./duckdb.ts";
 import { type InputEngine, openSqlInputs } from "./engine.ts";
 import { explainFiles, refuseFiles } from "./file-failures.ts";
 import { describeFiles, type InputFile, openFileFolder } from "./files.ts";
 import type { DuckDbConnection, InputDatabase, InputSource } from "./input.ts";
 
 /** Rows of a row group of a copy, which are in memory together. */
-const GROUP_ROWS = 20_000;
+const GROUP_ROWS = 2048;
 
 /** Opens a DuckDB in memory, which `cleanup` closes. */
 async function openSession(
@@ -39,6 +39,17 @@ async function openSession(
   return session;
 }
 
+/** Copies rows to a Parquet file; false if they are too wide for the memory. */
+async function copyTo(session: DuckDBConnection, path: string, from: string): Promise<boolean> {
+  try {
+    await session.run(`COPY ${from} TO ${quoteLiteral(path)} (FORMAT parquet, ROW_GROUP_SIZE ${GROUP_ROWS})`);
+    return true;
+  } catch (error) {
+    if (isOutOfMemory(error)) return false;
+    throw error;
+  }
+}
+
 /** Opens files that inputs are read from. Each operation has a DuckDB of its own, so that none holds memory or a lock. */
 export function openFiles(connection: DuckDbConnection): InputDatabase {
   const folder = openFileFolder(connection);
@@ -46,6 +57,7 @@ export function openFiles(connection: DuckDbConnection): InputDatabase {
   async function open<Result>(
     input: InputSource,
     work: (engine: InputEngine, input: InputSource) => Promise<Result>,
+    isSorted = false,
   ): Promise<Result> {
     const place = connection.path ?? ("table" in input.relation ? (input.relation.table[0] ?? "") : null);
     let files: readonly InputFile[] = [];
@@ -62,15 +74,10 @@ export function openFiles(connection: DuckDbConnection): InputDatabase {
         await session.run(`ATTACH ${quoteLiteral(files[0]?.path ?? "")} AS source (READ_ONLY); USE source`);
         return await work(engine, input);
       }
-      let { from } = table;
-      if (table.isLarge && input.orderBy !== null) {
-        const path = join(await folder.path(), `${randomUUID()}.parquet`);
-        cleanup.defer(() => rm(path, { force: true }));
-        await session.run(
-          `COPY ${from} TO ${quoteLiteral(path)} (FORMAT parquet, ROW_GROUP_SIZE ${GROUP_ROWS})`,
-        );
-        from = `read_parquet(${quoteLiteral(path)})`;
-      }
+      const path = join(await folder.path(), `${randomUUID()}.parquet`);
+      cleanup.defer(() => rm(path, { force: true }));
+      const isCopied = isSorted && table.isLarge === true && (await copyTo(session, path, table.from));
+      const from = isCopied ? `read_parquet(${quoteLiteral(path)})` : table.from;
       const result = await work(
         { ...engine, describe: async () => table.columns.map(columnOf), quoteQualified: () => from },
         input,

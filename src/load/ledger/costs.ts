@@ -80,7 +80,7 @@ export async function readBilledSince(
 /** True if the ledger has a billable call from before a UTC day. */
 export async function hasCallsBefore(db: Db, day: string): Promise<boolean> {
   const [found] = await db.rows(sql`
-    SELECT FROM ${db.table("api_call")} WHERE budget IS NOT NULL AND reserved_at < ${day}::timestamp AT TIME ZONE 'UTC' LIMIT 1`);
+    SELECT FROM ${db.table("api_call")} WHERE ${sql.raw(isBillable)} AND reserved_at < ${day}::timestamp AT TIME ZONE 'UTC' LIMIT 1`);
   return found !== undefined;
 }
 
@@ -139,7 +139,7 @@ export async function readStatedPlans(db: Db): Promise<readonly StatedPlan[]> {
     CROSS JOIN LATERAL (
       SELECT coalesce(sum(${sql.raw(billedRecords)}), 0)::bigint AS least, coalesce(sum(records_in_doubt), 0)::bigint AS in_doubt
       FROM ${calls} AS c
-      WHERE c.endpoint = s.endpoint AND budget IS NOT NULL AND coalesce(c.settled_at, c.reserved_at) > s.settled_at) AS c
+      WHERE c.endpoint = s.endpoint AND ${sql.raw(isBillable)} AND coalesce(c.settled_at, c.reserved_at) > s.settled_at) AS c
     ORDER BY 1`);
   return rows.flatMap((row) => {
     const available = availableOf(row.figures);

@@ -291,7 +291,12 @@ test("members without a PID are one reject of their segment, until they have one
   const http = openHttpClient({ baseUrl: service.url, readKey: async () => "test-key", concurrency: 1 });
   onTestFinished(() => http.close());
   const rejects = `SELECT source, code, message, resolved_at IS NULL AS is_open FROM person_data.reject`;
-  expect(jobOf(await world.run({}, { http }), "vip_members")).toMatchObject({ status: "succeeded" });
+  expect(jobOf(await world.run({}, { http }), "vip_members")).toMatchObject({
+    status: "succeeded",
+    records_received: 4,
+    records_rejected: 3,
+  });
+  expect(world.notes).toEqual([]);
   const message = `3 members of the segment ${OTHER} can't be stored: no usable PID.`;
   const reject = { source: OTHER, code: "unusable_member", message };
   expect(await world.rows(rejects)).toEqual([{ ...reject, is_open: "t" }]);
