@@ -255,5 +255,6 @@ export async function makeFloorTables(stage: Stage, name: string): Promise<void>
   const named = tables.map(
     (table) => `${name}${table.schema === "data" ? "" : `_${table.schema}`}.${table.name}`,
   );
-  await runSql(stage.databaseUrl, `TRUNCATE ${named.join(", ")}`);
+  // Postgres 18 otherwise misses the tables whose keys aren't enforced.
+  await runSql(stage.databaseUrl, `TRUNCATE ${named.join(", ")} CASCADE`);
 }
