@@ -241,7 +241,8 @@ async function dropIndexes(client: Client, name: string): Promise<readonly strin
     WHERE indrelid = $1::text::regclass AND NOT indisprimary`,
     [name],
   );
-  for (const key of keys) await client.query(`ALTER TABLE ${name} DROP CONSTRAINT ${key.name}`);
+  // With the foreign keys to it, which no query needs.
+  for (const key of keys) await client.query(`ALTER TABLE ${name} DROP CONSTRAINT ${key.name} CASCADE`);
   for (const index of indexes) await client.query(`DROP INDEX ${index.name}`);
   return [
     ...keys.map((key) => `ALTER TABLE ${name} ADD CONSTRAINT ${key.name} ${key.definition}`),
