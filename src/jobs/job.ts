@@ -44,7 +44,7 @@ export interface RunReport {
   /** `I/N`; only with `--shard`. */
   readonly shard?: string;
   readonly jobs: readonly JobReport[];
-  /** What it changed in stored people, in all shards of the run ID; absent if it changed no one. */
+  /** Changes in stored people, by all shards of the run ID; absent if it changed no one. */
   readonly people_changed?: Omit<PeopleChanged, "run_id">;
   /** With `prices`: sum of the jobs. */
   readonly cost?: Cost;

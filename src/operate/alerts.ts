@@ -86,7 +86,7 @@ export interface ReportableState {
   readonly whatToDo: string;
   /** True if a return to `ok` sends no alert. */
   readonly isQuietWhenOk: boolean;
-  /** What happened, such as a run ID: each is reported once, and is no state that ends. */
+  /** Event, such as a run ID: each is reported once, and is no state that ends. */
   readonly event?: string;
 }
 

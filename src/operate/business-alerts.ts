@@ -130,7 +130,7 @@ async function statesOfShares(
   });
 }
 
-/** What a coverage counts: people, or rows of a list that they have. */
+/** Subject of a coverage: people, or rows of a list that they have. */
 function peopleOrRows(measure: string): string {
   const [table = "", column] = measure.split(".");
   return column === undefined || table === "person" ? "the people received" : `their rows in ${table}`;

@@ -30,7 +30,7 @@ publish:
   local: { type: duckdb, path: people.duckdb }
 `;
 
-/** What is shown of a person, as one text column. */
+/** Queries of a person, each of one text column. */
 const VIEWS = {
   person: "SELECT service_pid FROM person_data.person WHERE service_pid = $pid",
   job: "SELECT work_company_name FROM person_data.person_current_job WHERE service_pid = $pid",

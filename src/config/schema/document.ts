@@ -105,7 +105,7 @@ const extraColumns = settings({
   ).default({}),
 });
 
-/** What `alerts.on` can name: statuses of jobs, and what changed in the data. */
+/** Names for `alerts.on`: statuses of jobs, and changes in the data. */
 const reportable = [
   "failed",
   "limited",

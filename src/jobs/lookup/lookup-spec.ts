@@ -4,7 +4,7 @@ import { crashPoint } from "../../crash-point.ts";
 import { type LimitedBy, LimitReachedError } from "../../errors.ts";
 import type { JobContext } from "../job.ts";
 import { type LookupJobConfig, lookupOf } from "./lookup-types.ts";
-import { type Shard, shareOf } from "../services.ts";
+import { type Shard, shareOf, wholeInput } from "../services.ts";
 import { inputSourceOf } from "../sources.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
 import { NORMALIZATION } from "../../load/inputs/columns.ts";
@@ -104,6 +104,25 @@ export async function reserve(
   if (grant.limitedBy === null) return grant;
   const limit = nameOfLimit(call.limits, grant.limitedBy);
   throw new LimitReachedError(limit, message(limit));
+}
+
+/**
+ * Reserves in a budget all records that a call may be charged, or none. Throws a LimitReachedError if it has fewer left.
+ * @param call `maxRecords`: cap of the command, null for none
+ */
+export async function reserveWhole(
+  context: Pick<JobContext, "config" | "clock" | "db" | "run" | "retryWhileDown">,
+  call: Pick<CallReservation, "callId" | "endpoint" | "records" | "price"> & {
+    readonly budget: string;
+    readonly maxRecords: number | null;
+  },
+  message: (limit: LimitedBy) => string,
+): Promise<CallGrant> {
+  const { config, clock } = context;
+  const { maxRecords, ...given } = call;
+  const limits = limitsOf(config, { type: call.budget, maxRecordsPerRun: null }, maxRecords, wholeInput);
+  const startedAt = new Date(clock.now()).toISOString();
+  return reserve(context, { ...given, attempt: 1, startedAt, limits, isWhole: true }, message);
 }
 
 const NO_BUDGET: BudgetConfig = { perDay: null, perMonth: null, money: null };

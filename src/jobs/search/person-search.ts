@@ -5,8 +5,7 @@ import { byName, settings, wholeNumber } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { duration } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { mayBeDone } from "../../extract/free-call.ts";
-import type { CallReservation } from "../../load/ledger/reserve.ts";
+import { type FreeCall, mayBeDone } from "../../extract/free-call.ts";
 import { type Commit, cursorInstant } from "../../load/write/commit.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
 import { type DriftLog, instantAt } from "../../schemas/convert.ts";
@@ -21,8 +20,7 @@ import {
   isOver,
   readCursor,
 } from "../feed.ts";
-import { limitsOf, reserve } from "../lookup/lookup-spec.ts";
-import { wholeInput } from "../services.ts";
+import { reserveWhole } from "../lookup/lookup-spec.ts";
 import { planOfTasks } from "./tasks.ts";
 import {
   queryRefused,
@@ -108,7 +106,7 @@ async function run(context: Context): Promise<void> {
 async function make(
   context: Context,
   search: Search,
-  { quota, reserved }: { readonly quota: Quota | null; readonly reserved: CallReservation },
+  { quota, reserved }: { readonly quota: Quota | null; readonly reserved: Reserved },
 ): Promise<void> {
   const { job, clock, log } = context;
   const { name, query, size, stream } = search;
@@ -137,25 +135,18 @@ async function make(
   log.info({ job: job.name, search: name, stream, results: found }, "search_made");
 }
 
+type Reserved = NonNullable<FreeCall<JsonObject>["reserved"]>;
+
 /** Reserves the most that a search may deliver in its budget. */
-async function reservePeople(context: Context, { name, size }: Search): Promise<CallReservation> {
-  const { config, job, clock } = context;
-  const call = {
-    callId: randomUUID(),
-    endpoint: create.name,
-    attempt: 1,
-    startedAt: new Date(clock.now()).toISOString(),
-    records: size,
-    limits: limitsOf(config, { type: METERED_SEARCH, maxRecordsPerRun: null }, null, wholeInput),
-    budget: METERED_SEARCH,
-    isWhole: true as const,
-  };
-  await reserve(
+async function reservePeople(context: Context, { name, size }: Search): Promise<Reserved> {
+  const reserved = { callId: randomUUID(), records: size };
+  const call = { ...reserved, endpoint: create.name, budget: METERED_SEARCH, maxRecords: null };
+  await reserveWhole(
     context,
     call,
-    (limit) => `${job.name}: ${name} may return ${size} people, but ${limit} has fewer left.`,
+    (limit) => `${context.job.name}: ${name} may return ${size} people, but ${limit} has fewer left.`,
   );
-  return call;
+  return reserved;
 }
 
 /** Reads a stored search again by its ID, which makes no new search. */

@@ -11,9 +11,8 @@ import { DriftLog } from "../../schemas/convert.ts";
 import { isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import { collectErrors, type FeedContext, goneError, upsertRejects } from "../feed.ts";
 import type { JobPlan } from "../job-type.ts";
-import { limitsOf, reserve } from "../lookup/lookup-spec.ts";
+import { reserveWhole } from "../lookup/lookup-spec.ts";
 import { priceOf } from "../price.ts";
-import { wholeInput } from "../services.ts";
 
 /** `never`, or the largest charge that the user accepts. */
 export function unlockSetting() {
@@ -344,7 +343,7 @@ export async function readCharged(
 
 /** Writes down a charge and reserves it in the budgets, whole or not at all; keeps that of an earlier run if it suffices. */
 async function reserveRecords(context: FeedContext, task: Task, { name }: FreeEndpoint, records: number) {
-  const { config, clock, request, job } = context;
+  const { config, request, job } = context;
   let { unlock: reserved } = task.cursor;
   if (reserved === null || reserved.records < records) {
     await recordCharge(context, task, null);
@@ -354,18 +353,15 @@ async function reserveRecords(context: FeedContext, task: Task, { name }: FreeEn
   const call = {
     callId: reserved.call_id,
     endpoint: name,
-    attempt: 1,
-    startedAt: new Date(clock.now()).toISOString(),
     records: reserved.records,
-    limits: limitsOf(config, { type: UNLOCK, maxRecordsPerRun: null }, request.maxRecords, wholeInput),
     price: priceOf(config, UNLOCK),
     budget: UNLOCK,
-    isWhole: true as const,
+    maxRecords: request.maxRecords,
   };
   const tooFew = (limit: string) =>
     `${job.name}: less is left of ${limit} than the ${records} records that may be billed.`;
   try {
-    const { wasSent = false } = await reserve(context, call, tooFew);
+    const { wasSent = false } = await reserveWhole(context, call, tooFew);
     return { reserved, wasSent };
   } catch (error) {
     // Nothing was reserved, so nothing was sent.

@@ -147,9 +147,8 @@ export async function renewInputViews(db: Db, linked: LinkedInput): Promise<void
       if (outdated.length === 0) return;
       // Before the views are locked.
       await indexKey(session, db.names, linked.key);
-      const stored = new Set((await readViews(session, db.names.data)).map(({ view }) => view));
-      for (const { name } of outdated.filter((view) => stored.has(view.name)))
-        await session.change(sql.raw(`DROP VIEW ${quoteQualified([db.names.data, name])}`));
+      for (const { name } of outdated)
+        await session.change(sql.raw(`DROP VIEW IF EXISTS ${quoteQualified([db.names.data, name])}`));
       await createViews(session, db.names, { ...linked, views: outdated });
     });
   } catch (error) {

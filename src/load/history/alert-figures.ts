@@ -15,7 +15,7 @@ export interface MeasuredRun {
   readonly source: string;
 }
 
-/** How many of a run's records or people have something, and how many there are. */
+/** Number of a run's records or people that have something, and of all of them. */
 export interface Share {
   readonly known: number;
   readonly of: number;
