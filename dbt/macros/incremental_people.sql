@@ -1,5 +1,5 @@
 {#
-An incremental model of people deletes those who changed, before it runs, and then appends those whom it lacks.
+An incremental model of people deletes the changed people before it runs, and then appends the missing ones.
 If it is interrupted in between, the next run appends them. The models have no unique_key: without one, dbt's default
 strategy inserts all rows of the query in every engine.
 #}
@@ -23,7 +23,7 @@ where service_pid in (
     {%- endif -%}
 {% endmacro %}
 
-{# Condition for people whom the model lacks. `people` is the alias of a relation with `service_pid`. #}
+{# Condition for people missing from the model. `people` is the alias of a relation with `service_pid`. #}
 {% macro is_missing(people) %}
     {%- if is_incremental() -%}
 not exists (

@@ -24,7 +24,7 @@ export interface Cost {
   /** ISO 4217. */
   readonly currency: string;
   readonly records_billed: number;
-  /** Further records that may have been billed: calls without an answer, records without a result. */
+  /** Further records that may have been billed: calls without a response, records without a result. */
   readonly possibly_billed: number;
   /** Price of one record; null if they had several, or none. */
   readonly price: number | null;

@@ -50,7 +50,7 @@ export const inputRowKey = {
 
 /** Columns that every answer table has besides its own fields. */
 export const answerColumns = {
-  api_request_id: text("none", "The service's ID of the last answering call."),
+  api_request_id: text("none", "The service's ID of the call with the last response."),
   request_completed_at: timestamptz("none", "When the service completed that call."),
   is_present: boolean(
     "none",

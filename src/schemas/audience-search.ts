@@ -53,7 +53,7 @@ const jobFields = {
   error_criteria: json("none", "Criteria that the service could not process."),
   suggested_search: text("none", "Query that the service suggests instead."),
   total_count: integer("none", "Number of matching people; null until it is known."),
-  estimated_billable_count: integer("none", "Most that an unlock can charge."),
+  estimated_billable_count: integer("none", "Largest charge of an unlock."),
   billable_count: integer("none", "What the unlock charged; null until unlocked."),
   results_unlocked: boolean("none", "True once the results were unlocked."),
 };

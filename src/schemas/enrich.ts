@@ -86,7 +86,7 @@ export const enrichEndpoint: LookupEndpoint = {
 
 export const enrichment = table("enrichment", {
   schema: "data",
-  doc: "Last answer of /v2/enrich for each input row; the person is in `person`.",
+  doc: "Last response of /v2/enrich for each input row; the person is in `person`.",
   key: ["job", "source", "source_key"],
   columns: { ...inputRowKey, ...enrichFields, ...answerColumns },
   people: answeredPeople,

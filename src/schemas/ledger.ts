@@ -49,20 +49,20 @@ export const apiCall = table("api_call", {
     job: text("none", "The job.", "required"),
     call_number: integer(
       "none",
-      "Order of reservation; answers of later calls replace those of earlier ones.",
+      "Order of reservation; responses of later calls replace those of earlier ones.",
       "required",
     ),
     endpoint: text("none", "Method and path.", "required"),
     api_request_id: text("none", "The service's ID of the call."),
     started_at: timestamptz("none", "When it was sent.", "required"),
     request_completed_at: timestamptz("none", "Completion time reported by the service."),
-    milliseconds: integer("none", "Milliseconds until the whole answer was read."),
-    http_status: integer("none", "HTTP status; null without an answer."),
+    milliseconds: integer("none", "Milliseconds until the whole response was read."),
+    http_status: integer("none", "HTTP status; null without a response."),
     attempt: position("none", "1-based attempt of this batch.", "required"),
     records_sent: integer("none", "Number of records in the request.", "required"),
     records_matched: integer("none", "Results with a match; null without results."),
-    response_bytes: integer("none", "Size of the answer in bytes, as received.", "required"),
-    possibly_billed: boolean("none", "True if the outcome leaves open whether it was billed.", "required"),
+    response_bytes: integer("none", "Size of the response in bytes, as received.", "required"),
+    possibly_billed: boolean("none", "True if the outcome doesn't show whether it was billed.", "required"),
     settled_at: timestamptz(
       "none",
       "When its outcome was recorded; null while in flight, or permanently after a crash.",
@@ -79,7 +79,7 @@ export const apiCall = table("api_call", {
     ),
     records_in_doubt: integer(
       "none",
-      "Records that may have been billed without a result: all of a call without an answer, or those that it lacks.",
+      "Records that may have been billed without a result: all of a call without a response, or those that the response omits.",
       "required",
     ),
     records_possibly_billed_twice: integer(
@@ -101,7 +101,7 @@ export const apiCall = table("api_call", {
     ),
     billed_per: oneOf(
       ["record", "match"],
-      "`record` or `match`, as `prices` states it; null if it doesn't: then addresses and matches count as billed.",
+      "`record` or `match`, as set in `prices`; null if not set: then addresses and matches count as billed.",
     ),
     error_code: text("none", "Code of the service's error; null without one."),
     error_details: json("none", "Figures of a 402: records available and requested."),

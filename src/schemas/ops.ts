@@ -50,7 +50,7 @@ export const erasureSubject = table("erasure_subject", {
     erasure_id: uuid("none", "ID of the erasure; all identifiers of one person share it."),
     kind: oneOf(
       ["pid", "email", "source_key", "content"],
-      "`pid`, `email`, `source_key`, or `content`: of a row that no other row equals.",
+      "`pid`, `email`, `source_key`, or `content`: the values of a row, if no other row has the same.",
     ),
     subject_hash: bytes("none", "HMAC-SHA256 of the identifier's kind and value."),
     key_id: text("none", "ID of the hash key.", "required"),
@@ -85,7 +85,11 @@ export const erasureRequest = table("erasure_request", {
     request_id: uuid("none", "ID of the request."),
     erasure_id: uuid("none", "The erasure (`erasure_subject`).", "required"),
     people: json("direct", "PIDs, addresses and input rows to remove, found at the request.", "required"),
-    waits_for: json("none", "Job locks that were held when the request was made.", "required"),
+    waits_for: json(
+      "none",
+      "Jobs that were running when the request was made, with their locks.",
+      "required",
+    ),
     is_final: boolean("none", "True if the rows were removed after all of these runs had ended.", "required"),
     requested_at: timestamptz("none", "When the erasure was requested.", "required"),
   },
@@ -97,7 +101,9 @@ const counter = (doc: string) => integer("none", doc, "required");
 export const runCounters = {
   records_read: counter("Input rows read (validate_emails: every occurrence of an address)."),
   records_unchanged: counter("Rows that were not due."),
-  records_duplicate: counter("Due rows with the same content as a record already sent or answered."),
+  records_duplicate: counter(
+    "Due rows with the same content as a record that was already sent or processed.",
+  ),
   records_suppressed: counter("Rows skipped because the person was erased."),
   records_sent: counter("Distinct records sent at least once."),
   records_matched: counter("Distinct sent records that matched."),
@@ -122,7 +128,7 @@ export const counterNames = Object.keys(runCounters) as RunCounter[];
 
 export const warehouseIdentity = table("warehouse_identity", {
   schema: "ops",
-  doc: "Service that this warehouse's data comes from; runs against a different one are rejected.",
+  doc: "Service from which this warehouse's data comes; runs against another one are refused.",
   key: [],
   columns: {
     service_host: text("none", "Host and port; `sandbox:SEED` for the sandbox.", "required"),
@@ -190,7 +196,7 @@ export const syncGap = table("sync_gap", {
 
 export const schemaDrift = table("schema_drift", {
   schema: "ops",
-  doc: "Fields in the service's answers that differ from their declaration.",
+  doc: "Fields in the service's responses that differ from their declaration.",
   key: ["endpoint", "path", "kind"],
   columns: {
     endpoint: text("none", "Method and path."),
@@ -205,7 +211,7 @@ export const schemaDrift = table("schema_drift", {
 
 export const inputCoverage = table("input_coverage", {
   schema: "ops",
-  doc: "Rows and answers of each input at the end of each run.",
+  doc: "Rows and responses of each input at the end of each run.",
   key: ["run_id", "job", "shard", "source"],
   columns: {
     run_id: text("none", "The run."),
@@ -213,11 +219,11 @@ export const inputCoverage = table("input_coverage", {
     shard: text("none", "`I/N`; `0/1` without shards."),
     source: text("none", "Name of the input."),
     input_rows: integer("none", "Rows read (validate_emails: distinct addresses).", "required"),
-    answered: integer("none", "Rows with an answer.", "required"),
-    matched: integer("none", "Rows whose last answer matched.", "required"),
-    unmatched: integer("none", "Rows whose last answer did not match.", "required"),
+    answered: integer("none", "Rows with a response.", "required"),
+    matched: integer("none", "Rows whose last response was a match.", "required"),
+    unmatched: integer("none", "Rows whose last response was no match.", "required"),
     rejected: integer("none", "Rejected rows.", "required"),
     due: integer("none", "Rows still due at the end.", "required"),
-    oldest_answer_at: timestamptz("none", "Time of the oldest answer."),
+    oldest_answer_at: timestamptz("none", "Time of the oldest response."),
   },
 });

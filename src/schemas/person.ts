@@ -58,7 +58,7 @@ export function readMoneyRange(text: string): readonly Cell[] {
 
 /** Declares `X_min` and `X_max` of a field `X_range`. @param amount what the range is of */
 function moneyRange<const Name extends string>(name: Name, pii: PiiClass, amount: string) {
-  const unit = "in US dollars, as the text states it; inclusive, unless the text says under, over, < or >";
+  const unit = "in US dollars, read from the text; inclusive, unless the text says under, over, < or >";
   return {
     from: `${name}_range`,
     columns: prefixed(`${name}_` as const, {
@@ -195,12 +195,12 @@ const workFields = {
     "none",
     "NAICS code of the employer's industry (North American Industry Classification System), as text.",
   ),
-  work_company_naics_description: text("none", "Industry that the NAICS code stands for."),
+  work_company_naics_description: text("none", "Industry of the NAICS code."),
   work_company_sic_code: text(
     "none",
     "SIC code of the employer's industry (Standard Industrial Classification), as text.",
   ),
-  work_company_sic_description: text("none", "Industry that the SIC code stands for."),
+  work_company_sic_description: text("none", "Industry of the SIC code."),
   work_title: text("indirect", "Job title, as received."),
   standard_work_title: text("indirect", "Job title, standardized by the service for grouping."),
   work_seniority_level: text("indirect", "Level of seniority, as received."),
@@ -338,7 +338,7 @@ export const personChildren = [
 
 export const personHistory = table("person_history", {
   schema: "data",
-  doc: "Field groups of people as they were before an answer changed them; the intervals of a group never overlap. What is valid now is in `person` and its lists.",
+  doc: "Field groups of people as they were before a response changed them; the intervals of a group never overlap. Current values are in `person` and its lists.",
   key: ["service_pid", "field_group", "valid_from"],
   people: { pids: ["service_pid"] },
   columns: {

@@ -41,13 +41,13 @@ export const rejectCodes = {
   },
   missing_result: {
     stage: "answer",
-    means: "The service omitted the record from two answers.",
+    means: "The service omitted the record from two responses.",
     todo: "Retry it; if it is omitted again, contact the service with the api_request_id.",
   },
   answer_too_large: {
     stage: "answer",
     means:
-      "The result of the record is too large to load (above 32 MB), or two answers with it had more than 1 GB or far more results than records.",
+      "The result of the record is too large to load (above 32 MB), or two responses with it had more than 1 GB or far more results than records.",
     todo: "Contact the service, or ask for fewer fields (`return_fields`). Then retry it.",
   },
   no_pid: {
@@ -58,8 +58,8 @@ export const rejectCodes = {
   unusable_result: {
     stage: "answer",
     means:
-      "An item of the results of a contact job is no object, or one of an audience no PID; the message has its position.",
-    todo: "Contact the service with the message: an item of unlocked results may have been billed.",
+      "An item in the results of a contact job isn't an object, or an item in an audience isn't a PID; the message has its position.",
+    todo: "Contact the service with the message: the item may have been billed with the unlocked results.",
   },
   unusable_member: {
     stage: "answer",
@@ -69,18 +69,18 @@ export const rejectCodes = {
   missing_id: {
     stage: "answer",
     means:
-      "A death signal lacks its `obituary_id` or its `service_pid`; source is the segment, source_key is its other ID.",
+      "A death signal has no `obituary_id` or no `service_pid`; `source` is the segment, `source_key` the other ID.",
     todo: "Contact the service. A later run resolves this once the signal is complete or no longer listed.",
   },
   not_loadable: {
     stage: "load",
-    means: "The warehouse rejected a value of the answer.",
+    means: "The warehouse rejected a value in the response.",
     todo: "Check `details` for the database's error code; retry once the cause is fixed.",
   },
   answer_unloadable: {
     stage: "load",
     means:
-      "The process ended twice while it read the result of the record, or the answer failed to load three times and was quarantined.",
+      "The process ended twice while it read the result of the record, or the response failed to load three times and was quarantined.",
     todo: "See what `check` reports; retry it after an upgrade.",
   },
   unknown_pid: {

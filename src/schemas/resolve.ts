@@ -65,7 +65,7 @@ export const resolveEndpoint: LookupEndpoint = {
 
 export const resolution = table("resolution", {
   schema: "data",
-  doc: "Last answer of /v1/resolve for each input row.",
+  doc: "Last response of /v1/resolve for each input row.",
   key: ["job", "source", "source_key"],
   columns: { ...inputRowKey, ...resolveFields, ...answerColumns },
   people: answeredPeople,

@@ -55,8 +55,8 @@ export const segmentMember = table("segment_member", {
     ...servicePid,
     ...memberFields,
     is_member: boolean("none", "True for a current member.", "required"),
-    first_seen_at: timestamptz("none", "First response that listed the person.", "required"),
-    removed_seen_at: timestamptz("none", "Response that proved the removal; null for a member."),
+    first_seen_at: timestamptz("none", "When a response first listed the person.", "required"),
+    removed_seen_at: timestamptz("none", "When a response confirmed the removal; null for a member."),
   },
   hasExtra: true,
 });
@@ -70,10 +70,13 @@ export const segmentMembershipHistory = table("segment_membership_history", {
     ...segmentId,
     ...servicePid,
     valid_from: timestamptz("none", "Start (inclusive)."),
-    valid_to: timestamptz("none", "Response that proved the removal (exclusive); null for a current member."),
+    valid_to: timestamptz(
+      "none",
+      "When a response confirmed the removal (exclusive); null for a current member.",
+    ),
     valid_from_basis: oneOf(
       ["vendor", "observed"],
-      "`vendor`: `first_added_at`; `observed`: response that listed the person again.",
+      "`vendor`: `first_added_at`; `observed`: the first response that listed the person again.",
       "required",
     ),
   },
@@ -90,21 +93,21 @@ export const segmentSync = table("segment_sync", {
     current_size: integer("none", "Number of members reported by the service; null if a push got none."),
     known_members: integer(
       "none",
-      "Members in `segment_member` after the run; null if it did not read them.",
+      "Members in `segment_member` after the run; null if the run did not read them.",
     ),
     added: integer(
       "none",
-      "People who joined: listed ones who were not known as members, or those that a push added after any reading.",
+      "People who joined: newly listed members, and those that a push added after the last reading.",
       "required",
     ),
     removed: integer(
       "none",
-      "People who left: members whose removal was proven, or those that a push removed after any reading.",
+      "People who left: members with a confirmed removal, and those that a push removed after the last reading.",
       "required",
     ),
     removals_pending: integer(
       "none",
-      "Known members that were not listed but whose removal is not proven; null if it did not read them.",
+      "Known members that were not listed, without a confirmed removal; null if the run did not read them.",
     ),
     sent: integer("none", "PIDs that a push sent to be added; null without a push, like the next four."),
     push_added: integer("none", "People that the push added, as the service counts them."),
@@ -126,7 +129,7 @@ export const segmentPushMember = table("segment_push_member", {
     is_wanted: boolean("none", "True if the query returns the PID.", "required"),
     state: text(
       "none",
-      "`absent`; `member`; `invalid`: the service rejected the PID; `unknown`: a call about it got no answer yet.",
+      "`absent`; `member`; `invalid`: the service rejected the PID; `unknown`: no call about it has had a response yet.",
       "required",
     ),
     is_own: boolean("none", "True if the job added it, so that `mirror` may remove it; null if unknown."),
@@ -199,8 +202,8 @@ export const segmentDeathSignal = table("segment_death_signal", {
     ...segmentId,
     ...obituaryId,
     ...servicePid,
-    first_seen_at: timestamptz("none", "First response that reported the signal.", "required"),
+    first_seen_at: timestamptz("none", "When a response first reported the signal.", "required"),
     is_present: boolean("none", "True if the last response reported it.", "required"),
-    removed_seen_at: timestamptz("none", "First response without it; null while present."),
+    removed_seen_at: timestamptz("none", "When a response first omitted it; null while present."),
   },
 });

@@ -26,7 +26,7 @@ export const scheduleSlot = table("schedule_slot", {
     attempts: integer("none", "Number of claims.", "required"),
     claimed_at: timestamptz("none", "When it was last claimed, by the warehouse's clock.", "required"),
     expires_at: timestamptz("none", "When another scheduler may claim it.", "required"),
-    ended_at: timestamptz("none", "When it ended; null before."),
+    ended_at: timestamptz("none", "When it ended; null until then."),
   },
 });
 
@@ -38,7 +38,7 @@ export const alertState = table("alert_state", {
   people: "nobody",
   columns: {
     subject: text("none", "`job NAME`, `freshness NAME`, `coverage NAME FIELD` and so on."),
-    state: text("none", "`ok`, or a code; of an event, also which one.", "required"),
+    state: text("none", "`ok`, or a code; for an event, also its ID.", "required"),
     told_state: text("none", "State last reported.", "required"),
     changed_at: timestamptz("none", "When it entered this state.", "required"),
     told_at: timestamptz("none", "When it was last reported; null if never."),
@@ -48,16 +48,19 @@ export const alertState = table("alert_state", {
 /** Kept of the newest runs only. */
 export const runShare = table("run_share", {
   schema: "state",
-  doc: "Matches and known fields among the records that a run of a job answered, for alerts.",
+  doc: "Matches and known fields among the records that a run of a job processed, for alerts.",
   key: ["job", "shard", "run_id"],
   people: "nobody",
   columns: {
     job: text("none", "The job."),
     shard: text("none", "`I/N`; `0/1` without shards."),
     run_id: text("none", "The run."),
-    basis: text("none", "Input and kind of the answers; runs with others are not compared.", "required"),
+    basis: text("none", "Input and kind of the responses; runs with others are not compared.", "required"),
     measured_at: timestamptz("none", "When it was measured.", "required"),
-    shares: json("none", "By measure (`new_rows`, `all_rows`, TABLE.COLUMN): how many have it, of how many."),
+    shares: json(
+      "none",
+      "By measure (`new_rows`, `all_rows`, TABLE.COLUMN): the number with it, and of how many.",
+    ),
   },
 });
 
@@ -84,11 +87,11 @@ export const lookupRow = table("lookup_row", {
 
 export const lookupAnswer = table("lookup_answer", {
   schema: "state",
-  doc: "Answer to each content that was sent, for all rows that have it: a content with a fresh answer isn't sent again.",
+  doc: "Response to each content that was sent, for all rows with that content: it isn't sent again until the response expires.",
   key: ["kind", "content"],
   people: { pids: ["service_pid", "sent_service_pid"] },
   columns: {
-    kind: text("none", "Endpoint and request parameters that shape the answer."),
+    kind: text("none", "Endpoint and request parameters that shape the response."),
     content: bytes("direct", "SHA-256 of the record sent; for validate_emails the address itself."),
     outcome: text("none", "`matched`, `unmatched` or `rejected`.", "required"),
     service_pid: text("direct", "PID of the match."),
@@ -96,16 +99,16 @@ export const lookupAnswer = table("lookup_answer", {
     match_score: numeric("none", "Score of the match."),
     is_resolvable_record: boolean("none", "True if the service could use the record (resolve)."),
     validation_errors: json("none", "Problems in the record reported by the service."),
-    extra: json("sensitive", "Values of the answer without a declared column."),
+    extra: json("sensitive", "Values of the response without a declared column."),
     reject: json("none", "Stage, code, message and details of a rejected content."),
-    api_request_id: text("none", "The service's ID of the answering call."),
+    api_request_id: text("none", "The service's ID of the call with the response."),
     request_completed_at: timestamptz("none", "When the service completed that call."),
     answered_at: timestamptz("none", "When that call was reserved, by the warehouse's clock.", "required"),
-    call_number: integer("none", "Order of that call: answers of earlier calls are ignored.", "required"),
+    call_number: integer("none", "Order of that call: responses of earlier calls are ignored.", "required"),
     call_id: uuid("none", "That call (`api_call`); null if rejected without one."),
     is_first: boolean(
       "none",
-      "True if the content had no earlier answer: first answers expire early.",
+      "True if the content had no earlier response: first responses expire early.",
       "required",
     ),
   },
@@ -113,12 +116,12 @@ export const lookupAnswer = table("lookup_answer", {
 
 export const lookupDue = table("lookup_due", {
   schema: "state",
-  doc: "Contents that are due, and the run that claimed each. A claim is free once the lock of its owner isn't held any more.",
+  doc: "Contents that are due, and the run that claimed each. A claim is free once its owner no longer has the lock.",
   key: ["kind", "content"],
   // An erasure also looks into the records (see remove.ts).
   people: { pids: ["sent_service_pid"] },
   columns: {
-    kind: text("none", "Endpoint and request parameters that shape the answer."),
+    kind: text("none", "Endpoint and request parameters that shape the response."),
     content: bytes("direct", "SHA-256 of the record; for validate_emails the address itself."),
     record: text("sensitive", "Record to send, as JSON; null if it isn't claimed."),
     sent_service_pid: text("direct", "PID in the record (`pid_from`)."),
@@ -127,13 +130,13 @@ export const lookupDue = table("lookup_due", {
     epoch: integer("none", "Epoch of the owner's lock."),
     rows: integer("none", "Rows of the owner's input that have it.", "required"),
     was_rejected: boolean("none", "True if a row with this content may have an open reject.", "required"),
-    is_sent: boolean("none", "True if it was sent in this run and got no answer.", "required"),
+    is_sent: boolean("none", "True if it was sent in this run without a response.", "required"),
   },
 });
 
 export const personState = table("person_state", {
   schema: "state",
-  doc: "Hash and call of each field group of each person: unchanged groups are not rewritten, answers of earlier calls are ignored.",
+  doc: "Hash and call of each field group of each person: unchanged groups are not rewritten, responses of earlier calls are ignored.",
   key: ["service_pid"],
   people: { pids: ["service_pid"] },
   columns: {
@@ -145,7 +148,7 @@ export const personState = table("person_state", {
     ),
     call_number: integer(
       "none",
-      "Lowest number of a call that answered a group; 0 if a group was never answered.",
+      "Lowest number of a call with a response for a group; 0 if a group never had one.",
       "required",
     ),
     group_call_numbers: json("none", "Numbers of later calls, by field group."),
@@ -155,7 +158,7 @@ export const personState = table("person_state", {
 /** Owner of each job, or of a shard of it; rows stay after release. */
 export const jobLock = table("job_lock", {
   schema: "state",
-  doc: "Owner of each job, or of a shard of it; held until released or expired.",
+  doc: "Owner of each job, or of a shard of it, until released or expired.",
   key: ["job", "shard"],
   people: "nobody",
   columns: {
@@ -175,13 +178,13 @@ export const jobLock = table("job_lock", {
     acquired_at: timestamptz("none", "When it was acquired, by the warehouse's clock.", "required"),
     heartbeat_at: timestamptz("none", "The owner's last heartbeat.", "required"),
     expires_at: timestamptz("none", "When others may take over.", "required"),
-    released_at: timestamptz("none", "When it was released; null while held."),
+    released_at: timestamptz("none", "When it was released; null while locked."),
   },
 });
 
 export const jobRequest = table("job_request", {
   schema: "state",
-  doc: "One row per job, by which requests for its lock exclude each other.",
+  doc: "One row per job: requests for its lock wait for each other on it.",
   key: ["job"],
   people: "nobody",
   columns: { job: text("none", "The job.") },
@@ -202,7 +205,7 @@ export const budgetUse = table("budget_use", {
 
 export const spoolPlace = table("spool_place", {
   schema: "state",
-  doc: "Disks that may hold answers of a job, or of a shard of it: until a run there ends with an empty spool, or an erasure finds it empty.",
+  doc: "Disks that may have responses of a job, or of a shard of it, until a run there ends with an empty spool, or an erasure finds it empty.",
   key: ["disk_id", "job", "shard"],
   people: "nobody",
   columns: {
@@ -240,19 +243,19 @@ export const lookupJob = table("lookup_job", {
   columns: {
     job: text("none", "The job."),
     source: text("none", "Name of its input."),
-    kind: text("none", "Endpoint and request parameters that shape its answers.", "required"),
+    kind: text("none", "Endpoint and request parameters that shape its responses.", "required"),
     mapping: text("none", "Hash of everything else that shapes its records.", "required"),
     pid_from: text("none", "Job whose PIDs it sends."),
     input_definition: text(
       "none",
-      "Hash of the definition of the input; missing rows are counted under one.",
+      "Hash of the input's definition; missing rows are counted per definition.",
       "required",
     ),
     resend_below: integer(
       "none",
-      "`--resend` replaces answers of calls with a lower number; null before the first.",
+      "`--resend` replaces responses of calls with a lower number; null before the first.",
     ),
-    refresh_after_ms: integer("none", "Longest age of an answer, in milliseconds; null for no limit."),
-    retired_at: timestamptz("none", "When a run found that it isn't configured any more; else null."),
+    refresh_after_ms: integer("none", "Longest age of a response, in milliseconds; null for no limit."),
+    retired_at: timestamptz("none", "When a run found it no longer configured; null otherwise."),
   },
 });

@@ -202,5 +202,5 @@ export function withJoins<C extends { readonly name: string; readonly doc: strin
 function sentenceOf({ columns, to, toColumns }: Join): string {
   return columns.length === 1
     ? `Joins to ${to}.${toColumns[0]}.`
-    : `With ${columns.slice(0, -1).join(", ")} joins to ${to}.`;
+    : `Joins to ${to}, together with ${columns.slice(0, -1).join(", ")}.`;
 }

@@ -106,7 +106,7 @@ export const personSearchQuota = table("person_search_quota", {
 
 export const endpointUsage = table("endpoint_usage", {
   schema: "ops",
-  doc: "All-time usage of each endpoint by the whole organization, one row per day of reading.",
+  doc: "All-time usage of each endpoint by the whole organization, one row per UTC day on which a run read it.",
   key: ["endpoint", "observed_date"],
   columns: {
     ...endpoint,
@@ -118,7 +118,7 @@ export const endpointUsage = table("endpoint_usage", {
 
 export const endpointUsageBucket = table("endpoint_usage_bucket", {
   schema: "ops",
-  doc: "Usage of each endpoint by the whole organization, in buckets of time, zeros included.",
+  doc: "Usage of each endpoint by the whole organization, in time buckets, including empty ones.",
   key: ["endpoint", "bucketing_size", "timezone", "bucket_start"],
   columns: {
     ...endpoint,
@@ -127,7 +127,7 @@ export const endpointUsageBucket = table("endpoint_usage_bucket", {
     bucket_start: timestamptz("none", "Start of the bucket (inclusive)."),
     bucket_start_local: timestamp(
       "none",
-      "The start on the zone's wall clock; equal for the two buckets of a repeated hour.",
+      "Start in local time; the two buckets of a repeated hour have the same one.",
       "required",
     ),
     bucket_end: timestamptz("none", "End of the bucket (exclusive).", "required"),

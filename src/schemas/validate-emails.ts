@@ -30,7 +30,7 @@ export const validateEmailsEndpoint: LookupEndpoint = {
 
 export const emailValidation = table("email_validation", {
   schema: "data",
-  doc: "Last answer of /v2/validate_emails for each address.",
+  doc: "Last response of /v2/validate_emails for each address.",
   key: ["email_address"],
   people: { emails: ["email_address"] },
   columns: {
@@ -38,7 +38,7 @@ export const emailValidation = table("email_validation", {
     ...validateFields,
     previous_status: text("none", "Status before the current one."),
     status_changed_at: timestamptz("none", "When the status last changed."),
-    api_request_id: text("none", "The service's ID of the last answering call."),
+    api_request_id: text("none", "The service's ID of the call with the last response."),
     request_completed_at: timestamptz("none", "When the service completed that call."),
   },
   hasExtra: true,

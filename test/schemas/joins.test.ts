@@ -38,7 +38,7 @@ test("a column's description ends with what it joins to", () => {
     "ID of the search and of its segment. Joins to audience_search.segment_id.",
   );
   expect(docOf("segment_death_signal", "obituary_id")).toBe(
-    "Stable ID of the obituary. With service_pid joins to death_signal.",
+    "Stable ID of the obituary. Joins to death_signal, together with service_pid.",
   );
 });
 

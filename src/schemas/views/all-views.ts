@@ -44,10 +44,10 @@ const usageReconciliation = view("usage_reconciliation", {
   columns: {
     endpoint: text("none", "Path without its leading slash, as the service reports it."),
     day: date("none", "UTC day."),
-    ours: integer("none", "Answered calls in the ledger; null for days removed by `retention`."),
+    ours: integer("none", "Calls in the ledger with a response; null for days removed by `retention`."),
     reported: integer("none", "Requests reported by the service; null if it reported none."),
     not_ours: integer("none", "`reported` minus `ours`."),
-    ours_records: integer("none", "Records in answered calls of the ledger."),
+    ours_records: integer("none", "Records in calls of the ledger with a response."),
     reported_records: integer("none", "Input records reported by the service."),
     ours_in_doubt: integer("none", "Calls in the ledger without a known outcome."),
     is_final: boolean("none", "True once the service no longer changes the day."),

@@ -87,11 +87,11 @@ function changesOf<const Name extends string, F extends Fields>(
 ) {
   return view(name, {
     schema: "data",
-    doc: `${doc} Content that an erasure removed is left out.`,
+    doc: `${doc} Erased content is not included.`,
     columns: {
       service_pid: text("direct", "PID of the person."),
       changed_at: timestamptz("none", "When the change was stored; it happened some time before."),
-      old_since: timestamptz("none", "When the list with the old one was stored."),
+      old_since: timestamptz("none", "When the list with the old value was stored."),
       ...prefixed("old_", fields),
       ...prefixed("new_", fields),
     },
@@ -102,7 +102,7 @@ function changesOf<const Name extends string, F extends Fields>(
 
 export const personJobChange = changesOf(
   "person_job_change",
-  "Changes of the current job of people (`person_current_job`): another company or title. Null if no current job was known.",
+  "Changes of people's current job (`person_current_job`): another company or title. Null if no current job was known.",
   {
     group: "work_experience",
     rank: "experience_rank",
@@ -118,7 +118,7 @@ export const personJobChange = changesOf(
 
 export const personMove = changesOf(
   "person_move",
-  "Changes of the current address of people (`person_current_address`), from a known one to a known one.",
+  "Changes of people's current address (`person_current_address`), from one known address to another.",
   {
     group: "address_history",
     rank: "address_rank",
@@ -142,7 +142,7 @@ const contacts = [
 
 export const personContactChange = view("person_contact_change", {
   schema: "data",
-  doc: "E-mail addresses and phones that were added to people, or removed. Content that an erasure removed is left out.",
+  doc: "E-mail addresses and phones that were added to people or removed from them. Erased content is not included.",
   columns: {
     service_pid: text("direct", "PID of the person."),
     changed_at: timestamptz("none", "When the change was stored."),
@@ -188,7 +188,7 @@ WHERE change_type = 'added' AND nth > 1 AND (before_nth IS NULL OR before_nth <>
 
 export const deceasedCustomer = view("deceased_customer", {
   schema: "data",
-  doc: "Input rows whose best current match a segment reports as deceased, one row per death signal.",
+  doc: "Input rows whose best current match was reported as deceased by a segment, one row per death signal.",
   columns: {
     ...inputRow,
     service_pid: text("direct", "PID of the match."),
@@ -197,7 +197,7 @@ export const deceasedCustomer = view("deceased_customer", {
     date_of_death: date("sensitive", "Day of death; may be filled or corrected later."),
     signal_source: text("none", "`obituary_database`, `ssdi` or `public_records`."),
     signal_confidence_score: numeric("none", "Confidence in the signal, from 0 to 1."),
-    first_seen_at: timestamptz("none", "First response that reported the signal."),
+    first_seen_at: timestamptz("none", "When a response first reported the signal."),
   },
   reads: ["identity_link", "segment_death_signal", "death_signal"],
   select: (

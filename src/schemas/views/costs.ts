@@ -76,26 +76,26 @@ function product(dialect: Dialect, records: string, price: string): string {
 
 export const costDaily = view("cost_daily", {
   schema: "ops",
-  doc: "Billed records and their cost by UTC day, endpoint, job and price; a day has a row for each price that its records had.",
+  doc: "Billed records and their cost by UTC day, endpoint, job and price; one row for each price of the day.",
   columns: {
     day: date("none", "UTC day on which the records were reserved; budgets count them on this day."),
     endpoint: text("none", "Path without its leading slash, as in `usage_reconciliation`."),
     job: text("none", "The job."),
     records_sent: integer(
       "none",
-      "Records in calls that were answered or may have been billed; budgets count them.",
+      "Records in calls that had a response or may have been billed; budgets count them.",
     ),
     records_billed: integer(
       "none",
-      "Records billed, as `prices` states it: by default addresses answered, matches of other jobs, charges of unlocks.",
+      "Records billed, by the rule in `prices`: by default the processed addresses, the matches of other jobs, and the charges of unlocks.",
     ),
     possibly_billed: integer(
       "none",
-      "Further records that may have been billed: calls without an answer, records without a result.",
+      "Further records that may have been billed: calls without a response, records without a result.",
     ),
     price: numeric(
       "none",
-      "Price of one billed record at its place in the month, 0 within an allowance; null if `prices` had none.",
+      "Price of one billed record at that point of the month, 0 within an allowance; null without a price in `prices`.",
     ),
     amount: numeric("none", "`records_billed` at this price, exact; null without a price."),
     currency: text("none", "Currency of the price, ISO 4217."),

@@ -143,7 +143,7 @@ export function linkView(input: string, key: readonly KeyColumn[]): View {
   const view: View = {
     name: `${PREFIX}${input}`,
     schema: "data",
-    doc: `Best current match of each row of the input ${input}, under the input's own key: identity_link with the types of the key's columns.`,
+    doc: `Best current match of each row of the input ${input}, with the input's own key: identity_link with the key's columns and types.`,
     columns: [...columnsOfKey(input, key), ...columnsOf(matchColumns)],
     reads: ["identity_link"],
     select: (dialect, ref) => {

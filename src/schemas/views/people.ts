@@ -92,7 +92,7 @@ export const personBestEmail = view("person_best_email", {
     email_rank: integer("none", "Rank among the person's addresses of this type."),
     email_validation_status: text(
       "none",
-      "`valid`, `invalid` or `unknown`; null if the address was not validated, or not known to the service. Upper and lower case are equal.",
+      "`valid`, `invalid` or `unknown`; null if the address was not validated, or not known to the service. Compared without regard to case.",
     ),
   },
   reads: ["person_email", "email_validation"],
@@ -215,7 +215,7 @@ CROSS JOIN (${names.join(" UNION ALL ")}) AS fields`;
 
 export const fieldCoverage = view("field_coverage", {
   schema: "data",
-  doc: "Number of known values of each field of people and their lists. Scans the tables of its rows: filter on `table_name`.",
+  doc: "Number of known values of each field of people and their lists. Reads whole tables: filter on `table_name`.",
   columns: {
     table_name: text("none", "Table: `person` or one of its lists, such as `person_phone`."),
     column_name: text("none", "Column, without keys."),

@@ -138,7 +138,7 @@ export function profileView(input: string, linkKey: readonly KeyColumn[]): View 
   const view: View = {
     name: `profile_${input}`,
     schema: "data",
-    doc: `What is known about the match of each row of the input ${input}, in one row under the input's own key: the person, the best e-mail address and phone, the current address and job. Rows without a match are missing.`,
+    doc: `Everything known about the match of each row of the input ${input}, in one row with the input's own key: the person, the best e-mail address and phone, the current address and job. Rows without a match are not included.`,
     columns: [...columnsOfKey(input, key), ...columnsOf(fields)],
     reads: [...link.reads, ...parts.flatMap(({ reads }) => reads)],
     select: (dialect, ref) => {
