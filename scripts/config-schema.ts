@@ -48,12 +48,11 @@ function describeText(schema: JsonSchema, expectation: Expectation | undefined):
   }
 }
 
-/** Name of a setting in docs/configuration.md, which describes some together: `budgets.TYPE`, `retention.TABLE`, `inputs.NAME.fields.FIELD`. */
+/** Name of a setting in docs/configuration.md, which describes some together: `budgets.TYPE`, `inputs.NAME.fields.FIELD`. */
 export function nameInPage(path: string): string {
   return path
     .replace(/^budgets\.\w+/u, "budgets.TYPE")
     .replace(/^prices\.(?!currency)\w+/u, "prices.TYPE")
-    .replace(/^retention\.\w+/u, "retention.TABLE")
     .replace(/\.fields\.\w+/u, ".fields.FIELD");
 }
 

@@ -94,7 +94,7 @@ export const adviceByCode = {
   too_many_rejects:
     "More records were rejected than `max_reject_ratio` allows; the others were loaded. → See `person-etl rejects list`. Fix the input or the mapping, or raise the ratio.",
   many_rejects:
-    "A job without a `max_reject_ratio` succeeded, but rejected more than 5 % of at least 1,000 records. → See `person-etl rejects list`. Fix the input or the mapping. A lookup can also have a `max_reject_ratio`, above which it fails.",
+    "A job succeeded, but rejected more than 5 % of at least 1,000 records. → See `person-etl rejects list`. Fix the input or the mapping. With `max_reject_ratio`, such a job fails.",
   // Dependencies and locks.
   dependency_failed: "A job that this one depends on did not succeed. → Fix that job first.",
   chain_locked:

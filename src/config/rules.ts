@@ -95,6 +95,12 @@ function fieldsOf(tree: object, input: string, problems: Problems): readonly str
 
 const FINGERPRINTS = "every run compares a fingerprint of each row, so no cursor is needed";
 
+const REPLACED_RETENTION = {
+  history: ["match_history", "person_history", "segment_membership_history"],
+  operations: ["sync_run", "api_call", "input_coverage", "segment_sync", "person_search_quota"],
+  rejects: ["reject"],
+};
+
 /** Keys that earlier versions took, with what happens instead; `*` stands for any name, `type` limits a job's key. */
 const DROPPED: readonly { readonly path: string; readonly type?: string; readonly instead: string }[] = [
   { path: "inputs.*.cursor", instead: FINGERPRINTS },
@@ -109,14 +115,23 @@ const DROPPED: readonly { readonly path: string; readonly type?: string; readonl
   { path: "jobs.*.full_sweep_every", instead: "a segment is read completely at least every 7 days" },
   {
     path: "jobs.*.max_reject_ratio",
-    type: "segment_push",
-    instead: "a push doesn't fail because of rejected rows; `status` reports many of them",
+    instead: "`max_reject_ratio` is set once, at the top level, for all jobs",
   },
   {
     path: "jobs.*.refresh_unmatched_after",
     type: "validate_emails",
     instead: "`refresh_after` applies to every validated address",
   },
+  ...Object.entries(REPLACED_RETENTION).flatMap(([group, tables]) =>
+    tables.map((table) => ({
+      path: `retention.${table}`,
+      instead: `rows of this table are kept as long as \`retention.${group}\` says, or forever`,
+    })),
+  ),
+  ...["schedule_slot", "budget_use"].map((table) => ({
+    path: `retention.${table}`,
+    instead: "schedule_slot is kept for 90 days, and budget_use for 400",
+  })),
 ];
 
 /** Returns the file without keys that no longer have an effect. Warns once per reason, at its first key. */

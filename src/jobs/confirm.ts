@@ -33,7 +33,7 @@ export async function confirm(
     throw new LimitReachedError("confirmation", `${reason}. Nothing was sent, because you declined.`);
 }
 
-/** Ratio of rejected / tried records to report for jobs without `max_reject_ratio`, and the minimum number of records. */
+/** Ratio of rejected / tried records to report without `max_reject_ratio`, and the minimum number of records. */
 export const UNUSUAL_RATIO = 0.05;
 const FEW_RECORDS = 1000;
 
@@ -45,14 +45,14 @@ export function triedRecords(counters: RejectCounters): number {
 }
 
 /**
- * Message about a run that rejected unusually many records; null if it didn't. Jobs with their own `max_reject_ratio` fail
- * instead.
+ * Message about a run that rejected unusually many records; null if it didn't. With `max_reject_ratio`, jobs fail instead.
  */
 export function unusualRejects(
-  job: Pick<JobConfig, "name"> & { readonly maxRejectRatio?: number | null },
+  job: Pick<JobConfig, "name">,
   counters: RejectCounters,
+  { maxRejectRatio }: Pick<Config, "maxRejectRatio">,
 ): string | null {
-  if (typeof job.maxRejectRatio === "number") return null;
+  if (maxRejectRatio !== null) return null;
   const tried = triedRecords(counters);
   const { records_rejected: rejected } = counters;
   if (tried < FEW_RECORDS || rejected <= UNUSUAL_RATIO * tried) return null;

@@ -118,13 +118,14 @@ export const okAgain = (subject: string, isQuietWhenOk = false) =>
 
 /** States after a run; skipped and interrupted jobs keep their state. */
 export function statesOfRun(
-  { alerts, jobs }: Pick<Config, "alerts" | "jobs">,
+  config: Pick<Config, "alerts" | "jobs" | "maxRejectRatio">,
   report: RunReport,
 ): readonly ReportableState[] {
+  const { alerts, jobs } = config;
   if (alerts === null) return [];
   const ofJobs = report.jobs.flatMap((ran) => {
     const job = jobs.find(({ name }) => name === ran.job);
-    return [stateOfJob(alerts, ran), job && stateOfRejects(job, ran)];
+    return [stateOfJob(alerts, ran), job && stateOfRejects(job, ran, config)];
   });
   return [stateOf(RUN, "ok", "Runs start again."), ...ofJobs].filter(
     (state) => state !== null && state !== undefined,
@@ -147,10 +148,14 @@ function stateOfJob(
 }
 
 /** State of a job's reject ratio; null if it sent nothing. */
-function stateOfRejects(job: JobConfig, report: JobReport): ReportableState | null {
+function stateOfRejects(
+  job: JobConfig,
+  report: JobReport,
+  config: Pick<Config, "maxRejectRatio">,
+): ReportableState | null {
   if (triedRecords(report) === 0) return null;
   const subject = `rejects ${job.name}`;
-  const message = unusualRejects(job, report);
+  const message = unusualRejects(job, report, config);
   return message === null ? okAgain(subject) : stateOf(subject, "many_rejects", message);
 }
 

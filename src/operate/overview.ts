@@ -2,6 +2,7 @@ import { describeForLog } from "../errors.ts";
 import { readStatus } from "../jobs/report/status.ts";
 import type { RunReport } from "../jobs/job.ts";
 import type { JobServices } from "../jobs/services.ts";
+import { DAY_MS } from "../jobs/usage/calendar.ts";
 import { isMigrated } from "../load/db/migrate.ts";
 import { removeOld } from "../load/runs/retention.ts";
 import { type AlertServices, sendAlerts, stateOfFailure, statesOfRun, statesOfTime } from "./alerts.ts";
@@ -121,8 +122,10 @@ async function alertLateness(services: Services): Promise<void> {
 
 async function removeOldRows({ config, db, log }: Services): Promise<void> {
   const retentions = retentionRules.flatMap((rule) => {
-    const keepMs = config.retention[rule.table];
-    return keepMs === undefined ? [] : [{ rule, keepMs }];
+    const { historyMs, operationsMs, rejectsMs } = config.retention;
+    const settings = { history: historyMs, operations: operationsMs, rejects: rejectsMs };
+    const keepMs = typeof rule.keep === "number" ? rule.keep * DAY_MS : settings[rule.keep];
+    return keepMs === null ? [] : [{ rule, keepMs }];
   });
   try {
     const removed = await removeOld(db, retentions);

@@ -117,6 +117,8 @@ export function schemaOf(name: string): Schema {
 
 export interface RetentionRule {
   readonly table: string;
+  /** The setting below `retention`, or a fixed number of days. */
+  readonly keep: "history" | "operations" | "rejects" | number;
   /** Timestamp of a row's age; rows where it is null are kept. */
   readonly age: string;
   /** The newest row per value of these columns is always kept. */
@@ -127,16 +129,21 @@ export interface RetentionRule {
 
 /** Tables whose rows can be removed by age. Current state (people, open rejects) is never removed. */
 export const retentionRules = [
-  { table: "match_history", age: "valid_to" },
-  { table: "person_history", age: "valid_to" },
-  { table: "segment_membership_history", age: "valid_to" },
-  { table: "reject", age: "resolved_at" },
-  { table: "sync_run", age: "finished_at", keepNewestOf: ["job", "shard", "status"] },
+  { table: "match_history", keep: "history", age: "valid_to" },
+  { table: "person_history", keep: "history", age: "valid_to" },
+  { table: "segment_membership_history", keep: "history", age: "valid_to" },
+  { table: "reject", keep: "rejects", age: "resolved_at" },
+  { table: "sync_run", keep: "operations", age: "finished_at", keepNewestOf: ["job", "shard", "status"] },
   // `started_at` is by the clock of the machine that called.
-  { table: "api_call", age: "_synced_at", noteIn: "ledger_from" },
-  { table: "input_coverage", age: "_synced_at", keepNewestOf: ["job", "shard", "source"] },
-  { table: "segment_sync", age: "observed_at", keepNewestOf: ["segment_id"] },
-  { table: "person_search_quota", age: "observed_at", keepNewestOf: ["org_id"] },
-  { table: "schedule_slot", age: "ended_at", keepNewestOf: ["job"] },
-  { table: "budget_use", age: "_synced_at" },
+  { table: "api_call", keep: "operations", age: "_synced_at", noteIn: "ledger_from" },
+  {
+    table: "input_coverage",
+    keep: "operations",
+    age: "_synced_at",
+    keepNewestOf: ["job", "shard", "source"],
+  },
+  { table: "segment_sync", keep: "operations", age: "observed_at", keepNewestOf: ["segment_id"] },
+  { table: "person_search_quota", keep: "operations", age: "observed_at", keepNewestOf: ["org_id"] },
+  { table: "schedule_slot", keep: 90, age: "ended_at", keepNewestOf: ["job"] },
+  { table: "budget_use", keep: 400, age: "_synced_at" },
 ] as const satisfies readonly RetentionRule[];

@@ -113,7 +113,7 @@ const MISTAKES: readonly Mistake[] = [
     ],
     printed: [
       "validate_customers (line 19): is not a setting",
-      "  → the settings here are log_level, service, sandbox, warehouse, publish, data_dir, confirm_above, connections, inputs, privacy, retention, history, extra_columns, alerts, http, budgets, prices, jobs; indent what belongs to one of them",
+      "  → the settings here are log_level, service, sandbox, warehouse, publish, data_dir, confirm_above, max_reject_ratio, connections, inputs, privacy, retention, history, extra_columns, alerts, http, budgets, prices, jobs; indent what belongs to one of them",
     ],
   },
   {

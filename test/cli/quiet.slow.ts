@@ -50,9 +50,9 @@ test("at level trace, with faults and a crash, no output and no file contains a 
   const setting = await makeSetting();
   await createCustomers(setting.url, ROWS);
   const jobs = `jobs:
-  resolve_customers: { type: resolve, input: customers, max_reject_ratio: 1 }
-  validate_customers: { type: validate_emails, input: customers, max_reject_ratio: 1 }
-  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, max_reject_ratio: 1 }
+  resolve_customers: { type: resolve, input: customers }
+  validate_customers: { type: validate_emails, input: customers }
+  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers }
 alerts: { webhook: "\${WEBHOOK}", stale_after: 1s }
 `;
   await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: service, jobs }));

@@ -9,7 +9,7 @@ import { keyPaths } from "../../src/config/schema/settings.ts";
 const valueOf = (path: string): readonly string[] =>
   nameInPage(path) === path
     ? []
-    : [path.replace(/^(?:budgets|prices|retention|inputs\.NAME\.fields)\./u, "").replace(/\..*/u, "")];
+    : [path.replace(/^(?:budgets|prices|inputs\.NAME\.fields)\./u, "").replace(/\..*/u, "")];
 
 const documentSchema = documentSchemaOf(jobTypes);
 

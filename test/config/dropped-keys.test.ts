@@ -39,7 +39,7 @@ jobs:
     "scheduler a missed run is made up once, within 24 hours; starts are no longer spread out",
     "alerts.budget_ratio an alert is sent when 90 % of a budget is used",
     "jobs.push.full_sweep_every a segment is read completely at least every 7 days",
-    "jobs.push.max_reject_ratio a push doesn't fail because of rejected rows; `status` reports many of them",
+    "jobs.push.max_reject_ratio `max_reject_ratio` is set once, at the top level, for all jobs",
     "jobs.emails.refresh_unmatched_after `refresh_after` applies to every validated address",
   ]);
   expect(jobs.find(({ name }) => name === "emails")).toMatchObject({

@@ -95,10 +95,9 @@ describe("config.example.yaml", () => {
         "access_key_id",
         "secret_access_key",
       ],
-      "for asynchronous person search": ["user_api_key", "person_search_quota"],
+      "for asynchronous person search": ["user_api_key"],
       "for pages that others can reach": ["token"],
       "would contradict pid_from": ["service_pid"],
-      "for retention": ["segment_membership_history", "segment_sync"],
     };
     expect(absent.toSorted()).toEqual(Object.values(absentOnPurpose).flat().toSorted());
   });

@@ -62,7 +62,6 @@ describe("a fine configuration", () => {
       refreshAfterMs: null,
       refreshUnmatchedAfterMs: null,
       maxRecordsPerRun: null,
-      maxRejectRatio: null,
       pidFrom: "resolve_customers",
       validEmailsFrom: null,
       returnFields: [],
@@ -115,7 +114,6 @@ jobs:
     refresh_after: 45s
     refresh_unmatched_after: 15m
     max_records_per_run: 5
-    max_reject_ratio: 0.5
   e:
     type: enrich
     input: by_table

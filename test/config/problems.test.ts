@@ -50,7 +50,7 @@ jobs:
   retention: { type: validate_emails, input: fine }
   Upper: { type: validate_emails, input: fine }
   r: { type: resolv, input: fine }
-  e1: { type: enrich, input: fine, refresh_after: 90, max_reject_ratio: 20, max_records_per_run: -1 }
+  e1: { type: enrich, input: fine, refresh_after: 90, max_records_per_run: -1 }
   e2: { type: enrich, refresh_after: 0d, return_fields: full_name, match_condition_fields: [mobile_fone] }
   e3: { type: enrich, input: fine, return_fields: [age, "", age], enabled: maybe, timezone: Berlin }
   e4: { type: enrich, input: fine, schedule: "* * * * * *", timezone: "+02:00" }
@@ -79,7 +79,7 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "13 data_dir: must be a folder (put it in quotes)",
     "14 log_level: must be one of trace, debug, info, warn, error, silent (docs/configuration.md describes this setting)",
     "15 confirm_above: must be a mapping of keys to values (indent its keys below it, without `- `)",
-    "16 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, confirm_above, connections, inputs, privacy, retention, history, extra_columns, alerts, http, budgets, prices, jobs; indent what belongs to one of them)",
+    "16 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, confirm_above, max_reject_ratio, connections, inputs, privacy, retention, history, extra_columns, alerts, http, budgets, prices, jobs; indent what belongs to one of them)",
     "17 concurrency: is not a setting (did you mean service.concurrency?)",
     "18 budget: is not a setting (did you mean budgets?)",
     "19 budgets.enrich.per_day: must be a whole number of records, 0 or more, or { amount: 500 } (write only digits, without quotes, unit or separators: 20000)",
@@ -120,7 +120,6 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "46 jobs.r.type: must be one of resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage, person_search, audience_search, contact_jobs (did you mean resolve?)",
     "47 jobs.e1.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
     "47 jobs.e1.max_records_per_run: must be a whole number, 1 or more (docs/configuration.md describes this setting)",
-    "47 jobs.e1.max_reject_ratio: must be a number from 0 to 1 (0.2 means 20 percent)",
     "48 jobs.e2.input: is missing (it must be the name of an input)",
     "48 jobs.e2.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
     "48 jobs.e2.return_fields: must be a list of field names (write a list: [ … ])",

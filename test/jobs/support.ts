@@ -34,7 +34,6 @@ const base = {
   refreshAfterMs: null,
   refreshUnmatchedAfterMs: null,
   maxRecordsPerRun: null,
-  maxRejectRatio: null,
   pidFrom: null,
   validEmailsFrom: null,
   returnFields: [],

@@ -215,7 +215,7 @@ describe("the history of people", () => {
     await answer({}, { full_name: "Ann Roe" });
     await age(9);
     await answer({ full_name: "Ann Roe" }, { full_name: "Ann Moe" });
-    const rule = { table: "person_history", age: "valid_to" } as const;
+    const rule = { table: "person_history", keep: "history", age: "valid_to" } as const;
     const removed = await context.warehouse.removeOld([{ rule, keepMs: 7 * DAY }]);
     expect(removed).toEqual({ person_history: 1 });
     expect(await contents("scalars", "{full_name}")).toEqual(["Ann Roe"]);

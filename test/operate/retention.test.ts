@@ -1,18 +1,8 @@
-import { jobTypes } from "../../src/jobs/registry.ts";
 import { describe, expect, it, test } from "vitest";
-import { documentSchemaOf } from "../../src/config/schema/document.ts";
-import { keysOf, schemaAt } from "../../src/config/schema/settings.ts";
 import { retentionRules, tableNamed } from "../../src/schemas/registry.ts";
 import { load, fine } from "../config/support.ts";
 
-const documentSchema = documentSchemaOf(jobTypes);
-
 describe("what is kept for a time", () => {
-  it("is what the configuration has a setting for", () => {
-    const settings = keysOf(schemaAt(documentSchema, ["retention"], {}));
-    expect(settings.toSorted()).toEqual(retentionRules.map(({ table }) => table).toSorted());
-  });
-
   it.each(retentionRules.map((rule) => [rule.table, rule] as const))(
     "%s is selected by columns that it has",
     (name, rule) => {
@@ -26,11 +16,12 @@ describe("what is kept for a time", () => {
 
 test("nothing but our own bookkeeping is removed unless the configuration says so", async () => {
   const day = 86_400_000;
-  const own = { schedule_slot: 90 * day, budget_use: 400 * day };
-  expect((await load(fine)).retention).toEqual(own);
-  expect((await load(`${fine}retention: { api_call: 400d, reject: 2w }\n`)).retention).toEqual({
-    ...own,
-    api_call: 400 * day,
-    reject: 14 * day,
+  expect((await load(fine)).retention).toEqual({ historyMs: null, operationsMs: null, rejectsMs: null });
+  expect((await load(`${fine}retention: { operations: 400d, rejects: 2w }\n`)).retention).toEqual({
+    historyMs: null,
+    operationsMs: 400 * day,
+    rejectsMs: 14 * day,
   });
+  const fixed = retentionRules.filter(({ keep }) => typeof keep === "number").map(({ table }) => table);
+  expect(fixed).toEqual(["schedule_slot", "budget_use"]);
 });

@@ -85,7 +85,7 @@ test("status, metrics, table_freshness and alerts agree on what a success is", a
     attention: [],
   });
 
-  // Rejects are reported apart from success, unless the job has a `max_reject_ratio`.
+  // Rejects are reported apart from success, unless there is a `max_reject_ratio`.
   await world.rows("INSERT INTO crm.customers (id) SELECT 1000 + n FROM generate_series(1, 1000) AS n");
   expect(await views(world, await world.run(), known)).toEqual({
     ended: ["succeeded", null],
@@ -95,7 +95,7 @@ test("status, metrics, table_freshness and alerts agree on what a success is", a
     attention: ["many_rejects"],
   });
 
-  world.configure(configOf(alone.replace(" }", ", max_reject_ratio: 0.5 }"), alerts));
+  world.configure(configOf(alone, `${alerts}\nmax_reject_ratio: 0.5\n`));
   await world.rows("INSERT INTO crm.customers (id) VALUES (5000)");
   expect(await views(world, await world.run(), known)).toEqual({
     ended: ["failed", null],

@@ -75,23 +75,15 @@ const privacy = settings({
   erasure_notice: duration().prefault("30d"),
 });
 
-/** `retention`: how long to keep rows, by table; unlimited by default. */
-const retention = z
-  .strictObject({
-    match_history: duration("1d").optional(),
-    person_history: duration("1d").optional(),
-    segment_membership_history: duration("1d").optional(),
-    reject: duration("1d").optional(),
-    sync_run: duration("30d").optional(),
-    // Answers waiting to be loaded refer to their call, so a call must be kept longer.
-    api_call: duration("30d").optional(),
-    input_coverage: duration("1d").optional(),
-    segment_sync: duration("1d").optional(),
-    person_search_quota: duration("1d").optional(),
-    schedule_slot: duration("7d").prefault("90d"),
-    budget_use: duration("62d").prefault("400d"),
-  })
-  .transform((byTable): Readonly<Record<string, number>> => Object.fromEntries(setEntries(byTable)));
+/** `retention`: how long to keep rows, by kind; unlimited by default. */
+const retention = settings({
+  /** What was replaced: matches, people and memberships. */
+  history: duration("1d").optional(),
+  /** Runs, calls and coverage. Responses waiting to be loaded refer to their call, so a call must be kept longer. */
+  operations: duration("30d").optional(),
+  /** Resolved rejects. */
+  rejects: duration("1d").optional(),
+});
 
 /** `history`: what is kept besides the present. */
 const history = settings({ people: flag().default(true) });
@@ -379,6 +371,8 @@ const sections = {
   publish: publish.default({}),
   data_dir: text({ expects: "a folder" }).default(".person-etl"),
   confirm_above: confirmAbove.prefault({}),
+  /** Maximum rejected records / tried records of a job, 0 to 1; by default 0.05 is reported for 1,000 records and more. */
+  max_reject_ratio: ratio().optional(),
   connections: connections.default({}),
   inputs: inputs.default({}),
   privacy: privacy.prefault({}),

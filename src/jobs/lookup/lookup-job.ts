@@ -138,7 +138,7 @@ async function sendSelected(task: Task): Promise<WorkResult> {
     open: open.records,
     unanswered,
     cap,
-    maxRejectRatio: job.maxRejectRatio,
+    maxRejectRatio: task.config.maxRejectRatio,
   });
   return {
     end: await closeSpool(task, judged, jobSpool),

@@ -1,14 +1,6 @@
 import type { InputConfig, JobConfig } from "../../config/config.ts";
 import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
-import {
-  choice,
-  flag,
-  listOf,
-  ratio,
-  type Settings,
-  text,
-  wholeNumber,
-} from "../../config/schema/settings.ts";
+import { choice, flag, listOf, type Settings, text, wholeNumber } from "../../config/schema/settings.ts";
 import { duration, inputName, jobName } from "../../config/schema/values.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
 import type { LookupAnswer } from "../../load/lookups/lookup.ts";
@@ -46,8 +38,6 @@ const lookupSettings = {
   refresh_unmatched_after: duration().optional(),
   /** Null: no cap. */
   max_records_per_run: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
-  /** Maximum rejected rows / rows sent, 0 to 1; by default 0.05 is reported for 1,000 records and more. */
-  max_reject_ratio: ratio().optional(),
 };
 
 /** Job that sends the rows of an input; settings that its type lacks are empty. */

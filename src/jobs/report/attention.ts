@@ -30,6 +30,7 @@ const NEARLY_USED = 0.9;
 
 /** Problems to show at the top of `status`. */
 export function attentionOf(
+  config: Pick<Config, "maxRejectRatio">,
   jobs: readonly JobState[],
   budgets: readonly BudgetOutlook[],
 ): readonly AttentionReport[] {
@@ -37,7 +38,7 @@ export function attentionOf(
   return [
     ...enabled.flatMap(jobAttention),
     ...enabled.flatMap(({ job, status: { lastRun } }) => {
-      const message = lastRun && unusualRejects(job, lastRun);
+      const message = lastRun && unusualRejects(job, lastRun, config);
       return message === null ? [] : [note(job.name, "many_rejects", message)];
     }),
     ...budgets.flatMap((budget) => {

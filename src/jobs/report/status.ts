@@ -193,7 +193,7 @@ export async function readStatus(
     service_host: (await readIdentity(db))?.serviceHost ?? null,
     jobs,
     attention: [
-      ...attentionOf(states, budgets),
+      ...attentionOf(config, states, budgets),
       ...(await readCopiedDestinations(db)).map((name) =>
         note(`destination ${name}`, "publication_refused", copiedText(name)),
       ),

@@ -126,13 +126,14 @@ const counters = (sent: number, rejected: number, before = 0) => ({
   records_rejected_before_sending: before,
 });
 
-test("more than 5 % rejected is unusual from 1,000 records on, unless the job has its own limit", () => {
-  expect(unusualRejects(enrichJob, counters(999, 999))).toBe(null);
-  expect(unusualRejects(enrichJob, counters(1000, 50))).toBe(null);
-  expect(unusualRejects(enrichJob, counters(940, 60, 60))).toBe(
+test("more than 5 % rejected is unusual from 1,000 records on, unless a limit is set", () => {
+  const none = { maxRejectRatio: null };
+  expect(unusualRejects(enrichJob, counters(999, 999), none)).toBe(null);
+  expect(unusualRejects(enrichJob, counters(1000, 50), none)).toBe(null);
+  expect(unusualRejects(enrichJob, counters(940, 60, 60), none)).toBe(
     "enrich_customers: 60 of 1,000 records were rejected, more than 5 %.",
   );
-  expect(unusualRejects({ ...enrichJob, maxRejectRatio: 1 }, counters(1000, 1000))).toBe(null);
+  expect(unusualRejects(enrichJob, counters(1000, 1000), { maxRejectRatio: 1 })).toBe(null);
 });
 
 /** End of a job with ten records due, of which `sent` were sent. */
