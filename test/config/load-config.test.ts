@@ -111,8 +111,8 @@ jobs:
     enabled: false
     schedule: "15 1 * * *"
     timezone: europe/BERLIN
-    refresh_after: 45s
-    refresh_unmatched_after: 15m
+    refresh_after: 3mo
+    refresh_unmatched_after: 1y
     max_records_per_run: 5
   e:
     type: enrich
@@ -162,8 +162,8 @@ jobs:
       after: ["v"],
       enabled: false,
       timezone: "Europe/Berlin",
-      refreshAfterMs: 45_000,
-      refreshUnmatchedAfterMs: 900_000,
+      refreshAfterMs: 90 * 86_400_000,
+      refreshUnmatchedAfterMs: 365 * 86_400_000,
       maxRecordsPerRun: 5,
     });
     expect(e).toMatchObject({

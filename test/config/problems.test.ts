@@ -54,7 +54,7 @@ jobs:
   e2: { type: enrich, refresh_after: 0d, return_fields: full_name, match_condition_fields: [mobile_fone] }
   e3: { type: enrich, input: fine, return_fields: [age, "", age], enabled: maybe, timezone: Berlin }
   e4: { type: enrich, input: fine, schedule: "* * * * * *", timezone: "+02:00" }
-  e5: { type: enrich, input: fine, schedule: "61 * * * *", refresh_after: 1y }
+  e5: { type: enrich, input: fine, schedule: "61 * * * *", refresh_after: 3m }
   v: { type: validate_emails, input: fine, return_fields: [age], schedule: "@daily" }
   push: { type: segment_push, sql: "select 1;", mode: replace, connection: crm }
   members: { type: segment_members, segments: [{ id: 7 }, { }, { id: 123e4567-e89b-12d3-a456-426614174000, job: push }] }
@@ -118,10 +118,10 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "44 jobs.retention: is a reserved name (a command of this name records its runs under it; choose another name)",
     "45 jobs.Upper: is not a valid name (use lowercase letters, digits and _, starting with a letter; at most 63 characters)",
     "46 jobs.r.type: must be one of resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage, person_search, audience_search, contact_jobs (did you mean resolve?)",
-    "47 jobs.e1.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
+    "47 jobs.e1.refresh_after: must be an age such as 30d (a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y))",
     "47 jobs.e1.max_records_per_run: must be a whole number, 1 or more (docs/configuration.md describes this setting)",
     "48 jobs.e2.input: is missing (it must be the name of an input)",
-    "48 jobs.e2.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
+    "48 jobs.e2.refresh_after: must be an age such as 30d (a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y))",
     "48 jobs.e2.return_fields: must be a list of field names (write a list: [ … ])",
     "48 jobs.e2.match_condition_fields[0]: must be one of linkedin_url, gender, estimated_income_range, estimated_wealth_range, emails, personal_email, professional_email, phone, mobile_phone, home_ownership_status (did you mean mobile_phone?)",
     "49 jobs.e3.enabled: must be true or false (write true or false, without quotes; YAML 1.2 reads yes, no, on and off as text)",
@@ -130,7 +130,7 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     "50 jobs.e4.schedule: has six cron fields, and must have five (remove the first one, the seconds)",
     "50 jobs.e4.timezone: must be an IANA time zone (for example UTC, Europe/Berlin or America/Chicago)",
     '51 jobs.e5.schedule: has an invalid minute (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)',
-    "51 jobs.e5.refresh_after: must be a duration such as 30d (a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 90d, 2w))",
+    "51 jobs.e5.refresh_after: must be at least a day, and 3m would be 3 minutes (for 3 months write 3mo)",
     '52 jobs.v.schedule: must be a cron schedule of five fields (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)',
     "52 jobs.v.return_fields: is not a setting of jobs.v (it belongs to type enrich)",
     "53 jobs.push.sql: ends with a semicolon (remove it)",

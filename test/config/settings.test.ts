@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { locateConfig } from "../../src/config/settings.ts";
-import { fine, load, problemsOf } from "./support.ts";
+import { fine, fineBut, load, problemsOf } from "./support.ts";
 
 describe("flag before environment before file before default", () => {
   it("for the file itself", () => {
@@ -36,6 +36,39 @@ describe("flag before environment before file before default", () => {
     ]);
     expect(await problemsOf(fine, { logLevel: "debig" })).toEqual([
       `- --log-level: ${levels} (did you mean debug?)`,
+    ]);
+  });
+});
+
+const aged = (age: string) => fineBut("type: resolve,", `type: resolve, refresh_after: ${age},`);
+
+describe("an age of data", () => {
+  it.each([
+    ["30d", 30],
+    ["6w", 42],
+    ["3mo", 90],
+    ["1y", 365],
+  ])("of %s is %i days", async (age, days) => {
+    const [job] = (await load(aged(age))).jobs;
+    expect(job).toMatchObject({ refreshAfterMs: days * 86_400_000 });
+  });
+
+  it.each([
+    ["3m", "must be at least a day, and 3m would be 3 minutes (for 3 months write 3mo)"],
+    ["1m", "must be at least a day, and 1m would be 1 minute (for 1 month write 1mo)"],
+    ["48h", "must be at least a day, and 48h would be 48 hours (write 2d)"],
+    ["12h", "must be at least a day, and 12h would be 12 hours (write 1d or more)"],
+    ["30 days", "must be an age such as 30d (write 30d)"],
+    ["3M", "must be an age such as 30d (write 3mo)"],
+    ["2years", "must be an age such as 30d (write 2y)"],
+    ["30", "must be an age such as 30d (a whole number and a unit: d, w, mo or y (30d, 6w, 3mo, 1y))"],
+  ])("written %s is refused with its likely meaning", async (age, problem) => {
+    expect((await problemsOf(aged(age))).map((text) => text.split("refresh_after: ")[1])).toEqual([problem]);
+  });
+
+  it("below the least of its setting is refused", async () => {
+    expect(await problemsOf(`${fine}retention: { operations: 3w }\n`)).toEqual([
+      expect.stringContaining("retention.operations: must be an age of at least 30d"),
     ]);
   });
 });

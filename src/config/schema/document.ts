@@ -19,7 +19,7 @@ import {
   wholeNumber,
   withRule,
 } from "./settings.ts";
-import { duration, isLoopback, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
+import { age, duration, isLoopback, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
 import { isLocalHost } from "../../postgres-address.ts";
 import { writers } from "../../schemas/ops.ts";
 import { extraTypes, personColumnNames } from "../../schemas/extra-columns.ts";
@@ -72,17 +72,17 @@ const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
 const privacy = settings({
   /** Key of the hashes; by default the warehouse generates one. */
   erasure_key: secret().optional(),
-  erasure_notice: duration().prefault("30d"),
+  erasure_notice: age().prefault("30d"),
 });
 
 /** `retention`: how long to keep rows, by kind; unlimited by default. */
 const retention = settings({
   /** What was replaced: matches, people and memberships. */
-  history: duration("1d").optional(),
+  history: age().optional(),
   /** Runs, calls and coverage. Responses waiting to be loaded refer to their call, so a call must be kept longer. */
-  operations: duration("30d").optional(),
+  operations: age("30d").optional(),
   /** Resolved rejects. */
-  rejects: duration("1d").optional(),
+  rejects: age().optional(),
 });
 
 /** `history`: what is kept besides the present. */

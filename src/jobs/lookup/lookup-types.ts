@@ -1,7 +1,7 @@
 import type { InputConfig, JobConfig } from "../../config/config.ts";
 import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
 import { choice, flag, listOf, type Settings, text, wholeNumber } from "../../config/schema/settings.ts";
-import { duration, inputName, jobName } from "../../config/schema/values.ts";
+import { age, inputName, jobName } from "../../config/schema/values.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
 import type { LookupAnswer } from "../../load/lookups/lookup.ts";
 import type { PersonUpdate } from "../../load/lookups/person-groups.ts";
@@ -33,9 +33,9 @@ import { validateEmailsEndpoint, validateFields } from "../../schemas/validate-e
 const lookupSettings = {
   input: inputName(),
   /** Null: an answer never expires. */
-  refresh_after: duration().optional(),
+  refresh_after: age().optional(),
   /** Defaults to `refresh_after`. */
-  refresh_unmatched_after: duration().optional(),
+  refresh_unmatched_after: age().optional(),
   /** Null: no cap. */
   max_records_per_run: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
 };

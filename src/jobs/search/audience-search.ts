@@ -1,7 +1,7 @@
 import type { JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { byName, settings } from "../../config/schema/settings.ts";
-import { duration } from "../../config/schema/values.ts";
+import { age, duration } from "../../config/schema/values.ts";
 import { type FreeCall, fromEnvelope, mayBeDone } from "../../extract/free-call.ts";
 import { mostBillable, readAudiences } from "../../load/feeds/searches.ts";
 import type { Upsert } from "../../load/write/upsert.ts";
@@ -24,7 +24,7 @@ const { submit } = audienceSearchEndpoints;
 const searchSettings = jobSettings("audience_search", {
   searches: byName(settings({ query: queryText(), unlock: unlockSetting() })),
   /** Time after which a finished search is made again; never by default. */
-  refresh_after: duration().optional(),
+  refresh_after: age().optional(),
   /** Longest wait of a run for the service. */
   deadline: duration().prefault("15m"),
 });

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
 import { byName, settings, wholeNumber } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
-import { duration } from "../../config/schema/values.ts";
+import { age } from "../../config/schema/values.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { type FreeCall, mayBeDone } from "../../extract/free-call.ts";
 import { type Commit, cursorInstant } from "../../load/write/commit.ts";
@@ -41,7 +41,7 @@ const searchSettings = jobSettings("person_search", {
     settings({ query: queryText(), size: wholeNumber(1, MAX_SEARCH_SIZE).default(MAX_SEARCH_SIZE) }),
   ),
   /** Time after which a search is made again; never by default. */
-  refresh_after: duration().optional(),
+  refresh_after: age().optional(),
 });
 
 type PersonSearchJobConfig = JobOf<typeof searchSettings>;

@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openHttpClient } from "../../../src/extract/http-client.ts";
 import {
+  ageSearches,
   audiencesOf,
   budgetUse,
   callsOf,
@@ -179,9 +180,10 @@ describe("an audience search", () => {
 
   test("whose refresh is refused stays as it is until then, and is made again as a search of its own", async () => {
     const world = await startAudience("never", {
-      config: audiencesOf(`nurses: { query: ${NURSES} }`, ", refresh_after: 1s"),
+      config: audiencesOf(`nurses: { query: ${NURSES} }`, ", refresh_after: 1d"),
     });
     await runAudiences(world);
+    await ageSearches(world);
     const checkpoint = "SELECT cursor::text FROM person_data_ops.checkpoint WHERE job = 'audiences'";
     const before = await world.value(checkpoint);
     const services = await httpWith(world, async (call, send) =>

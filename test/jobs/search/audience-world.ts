@@ -131,3 +131,11 @@ export function changed(
   const sent = JSON.parse(Buffer.isBuffer(reply.body) ? reply.body.toString() : "{}") as Body;
   return { ...reply, status, body: Buffer.from(JSON.stringify(body ? body(sent) : sent)) };
 }
+
+/** Makes the search of an audience two days older, and so due again after `refresh_after: 1d`. */
+export async function ageSearches(world: World): Promise<void> {
+  await world.rows(`UPDATE person_data_ops.checkpoint
+    SET cursor = jsonb_set(cursor::jsonb, '{submitted_at}', to_jsonb(to_char(
+      (cursor::jsonb ->> 'submitted_at')::timestamptz - interval '2 days', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))
+    WHERE job = 'audiences'`);
+}

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { exitCodeOf } from "../../../src/jobs/job.ts";
 import { configOf, jobOf, startWorld } from "../world.ts";
-import { erase, NURSES, storedMembers } from "./audience-world.ts";
+import { ageSearches, erase, NURSES, storedMembers } from "./audience-world.ts";
 
 const config = (unlock: string) =>
   configOf(`
@@ -54,7 +54,7 @@ test("the members of an audience are enriched by PID, and its segment is read, a
 test("an audience stays in use while a new one is made, and jobs that need its first one skip it", async () => {
   const text = config("{ max_billable: 500 }").replace(
     "audience_search, ",
-    "audience_search, refresh_after: 1s, deadline: 10s, ",
+    "audience_search, refresh_after: 1d, deadline: 10s, ",
   );
   const world = await startWorld({ rows: 0, people: 20_000, config: text });
   const slow = { states: Array<string>(15).fill("querying"), state_ms: null };
@@ -73,6 +73,7 @@ test("an audience stays in use while a new one is made, and jobs that need its f
   const [stored] = await world.rows(
     "SELECT segment_id FROM person_data.audience_search WHERE members_stored_at IS NOT NULL",
   );
+  await ageSearches(world);
   await world.control("/search_plan", slow);
   const again = await world.run({ resend: true, yes: true });
   expect(jobOf(again, "audiences")).toMatchObject({ status: "limited", limited_by: "deadline" });
