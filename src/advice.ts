@@ -28,11 +28,11 @@ export const adviceByCode = {
   another_organization:
     "The warehouse holds data of another organization than the API key's. → Use the key of this warehouse; if the organization only got another id, run `person-etl migrate --accept-service HOST`.",
   data_dir_owner:
-    "As root, person-etl was given a `data_dir` that another user owns or can write to. → Run as that user, correct owner and mode, or choose another `data_dir`.",
+    "person-etl runs as root, and another user owns `data_dir` or can write to it. → Run as that user, correct owner and mode, or choose another `data_dir`.",
   unreadable_certificate:
     "A certificate file (`service.ca`, or `ssl…` in a Postgres address) can't be read. → Correct the path, or grant this user the right to read the file.",
   verification_off:
-    "NODE_TLS_REJECT_UNAUTHORIZED=0 turns off the verification of certificates. → Unset it. For an authority of your own, set NODE_EXTRA_CA_CERTS to its PEM file.",
+    "NODE_TLS_REJECT_UNAUTHORIZED=0 turns off the verification of certificates. → Unset it. For your own certificate authority, set NODE_EXTRA_CA_CERTS to its PEM file.",
   unusable_proxy:
     "HTTPS_PROXY or HTTP_PROXY isn't the address of an HTTP proxy. → Write http://HOST:PORT, or unset it. Proxies of other kinds are not supported.",
   warehouse_too_old:
@@ -59,36 +59,37 @@ export const adviceByCode = {
   service_failing:
     "The service keeps failing. → Wait, and check the service's status page. The next run resumes.",
   redirected:
-    "The service redirects to another address. Redirects are not followed. → Ask the service whether it has moved; only it can say so. A login page or a proxy in between may answer instead.",
+    "The service redirects to another address. Redirects are not followed. → Ask the service whether it has moved. A login page or a proxy may also be responding in its place.",
   not_found: "The service doesn't have the endpoint. → Check `service.base_url`.",
   method_not_allowed: "The service doesn't accept this method. → Check `service.base_url`.",
   request_refused:
-    "The service rejects the whole request. → Check the mapping and the parameters, and the query of a `segment_push`. The service's text is left out: it may quote a record.",
+    "The service rejects the whole request. → Check the mapping and the parameters, and the query of a `segment_push`. The service's text is not shown, because it may quote a record.",
   unexpected_status:
-    "The service answered with an undocumented status. → Run again. If it persists, contact the service with the request ID from `api_call`.",
-  no_answer: "A call got no usable answer after several attempts. → Run again later. Completed work is kept.",
+    "The service returned an undocumented status. → Run again. If it persists, contact the service with the request ID from `api_call`.",
+  no_answer:
+    "A call got no usable response after several attempts. → Run again later. Completed work is kept.",
   unanswered:
-    "Some records got no answer and remain due. → The next run sends them again. The message has the last reason.",
+    "Some records were not processed and remain due. → The next run sends them again. The message has the last cause.",
   similar_failures:
     "Several batches failed in the same way, which suggests a wrong mapping rather than bad records. → See the reason in the message, and check the mapping of the input.",
   // Limits (exit codes 0 and 3).
   max_records_per_run:
-    "The job's own cap was reached. → Nothing; the next run sends more. Raise the cap to go faster.",
-  max_records: "`--max-records` was reached. → Nothing; the next run sends more.",
+    "The job's own cap was reached. → No action is needed: the next run sends more. Raise the cap to send more per run.",
+  max_records: "`--max-records` was reached. → No action is needed: the next run sends more.",
   budget_day:
-    "The budget of the day is used up. → Nothing; the job resumes tomorrow (UTC). Raise `budgets` to go faster.",
+    "The budget of the day is used up. → No action is needed: the job resumes tomorrow (UTC). Raise `budgets` to send more per day.",
   budget_month: "The budget of the month is used up. → Raise `budgets`, or wait for the next month (UTC).",
   deadline:
-    "A search or contact job was still running when the run's `deadline` was over. → Nothing; the next run resumes.",
+    "A search or contact job was still running when the job's `deadline` passed. → No action is needed: the next run resumes.",
   unlock_ceiling:
     "An unlock may be billed for more records than `max_billable` allows. → Raise `max_billable`, or narrow the query.",
   credits: "The plan's credits are used up. → Buy credits. The next run resumes.",
   quota:
     "The service's quota is used up. → Wait until it is renewed, or ask for a larger one. The next run resumes.",
   parameters_changed:
-    "Mapping or request parameters differ from those that the answers were bought with. → Run once with `--accept-parameters keep` (answers stay until they expire) or `resend` (they are bought again; `plan` shows the price).",
+    "Mapping or request parameters differ from those of the stored responses. → Run once with `--accept-parameters keep` (responses stay until they expire) or `resend` (they are paid for again; `plan` shows the price).",
   confirmation:
-    "What the command would send, change or remove needs confirmation. → Read the message. To confirm, run the same command with `--yes`.",
+    "The command needs confirmation. → The message says what it would send, change or remove. To confirm, run the same command with `--yes`.",
   missing_rows:
     "More rows have left an input than `max_missing_ratio` allows, so `on_missing: erase` erased no one. → Check that the input is complete. If it is, raise the ratio for one run.",
   too_many_rejects:
@@ -104,39 +105,39 @@ export const adviceByCode = {
   lock_lost:
     "Another process took over the job, because this one sent no heartbeat. → Check whether this machine was suspended or overloaded. Nothing is lost.",
   run_stopped: "Another job ended the whole run. → Fix that job first.",
-  interrupted: "A signal stopped the job after a clean commit. → Nothing; the next run resumes.",
+  interrupted: "A signal stopped the job after a clean commit. → No action is needed: the next run resumes.",
   migration_locked:
     "Another process is migrating, or a session still holds the migration lock. → Wait, or end the session; the message names it.",
   lock_held:
-    "A session has held a lock of the program for 30 seconds. → Run again, or end the session; the message names it.",
+    "Another session has kept a lock for 30 seconds. → Run again, or end the session; the message names it.",
   takeover_blocked:
-    "A commit of the job's former owner is still in progress. → End its sessions; the message shows how.",
+    "The process that ran the job before is still committing. → End its sessions; the message shows how.",
   writer_suspended:
-    "The process was suspended between registering the command and writing. → Nothing was changed. Repeat the command.",
+    "The process was suspended between registering the command and writing. → Nothing was changed. Run the command again.",
   // The warehouse and the disk.
   database_unreachable:
-    "The database can't be reached. → Check address, network and server. Paid answers wait on disk; the next run loads them.",
+    "The database can't be reached. → Check address, network and server. Paid responses wait on disk; the next run loads them.",
   database_refused: "The database rejects the connection. → Check user, password and database name.",
   warehouse_refused:
-    "A table refuses every row of an answer: a column, constraint or trigger that isn't the program's. → Remove the cause and run again. Paid answers wait on disk; the next run loads them.",
+    "A table rejects every row of a response, because of a column, constraint or trigger that person-etl didn't create. → Remove the cause and run again. Paid responses wait on disk; the next run loads them.",
   not_loadable:
-    "The warehouse rejected a value of an answer. → See `person-etl rejects list`, and `api_call` for the call.",
+    "The warehouse rejected a value in a response. → See `person-etl rejects list`, and `api_call` for the call.",
   disk_full: "The disk is full. → Free some space and run again. Committed rows are kept.",
   EMFILE:
     "This process has reached its limit of open files. → Raise its limit (`ulimit -n 64`, `LimitNOFILE=` of systemd) and run again. Completed work is kept.",
   ENFILE: "This machine can't open more files. → Raise `fs.file-max`, and run again. Completed work is kept.",
   spool_full:
-    "More than 1 GB of received answers waits to be loaded. → Restore the connection to the warehouse. The next run loads them first.",
+    "More than 1 GB of received responses is waiting to be loaded. → Restore the connection to the warehouse. The next run loads them first.",
   spool_failed:
-    "Received answers can't be written to `data_dir`. → Check its disk and permissions. Nothing is sent while answers can't be stored.",
+    "Received responses can't be written to `data_dir`. → Check its disk and permissions. Nothing is sent until responses can be stored.",
   spool_damaged:
-    "Spooled answers can't be read: their checksum is wrong. → Check the disk, then remove the folder in the message. Its records are sent again.",
-  spool_unknown_form: "A newer version wrote the spooled answers. → Load them with that version.",
+    "Spooled responses can't be read: their checksum is wrong. → Check the disk, then remove the folder in the message. Its records are sent again.",
+  spool_unknown_form: "A newer version wrote the spooled responses. → Load them with that version.",
   // Destinations.
   publication_refused:
     "The destination's batch number isn't the one last published from this warehouse. → Find out whether either was restored or copied. After a move, run `person-etl migrate --accept-database`; otherwise `publish NAME --full` publishes everything again.",
   publication_over_limit:
-    "A publication to BigQuery would bill more than its limit. Nothing of the batch was changed. → Raise `publish.NAME.maximum_bytes_billed`, or run `publish NAME --full`, which bills only the rows; `check` estimates what a night bills.",
+    "A publication to BigQuery would bill more than its limit. Nothing of the batch was changed. → Raise `publish.NAME.maximum_bytes_billed`, or run `publish NAME --full`, which bills only the rows; `check` estimates the cost of a publication.",
   tables_busy:
     "A publication can't create its triggers while a long transaction writes to a table. → Publish again after that transaction has ended; `pg_stat_activity` lists it.",
   destination_busy:
@@ -205,32 +206,32 @@ export const adviceByCode = {
   input_changed:
     "A file changed while it was read. → Run again when it is complete; rename complete files into place.",
   input_failed:
-    "The files of an input couldn't be read for the moment. → Run again later; the message has the reason.",
+    "The files of an input can't be read at the moment. → Run again later; the message has the reason.",
   bad_key:
     "The key given to `explain` isn't a valid value of the input's key column. → Correct it: the message names the column and its type.",
   bad_checkpoint:
     "A checkpoint is invalid. → Fix it with `person-etl checkpoint set JOB`, or start the job again from the beginning with `checkpoint reset JOB`.",
   page_not_advancing:
-    "A page of a segment announces further pages (`list_continues`) that `total_count` excludes. → Run again; if it persists, contact the service with the request ID from `api_call`. No member was removed.",
+    "A page of a segment says that more pages follow (`list_continues`), although `total_count` is reached. → Run again; if it persists, contact the service with the request ID from `api_call`. No member was removed.",
   missing_result:
-    "Two answers had no result for a record. → See the table `reject`; `rejects retry` sends the record again.",
+    "Two responses had no result for a record. → See the table `reject`; `rejects retry` sends the record again.",
   // States of jobs in `status`.
   failed:
     "The job's last run failed. → See the message, fix the cause, then `person-etl run JOB`. Completed work is kept.",
   skipped: "The job was skipped because another one failed. → Fix that job first.",
   lock_expired:
-    "A process ended without closing its run. → Nothing; the next run takes over the job and resumes.",
+    "A process ended without closing its run. → No action is needed: the next run takes over the job and resumes.",
   // Alerts.
   stale:
     "A job has not succeeded for longer than `alerts.stale_after`. → Check with `person-etl status` that the scheduler is up, and why the last runs did not succeed.",
   nearly_used:
-    "90 % of a budget is used. → `person-etl status` predicts when it is used up. Raise `budgets` if that is too soon.",
+    "90 % of a budget is used. → `person-etl status` estimates when it will be used up. Raise `budgets` if that is too soon.",
   used_up:
     "A budget is used up. → It is renewed with the next day or month (UTC). Raise `budgets` if that is too late.",
   low_match_rate:
-    "A job's match rate fell by more than a fifth. → Check `schema_drift`, and whether mapped columns of the input became empty, moved or changed their format; if they are fine, ask the service.",
+    "A job's match rate fell by more than a fifth. → Check `schema_drift`, and whether mapped columns of the input became empty, moved or changed their format; if not, ask the service.",
   low_coverage:
-    "The share of people with a field fell by more than a fifth. → See `schema_drift` for a renamed field and the `return_fields` of the job; if they are fine, ask the service.",
+    "The share of people with a field fell by more than a fifth. → See `schema_drift` for a renamed field and the `return_fields` of the job; if not, ask the service.",
   new_deaths:
     "Segments report deaths of people in your inputs. → See the view `deceased_customer`, newest `first_seen_at` first.",
   many_job_changes:
@@ -238,7 +239,7 @@ export const adviceByCode = {
   plan_low:
     "The plan will be used up before the end of the month, or less than a tenth of it is left. → See `person-etl status` and `plan`; lower `budgets` or `max_records_per_run`, or extend the plan.",
   plan_used_up:
-    "The plan is used up. → Further records cost the overage price, or the service refuses them (402). Extend the plan, or wait for its renewal.",
+    "The plan is used up. → More records cost the overage price, or the service refuses them (402). Extend the plan, or wait for its renewal.",
   // Bugs.
   check_failed: "A check failed. → See its line.",
   system: "An operation of the operating system failed. → See the message.",
@@ -252,6 +253,17 @@ export function adviceFor(code: string): { readonly means: string; readonly next
   const text = Object.hasOwn(known, code) ? known[code] : null;
   const [means = "", next = ""] = (text ?? OTHERWISE).split(" → ");
   return { means, next };
+}
+
+const LIMIT_NAMES: Readonly<Record<string, string>> = {
+  max_records: "--max-records",
+  budget_day: "the daily budget",
+  budget_month: "the monthly budget",
+};
+
+/** Names a limit in a sentence: `--max-records`, `the daily budget`. */
+export function limitText(code: string): string {
+  return LIMIT_NAMES[code] ?? code;
 }
 
 const OTHERWISE = "The run ended early. → See `person-etl status` and the log of the run.";

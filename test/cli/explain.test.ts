@@ -19,14 +19,14 @@ test("explain and plan --show print requests on standard output only, and explai
   expect(planned.stdout).toContain(
     '"emails":["grace@example.org"],"first_name":"Grace","last_name":"Hopper"',
   );
-  expect(planned.stdout).toContain("(read = to send)");
+  expect(planned.stdout).toContain("Rows read = to send");
 
   const explained = await here("explain", "customers/01");
   expect(explained.code).toBe(0);
   expect(explained.stdout).toBe(`✓ customers/1 is in the input.
 
 resolve_customers (resolve)
-  • Due: never answered.
+  • Due: not processed yet.
   • Request, with this row alone:
     POST /v1/resolve
     {
@@ -34,7 +34,7 @@ resolve_customers (resolve)
     }
 
 validate_customers (validate_emails)
-  • grace@example.org: Due: never answered.
+  • grace@example.org: Due: not processed yet.
   • Request, with this row alone:
     POST /v2/validate_emails
     {

@@ -133,7 +133,7 @@ describe("the summary of a run", () => {
 
 ✗ enrich: 51 of 1,000 records were rejected.
 ✗ push was skipped because enrich did not succeed.
-• capped: stopped at max_records; 7 rows left for the next run.
+• capped: stopped at --max-records; 7 rows remain.
 
 Data: Postgres at db.example/warehouse
 
@@ -174,19 +174,19 @@ Data: Postgres at db.example/warehouse
   });
   test.each<readonly [string, Parameters<typeof summaryOf>[0]]>([
     [
-      "✓ Done in 14 s: nothing has changed since the last run, no records sent.",
+      "✓ Done in 14 s: nothing has changed since the last run, so nothing was sent.",
       { jobs: [{ job: "r", type: "resolve", records_read: 400, records_unchanged: 400 }] },
     ],
-    ["✓ Done in 14 s: no records sent, 1,000,000 records received, 9 rows written.", { jobs: [members] }],
-    ["✓ Done in 14 s: no records sent, 500 rows written.", { jobs: [push] }],
+    ["✓ Done in 14 s: nothing was sent, 1,000,000 records received, 9 rows written.", { jobs: [members] }],
+    ["✓ Done in 14 s: nothing was sent, 500 rows written.", { jobs: [push] }],
     [
       "✓ Done in 14 s: 9 records sent, 8 billed, 8 people enriched.",
       { jobs: [sent, push], billed: { e: 8 } },
     ],
     [`• 1 of 1 job stopped at a limit ${kept}`, stopped("limited", "credits")],
-    [`• 1 of 1 job stopped, waiting for your confirmation ${kept}`, stopped("limited", "confirmation")],
-    [`✗ 1 of 1 job skipped, because another process is running them ${kept}`, stopped("locked")],
-    [`• Stopped by a signal, the next run resumes ${kept}`, stopped("interrupted")],
+    [`• 1 of 1 job stopped until you confirm ${kept}`, stopped("limited", "confirmation")],
+    [`✗ 1 of 1 job skipped: locked by another process ${kept}`, stopped("locked")],
+    [`• Stopped by a signal; the next run resumes ${kept}`, stopped("interrupted")],
     [
       "• Done in 14 s: 9 records sent, 8 people enriched. Not published: local.",
       { jobs: [sent], publications: [failed] },

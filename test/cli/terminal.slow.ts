@@ -42,7 +42,7 @@ test.concurrent("a failed job is reported by the summary, and not logged before 
   expect(screen).not.toContain("job failed");
   expect(screen).toContain("first: POST /v1/resolve: the service rejected the API key (401, request");
   expect(screen).toContain(" second was skipped because first ended the run.");
-  expect(screen).toMatch(/ 1 of 2 jobs failed, 1 skipped \([\d.]+ s\): no records sent, 1 row written\./);
+  expect(screen).toMatch(/ 1 of 2 jobs failed, 1 skipped \([\d.]+ s\): nothing was sent, 1 row written\./);
   const { screen: status } = await startOnTerminal(["status"], { ...setting, env, columns: 100 }).ended;
   expect(status).toContain(" second was skipped because first ended the run.");
   expect(status).not.toContain("second: second");
@@ -56,7 +56,7 @@ test.concurrent("--resend asks on a terminal, and sends nothing after a no", asy
   run.type("n\n");
   const { code, screen } = await run.ended;
   expect(code).toBe(3);
-  expect(screen).toContain("1 of 1 job stopped, waiting for your confirmation");
+  expect(screen).toContain("1 of 1 job stopped until you confirm");
 });
 
 test.concurrent("keys with control sequences can't reach the terminal", async () => {

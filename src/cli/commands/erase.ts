@@ -4,7 +4,7 @@ import { type Context, type Outcome, parseSourceKey, requireYes, result } from "
 import { UsageError } from "../failure.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
-import { countText } from "../../figures.ts";
+import { count, countText } from "../../figures.ts";
 import {
   erasePeople,
   type EraseServices,
@@ -49,8 +49,8 @@ export async function erase(context: Context, flags: EraseFlags): Promise<Outcom
   if (flags.dryRun === true) return planned(await planErasure(services, named));
   await finishErasures(services);
   const plan = await planErasure(services, named);
-  const removed = `${peopleText(plan)}, ${countText(sumOf(plan.rows), "row")}`;
-  const what = `This removes ${removed} permanently and suppresses them in later runs`;
+  const rowsToRemove = countText(sumOf(plan.rows), "row");
+  const what = `This permanently removes ${identifiersText(plan)} and everything stored about them (${rowsToRemove}), and suppresses them in later runs`;
   await requireYes(context, flags.yes, what, "removed");
   const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
   // Before removing the rows, which contain the segments, and again after the request, in case a push added someone.
@@ -59,7 +59,7 @@ export async function erase(context: Context, flags: EraseFlags): Promise<Outcom
   const leftAfter = await leave?.();
   await (await openPublisher(context, config, db)).publish();
   const waiting = (await closeErasures(services, [erasureId])).get(erasureId);
-  if (waiting === undefined) throw new Error("the erasure was not judged");
+  if (waiting === undefined) throw new Error("the erasure has no end");
   await dropTombstones(db, config.privacy.erasureNoticeMs);
   const left = leftBefore &&
     leftAfter && {
@@ -118,10 +118,14 @@ async function withStandardInput(values: readonly string[]): Promise<readonly st
   return [...values.filter((value) => value !== "-"), ...lines];
 }
 
-function peopleText({ found: { people } }: ErasurePlan): string {
-  const pids = countText(people.pids.length, "PID");
-  const emails = countText(people.emails.length, "address", "addresses");
-  return `everyone identified by ${pids}, ${emails} and ${countText(people.rows.length, "input row")}`;
+/** `1 PID, 2 e-mail addresses and 1 input row`, without those of which there are none. */
+function identifiersText({ found: { people } }: ErasurePlan): string {
+  const texts = [
+    people.pids.length > 0 ? countText(people.pids.length, "PID") : "",
+    people.emails.length > 0 ? countText(people.emails.length, "e-mail address", "e-mail addresses") : "",
+    people.rows.length > 0 ? countText(people.rows.length, "input row") : "",
+  ].filter((text) => text !== "");
+  return new Intl.ListFormat("en-GB").format(texts);
 }
 
 function countsOf({ found: { people, sharedEmails } }: ErasurePlan, rows: RowsByTable) {
@@ -137,7 +141,7 @@ function countsOf({ found: { people, sharedEmails } }: ErasurePlan, rows: RowsBy
 
 function planned(plan: ErasurePlan): Outcome {
   const text = paragraphs(
-    `This would erase ${peopleText(plan)}. Nothing was removed.`,
+    `This would erase ${identifiersText(plan)}. Nothing was removed.`,
     tableOf(plan.rows, "rows to remove"),
     sharedText(plan),
   );
@@ -147,16 +151,18 @@ function planned(plan: ErasurePlan): Outcome {
 
 function tableOf(rows: RowsByTable, heading: string): Text {
   const entries = Object.entries(rows);
-  if (entries.length === 0) return "No table has rows of these people.";
+  if (entries.length === 0) return "No table has rows of them.";
   return table(entries, { table: ([name]) => name, [heading]: ([, number]) => number });
 }
 
 /** Addresses that stay, one a line; the output is the user's receipt, not a log. */
 function sharedText({ found: { sharedEmails: shared } }: ErasurePlan): readonly string[] {
   if (shared.length === 0) return [];
-  const what = `${countText(shared.length, "address", "addresses")} shared with others`;
-  const stay = shared.length === 1 ? "stays" : "stay";
-  return [`${what} ${stay}; --email erases everyone with it:`, ...shared.map((address) => `  ${address}`)];
+  const kept =
+    shared.length === 1
+      ? "1 e-mail address is shared with other people and stays"
+      : `${count(shared.length)} e-mail addresses are shared with other people and stay`;
+  return [`${kept}; --email erases everyone with an address:`, ...shared.map((address) => `  ${address}`)];
 }
 
 interface Erased {
@@ -172,19 +178,19 @@ function outcomeOf(
   { erasureId, rows, waiting, left }: Erased,
   { evenIfUnknown = false }: EraseFlags,
 ): Outcome {
-  const who = peopleText(plan);
+  const identifiers = identifiersText(plan);
   const ends = {
     unknown: {
       exitCode: evenIfUnknown ? 0 : 1,
-      text: `No one found. Recorded for later: no run will send or store ${who} (erasure ${erasureId}).`,
+      text: `No one found. Suppressed in later runs: ${identifiers} (erasure ${erasureId}).`,
     },
     pending: {
       exitCode: 3,
-      text: `Erased ${who} here, but the erasure is still pending (erasure ${erasureId}). The next run, or erase, finishes it.`,
+      text: `Erased ${identifiers} from the warehouse, but the erasure is still pending (erasure ${erasureId}). The next run or erase finishes it.`,
     },
     done: {
       exitCode: 0,
-      text: `✓ Erased ${who}; no later run will send or store them (erasure ${erasureId}).`,
+      text: `✓ Erased ${identifiers}; later runs will not send or store them (erasure ${erasureId}).`,
     },
   };
   const known = waiting.length > 0 ? "pending" : "done";
@@ -212,9 +218,9 @@ function outcomeOf(
 function waitingText({ kind, name, host, folder }: Waiting): string {
   if (kind === "run") return `the run of ${name} to finish`;
   if (kind === "destination") return `destination ${name} to be published`;
-  if (host === undefined) return `a run of ${name} to load the answers it received`;
+  if (host === undefined) return `a run of ${name} to load the responses that it received`;
   return (
-    `a run of ${name} on ${host} to load the answers that it may have received in ${folder}. If that disk is gone: ` +
+    `a run of ${name} on ${host} to load the responses that it may have received in ${folder}. If that disk is gone: ` +
     `person-etl erase --disk-gone ${host}:${folder}`
   );
 }

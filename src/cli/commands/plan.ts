@@ -4,6 +4,7 @@ import { type Context, type Outcome, result } from "../command.ts";
 import { renderBudgets } from "../costs.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import { systemClock } from "../../clock.ts";
+import { limitText } from "../../advice.ts";
 import { count, countText, durationText } from "../../figures.ts";
 import type { JobPlan, ShownRequest } from "../../jobs/job-type.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
@@ -13,6 +14,7 @@ import { costText } from "../../jobs/price.ts";
 import { meaningOf } from "../../jobs/report/explain-row.ts";
 import { planJobs, type PlanReport } from "../../jobs/report/plan.ts";
 import { type Shard, shareLimits, wholeInput } from "../../jobs/services.ts";
+import type { DueReason } from "../../load/lookups/counts.ts";
 import { amountText } from "../../money.ts";
 
 interface PlanFlags {
@@ -96,7 +98,7 @@ function renderRows(plans: readonly JobPlan[]): readonly Text[] {
     read: (job: JobPlan) => job.records_read,
     ...Object.fromEntries(ends),
   };
-  return [table(jobs, columns), `(read = ${ends.map(([name]) => name).join(" + ")})`];
+  return [table(jobs, columns), `Rows read = ${ends.map(([name]) => name).join(" + ")}`];
 }
 
 function renderCost({ jobs, estimated_cost: cost }: PlanReport): Text {
@@ -127,28 +129,39 @@ function renderCost({ jobs, estimated_cost: cost }: PlanReport): Text {
   });
 }
 
+/** Reasons why records are due, by their name in `--json`. */
+const DUE_TEXTS: Readonly<Record<string, string>> = {
+  never_answered: "not processed yet",
+  content_changed: "changed",
+  retried: "to retry",
+  pid_changed: "with a new PID",
+  expired: "expired",
+  parameters_changed: "processed with other parameters",
+  resend: "to resend",
+} satisfies Record<DueReason, string>;
+
 /** Remarks on one job, under its name; empty if there is nothing to explain. */
 function renderRemarks(job: JobPlan): string {
   const { records_remaining: remaining, records_suppressed: suppressed, waiting_answers: waiting } = job;
   const isSending = job.records_expected > 0;
   const reasons = Object.entries(job.due_reasons).filter(([, rows]) => rows > 0);
-  const due = reasons.map(([reason, rows]) => `${count(rows)} ${reason.replaceAll("_", " ")}`).join(", ");
+  const due = reasons.map(([reason, rows]) => `${count(rows)} ${DUE_TEXTS[reason] ?? reason}`).join(", ");
   const lines = [
     due === "" ? "" : `due: ${due}`,
-    isSending ? `billed: ${billableText(job.estimated_billable)}, ${job.estimated_billable.basis}` : "",
+    isSending ? `billed: ${billableText(job.estimated_billable)} (${job.estimated_billable.basis})` : "",
     isSending && job.estimated_cost ? `cost: ${costText(job.estimated_cost)}` : "",
     job.limited_by === null
       ? ""
       : remaining > 0
-        ? `remaining: ${countText(remaining, "row")} for later runs (${job.limited_by})`
-        : `limited by ${job.limited_by}`,
+        ? `remaining: ${countText(remaining, "row")} for later runs (stops at ${limitText(job.limited_by)})`
+        : `stops at ${limitText(job.limited_by)}`,
     ...Object.entries(job.reject_reasons).map(
       ([code, rows]) => `rejected: ${count(rows)} ${code.replaceAll("_", " ")}. ${meaningOf(code)}`,
     ),
-    suppressed > 0 ? `suppressed: ${countText(suppressed, "row")} of erased people, never sent` : "",
+    suppressed > 0 ? `suppressed: ${countText(suppressed, "row")} of erased people will not be sent` : "",
     ...job.remarks,
     waiting.calls > 0
-      ? `fewer, because ${countText(waiting.calls, "answer")} received by earlier runs will be loaded first`
+      ? `fewer, because ${countText(waiting.calls, "response")} received by earlier runs will be loaded first`
       : "",
   ].filter((line) => line !== "");
   return lines.length === 0 ? "" : [job.job, ...lines.map((line) => `  • ${line}`)].join("\n");

@@ -8,6 +8,7 @@ import { renderRunCost } from "../costs.ts";
 import { UsageError } from "../failure.ts";
 import { type Logger, paragraphs, table, type Text } from "../output.ts";
 import { configFlag, programName } from "../package.ts";
+import { limitText } from "../../advice.ts";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
 import { durationMs } from "../../config/schema/values.ts";
@@ -188,7 +189,7 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   const enriched = sumOf(jobs, (job) => (job.type === "enrich" ? job.records_matched : 0));
   const isFree = sent + paid === 0;
   const outcome = [
-    sent > 0 ? `${countText(sent, "record")} sent` : "no records sent",
+    sent > 0 ? `${countText(sent, "record")} sent` : "nothing was sent",
     paid > 0 ? `${count(paid)} billed` : "",
     enriched > 0 ? `${countText(enriched, "person", "people")} enriched` : "",
     isFree && received > 0 ? `${countText(received, "record")} received` : "",
@@ -198,10 +199,11 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   const names = behind.map(({ destination }) => destination).join(", ");
   const notPublished = names === "" ? "" : ` Not published: ${names}.`;
   if (status !== "succeeded") {
-    return `${reasonOf(status, jobs)} (${time}): ${outcome.join(", ")}. Completed work is kept.${notPublished}`;
+    const kept = sent + paid + received + written > 0 ? " Completed work is kept." : "";
+    return `${reasonOf(status, jobs)} (${time}): ${outcome.join(", ")}.${kept}${notPublished}`;
   }
   const isIdle = isFree && written + sumOf(jobs, (job) => job.records_rejected) === 0;
-  const done = isIdle ? "nothing has changed since the last run, no records sent" : outcome.join(", ");
+  const done = isIdle ? "nothing has changed since the last run, so nothing was sent" : outcome.join(", ");
   return `${notPublished === "" ? "✓" : "•"} Done in ${time}: ${done}.${notPublished}`;
 }
 
@@ -215,13 +217,13 @@ function reasonOf(status: Exclude<Status, "succeeded">, jobs: readonly JobReport
   const isWaiting = own.some(({ limited_by }) => CONFIRMATIONS.has(limited_by));
   const skipped = jobs.filter((job) => job.status === "skipped").length;
   const what = {
-    limited: isWaiting ? "stopped, waiting for your confirmation" : "stopped at a limit",
-    locked: "skipped, because another process is running them",
+    limited: isWaiting ? "stopped until you confirm" : "stopped at a limit",
+    locked: "skipped: locked by another process",
     skipped: "skipped",
     failed: `failed${skipped === 0 ? "" : `, ${skipped} skipped`}`,
     interrupted: "",
   }[status];
-  if (status === "interrupted") return "• Stopped by a signal, the next run resumes";
+  if (status === "interrupted") return "• Stopped by a signal; the next run resumes";
   return `${status === "limited" ? "•" : "✗"} ${own.length} of ${countText(jobs.length, "job")} ${what}`;
 }
 
@@ -231,14 +233,17 @@ function remarks(report: JobReport): readonly string[] {
   const { job, status, error, limited_by: limit, records_remaining: remaining } = report;
   const pushed = [
     [report.records_added, "added"],
-    [report.records_redundant, "already there"],
+    [report.records_redundant, "already members"],
     [report.records_removed, "removed"],
   ] as const;
   const counts = pushed.flatMap(([n, what]) => (n > 0 ? [`${count(n)} ${what}`] : []));
   const members = counts.length > 0 ? [`• ${job}: ${counts.join(", ")}.`] : [];
   if (error) return [...members, `${status === "limited" ? "•" : "✗"} ${aboutJob(job, error.message)}`];
   if (status !== "limited" || limit === undefined) return members;
-  return [...members, `• ${job}: stopped at ${limit}; ${countText(remaining, "row")} left for the next run.`];
+  return [
+    ...members,
+    `• ${job}: stopped at ${limitText(limit)}; ${countText(remaining, "row remains", "rows remain")}.`,
+  ];
 }
 
 /** Puts the job's name before a message, unless the message starts with it. */

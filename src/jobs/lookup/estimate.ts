@@ -1,3 +1,4 @@
+import { limitText } from "../../advice.ts";
 import type { Config } from "../../config/config.ts";
 import { count, countText, durationText } from "../../figures.ts";
 import type { Cap } from "./lookup-spec.ts";
@@ -123,21 +124,21 @@ function basisOf(
   const again = known.filter(({ from }) => from.length === 0);
   const unknown = parts.filter((part) => !known.includes(part));
   if (unknown.length === parts.length && withPid.answered + others.answered === 0) {
-    return "no history: assumes that every record matches";
+    return "no history yet, so every record is assumed to match";
   }
   const used = new Set(known.flatMap(({ from }) => from));
   const answers = [...used].reduce((sum, { answered }) => sum + answered, 0);
-  const ordered = isOrdered ? ", which are no sample of the rest because order_by chose them" : "";
+  const ordered = isOrdered ? ", which order_by chose, so they may not represent the rest" : "";
   return [
     ...(answers === 0
       ? []
-      : [`95 % interval from ${countText(answers, "answer")} of the last 90 days${ordered}`]),
+      : [`95 % interval from ${countText(answers, "response")} of the last 90 days${ordered}`]),
     ...(again.length === 0
       ? []
-      : [`${countText(sumOf(again), "record")} sent again, expected to end as before`]),
+      : [`${countText(sumOf(again), "record")} sent again, expected to match as before`]),
     ...(unknown.length === 0
       ? []
-      : [`none to all of ${countText(sumOf(unknown), "record")} with too few answers`]),
+      : [`between 0 and ${countText(sumOf(unknown), "record")} with too little history`]),
   ].join("; ");
 }
 
@@ -179,9 +180,9 @@ export function estimateSeconds(
   return Math.ceil(Math.max(byConcurrency, byRate));
 }
 
-/** `1,234`; `about 1,234 (1,200 to 1,300)` if uncertain; `at most 1,234` if nothing is known. */
+/** `1,234`; `about 1,234 (1,200 to 1,300)` if uncertain; `up to 1,234` if nothing is known. */
 export function billableText({ low, expected, high }: BillableEstimate): string {
-  if (low === 0 && expected === high && high > 0) return `at most ${count(high)}`;
+  if (low === 0 && expected === high && high > 0) return `up to ${count(high)}`;
   return low === high ? count(expected) : `about ${count(expected)} (${count(low)} to ${count(high)})`;
 }
 
@@ -232,7 +233,10 @@ export function forecastText(
 ): string {
   const text = (count: number) =>
     job.type === "validate_emails" ? countText(count, "address", "addresses") : countText(count, "row");
-  const later = counts.remaining > 0 && cap ? `; ${text(counts.remaining)} remaining (${cap.limitedBy})` : "";
+  const later =
+    counts.remaining > 0 && cap
+      ? `; ${text(counts.remaining)} remaining (stops at ${limitText(cap.limitedBy)})`
+      : "";
   if (counts.toSend === 0) {
     return `${job.name}: ${later === "" ? `nothing is due among ${text(counts.read)}` : `nothing to send${later}`}`;
   }

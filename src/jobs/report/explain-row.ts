@@ -1,3 +1,4 @@
+import { limitText } from "../../advice.ts";
 import type { InputConfig } from "../../config/config.ts";
 import { countText, timeText } from "../../figures.ts";
 import type { ShownRequest } from "../job-type.ts";
@@ -231,12 +232,13 @@ function verdictOn(
     advice: null,
   });
   const answered = state?.answered_at ? ` on ${timeText(state.answered_at)}` : "";
-  if (found === "suppressed") return verdict("suppressed", "names an erased person, and is never sent");
+  if (found === "suppressed")
+    return verdict("suppressed", "belongs to an erased person and will never be sent");
   if (found === "waiting") {
-    return verdict("waiting", `${pidFrom ?? "another job"} hasn't answered its current values yet`, pidFrom);
+    return verdict("waiting", `${pidFrom ?? "another job"} hasn't processed its current values yet`, pidFrom);
   }
   if (found === "reused") {
-    const explanation = `its present content has a result already${answered}: the next run copies it without a call`;
+    const explanation = `a row with the same values was already processed${answered}: the next run copies its result without a call`;
     return verdict("duplicate", explanation);
   }
   const isRejected = found === "unchanged" && prior === "rejected";
@@ -250,21 +252,21 @@ function verdictOn(
     return { ...verdict("rejected", `unchanged since it was rejected. ${means}`, code), advice };
   }
   if (isRejected) {
-    const advice = "It is sent again once it changes.";
-    return { ...verdict("rejected", "unchanged since it was rejected, and its reject was dropped"), advice };
+    const advice = "It is sent again after it changes.";
+    return { ...verdict("rejected", "unchanged since it was rejected; the reject was dropped"), advice };
   }
   if (found === "unchanged") {
-    const fresh = state?.due_at ? `fresh until ${timeText(state.due_at)}` : "its answer never expires";
-    return verdict("unchanged", `unchanged since it was answered${answered}; ${fresh}`);
+    const fresh = state?.due_at ? `up to date until ${timeText(state.due_at)}` : "its response never expires";
+    return verdict("unchanged", `unchanged since it was processed${answered}; ${fresh}`);
   }
   const dueTexts: Readonly<Record<DueReason, string>> = {
-    never_answered: "never answered",
-    content_changed: `its values or the mapping changed since it was answered${answered}`,
+    never_answered: "not processed yet",
+    content_changed: `its values or the mapping changed since it was processed${answered}`,
     retried: "a retry of its reject was requested",
-    parameters_changed: `answered${answered} with another mapping or other parameters`,
+    parameters_changed: `processed${answered} with another mapping or other parameters`,
     pid_changed: `${pidFrom ?? "the resolve job"} found another PID than the one sent`,
-    expired: `its answer expired${state?.due_at ? ` on ${timeText(state.due_at)}` : ""}`,
-    resend: "a resend is under way",
+    expired: `its response expired${state?.due_at ? ` on ${timeText(state.due_at)}` : ""}`,
+    resend: "a resend is in progress",
   };
   // All other classes are reasons.
   return verdict("due", dueTexts[found as DueReason], found);
@@ -280,12 +282,12 @@ function delayText({ cap, lastRun, isUndecided }: Circumstances): string | null 
   if (cap !== null) {
     const most = countText(cap.records, "record");
     parts.push(
-      `The next run sends at most ${most} (${cap.limitedBy}), so the row may be left for a later one.`,
+      `The next run stops at ${limitText(cap.limitedBy)} (${most}), so the row may wait for a later run.`,
     );
   }
   if (lastRun?.status === "limited" && lastRun.limited_by !== null) {
     const left = countText(lastRun.records_remaining, "row");
-    parts.push(`The last run stopped at ${lastRun.limited_by} and left ${left}.`);
+    parts.push(`The last run stopped at ${limitText(lastRun.limited_by)}; ${left} remained.`);
   }
   return parts.length === 0 ? null : parts.join(" ");
 }

@@ -33,52 +33,52 @@ test.each<readonly [string, BillableEstimate, string]>([
   [
     "without history",
     estimate({ others: 500 }, EMPTY),
-    "0 500 500, no history: assumes that every record matches",
+    "0 500 500, no history yet, so every record is assumed to match",
   ],
   [
     "of each group's answers",
     estimate({ withPid: 1000, others: 100 }),
-    "950 989 1016, 95 % interval from 300 answers of the last 90 days",
+    "950 989 1016, 95 % interval from 300 responses of the last 90 days",
   ],
   [
     "of waiting records, from the answers of both groups",
     estimate({ withPid: 10, waiting: 1000 }),
-    "753 813 860, 95 % interval from 300 answers of the last 90 days",
+    "753 813 860, 95 % interval from 300 responses of the last 90 days",
   ],
   [
     "of fewer than 30 answers",
     estimate({ others: 290 }, FEW),
-    "0 20 290, none to all of 290 records with too few answers",
+    "0 20 290, between 0 and 290 records with too little history",
   ],
   [
     "of known and unknown groups",
     estimate({ withPid: 1000, others: 290 }, FEW),
-    "947 999 1282, 95 % interval from 240 answers of the last 90 days; none to all of 290 records with too few answers",
+    "947 999 1282, 95 % interval from 240 responses of the last 90 days; between 0 and 290 records with too little history",
   ],
   [
     "of a group without answers of its own",
     estimate({ others: 240 }, { ...SOME, others: NONE }),
-    "0 235 240, none to all of 240 records with too few answers",
+    "0 235 240, between 0 and 240 records with too little history",
   ],
   [
     "of records sent again",
     estimate(again(900, 100)),
-    "794 900 915, 1,000 records sent again, expected to end as before",
+    "794 900 915, 1,000 records sent again, expected to match as before",
   ],
   [
     "after a trial under order_by",
     estimate({ withPid: 1000 }, SOME, undefined, true),
-    "947 979 992, 95 % interval from 240 answers of the last 90 days, which are no sample of the rest because order_by chose them",
+    "947 979 992, 95 % interval from 240 responses of the last 90 days, which order_by chose, so they may not represent the rest",
   ],
   [
     "under a maximum, which mixes the groups",
     estimate({ withPid: 800, others: 200 }, SOME, 100),
-    "65 80 90, 95 % interval from 300 answers of the last 90 days",
+    "65 80 90, 95 % interval from 300 responses of the last 90 days",
   ],
   [
     "under a maximum, known no better than its least known group",
     estimate({ withPid: 800, others: 200 }, FEW, 100),
-    "0 80 100, none to all of 100 records with too few answers",
+    "0 80 100, between 0 and 100 records with too little history",
   ],
   ["of nothing", estimate({ withPid: 5 }, SOME, 0), "0 0 0, nothing to send"],
 ])("the range %s", (_title, { low, expected, high, basis }, text) => {

@@ -114,7 +114,7 @@ test("each class of row has its explanation, and those of all rows add up to the
   ]);
   expect(JSON.stringify(explained[7])).not.toMatch(/Eve|eve@/);
   expect(explained[6]?.jobs[0]?.rows[0]?.explanation).toMatch(
-    /^its present content has a result already: the next run copies it without a call$/u,
+    /^a row with the same values was already processed: the next run copies its result without a call$/u,
   );
   expect(explained[2]?.rejects).toMatchObject([{ job: "resolve_customers", code: "not_resolvable" }]);
 });
@@ -161,7 +161,7 @@ test("a cap and the last run explain why a due row may be left", async () => {
     (SELECT source_key FROM person_data.resolution) ORDER BY id LIMIT 1`);
   const [row] = await explain(world, [left[0]?.["id"] ?? ""]);
   expect(row?.jobs[0]?.delay).toMatch(
-    /^The next run sends at most 5 records \(max_records_per_run\), so the row may be left for a later one\. The last run stopped at max_records_per_run and left \d+ rows\.$/,
+    /^The next run stops at max_records_per_run \(5 records\), so the row may wait for a later run\. The last run stopped at max_records_per_run; \d+ rows remained\.$/,
   );
 });
 

@@ -18,7 +18,7 @@ test("a plan predicts what the run then does, and creates nothing but the tables
   expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("0");
   const job = jobOf(await world.run(), "resolve_customers");
   const due = job.records_sent + job.records_duplicate;
-  const basis = "no history: assumes that every record matches";
+  const basis = "no history yet, so every record is assumed to match";
   expect(jobs).toEqual([
     {
       job: "resolve_customers",
@@ -56,7 +56,7 @@ test("a plan counts rows that wait for a job of the same run, and those of anoth
   const { jobs } = await planJobs(services, []);
   expect(jobs.some((job) => "requests" in job)).toBe(false);
   const basis =
-    "no history: assumes that every record matches, including 100 records that wait for resolve_customers";
+    "no history yet, so every record is assumed to match, including 100 records that wait for resolve_customers";
   expect(jobs[2]).toMatchObject({
     job: "enrich_customers",
     records_to_send: 0,
