@@ -96,7 +96,7 @@ const declarations: readonly Declaration[] = [
         "--field <field=columns>",
         "column(s) for a field of the service, such as `emails=email,work_email`; repeatable (default: from the table)",
       ),
-      option("--normalize", "trim values, lowercase e-mail addresses, leave out placeholders"),
+      option("--normalize", "trim values, lowercase e-mail addresses, drop placeholders"),
       option("--no-normalize", "send values as they are (default without a terminal)"),
     ],
     load: async () => (await import("./commands/init.ts")).init,
@@ -117,7 +117,7 @@ const declarations: readonly Declaration[] = [
       option("--accept-service <host>", "accept a new address (host and port) of the same service"),
       option(
         "--accept-database",
-        "after a move of the database: take over the received answers and destinations of the former one",
+        "after moving the database: take over its received responses and destinations",
       ),
     ],
     load: async () => (await import("./commands/migrate.ts")).migrate,
@@ -146,19 +146,22 @@ const declarations: readonly Declaration[] = [
     summary: "run jobs once, in dependency order",
     arguments: [jobs],
     options: [
-      option("--full-refresh", "read the data of free jobs again from the start"),
+      option(
+        "--full-refresh",
+        "re-read all data of free jobs (nothing is billed; unlike in dbt, no table is rebuilt)",
+      ),
       option("--resend", "send every record of the jobs again (asks for confirmation, or needs --yes)"),
       option("--max-records <n>", "send at most this many records per job", whole(0)),
       option("--shard <i/n>", "process one of n disjoint parts of the input (i from 0 to n - 1)", shard),
       option("--run-id <id>", "ID of this run, for orchestrators such as Airflow", runId),
       option(
         "--wait [duration]",
-        "wait for jobs that another process is running, instead of ending with exit code 4 (10m if no duration is given)",
+        "wait for jobs that another process is running, instead of ending with exit code 4 (without a value: 10m)",
       ).preset("10m"),
       option("--yes", "skip all confirmations"),
       option(
         "--accept-parameters <choice>",
-        "after a change of mapping or request parameters: buy the answers again or keep them",
+        "after a change of mapping or request parameters: pay for the responses again, or keep them",
       ).choices(["resend", "keep"]),
     ],
     rest: ({ runId = null }) => ({ status: "failed", run_id: runId, jobs: [] }),
@@ -167,7 +170,7 @@ const declarations: readonly Declaration[] = [
   {
     name: "explain",
     summary:
-      "show why an input row is due or isn't, the request it makes, its results, rejects and calls; prints personal data",
+      "show why an input row is due or not, its request, results, rejects and calls (prints personal data)",
     arguments: [["<source/key>", "input name and key, such as customers/4711"]],
     load: async () => (await import("./commands/explain.ts")).explain,
   },
@@ -192,20 +195,20 @@ const declarations: readonly Declaration[] = [
   {
     name: "status",
     summary:
-      "show problems, last runs, freshness, coverage, checkpoints, budgets, records per day and rejects",
+      "show problems, last runs, late jobs, coverage, checkpoints, budgets, records per day and rejects",
     rest: () => ({ jobs: [] }),
     load: async () => (await import("./commands/status.ts")).status,
   },
   {
     name: "costs",
-    summary: "show what an invoice of a month would state, by endpoint and job, and what can't be known",
+    summary: "show what the invoice of a month should say, by endpoint and job, and what can't be known",
     options: [option("--month <month>", "UTC month, such as 2026-11 (default: the current one)", month)],
     rest: () => ({ lines: [] }),
     load: async () => (await import("./commands/costs.ts")).costs,
   },
   {
     name: "ui",
-    summary: "show runs, freshness, cost, usage, coverage and rejects in a browser; runs nothing",
+    summary: "show runs, cost, usage, coverage and rejects in a browser; runs no jobs",
     options: [
       option("--port <n>", "port of the page; 0 for any free one (default: http.port)", whole(0, 65_535)),
     ],
@@ -244,13 +247,13 @@ const declarations: readonly Declaration[] = [
   },
   {
     name: "rejects retry",
-    summary: "read and send them again in the job's next run",
+    summary: "read and send rejected records again in the job's next run",
     options: [...rejectFilter, yes],
     load: async () => (await import("./commands/rejects.ts")).retry,
   },
   {
     name: "rejects drop",
-    summary: "resolve them; their rows are sent again only after a change",
+    summary: "resolve rejects without a retry; their rows are sent again only after a change",
     options: [...rejectFilter, yes],
     load: async () => (await import("./commands/rejects.ts")).drop,
   },
@@ -267,7 +270,7 @@ const declarations: readonly Declaration[] = [
       option("--dry-run", "show what would be removed; remove nothing"),
       option("--even-if-unknown", "exit with 0 even if no one is found"),
       option("--remove-from-segments", "also remove them from the service's segments"),
-      option("--disk-gone <host:folder>", "stop waiting for answers on a disk that is gone for good"),
+      option("--disk-gone <host:folder>", "stop waiting for responses on a disk that is permanently lost"),
       yes,
     ],
     rest: () => ({ status: "failed" }),

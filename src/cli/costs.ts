@@ -15,12 +15,14 @@ export function renderBudgets(
     limit: (one) => withAmount(one.limit, one.limit_amount, one.currency),
     used: ({ used }) => used,
     left: (one) => withAmount(one.left, one.left_amount, one.currency),
-    "used up (UTC)": (one) => one.lasts_until?.slice(0, 16).replace("T", " ") ?? null,
+    "runs out (est.)": (one) => one.lasts_until?.slice(0, 16).replace("T", " ") ?? null,
   });
   const isInMoney = budgets.some(({ limit_amount }) => limit_amount !== undefined);
   return [
     text,
-    isInMoney ? "(a limit in money counts what was or may have been billed, at the current prices)" : "",
+    isInMoney
+      ? "(a limit in money counts everything that was or may have been billed, at current prices)"
+      : "",
   ];
 }
 
@@ -45,7 +47,7 @@ export function uncertainty(cost: Cost): string {
   return [
     possible === 0
       ? ""
-      : ` Up to ${more} more: ${countText(possible, "record")} may have been billed without an answer.`,
-    unpriced === 0 ? "" : ` ${countText(unpriced, "billed record")} without a price not included.`,
+      : ` Up to ${more} more: ${countText(possible, "record")} may have been billed without a response.`,
+    unpriced === 0 ? "" : ` Not included: ${countText(unpriced, "billed record")} without a price.`,
   ].join("");
 }

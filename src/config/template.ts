@@ -68,7 +68,7 @@ function renderInput(answers: InputAnswers): string {
     table: ${scalar(table)}
 ${connection === null ? "" : `    connection: ${scalar(connection)}\n`}    #where: country = 'US'      # SQL condition: only these rows
     key: ${columnsText(key)}   # rows that repeat a key are rejected
-    ${normalize ? "" : "#"}normalize: true             # trims values, lowercases e-mail addresses, leaves out placeholders
+    ${normalize ? "" : "#"}normalize: true             # trims values, lowercases e-mail addresses, drops placeholders
     fields:                     # field of the service: column
 ${lines.join("\n")}
 `;

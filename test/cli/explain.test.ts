@@ -42,7 +42,7 @@ validate_customers (validate_emails)
     }
 
 enrich_customers (enrich)
-  • Waiting: resolve_customers hasn't answered its current values yet.
+  • Waiting: resolve_customers hasn't processed its current values yet.
 `);
   for (const { stderr } of [planned, explained]) expect(stderr).not.toMatch(/grace|Hopper/iu);
   expect(explained.stdout).not.toContain(API_KEY);

@@ -160,7 +160,7 @@ test("few repeated and missing keys are a warning, many a problem", async () => 
     "key: 1 of 100 rows (1.0 %) repeat the key of another row and would be rejected",
     "→ add columns to `key: id` until no two rows have the same key",
     "key: NULL in 1 of 100 rows (1.0 %), which would be rejected",
-    "→ `where: '\"id\" is not null'` in customers leaves them out",
+    "→ `where: '\"id\" is not null'` in customers excludes them",
   ]);
   expect(await findingsOf([...lines, "where: id is not null"])).toHaveLength(2);
   await context.sql("INSERT INTO crm.customers SELECT NULL, 'Ann', '2026-01-01' FROM generate_series(1, 20)");
@@ -219,7 +219,7 @@ test("rows without any value and tables without rows are reported", async () => 
   await context.sql("INSERT INTO crm.customers VALUES (1, 'Ann'), (2, ' '), (3, NULL), (4, 'n/a')");
   expect(await findingsOf([...lines, "normalize: true"])).toEqual([
     "75.0 % of the rows have no value to send and are rejected (no_identifier)",
-    "→ this costs nothing; `where:` can leave them out",
+    "→ this costs nothing; `where:` can exclude them",
   ]);
 });
 
@@ -228,10 +228,10 @@ test("normalize is recommended with what it saves, and silences what it fixes", 
     (1, 'Ann', 'ann@example.com'), (2, 'Ann ', 'ANN@example.com'), (3, 'Bob', 'n/a'), (4, 'Eve', 'eve')`);
   const lines = ["table: crm.customers", "key: id", "fields: { full_name: name, emails: mail }"];
   expect(await findingsOf(lines)).toEqual([
-    "mail: 25.0 % placeholders, 25.0 % without @, 25.0 % with capitals",
-    "name: 25.0 % with blanks around them",
-    "50.0 % of the sampled values can be cleaned",
-    "→ `normalize: true` leaves out 2 of 8 sampled values and saves sending 3 of 4 addresses and 1 of 4 records",
+    "mail: 25.0 % placeholders, 25.0 % without @, 25.0 % with capital letters",
+    "name: 25.0 % with leading or trailing spaces",
+    "normalize is off; it would change or drop 50.0 % of the sampled values",
+    "→ `normalize: true` drops 2 of 8 sampled values and avoids sending 3 of 4 addresses and 1 of 4 records",
   ]);
   expect(await findingsOf([...lines, "normalize: true"])).toEqual([]);
 });
@@ -242,7 +242,7 @@ test("a column with mostly unusable values is to be removed, with normalize only
   const lines = ["table: crm.customers", "key: id", "fields: { full_name: name, emails: mail, phones: fax }"];
   const normalized = ["fax: 66.7 % placeholders, 33.3 % without 7 digits", "→ remove fax from `phones`"];
   expect((await findingsOf(lines)).slice(0, 4)).toEqual([
-    "mail: 33.3 % placeholders, 33.3 % without @, 33.3 % with capitals",
+    "mail: 33.3 % placeholders, 33.3 % without @, 33.3 % with capital letters",
     "→ remove mail from `emails`",
     ...normalized,
   ]);

@@ -256,7 +256,7 @@ test("https:// on a port of http", async () => {
   expect(code).toBe(1);
   expect(stdout).toContain(`https://127.0.0.1:${port} is unreachable (ERR_SSL_WRONG_VERSION_NUMBER)\n`);
   expect(stdout).toContain(
-    "→ nothing speaks https there: check the port of service.base_url, or write http:// for a service on this machine\n",
+    "→ it is not an HTTPS server: check the port of service.base_url, or write http:// for a service on this machine\n",
   );
 });
 

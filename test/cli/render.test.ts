@@ -45,9 +45,9 @@ test.each<readonly [jobs: readonly Job[], cost: Partial<Cost>, shard: string | n
     { amount: 127.4, possibly_billed: 50, possibly_billed_amount: 5 },
     "0/2",
     "Cost of all shards so far: $127.40 (enrich_customers: 1,234 records at $0.10; validate_customers: 2,000 records at $0.002). " +
-      "Up to $5.00 more: 50 records may have been billed without an answer.",
+      "Up to $5.00 more: 50 records may have been billed without a response.",
   ],
-  [[], { records_without_price: 3 }, null, "Cost: $0.00. 3 billed records without a price not included."],
+  [[], { records_without_price: 3 }, null, "Cost: $0.00. Not included: 3 billed records without a price."],
 ])(
   "the cost of %j is one sentence, with what may have been billed in addition",
   (jobs, cost, shard, line) => {
@@ -69,7 +69,7 @@ test("budgets in money fit 80 columns", () => {
     "───────────────────────────────────────────────────────────────────────────────",
     "validate_emails  this month (UTC)  250,000 ($500.00)  12,000  238,000 ($476.00)",
     "enrich           today (UTC)                  20,000  20,000                  0",
-    "(a limit in money counts what was or may have been billed, at the current prices)",
+    "(a limit in money counts everything that was or may have been billed, at current prices)",
   ]);
 });
 

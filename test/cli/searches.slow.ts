@@ -107,7 +107,8 @@ test("audience lists and shows audiences, and unlocks one only after a confirmat
   expect(await runJson(["audience", "unlock", "nurses", "--yes"], setting)).toMatchObject({
     code: 1,
     error: {
-      message: "audiences/nurses has no total_count, so an unlock could cost anything. Nothing was unlocked.",
+      message:
+        "audiences/nurses has no total_count yet, so the cost of an unlock is unknown. Nothing was unlocked.",
     },
   });
 });

@@ -97,7 +97,7 @@ function renderShares(shares: readonly AudienceShare[]): readonly Text[] {
 /** Reason why an audience can't be unlocked. */
 function notReady({ job, segment_id: id, status }: AudienceReport): string {
   if (status === "completed")
-    return "has no total_count, so an unlock could cost anything. Nothing was unlocked.";
+    return "has no total_count yet, so the cost of an unlock is unknown. Nothing was unlocked.";
   const state = id === null ? "was not submitted yet" : `is not completed (${status ?? "submitted"})`;
   return `${state}, so there is nothing to unlock. Run ${job} first.`;
 }
@@ -125,7 +125,9 @@ export async function unlock(context: Context, flags: UnlockFlags, name: string)
   let message = error?.message;
   if (limited_by && !error) {
     // The user asked for the unlock itself, so that a limit of their own is a reason, too.
-    const state = after.results_unlocked ? "is unlocked, but not all members are stored" : "was not unlocked";
+    const state = after.results_unlocked
+      ? "is unlocked, but not all of its members are stored"
+      : "was not unlocked";
     const { means, next } = adviceFor(limited_by);
     message = `${job}/${search} ${state}: ${means} ${next}`;
   }

@@ -42,7 +42,7 @@ export function profileFindings(
   const shares = columns.map(
     ({ column, filled }) => `${column} ${Math.round((100 * filled) / sampledRows)} %`,
   );
-  const filledText = `filled in ${countText(sampledRows, "sampled row")}: ${shares.join(", ")}`;
+  const filledText = `non-empty in a sample of ${countText(sampledRows, "row")}: ${shares.join(", ")}`;
   findings.push(finding(subject, "ok", filledText), ...keyFindings(subject, input, profile));
   for (const column of columns) {
     const line = columnLine(column, input, profile);
@@ -53,13 +53,13 @@ export function profileFindings(
   if (emptyRows > 0) {
     const share = percent(emptyRows, sampledRows);
     const message = `${share} of the rows have no value to send and are rejected (no_identifier)`;
-    warn(message, "this costs nothing; `where:` can leave them out");
+    warn(message, "this costs nothing; `where:` can exclude them");
   }
   const cleaned = effect.leftOut + effect.changed;
   if (cleaned > 0 && input.normalize) {
     findings.push(finding(subject, "ok", `normalize: ${effectText(effect)}`));
   } else if (cleaned > 0) {
-    const message = `${percent(cleaned, effect.values)} of the sampled values can be cleaned`;
+    const message = `normalize is off; it would change or drop ${percent(cleaned, effect.values)} of the sampled values`;
     warn(message, `\`normalize: true\` ${effectText(effect)}`);
   }
   return findings;
@@ -83,7 +83,7 @@ function keyFindings(subject: string, { key, name }: InputSource, profile: Input
       ? `add columns to \`${columnsSetting("key", key)}\` until no two rows have the same key`
       : `\`${columnsSetting("key", uniqueColumns)}\`, which an index makes unique`;
   const missing = `key: NULL in ${shareOf(withoutKey)}, which would be rejected`;
-  const where = `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} leaves them out`;
+  const where = `\`${sqlSetting("where", filled.join(" and "))}\` in ${name} excludes them`;
   return [...rejected(duplicates, repeated, unique), ...rejected(withoutKey, missing, where)];
 }
 
@@ -113,8 +113,8 @@ function columnLine(
     [
       [placeholders, "placeholders"],
       [malformed, field === "emails" ? "without @" : "without 7 digits"],
-      [column.capitals, "with capitals"],
-      [column.padded, "with blanks around them"],
+      [column.capitals, "with capital letters"],
+      [column.padded, "with leading or trailing spaces"],
     ] as const
   )
     .filter(([number]) => number > 0)
@@ -165,7 +165,7 @@ export function effectText({ values, leftOut, changed, addresses, records }: Nor
   const fewer = saved
     .filter(([[before, after]]) => before > after)
     .map(([[before, after], one, many]) => `${count(before - after)} of ${countText(before, one, many)}`);
-  const [verb, number] = leftOut === 0 ? ["cleans", changed] : ["leaves out", leftOut];
+  const [verb, number] = leftOut === 0 ? ["cleans", changed] : ["drops", leftOut];
   const text = `${verb} ${count(number)} of ${countText(values, "sampled value")}`;
-  return fewer.length === 0 ? text : `${text} and saves sending ${fewer.join(" and ")}`;
+  return fewer.length === 0 ? text : `${text} and avoids sending ${fewer.join(" and ")}`;
 }

@@ -55,7 +55,7 @@ function judgeUsage(origin: string, reply: HttpReply): Finding {
 }
 
 const NO_TLS =
-  "nothing speaks https there: check the port of service.base_url, or write http:// for a service on this machine";
+  "it is not an HTTPS server: check the port of service.base_url, or write http:// for a service on this machine";
 
 /** Next step after a failed connection, by its code. */
 const CONNECT_HINTS: Readonly<Record<string, string>> = {
@@ -92,12 +92,12 @@ const ACCESS: Readonly<Record<number, readonly [Finding["status"], message: stri
 function judgeEndpoint(name: string, asUser: boolean, reply: HttpReply): Finding {
   if (reply.kind === "failure") {
     const hint = "try again; if it persists, contact the service";
-    return finding(name, "unreachable", `no answer (${reply.code})`, hint);
+    return finding(name, "unreachable", `no response (${reply.code})`, hint);
   }
   if (reply.status === 401 && asUser) {
     const message = "rejects the key (401): asynchronous person search requires the key of a user";
     return finding(name, "wrong", message, "set service.user_api_key");
   }
-  const unknown = `answered ${reply.status}; only a billed call could show whether the key has access`;
+  const unknown = `returned ${reply.status}; only a billed call could show whether the key has access`;
   return finding(name, ...(ACCESS[reply.status] ?? (["warning", unknown] as const)));
 }

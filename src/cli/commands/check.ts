@@ -139,8 +139,8 @@ const DEPRECATED_PATH = "/v1/resolve";
 const DEPRECATED = finding(
   `POST ${DEPRECATED_PATH}`,
   "warning",
-  "works, but the service has deprecated it",
-  "when the service withdraws it, set service.endpoints: { resolve: /v2/resolve }, or as the service says",
+  "works, but is deprecated",
+  "when the service removes it, set service.endpoints: { resolve: /v2/resolve }, or the path that the service names",
 );
 
 /** Findings of a check that only throws. */
@@ -180,7 +180,7 @@ async function openForCheck(context: Context, config: Config) {
 async function checkSource(config: Config, source: ReadSource, db: Db | null): Promise<readonly Finding[]> {
   const { subject, path, connection, isTable, isOverOurTables } = source;
   const later = isOverOurTables
-    ? [finding(subject, "ok", "reads tables that the first run creates; that run checks it")]
+    ? [finding(subject, "ok", "reads tables that the first run creates, and will be checked then")]
     : null;
   const sample =
     config.service.baseUrl === "sandbox" && isTable && connection === null
@@ -243,7 +243,7 @@ async function checkDataDir({ dataDir, warehouse }: Config): Promise<readonly Fi
   const findings = [finding(subject, "ok", place)];
   const passing = PASSING.get(type >>> 0);
   if (passing !== undefined) {
-    const kept = isEmbedded ? "the embedded database" : "received answers that wait to be loaded";
+    const kept = isEmbedded ? "the embedded database" : "received responses that wait to be loaded";
     const message = `${existing} is on ${passing}: ${kept} would be lost with the machine or container`;
     findings.push(finding(subject, "warning", message, "put data_dir on a disk or a mounted volume"));
   }
@@ -273,10 +273,10 @@ async function checkSpool(config: Config, db: Db | null): Promise<readonly Findi
   const { byJob, remarks } = await reportSpooled(config, db);
   const findings = [
     ...[...byJob].map(([job, { calls, bytes }]) => {
-      const what = `${countText(calls, "received answer")} of ${job} (${megabytes(bytes)})`;
+      const what = `${countText(calls, "received response")} of ${job} (${megabytes(bytes)})`;
       return finding("spool", "ok", `${what} waiting for its next run`);
     }),
     ...remarks.map(({ path, message, hint }) => finding("spool", "warning", `${path}: ${message}`, hint)),
   ];
-  return findings.length === 0 ? [finding("spool", "ok", "no received answer is waiting")] : findings;
+  return findings.length === 0 ? [finding("spool", "ok", "no received response is waiting")] : findings;
 }

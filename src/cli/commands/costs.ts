@@ -34,11 +34,11 @@ export function renderCosts(report: CostsReport): Text {
       records: (line: CostLine) => line.records_billed,
       price: ({ price, currency: own }) => (price === null || own === null ? null : priceText(price, own)),
       amount: (line) => money(line.amount, line.currency),
-      "in doubt": ({ possibly_billed: possible }) => (possible === 0 ? null : possible),
+      unconfirmed: ({ possibly_billed: possible }) => (possible === 0 ? null : possible),
       "they would add": (line) =>
         line.possibly_billed === 0 ? null : money(line.possibly_billed_amount, line.currency),
     }),
     lines.length === 0 ? "Nothing was billed." : total,
-    ["Not in these figures:", ...unknown.map((text) => `• ${text}`)],
+    ["Not included in these figures:", ...unknown.map((text) => `• ${text}`)],
   );
 }

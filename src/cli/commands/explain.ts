@@ -51,7 +51,7 @@ function renderExplanation(report: RowExplanation): Text {
       "Last calls",
       calls.map(
         (call) =>
-          `${timeText(call.started_at)} ${call.job}: ${call.endpoint}, ${call.http_status ?? "no answer"}, ` +
+          `${timeText(call.started_at)} ${call.job}: ${call.endpoint}, ${call.http_status ?? "no response"}, ` +
           `${countText(call.records_sent, "record")}, run ${call.run_id}, request ${call.api_request_id ?? "without an ID"}`,
       ),
     ),
@@ -61,12 +61,12 @@ function renderExplanation(report: RowExplanation): Text {
 function headline(report: RowExplanation): string {
   const name = `${report.source}/${report.source_key}`;
   if (!report.is_known) return `✗ ${name} is not in the input, and no table has it.`;
-  if (report.is_erased) return `• ${name} was erased; nothing of it is stored or sent.`;
+  if (report.is_erased) return `• ${name} was erased; nothing about it is stored or sent.`;
   if (report.is_left_out_by_where)
-    return `• ${name} is in the table, but \`where:\` of the input leaves it out.`;
+    return `• ${name} is in the table, but \`where:\` of the input excludes it.`;
   if (report.is_in_input) return `✓ ${name} is in the input.`;
   const since = report.missing_since === null ? "" : `; missing since ${timeText(report.missing_since)}`;
-  return `• ${name} is not in the input any more${since}.`;
+  return `• ${name} is no longer in the input${since}.`;
 }
 
 const VERDICTS: Readonly<Record<ExplainedRow["verdict"], readonly [mark: string, words: string]>> = {
@@ -105,8 +105,8 @@ function rowLines({ verdict, reason, explanation, advice, address }: ExplainedRo
 function answerLine(answer: NonNullable<ExplainedJob["result"]>): string {
   const { is_match: isMatch, match_score: score, request_completed_at: at } = answer;
   const match = `match ${answer.service_pid ?? "without a PID"}${score === null ? "" : `, score ${score}`}`;
-  const stale = answer.is_present || !isMatch ? "" : "; to an earlier version of the row";
-  return `• Last answer: ${isMatch ? match : "no match"}${at === null ? "" : `, ${timeText(at)}`}${stale}`;
+  const stale = answer.is_present || !isMatch ? "" : "; for an earlier version of the row";
+  return `• Last response: ${isMatch ? match : "no match"}${at === null ? "" : `, ${timeText(at)}`}${stale}`;
 }
 
 function section(title: string, lines: readonly string[]): string {

@@ -55,7 +55,7 @@ export function renderPublication(published: PublishResult): string {
   if (differing === null) return `✓ ${destination}: ${what}`;
   const compared =
     differing.length === 0
-      ? "every table equals Postgres"
+      ? "all tables are the same as in Postgres"
       : `${differing.length} differed and were republished: ${differing.join(", ")}`;
   return `✓ ${destination}: ${what}; ${compared}`;
 }

@@ -72,7 +72,9 @@ export async function retry(context: Context, flags: ChangeFlags): Promise<Outco
     const retried = await retryRejects(db, filter);
     const others = retried.rejects - retried.due;
     const more =
-      others === 0 ? "" : ` ${countText(others, "other reject")} will be checked in every run anyway.`;
+      others === 0
+        ? ""
+        : ` ${countText(others, "other reject is", "other rejects are")} checked in every run anyway.`;
     const text = `✓ ${countText(retried.due, "rejected row")} will be sent in the next run of their job.${more}`;
     return result(retried, text);
   });

@@ -106,7 +106,7 @@ function renderCoverage(all: readonly JobStatusReport[], nowMs: number): Text {
   return table(rows, {
     "coverage of": ({ job }) => job,
     "input rows": (row) => row.input_rows,
-    answered: (row) => percent(row.answered, row.input_rows),
+    processed: (row) => percent(row.answered, row.input_rows),
     matched: (row) => percent(row.matched, row.answered),
     "last sent": ({ sent }) => sent,
     due: ({ due }) => due,
@@ -138,14 +138,14 @@ function remarks(report: JobStatusReport): readonly string[] {
           ? `• ${job}: ${countText(pending, "member")} of ${subject} not listed at ${at}; removal not confirmed yet`
           : "",
         inDoubt
-          ? `• ${job}: ${countText(inDoubt, "member")} of ${subject} in doubt; the job never removes them`
+          ? `• ${job}: ${countText(inDoubt, "member")} of ${subject} unconfirmed, because a call had no response; the job never removes them`
           : "",
       ];
     }),
     rejects.length === 0 ? "" : `• ${job}: rejected ${rejects.join(", ")}. \`rejects list\` shows them.`,
     waiting.calls === 0
       ? ""
-      : `• ${job}: ${countText(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
+      : `• ${job}: ${countText(waiting.calls, "received response")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
   ];
 }
 
@@ -190,8 +190,8 @@ function renderPublications({ publications }: StatusReport, nowMs: number): Text
     batch: (row) => row.batch_number,
     published: (row) => ago(row.last_published_at, nowMs),
     "keys waiting": (row) => row.keys_waiting,
-    lag: ({ lag_seconds: lag }) => (lag === 0 ? null : durationText(lag)),
-    compared: (row) => ago(row.last_verified_at, nowMs),
+    lag: ({ lag_seconds: lag }) => (lag === 0 ? "0" : durationText(lag)),
+    "last verified": (row) => ago(row.last_verified_at, nowMs),
     differed: (row) => row.tables_differing?.join(", ") ?? null,
   });
 }

@@ -135,7 +135,7 @@ export async function answerAll(
     if (!wrong || interview.ask === null) {
       throw new FixConfigurationError(
         "invalid_configuration",
-        "These answers don't make a valid configuration; nothing was written:",
+        "This input doesn't make a valid configuration; nothing was written:",
         problems,
       );
     }

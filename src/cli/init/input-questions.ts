@@ -115,7 +115,7 @@ export const normalizeQuestion: Question = {
     const profile = await profileDraft(draft);
     const isKnown = profile !== null && profile.effect.leftOut + profile.effect.changed > 0;
     const effect = isKnown ? `\n\`normalize: true\` ${effectText(profile.effect)}.\n` : "";
-    return `${effect}Trim values, lowercase emails, leave out placeholders`;
+    return `${effect}Trim values, lowercase emails, drop placeholders`;
   },
   proposal: () => "yes",
   given: ({ normalize }) => (normalize === undefined ? undefined : normalize ? "yes" : "no"),

@@ -71,7 +71,7 @@ test.concurrent("init proposes table, composite key and fields, and Enter accept
   tags: integer[], a list
 `);
   expect(screen).toContain(
-    "`normalize: true` leaves out 2 of 7 sampled values and saves sending 1 of 2 addresses",
+    "`normalize: true` drops 2 of 7 sampled values and avoids sending 1 of 2 addresses",
   );
   expect(await inputsIn(cwd)).toBe(`inputs:
   kunden_stamm:
