@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type SettingProblem, type Path, type Problems, suggest, textOf } from "./problems.ts";
+import { type SettingProblem, type Path, type Problems, textOf } from "./problems.ts";
+import { suggest } from "../suggest.ts";
 import {
   discriminatorOf,
   expectationOf,

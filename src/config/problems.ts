@@ -44,44 +44,6 @@ export function createProblems(fileName: string, lineOf: (path: Path) => number)
   };
 }
 
-/**
- * Most similar known name, ignoring case, `_` and `-`; else the only one that contains the given text or is part of it
- * (`enrich` for `enrich_customers`). Null if none is similar.
- */
-export function suggest(given: string, known: readonly string[]): string | null {
-  const wanted = plain(given);
-  if (wanted === "" || wanted.length > 64) return null;
-  const most = Math.max(1, Math.floor(wanted.length / 3));
-  const [best] = known
-    .map((name) => ({ name, distance: editDistance(wanted, plain(name)) }))
-    .filter(({ distance }) => distance <= most)
-    .toSorted((a, b) => a.distance - b.distance);
-  if (best) return best.name;
-  const related = known.filter((name) => {
-    const [shorter = "", longer = ""] = [wanted, plain(name)].toSorted((a, b) => a.length - b.length);
-    return shorter.length >= 4 && longer.includes(shorter);
-  });
-  return related.length === 1 ? (related[0] ?? null) : null;
-}
-
-function plain(name: string): string {
-  return name.toLowerCase().replaceAll(/[_\-\s]/g, "");
-}
-
-/** Minimum number of insertions, deletions and replacements between two texts. */
-function editDistance(a: string, b: string): number {
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (const [i, letter] of a.split("").entries()) {
-    const row = [i + 1];
-    for (const [j, other] of b.split("").entries()) {
-      const [left = 0, above = 0, diagonal = 0] = [row[j], last[j + 1], last[j]];
-      row.push(Math.min(left + 1, above + 1, diagonal + (letter === other ? 0 : 1)));
-    }
-    last = row;
-  }
-  return last.at(-1) ?? 0;
-}
-
 function keyOf(path: Path): string {
   return JSON.stringify(path);
 }

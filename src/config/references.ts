@@ -1,4 +1,5 @@
-import { type Path, type Problems, suggest } from "./problems.ts";
+import { type Path, type Problems } from "./problems.ts";
+import { suggest } from "../suggest.ts";
 import type { JobDeclaration, WrittenJob } from "./schema/jobs.ts";
 import {
   isMapping,

@@ -1,5 +1,6 @@
 import { dirname, resolve } from "node:path";
-import { type Problems, suggest } from "./problems.ts";
+import { type Problems } from "./problems.ts";
+import { suggest } from "../suggest.ts";
 import type { Environment } from "./variables.ts";
 import { type LogLevel, logLevels } from "./schema/document.ts";
 

@@ -1,6 +1,6 @@
 import type { Config, JobConfig } from "../config/config.ts";
 import { orderJobs } from "../config/references.ts";
-import { suggest } from "../config/problems.ts";
+import { suggest } from "../suggest.ts";
 import { FixConfigurationError, type Problem } from "../errors.ts";
 import { openSchedule, type Schedule } from "../schedule/schedule.ts";
 

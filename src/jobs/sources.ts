@@ -1,6 +1,7 @@
 import type { Config, ConnectionConfig, InputConfig } from "../config/config.ts";
 import { FixConfigurationError, messageOf, type Problem } from "../errors.ts";
 import type { Db } from "../load/db/db.ts";
+import { isSampleTable } from "../load/db/copy.ts";
 import { membersSql } from "../load/feeds/searches.ts";
 import type { InputConnection, InputSource } from "../load/inputs/input.ts";
 import { checkInput } from "../load/inputs/read.ts";
@@ -17,6 +18,8 @@ export interface ReadSource {
   readonly isOverOurTables: boolean;
   /** Null: the warehouse. */
   readonly connection: string | null;
+  /** True if its rows are sent to the sandbox, which alone may get sample rows. */
+  readonly isForSandbox: boolean;
   open(): Promise<InputSource>;
 }
 
@@ -35,11 +38,21 @@ export async function inspectSource(
   try {
     const source = await read.open();
     const found = await checkInput(db, source);
+    const isLocal = found.length === 0 && read.connection === null;
+    if (isLocal && !read.isForSandbox && (await isSampleTable(db, source))) return [sampleProblem(path)];
     return isPush ? found.map((problem) => inQuery(problem, { path, source })) : found;
   } catch (error) {
     if (!(error instanceof FixConfigurationError)) throw error;
     return error.problems.length > 0 ? error.problems : [{ path, message: messageOf(error) }];
   }
+}
+
+function sampleProblem(path: string): Problem {
+  return {
+    path: `${path}.table`,
+    message: "names a table of sample rows, whose people are invented for the sandbox",
+    hint: "name a table of your own; `person-etl drop --trial` removes the sample rows with the rest of the trial",
+  };
 }
 
 /** Changes a column problem of a push to refer to its query. */
@@ -102,6 +115,7 @@ export function readSourceOf(input: InputConfig, config: Config): ReadSource {
       source.kind === "members" ||
       (source.kind === "sql" && connection === null && namesOurSchemas(config, source.sql)),
     connection: connection?.name ?? null,
+    isForSandbox: config.service.baseUrl === "sandbox",
     open: () => inputSourceOf(input, Object.keys(input.fields)),
   };
 }
@@ -146,6 +160,7 @@ export function idReadSource(query: IdQuery, config: Config): ReadSource {
     isPush: true,
     isOverOurTables: connection === null && namesOurSchemas(config, sql),
     connection: connection?.name ?? null,
+    isForSandbox: config.service.baseUrl === "sandbox",
     open: () => idSourceOf(query),
   };
 }

@@ -19,6 +19,7 @@ const layers: readonly Layer[] = [
       "src/log.ts",
       "src/figures.ts",
       "src/money.ts",
+      "src/suggest.ts",
       "src/crash-point.ts",
       "src/body.ts",
       "src/process-state.ts",

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { makeFolder, runCli, runJson } from "./support/cli.ts";
-import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+import { configText, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
 
 const ROWS = 150;
 /** Time for many commands in sequence on a busy machine. */
@@ -17,7 +17,6 @@ beforeAll(async () => {
 /** Runs all jobs once with a sandbox; returns a setting with people to erase. */
 async function makeFilled(): Promise<Setting> {
   const setting = await makeSetting({ rows: ROWS });
-  await createCustomers(setting.url, ROWS);
   await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, rows: ROWS }));
   const { code } = await runJson(["run"], setting);
   expect(code).toBe(0);
@@ -221,7 +220,6 @@ test.concurrent("an address that others have too stays, is listed for the user, 
   timeout: TIME_LIMIT_MS,
 }, async () => {
   const setting = await makeSetting({ rows: 20 });
-  await createCustomers(setting.url, 20);
   const office = "office@shared.example";
   await setting.query(`UPDATE crm.customers SET work_email = '${office}' WHERE id <= 3`);
   await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, rows: 20 }));

@@ -21,10 +21,21 @@ async function makeServedSetting(rows: number): Promise<Setting> {
   return setting;
 }
 
-test("plan creates nothing on an empty database, not even the sample table", async () => {
+test("a missing table is the same problem for check, plan and run, which create nothing, not even sample rows", async () => {
   const setting = await makeSetting();
-  const { code, document } = await runHereJson(["plan"], setting);
-  expect([code, document.error?.problems?.[0]?.path]).toEqual([2, "inputs.customers.table"]);
+  for (const command of ["plan", "run"]) {
+    const { code, document } = await runHereJson([command], setting);
+    expect([code, document.error?.problems?.[0]]).toEqual([
+      2,
+      {
+        path: "inputs.customers.table",
+        message: `Can't read crm.customers: relation "crm.customers" does not exist.`,
+        hint: "Create the table, or correct `table:`; a table outside the search path needs its schema.",
+      },
+    ]);
+  }
+  const { code, stdout } = await runHere(["check"], setting);
+  expect([code, stdout]).toEqual([2, expect.stringContaining(`relation "crm.customers" does not exist`)]);
   expect(await setting.query("SELECT nspname FROM pg_namespace WHERE nspname ~ '^(crm|person)'")).toEqual([]);
 });
 

@@ -1,10 +1,9 @@
 import { expect, test } from "vitest";
 import { runHere, runHereJson } from "./support/in-process.ts";
-import { API_KEY, createCustomers, makeSetting } from "./support/setting.ts";
+import { API_KEY, makeSetting } from "./support/setting.ts";
 
 test("explain and plan --show print requests on standard output only, and explain exits 0, 1 or 2", async () => {
   const setting = await makeSetting({ rows: 5 });
-  await createCustomers(setting.url, 5);
   await setting.query(`UPDATE crm.customers SET first_name = 'Grace', last_name = 'Hopper', email = 'grace@example.org',
     work_email = NULL, phone = NULL, city = NULL WHERE id = 1`);
   const here = (...args: string[]) => runHere(["--log-level", "trace", ...args], setting);

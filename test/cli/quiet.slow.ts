@@ -154,7 +154,7 @@ test.each([
 });
 
 test("an unhandled rejection is reported without a stack trace, and resources are closed", async () => {
-  const setting = await makeSetting({ rows: 60 });
+  const setting = await makeSetting({ rows: 10 });
   // Thrown outside our code, like a bug in a library, while the command is working.
   const stray = `const timer = setInterval(() => {
       if (process.listenerCount("uncaughtException") === 0) return;
@@ -164,7 +164,6 @@ test("an unhandled rejection is reported without a stack trace, and resources ar
   await writeFile(join(setting.cwd, "stray.mjs"), stray);
   const env = { ...setting.env, NODE_OPTIONS: `--import=${join(setting.cwd, "stray.mjs")}` };
   const baseUrl = await startSandbox(setting.cwd, ["--latency", "5000"]);
-  await createCustomers(setting.url, 10);
   await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl }));
   const { code, document, stdout, stderr } = await runJson(["run"], { ...setting, env });
   expect([code, document.error?.code]).toEqual([1, "internal"]);

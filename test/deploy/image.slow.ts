@@ -30,11 +30,11 @@ function containersOf(setting: Setting) {
 }
 
 test("a container of the image makes a first run, publishes to DuckDB, erases, and continues after a restart", async () => {
-  const setting = await makeSetting();
+  const setting = await makeSetting({ rows: 120 });
   const path = join(image.root, "data/people.duckdb");
   await mkdir(join(image.root, "config"));
   const more = `publish: { local: { type: duckdb, path: ${path} } }\nhttp: { port: 0 }\n`;
-  await writeFile(join(image.root, "config/config.yaml"), `${configText({ rows: 120, jobs: JOBS })}${more}`);
+  await writeFile(join(image.root, "config/config.yaml"), `${configText({ jobs: JOBS })}${more}`);
   const containers = containersOf(setting);
   const ofDestination = async () => {
     const { document } = await runJson(["check"], containers);

@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
 import { runCli } from "../cli/support/cli.ts";
-import { createCustomers, makeSetting } from "../cli/support/setting.ts";
+import { makeSetting } from "../cli/support/setting.ts";
 
 /** Commands in a page's `sh` blocks. */
 async function commandsOf(file: string): Promise<readonly (readonly string[])[]> {
@@ -28,7 +28,6 @@ it(
       expect.arrayContaining(["first-night.md", "operating.md"]),
     );
     const setting = await makeSetting({ rows: 150 });
-    await createCustomers(setting.url, 150);
     // The first night creates the data for the other pages.
     const inOrder = shown.toSorted(
       ([a], [b]) => Number(b === "first-night.md") - Number(a === "first-night.md"),

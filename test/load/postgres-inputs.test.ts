@@ -196,7 +196,7 @@ describe("checkInput", () => {
     expect(problems).toHaveLength(1);
     expect(problems[0]?.path).toBe(path);
     expect(problems[0]?.message).toContain(word);
-    expect(problems[0]?.hint).toMatch(/\.$/);
+    expect(problems[0]?.hint).toMatch(/[.?]$/);
   });
 
   test("reports every missing column at once, with the likely name", async () => {
@@ -230,6 +230,26 @@ describe("checkInput", () => {
   ])("names the settings that the input has: %j", async (change, hint) => {
     const problems = await context.warehouse.checkInput({ ...input, ...change });
     expect(problems.map((problem) => problem.hint)).toEqual([hint]);
+  });
+
+  test.each([
+    [["crm", "peopel"], "Create the table, or correct `table:`: did you mean crm.people?"],
+    [["public", "people"], "Create the table, or correct `table:`: did you mean crm.people?"],
+    [["people"], "A table outside the search path needs its schema: did you mean crm.people?"],
+    [["CRM", "PEOPLE"], "Names are case-sensitive here: did you mean crm.people?"],
+    [["crm", "orders"], "Create the table, or correct `table:`. crm has "],
+    [
+      ["nowhere", "orders"],
+      "Create the table, or correct `table:`; a table outside the search path needs its schema.",
+    ],
+    [["leads", "csv"], "A file is read through a connection: `connections: { files: { type: duckdb } }`"],
+  ])("suggests for the missing table %j the nearest one that the role can read", async (table, hint) => {
+    const [problem] = await context.warehouse.checkInput({ ...input, relation: { table } });
+    expect(problem).toMatchObject({
+      path: "inputs.people.table",
+      message: `Can't read ${table.join(".")}: relation "${table.join(".")}" does not exist.`,
+      hint: expect.stringContaining(hint),
+    });
   });
 
   test("accepts a valid input, and changes nothing", async () => {

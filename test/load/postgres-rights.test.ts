@@ -135,7 +135,7 @@ describe("rights", () => {
 
   test("to read an input are required", async () => {
     const database = await freshDatabase();
-    const { url } = await roleIn(
+    const { url, role } = await roleIn(
       database,
       "CREATE SCHEMA crm; CREATE TABLE crm.people (id int); GRANT USAGE ON SCHEMA crm TO ROLE",
     );
@@ -144,7 +144,7 @@ describe("rights", () => {
       {
         path: "inputs.people.table",
         message: "Can't read crm.people: permission denied for table people.",
-        hint: "Grant the connection's role USAGE on the schema and SELECT on the table.",
+        hint: `As its owner: GRANT USAGE ON SCHEMA "crm" TO "${role}"; GRANT SELECT ON "crm"."people" TO "${role}".`,
       },
     ]);
   });

@@ -13,6 +13,7 @@ import {
   openWarehouseOf,
 } from "../app.ts";
 import type { Context, Outcome } from "../command.ts";
+import { getsSampleTables } from "./sandbox.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
 import { orderJobs } from "../../config/references.ts";
 import { codeOf } from "../../errors.ts";
@@ -183,7 +184,7 @@ async function checkSource(config: Config, source: ReadSource, db: Db | null): P
     ? [finding(subject, "ok", "reads tables that the first run creates, and will be checked then")]
     : null;
   const sample =
-    config.service.baseUrl === "sandbox" && isTable && connection === null
+    getsSampleTables(config) && isTable && connection === null
       ? [finding(subject, "ok", "doesn't exist yet; the first run creates it with sample rows")]
       : null;
   if (db === null && connection === null) {

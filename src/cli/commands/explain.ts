@@ -3,7 +3,7 @@ import { openConfig, openFilledWarehouse } from "../app.ts";
 import { type Context, type Outcome, parseSourceKey, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { paragraphs, type Text } from "../output.ts";
-import { suggest } from "../../config/problems.ts";
+import { suggest } from "../../suggest.ts";
 import { countText, timeText } from "../../figures.ts";
 import {
   type ExplainedJob,

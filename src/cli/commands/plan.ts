@@ -29,8 +29,7 @@ export async function plan(context: Context, flags: PlanFlags, names: readonly s
   const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);
   const { db } = await openWarehouseOf(context, config);
-  // Creating sample tables is safe in the embedded database, and without them there is nothing to plan.
-  if (config.warehouse.url === "embedded") await createSampleTables(config, jobs, db, context);
+  await createSampleTables(config, jobs, db, context);
   const options = { shard, resend, maxRecords, show };
   const report = await planJobs({ config, db, clock: systemClock }, names, options);
   return result(report, renderPlan(report));

@@ -139,14 +139,19 @@ const VALUES: Readonly<Partial<Record<string, readonly ((row: SampleInput) => st
   zipcode: [(row) => row.zip],
 };
 
-/** Creates missing input tables of these jobs in the warehouse, filled with rows for the sandbox; none for another service. */
+/** True if a missing input table is created with sample rows; in a database of the user, it is an error. */
+export function getsSampleTables({ service, warehouse }: Pick<Config, "service" | "warehouse">): boolean {
+  return service.baseUrl === "sandbox" && warehouse.url === "embedded";
+}
+
+/** Creates missing input tables of these jobs in the embedded database, filled with rows for the sandbox; none elsewhere. */
 export async function createSampleTables(
   config: Config,
   jobs: readonly JobConfig[],
   db: Db,
   { log, notify }: Pick<Context, "log" | "notify">,
 ): Promise<void> {
-  if (config.service.baseUrl !== "sandbox") return;
+  if (!getsSampleTables(config)) return;
   const { seed, people, inputRows: rows } = config.sandbox;
   const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));
   const own = [...inputs].filter(({ connection }) => connection === null);

@@ -230,14 +230,17 @@ async function findProblems({ file, env, render }: Interview, draft: Draft): Pro
   }
 }
 
+/** True if the first run creates a missing table: against the sandbox, in the embedded database. */
+export function getsSample({ answers }: Pick<Draft, "answers">): boolean {
+  return answers.baseUrl === "sandbox" && answers.connection === null && answers.warehouseUrl === "embedded";
+}
+
 async function findProblemsOfInput(
   input: InputConfig | undefined,
   { answers, source }: Draft,
 ): Promise<readonly Problem[]> {
-  // The first run against the sandbox creates a missing table.
-  const isSample =
-    answers.baseUrl === "sandbox" && source !== null && tableOf(source, answers.table) === null;
-  if (source === null || input === undefined || isSample) return [];
+  if (source === null || input === undefined) return [];
+  if (getsSample({ answers }) && tableOf(source, answers.table) === null) return [];
   // A database that went away in the meantime must not cost the answers; `check` comes next.
   return await source.browser
     .checkInput(await inputSourceOf(input, Object.keys(input.fields)))

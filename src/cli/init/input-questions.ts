@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import {
   type Draft,
+  getsSample,
   profileDraft,
   type Question,
   type Reading,
@@ -14,7 +15,7 @@ import { effectText } from "../commands/check-inputs.ts";
 import { UsageError } from "../failure.ts";
 import { listFields, scalarFields } from "../../config/schema/inputs.ts";
 import { isFileName, parseTableName } from "../../config/schema/values.ts";
-import { suggest } from "../../config/problems.ts";
+import { suggest } from "../../suggest.ts";
 import type { ConfigAnswers } from "../../config/template.ts";
 import { count, countText } from "../../figures.ts";
 import type { Table } from "../../load/inputs/postgres-profile.ts";
@@ -62,12 +63,6 @@ export function tableQuestion(name: string | undefined): Question {
       path === `inputs.${answers.input}.table` || (path === `inputs.${answers.input}` && name === undefined),
     read: (reply, draft) => readTable(reply, draft, name),
   };
-}
-
-/** True if the first run creates a missing table: against the sandbox, in a warehouse that could be looked at. */
-function getsSample({ source, answers }: Draft): boolean {
-  const isSeen = source !== null || answers.warehouseUrl === "embedded";
-  return answers.baseUrl === "sandbox" && answers.connection === null && isSeen;
 }
 
 function listTables(draft: Draft): string {

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type SettingProblem, type NestedProblem, suggest } from "../problems.ts";
+import { type SettingProblem, type NestedProblem } from "../problems.ts";
+import { suggest } from "../../suggest.ts";
 import { byName, flag, isMapping, settings, text, wholeNumber, withRule } from "./settings.ts";
 import {
   addressProblem,

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type SettingProblem, suggest } from "../problems.ts";
+import { type SettingProblem } from "../problems.ts";
+import { suggest } from "../../suggest.ts";
 import { isEnvironmentReference, maskReferences } from "../variables.ts";
 import { setting, type Milliseconds, type PartName, text } from "./settings.ts";
 import { countText } from "../../figures.ts";

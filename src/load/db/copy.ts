@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { from as copyFrom } from "pg-copy-streams";
 import { crashPoint } from "../../crash-point.ts";
 import type { Db } from "./db.ts";
-import { quoteIdentifier, quoteQualified, tableText } from "./names.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified, tableText } from "./names.ts";
 import { type Session, withRolePath } from "./session.ts";
 import type { InputSource } from "../inputs/input.ts";
 import type { LoadContext } from "../lookups/lookup.ts";
@@ -66,6 +66,28 @@ export async function copyRows(
   await copyEncoded(session, target, columns, encodeRows(page));
 }
 
+/** Comment of a table of sample rows, by which they are recognized. */
+const SAMPLE_COMMENT = "Sample rows of invented people, created by person-etl for its sandbox.";
+
+/** True if a table holds sample rows, which only the sandbox knows. */
+export async function isSampleTable(db: Db, { relation }: Pick<InputSource, "relation">): Promise<boolean> {
+  if (!("table" in relation)) return false;
+  const name = quoteQualified(relation.table);
+  const [comment] = await db.transaction((session) =>
+    withRolePath(session, () =>
+      session.pluck<string | null>(sql`SELECT obj_description(to_regclass(${name}), 'pg_class')`),
+    ),
+  );
+  return comment === SAMPLE_COMMENT;
+}
+
+/** Names of all tables of sample rows, quoted. */
+export function listSampleTables(session: Session): Promise<readonly string[]> {
+  return session.pluck(sql`SELECT format('%I.%I', n.nspname, c.relname) FROM pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' AND obj_description(c.oid, 'pg_class') = ${SAMPLE_COMMENT} ORDER BY 1`);
+}
+
 /** Creates a table of sample rows, keyed by its first column, unless a relation of that name exists. */
 export function createSampleTable(
   db: Db,
@@ -87,6 +109,7 @@ export function createSampleTable(
     // Of processes that start at the same time, such as shards, the first one fills it: the others wait here, conflict with its rows,
     // and find it when the transaction is tried again.
     await session.client.query(`CREATE TABLE IF NOT EXISTS ${name} (${list}, PRIMARY KEY (${keys}))`);
+    await session.client.query(`COMMENT ON TABLE ${name} IS ${quoteLiteral(SAMPLE_COMMENT)}`);
     const names = columns.map((c) => c.name);
     await copyRows(session, name, names, rows);
     return true;

@@ -9,10 +9,10 @@ import {
   fingerprintScope,
   listColumns,
   partsOf,
-  settingOf,
   unreadable,
   unselectable,
 } from "./columns.ts";
+import { grantHint, missingTableHint } from "./missing-table.ts";
 import {
   type InputColumn,
   type InputSource,
@@ -167,13 +167,19 @@ function suggestion(name: string, columns: readonly InputColumn[]): string {
 const WRONG_SQL = "Correct the SQL; run it in psql to locate the error.";
 
 /** Remedies by SQLSTATE. */
-const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
-  "42P01": (setting) =>
-    `Create the table, or correct \`${setting}:\`; a table outside the search path needs its schema.`,
-  "3F000": (setting) => `Create the schema, or correct \`${setting}:\`.`,
-  "42501": () => "Grant the connection's role USAGE on the schema and SELECT on the table.",
-  "42601": () => WRONG_SQL,
-  "42703": () => "Correct the column name.",
+const HINTS: Readonly<Record<string, string>> = {
+  "42P01": "Create the table, or correct `sql:`; a table outside the search path needs its schema.",
+  "3F000": "Create the schema, or correct `sql:`.",
+  "42501": "Grant the connection's role USAGE on the schema and SELECT on the table.",
+  "42601": WRONG_SQL,
+  "42703": "Correct the column name.",
+};
+
+/** Remedies of a missing or forbidden table, which the database knows. */
+const TABLE_HINTS: Readonly<Record<string, typeof missingTableHint>> = {
+  "42P01": missingTableHint,
+  "3F000": missingTableHint,
+  "42501": grantHint,
 };
 
 /** SQLSTATE of a column name that a query returns twice. */
@@ -183,9 +189,18 @@ const DUPLICATE_NAME = "Give each column of the query its own name.";
 /** SQLSTATEs of errors in a query itself, such as a division by zero. */
 const QUERY_FAULT = /^(?:2[12]|42|P0)/u;
 
-function hintFor(code: string, setting: "table" | "sql"): string | null {
-  const hint = HINTS[code]?.(setting);
-  return hint ?? (setting === "sql" && QUERY_FAULT.test(code) ? WRONG_SQL : null);
+async function hintOf(
+  session: PostgresSession,
+  { relation }: InputSource,
+  code: string,
+): Promise<string | null> {
+  if ("table" in relation) {
+    const find = TABLE_HINTS[code];
+    if (find === undefined) return HINTS[code] ?? null;
+    await session.client.query("ROLLBACK TO SAVEPOINT before_describing");
+    return await find(session, relation.table);
+  }
+  return HINTS[code] ?? (QUERY_FAULT.test(code) ? WRONG_SQL : null);
 }
 
 /** Returns the problems of an input; reads no rows and changes nothing. */
@@ -195,10 +210,11 @@ export async function checkPostgresInput(pool: pg.Pool, input: InputSource): Pro
 
 async function findProblems(session: PostgresSession, input: InputSource): Promise<readonly Problem[]> {
   let columns: readonly InputColumn[];
+  await session.client.query("SAVEPOINT before_describing");
   try {
     columns = await describeColumns(session, { ...input, where: null });
   } catch (error) {
-    return [unreadable(input, error, hintFor(codeOf(error) ?? "", settingOf(input)))];
+    return [unreadable(input, error, await hintOf(session, input, codeOf(error) ?? ""))];
   }
   const find = finderOf(columns);
   const problems = columnProblems(input, columns, { find, suggest: suggestion });

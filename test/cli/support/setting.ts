@@ -10,6 +10,7 @@ export const PEOPLE = 5000;
 /** Variable parts of a test configuration. */
 export interface ConfigParts {
   readonly baseUrl?: string;
+  /** Sample rows in `crm.customers`; by default there is no such table. */
   readonly rows?: number;
   readonly table?: string;
   /** Additional lines of `service:`, indented. */
@@ -60,6 +61,7 @@ export interface Setting {
 export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
   const database = await createDatabase();
   atEnd(() => database.release());
+  if (parts.rows !== undefined) await createCustomers(database.url, parts.rows);
   const cwd = await makeFolder({ "config.yaml": configText(parts) });
   return {
     cwd,

@@ -1,0 +1,86 @@
+import { type RawBuilder, sql } from "kysely";
+import { quoteIdentifier } from "../db/names.ts";
+import type { PostgresSession } from "../db/session.ts";
+import { editDistance, plain } from "../../suggest.ts";
+
+/** Name of a table as the database has it. */
+interface TableName {
+  readonly schema: string;
+  readonly name: string;
+}
+
+/** Tables compared and shown at most. */
+const MOST_TABLES = 10_000;
+const MOST_SHOWN = 3;
+
+/** Tables and views that the role can read, besides those of the system. */
+const readable: RawBuilder<TableName> = sql`
+  SELECT n.nspname AS schema, c.relname AS name
+  FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'information_schema' AND NOT starts_with(n.nspname, 'pg_')
+    AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')
+  ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C" LIMIT ${MOST_TABLES}`;
+
+const FILE = /^(?:csv|tsv|parquet|json|jsonl|ndjson|gz|zst)$/iu;
+
+/** Hint for a table that doesn't exist: the tables with the most similar names, or how to read a file. */
+export async function missingTableHint(session: PostgresSession, table: readonly string[]): Promise<string> {
+  if (FILE.test(table.at(-1) ?? "")) {
+    return (
+      "A file is read through a connection: `connections: { files: { type: duckdb } }`, and `connection: files` in the input. " +
+      "See docs/configuration.md."
+    );
+  }
+  const known = await session.rows(readable);
+  const near = nearest(table, known);
+  if (near.length === 0) {
+    const inSchema = table.length > 1 ? known.filter(({ schema }) => schema === table[0]) : [];
+    return inSchema.length === 0
+      ? "Create the table, or correct `table:`; a table outside the search path needs its schema."
+      : `Create the table, or correct \`table:\`. ${table[0]} has ${listOf(inSchema.slice(0, MOST_SHOWN))}${inSchema.length > MOST_SHOWN ? ", …" : ""}.`;
+  }
+  return `${reasonOf(table, near[0])}: did you mean ${listOf(near)}?`;
+}
+
+function reasonOf(table: readonly string[], near: TableName | undefined): string {
+  const name = table.at(-1);
+  const isSchemaMissing = table.length === 1 && near?.name === name;
+  if (isSchemaMissing) return "A table outside the search path needs its schema";
+  const found = near && (table.length > 1 ? [near.schema, near.name] : [near.name]);
+  const isCase = found?.join(".").toLowerCase() === table.join(".").toLowerCase();
+  return isCase ? "Names are case-sensitive here" : "Create the table, or correct `table:`";
+}
+
+/** Tables with similar names, the nearest first. A name in another schema is as near as one with a wrong letter. */
+function nearest(table: readonly string[], known: readonly TableName[]): readonly TableName[] {
+  const wanted = plain(table.at(-1) ?? "");
+  const wantedSchema = table.length > 1 ? plain(table[0] ?? "") : null;
+  const most = Math.max(1, Math.floor(wanted.length / 3));
+  return known
+    .map((found) => {
+      const schema = wantedSchema === null ? 0 : editDistance(wantedSchema, plain(found.schema));
+      return { found, distance: editDistance(wanted, plain(found.name)) + Math.min(1, schema) };
+    })
+    .filter(({ distance }) => distance <= most)
+    .toSorted((a, b) => a.distance - b.distance)
+    .slice(0, MOST_SHOWN)
+    .map(({ found }) => found);
+}
+
+const part = (name: string) => (/^[A-Za-z0-9_$]+$/u.test(name) ? name : quoteIdentifier(name));
+
+/** `crm.customers, crm."Odd Name"`, as `table:` takes them. */
+function listOf(tables: readonly TableName[]): string {
+  return tables.map(({ schema, name }) => `${part(schema)}.${part(name)}`).join(", ");
+}
+
+/** Hint for a table that the role must not read: the statements that grant it. */
+export async function grantHint(session: PostgresSession, table: readonly string[]): Promise<string> {
+  const [role = ""] = await session.pluck<string>(sql`SELECT current_user::text`);
+  const [schema] = table.length > 1 ? table : [];
+  const usage =
+    schema === undefined
+      ? ""
+      : `GRANT USAGE ON SCHEMA ${quoteIdentifier(schema)} TO ${quoteIdentifier(role)}; `;
+  return `As its owner: ${usage}GRANT SELECT ON ${table.map(quoteIdentifier).join(".")} TO ${quoteIdentifier(role)}.`;
+}
