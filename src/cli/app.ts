@@ -66,7 +66,7 @@ interface OpenedWarehouse {
 export async function openWarehouseOf(context: Context, config: Config): Promise<OpenedWarehouse> {
   const { log, scope, stop } = context;
   const { url, schema, opsSchema } = config.warehouse;
-  let target = await warehouseTarget(config);
+  let target: WarehouseTarget = { ...(await warehouseTarget(config)), log };
   let howToConnect: readonly string[] = [];
   if (url === "embedded") {
     context.notify("Starting the embedded database …");
@@ -157,6 +157,7 @@ export async function openService(
         endpointRequestsPerSecond: Object.fromEntries(limits),
         clock: systemClock,
         service: http.origin,
+        log: context.log,
       }),
   };
 }

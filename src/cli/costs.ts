@@ -26,9 +26,16 @@ export function renderBudgets(
   ];
 }
 
-/** Formats what a run cost: `Cost: $123.40 (enrich_customers: 1,234 records at $0.10).`; empty without prices. */
-export function renderRunCost({ jobs, cost, shard }: RunReport): string {
-  if (cost === undefined) return "";
+/**
+ * Formats what a run cost: `Cost: $123.40 (enrich_customers: 1,234 records at $0.10).`; without prices only what may have
+ * been billed, if anything.
+ */
+export function renderRunCost({ jobs, cost, shard, possibly_billed: possible = 0 }: RunReport): string {
+  if (cost === undefined) {
+    return possible === 0
+      ? ""
+      : `Up to ${countText(possible, "record")} may have been billed without a response.`;
+  }
   const billed = jobs.flatMap(({ job, cost: own }) => {
     if (!own || own.records_billed === 0) return [];
     const { price, currency } = own;

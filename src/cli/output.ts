@@ -278,15 +278,16 @@ function placesOf(error: Error): string[] {
 /** Maximum length of a line's fields on a terminal, above level debug. */
 const WIDTH = 200;
 
-/** Formats a log line for a terminal: time, event, and fields as `name=value`. */
+/** Formats a log line for a terminal: time, and its `text`, or event and fields as `name=value`. */
 function renderLogLine(json: string, width: number): string {
-  const { level, time, event, pid: _pid, ...fields } = JSON.parse(json);
+  const { level, time, event, pid: _pid, text, ...fields } = JSON.parse(json);
   const clock = typeof time === "string" ? time.slice(11, 19) : "";
   const details = Object.entries(fields)
     .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join(" ");
   const shown = details === "" ? "" : ` ${styled("dim", printable(details.slice(0, width)))}`;
-  const sentence = `${printable(String(event)).replaceAll("_", " ")}${shown}`;
+  const sentence =
+    typeof text === "string" ? printable(text) : `${printable(String(event)).replaceAll("_", " ")}${shown}`;
   if (level === "error" || level === "fatal")
     return `${styled("dim", clock)} ${styled("red", "error")} ${sentence}`;
   if (level === "warn") return `${styled("dim", clock)} ${styled("yellow", "warning")} ${sentence}`;

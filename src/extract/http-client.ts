@@ -151,6 +151,9 @@ const MAX_BODY_BYTES = 32 * 1024 * 1024;
 const MAX_MEMORY_BYTES = 40 * 1024 * 1024;
 /** Maximum time to connect, including TLS. */
 const CONNECT_TIMEOUT_MS = 10_000;
+
+/** Longest wait for the next bytes of a response. */
+export const READ_TIMEOUT_MS = 120_000;
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
@@ -247,7 +250,7 @@ function keyHolder(readKey: () => Promise<string>) {
 export function openHttpClient(options: HttpClientOptions): HttpClient {
   const base = new URL(options.baseUrl);
   const pathPrefix = base.pathname.replace(/\/+$/u, "");
-  const readTimeoutMs = options.readTimeoutMs ?? 120_000;
+  const readTimeoutMs = options.readTimeoutMs ?? READ_TIMEOUT_MS;
   const maxBodyBytes = options.maxBodyBytes ?? MAX_BODY_BYTES;
   const memory = createMemory(MAX_MEMORY_BYTES);
   const organizationKey = keyHolder(options.readKey);

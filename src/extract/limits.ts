@@ -2,6 +2,9 @@ import PQueue from "p-queue";
 import type { Clock } from "../clock.ts";
 import { LimitReachedError, StopRunError } from "../errors.ts";
 import { connectHint } from "../http-agent.ts";
+import { type Log, silentLog } from "../log.ts";
+import { createOutageReport } from "../outage-report.ts";
+import { READ_TIMEOUT_MS } from "./http-client.ts";
 import { MAX_RETRY_AFTER_MS } from "./retry.ts";
 
 /** Outcome of a call, to adjust rates and detect outages. */
@@ -14,7 +17,9 @@ export type CallReport =
   /** 503. */
   | { readonly kind: "unavailable" }
   | { readonly kind: "not_sent"; readonly code: string }
-  /** Anything else: the service was reached. */
+  /** Sent, but without a complete and readable response. */
+  | { readonly kind: "lost" }
+  /** Anything else: the service responded. */
   | { readonly kind: "other" };
 
 interface LimiterOptions {
@@ -27,6 +32,8 @@ interface LimiterOptions {
   readonly clock: Clock;
   /** The service's address, for messages. */
   readonly service?: string;
+  /** Receives reports of a service that doesn't respond. */
+  readonly log?: Log;
 }
 
 /** Decides when each call may start; one for all jobs of a run. */
@@ -94,7 +101,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const ownRates = new Map(
     Object.entries(options.endpointRequestsPerSecond ?? {}).map(([name, rate]) => [name, openRate(rate)]),
   );
-  const health = createServiceHealth(clock, options.service);
+  const health = createServiceHealth(clock, options.service, options.log);
   const lanes = new Map<string, Lane>();
 
   function laneOf(endpoint: string): Lane {
@@ -132,12 +139,21 @@ export function createLimiter(options: LimiterOptions): Limiter {
       };
       return await gate.add(pass, { signal });
     },
-    send: (endpoint, request) => laneOf(endpoint).rate.starts.add(request),
+    send: (endpoint, request) =>
+      laneOf(endpoint).rate.starts.add(async () => {
+        const ended = health.started();
+        try {
+          return await request();
+        } finally {
+          ended();
+        }
+      }),
     report(endpoint, report) {
       const { gate, congestion } = laneOf(endpoint);
       const quota = congestion.report(report);
       if (gate.concurrency !== congestion.window) gate.concurrency = congestion.window;
-      return quota ?? health.report(report);
+      const gone = health.report(report);
+      return quota ?? gone;
     },
   };
 }
@@ -203,32 +219,74 @@ const UNREACHABLE_AFTER_MS = 25_000;
 /** Time limit for a service that was reached before. */
 const GONE_AFTER_MS = 5 * 60_000;
 
-/** Detects an unavailable service, for all jobs of a run. `service` is its address, for messages. */
-export function createServiceHealth(clock: Clock, service: string | null = null) {
+/** Detects an unavailable service, for all jobs of a run, and reports it. `service` is its address, for messages. */
+export function createServiceHealth(clock: Clock, service: string | null = null, log: Log = silentLog) {
+  const subject = `The service${service === null ? "" : ` at ${service}`}`;
+  const outage = createOutageReport({ clock, log, name: "service", subject });
   let wasReached = false;
   /** Start of the period without a successful call. */
   let failingSinceMs: number | null = null;
+  /** Requests without a response yet, oldest first. */
+  const awaited = new Set<{ readonly sinceMs: number }>();
+  /** Start of the period without a response; null if none is awaited. */
+  let silentSinceMs: number | null = null;
+  /** What the last call met instead of a response; null for nothing yet. */
+  let cause: string | null = null;
 
-  function giveUp(cause: string): StopRunError | null {
+  const limitMs = () => (wasReached ? GONE_AFTER_MS : UNREACHABLE_AFTER_MS);
+
+  function reportSilence(pauseMs = READ_TIMEOUT_MS): void {
+    if (silentSinceMs === null) return;
+    const [oldest] = awaited;
+    const untilMs =
+      failingSinceMs === null ? (oldest?.sinceMs ?? clock.now()) + pauseMs : failingSinceMs + limitMs();
+    const isWaiting = failingSinceMs === null;
+    outage.lasts({ sinceMs: silentSinceMs, untilMs, isWaiting, cause });
+  }
+
+  function giveUp(code: string): StopRunError | null {
+    cause = code;
     failingSinceMs ??= clock.now();
-    const limitMs = wasReached ? GONE_AFTER_MS : UNREACHABLE_AFTER_MS;
-    if (clock.now() - failingSinceMs < limitMs) return null;
+    silentSinceMs ??= failingSinceMs;
+    if (clock.now() - failingSinceMs < limitMs()) {
+      reportSilence();
+      return null;
+    }
+    outage.stop();
     const what = wasReached
-      ? "did not answer any call for five minutes"
-      : `could not be reached; ${connectHint(cause, "service.ca") ?? "check service.base_url, the network and HTTPS_PROXY"}`;
-    return new StopRunError(
-      "service_unreachable",
-      `The service${service === null ? "" : ` at ${service}`} ${what} (${cause}).`,
-    );
+      ? "did not respond to any call for five minutes"
+      : `could not be reached; ${connectHint(code, "service.ca") ?? "check service.base_url, the network and HTTPS_PROXY"}`;
+    return new StopRunError("service_unreachable", `${subject} ${what} (${code}).`);
+  }
+
+  function responded(): void {
+    cause = null;
+    silentSinceMs = awaited.size > 0 ? clock.now() : null;
+    outage.back();
+    reportSilence();
   }
 
   return {
+    /** Records the start of a request; call the returned function at its end. */
+    started(): () => void {
+      const request = { sinceMs: clock.now() };
+      awaited.add(request);
+      silentSinceMs ??= request.sinceMs;
+      reportSilence();
+      return () => awaited.delete(request);
+    },
     /** Returns an error if the run should stop. */
     report(report: CallReport): StopRunError | null {
       if (report.kind === "not_sent") return giveUp(report.code);
       wasReached = true;
       if (report.kind === "unavailable") return giveUp("503");
       if (report.kind === "answered" || report.kind === "declined") failingSinceMs = null;
+      if (report.kind === "refused") {
+        cause = "429";
+        reportSilence(report.afterMs);
+      } else if (report.kind !== "lost") responded();
+      // Retried within seconds, or not at all.
+      else if (awaited.size === 0) outage.stop();
       return null;
     },
   };

@@ -148,7 +148,7 @@ export function reportOf(
   if (outcome.kind === "not_sent") {
     return { kind: "not_sent", code: call.reply.kind === "failure" ? call.reply.code : "" };
   }
-  if (outcome.kind === "lost") return { kind: "other" };
+  if (outcome.kind === "lost") return { kind: "lost" };
   if (outcome.status === 429) {
     return { kind: "refused", startedAtMs: call.startedAtMs, afterMs: decision.afterMs ?? 0 };
   }

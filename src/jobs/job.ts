@@ -32,6 +32,8 @@ export interface JobReport extends Readonly<Record<RunCounter, number>> {
   readonly status: Status;
   readonly limited_by?: LimitedBy;
   readonly seconds: number;
+  /** If the job can be billed: records that may have been billed without a response, in all shards of the run ID. */
+  readonly possibly_billed?: number;
   /** With `prices`, if the job can be billed: all shards of the run ID. */
   readonly cost?: Cost;
   readonly error?: { readonly code: string; readonly message: string };
@@ -46,6 +48,8 @@ export interface RunReport {
   readonly jobs: readonly JobReport[];
   /** Changes in stored people, by all shards of the run ID; absent if it changed no one. */
   readonly people_changed?: Omit<PeopleChanged, "run_id">;
+  /** Sum of the jobs; absent if the ledger can't be read. */
+  readonly possibly_billed?: number;
   /** With `prices`: sum of the jobs. */
   readonly cost?: Cost;
 }
@@ -229,11 +233,11 @@ async function runHeld<J extends JobConfig>(
   run: RunRef,
   work: (context: JobContext<J>) => Promise<WorkResult>,
 ): Promise<JobResult> {
-  const { db, config, clock, log, signal } = services;
+  const { db, config, clock, signal } = services;
   const { retryForMs } = config;
   const pastRuns = await lastRuns(db, job.name);
   await beginRun(db, run);
-  const retryWhileDown = createRetryWhileDown({ clock, log, signal, retryForMs, job: job.name });
+  const retryWhileDown = createRetryWhileDown({ clock, outage: db.outage, signal, retryForMs });
   const totals = createTotals();
   const worked = await work({ ...services, job, request, run, retryWhileDown, totals, pastRuns }).catch(
     (error: unknown): WorkResult => ({ end: endOfError(error, `running a job of type ${job.type}`) }),

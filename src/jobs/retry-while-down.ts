@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { InterruptedError, LockLostError, StopRunError } from "../errors.ts";
-import type { Log } from "../log.ts";
+import type { OutageReport } from "../outage-report.ts";
 
 /**
  * Retries work while the warehouse is unreachable, so the work must be repeatable. Rejects with the original error if the outage lasts
@@ -10,31 +10,28 @@ export type RetryWhileDown = <Result>(work: () => Promise<Result>) => Promise<Re
 
 interface RetryOptions {
   readonly clock: Clock;
-  readonly log: Log;
+  readonly outage: OutageReport;
   readonly signal: AbortSignal;
   /** Time limit from the first failure, of all work together and of work that fails while other work succeeds. */
   readonly retryForMs: number;
-  readonly job: string;
 }
 
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 10_000;
 
-export function createRetryWhileDown({ clock, log, signal, retryForMs, job }: RetryOptions): RetryWhileDown {
+export function createRetryWhileDown({ clock, outage, signal, retryForMs }: RetryOptions): RetryWhileDown {
   let sinceMs: number | null = null;
   let back = new AbortController();
 
-  function noteFailure(error: StopRunError): number {
-    if (sinceMs === null) {
-      sinceMs = clock.now();
-      log.warn({ job, reason: error.message, retry_for_seconds: retryForMs / 1000 }, "warehouse_unreachable");
-    }
+  function noteFailure(): number {
+    sinceMs ??= clock.now();
+    outage.lasts({ sinceMs, untilMs: sinceMs + retryForMs, cause: null });
     return sinceMs;
   }
 
   function noteSuccess(): void {
     if (sinceMs === null) return;
-    log.info({ job, seconds: Math.round((clock.now() - sinceMs) / 1000) }, "warehouse_back");
+    outage.back();
     sinceMs = null;
     // Ends all waits.
     back.abort();
@@ -57,7 +54,7 @@ export function createRetryWhileDown({ clock, log, signal, retryForMs, job }: Re
       } catch (error) {
         if (!(error instanceof StopRunError) || error.code !== "database_unreachable") throw error;
         // Other work may keep succeeding, but work that always fails must end too.
-        firstFailureMs = Math.min(firstFailureMs, noteFailure(error));
+        firstFailureMs = Math.min(firstFailureMs, noteFailure());
         const leftMs = firstFailureMs + retryForMs - clock.now();
         if (leftMs <= 0) throw error;
         await pause(Math.min(pauseMs, leftMs));

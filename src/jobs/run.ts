@@ -136,13 +136,11 @@ function skipReason(
   return services.signal.aborted ? interrupted : null;
 }
 
-/** Adds the cost of each job that can be billed, and their sum, to a run's report; nothing without `prices`. */
+/** Adds to a run's report what may have been billed and, with `prices`, the cost: of each job that can be billed, and the sums. */
 async function addCosts(
   { config, db, log }: Pick<JobServices, "config" | "db" | "log">,
   report: RunReport,
 ): Promise<RunReport> {
-  if (config.prices === null) return report;
-  const { currency } = config.prices;
   let rows: readonly BilledDay[];
   try {
     rows = await readBilledInRun(db, report.run_id);
@@ -150,11 +148,16 @@ async function addCosts(
     log.warn({ error }, "cost_unknown");
     return report;
   }
+  const currency = config.prices?.currency ?? null;
+  const costsOf = (own: readonly BilledDay[]) => ({
+    possibly_billed: own.reduce((sum, { possiblyBilled }) => sum + possiblyBilled, 0),
+    ...(currency === null ? {} : { cost: costOfBilled(own, currency) }),
+  });
   const jobs = report.jobs.map((job) => {
     const own = rows.filter((row) => row.job === job.job);
     const isBilled = own.length > 0 || lookupTypes.some(({ type }) => type === job.type);
-    return isBilled ? { ...job, cost: costOfBilled(own, currency) } : job;
+    return isBilled ? { ...job, ...costsOf(own) } : job;
   });
   const named = rows.filter((row) => report.jobs.some(({ job }) => job === row.job));
-  return { ...report, jobs, cost: costOfBilled(named, currency) };
+  return { ...report, jobs, ...costsOf(named) };
 }

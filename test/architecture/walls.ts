@@ -18,6 +18,7 @@ const layers: readonly Layer[] = [
       "src/clock.ts",
       "src/log.ts",
       "src/figures.ts",
+      "src/outage-report.ts",
       "src/money.ts",
       "src/suggest.ts",
       "src/crash-point.ts",

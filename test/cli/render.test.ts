@@ -54,6 +54,9 @@ test.each<readonly [jobs: readonly Job[], cost: Partial<Cost>, shard: string | n
     const report = { ...reportOf(jobs), cost: { ...nothing, ...cost } };
     expect(renderRunCost(shard === null ? report : { ...report, shard })).toBe(line);
     expect(renderRunCost(reportOf(jobs))).toBe("");
+    expect(renderRunCost({ ...reportOf(jobs), possibly_billed: 4595 })).toBe(
+      "Up to 4,595 records may have been billed without a response.",
+    );
   },
 );
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { InterruptedError, StopRunError } from "../../src/errors.ts";
 import { silentLog } from "../../src/log.ts";
+import { createOutageReport } from "../../src/outage-report.ts";
 import { createRetryWhileDown } from "../../src/jobs/retry-while-down.ts";
 
 const gone = new StopRunError("database_unreachable", "The warehouse can't be used.");
@@ -25,7 +26,8 @@ function outageOf(retryForMs: number, signal = new AbortController().signal) {
   const events: string[] = [];
   const note = (_fields: object, event: string) => void events.push(event);
   const log = { debug: note, info: note, warn: note, error: note };
-  const retryWhileDown = createRetryWhileDown({ clock, log, signal, retryForMs, job: "enrich_customers" });
+  const outage = createOutageReport({ clock, log, name: "warehouse", subject: "The warehouse" });
+  const retryWhileDown = createRetryWhileDown({ clock, outage, signal, retryForMs });
   return { retryWhileDown, clock, events };
 }
 
@@ -82,10 +84,9 @@ describe("work at a warehouse that can't be reached", () => {
     const { signal } = new AbortController();
     const retryWhileDown = createRetryWhileDown({
       clock,
-      log: silentLog,
+      outage: createOutageReport({ clock, log: silentLog, name: "warehouse", subject: "The warehouse" }),
       signal,
       retryForMs: 300_000,
-      job: "enrich_customers",
     });
     const waiting = retryWhileDown(failing(1));
     await sleeping.promise;

@@ -1,12 +1,15 @@
 import PQueue from "p-queue";
 import type pg from "pg";
+import { systemClock } from "../../clock.ts";
 import { LockLostError } from "../../errors.ts";
+import { type Log, silentLog } from "../../log.ts";
+import { createOutageReport, observe, type OutageReport } from "../../outage-report.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
 import type { ReadErasureSecret } from "../erasure/key.ts";
 import type { InputDatabase, InputDatabases, InputSource } from "../inputs/input.ts";
 import { fence, ownerToken, requireLock, type RunRef, sessionName } from "../runs/fence.ts";
 import type { PostgresTarget } from "./connect.ts";
-import { explained, explainFailure, withRetries } from "./failures.ts";
+import { explained, explainFailure, outageOf, withRetries } from "./failures.ts";
 import type { ExtraColumns } from "../../schemas/extra-columns.ts";
 import { queriesOf, quoteLiteral, type SchemaNames, tableId } from "./names.ts";
 import {
@@ -18,19 +21,28 @@ import {
   type TransactionOptions,
 } from "./session.ts";
 
-type RunContext = Naming & Pick<Db, "pool" | "lockPool">;
+type Connections = Naming & Pick<Db, "outage">;
+
+type RunContext = Connections & Pick<Db, "pool" | "lockPool">;
 
 function namingOf(names: SchemaNames): Naming {
   return { names, table: (name) => tableId(names, name), query: queriesOf(names) };
 }
 
+/** Runs one transaction; reports a database that doesn't respond. */
 function begin<Result>(
   pool: pg.Pool,
-  { names, table, query }: Naming,
+  { names, table, query, outage }: Connections,
   work: (session: Session) => Promise<Result>,
   options?: TransactionOptions,
 ): Promise<Result> {
-  return inTransaction(pool, (session) => work({ ...session, names, table, query }), options);
+  return observe(outage, outageOf, (connected) => {
+    const named = (session: PostgresSession) => {
+      connected();
+      return work({ ...session, names, table, query });
+    };
+    return inTransaction(pool, named, options);
+  });
 }
 
 /**
@@ -110,6 +122,8 @@ export interface Db extends Naming {
   foreignOf(input: Pick<InputSource, "connection">): InputDatabase | null;
   /** Converts a driver error into one with a remedy. */
   readonly explain: (error: unknown) => unknown;
+  /** Reports when it doesn't respond. */
+  readonly outage: OutageReport;
   close(): Promise<void>;
 }
 
@@ -124,6 +138,7 @@ export interface WarehouseTarget extends PostgresTarget {
   readonly readErasureSecret?: () => Promise<string>;
   /** Columns that the user adds to `person`. */
   readonly extraColumns?: ExtraColumns;
+  readonly log?: Log;
 }
 
 /** Connections for loaders and reservations, and one each for pages, the ledger and a selection. */
@@ -140,13 +155,16 @@ export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
   const address = addressOf(target.url);
   const where = { name: `The warehouse (${address})`, path: "warehouse.url" };
   const explain = (error: unknown) => explainFailure(error, where);
+  const { log = silentLog } = target;
+  const outage = createOutageReport({ clock: systemClock, log, name: "warehouse", subject: where.name });
+  const context = { ...naming, pool, lockPool, outage };
 
   const transaction: Db["transaction"] = (...args) =>
     explained(explain, () =>
       withRetries((attempt) => {
-        if (args.length === 1) return begin(pool, naming, (session) => args[0](session, attempt));
+        if (args.length === 1) return begin(pool, context, (session) => args[0](session, attempt));
         const [run, work] = args;
-        return inRunTransaction({ ...naming, pool, lockPool }, run, (session) => work(session, attempt));
+        return inRunTransaction(context, run, (session) => work(session, attempt));
       }),
     );
 
@@ -165,16 +183,18 @@ export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
     snapshot: (work) =>
       explained(explain, () =>
         withRetries((attempt) =>
-          begin(pool, naming, (session) => work(session, attempt), { isSnapshot: true }),
+          begin(pool, context, (session) => work(session, attempt), { isSnapshot: true }),
         ),
       ),
     preview: (work) =>
-      explained(explain, () => begin(pool, naming, (session) => work(session, 1), { keep: false })),
+      explained(explain, () => begin(pool, context, (session) => work(session, 1), { keep: false })),
     lockTransaction: (work) =>
-      explained(explain, () => begin(lockPool, naming, (session) => work(session, 1))),
+      explained(explain, () => begin(lockPool, context, (session) => work(session, 1))),
     foreignOf: ({ connection }) => (connection ? foreign.of(connection) : null),
     explain,
+    outage,
     async close() {
+      outage.stop();
       await Promise.all([pool.end(), lockPool.end(), foreign.close()]);
     },
   };

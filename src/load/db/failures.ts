@@ -110,6 +110,12 @@ export function explainWriting(error: unknown): unknown {
   return new FixConfigurationError("inputs", message, [], { cause: error });
 }
 
+/** Reason of a failure that the database may recover from; null for other errors. */
+export function outageOf(error: unknown): string | null {
+  const reason = reasonOf(error);
+  return reason?.fix === null ? reason.text : null;
+}
+
 function reasonOf(error: unknown): Reason | null {
   const code = codeOf(error);
   // ENOENT can also mean that a file named in the address is missing.
@@ -160,7 +166,7 @@ export async function withRetries<Result>(work: (attempt: number) => Promise<Res
       return await work(attempt);
     } catch (error) {
       const isConflict = CONFLICTS.has(codeOf(error) ?? "");
-      const isLost = reasonOf(error)?.fix === null;
+      const isLost = outageOf(error) !== null;
       if (attempt >= (isConflict ? MAX_TRIES : MAX_LOST_TRIES) || !(isConflict || isLost)) throw error;
       await delay(isConflict ? 10 * attempt : 125 * 2 ** attempt);
     }

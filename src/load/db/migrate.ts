@@ -2,12 +2,13 @@ import { sql } from "kysely";
 import type pg from "pg";
 import { migrations } from "../../../migrations/all-migrations.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
+import { observe } from "../../outage-report.ts";
 import type { Derivation } from "../../schemas/derive.ts";
 import { tables } from "../../schemas/registry.ts";
 import { views } from "../../schemas/views/all-views.ts";
 import { checkDatabase } from "./check.ts";
 import type { Db } from "./db.ts";
-import { explained } from "./failures.ts";
+import { explained, outageOf } from "./failures.ts";
 import { addExtraColumns, dropDeclaredColumns, findMissingColumns } from "./extra-columns.ts";
 import { commentsOf, createView, postgresTypes } from "./ddl.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames, tableId } from "./names.ts";
@@ -42,7 +43,7 @@ export function notSetUp(): FixConfigurationError {
 
 /** True if the tables exist. Refuses a database that can't hold them. */
 export async function isMigrated(db: Db): Promise<boolean> {
-  return explained(db.explain, () => hasTables(db.pool, db.names));
+  return explained(db.explain, () => observe(db.outage, outageOf, () => hasTables(db.pool, db.names)));
 }
 
 /** Creates or upgrades the tables; returns the names of migrations that ran. Safe to call from several processes. */
