@@ -31,6 +31,7 @@ export async function openConfig(context: Context): Promise<Config> {
     env,
     logLevel: options.logLevel ?? undefined,
   });
+  context.loaded.lineOf = config.lineOf;
   log.setLevel(config.logLevel);
   await refuseForeignFolder(config.dataDir);
   const { apiKey, userApiKey } = config.service;

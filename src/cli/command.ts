@@ -3,6 +3,7 @@ import { type Failure, renderFailure, UsageError } from "./failure.ts";
 import type { Text } from "./output.ts";
 import type { StopSignals } from "./signals.ts";
 import type { GlobalOptions, Terminal } from "./terminal.ts";
+import type { LineOf } from "../config/config.ts";
 import { LimitReachedError } from "../errors.ts";
 import type { RowKey } from "../load/inputs/input.ts";
 import type { Log } from "../log.ts";
@@ -10,6 +11,8 @@ import type { Log } from "../log.ts";
 export interface Context extends Pick<Terminal, "log" | "scrubber" | "progress" | "isWatched"> {
   readonly options: GlobalOptions;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Set as soon as the configuration is loaded; problems found later are reported with their line. */
+  readonly loaded: { lineOf: LineOf };
   /** Prints a message about slow work on a terminal; otherwise the log has it. */
   readonly notify: (sentence: string) => void;
   readonly stop: StopSignals;

@@ -1,3 +1,4 @@
+import type { LineOf } from "../config/config.ts";
 import {
   FixConfigurationError,
   InterruptedError,
@@ -57,11 +58,24 @@ export function interrupted(exitCode: number): Failure {
 export function renderFailure({ message, problems }: Failure): string {
   const lines = [`✗ ${message}`];
   for (const problem of problems) {
-    const place = problem.line === undefined ? problem.path : `${problem.path} (line ${problem.line})`;
-    lines.push(`  ${place}: ${problem.message}`);
+    lines.push(`  ${placeOf(problem)}: ${problem.message}`);
     if (problem.hint !== undefined) lines.push(`    → ${problem.hint}`);
   }
   return lines.join("\n");
+}
+
+/** Completes problems with their line in the configuration file. */
+export function withLines(failure: Failure, lineOf: LineOf): Failure {
+  const problems = failure.problems.map((problem) => {
+    const line = problem.line ?? lineOf(problem.path);
+    return line === null ? problem : { ...problem, line };
+  });
+  return { ...failure, problems };
+}
+
+/** Place of a problem: `jobs.enrich_customers.input (line 14)`. */
+export function placeOf({ path, line }: Problem): string {
+  return line === undefined ? path : `${path} (line ${line})`;
 }
 
 function failure(

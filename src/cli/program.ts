@@ -2,7 +2,7 @@ import { Command, CommanderError, Option } from "commander";
 import { once } from "node:events";
 import { type Context, createScope, failedOutcome, type Outcome } from "./command.ts";
 import { addCommands } from "./commands.ts";
-import { failureOf, interrupted, UsageError } from "./failure.ts";
+import { failureOf, interrupted, UsageError, withLines } from "./failure.ts";
 import { layOut, type Text } from "./output.ts";
 import { readVersion } from "./package.ts";
 import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
@@ -97,11 +97,13 @@ async function runCommand(
   const stray = Promise.withResolvers<never>();
   process.on("uncaughtException", stray.reject);
   let isAnnounced = false;
+  const loaded: Context["loaded"] = { lineOf: () => null };
   const { ask } = terminal;
   try {
     const context: Context = {
       ...terminal,
       options,
+      loaded,
       env: process.env,
       scope,
       stop,
@@ -125,7 +127,7 @@ async function runCommand(
   } catch (error) {
     log.debug({ error }, "command_threw");
     const exitCode = stop.exitCode();
-    const failure = failureOf(error, `running \`${name}\``);
+    const failure = withLines(failureOf(error, `running \`${name}\``), loaded.lineOf);
     const isStopped = exitCode !== null && !failure.isOurs;
     const outcome = isStopped
       ? failedOutcome(interrupted(exitCode), "status" in rest ? { ...rest, status: "interrupted" } : rest)

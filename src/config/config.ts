@@ -69,9 +69,14 @@ interface OuterSettings extends TestTimes {
   /** Settings that are allowed but risky. */
   readonly warnings: readonly Problem[];
   readonly logLevel: LogLevel;
+  /** Line of a setting, by the text of its path; null if the file doesn't have it. */
+  readonly lineOf: LineOf;
   /** Absolute path. */
   readonly dataDir: string;
 }
+
+/** Returns the 1-based line of a setting in the configuration file, by the text of its path; null if it isn't there. */
+export type LineOf = (path: string) => number | null;
 
 /** Bytes of received answers waiting to be loaded at which a job stops sending. */
 const SPOOL_BYTES = 1024 ** 3;

@@ -1,8 +1,9 @@
 import { z } from "zod";
-import { type SettingProblem, type Path, type Problems, textOf } from "./problems.ts";
+import { foundText, type SettingProblem, type Path, type Problems, textOf } from "./problems.ts";
 import { suggest } from "../suggest.ts";
 import {
   discriminatorOf,
+  type Expectation,
   expectationOf,
   keyPaths,
   keysOf,
@@ -17,10 +18,14 @@ const FALLBACK_HINT = "docs/configuration.md describes this setting";
 
 type Issue = z.core.$ZodIssue;
 
-/** Converts the schema's issues to problems, without repeating the value. */
+/**
+ * Converts the schema's issues to problems. Repeats a value only as `written` in the file, without variables, and only if it
+ * can't be a secret.
+ */
 export function explainIssues(
   root: Schema,
   value: unknown,
+  written: unknown,
   issues: readonly Issue[],
   problems: Problems,
 ): void {
@@ -39,13 +44,22 @@ export function explainIssues(
       const meant = optionFor(schema, found);
       const branch = meant === null ? [] : (issue.errors[optionsOf(schema).indexOf(meant)] ?? []);
       const nested = branch.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }));
-      explainIssues(root, value, nested, problems);
+      explainIssues(root, value, written, nested, problems);
       if (nested.length > 0) continue;
     }
     const types = discriminators(root, path, value);
     const { message, hint } = problemOf(issue, schema, found, types);
-    problems.add(path, message, hint);
+    problems.add(path, `${message}${isShown(schema) ? foundText(valueAt(written, path)) : ""}`, hint);
   }
+}
+
+/** True unless the schema, or one of its alternatives, is of a possible secret or of SQL. */
+function isShown(schema: Schema | null): boolean {
+  const options = schema === null ? [] : [schema, ...optionsOf(schema)];
+  return options.every((option) => {
+    const { isSecret, isHidden, isSql }: Partial<Expectation> = expectationOf(option) ?? {};
+    return ![isSecret, isHidden, isSql].includes(true);
+  });
 }
 
 function problemOf(

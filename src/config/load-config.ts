@@ -4,7 +4,7 @@ import { FixConfigurationError, type Problem } from "../errors.ts";
 import { countText } from "../figures.ts";
 import { buildConfig, type Config } from "./config.ts";
 import { explainIssues } from "./hints.ts";
-import { createProblems, type Problems, textOf } from "./problems.ts";
+import { createProblems, pathOf, type Problems, textOf } from "./problems.ts";
 import {
   checkCycles,
   checkReferences,
@@ -15,7 +15,7 @@ import {
 import { checkAlerts, checkFiles, checkJobs, checkPrices, dropKeys, warnOfSharedColumns } from "./rules.ts";
 import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
-import { isMapping, mapTexts, type Schema } from "./schema/settings.ts";
+import { isMapping, mapTexts, type Schema, valueAt } from "./schema/settings.ts";
 import { isReadByOthers, readSmallFile, resolveSecrets } from "./secrets.ts";
 import { chooseDataDir, chooseLogLevel, chooseTimes } from "./settings.ts";
 import { type Environment, expand } from "./variables.ts";
@@ -33,7 +33,7 @@ export interface LoadOptions {
 
 /**
  * Reads and validates the configuration. Throws one FixConfigurationError with all problems, each with path, line and hint.
- * Problems never repeat a value of the file or the environment.
+ * Problems never repeat a value of the environment, nor one of the file that may be a secret.
  */
 export async function loadConfig({
   file,
@@ -59,8 +59,13 @@ export async function loadConfig({
 
   const tree = expandTexts(schema, dropKeys(source.value, warnings), env, problems);
   const parsed = schema.safeParse(tree);
-  if (!parsed.success) explainIssues(schema, tree, parsed.error.issues, problems);
-  const written: Written = { tree, references: findReferences(schema, tree), jobTypes };
+  if (!parsed.success) explainIssues(schema, tree, source.value, parsed.error.issues, problems);
+  const written: Written = {
+    tree,
+    source: source.value,
+    references: findReferences(schema, tree),
+    jobTypes,
+  };
   checkJobs(written, problems);
   checkFiles(written, problems);
   checkPrices(written, problems);
@@ -82,6 +87,10 @@ export async function loadConfig({
     warnings: warnings.list(),
     logLevel,
     ...times,
+    lineOf: (text) => {
+      const at = pathOf(text);
+      return valueAt(source.value, at) === undefined ? null : source.lineOf(at);
+    },
     dataDir: chooseDataDir(env, path, parsed.data.dataDir),
   });
 }

@@ -58,6 +58,14 @@ export function textOf(path: Path): string {
   return text;
 }
 
+/** Parses the text of a path whose names have no dots. */
+export function pathOf(text: string): Path {
+  return text
+    .split(/\.|\[(\d+)\]/)
+    .filter(Boolean)
+    .map((step) => (/^\d+$/.test(step) ? Number(step) : step));
+}
+
 /**
  * Key for a message. A secret pasted in the wrong place can become a key, so text that doesn't look like a name is replaced
  * by `?`; the line identifies the location.
@@ -65,4 +73,19 @@ export function textOf(path: Path): string {
 function showable(key: string): string {
   const digits = key.replaceAll(/\D/g, "").length;
   return /^[A-Za-z_/-][A-Za-z0-9_/ -]{0,62}$/.test(key) && digits <= 4 ? key : "?";
+}
+
+/** Value for a message, in parentheses; empty for what is no single value, or may be a secret. */
+export function foundText(value: unknown): string {
+  if (typeof value === "number" || typeof value === "boolean") return ` (found ${value})`;
+  return typeof value === "string" && isHarmless(value) ? ` (found ${JSON.stringify(value)})` : "";
+}
+
+/** True for a short text that looks like a name, a number, a date or a schedule. */
+function isHarmless(text: string): boolean {
+  const digits = text.replaceAll(/\D/g, "").length;
+  if (text.trim() === "" || text.length > 40 || text.includes("://")) return false;
+  return /^[-+\d\s*/,.:]+$/.test(text)
+    ? digits <= 10
+    : /^[\w\s@${*/][-\w\s.,:*/${}]*$/.test(text) && digits <= 4;
 }

@@ -1,4 +1,4 @@
-import { type Path, type Problems } from "./problems.ts";
+import { foundText, type Path, type Problems } from "./problems.ts";
 import { suggest } from "../suggest.ts";
 import type { JobDeclaration, WrittenJob } from "./schema/jobs.ts";
 import {
@@ -14,6 +14,8 @@ import {
 /** A file as written, before the schema has accepted it: one invalid value doesn't hide other problems. */
 export interface Written {
   readonly tree: object;
+  /** The same before variables were replaced; only its values are shown. */
+  readonly source: unknown;
   /** All settings that refer to another part of the file; within a job, `after` first. */
   readonly references: readonly Reference[];
   readonly jobTypes: readonly JobDeclaration[];
@@ -100,7 +102,7 @@ const SECTIONS = { input: "inputs", connection: "connections", job: "jobs" } as 
 const rank = ({ names }: Reference) => (names.part === "job" ? 1 : 0);
 
 /** Checks that every input, connection, job or search referred to exists and fits. */
-export function checkReferences({ tree, references }: Written, problems: Problems): void {
+export function checkReferences({ tree, source, references }: Written, problems: Problems): void {
   // Jobs last: whether they fit depends on their own inputs.
   for (const { path, names, name, within } of references.toSorted((a, b) => rank(a) - rank(b))) {
     const { part, jobTypes: types, usesAnswers } = names;
@@ -131,7 +133,11 @@ export function checkReferences({ tree, references }: Written, problems: Problem
     const similar = isKnown ? null : suggest(name, fitting);
     const meant = fitting.length === 1 ? fitting[0] : similar;
     const known = fitting.length === 0 ? `there is no such ${part}` : `known names: ${listText(fitting)}`;
-    problems.add(path, message, meant ? `did you mean ${meant}?` : known);
+    problems.add(
+      path,
+      isKnown ? message : `${message}${foundText(valueAt(source, path))}`,
+      meant ? `did you mean ${meant}?` : known,
+    );
   }
 }
 

@@ -1,6 +1,6 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from "yaml";
 import type { Problem } from "../errors.ts";
-import type { SettingProblem, Path } from "./problems.ts";
+import { type SettingProblem, type Path, textOf } from "./problems.ts";
 
 /** The configuration as plain values, with their lines. */
 export interface YamlSource {
@@ -28,10 +28,14 @@ export function readYaml(text: string, fileName: string): YamlSource {
   const problems = found.flatMap((error): Problem[] => {
     const { code, pos } = error;
     if (error !== broken && !HARMLESS.includes(code)) return [];
+    if (code === "DUPLICATE_KEY") return [duplicateOf(document, pos[0], { fileName, lineAt })];
     const openQuote = code === "MISSING_CHAR" ? startOfOpenQuote(document, pos[0]) : null;
-    const line = lineAt(openQuote ?? pos[0]);
+    const openBracket = code === "BAD_INDENT" ? startOfOpenBracket(document, pos[0], text) : null;
+    const line = lineAt(openQuote ?? openBracket ?? pos[0]);
     const sourceLine = text.split("\n")[line - 1] ?? "";
-    return [{ path: fileName, line, ...(openQuote === null ? problemOf(code, sourceLine) : OPEN_QUOTE) }];
+    const bracket = openBracket === null ? null : (text[openBracket] ?? null);
+    const problem = openQuote === null ? problemOf(code, sourceLine, bracket) : OPEN_QUOTE;
+    return [{ path: fileName, line, ...problem }];
   });
   const lineOf = (path: Path) => lineAt(offsetOf(document, path));
   if (broken) return { value: null, problems, isReadable: false, lineOf };
@@ -101,6 +105,39 @@ function startOfOpenQuote(document: Document.Parsed, end: number): number | null
   return start;
 }
 
+/** Start of the innermost list or mapping in brackets that isn't closed before an error; null if there is none. */
+function startOfOpenBracket(document: Document.Parsed, errorAt: number, text: string): number | null {
+  let start: number | null = null;
+  visit(document, {
+    Collection(_, { flow, range }) {
+      if (flow !== true || !range || range[0] >= errorAt) return;
+      if (!/[\]}]/.test(text[range[1] - 1] ?? "")) start = range[0];
+    },
+  });
+  return start;
+}
+
+/** Problem of a key that repeats one of its mapping. Only a key that looks like a name is shown. */
+function duplicateOf(
+  document: Document.Parsed,
+  offset: number,
+  { fileName, lineAt }: { readonly fileName: string; readonly lineAt: (offset: number) => number },
+): Problem {
+  const problem: Problem = { path: fileName, line: lineAt(offset), ...DUPLICATE_KEY };
+  visit(document, {
+    Map(_, { items }) {
+      const keys = items.flatMap(({ key }) => (isScalar(key) && key.range ? [key] : []));
+      const again = keys.find(({ range }) => range?.[0] === offset);
+      const first = again && keys.find(({ value }) => value === again.value);
+      if (!first?.range) return undefined;
+      const message = `is defined twice (also on line ${lineAt(first.range[0])})`;
+      Object.assign(problem, { path: textOf([String(first.value)]), message });
+      return visit.BREAK;
+    },
+  });
+  return problem;
+}
+
 /** Start of the first alias without an anchor before it; 0 if there is none. */
 function startOfUnknownAlias(document: Document.Parsed): number {
   let start = 0;
@@ -119,6 +156,11 @@ const OPEN_QUOTE: SettingProblem = {
   hint: "close it on the same line",
 };
 
+const DUPLICATE_KEY: SettingProblem = {
+  message: "has a key that its section already has",
+  hint: "remove or rename one of them",
+};
+
 const PROTOTYPE: SettingProblem = { message: "has a key `__proto__`", hint: "choose another name" };
 
 const BAD_ALIAS: SettingProblem = {
@@ -127,7 +169,7 @@ const BAD_ALIAS: SettingProblem = {
 };
 
 /** Describes a syntax error. The parser's own messages quote the text, and so possibly a key. */
-function problemOf(code: string, sourceLine: string): SettingProblem {
+function problemOf(code: string, sourceLine: string, openBracket: string | null): SettingProblem {
   // Inside { … } and [ … ], YAML parses an unquoted ${NAME} as a mapping.
   if (/[{[,][^"']*\$\{/.test(sourceLine)) {
     return { message: "is not valid YAML here", hint: 'inside { } and [ ] quote references: "${NAME}"' };
@@ -136,6 +178,13 @@ function problemOf(code: string, sourceLine: string): SettingProblem {
     return {
       message: "has unquoted text that starts with *, which YAML reserves",
       hint: 'quote it: "*/15 * * * *"',
+    };
+  }
+  if (openBracket !== null) {
+    const end = openBracket === "[" ? "]" : "}";
+    return {
+      message: `has a ${openBracket} that is not closed`,
+      hint: `close it with ${end} on the same line`,
     };
   }
   return (
@@ -152,7 +201,6 @@ const SYNTAX_PROBLEMS: Readonly<Record<string, SettingProblem>> = {
     message: "is not valid YAML here",
     hint: "align it with the lines around it, and close quotes and brackets before it",
   },
-  DUPLICATE_KEY: { message: "has a key that its section already has", hint: "remove or rename one of them" },
   MULTIPLE_DOCS: {
     message: "contains several YAML documents",
     hint: "keep one document: remove the line `---` and the other document",

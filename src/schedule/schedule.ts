@@ -59,6 +59,13 @@ export function wrongFieldOf(text: string): string | null {
     : (Object.entries(FIELD_NAMES).find(([key]) => key === field)?.[1] ?? null);
 }
 
+/** True if five fields are valid except that none of their months has the day: `0 0 30 2 *`. */
+export function neverOccurs(text: string): boolean {
+  const everyMonth = text.trim().split(/\s+/).toSpliced(3, 1, "*").join(" ");
+  const month = text.trim().split(/\s+/)[3] ?? "";
+  return parseCron(text) === null && parseCron(everyMonth) !== null && parseCron(`0 0 1 ${month} *`) !== null;
+}
+
 /** True if a calendar day matches the schedule; `dayMs` is its start as if in UTC. */
 function isDayOf(cron: Cron, dayMs: number): boolean {
   const date = new Date(dayMs);

@@ -73,7 +73,7 @@ jobs:
   expect(findingsOf(document).filter((line) => line.startsWith("query of"))).toEqual([
     "query of good: ok, can be read and returns service_pid",
     expect.stringMatching(/^query of early: ok, .*the first run creates/u),
-    "query of bad: wrong, jobs.bad.sql: the query of `sql:` has no column service_pid.",
+    "query of bad: wrong, jobs.bad.sql (line 17): the query of `sql:` has no column service_pid.",
     expect.stringMatching(/^query of far: (?:wrong|unreachable), .*down/u),
   ]);
 });

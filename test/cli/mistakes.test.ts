@@ -69,7 +69,7 @@ const MISTAKES: readonly Mistake[] = [
     mistake: "a type that doesn't exist",
     replace: ["type: enrich", "type: enrichment"],
     printed: [
-      "jobs.enrich_customers.type (line 23): must be one of resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage, person_search, audience_search, contact_jobs",
+      'jobs.enrich_customers.type (line 23): must be one of resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage, person_search, audience_search, contact_jobs (found "enrichment")',
       "  → did you mean enrich?",
     ],
   },
@@ -77,7 +77,7 @@ const MISTAKES: readonly Mistake[] = [
     mistake: "two jobs of one name",
     replace: ["  validate_customers:", "  resolve_customers:"],
     printed: [
-      "config.yaml (line 19): has a key that its section already has",
+      "resolve_customers (line 19): is defined twice (also on line 15)",
       "  → remove or rename one of them",
     ],
   },
@@ -101,7 +101,7 @@ const MISTAKES: readonly Mistake[] = [
     mistake: "an hour that no day has",
     replace: ['"15 1 * * *"', '"15 24 * * *"'],
     printed: [
-      "jobs.resolve_customers.schedule (line 18): has an invalid hour",
+      'jobs.resolve_customers.schedule (line 18): has an invalid hour (found "15 24 * * *")',
       '  → minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15',
     ],
   },
@@ -142,7 +142,7 @@ const MISTAKES: readonly Mistake[] = [
     mistake: "an input without a name",
     replace: ["inputs:\n  customers:\n", "inputs:\n"],
     printed: [
-      "inputs.table (line 7): must be a mapping of keys to values",
+      'inputs.table (line 7): must be a mapping of keys to values (found "crm.customers")',
       "  → indent its keys below it, without `- `",
     ],
   },
@@ -150,23 +150,20 @@ const MISTAKES: readonly Mistake[] = [
     mistake: "a misspelled time zone",
     replace: ['"15 1 * * *"', '"15 1 * * *"\n    timezone: America/Chigaco'],
     printed: [
-      "jobs.resolve_customers.timezone (line 19): is not a time zone",
+      'jobs.resolve_customers.timezone (line 19): is not a time zone (found "America/Chigaco")',
       "  → did you mean America/Chicago?",
     ],
   },
   {
     mistake: "a field mapped twice",
     replace: ["last_name: last_name", "first_name: name"],
-    printed: [
-      "config.yaml (line 12): has a key that its section already has",
-      "  → remove or rename one of them",
-    ],
+    printed: ["first_name (line 12): is defined twice (also on line 11)", "  → remove or rename one of them"],
   },
   {
     mistake: "a budget with a unit",
     replace: ["jobs:", "budgets: { enrich: { per_day: 20k records } }\njobs:"],
     printed: [
-      "budgets.enrich.per_day (line 14): must be a whole number of records, 0 or more, or { amount: 500 }",
+      'budgets.enrich.per_day (line 14): must be a whole number of records, 0 or more, or { amount: 500 } (found "20k records")',
       "  → write only digits, without quotes, unit or separators: 20000",
     ],
   },
@@ -187,7 +184,7 @@ const MISTAKES: readonly Mistake[] = [
     mistake: "people and operations in one schema",
     replace: ["${WAREHOUSE_URL}", "${WAREHOUSE_URL}\n  schema: people\n  ops_schema: people"],
     printed: [
-      "warehouse.ops_schema (line 7): must differ from warehouse.schema",
+      'warehouse.ops_schema (line 7): must differ from warehouse.schema (found "people")',
       "  → use different names, such as person_data, person_data_ops and person_data_state: each has other readers",
     ],
   },
@@ -205,6 +202,67 @@ const MISTAKES: readonly Mistake[] = [
     printed: [
       "service.api_key (line 3): must be a reference to a secret",
       "  → write file: before the path of a file",
+    ],
+  },
+  {
+    mistake: "a list that isn't closed",
+    replace: ["[email, work_email]", "[email, work_email"],
+    printed: ["config.yaml (line 13): has a [ that is not closed", "  → close it with ] on the same line"],
+  },
+  {
+    mistake: "a word in place of a number",
+    replace: ["service:", "service:\n  concurrency: eight"],
+    printed: [
+      'service.concurrency (line 2): must be a whole number from 1 to 64 (found "eight")',
+      "  → docs/configuration.md describes this setting",
+    ],
+  },
+  {
+    mistake: "a schedule by name",
+    replace: ['"15 1 * * *"', '"@daily"'],
+    printed: [
+      'jobs.resolve_customers.schedule (line 18): must be a cron schedule of five fields (found "@daily")',
+      '  → write "0 0 * * *"',
+    ],
+  },
+  {
+    mistake: "a schedule on a day that no month has",
+    replace: ['"15 1 * * *"', '"0 0 30 2 *"'],
+    printed: [
+      'jobs.resolve_customers.schedule (line 18): never occurs: none of its months has that day (found "0 0 30 2 *")',
+      "  → correct the day or the month",
+    ],
+  },
+  {
+    mistake: "a day that the calendar doesn't have",
+    replace: ["jobs:\n", "jobs:\n  usage: { type: endpoint_usage, start_date: 2026-02-30 }\n"],
+    printed: [
+      'jobs.usage.start_date (line 15): is a day that doesn\'t exist (found "2026-02-30")',
+      "  → write a day of the calendar as YYYY-MM-DD",
+    ],
+  },
+  {
+    mistake: "a day in another order",
+    replace: ["jobs:\n", "jobs:\n  usage: { type: endpoint_usage, start_date: 01.02.2026 }\n"],
+    printed: [
+      'jobs.usage.start_date (line 15): must be a day such as 2026-01-31 (found "01.02.2026")',
+      "  → write year, month and day as YYYY-MM-DD",
+    ],
+  },
+  {
+    mistake: "a job that doesn't exist in `after`",
+    replace: ["pid_from: resolve_customers", "after: [resolve_customer]"],
+    printed: [
+      'jobs.enrich_customers.after[0] (line 25): is not a configured job (found "resolve_customer")',
+      "  → did you mean resolve_customers?",
+    ],
+  },
+  {
+    mistake: "a key in place of the address of the service",
+    replace: ["https://api.example.com", "sk_live_hunter2"],
+    printed: [
+      "service.base_url (line 2): must be `sandbox` or the https:// address of the service",
+      "  → write https:// before it",
     ],
   },
   {

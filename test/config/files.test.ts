@@ -52,7 +52,7 @@ describe("an input of files", () => {
       "a.csv",
       "{ type: duckdb, path: 'md:people' }",
       "connections.files.path",
-      "must be the path or address of a file",
+      'must be the path or address of a file (found "md:people")',
     ],
     [
       "a.csv",

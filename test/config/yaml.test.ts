@@ -67,7 +67,7 @@ it.each([
   ],
   [
     fineBut("emails: [email] }", "emails: [email }"),
-    "10 config.yaml: is not valid YAML here (align it with the lines around it, and close quotes and brackets before it)",
+    "10 config.yaml: has a [ that is not closed (close it with ] on the same line)",
   ],
   [
     fineBut("    key: id", "   key: id"),
@@ -92,7 +92,7 @@ it.each([
 it("a duplicate key or a second document doesn't hide the other problems", async () => {
   const text = fineBut("  url: embedded", "  url: embedded\n  url: embedded\n  shema: people");
   expect(await problemsOf(`${text}---\nmore: 1\n`)).toEqual([
-    "6 config.yaml: has a key that its section already has (remove or rename one of them)",
+    "6 url: is defined twice (also on line 5) (remove or rename one of them)",
     "7 warehouse.shema: is not a setting of warehouse (did you mean schema?)",
     "17 config.yaml: contains several YAML documents (keep one document: remove the line `---` and the other document)",
   ]);

@@ -234,7 +234,7 @@ describe("files", () => {
     expect(await database.checkInput(attack)).toHaveLength(1);
     expect(await readdir(folder)).not.toContain("out.csv");
     expect(await database.checkInput({ ...source, where: "nope = 1" })).toEqual([
-      expect.objectContaining({ path: "inputs.leads", message: expect.stringMatching(/nope/u) }),
+      expect.objectContaining({ path: "inputs.leads.where", message: expect.stringMatching(/nope/u) }),
     ]);
     await database.close();
   });

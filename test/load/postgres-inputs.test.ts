@@ -183,8 +183,8 @@ describe("checkInput", () => {
     ["a query's syntax", { relation: { sql: "SELEC 1" } }, "inputs.people.sql", "syntax"],
     ["a key column", { key: ["id", "tenant"] }, "inputs.people.key", "tenant"],
     ["a mapped column", { fields: { emails: ["email", "mail"] } }, "inputs.people.fields.emails", "mail"],
-    ["where", { where: "nonsense = 1" }, "inputs.people", "nonsense"],
-    ["order_by", { orderBy: "id DESK" }, "inputs.people", "DESK"],
+    ["where", { where: "nonsense = 1" }, "inputs.people.where", "nonsense"],
+    ["order_by", { orderBy: "id DESK" }, "inputs.people.order_by", "DESK"],
     [
       "a list for a single value",
       { fields: { first_name: ["nicknames"] } },
@@ -224,9 +224,12 @@ describe("checkInput", () => {
     ],
     [
       { where: "id = 1", orderBy: "nonsense" },
-      "Check `where`, `order_by` and the types of the mapped columns.",
+      "Correct it: columns as after ORDER BY in SQL, such as updated_at DESC.",
     ],
-    [{ where: "nonsense = 1", fields: {} }, "Check `where` and the type of id."],
+    [
+      { where: "id == 1", fields: {} },
+      "In SQL, = compares, not ==. Correct it: a condition as after WHERE in SQL, such as country = 'US'.",
+    ],
   ])("names the settings that the input has: %j", async (change, hint) => {
     const problems = await context.warehouse.checkInput({ ...input, ...change });
     expect(problems.map((problem) => problem.hint)).toEqual([hint]);

@@ -3,7 +3,7 @@ import { access, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { profileFindings } from "./check-inputs.ts";
 import { checkService } from "./check-service.ts";
-import { attempt, type Finding, finding, findingsOf, renderFindings } from "./findings.ts";
+import { attempt, type Finding, finding, renderFindings } from "./findings.ts";
 import {
   isNotCreatedYet,
   openConfig,
@@ -22,7 +22,7 @@ import { reportSpooled } from "../../jobs/lookup/job-spool.ts";
 import { checkServiceHost, sourcesOf } from "../../jobs/prepare.ts";
 import { copiedText } from "../../jobs/publish/publication.ts";
 import { jobTypeOf } from "../../jobs/registry.ts";
-import { inspectSource, type ReadSource } from "../../jobs/sources.ts";
+import { inspectSource, type ReadSource, throwProblems } from "../../jobs/sources.ts";
 import { checkDatabase } from "../../load/db/check.ts";
 import type { Db } from "../../load/db/db.ts";
 import { isMigrated } from "../../load/db/migrate.ts";
@@ -62,7 +62,7 @@ export async function check(context: Context): Promise<Outcome> {
     ["service", () => checkConfiguredService(context, config)],
   ];
   const findings: Finding[] = [];
-  for (const [subject, run] of checks) findings.push(...(await attempt(subject, run)));
+  for (const [subject, run] of checks) findings.push(...(await attempt(subject, config.lineOf, run)));
   const wrong = findings.filter(({ status }) => status === "wrong").length;
   const unreachable = findings.filter(({ status }) => status === "unreachable").length;
   const bad = wrong + unreachable;
@@ -158,7 +158,7 @@ async function openForCheck(context: Context, config: Config) {
   const subject = "warehouse";
   let db: Db | null = null;
   let isSetUp = false;
-  const findings = await attempt(subject, async () => {
+  const findings = await attempt(subject, config.lineOf, async () => {
     if (await isNotCreatedYet(config.warehouse.url, config.dataDir)) {
       findPackagedBinaries();
       const folder = join(config.dataDir, "postgres");
@@ -197,7 +197,10 @@ async function checkSource(config: Config, source: ReadSource, db: Db | null): P
     const problems = await inspectSource(reader, source);
     if (problems.length === 0) return await checkRows(reader, source);
     if (sample && problems.some((problem) => problem.path === `${path}.table`)) return sample;
-    return later && !(await isMigrated(reader)) ? later : findingsOf(subject, problems);
+    if (later && !(await isMigrated(reader))) return later;
+    // Thrown, problems are completed with their lines.
+    throwProblems(problems);
+    return [];
   } finally {
     if (reader !== db) await reader.close();
   }

@@ -1,4 +1,5 @@
-import { failureOf } from "../failure.ts";
+import { failureOf, placeOf, withLines } from "../failure.ts";
+import type { LineOf } from "../../config/config.ts";
 import type { Problem } from "../../errors.ts";
 
 /** One line of `check`. */
@@ -18,19 +19,22 @@ export function finding(subject: string, status: Finding["status"], message: str
   return { subject, status, message, ...(hint === "" ? {} : { hint }) };
 }
 
-export function findingsOf(subject: string, problems: readonly Problem[]): readonly Finding[] {
-  return problems.map(({ path, message, hint }) => finding(subject, "wrong", `${path}: ${message}`, hint));
+function findingsOf(subject: string, problems: readonly Problem[]): readonly Finding[] {
+  return problems.map((problem) =>
+    finding(subject, "wrong", `${placeOf(problem)}: ${problem.message}`, problem.hint),
+  );
 }
 
 /** Runs one check and converts a thrown error to a finding, so that the other checks also run. */
 export async function attempt(
   subject: string,
+  lineOf: LineOf,
   verify: () => readonly Finding[] | Promise<readonly Finding[]>,
 ): Promise<readonly Finding[]> {
   try {
     return await verify();
   } catch (error) {
-    const { exitCode, message, problems } = failureOf(error);
+    const { exitCode, message, problems } = withLines(failureOf(error), lineOf);
     if (problems.length > 0) return findingsOf(subject, problems);
     return [finding(subject, exitCode === 2 ? "wrong" : "unreachable", message)];
   }

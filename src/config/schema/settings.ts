@@ -10,6 +10,8 @@ export interface Expectation {
   readonly pattern?: string;
   /** The value is a secret: never expanded into the tree, never repeated. */
   readonly isSecret?: true;
+  /** A user may write a secret here by mistake: never repeated. */
+  readonly isHidden?: true;
   /** The value is SQL: the environment must not become part of it. */
   readonly isSql?: true;
   readonly isDuration?: true;

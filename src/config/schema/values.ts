@@ -5,7 +5,7 @@ import { isEnvironmentReference, maskReferences } from "../variables.ts";
 import { setting, type Milliseconds, type PartName, text } from "./settings.ts";
 import { countText } from "../../figures.ts";
 import { isLocalHost, parsePostgresUrl } from "../../postgres-address.ts";
-import { parseCron, wrongFieldOf } from "../../schedule/schedule.ts";
+import { neverOccurs, parseCron, wrongFieldOf } from "../../schedule/schedule.ts";
 import { spellZone } from "../../schedule/zone.ts";
 
 const REFERENCE_HINT = "use ${NAME} for an environment variable, or file:PATH (relative to this file)";
@@ -116,6 +116,7 @@ export function serviceUrl() {
       expects: "`sandbox` or the https:// address of the service",
       hint: "without user, query or #",
       pattern: "^sandbox$|^[Hh][Tt][Tt][Pp][Ss]?:",
+      isHidden: true,
     },
     (value) => {
       if (value === "sandbox") return false;
@@ -125,7 +126,7 @@ export function serviceUrl() {
           ? true
           : {
               message: "must be `sandbox` or the https:// address of the service",
-              hint: "write https:// before it",
+              hint: suggest(value, ["sandbox"]) ? "did you mean sandbox?" : "write https:// before it",
             };
       }
       const endpoint = /\/(?:v\d+|person-search|usage)(?:\/|$)/.exec(url.pathname);
@@ -244,11 +245,26 @@ function likelyAge(value: string, expects: string): SettingProblem | null {
 
 const CRON = 'minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15';
 
+/** Names that some cron programs take instead of five fields. */
+const CRON_MACROS: Readonly<Record<string, string>> = {
+  "@yearly": "0 0 1 1 *",
+  "@annually": "0 0 1 1 *",
+  "@monthly": "0 0 1 * *",
+  "@weekly": "0 0 * * 0",
+  "@daily": "0 0 * * *",
+  "@midnight": "0 0 * * *",
+  "@hourly": "0 * * * *",
+};
+
 const CRON_FORM = String.raw`^\s*(?:\S+\s+){4}\S+\s*$`;
 
 export function cronSchedule() {
   return text({ expects: "a cron schedule of five fields", hint: CRON, pattern: CRON_FORM }, (value) => {
     if (parseCron(value) !== null) return false;
+    const macro = CRON_MACROS[value.trim().toLowerCase()];
+    if (macro !== undefined) {
+      return { message: "must be a cron schedule of five fields", hint: `write "${macro}"` };
+    }
     const fields = value.trim().split(/\s+/).length;
     if (fields === 6) {
       return {
@@ -258,6 +274,12 @@ export function cronSchedule() {
     }
     const isTime = /^\d{1,2}:\d{2}$/.test(value);
     if (fields !== 5 || isTime) return true;
+    if (neverOccurs(value)) {
+      return {
+        message: "never occurs: none of its months has that day",
+        hint: "correct the day or the month",
+      };
+    }
     const wrong = wrongFieldOf(value);
     return wrong === null ? true : { message: `has an invalid ${wrong}`, hint: CRON };
   });
@@ -281,10 +303,21 @@ export function timezone() {
   ).transform(spellZone);
 }
 
+const writeAsDay: SettingProblem = {
+  message: "must be a day such as 2026-01-31",
+  hint: "write year, month and day as YYYY-MM-DD",
+};
+
+const noSuchDay: SettingProblem = {
+  message: "is a day that doesn't exist",
+  hint: "write a day of the calendar as YYYY-MM-DD",
+};
+
 export function day() {
   return text({ expects: "a day such as 2026-01-31", pattern: String.raw`^\d{4}-\d{2}-\d{2}$` }, (value) => {
+    if (!/^\d{4}-\d{2}-\d{2}$/.test(value)) return writeAsDay;
     const date = new Date(`${value}T00:00:00Z`);
-    return Number.isNaN(date.getTime()) || date.toISOString().slice(0, 10) !== value;
+    return Number.isNaN(date.getTime()) || date.toISOString().slice(0, 10) !== value ? noSuchDay : false;
   });
 }
 

@@ -243,21 +243,15 @@ export function settingOf({ relation }: InputSource): "table" | "sql" {
   return "table" in relation ? "table" : "sql";
 }
 
-/** Hint for an input that has all columns but can't be queried. */
-function lookAt({ where, orderBy, fields, key }: InputSource): string {
-  const types =
-    Object.keys(fields).length > 0 ? "the types of the mapped columns" : `the type of ${key.join(", ")}`;
-  const settings = [...(where === null ? [] : ["`where`"]), ...(orderBy === null ? [] : ["`order_by`"])];
-  return `Check ${[...(settings.length > 0 ? [settings.join(", ")] : []), types].join(" and ")}.`;
-}
-
 function relationName({ relation }: InputSource): string {
   return "table" in relation ? relation.table.join(".") : "the query of `sql:`";
 }
 
 function failureText(verb: string, input: InputSource, error: unknown): string {
   const place = input.connection ? ` in connection ${input.connection.name}` : "";
-  return `Can't ${verb} ${relationName(input)}${place}: ${messageOf(error)}.`;
+  // The end of our query may follow the quoted end of the user's SQL.
+  const message = messageOf(error).replaceAll(/\s+\)(?="$)/gu, "");
+  return `Can't ${verb} ${relationName(input)}${place}: ${message}.`;
 }
 
 /** Problem of a table or query that the database can't describe. */
@@ -266,9 +260,39 @@ export function unreadable(input: InputSource, error: unknown, hint: string | nu
   return { path, message: failureText("read", input, error), ...(hint === null ? {} : { hint }) };
 }
 
+/** Part of an input's query, with what may be wrong if it is the first that fails. */
+interface QueryStage {
+  readonly input: InputSource;
+  /** Setting with the SQL of this stage; null for the columns themselves. */
+  readonly setting: "where" | "order_by" | null;
+}
+
+/** An input without its SQL conditions, then with each of them: the first stage that fails has the wrong setting. */
+export function queryStages(input: InputSource): readonly QueryStage[] {
+  const { where, orderBy } = input;
+  return [
+    { input: { ...input, where: null, orderBy: null }, setting: null },
+    ...(where === null ? [] : [{ input: { ...input, orderBy: null }, setting: "where" as const }]),
+    ...(orderBy === null ? [] : [{ input, setting: "order_by" as const }]),
+  ];
+}
+
 /** Problem of an input that has all columns but can't be queried. */
-export function unselectable(input: InputSource, error: unknown, hint = lookAt(input)): Problem {
-  return { path: `inputs.${input.name}`, message: failureText("select from", input, error), hint };
+export function unselectable(stage: QueryStage, error: unknown, hint = hintOf(stage)): Problem {
+  const { input, setting } = stage;
+  const path = `inputs.${input.name}${setting === null ? "" : `.${setting}`}`;
+  return { path, message: failureText("select from", input, error), hint };
+}
+
+function hintOf({ input, setting }: QueryStage): string {
+  const { where, fields, key } = input;
+  if (setting === "order_by") return "Correct it: columns as after ORDER BY in SQL, such as updated_at DESC.";
+  if (setting === "where") {
+    const equality = where?.includes("==") ? "In SQL, = compares, not ==. " : "";
+    return `${equality}Correct it: a condition as after WHERE in SQL, such as country = 'US'.`;
+  }
+  const isMapped = Object.keys(fields).length > 0;
+  return `Check ${isMapped ? "the types of the mapped columns" : `the type of ${key.join(", ")}`}.`;
 }
 
 interface ColumnRules {

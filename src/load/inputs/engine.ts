@@ -10,6 +10,7 @@ import {
   normalizedAddress,
   partsOf,
   partsRead,
+  queryStages,
   settingOf,
   unreadable,
   unselectable,
@@ -180,13 +181,16 @@ async function checkInput(engine: InputEngine, input: InputSource): Promise<read
   const find = finderOf(columns);
   const problems = columnProblems(input, columns, { find, suggest: (_, all) => listColumns(all) });
   if (problems.length > 0) return problems;
-  try {
-    await engine.validate(rawSelect(described, partsOf(input, "enrich", find), { ranked: true }));
-    return [];
-  } catch (error) {
-    if (engine.hintFor(error, settingOf(input)) === null) throw error;
-    return [unselectable(input, error)];
+  for (const stage of queryStages(input)) {
+    const staged = { ...described, input: stage.input };
+    try {
+      await engine.validate(rawSelect(staged, partsOf(input, "enrich", find), { ranked: true }));
+    } catch (error) {
+      if (engine.hintFor(error, settingOf(input)) === null) throw error;
+      return [unselectable(stage, error)];
+    }
   }
+  return [];
 }
 
 /** Finds the rows of an input with one of these keys, addresses or PIDs; scans the input once. */

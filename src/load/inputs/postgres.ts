@@ -9,6 +9,7 @@ import {
   fingerprintScope,
   listColumns,
   partsOf,
+  queryStages,
   unreadable,
   unselectable,
 } from "./columns.ts";
@@ -219,13 +220,16 @@ async function findProblems(session: PostgresSession, input: InputSource): Promi
   const find = finderOf(columns);
   const problems = columnProblems(input, columns, { find, suggest: suggestion });
   if (problems.length > 0) return problems;
-  try {
-    const query = rawSelect(input, partsOf(input, "enrich", find), columns, { ranked: true });
-    await session.rows(sql.raw(`EXPLAIN ${query}`));
-    return [];
-  } catch (error) {
-    return [unselectable(input, error, codeOf(error) === AMBIGUOUS ? DUPLICATE_NAME : undefined)];
+  for (const stage of queryStages(input)) {
+    const query = rawSelect(stage.input, partsOf(input, "enrich", find), columns, { ranked: true });
+    try {
+      await session.rows(sql.raw(`EXPLAIN ${query}`));
+    } catch (error) {
+      const isAmbiguous = stage.setting === null && codeOf(error) === AMBIGUOUS;
+      return [unselectable(stage, error, isAmbiguous ? DUPLICATE_NAME : undefined)];
+    }
   }
+  return [];
 }
 
 export const raw = (text: string): RawBuilder<unknown> => sql.raw(text);

@@ -268,7 +268,7 @@ test("--add-input adds an input of a connection and its jobs, and leaves every o
   expect((await stat(join(cwd, "config.yaml"))).mode & 0o777).toBe(0o644);
   const again = await runHereJson([...add, "shop"], cwd);
   expect(again.document.error?.problems).toEqual([
-    { path: "inputs.contacts", message: "already exists", hint: "choose another name" },
+    { path: "inputs.contacts", line: 7, message: "already exists", hint: "choose another name" },
   ]);
   const braces = EXISTING.replace(/inputs:\n +(.*)/u, "inputs: { $1 }");
   const other = await makeFolder({ "config.yaml": braces });
