@@ -1,3 +1,4 @@
+import type { Command } from "commander";
 import { randomBytes } from "node:crypto";
 import { type Failure, renderFailure, UsageError } from "./failure.ts";
 import type { Text } from "./output.ts";
@@ -10,6 +11,8 @@ import type { Log } from "../log.ts";
 
 export interface Context extends Pick<Terminal, "log" | "scrubber" | "progress" | "isWatched"> {
   readonly options: GlobalOptions;
+  /** The whole command line as declared. */
+  readonly program: Command;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Set as soon as the configuration is loaded; problems found later are reported with their line. */
   readonly loaded: { lineOf: LineOf };

@@ -9,7 +9,7 @@ interface Declaration {
   readonly arguments?: readonly (readonly [name: string, description: string])[];
   readonly options?: readonly Option[];
   /** Keys of its document that are present even after a failure. */
-  readonly rest?: (flags: { readonly runId?: string }) => object;
+  readonly rest?: (flags: { readonly runId?: string; readonly dryRun?: boolean }) => object;
   /** Loads the modules of the command, which no other command has to load. */
   readonly load: () => Promise<Run>;
 }
@@ -55,69 +55,70 @@ function month(text: string): string {
   throw new InvalidArgumentError("Expected a month such as 2026-11.");
 }
 
-const yes = option("--yes", "skip the confirmation");
-const jobs = ["[jobs...]", "configured jobs (default: all)"] as const;
-const job = ["<job>", "configured job"] as const;
-const search = ["<search>", "name of the search, or JOB/SEARCH"] as const;
+const yes = option("--yes", "Skip the confirmation");
+const jobs = ["[jobs...]", "Configured jobs (default: all)"] as const;
+const job = ["<job>", "Configured job"] as const;
+const search = ["<search>", "Name of the search, or JOB/SEARCH"] as const;
 const rejectFilter = [
-  repeatable("--job <name>", "only this job; repeatable"),
-  repeatable("--code <code>", "only this code; repeatable"),
-  repeatable("--source-key <source/key>", "only this input row; repeatable"),
+  repeatable("--job <name>", "Only this job; repeatable"),
+  repeatable("--code <code>", "Only this code; repeatable"),
+  repeatable("--source-key <source/key>", "Only this input row; repeatable"),
 ];
 
 /** Summaries of commands with subcommands. */
 const groups: Readonly<Record<string, string>> = {
-  checkpoint: "show or change a job's checkpoints",
-  rejects: "list, retry or drop records that could not be processed",
-  audience: "list, show or unlock audiences",
+  checkpoint: "Show or change a job's checkpoints",
+  rejects: "List, retry or drop records that could not be processed",
+  config: "Show the configuration in effect",
+  audience: "List, show or unlock audiences",
 };
 
 const declarations: readonly Declaration[] = [
   {
     name: "init",
     summary:
-      "write a commented config.yaml with proposals from your tables (asks on a terminal, otherwise uses flags)",
+      "Write a commented config.yaml with proposals from your tables (asks on a terminal, otherwise uses flags)",
     options: [
-      option("--base-url <address>", "address of the service, or `sandbox`"),
+      option("--base-url <address>", "Address of the service, or `sandbox`"),
       option(
         "--api-key-env <name>",
-        "environment variable that holds the API key (default: PERSON_SERVICE_API_KEY)",
+        "Environment variable that holds the API key (default: PERSON_SERVICE_API_KEY)",
       ),
       option(
         "--warehouse-url-env <name>",
-        "environment variable that holds the postgresql:// address (default: the embedded database)",
+        "Environment variable that holds the postgresql:// address (default: the embedded database)",
       ),
-      option("--add-input <name>", "add an input and its jobs to the existing file; also a file: leads.csv"),
-      option("--connection <name>", "with --add-input: connection of the table (default: the warehouse)"),
-      option("--table <table>", "table or view of people (`crm.customers`)"),
-      option("--input <name>", "name of the input (default: the table's)"),
-      option("--key <columns>", "key columns, separated by commas (default: the primary key)"),
+      option("--add-input <name>", "Add an input and its jobs to the existing file; also a file: leads.csv"),
+      option("--connection <name>", "With --add-input: connection of the table (default: the warehouse)"),
+      option("--table <table>", "Table or view of people (`crm.customers`)"),
+      option("--input <name>", "Name of the input (default: the table's)"),
+      option("--key <columns>", "Key columns, separated by commas (default: the primary key)"),
       repeatable(
         "--field <field=columns>",
-        "column(s) for a field of the service, such as `emails=email,work_email`; repeatable (default: from the table)",
+        "Column(s) for a field of the service, such as `emails=email,work_email`; repeatable (default: from the table)",
       ),
-      option("--normalize", "trim values, lowercase e-mail addresses, drop placeholders"),
-      option("--no-normalize", "send values as they are (default without a terminal)"),
+      option("--normalize", "Trim values, lowercase e-mail addresses, drop placeholders"),
+      option("--no-normalize", "Send values as they are (default without a terminal)"),
     ],
     load: async () => (await import("./commands/init.ts")).init,
   },
   {
     name: "check",
     summary:
-      "check configuration, API key, endpoints, warehouse, privileges, inputs, queries, destinations and data_dir; changes nothing",
+      "Check configuration, API key, endpoints, warehouse, privileges, inputs, queries, destinations and data_dir. Changes nothing.",
     rest: () => ({ checks: [] }),
     load: async () => (await import("./commands/check.ts")).check,
   },
   {
     name: "migrate",
-    summary: "create or upgrade the warehouse tables (`run` also does this)",
+    summary: "Create or upgrade the warehouse tables (`run` also does this)",
     options: [
-      option("--print", "print the DDL without changing anything"),
-      option("--grants", "with --print: print roles and grants instead"),
-      option("--accept-service <host>", "accept a new address (host and port) of the same service"),
+      option("--print", "Print the DDL without changing anything"),
+      option("--grants", "With --print: print roles and grants instead"),
+      option("--accept-service <host>", "Accept a new address (host and port) of the same service"),
       option(
         "--accept-database",
-        "after moving the database: take over its received responses and destinations",
+        "After moving the database: take over its received responses and destinations",
       ),
     ],
     load: async () => (await import("./commands/migrate.ts")).migrate,
@@ -125,16 +126,16 @@ const declarations: readonly Declaration[] = [
   {
     name: "plan",
     summary:
-      "predict a run: due records and reasons, calls, estimated billed records and duration; sends nothing",
+      "Predict a run: due records and reasons, calls, estimated billed records and duration. Sends nothing.",
     arguments: [jobs],
     options: [
-      option("--resend", "predict `run --resend`"),
-      option("--max-records <n>", "predict `run --max-records n`", whole(0)),
-      option("--shard <i/n>", "predict `run --shard i/n`", shard),
+      option("--resend", "Predict `run --resend`"),
+      option("--max-records <n>", "Predict `run --max-records n`", whole(0)),
+      option("--shard <i/n>", "Predict `run --shard i/n`", shard),
       // Requests are held in memory.
       option(
         "--show <n>",
-        "print the first n requests of each job, with the personal data in them",
+        "Print the first n requests of each job, with the personal data in them",
         whole(1, 10),
       ),
     ],
@@ -143,51 +144,52 @@ const declarations: readonly Declaration[] = [
   },
   {
     name: "run",
-    summary: "run jobs once, in dependency order",
+    summary: "Run jobs once, in dependency order",
     arguments: [jobs],
     options: [
       option(
         "--full-refresh",
-        "re-read all data of free jobs (nothing is billed; unlike in dbt, no table is rebuilt)",
+        "Re-read all data of free jobs (nothing is billed; unlike in dbt, no table is rebuilt)",
       ),
-      option("--resend", "send every record of the jobs again (asks for confirmation, or needs --yes)"),
-      option("--max-records <n>", "send at most this many records per job", whole(0)),
-      option("--shard <i/n>", "process one of n disjoint parts of the input (i from 0 to n - 1)", shard),
+      option("--resend", "Send every record of the jobs again (asks for confirmation, or needs --yes)"),
+      option("--max-records <n>", "Send at most this many records per job", whole(0)),
+      option("--shard <i/n>", "Process one of n disjoint parts of the input (i from 0 to n - 1)", shard),
       option("--run-id <id>", "ID of this run, for orchestrators such as Airflow", runId),
       option(
         "--wait [duration]",
-        "wait for jobs that another process is running, instead of ending with exit code 4 (without a value: 10m)",
-      ).preset("10m"),
-      option("--yes", "skip all confirmations"),
+        "Wait for jobs that another process is running, instead of ending with exit code 4 (without a value: 10m)",
+      ),
+      option("--yes", "Skip all confirmations"),
+      option("--dry-run", "Print the plan of this run, as `plan` does, and send nothing"),
       option(
         "--accept-parameters <choice>",
-        "after a change of mapping or request parameters: pay for the responses again, or keep them",
+        "After a change of mapping or request parameters: pay for the responses again, or keep them",
       ).choices(["resend", "keep"]),
     ],
-    rest: ({ runId = null }) => ({ status: "failed", run_id: runId, jobs: [] }),
+    rest: ({ runId = null, dryRun = false }) =>
+      dryRun ? { jobs: [] } : { status: "failed", run_id: runId, jobs: [] },
     load: async () => (await import("./commands/run.ts")).run,
   },
   {
     name: "explain",
     summary:
-      "show why an input row is due or not, its request, results, rejects and calls (prints personal data)",
-    arguments: [["<source/key>", "input name and key, such as customers/4711"]],
+      "Show why an input row is due or not, its request, results, rejects and calls. Prints personal data.",
+    arguments: [["<source/key>", "Input name and key, such as customers/4711"]],
     load: async () => (await import("./commands/explain.ts")).explain,
   },
   {
     name: "schedule",
-    summary:
-      "stay up and run jobs by their schedules; serve a page for browsers, /healthz, /readyz and /metrics",
+    summary: "Stay up and run jobs by their schedules. Serves a web page, /healthz, /readyz and /metrics.",
     load: async () => (await import("./commands/schedule.ts")).schedule,
   },
   {
     name: "publish",
-    summary: "bring the destinations under `publish:` up to date",
-    arguments: [["[names...]", "configured destinations (default: all)"]],
+    summary: "Bring the destinations under `publish:` up to date",
+    arguments: [["[names...]", "Configured destinations (default: all)"]],
     options: [
-      option("--verify", "compare every table and republish those that differ"),
-      option("--full", "publish everything again"),
-      option("--drop <name>", "stop recording changes for a destination that is no longer configured"),
+      option("--verify", "Compare every table and republish those that differ"),
+      option("--full", "Publish everything again"),
+      option("--drop <name>", "Stop recording changes for a destination that is no longer configured"),
     ],
     rest: () => ({ destinations: [] }),
     load: async () => (await import("./commands/publish.ts")).publish,
@@ -195,82 +197,83 @@ const declarations: readonly Declaration[] = [
   {
     name: "status",
     summary:
-      "show problems, last runs, late jobs, coverage, checkpoints, budgets, records per day and rejects",
+      "Show problems, last runs, late jobs, coverage, checkpoints, budgets, records per day and rejects",
     rest: () => ({ jobs: [] }),
     load: async () => (await import("./commands/status.ts")).status,
   },
   {
     name: "costs",
-    summary: "show what the invoice of a month should say, by endpoint and job, and what can't be known",
+    summary: "Show what the invoice of a month should say, by endpoint and job, and what can't be known",
     options: [option("--month <month>", "UTC month, such as 2026-11 (default: the current one)", month)],
     rest: () => ({ lines: [] }),
     load: async () => (await import("./commands/costs.ts")).costs,
   },
   {
     name: "ui",
-    summary: "show runs, cost, usage, coverage and rejects in a browser; runs no jobs",
+    summary: "Show runs, cost, usage, coverage and rejects in a browser. Runs no jobs.",
     options: [
-      option("--port <n>", "port of the page; 0 for any free one (default: http.port)", whole(0, 65_535)),
+      option("--port <n>", "Port of the page; 0 for any free one (default: http.port)", whole(0, 65_535)),
     ],
     load: async () => (await import("./commands/ui.ts")).ui,
   },
   {
     name: "checkpoint show",
-    summary: "show a job's checkpoints by stream, with their meaning",
+    summary: "Show a job's checkpoints by stream, with their meaning",
     arguments: [job],
     load: async () => (await import("./commands/checkpoint.ts")).show,
   },
   {
     name: "checkpoint set",
-    summary: "change a checkpoint (asks for confirmation, or needs --yes)",
-    arguments: [job, ["<cursor>", "keys to change, as JSON; others are kept"]],
-    options: [option("--stream <name>", "stream of the checkpoint; required if the job has several"), yes],
+    summary: "Change a checkpoint (asks for confirmation, or needs --yes)",
+    arguments: [job, ["<cursor>", "Keys to change, as JSON; others are kept"]],
+    options: [option("--stream <name>", "Stream of the checkpoint; required if the job has several"), yes],
     load: async () => (await import("./commands/checkpoint.ts")).set,
   },
   {
     name: "checkpoint reset",
     summary:
-      "delete a job's checkpoints, so that it starts from the beginning (asks for confirmation, or needs --yes)",
+      "Delete a job's checkpoints, so that it starts from the beginning (asks for confirmation, or needs --yes)",
     arguments: [job],
-    options: [option("--stream <name>", "delete only the checkpoint of this stream"), yes],
+    options: [option("--stream <name>", "Delete only the checkpoint of this stream"), yes],
     load: async () => (await import("./commands/checkpoint.ts")).reset,
   },
   {
     name: "rejects list",
-    summary: "count and list open rejects, with the meaning of their codes",
+    summary: "Count and list open rejects, with the meaning of their codes",
     options: [
       ...rejectFilter,
-      option("--all", "include resolved rejects"),
-      option("--limit <n>", "show at most this many records, newest first", whole(0)).default(20),
+      option("--all", "Include resolved rejects"),
+      option("--limit <n>", "Show at most this many records, newest first", whole(0)).default(20),
     ],
     load: async () => (await import("./commands/rejects.ts")).list,
   },
   {
     name: "rejects retry",
-    summary: "read and send rejected records again in the job's next run",
+    summary: "Read and send rejected records again in the job's next run",
     options: [...rejectFilter, yes],
     load: async () => (await import("./commands/rejects.ts")).retry,
   },
   {
     name: "rejects drop",
-    summary: "resolve rejects without a retry; their rows are sent again only after a change",
+    summary: "Resolve rejects without a retry; their rows are sent again only after a change",
     options: [...rejectFilter, yes],
     load: async () => (await import("./commands/rejects.ts")).drop,
   },
   {
     name: "erase",
-    summary: "remove people from all tables, files and destinations, and suppress them in later runs",
+    summary: "Remove people from all tables, files and destinations, and suppress them in later runs",
     options: [
-      repeatable("--pid <pid>", "the person with this PID (repeatable; - reads standard input)"),
-      repeatable("--email <address>", "everyone with this address (repeatable; - reads standard input)"),
+      repeatable("--pid <pid>", "The person with this PID (repeatable; - reads standard input)"),
+      repeatable("--email <address>", "Everyone with this address (repeatable; - reads standard input)"),
       repeatable(
         "--source-key <source/key>",
-        "the person in this input row (repeatable; - reads standard input)",
+        "The person in this input row (repeatable; - reads standard input)",
       ),
-      option("--dry-run", "show what would be removed; remove nothing"),
-      option("--even-if-unknown", "exit with 0 even if no one is found"),
-      option("--remove-from-segments", "also remove them from the service's segments"),
-      option("--disk-gone <host:folder>", "stop waiting for responses on a disk that is permanently lost"),
+      option("--dry-run", "Show what would be removed, and remove nothing"),
+      option("--ignore-missing", "Exit with 0 even if no one is found"),
+      option("--even-if-unknown", "Former name of --ignore-missing").hideHelp(),
+      option("--remove-from-segments", "Also remove them from the service's segments"),
+      option("--disk-gone <host:folder>", "Stop waiting for responses on a disk that is gone for good"),
       yes,
     ],
     rest: () => ({ status: "failed" }),
@@ -278,56 +281,72 @@ const declarations: readonly Declaration[] = [
   },
   {
     name: "search",
-    summary: "search for people once and print the result; nothing is stored or unlocked",
-    arguments: [["<query>", "description of an audience"]],
-    options: [option("--size <n>", "maximum number of people, up to 100", whole(1)).default(10)],
+    summary: "Search for people once and print the result. Stores and unlocks nothing.",
+    arguments: [["<query>", "Description of an audience"]],
+    options: [option("--size <n>", "Maximum number of people, up to 100", whole(1)).default(10)],
     load: async () => (await import("./commands/search.ts")).search,
   },
   {
     name: "audience list",
-    summary: "list the configured audiences with their state and size",
+    summary: "List the configured audiences with their state and size",
     rest: () => ({ audiences: [] }),
     load: async () => (await import("./commands/audience.ts")).list,
   },
   {
     name: "audience show",
-    summary: "show an audience with its demographics",
+    summary: "Show an audience with its demographics",
     arguments: [search],
     load: async () => (await import("./commands/audience.ts")).show,
   },
   {
     name: "audience unlock",
-    summary: "unlock a finished audience, which is billed (asks for confirmation, or needs --yes)",
+    summary: "Unlock a finished audience, which is billed (asks for confirmation, or needs --yes)",
     arguments: [search],
     options: [
-      option("--max-billable <n>", "largest charge (default: the size of the audience now)", whole(0)),
+      option("--max-billable <n>", "Largest charge (default: the size of the audience now)", whole(0)),
       yes,
     ],
     load: async () => (await import("./commands/audience.ts")).unlock,
   },
   {
     name: "sandbox",
-    summary: "run a local mock of the service with synthetic people, until Ctrl-C",
+    summary: "Run a local mock of the service with synthetic people, until Ctrl-C",
     options: [
-      option("--port <n>", "port to listen on, 0 for a free one", whole(0)).default(8787),
-      option("--host <host>", "address to listen on (default: 127.0.0.1)"),
-      option("--people <n>", "size of the population (default: 1000000)", whole(1)),
-      option("--seed <n>", "seed of the population (default: 1)", whole(0)),
-      option("--faults <plan>", "faults to inject, such as 429=2:0.1@enrich,cut_body:0.05"),
-      option("--latency <ms>", "milliseconds of delay per response", whole(0)),
-      option("--api-key <key>", "the only accepted key (default: any key that doesn't start with `revoked`)"),
+      option("--port <n>", "Port to listen on, 0 for a free one", whole(0)).default(8787),
+      option("--host <host>", "Address to listen on (default: 127.0.0.1)"),
+      option("--people <n>", "Size of the population (default: 1000000)", whole(1)),
+      option("--seed <n>", "Seed of the population (default: 1)", whole(0)),
+      option("--faults <plan>", "Faults to inject, such as 429=2:0.1@enrich,cut_body:0.05"),
+      option("--latency <ms>", "Milliseconds of delay per response", whole(0)),
+      option("--api-key <key>", "The only accepted key (default: any key that doesn't start with `revoked`)"),
     ],
     load: async () => (await import("./commands/sandbox.ts")).sandbox,
   },
   {
     name: "database",
-    summary: "keep the embedded database running for psql or a BI tool, until Ctrl-C",
+    summary: "Keep the embedded database running for psql or a BI tool, until Ctrl-C",
     load: async () => (await import("./commands/database.ts")).database,
+  },
+  {
+    name: "config show",
+    summary:
+      "Print the configuration in effect: defaults filled in, variables resolved, secrets only as references",
+    load: async () => (await import("./commands/config.ts")).show,
+  },
+  {
+    name: "completion",
+    summary: "Print a script that completes commands, options and job names in your shell",
+    arguments: [["<shell>", "`bash`, `zsh` or `fish`"]],
+    load: async () => (await import("./commands/completion.ts")).completion,
   },
 ];
 
 /** Runs a parsed command. `rest` has keys of its document that are present even after a failure. */
-type Act = (command: Command, run: (context: Context) => Promise<Outcome>, rest: object) => Promise<void>;
+export type Act = (
+  command: Command,
+  run: (context: Context) => Promise<Outcome>,
+  rest: object,
+) => Promise<void>;
 
 export function addCommands(program: Command, act: Act): void {
   for (const { name, summary, load, rest, ...declared } of declarations) {

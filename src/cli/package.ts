@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs";
-import { basename, dirname, relative, sep } from "node:path";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { basename, delimiter, dirname, join, relative, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 /** True if running from the sources. */
@@ -14,13 +14,29 @@ export function readVersion(): string {
   return String(version);
 }
 
-/** Command name for hints, to copy from the terminal: in a checkout, the path of its launcher. */
-export const programName = isCheckout ? launcherFrom(process.cwd()) : "person-etl";
+/** Command as the user types it here: its name, or the path of its launcher in a checkout that isn't on PATH. */
+export const programName =
+  isCheckout && !isOnPath() ? pathFrom(process.cwd(), "bin/person-etl") : "person-etl";
 
-function launcherFrom(folder: string): string {
-  const launcher = fileURLToPath(new URL("../../bin/person-etl", import.meta.url));
-  const path = relative(folder, launcher);
-  return path.startsWith("..") ? launcher : path;
+function isOnPath(): boolean {
+  const launcher = realpathSync(new URL("bin/person-etl", packageRoot));
+  const found = (process.env["PATH"] ?? "")
+    .split(delimiter)
+    .map((folder) => join(folder, "person-etl"))
+    .find((file) => existsSync(file));
+  return found !== undefined && realpathSync(found) === launcher;
+}
+
+/** Path of a file of this package: relative if it is below the folder. */
+function pathFrom(folder: string, file: string): string {
+  const path = fileURLToPath(new URL(file, packageRoot));
+  const below = relative(folder, path);
+  return below.startsWith("..") ? path : below;
+}
+
+/** Path of a page of `docs/`. */
+export function docsPath(page: string): string {
+  return pathFrom(process.cwd(), `docs/${page}`);
 }
 
 /** Arguments that name a configuration file, for commands to copy; none for the default one in this folder. */

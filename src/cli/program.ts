@@ -1,19 +1,14 @@
-import { Command, CommanderError, Option } from "commander";
+import { type Command, CommanderError } from "commander";
 import { once } from "node:events";
 import { type Context, createScope, failedOutcome, type Outcome } from "./command.ts";
-import { addCommands } from "./commands.ts";
+import { asTyped, createProgram, usageErrorOf } from "./command-tree.ts";
 import { failureOf, interrupted, UsageError, withLines } from "./failure.ts";
 import { layOut, type Text } from "./output.ts";
-import { readVersion } from "./package.ts";
 import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
 import type { GlobalOptions, Terminal } from "./terminal.ts";
 import { adviceFor } from "../advice.ts";
 import { systemClock } from "../clock.ts";
-import type { LogLevel } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
-
-/** Most verbose first. */
-const LOG_LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "silent"];
 
 /** Parses the arguments, runs the command, prints the result, and returns the exit code. */
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
@@ -22,30 +17,21 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   let outcome: Outcome | null = null;
   let helpText = "";
 
-  const program = new Command("person-etl")
-    .description("Sends rows of your tables to a person data service and stores the answers in Postgres.")
-    .version(readVersion(), "-V, --version", "print the version")
-    .option("-c, --config <file>", "configuration file (default: config.yaml)")
-    .option("--json", "print the result as a JSON document")
-    .addOption(new Option("--log-level <level>", "level of the log on standard error").choices(LOG_LEVELS))
-    .exitOverride()
-    .configureOutput({
-      writeOut: (text) => {
-        helpText += text;
-      },
-      writeErr: () => {},
-    })
-    .configureHelp({ showGlobalOptions: true });
-  addCommands(program, async (command, run, rest) => {
-    const {
-      config = null,
-      json = false,
-      logLevel = null,
-    } = command.optsWithGlobals<Partial<GlobalOptions>>();
-    options = { config, json, logLevel };
-    terminal = await openTerminal(options);
-    outcome = await runCommand(terminal, options, command.name(), run, rest);
-  });
+  const program = createProgram(
+    async (command, run, rest) => {
+      const {
+        config = null,
+        json = false,
+        logLevel = null,
+      } = command.optsWithGlobals<Partial<GlobalOptions>>();
+      options = { config, json, logLevel };
+      terminal = await openTerminal(program, options);
+      outcome = await runCommand({ terminal, options, program, name: command.name() }, run, rest);
+    },
+    (text) => {
+      helpText += text;
+    },
+  );
 
   try {
     await program.parseAsync([...argv], { from: "user" });
@@ -54,14 +40,22 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
     outcome =
       error instanceof CommanderError && error.exitCode === 0
         ? { document: { text }, text, exitCode: 0 }
-        : failedOutcome(failureOf(error instanceof CommanderError ? usageErrorOf(error) : error));
+        : failedOutcome(
+            failureOf(error instanceof CommanderError ? usageErrorOf(program, argv, error) : error),
+          );
   }
-  terminal ??= await openTerminal(options);
+  terminal ??= await openTerminal(program, options);
   return await report(terminal, options, outcome ?? failedOutcome(failureOf(new UsageError("No command."))));
 }
 
-async function openTerminal(options: GlobalOptions): Promise<Terminal> {
-  return (await import("./terminal.ts")).openTerminal(options);
+async function openTerminal(program: Command, options: GlobalOptions): Promise<Terminal> {
+  const terminal = await (await import("./terminal.ts")).openTerminal(options);
+  if (options.json) return terminal;
+  return {
+    ...terminal,
+    print: (text) => terminal.print(asTyped(program, text)),
+    printError: (text) => terminal.printError(asTyped(program, text)),
+  };
 }
 
 /** Refuses a variable that turns off the verification of certificates, also in libraries. */
@@ -71,11 +65,14 @@ function refuseUnverified(): void {
   throw new FixConfigurationError("verification_off", `${means} ${next}`);
 }
 
+interface Started extends Pick<Context, "options" | "program"> {
+  readonly terminal: Terminal;
+  readonly name: string;
+}
+
 /** Runs a command, stops it on a signal, and closes what it opened. */
 async function runCommand(
-  terminal: Terminal,
-  options: GlobalOptions,
-  name: string,
+  { terminal, options, program, name }: Started,
   run: (context: Context) => Promise<Outcome>,
   rest: object,
 ): Promise<Outcome> {
@@ -104,6 +101,7 @@ async function runCommand(
       ...terminal,
       options,
       loaded,
+      program,
       env: process.env,
       scope,
       stop,
@@ -170,13 +168,4 @@ async function print(
   if (json && document !== null) {
     await terminal.print(JSON.stringify(document, null, terminal.widthColumns === null ? 0 : 2));
   }
-}
-
-function usageErrorOf({ code, message }: CommanderError): UsageError {
-  if (code === "commander.help") return new UsageError("No command given. See person-etl --help.");
-  const text = message
-    .replace(/^error: /, "")
-    .replaceAll("\n", " ")
-    .replace(/\.$/, "");
-  return new UsageError(`${text.charAt(0).toUpperCase()}${text.slice(1)}. See person-etl --help.`);
 }

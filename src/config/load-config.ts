@@ -15,7 +15,7 @@ import {
 import { checkAlerts, checkFiles, checkJobs, checkPrices, dropKeys, warnOfSharedColumns } from "./rules.ts";
 import { type ConfigDocument, documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
-import { isMapping, mapTexts, type Schema, valueAt } from "./schema/settings.ts";
+import { fillDefaults, isMapping, mapTexts, type Schema, valueAt } from "./schema/settings.ts";
 import { isReadByOthers, readSmallFile, resolveSecrets } from "./secrets.ts";
 import { chooseDataDir, chooseLogLevel, chooseTimes } from "./settings.ts";
 import { type Environment, expand } from "./variables.ts";
@@ -93,6 +93,36 @@ export async function loadConfig({
     },
     dataDir: chooseDataDir(env, path, parsed.data.dataDir),
   });
+}
+
+/** Reads the settings of a valid file: with defaults and the values of variables; secrets stay references. */
+export async function readSettings({
+  file,
+  jobTypes,
+  env,
+}: Pick<LoadOptions, "file" | "jobTypes" | "env">): Promise<object> {
+  const name = basename(file);
+  const source = readYaml(await readConfigFile(file), name);
+  const ignored = createProblems(name, source.lineOf);
+  const schema = documentSchemaOf(jobTypes);
+  const visible = Object.entries(env).map(([key, value]) => [
+    key,
+    SECRET_NAME.test(key) ? `\${${key}}` : value,
+  ]);
+  const tree = expandTexts(schema, Object(source.value), Object.fromEntries(visible), ignored);
+  return mapTexts(schema, dropKeys(Object(fillDefaults(schema, tree)), ignored), (text, { expectation }) =>
+    expectation?.isSecret ? text : hideCredentials(text),
+  );
+}
+
+/** Variables that may hold a secret wherever they are used. */
+const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|SIGNATURE/iu;
+
+/** Hides the user, password and query of addresses, such as signed ones. */
+function hideCredentials(text: string): string {
+  return text
+    .replaceAll(/(\w:\/\/)[^\s/@'"]+@/gu, "$1***@")
+    .replaceAll(/(\w:\/\/[^\s?'"]+\?)[^\s'"]+/gu, "$1***");
 }
 
 function failure(file: string, problems: readonly Problem[]): FixConfigurationError {

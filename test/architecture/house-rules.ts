@@ -18,6 +18,7 @@ export const READS_ENVIRONMENT = /\bprocess\s*\.\s*env\b|\benv\b.*from\s+["'](?:
 export const environmentReaders: Readonly<Record<string, string>> = {
   "src/main.ts": "hands the environment to the configuration",
   "src/cli/program.ts": "hands the environment to the configuration",
+  "src/cli/package.ts": "PATH decides how the user types the command",
   "src/http-agent.ts": "every program takes its proxy from there",
   "src/bigquery/client.ts": "Google's tools find an emulator there",
   "src/cli/terminal.ts": "TERM says what a terminal can show",

@@ -1,8 +1,10 @@
-import { readdir, readFile, stat } from "node:fs/promises";
+import { copyFile, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeFolder } from "./support/cli.ts";
-import { runHereJson } from "./support/in-process.ts";
+import { runHere, runHereJson } from "./support/in-process.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { jobTypes } from "../../src/jobs/registry.ts";
 
 const WRONG = `service:
   base_url: https://api.example.com
@@ -97,4 +99,69 @@ test("init without a terminal names the flags that it needs", async () => {
   const { code, document } = await runHereJson(["init"], await makeFolder());
   expect([code, document.error?.code]).toEqual([2, "usage"]);
   expect(document.error?.message).toContain("--table");
+});
+
+const SECRETS = {
+  PERSON_SERVICE_API_KEY: "sk-key-of-the-service",
+  CRM_URL: "postgresql://reader:password-of-crm@127.0.0.1/crm",
+  DB_PASSWORD: "password-of-the-warehouse",
+  WEBHOOK: "https://hooks.example.com/T0/secret-of-the-hook",
+  LAKE_TOKEN: "token-of-the-lake",
+  FEED_TOKEN: "token-in-a-path",
+  SIGNED: "https://files.example.com/vips.csv?signature=of-the-file",
+};
+
+const WITH_SECRETS = `service: { base_url: "\${SERVICE_URL}", api_key: "\${PERSON_SERVICE_API_KEY}" }
+warehouse: { url: "postgresql://loader:\${DB_PASSWORD}@127.0.0.1/people" }
+connections: { crm: { type: postgres, url: "\${CRM_URL}" }, files: { type: duckdb } }
+publish: { lake: { type: iceberg, catalog: https://lake.example.com, warehouse: people, token: "\${LAKE_TOKEN}" } }
+alerts: { webhook: "\${WEBHOOK}" }
+privacy: { erasure_key: file:erasure-key }
+inputs:
+  customers: { connection: crm, table: crm.customers, key: id, fields: { emails: email } }
+  leads: { connection: files, table: "https://files.example.com/\${FEED_TOKEN}/leads.csv", key: id, fields: { emails: email } }
+  vips: { connection: files, table: "\${SIGNED}", key: id, fields: { emails: email } }
+jobs:
+  validate: { type: validate_emails, input: customers, refresh_after: 30d }
+`;
+
+test("config show prints every setting with defaults and variables, and no secret", async () => {
+  const cwd = await makeFolder({ "config.yaml": WITH_SECRETS, "erasure-key": "0123456789abcdef-erasure" });
+  const env = { ...SECRETS, SERVICE_URL: "https://service.example.com" };
+  const shown = await runHere(["config", "show"], { cwd, env });
+  expect(shown.code).toBe(0);
+  const { document, stdout } = await runHereJson(["config", "show"], { cwd, env });
+  const secrets = /sk-key|password-of|secret-of|token-of|token-in|of-the-file|0123456789abcdef/u;
+  expect(shown.stdout + stdout).not.toMatch(secrets);
+  expect(document).toMatchObject({
+    file: join(cwd, "config.yaml"),
+    settings: {
+      service: {
+        base_url: "https://service.example.com",
+        api_key: "${PERSON_SERVICE_API_KEY}",
+        concurrency: 8,
+      },
+      warehouse: { url: "postgresql://loader:${DB_PASSWORD}@127.0.0.1/people", schema: "person_data" },
+      publish: { lake: { token: "${LAKE_TOKEN}", namespace: "person_data" } },
+      privacy: { erasure_key: "file:erasure-key", erasure_notice: "30d" },
+      inputs: {
+        leads: { table: "https://files.example.com/${FEED_TOKEN}/leads.csv" },
+        vips: { table: "https://files.example.com/vips.csv?***" },
+      },
+      jobs: { validate: { refresh_after: "30d", enabled: true, timezone: "UTC" } },
+      data_dir: join(cwd, ".person-etl"),
+    },
+  });
+});
+
+test("what config show prints is a file with the same meaning, without warnings", async () => {
+  const cwd = await makeFolder();
+  await copyFile("config.example.yaml", join(cwd, "config.yaml"));
+  const { stdout } = await runHere(["config", "show"], cwd);
+  await writeFile(join(cwd, "shown.yaml"), stdout);
+  const load = async (name: string) => ({
+    ...(await loadConfig({ file: join(cwd, name), jobTypes, env: {} })),
+    file: "",
+  });
+  expect(JSON.stringify(await load("shown.yaml"))).toBe(JSON.stringify(await load("config.yaml")));
 });

@@ -213,7 +213,7 @@ test.concurrent("a key of several columns is found in any spelling, and a person
   const nobody = ["erase", "--pid", "p-nobody", "--yes"];
   const unknown = await runJson(nobody, setting);
   expect([unknown.code, unknown.document.status]).toEqual([1, "unknown"]);
-  expect((await runJson([...nobody, "--even-if-unknown"], setting)).code).toBe(0);
+  expect((await runJson([...nobody, "--ignore-missing"], setting)).code).toBe(0);
 });
 
 test.concurrent("an address that others have too stays, is listed for the user, and is in no log", {

@@ -22,7 +22,9 @@ test.for([
   [["run", "--shard", "-1/2"], "Expected I/N, with I from 0 to N - 1"],
   [["run", "--shard", "1"], "Expected I/N, with I from 0 to N - 1"],
   [["plan", "--shard", "1.5/2"], "Expected I/N, with I from 0 to N - 1"],
-  [["run", "--refresh"], "Unknown option '--refresh'. See person-etl --help."],
+  [["run", "--refresh"], `Unknown option '--refresh'. See bin/person-etl run --help.`],
+  [["run", "--dryrun"], "Unknown option '--dryrun'. Did you mean --dry-run?"],
+  [["run", "--dry-run", "--full-refresh"], "--dry-run can't predict --full-refresh."],
   [
     ["run", "--wait", "resolve_customers"],
     "--wait resolve_customers is not a duration such as 90s, 10m or 2h. Name jobs",
@@ -31,8 +33,11 @@ test.for([
   [["run", "--accept-parameters", "maybe"], "Allowed choices are resend, keep"],
   [["--log-level", "loud", "run"], "Allowed choices are trace, debug, info, warn, error, silent"],
   [["status", "extra"], "Too many arguments for 'status'"],
-  [["transmogrify"], "Unknown command 'transmogrify'. See person-etl --help."],
-  [[], "No command given. See person-etl --help."],
+  [["transmogrify"], `Unknown command 'transmogrify'. See bin/person-etl --help.`],
+  [["validate"], "Unknown command 'validate'. Did you mean check?"],
+  [["rejects", "lst"], `Unknown command 'lst'. Did you mean list? See bin/person-etl rejects --help.`],
+  [["completion", "tcsh"], "Choose bash, zsh or fish."],
+  [[], `No command given. See bin/person-etl --help.`],
 ] as const)("%j is refused with exit code 2 and one document", async ([args, message]) => {
   const { code, document, stderr } = await runHereJson(args, await makeFolder());
   expect(code).toBe(2);
@@ -69,7 +74,7 @@ test("without a terminal a failure is one JSON line on standard error and text o
 });
 
 test("without a terminal a wrong command line is one message on standard error", async () => {
-  const message = "✗ Unknown command 'transmogrify'. See person-etl --help.\n";
+  const message = `✗ Unknown command 'transmogrify'. See bin/person-etl --help.\n`;
   for (const level of ["info", "silent"]) {
     const result = await runHere(["--log-level", level, "transmogrify"], await makeFolder());
     expect(result).toEqual({ code: 2, stdout: "", stderr: message });

@@ -292,7 +292,7 @@ async function erase(day: Simulation, erasure: Erasure, killedAt: Moment | null)
   day.erasures.push(erasure);
   day.totals.erasures += 1;
   const what = erasure.by === "source-key" ? `customers/${erasure.value}` : erasure.value;
-  const args = ["--json", "erase", `--${erasure.by}`, what, "--yes", "--even-if-unknown"];
+  const args = ["--json", "erase", `--${erasure.by}`, what, "--yes", "--ignore-missing"];
   for (const at of [killedAt, ...Array.from({ length: 10 }, () => null)]) {
     const { child, result } = start(day, args, at);
     const ended = await result;

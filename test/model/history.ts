@@ -176,7 +176,7 @@ async function erase(h: History): Promise<void> {
       ? ["--source-key", `${h.naming.customers}/${row.id}`]
       : ["--email", `${person}@x`];
   h.log(`erase ${what.join(" ")}`);
-  const { code, document } = await h.world.command("erase", ...what, "--yes", "--even-if-unknown");
+  const { code, document } = await h.world.command("erase", ...what, "--yes", "--ignore-missing");
   if (code !== 0 && code !== 3) fail("an erasure succeeds or waits", { code, document });
   h.reference.erased.add(person);
   h.absences.forget(await learnTombstones(h));

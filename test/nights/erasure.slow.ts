@@ -90,7 +90,7 @@ testNights("an erased person", {
   "before the first night is never sent": [
     {
       edit: names("Ann", "Bob"),
-      commands: [["erase", "--source-key", "customers/1", "--yes", "--even-if-unknown"]],
+      commands: [["erase", "--source-key", "customers/1", "--yes", "--ignore-missing"]],
       sent: ["Bob"],
       ends: "2 read, 1 suppressed, 1 sent, 1 matched",
     },

@@ -89,7 +89,7 @@ testNights("an erased address", {
   ],
   "is left out of the lists of people who are stored later": [
     {
-      commands: [["erase", "--email", "ann@home.example", "--yes", "--even-if-unknown"]],
+      commands: [["erase", "--email", "ann@home.example", "--yes", "--ignore-missing"]],
       edit: names("Dee"),
       service: late,
       sent: ["Dee"],

@@ -29,6 +29,8 @@ interface EraseFlags {
   readonly email?: readonly string[];
   readonly sourceKey?: readonly string[];
   readonly dryRun?: boolean;
+  readonly ignoreMissing?: boolean;
+  /** Former name of `ignoreMissing`. */
   readonly evenIfUnknown?: boolean;
   readonly removeFromSegments?: boolean;
   readonly yes?: boolean;
@@ -176,12 +178,12 @@ interface Erased {
 function outcomeOf(
   plan: ErasurePlan,
   { erasureId, rows, waiting, left }: Erased,
-  { evenIfUnknown = false }: EraseFlags,
+  { ignoreMissing = false, evenIfUnknown = false }: EraseFlags,
 ): Outcome {
   const identifiers = identifiersText(plan);
   const ends = {
     unknown: {
-      exitCode: evenIfUnknown ? 0 : 1,
+      exitCode: ignoreMissing || evenIfUnknown ? 0 : 1,
       text: `No one found. Suppressed in later runs: ${identifiers} (erasure ${erasureId}).`,
     },
     pending: {

@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import { createSampleTables } from "./sandbox.ts";
 import { exampleQueries } from "./database.ts";
+import { plan } from "./plan.ts";
 import { renderPublication } from "./publish.ts";
 import { openJobServices, openPublisher, openWarehouseOf, openConfig } from "../app.ts";
 import { confirmation, type Context, newRunId, type Outcome } from "../command.ts";
@@ -31,13 +32,15 @@ interface RunFlags {
   readonly maxRecords?: number;
   readonly shard?: Shard;
   readonly runId?: string;
-  /** A duration. */
-  readonly wait?: string;
+  /** A duration; true for the default one. */
+  readonly wait?: string | true;
   readonly yes?: boolean;
+  readonly dryRun?: boolean;
   readonly acceptParameters?: "resend" | "keep";
 }
 
 export async function run(context: Context, flags: RunFlags, names: readonly string[]): Promise<Outcome> {
+  if (flags.dryRun === true) return await dryRun(context, flags, names);
   const shard = flags.shard ?? wholeInput;
   const request: RunRequest = {
     jobs: names,
@@ -66,9 +69,20 @@ export async function run(context: Context, flags: RunFlags, names: readonly str
   }
 }
 
+/** Predicts the run, like `plan`. */
+async function dryRun(context: Context, flags: RunFlags, names: readonly string[]): Promise<Outcome> {
+  for (const [flag, value] of [
+    ["--full-refresh", flags.fullRefresh],
+    ["--accept-parameters", flags.acceptParameters],
+  ]) {
+    if (value !== undefined) throw new UsageError(`--dry-run can't predict ${flag}. Leave one of them out.`);
+  }
+  return await plan(context, flags, names);
+}
+
 function waitMsOf({ wait }: RunFlags): number {
   if (wait === undefined) return 0;
-  const waitMs = durationMs(wait);
+  const waitMs = durationMs(wait === true ? "10m" : wait);
   if (waitMs !== null) return waitMs;
   throw new UsageError(
     `--wait ${wait} is not a duration such as 90s, 10m or 2h. Name jobs before this flag.`,

@@ -236,6 +236,25 @@ export function mapTexts(
   return Object(visit(tree, [], {}));
 }
 
+/** Adds the defaults that a part of the file leaves out, in the form of the file. */
+export function fillDefaults(schema: Schema, value: unknown): unknown {
+  if (value === undefined) {
+    const hasDefault = schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault;
+    return hasDefault ? fillDefaults(schema.def.innerType, schema.def.defaultValue) : undefined;
+  }
+  const option = optionFor(schema, value);
+  if (option instanceof z.ZodArray && Array.isArray(value)) {
+    return value.map((item) => fillDefaults(option.def.element, item));
+  }
+  if (option === null || !isMapping(value)) return value;
+  const keys = new Set([...Object.keys(value), ...keysOf(option)]);
+  const entries = [...keys].map((key): [string, unknown] => {
+    const child = childOf(option, key);
+    return [key, child ? fillDefaults(child, value[key]) : value[key]];
+  });
+  return Object.fromEntries(entries.filter(([, filled]) => filled !== undefined));
+}
+
 interface TextPlace {
   readonly path: Path;
   readonly expectation: Expectation | undefined;

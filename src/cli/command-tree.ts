@@ -1,0 +1,95 @@
+import { Command, type CommanderError, Option } from "commander";
+import { type Act, addCommands } from "./commands.ts";
+import { helpByCommand } from "./examples.ts";
+import { UsageError } from "./failure.ts";
+import { docsPath, programName, readVersion } from "./package.ts";
+import { logLevels } from "../config/schema/document.ts";
+
+/** Creates the command line: all commands with their options, examples and page. Throws instead of ending the process. */
+export function createProgram(act: Act, writeOut: (text: string) => void = () => {}): Command {
+  const program = new Command(programName)
+    .description("Sends rows of your tables to a person data service and stores the responses in Postgres.")
+    .version(readVersion(), "-V, --version", "Print the version")
+    .option("-c, --config <file>", "Configuration file (default: config.yaml)")
+    .option("--json", "Print the result as a JSON document")
+    .addOption(new Option("--log-level <level>", "Level of the log on standard error").choices(logLevels))
+    .helpOption("-h, --help", "Print this help")
+    .helpCommand("help [command]", "Print the help of a command")
+    .exitOverride()
+    .configureOutput({ writeOut, writeErr: () => {} })
+    .configureHelp({ showGlobalOptions: true });
+  addCommands(program, act);
+  for (const [name, { examples, page }] of Object.entries(helpByCommand)) {
+    findCommand(program, name.split(" ")).addHelpText("after", () => renderExamples(examples, page));
+  }
+  program.addHelpText("after", () => renderExamples(FIRST_STEPS, "first-night.md"));
+  return program;
+}
+
+const FIRST_STEPS = {
+  init: "Writes config.yaml",
+  check: "Verifies everything that a run needs",
+  plan: "Shows what a run would send, and what it would cost",
+  run: "Runs all jobs",
+};
+
+function renderExamples(examples: Readonly<Record<string, string>>, page: string): string {
+  const lines = Object.entries(examples).map(
+    ([command, effect]) => `  # ${effect}\n  ${programName} ${command}`,
+  );
+  return ["", "Examples:", ...lines, "", `Documentation: ${docsPath(page)}`].join("\n");
+}
+
+/** Path of a command in words, without the program's name: `["rejects", "list"]`. */
+export function pathOf(command: Command): readonly string[] {
+  return command.parent ? [...pathOf(command.parent), command.name()] : [];
+}
+
+/** Deepest command that the words name; other words, such as options, are skipped. */
+function findCommand(program: Command, words: readonly string[]): Command {
+  return words.reduce(
+    (command, word) => command.commands.find((one) => one.name() === word) ?? command,
+    program,
+  );
+}
+
+/** Replaces `person-etl COMMAND` in a message by what the user types here. */
+export function asTyped(program: Command, text: string): string {
+  const names = program.commands.map((command) => command.name()).join("|");
+  return text.replaceAll(
+    new RegExp(`(?<![\\w./-])person-etl (?=(?:${names})\\b)`, "gu"),
+    () => `${programName} `,
+  );
+}
+
+/** Names that other programs have for a command. */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  build: "run",
+  cost: "costs",
+  debug: "check",
+  delete: "erase",
+  "dry-run": "plan",
+  forget: "erase",
+  preview: "plan",
+  serve: "ui",
+  start: "schedule",
+  sync: "run",
+  test: "check",
+  unlock: "audience unlock",
+  upgrade: "migrate",
+  validate: "check",
+  verify: "check",
+};
+
+/** Explains a wrong command line, and names the command, option or help that was probably meant. */
+export function usageErrorOf(program: Command, argv: readonly string[], error: CommanderError): UsageError {
+  const command = findCommand(program, argv);
+  const help = `See ${[programName, ...pathOf(command)].join(" ")} --help.`;
+  if (error.code === "commander.help") return new UsageError(`No command given. ${help}`);
+  const [, text = "", similar] =
+    /^(?:error: )?([^]*?)\.?(?:\n\((Did you mean [^]*)\))?$/u.exec(error.message) ?? [];
+  const other = OTHER_NAMES[/^unknown command '(.*)'/u.exec(text)?.[1] ?? ""];
+  const meant = other === undefined ? similar : `Did you mean ${other}?`;
+  const sentence = `${text.charAt(0).toUpperCase()}${text.slice(1).replaceAll("\n", " ")}.`;
+  return new UsageError([sentence, ...(meant === undefined ? [] : [meant]), help].join(" "));
+}
