@@ -65,7 +65,7 @@ export class StorageError extends Error {
   /** True if the same request may succeed later, or with new keys of the catalog. */
   readonly isPassing: boolean;
   constructor(status: number, tried: string, code: string) {
-    super(`${tried} was answered with ${status} ${code}`);
+    super(`${tried} returned ${status} ${code}`);
     this.status = status;
     this.isPassing = status >= 500 || status === 429 || code === "ExpiredToken";
   }

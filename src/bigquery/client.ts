@@ -90,7 +90,7 @@ export function openClient(options: ClientOptions): Client {
       if (new URL(url).origin !== new URL(host).origin) {
         throw new BigQueryFailure(
           "another_host",
-          "the answer points to another host, which gets no token",
+          "the response points to another host, which gets no token",
           null,
         );
       }

@@ -172,7 +172,7 @@ export function warnOfDisabledSources({ tree, references }: Written, warnings: P
   for (const { path, names, name } of references) {
     const [user, source] = [String(path[1]), name].map((job) => entryNamed(tree, "jobs", job));
     if (!names.usesAnswers || !user || !isEnabled(user) || !source || isEnabled(source)) continue;
-    const message = "is a disabled job: its answers are not updated";
+    const message = "is a disabled job: its responses are not updated";
     warnings.add(path, message, "enable it, or remove this line");
   }
 }

@@ -258,7 +258,7 @@ function acceptAnswer<T>(
   const open = without
     .filter((entry) => !entry.wasLeftOut)
     .map((entry) => ({ ...withUnansweredCall(entry), wasLeftOut: !isMostMissing }));
-  const message = `${endpoint}: two answers had no result for this record.`;
+  const message = `${endpoint}: two responses had no result for this record.`;
   const why = { stage: "answer", code: "missing_result", message, details: null, apiRequestId } as const;
   const lost = `no result after two attempts (${MISSING_RESULTS}); they may have been billed.`;
   const isLast = (entry: Entry<T>) => entry.unansweredCalls > 1;
@@ -284,7 +284,7 @@ function retryLater<T>({ call, nowMs, outcome, possiblyBilled }: Case<T>, afterM
 
 function setAsideAll<T>({ call, reply, outcome, possiblyBilled }: Case<T>): Outcome<T> {
   const charge = possiblyBilled ? "they may have been billed" : "nothing was billed";
-  const message = `no answer after ${call.attempt} attempts (${where(reply.cause, reply.error)}); ${charge}.`;
+  const message = `no response after ${call.attempt} attempts (${where(reply.cause, reply.error)}); ${charge}.`;
   return { ...outcome, kind: "set_aside", setAside: setAsideOf(call.endpoint, call.batch.entries, message) };
 }
 
@@ -293,7 +293,7 @@ function rejectTooLarge<T>({ call, reply, outcome }: Case<T>): Outcome<T> {
   const why = {
     stage: "answer",
     code: "answer_too_large",
-    message: `${call.endpoint}: two answers were too large for any answer, the second one for this record alone.`,
+    message: `${call.endpoint}: two responses were too large, the second one for this record alone.`,
     details: null,
     apiRequestId: reply.error.apiRequestId,
   } as const;

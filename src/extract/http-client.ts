@@ -131,7 +131,10 @@ function endingOf(
   const tooLong = new EndedCallError("CALL_TIMEOUT", `The call took longer than ${callTimeoutMs} ms.`);
   const timers = [endAfter(callTimeoutMs, tooLong)];
   const onStop = () => {
-    const late = new EndedCallError(ABANDONED, `No answer came within ${abandonAfterMs} ms after the stop.`);
+    const late = new EndedCallError(
+      ABANDONED,
+      `No response came within ${abandonAfterMs} ms after the stop.`,
+    );
     timers.push(endAfter(abandonAfterMs, late));
   };
   if (stop?.aborted) onStop();
@@ -162,7 +165,7 @@ function header(headers: Record<string, string | string[] | undefined>, name: st
 }
 
 function tooLarge(maxBytes: number): EndedCallError {
-  return new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBytes} bytes.`);
+  return new EndedCallError(BODY_TOO_LARGE, `The response has more than ${maxBytes} bytes.`);
 }
 
 /** Explains a failure of the disk. */
@@ -170,7 +173,7 @@ async function written<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work;
   } catch (cause) {
-    throw new OverflowError("A large answer can't be written to disk.", { cause });
+    throw new OverflowError("A large response can't be written to disk.", { cause });
   }
 }
 

@@ -208,7 +208,7 @@ export function createCongestion(endpoint: string, maxWindow: number, clock: Clo
       return new LimitReachedError(
         "quota",
         `${endpoint}: the service rejected every call (429) for five minutes, so the plan's quota ` +
-          "is used up. All answers are kept; run again when the quota is renewed.",
+          "is used up. All responses are kept; run again when the quota is renewed.",
       );
     },
   };

@@ -286,8 +286,8 @@ function countUnanswered(queue: Queue<unknown>, cause: string): StopJobError | n
   if (queue.unansweredBatches < MAX_UNANSWERED) return null;
   return new StopJobError(
     "service_failing",
-    `${queue.endpoint.name}: ${queue.unansweredBatches} consecutive batches got no answer in two attempts each (last: ${cause}). ` +
-      "Each attempt may have been billed, so the job stops; all answers are kept. Run again when the service has recovered.",
+    `${queue.endpoint.name}: ${queue.unansweredBatches} consecutive batches got no response in two attempts each (last: ${cause}). ` +
+      "Each attempt may have been billed, so the job stops; all responses are kept. Run again when the service has recovered.",
   );
 }
 

@@ -226,7 +226,7 @@ export function capacityUsedUp(endpoint: string, error: ErrorBody): LimitReached
   const cause = error.code === null ? "402" : `402 ${error.code}`;
   return new LimitReachedError(
     "credits",
-    `${endpoint}: the plan covers no further records (${where(cause, error)}). All answers are kept; ` +
+    `${endpoint}: the plan covers no more records (${where(cause, error)}). All responses are kept; ` +
       "run again when there are new credits.",
   );
 }
@@ -236,7 +236,7 @@ export function redirected(endpoint: string, origin: string, reply: HttpReply): 
   const location = reply.kind === "response" ? reply.location : null;
   return new StopRunError(
     "redirected",
-    `${endpoint}: ${origin} answered ${reply.status} and points to ${placeOf(location, origin)}. Redirects are not ` +
+    `${endpoint}: ${origin} returned ${reply.status} and points to ${placeOf(location, origin)}. Redirects are not ` +
       "followed, because they would receive the API key. Ask the service whether it has moved.",
   );
 }
@@ -250,10 +250,10 @@ function placeOf(location: string | null, origin: string): string {
 
 /** Describes the reply, without a full stop. Codes of the HTTP client are not responses of the service. */
 function describeReply({ reply, error, cause }: EndOfCall): string {
-  if (reply.kind === "response") return `the service answered ${where(cause, error)}`;
+  if (reply.kind === "response") return `the service returned ${where(cause, error)}`;
   const { code } = reply;
   if (BROKEN_OFF.has(code)) return `the connection was lost (${code})`;
-  return `no complete answer was received${code.includes("TIMEOUT") ? " in time" : ""} (${code})`;
+  return `no complete response was received${code.includes("TIMEOUT") ? " in time" : ""} (${code})`;
 }
 
 /** Cause with the request ID, by which the service's support can find the call. */

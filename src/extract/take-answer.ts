@@ -82,7 +82,7 @@ export async function takeAnswer<R>(
   const plain = await decompress(body, call.contentEncoding, maxBytes);
   if (plain.kind === "unreadable" && plain.reason === "body_too_large") {
     if (maxBytes >= MAX_ANSWER_BYTES) throw new LargeAnswerError();
-    throw new UnderstatedSizeError("The answer is larger than its last bytes state.");
+    throw new UnderstatedSizeError("The response is larger than its last bytes say.");
   }
   const answer =
     plain.kind === "plain"

@@ -105,9 +105,9 @@ export function decideSending(config: Pick<Config, "confirmAbove">, given: SendC
     return {
       kind: "stop",
       message:
-        `the mapping or the request parameters have changed since ${countText(counts.parametersChanged, "row")} ` +
-        `were answered; nothing was sent. Pass --accept-parameters resend to buy these answers again ` +
-        `(with everything else due: ${size}), or --accept-parameters keep to keep them and use ` +
+        `the mapping or the request parameters have changed since ${countText(counts.parametersChanged, "row was", "rows were")} ` +
+        `processed; nothing was sent. Pass --accept-parameters resend to send them again and pay for them again ` +
+        `(with everything else due: ${size}), or --accept-parameters keep to keep their responses and use ` +
         `the new parameters from now on.`,
     };
   }
@@ -122,7 +122,7 @@ export function decideSending(config: Pick<Config, "confirmAbove">, given: SendC
   if (given.resend) {
     return {
       kind: "ask",
-      reason: `--resend sends all records of the job again, except those already answered in this resend: ${size}`,
+      reason: `--resend sends all records of the job again, except those already processed in this resend: ${size}`,
     };
   }
   if (!isUnusual(config, given)) return { kind: "send" };

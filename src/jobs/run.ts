@@ -130,7 +130,7 @@ function skipReason(
     return ended(
       "locked",
       "chain_locked",
-      `${job.name} was left out, because another process runs ${lockedJob}, a job of the same run.`,
+      `${job.name} was skipped, because another process is running ${lockedJob}, a job of the same run.`,
     );
   }
   return services.signal.aborted ? interrupted : null;

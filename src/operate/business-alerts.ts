@@ -92,7 +92,7 @@ function lookupsOf({ config }: Services, { jobs }: RunReport) {
 
 const measures: Readonly<Record<string, string>> = {
   new_rows: "new and changed rows",
-  all_rows: "all answered rows",
+  all_rows: "all processed rows",
 };
 
 async function statesOfShares(

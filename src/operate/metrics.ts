@@ -73,7 +73,7 @@ export function createMetrics(version: string) {
     if (currency === undefined) return;
     for (const total of [cost, possibleCost]) total.inc({ job, currency }, 0);
   };
-  const up = gauge("warehouse_up", "1 if the warehouse answered this scrape.");
+  const up = gauge("warehouse_up", "1 if the warehouse responded to this scrape.");
   const ofStatus = statusGauges.map(({ name, help, labels, read }) => {
     const own = gauge(name, help, labels);
     return (report: StatusReport) => {
@@ -188,16 +188,16 @@ const statusGauges: readonly StatusGauge[] = [
       ],
       records_due: ["Input rows still due after the last run.", ({ coverage }) => coverage?.due ?? null],
       input_rows_answered_ratio: [
-        "Input rows with an answer / input rows.",
+        "Input rows with a response / input rows.",
         ({ coverage }) =>
           coverage && coverage.input_rows > 0 ? coverage.answered / coverage.input_rows : null,
       ],
       spool_bytes: [
-        "Bytes of received answers on disk that are not loaded yet.",
+        "Bytes of received responses on disk that are not loaded yet.",
         (job) => job.waiting_answers.bytes,
       ],
       spool_calls: [
-        "Calls with answers on disk that are not loaded yet.",
+        "Calls with responses on disk that are not loaded yet.",
         (job) => job.waiting_answers.calls,
       ],
     },

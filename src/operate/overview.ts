@@ -66,7 +66,7 @@ export function createOverview(services: () => Services, stopping: AbortSignal) 
 
 async function withTimeout<Answer>(asked: Promise<Answer>): Promise<Answer> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error("no answer in time")), ANSWER_TIMEOUT_MS);
+  const timer = setTimeout(() => late.reject(new Error("no response in time")), ANSWER_TIMEOUT_MS);
   try {
     return await Promise.race([asked, late.promise]);
   } finally {

@@ -171,7 +171,7 @@ ${isWrong ? html`<p role="alert" class="state bad">✗ This is not the token.</p
 function unreachablePage() {
   return renderDocument(
     "person-etl",
-    html`<main><section><h1>The warehouse doesn't answer.</h1>
+    html`<main><section><h1>The warehouse doesn't respond.</h1>
 <p>Reload this page later. The log has the cause, and <code>person-etl check</code> tests the connection.</p></section></main>`,
   );
 }

@@ -192,7 +192,7 @@ export function explainSpoolFailure(error: unknown, folder: string): StopRunErro
   if (DISK_FULL.includes(code ?? "")) {
     return new StopRunError(
       "spool_full",
-      `The disk is full: received answers can't be written to ${folder}, so nothing more is sent. Free some space there, or choose another data_dir, and run again.`,
+      `The disk is full: received responses can't be written to ${folder}, so nothing more is sent. Free some space there, or choose another data_dir, and run again.`,
       { cause: error },
     );
   }
@@ -204,7 +204,7 @@ export function explainSpoolFailure(error: unknown, folder: string): StopRunErro
     : [code ?? messageOf(error), "Fix the folder, or choose another data_dir, and run again."];
   return new StopRunError(
     "spool_failed",
-    `Received answers can't be written to ${folder} (${reason}), so nothing more is sent. ${remedy}`,
+    `Received responses can't be written to ${folder} (${reason}), so nothing more is sent. ${remedy}`,
     { cause: error },
   );
 }

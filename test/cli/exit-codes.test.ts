@@ -97,7 +97,7 @@ test("check and run say which right a role lacks to create the schemas; check wa
           subject: "data_dir",
           status: "warning",
           message:
-            "/dev/shm is on tmpfs: received answers that wait to be loaded would be lost with the machine or container",
+            "/dev/shm is on tmpfs: received responses that wait to be loaded would be lost with the machine or container",
         }),
       ]),
     );

@@ -103,7 +103,7 @@ test.each([
     const { code, peakMebibytes } = await runMeasured(["--json", "run", "--yes"], setting);
     expect([code, service.calls]).toEqual([0, 1]);
     const message =
-      "POST /v2/enrich: the result of this record is too large to load. The other results of its answer are loaded.";
+      "POST /v2/enrich: the result of this record is too large to load. The other results of the response are loaded.";
     expect(await outcomeOf(setting)).toEqual({
       people: 49,
       noted: 49,

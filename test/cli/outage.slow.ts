@@ -67,7 +67,7 @@ test("a lasting outage ends the run with every answer on disk, and the next run 
   const [job] = document.jobs;
   expect(job.error.code).toBe("database_unreachable");
   expect(job.error.message).toMatch(
-    /received answers? (?:is|are) saved in .*0-of-1; the next run of enrich_customers loads/u,
+    /received responses? (?:is|are) saved in .*0-of-1; the next run of enrich_customers loads/u,
   );
   expect((await surveySpool(join(cwd, ".person-etl", "spool"))).contents).toHaveLength(1);
 
@@ -83,7 +83,7 @@ test("a lasting outage ends the run with every answer on disk, and the next run 
     subject: "spool",
     status: "ok",
     message: expect.stringMatching(
-      /^\d+ received answers? of enrich_customers \(\d.* MB\) waiting for its next run$/u,
+      /^\d+ received responses? of enrich_customers \(\d.* MB\) waiting for its next run$/u,
     ),
   });
   const next = await start().result;

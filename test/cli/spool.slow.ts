@@ -80,7 +80,9 @@ test("a run that can't write answers to disk ends, and names the folder; the cal
   const full = await runJson(["run"], { ...setting, limit: "ulimit -f 20" });
   expect(full.code).toBe(1);
   const place = join(setting.cwd, ".person-etl", "spool");
-  const message = expect.stringContaining(`The disk is full: received answers can't be written to ${place}`);
+  const message = expect.stringContaining(
+    `The disk is full: received responses can't be written to ${place}`,
+  );
   expect(full.document["jobs"]).toMatchObject([{ error: { code: "spool_full", message } }]);
   const { requests = 0 } = (await ledger()).endpoints["POST /v2/enrich"] ?? {};
   expect([1, 2]).toContain(requests);

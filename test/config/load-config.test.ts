@@ -196,7 +196,7 @@ jobs:
     const config = await load(text.replace("last_name: last_name", "last_name: first_name"));
     expect(config.warnings.map(({ line, path, message }) => `${line} ${path} ${message}`)).toEqual([
       "10 inputs.customers.fields.last_name has the same column as first_name",
-      "14 jobs.enrich_customers.pid_from is a disabled job: its answers are not updated",
+      "14 jobs.enrich_customers.pid_from is a disabled job: its responses are not updated",
     ]);
   });
 

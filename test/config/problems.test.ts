@@ -228,7 +228,7 @@ budgets: { enrich: { per_day: { amount: 5 } } }
     '19 jobs.e3.after[2]: is not a configured job (found "resolve") (known names: r, v, audiences, r2, e1, e2, e3, v2, r3, e4, e5, e6, e7, p, p2, m)',
     "19 jobs.e3.pid_from: is a job with a different input (did you mean r?)",
     "20 jobs.v2.input: the input maps no emails (add emails to the fields of the input)",
-    "21 jobs.r3.input: the input lacks fields required by resolve: a name, and emails or phones (map first_name and last_name (or full_name), and emails or phones, in the fields of the input)",
+    "21 jobs.r3.input: the input has no mapping for fields that resolve requires: a name, and emails or phones (map first_name and last_name (or full_name), and emails or phones, in the fields of the input)",
     "22 jobs.e4.pid_from: conflicts with the mapped field service_pid (remove pid_from, or service_pid from the fields of the input)",
     "23 jobs.e5: depends on itself: e5 → e5 (remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input)",
     "24 jobs.e6: depends on itself: e6 → e7 → e6 (remove one of these from `after`, `pid_from`, `valid_emails_from`, `segments` or the `job` of an input)",

@@ -66,12 +66,12 @@ test.each<[string, Reply, RegExp]>([
   [
     "brings nothing",
     NO_REPLY,
-    /^GET \/usage: no complete answer was received in time \(CALL_TIMEOUT\)\. Run again later\./u,
+    /^GET \/usage: no complete response was received in time \(CALL_TIMEOUT\)\. Run again later\./u,
   ],
   [
     "brings a failure",
     (_, response) => send(response, 500, {}),
-    /^GET \/usage: the service answered 500\. Run again later\./u,
+    /^GET \/usage: the service returned 500\. Run again later\./u,
   ],
 ])("the message describes a connection that %s", async (_, reply, words) => {
   const failure = await failureOf(reply, {}, reply === NO_REPLY ? 100 : undefined);
@@ -84,7 +84,7 @@ test.each([
 ])("a refused call with %i records names the response's fields to look at", async (recordsSent, words) => {
   expect(await failureOf(REFUSAL, { recordsSent })).toMatchObject({
     code: "request_refused",
-    message: expect.stringContaining(`answered 422 validation_error. ${words}`),
+    message: expect.stringContaining(`returned 422 validation_error. ${words}`),
   });
 });
 

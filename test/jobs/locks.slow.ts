@@ -143,7 +143,7 @@ describe("a job that another process runs", () => {
         /^Another process is running \w+: run theirs \(process 4711 on etl-2\) since 2\S+Z\. Nothing was sent\. Run again with --wait to wait for it\. If that process hangs, end it: its lock expires at 2\S+Z without a heartbeat\.$/,
       );
       expect(jobOf(report, "validate_customers").error?.message).toBe(
-        `validate_customers was left out, because another process runs ${held}, a job of the same run.`,
+        `validate_customers was skipped, because another process is running ${held}, a job of the same run.`,
       );
       expect(await world.value("SELECT count(*) FROM person_data_ops.sync_run")).toBe("0");
       expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("0");

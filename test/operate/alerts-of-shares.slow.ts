@@ -88,7 +88,7 @@ describe("match_rate", () => {
       [
         "match_rate enrich_customers all_rows",
         "low_match_rate",
-        expect.stringContaining("of all answered rows of customers matched"),
+        expect.stringContaining("of all processed rows of customers matched"),
       ],
     ]);
   });

@@ -68,10 +68,13 @@ test("a warehouse without runs has every section, each with what is missing", as
     ],
     usage: ["No usage in 90 days."],
     coverage: ["No job has read an input yet.", "No people are stored yet."],
-    segments: ["No job has read the members of a segment in 90 days.", "No death was observed in 26 weeks."],
+    segments: [
+      "No job has read the members of a segment in 90 days.",
+      "No deaths reported in the last 26 weeks.",
+    ],
     rejects: ["No record is rejected."],
     destinations: ["No destination is configured (publish)."],
-    drift: ["The service's answers have only declared fields."],
+    drift: ["No unexpected fields in responses."],
   });
   expect(Object.keys(tables)).toEqual(["Jobs"]);
   expect(tables["Jobs"]?.map((row) => [row["job"], row["freshness"], row["next start"]])).toEqual(

@@ -106,7 +106,7 @@ test("the page allows no script or style of its own text, no frame, no other hos
 test("a warehouse without an answer is reported as such", async () => {
   const { url } = await open({ page: { ...sources.page, page: async () => null } });
   const response = await fetch(url);
-  expect([response.status, (await response.text()).includes("The warehouse doesn't answer.")]).toEqual([
+  expect([response.status, (await response.text()).includes("The warehouse doesn't respond.")]).toEqual([
     503,
     true,
   ]);

@@ -17,7 +17,8 @@ async function fill(root: string, size: number, limit = ""): Promise<Record<stri
   return JSON.parse(stdout) as Record<string, unknown>;
 }
 
-const SENTENCE = /^The disk is full: received answers can't be written to .*0-of-1, so nothing more is sent/u;
+const SENTENCE =
+  /^The disk is full: received responses can't be written to .*0-of-1, so nothing more is sent/u;
 
 test("a full disk is reported with the folder and what to do; earlier files stay intact", async () => {
   const root = await makeRoot();

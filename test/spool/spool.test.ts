@@ -242,7 +242,7 @@ test.each(["EMFILE", "ENFILE"])("%s is explained by the limit of open files, and
   const error = explainSpoolFailure(Object.assign(new Error("open"), { code }), "/data/spool");
   expect([error.code, error.message]).toEqual([
     "spool_failed",
-    `Received answers can't be written to /data/spool (${code}: too many open files), so nothing more is sent. Raise the limit ` +
+    `Received responses can't be written to /data/spool (${code}: too many open files), so nothing more is sent. Raise the limit ` +
       "(ulimit -n, LimitNOFILE= of a systemd unit; 1024 suffice), or lower service.concurrency, and run again.",
   ]);
 });

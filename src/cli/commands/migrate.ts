@@ -42,8 +42,8 @@ export async function migrate(context: Context, flags: MigrateFlags): Promise<Ou
   const destinations = await db.transaction((session) => takeOverDestinations(session));
   lines.push(
     answers + destinations.length === 0
-      ? "✓ No received answer or destination belongs to another copy of this database."
-      : `✓ ${countText(answers, "received answer")} taken over; the next run loads them.`,
+      ? "✓ No received response or destination belongs to another copy of this database."
+      : `✓ ${countText(answers, "received response")} taken over; the next run loads them.`,
     ...destinations.map((name) => `✓ Destination ${name} taken over; the next publication continues it.`),
   );
   return result({ ...document, taken_over: { answers, destinations } }, lines.join("\n"));

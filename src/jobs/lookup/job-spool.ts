@@ -137,8 +137,8 @@ export async function reportSpooled(
   for (const { job, folder, files } of quarantined) {
     remarks.push({
       path: folder,
-      message: `${countText(files, "received answer")} of ${job} can't be loaded and ${files === 1 ? "is" : "are"} in quarantine`,
-      hint: "report it as a bug unless the disk is damaged; remove the folder once the files are no longer needed",
+      message: `${countText(files, "received response")} of ${job} can't be loaded and ${files === 1 ? "is" : "are"} in quarantine`,
+      hint: "report it as a bug unless the disk is damaged; remove the folder when the files are no longer needed",
     });
   }
   return { byJob, remarks };
@@ -150,8 +150,8 @@ function remarkOn(
   config: Pick<Config, "jobs">,
   present: { readonly isKnown: boolean; readonly name: string | null },
 ): Problem | null {
-  const answers = `${countText(calls, "received answer")} of ${job}`;
-  const giveUp = "or remove the folder to give up the paid answers";
+  const answers = `${countText(calls, "received response")} of ${job}`;
+  const giveUp = "or remove the folder to discard the paid responses";
   const kind = present.isKnown ? spoolKind(warehouse, present.name) : "own";
   if (kind !== "own") {
     const owner =

@@ -175,8 +175,8 @@ async function readFile(
   if (content.kind === "whole" && header) return { header, body: content.body };
   throw new StopJobError(
     "spool_unknown_form",
-    `Another version of person-etl wrote the answers in ${spool.folder}. Run ${run.job} with that version to load ` +
-      "them; this one would send their records again.",
+    `Another version of person-etl wrote the responses in ${spool.folder}. Run ${run.job} with that version to load ` +
+      "them; this version would send their records again.",
   );
 }
 
@@ -253,7 +253,7 @@ function required({ spool }: Loader, answer: LoadableAnswer | null): LoadableAns
   if (answer) return answer;
   throw new StopJobError(
     "spool_damaged",
-    `A received answer can't be read back from ${spool.folder}. Check the disk, and make sure that no other program changes ` +
+    `A received response can't be read back from ${spool.folder}. Check the disk, and make sure that no other program changes ` +
       "files there. Its records remain due.",
   );
 }

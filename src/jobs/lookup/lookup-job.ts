@@ -81,7 +81,7 @@ async function sendSelected(task: Task): Promise<WorkResult> {
   let doing = "opening the spool";
   try {
     jobSpool = await openJobSpool(task.config, task.db, run);
-    doing = "loading answers of earlier runs";
+    doing = "loading responses of earlier runs";
     await loadSpooled(task, jobSpool.spool);
     for (const spool of await openOtherSpools(task.config, task.db, jobSpool)) await loadSpooled(task, spool);
     doing = "reading the input";
@@ -253,7 +253,7 @@ function spooledText(job: string, { folder, calls }: Pick<Spool, "folder" | "cal
   if (calls === 0) return null;
   const [are, them] = calls === 1 ? ["is", "it"] : ["are", "them"];
   return (
-    `${countText(calls, "received answer")} ${are} saved in ${folder}; the next run of ${job} loads ${them} without sending ` +
+    `${countText(calls, "received response")} ${are} saved in ${folder}; the next run of ${job} loads ${them} without sending ` +
     "these records again."
   );
 }
@@ -278,7 +278,7 @@ export interface WorkDone {
 export function endOfJob(work: WorkDone): JobEnd {
   const { thrown, counts, cap } = work;
   if (thrown) {
-    const end = endOfError(thrown.error, "sending records and loading answers");
+    const end = endOfError(thrown.error, "sending records and loading responses");
     return end.status === "limited" ? (unansweredEnd(work, end) ?? end) : end;
   }
   if (work.isStopped && work.open > 0) return interrupted;
@@ -294,8 +294,8 @@ function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): Job
   return ended(
     "failed",
     "unanswered",
-    `${job}: ${countText(records, "record")} got no answer and ${records === 1 ? "stays" : "stay"} due for the next run. ` +
-      `Last reason: ${because}${also}`,
+    `${job}: ${countText(records, "record")} had no response and ${records === 1 ? "stays" : "stay"} due for the next run. ` +
+      `Last cause: ${because}${also}`,
   );
 }
 

@@ -142,7 +142,8 @@ const resolveJob: LookupJobType = {
       : [
           {
             path: ["input"],
-            message: "the input lacks fields required by resolve: a name, and emails or phones",
+            message:
+              "the input has no mapping for fields that resolve requires: a name, and emails or phones",
             hint: "map first_name and last_name (or full_name), and emails or phones, in the fields of the input",
           },
         ],

@@ -103,7 +103,7 @@ function remarksOn(
       : []),
     ...(parametersChanged > 0
       ? [
-          `${countText(parametersChanged, "row")} ${parametersChanged === 1 ? "was" : "were"} answered with another mapping or ` +
+          `${countText(parametersChanged, "row")} ${parametersChanged === 1 ? "was" : "were"} processed with another mapping or ` +
             "other parameters: the run sends nothing until you pass --accept-parameters resend or keep",
         ]
       : []),

@@ -95,7 +95,7 @@ function addOutcome(
       rows === null
         ? [
             "answer_too_large",
-            "the result of this record is too large to load. The other results of its answer are loaded.",
+            "the result of this record is too large to load. The other results of the response are loaded.",
           ]
         : ["no_pid", "the service reports a match without a PID."];
     const why = { stage: "answer", code, message: `${endpoint}: ${message}`, details: null } as const;
@@ -126,9 +126,9 @@ export async function rowsOf(
     const rows = makeRows(store, result, context);
     rowBytes += rows.bytes;
     if (rowBytes > MAX_ROW_BYTES)
-      throw new LargeAnswerError("The answer's rows are too large for the memory.");
+      throw new LargeAnswerError("The rows of the response are too large for the memory.");
     if (rowBytes > 2 * (maxBytes ?? MAX_ROW_BYTES)) {
-      throw new UnderstatedSizeError("The answer's rows are larger than its size suggests.");
+      throw new UnderstatedSizeError("The rows of the response are larger than its size suggests.");
     }
     return rows;
   };
@@ -160,7 +160,7 @@ export function unloadable(header: AnswerHeader, body: Body, loaded: ReadonlySet
   const why = {
     stage: "load",
     code: "answer_unloadable",
-    message: `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`,
+    message: `The response could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`,
     details: null,
     apiRequestId: null,
   } as const;

@@ -105,7 +105,7 @@ function unknownOf(
     ...(doubtful.length === 0
       ? []
       : [
-          `In doubt, because a call had no answer or an answer left them out: ${doubtful.join(", ")}. The service may have billed them.`,
+          `Unconfirmed, because a call had no response or its response omitted them: ${doubtful.join(", ")}. The service may have billed them.`,
         ]),
     ...(unpriced === 0
       ? []
@@ -114,7 +114,7 @@ function unknownOf(
     ...(ledgerStart === null
       ? []
       : [`Calls before ${timeText(ledgerStart)}, which \`retention\` removed from the ledger.`]),
-    "What others in your organization used, also of an allowance (the view `usage_reconciliation` has their calls).",
+    "Use by others in your organization, also of an allowance (the view `usage_reconciliation` has their calls).",
   ];
 }
 

@@ -155,7 +155,7 @@ async function submitSearch(context: Context, audience: Audience): Promise<void>
     log.warn({ job: job.name, search, segment_id: audience.id }, "search_possibly_submitted_twice");
     progress.note(
       job.name,
-      `an earlier submit of ${search} got no answer, so the service may have the search twice; submits are never billed`,
+      `an earlier request to submit ${search} had no response, so the service may have the search twice; submitting is never billed`,
     );
   }
 }
@@ -175,7 +175,7 @@ export const audienceSearchJob: FeedJobType<AudienceSearchJobConfig> = {
   ],
   checkpoints: {
     meaning:
-      "search: its name; segment_id: its ID at the service; is_pending: true while a submit has no answer; status: its last state; " +
+      "search: its name; segment_id: its ID at the service; is_pending: true while a submit has no response; status: its last state; " +
       "unlock: an unlock whose charge is not known yet; pages: offset of the next page of its members; " +
       "stored_segment_id: newest segment whose members are stored. One stream per text. Without a checkpoint, the search is submitted again",
     cursor: audienceCursor,

@@ -152,7 +152,7 @@ async function run(context: Context): Promise<void> {
   }
   if (wrong.length > 0) {
     const ids = countText(wrong.length, "ID");
-    const message = `${job.name}: the query of job_ids returned ${ids} that are not UUIDs. They were left out; the table \`reject\` lists them.`;
+    const message = `${job.name}: the query of job_ids returned ${ids} that are not UUIDs. They were skipped; the table \`reject\` lists them.`;
     errors.keep(new StopJobError("bad_job_id", message));
     const counts = { records_rejected: wrong.length, records_rejected_before_sending: wrong.length };
     context.count({ records_read: wrong.length, ...counts });

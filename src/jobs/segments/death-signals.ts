@@ -167,7 +167,7 @@ function reportUnbelieved(
   log.warn({ job: job.name, segment_id: id, missing }, "too_many_signals_missing");
   progress.note(
     job.name,
-    `segment ${id}: ${missing} signals, more than half, are missing from the answer. They stay present until they are listed ` +
+    `segment ${id}: ${missing} signals, more than half, are missing from the response. They stay present until they are listed ` +
       "again; `run --full-refresh` marks them as removed.",
   );
 }

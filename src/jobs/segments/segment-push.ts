@@ -129,8 +129,8 @@ async function findOrCreate(context: Context): Promise<PushCheckpoint> {
   });
   if (reply.kind === "refused") {
     const why = reply.mayBeDone
-      ? "an earlier attempt of this call without an answer may have created it"
-      : "it was created elsewhere, or by an earlier run whose call got no answer";
+      ? "an earlier attempt of this call without a response may have created it"
+      : "it was created elsewhere, or by an earlier run whose call had no response";
     throw new StopJobError(
       "segment_exists",
       `${job.name}: ${create.name}: a segment named "${name}" already exists (409): ${why}. To fill it, look up its id in the ` +

@@ -195,7 +195,7 @@ function versionOneError(names: SchemaNames): FixConfigurationError {
         path: "warehouse",
         message: `names the schemas of version 1: ${names.data} and ${names.ops}`,
         hint:
-          "Choose new names for warehouse.schema, ops_schema and state_schema; the old tables stay readable. Answers bought " +
+          "Choose new names for warehouse.schema, ops_schema and state_schema; the old tables stay readable. Responses received " +
           "with version 1 are not carried over: the first run sends every record again, within budgets. Or drop the old schemas.",
       },
     ],

@@ -256,7 +256,7 @@ export async function waitForLock(
     const who = found.map(({ pid, role, name }) => `${pid} (role ${role}, application ${name ?? "unknown"})`);
     throw new StopRunError(
       code,
-      `A lock for ${purpose} was held for ${timeout} by ${who.length === 0 ? "another session" : `session ${who.join(", ")}`}. ` +
+      `Waited ${timeout} for a lock for ${purpose}; ${who.length === 0 ? "another session" : `session ${who.join(", ")}`} has it. ` +
         "If that process isn't working, end its session with `SELECT pg_terminate_backend(PID)`, and run again.",
       { cause: error },
     );

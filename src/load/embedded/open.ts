@@ -149,7 +149,7 @@ async function takeHold(client: Client): Promise<void> {
     );
     const holders = rows.map(({ pid, role }) => `session ${pid} of role ${role}`).join(", ");
     throw new Error(
-      `${holders} has held its advisory lock for ${HOLD_TIMEOUT}. End it: SELECT pg_terminate_backend(PID)`,
+      `${holders} has kept its advisory lock for ${HOLD_TIMEOUT}. End it: SELECT pg_terminate_backend(PID)`,
       { cause: error },
     );
   }

@@ -37,7 +37,7 @@ export function explainFiles(error: unknown, input: InputSource, files: readonly
       : refused(message, "Check the address, and the connection's keys, their privileges and `s3_region`.");
   }
   if (error instanceof Error && ["fetch failed", "terminated"].includes(message)) {
-    const reason = codeOf(error.cause) ?? "no answer";
+    const reason = codeOf(error.cause) ?? "no response";
     return stopped(`its files can't be reached (${reason}). Run again later.`);
   }
   if (["MODULE_NOT_FOUND", "ERR_DLOPEN_FAILED"].includes(codeOf(error) ?? "")) {

@@ -216,7 +216,7 @@ function notLoadable(answer: LookupAnswer, error: unknown): LookupReject {
     record: answer.record,
     stage: "load",
     code: "not_loadable",
-    message: "Postgres rejected a value of the answer.",
+    message: "Postgres rejected a value in the response.",
     details: { sqlstate: codeOf(error) },
     apiRequestId: answer.apiRequestId,
   };

@@ -23,7 +23,7 @@ export async function showCoverage({ services, status, nowMs }: View): Promise<H
     ["matched", ({ matched, answered }) => percent(matched, answered), "number"],
     ["rejected", ({ rejected }) => rejected, "number extra"],
     ["due", ({ due }) => due, "number"],
-    ["oldest answer", (input) => past(input.oldest_answer_at, nowMs), "extra"],
+    ["oldest response", (input) => past(input.oldest_answer_at, nowMs), "extra"],
   ]);
   return html`${shown}
 <h3>Fields of people</h3>${
@@ -86,7 +86,7 @@ function nameOf({ name, segmentId }: Pick<SegmentDay, "name" | "segmentId">): st
 
 async function showDeaths({ services, nowMs }: Pick<View, "services" | "nowMs">): Promise<Html> {
   const weeks = await readDeathWeeks(services.db, WEEKS);
-  if (weeks.length === 0) return note("No death was observed in 26 weeks.");
+  if (weeks.length === 0) return note("No deaths reported in the last 26 weeks.");
   const total = weeks.reduce((sum, { deaths }) => sum + deaths, 0);
   const daysSinceMonday = (new Date(nowMs).getUTCDay() + 6) % 7;
   return renderChart({
@@ -127,7 +127,7 @@ const FIELDS = 30;
 /** Fields of the service's answers that differ from their declaration. */
 export async function showDrift({ services, nowMs }: View): Promise<Html> {
   const fields = await readSchemaDrift(services.db, FIELDS);
-  return table("Schema drift", "The service's answers have only declared fields.", fields, [
+  return table("Schema drift", "No unexpected fields in responses.", fields, [
     ["field", ({ path }) => html`<code>${path}</code>`],
     ["endpoint", ({ endpoint }) => endpoint],
     ["difference", ({ kind }) => kind.replace("_", " ")],

@@ -42,7 +42,7 @@ async function renderPage(view: View): Promise<Html> {
 <main id="main">
 ${problems(status)}${contents}
 </main>
-<footer>As of <time datetime="${new Date(nowMs).toISOString()}">${new Date(nowMs).toISOString().slice(0, 19).replace("T", " ")} UTC</time>. All times are UTC; rest the pointer on an age to see its time.</footer>`,
+<footer>As of <time datetime="${new Date(nowMs).toISOString()}">${new Date(nowMs).toISOString().slice(0, 19).replace("T", " ")} UTC</time>. All times are UTC; hover over a relative time for the exact one.</footer>`,
   );
 }
 

@@ -116,7 +116,7 @@ async function costOf(
   if (finding.ok) return finding;
   return {
     ...finding,
-    hint: `Raise ${where.path}.maximum_bytes_billed: a night that changes every table would be stopped.`,
+    hint: `Raise ${where.path}.maximum_bytes_billed: a publication that changes every table would be stopped.`,
   };
 }
 

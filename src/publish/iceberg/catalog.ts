@@ -345,5 +345,5 @@ function failureOf(status: number, tried: string, text: string): CatalogError {
     // Not the catalog's own answer.
   }
   const detail = message.slice(0, MOST_MESSAGE_CHARACTERS);
-  return new CatalogError(status, kind, `${tried} was answered with ${status} ${kind}: ${detail}`);
+  return new CatalogError(status, kind, `${tried} returned ${status} ${kind}: ${detail}`);
 }

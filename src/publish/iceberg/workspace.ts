@@ -286,7 +286,7 @@ function explainIceberg(error: unknown, destination: NamedDestination): unknown 
     error instanceof Error &&
     (message === "fetch failed" || error.name === "TimeoutError" || message === "terminated")
   ) {
-    const reason = codeOf(error.cause) ?? "no answer";
+    const reason = codeOf(error.cause) ?? "no response";
     return new StopRunError("database_unreachable", `${where} can't be reached (${reason}). ${later}`, {
       cause: error,
     });

@@ -82,7 +82,7 @@ test("changed parameters stop with the number of answered rows and the possible 
   const given = { ...large, counts: dueOf(100, 3, { parametersChanged: 2 }) };
   expect(decideSending(config, given)).toMatchObject({
     message: expect.stringMatching(
-      /^the mapping or the request parameters have changed since 2 rows were answered; nothing was sent\. .*3 records to send, about 24,000/u,
+      /^the mapping or the request parameters have changed since 2 rows were processed; nothing was sent\. .*3 records to send, about 24,000/u,
     ),
   });
 });
@@ -146,7 +146,7 @@ function judge(work: Partial<WorkDone>, sent = 10, remaining = 0): JobEnd {
 
 const unanswered = { records: 2, because: "POST /v2/enrich: no answer." };
 const leftOver =
-  "enrich_customers: 2 records got no answer and stay due for the next run. Last reason: POST /v2/enrich: no answer.";
+  "enrich_customers: 2 records had no response and stay due for the next run. Last cause: POST /v2/enrich: no answer.";
 const credits = { error: new LimitReachedError("credits", "No credits are left.") };
 const usedUp = { error: new LimitReachedError("budget_month", "The budget leaves nothing.") };
 const forbidden = { error: new StopJobError("forbidden", "The key may not call this route.") };
@@ -293,7 +293,7 @@ test("the line before sending shows what is sent, its cost and duration, and wha
   ]).toEqual([
     "enrich_customers: 2,950 records to send in 6 calls, about 2,360 (2,310 to 2,407) billed, about 2 min",
     "enrich_customers: nothing is due among 12,000 rows",
-    "enrich_customers: 500 records to send in 1 call, about 400 (380 to 417) billed, about 20 s; 2,450 rows remaining (budget_day)",
-    "enrich_customers: nothing to send; 2,950 rows remaining (budget_month)",
+    "enrich_customers: 500 records to send in 1 call, about 400 (380 to 417) billed, about 20 s; 2,450 rows remaining (stops at the daily budget)",
+    "enrich_customers: nothing to send; 2,950 rows remaining (stops at the monthly budget)",
   ]);
 });

@@ -59,7 +59,7 @@ describe("answers that an earlier run received and could not load", () => {
   test("are loaded first, under that run's calls, and none of their records is sent again", async () => {
     const { world, kept, message } = await startWithKept(2500);
     expect(message).toMatch(
-      /\d+ received answers? (?:is|are) saved in .*0-of-1; the next run of enrich_customers loads/u,
+      /\d+ received responses? (?:is|are) saved in .*0-of-1; the next run of enrich_customers loads/u,
     );
     const before = await received(world);
     expect(before.requests).toBe(kept.length);
@@ -183,7 +183,7 @@ describe("answers that an earlier run received and could not load", () => {
     expect(await world.rows("SELECT possibly_billed FROM person_data_ops.api_call")).toEqual([
       { possibly_billed: "t" },
     ]);
-    const message = "1 received answer of enrich_customers can't be loaded and is in quarantine";
+    const message = "1 received response of enrich_customers can't be loaded and is in quarantine";
     expect((await reportSpooled(await world.config(), null)).remarks).toMatchObject([
       { path: dirname(quarantined), message },
     ]);

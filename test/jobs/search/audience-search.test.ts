@@ -203,7 +203,7 @@ describe("an audience search", () => {
     expect(await runAudiences(world)).toMatchObject({ status: "succeeded" });
     expect(await callsOf(world, SUBMIT)).toEqual({ 202: 2 });
     expect(world.notes).toContain(
-      "an earlier submit of nurses got no answer, so the service may have the search twice; submits are never billed",
+      "an earlier request to submit nurses had no response, so the service may have the search twice; submitting is never billed",
     );
   });
 });

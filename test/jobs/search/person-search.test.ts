@@ -187,7 +187,7 @@ describe("a person search", () => {
       records_rejected: 1,
       error: {
         code: "request_refused",
-        message: expect.stringContaining("the service answered 400 bad_request"),
+        message: expect.stringContaining("the service returned 400 bad_request"),
       },
     });
   });
