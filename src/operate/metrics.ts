@@ -180,7 +180,7 @@ const statusGauges: readonly StatusGauge[] = [
       next_slot_timestamp_seconds: ["When the job is due next.", (job) => secondsOf(job.next_slot_at)],
       job_fresh: [
         "1 if the job has succeeded since it was last due, or is running.",
-        ({ freshness }) => (freshness === "fresh" || freshness === "running" ? 1 : 0),
+        ({ freshness }) => (["fresh", "limited", "running"].includes(freshness) ? 1 : 0),
       ],
       job_running: [
         "Processes that are running the job.",

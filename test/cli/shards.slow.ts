@@ -55,7 +55,7 @@ test.concurrent("three shards in three processes send every record once, and lea
     expect(own.reduce((sum, job) => sum + Number(job["records_read"]), 0)).toBe(ROWS);
   }
   const status = await runCli(["status"], setting);
-  expect(status.stdout).toMatch(/enrich_customers +fresh +just now +3× succeeded/);
+  expect(status.stdout).toMatch(/enrich_customers +up to date +just now +3× succeeded/);
   const again = await runJson(["run"], setting);
   expect(jobsOf(again.document).map((job) => job["records_sent"])).toEqual([0, 0, 0]);
   expect((await readLedger(setting.baseUrl)).contents.received_more_than_once).toBe(0);

@@ -77,7 +77,7 @@ test("a warehouse without runs has every section, each with what is missing", as
     drift: ["No unexpected fields in responses."],
   });
   expect(Object.keys(tables)).toEqual(["Jobs"]);
-  expect(tables["Jobs"]?.map((row) => [row["job"], row["freshness"], row["next start"]])).toEqual(
+  expect(tables["Jobs"]?.map((row) => [row["job"], row["state"], row["next start"]])).toEqual(
     ["resolve_customers", "validate_customers", "enrich_customers", "customer_segment", "customer_members"]
       .concat(["customer_deaths", "search_usage", "endpoint_usage"])
       .map((job) => [job, "! never run", "manual"]),
@@ -283,4 +283,23 @@ test("a section that can't be read leaves the others", async () => {
     { level: "warn", event: "section_unreadable", fields: expect.objectContaining({ section: "drift" }) },
   ]);
   await world.rows("ALTER TABLE person_data_ops.elsewhere RENAME TO schema_drift");
+});
+
+test("a trial is limited, not up to date, and its budget is not extrapolated", async () => {
+  const config = configOf(night, "budgets: { resolve: { per_month: 1000 }, enrich: { per_month: 4 } }");
+  const world = await startWorld({ rows: 200, config });
+  const names = ["resolve_customers", "validate_customers", "enrich_customers"];
+  await world.run({ jobs: names, maxRecords: 100 });
+  const html = await fetchText(await openPage(world));
+  const { tables } = readPageContent(html);
+  expect(html).toMatch(/0 of 8 jobs up to date, 3 limited \(\d+ rows due\), 5 never run/);
+  expect(tables["Jobs"]?.slice(0, 3).map((row) => row["state"])).toEqual(Array(3).fill("! limited"));
+  expect(html).toMatch(/<summary>.*limited \(max_records\)/s);
+  const [run = ""] = Object.keys(tables).filter((caption) => caption.startsWith("Jobs of run"));
+  expect(tables[run]?.map(({ status }) => status)).toEqual([
+    "! limited (max_records)",
+    "! limited (max_records)",
+    "! limited (budget_month)",
+  ]);
+  expect(tables["Budgets"]?.[0]).toMatchObject({ "lasts until": "end of the month" });
 });

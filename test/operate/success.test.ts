@@ -72,7 +72,7 @@ test("status, metrics, table_freshness and alerts agree on what a success is", a
   expect(await views(world, await world.run({ maxRecords: 10 }), known)).toEqual({
     ended: ["limited", "max_records"],
     successes: [1, 1, 1],
-    fresh: ["fresh", "1"],
+    fresh: ["limited", "1"],
     alerts: ["ok", "ok"],
     attention: [],
   });

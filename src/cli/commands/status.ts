@@ -12,6 +12,7 @@ import {
   readStatus,
   type StatusReport,
 } from "../../jobs/report/status.ts";
+import { freshnessNames, glanceOf } from "../../jobs/report/attention.ts";
 import { planLeftText } from "../../jobs/report/costs.ts";
 import { amountText } from "../../money.ts";
 
@@ -58,17 +59,16 @@ function renderStatus(report: StatusReport, nowMs: number): Text {
   );
 }
 
-/** First line: number of fresh jobs, running jobs, next slot. */
+/** First line: states of the jobs, running jobs, next slot. */
 function glance({ jobs, attention }: StatusReport, nowMs: number): string {
   const on = jobs.filter(({ enabled }) => enabled);
   const running = on.filter(({ freshness }) => freshness === "running").map(({ job }) => job);
-  const wellCount = on.filter(({ freshness }) => freshness === "fresh").length + running.length;
-  const isWell = attention.length === 0 && wellCount === on.length;
+  const { isWell, text } = glanceOf(jobs, attention);
   const [next] = on
     .flatMap(({ job, next_slot_at: at }) => (at === null ? [] : [{ job, at }]))
     .toSorted((a, b) => (a.at < b.at ? -1 : 1));
   const parts = [
-    `${isWell ? "✓" : "!"} ${wellCount} of ${countText(on.length, "job")} fresh`,
+    `${isWell ? "✓" : "!"} ${text}`,
     running.length === 0 ? "" : `running: ${running.join(", ")}`,
     next ? `next: ${next.job} ${ahead(next.at, nowMs)}` : "",
   ];
@@ -78,9 +78,9 @@ function glance({ jobs, attention }: StatusReport, nowMs: number): string {
 function renderJobs(jobs: readonly JobStatusReport[], nowMs: number): Text {
   return table(jobs, {
     job: ({ job }) => job,
-    fresh: ({ freshness }) => freshness,
+    state: ({ freshness }) => freshnessNames[freshness],
     "last run": ({ last_run: last }) => ago(last?.started_at ?? null, nowMs),
-    status: ({ last_pass: runs }) => endOfPass(runs),
+    ended: ({ last_pass: runs }) => endOfPass(runs),
     "last success": ({ last_run: last, last_success_at: at }) =>
       last === null || last.status === "succeeded" ? null : ago(at, nowMs),
     next: ({ next_slot_at: at }) => (at === null ? "manual" : ahead(at, nowMs)),

@@ -1,6 +1,6 @@
 import { adviceFor } from "../../advice.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
-import { timeText } from "../../figures.ts";
+import { countText, timeText } from "../../figures.ts";
 import { unusualRejects } from "../confirm.ts";
 import { scheduledJobs } from "../job-selection.ts";
 import { priceOf } from "../price.ts";
@@ -80,7 +80,42 @@ export function note(subject: string, code: string, message: string): AttentionR
   return { subject, code, message, what_to_do: adviceFor(code).next };
 }
 
-export type Freshness = "fresh" | "running" | "stale" | "never" | "off";
+export type Freshness = "fresh" | "limited" | "running" | "stale" | "never" | "off";
+
+/** Names of the states of jobs, for people. */
+export const freshnessNames: Readonly<Record<Freshness, string>> = {
+  fresh: "up to date",
+  limited: "limited",
+  running: "running",
+  stale: "stale",
+  never: "never run",
+  off: "disabled",
+};
+
+interface GlanceJob {
+  readonly enabled: boolean;
+  readonly freshness: Freshness;
+  readonly coverage: { readonly due: number } | null;
+}
+
+/** Summary of the jobs: `1 of 3 jobs up to date, 2 limited (4,196 rows due)`. */
+export function glanceOf(
+  jobs: readonly GlanceJob[],
+  attention: readonly AttentionReport[],
+): { readonly isWell: boolean; readonly text: string } {
+  const on = jobs.filter(({ enabled }) => enabled);
+  const groups = Map.groupBy(on, ({ freshness }) => freshness);
+  const sizeOf = (name: Freshness) => groups.get(name)?.length ?? 0;
+  const due = (groups.get("limited") ?? []).reduce((sum, { coverage }) => sum + (coverage?.due ?? 0), 0);
+  const others = (["running", "limited", "stale", "never"] as const).flatMap((name) => {
+    const rest = name === "limited" && due > 0 ? ` (${countText(due, "row")} due)` : "";
+    return sizeOf(name) === 0 ? [] : [`, ${sizeOf(name)} ${freshnessNames[name]}${rest}`];
+  });
+  return {
+    isWell: attention.length === 0 && sizeOf("fresh") + sizeOf("running") === on.length,
+    text: `${sizeOf("fresh")} of ${countText(on.length, "job")} up to date${others.join("")}`,
+  };
+}
 
 /** A slot may start this late. */
 const GRACE_MS = 15 * 60_000;
@@ -107,11 +142,12 @@ export function freshnessOf(
   if (status.lastSuccessAt === null) return "never";
   const succeededMs = Date.parse(status.lastSuccessAt);
   if (staleAfterMs !== null && nowMs - succeededMs > staleAfterMs) return "stale";
-  if (schedule) {
-    const next = nextSlot(schedule, succeededMs);
-    return next !== null && next.atMs + GRACE_MS < nowMs ? "stale" : "fresh";
-  }
-  return status.lastPass.every(isSuccess) ? "fresh" : "stale";
+  const next = schedule && nextSlot(schedule, succeededMs);
+  if (next && next.atMs + GRACE_MS < nowMs) return "stale";
+  const hasSucceeded = status.lastPass.every(isSuccess);
+  const isLimited = status.lastPass.some((run) => run.status === "limited");
+  if (hasSucceeded) return isLimited || (status.coverage?.due ?? 0) > 0 ? "limited" : "fresh";
+  return schedule ? "fresh" : "stale";
 }
 
 export interface BudgetOutlook extends BudgetReport {
@@ -125,12 +161,12 @@ export interface BudgetOutlook extends BudgetReport {
 export function budgetOutlooks(
   config: Pick<Config, "jobs">,
   budgets: readonly BudgetReport[],
-  days: readonly LedgerDay[],
-  nowMs: number,
+  use: RecentUse,
 ): readonly BudgetOutlook[] {
+  const { nowMs } = use;
   return budgets.map((budget) => {
     const resetsMs = endOfPeriod(budget.period, nowMs);
-    const pace = recordsPerMs(config, budget.budget, days, nowMs);
+    const pace = recordsPerMs(config, budget.budget, use);
     const lastsMs = budget.left === 0 ? nowMs : nowMs + budget.left / pace;
     return {
       ...budget,
@@ -144,23 +180,33 @@ export function budgetOutlooks(
   });
 }
 
+/** Use of budgets in the last UTC days, today included. */
+interface RecentUse {
+  readonly days: readonly LedgerDay[];
+  /** Number of UTC days. */
+  readonly length: number;
+  /** Start of each job's first run. */
+  readonly firstRuns: ReadonlyMap<string, string>;
+  readonly nowMs: number;
+}
+
 function endOfPeriod(period: BudgetReport["period"], nowMs: number): number {
   const now = new Date(nowMs);
   const [year, month, day] = [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()];
   return period === "day" ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1);
 }
 
-/** Mean since the first day in the ledger. */
+/** Mean of the days; 0 while they include the first run of a job, which sends everything. */
 function recordsPerMs(
   { jobs }: Pick<Config, "jobs">,
   budget: string,
-  days: readonly LedgerDay[],
-  nowMs: number,
+  { days, length, firstRuns, nowMs }: RecentUse,
 ): number {
   const ofType = days.filter(({ job }) => jobs.find(({ name }) => name === job)?.type === budget);
+  const startMs = (Math.floor(nowMs / DAY_MS) - length + 1) * DAY_MS;
+  const isNew = ofType.some(({ job }) => Date.parse(firstRuns.get(job) ?? "") >= startMs);
   const sent = ofType.reduce((sum, day) => sum + day.records_sent, 0);
-  const firstMs = Math.min(nowMs, ...ofType.map(({ day }) => Date.parse(`${day}T00:00:00Z`)));
-  return sent / Math.max(nowMs - firstMs, DAY_MS);
+  return isNew ? 0 : sent / (nowMs - startMs);
 }
 
 /** Use of a budget, in `plan --json` and `status --json`. */

@@ -133,7 +133,7 @@ export interface PlanLeft {
   readonly stated_at: string | null;
   /** As stated: records available, of them in the allowance and in the overage. */
   readonly stated: Readonly<Record<string, number>> | null;
-  /** When it is used up at the pace of the last `pace_days`; null if it isn't (in this month). */
+  /** When it is used up at the pace of a week; null if it isn't (in this month), or while the first run is in that week. */
   readonly lasts_until: string | null;
   /** Seven, or fewer UTC days since the first call. */
   readonly pace_days: number;
@@ -165,6 +165,7 @@ export async function readPlanLeft(
   );
   const endOf = (left: number, isCounted: (row: BilledDay) => boolean): number | null => {
     if (left === 0) return nowMs;
+    if (paceDays < PACE_DAYS) return null;
     const billed = days.filter(isCounted).reduce((sum, row) => sum + row.recordsBilled, 0);
     return billed === 0 ? null : nowMs + (left * Math.max(nowMs - firstMs, DAY_MS)) / billed;
   };

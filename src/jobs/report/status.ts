@@ -39,6 +39,7 @@ import {
   type JobStatus,
   jobStatus,
   type PastRun,
+  readFirstRuns,
   type TableFreshness,
   tableFreshness,
 } from "../../load/runs/status.ts";
@@ -77,8 +78,8 @@ export interface JobStatusReport {
   /** Next slot in its own schedule, or in that of the job it runs with. */
   readonly next_slot_at: string | null;
   /**
-   * `fresh`: succeeded since it was last due (without a schedule: in the last run), also at the user's own cap or budget;
-   * `running`; `stale`; `never` succeeded; `off`: disabled.
+   * `fresh`: up to date: succeeded since it was last due (without a schedule: in the last run), and nothing is due; `limited`:
+   * the same, but the user's own cap or budget left records due; `running`; `stale`; `never` succeeded; `off`: disabled.
    */
   readonly freshness: Freshness;
   /** Null before the first run. */
@@ -187,7 +188,12 @@ export async function readStatus(
   const days = await readLedgerDays(db, DAYS);
   const billed = config.prices && (await readSpent(db, config.prices.currency, nowMs));
   const uses = await readBudgetUse(db);
-  const budgets = budgetOutlooks(config, budgetReports(config, uses), days, nowMs);
+  const budgets = budgetOutlooks(config, budgetReports(config, uses), {
+    days,
+    length: DAYS,
+    firstRuns: await readFirstRuns(db),
+    nowMs,
+  });
   return {
     warehouse: db.description,
     service_host: (await readIdentity(db))?.serviceHost ?? null,

@@ -64,6 +64,17 @@ export function lastRuns(db: Db, job: string, limit = PAST_RUNS): Promise<readon
 const lastRunsOf = (query: QueryCreator<Database>, job: string, limit: number) =>
   pastRuns(query).where("job", "=", job).orderBy(sql`started_at DESC, run_id`).limit(limit);
 
+/** Reads the start of each job's first run. */
+export async function readFirstRuns(db: Db): Promise<ReadonlyMap<string, string>> {
+  const rows = await db.rows(
+    db.query
+      .selectFrom("ops.sync_run")
+      .select(({ fn }) => ["job", fn.min("started_at").as("at")])
+      .groupBy("job"),
+  );
+  return new Map(rows.map(({ job, at }) => [job, at]));
+}
+
 export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
   return db.transaction(async (session) => {
     const syncRun = session.table("sync_run");

@@ -1,13 +1,13 @@
 import { html } from "hono/html";
 import { count, countText, durationText, timeText } from "../../figures.ts";
 import type { Counters } from "../../jobs/job.ts";
+import { freshnessNames } from "../../jobs/report/attention.ts";
 import type { JobStatusReport } from "../../jobs/report/status.ts";
 import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
 import { peopleChangedText } from "../../jobs/report/people-changed.ts";
 import { readChangeOfRun, readRecentRuns, readRunningJobs } from "../../load/history/queries.ts";
 import type { PeopleChanged } from "../../load/lookups/person-history.ts";
 import { countRejects } from "../../load/runs/rejects.ts";
-import { isSuccess } from "../../load/runs/runs.ts";
 import type { PastRun } from "../../load/runs/status.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
 import {
@@ -60,7 +60,7 @@ type Run = Pick<PastRun, "status" | "limited_by" | "started_at" | "finished_at">
 /** Text and sign for the end of a run, and its rank: higher for what needs more attention. */
 function stateOf({ status, limited_by: limit }: Run) {
   const text = limit === null ? status : `${status} (${limit})`;
-  if (isSuccess({ status, limited_by: limit })) return { kind: "good", text, rank: 0 } as const;
+  if (status === "succeeded") return { kind: "good", text, rank: 0 } as const;
   if (status === "running") return { kind: "busy", text, rank: 1 } as const;
   if (status === "failed") return { kind: "bad", text, rank: 3 } as const;
   return { kind: "warn", text, rank: 2 } as const;
@@ -71,6 +71,7 @@ const worstOf = (runs: readonly Run[]) => runs.map(stateOf).toSorted((a, b) => b
 
 const KINDS: Readonly<Record<JobStatusReport["freshness"], StateKind>> = {
   fresh: "good",
+  limited: "warn",
   running: "busy",
   stale: "bad",
   never: "warn",
@@ -80,10 +81,7 @@ const KINDS: Readonly<Record<JobStatusReport["freshness"], StateKind>> = {
 export async function showJobs({ status, nowMs }: View): Promise<Html> {
   return table("Jobs", "No job is configured.", status.jobs, [
     ["job", ({ job }) => job],
-    [
-      "freshness",
-      ({ freshness }) => state(KINDS[freshness], freshness === "never" ? "never run" : freshness),
-    ],
+    ["state", ({ freshness }) => state(KINDS[freshness], freshnessNames[freshness])],
     ["last success", (job) => past(job.last_success_at, nowMs), "extra"],
     [
       "next start",
@@ -157,7 +155,7 @@ function renderRun(jobs: readonly PastRun[], at: number, changed: PeopleChanged 
     ...(Number.isNaN(seconds) ? [] : [durationText(seconds)]),
   ];
   return html`<details${at === 0 && worst && worst.rank > 0 ? html` open` : ""}><summary>${timeText(started)} <span>${
-    worst ? state(worst.kind, worst.rank === 0 ? "succeeded" : worst.text) : ""
+    worst ? state(worst.kind, worst.text) : ""
   }</span> <span>${parts.join(", ")}</span></summary>
 ${changed ? note(`${peopleChangedText(changed)}.`) : ""}${table(`Jobs of run ${first?.run_id ?? ""}`, "", jobs, columnsOfRun)}</details>`;
 }

@@ -1,6 +1,7 @@
 import { html } from "hono/html";
 import { describeForLog } from "../../errors.ts";
-import { ahead, countText, timeText } from "../../figures.ts";
+import { ahead, timeText } from "../../figures.ts";
+import { glanceOf } from "../../jobs/report/attention.ts";
 import type { StatusReport } from "../../jobs/report/status.ts";
 import type { JobServices } from "../../jobs/services.ts";
 import { readLedgerHistory } from "../../load/history/queries.ts";
@@ -79,12 +80,10 @@ ${content}
 `;
 }
 
-/** Number of fresh jobs. */
+/** States of the jobs. */
 function glance({ jobs, attention }: StatusReport): Html {
-  const on = jobs.filter(({ enabled }) => enabled);
-  const well = on.filter(({ freshness }) => freshness === "fresh" || freshness === "running").length;
-  const isWell = attention.length === 0 && well === on.length;
-  return state(isWell ? "good" : "warn", `${well} of ${countText(on.length, "job")} fresh`);
+  const { isWell, text } = glanceOf(jobs, attention);
+  return state(isWell ? "good" : "warn", text);
 }
 
 function nextText({ jobs }: StatusReport, nowMs: number): string {
