@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isMap, isScalar, type Pair, parseDocument, type YAMLMap } from "yaml";
 import type { InputField } from "./config.ts";
+import { count } from "../figures.ts";
 import { mappingAt } from "./schema/settings.ts";
 import { isFileName } from "./schema/values.ts";
 import { readYaml } from "./yaml.ts";
@@ -15,6 +16,8 @@ interface InputAnswers {
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
   /** True to trim values and leave out placeholders. */
   readonly normalize: boolean;
+  /** Number of its rows, perhaps an estimate; null if unknown. */
+  readonly rows: number | null;
 }
 
 export interface ConfigAnswers extends InputAnswers {
@@ -55,6 +58,7 @@ warehouse:
 #data_dir: .person-etl          # embedded database; relative to this file
 #confirm_above: { records: 10000, ratio: 0.2 }   # later runs with more due rows than both need --yes
 
+${renderLimits(answers)}
 inputs:
 ${renderInput(answers)}
 jobs:
@@ -74,39 +78,101 @@ ${lines.join("\n")}
 `;
 }
 
+/** Renders budgets of the size of the input, prices and alerts, all commented out. */
+function renderLimits(answers: InputAnswers): string {
+  const { rows, fields, table } = answers;
+  const types = jobsFor(answers).map(({ settings }) => settings.type);
+  const size = rows === null || rows === 0 ? null : rows;
+  const about =
+    size === null ? "" : `; ${comment(table)} has about ${count(size)} rows, and a first full run sends all`;
+  const budgets = types.map((type) => {
+    const perRow = type === "validate_emails" ? (fields.emails?.length ?? 1) : 1;
+    return `  #${type}: { per_month: ${roundedUp((size ?? 10_000) * perRow * MARGIN)} }`;
+  });
+  const prices = types.map((type) => `  #${type}: ${EXAMPLE_PRICES[type]}`);
+  return `#budgets:                       # most records sent per UTC month, or per_day${about}
+${budgets.join("\n")}
+#prices:                        # per billed record, as in your contract: plan, status and costs then show amounts
+  #currency: USD
+${prices.join("\n")}
+#alerts:                        # a message when a job fails, stops at a limit or is late
+  #webhook: \${ALERT_WEBHOOK}   # an https:// address, such as an incoming webhook of Slack
+  #stale_after: 36h
+`;
+}
+
+/** Share of an input that a budget allows: all its rows, and a fifth for changes and refreshes. */
+const MARGIN = 1.2;
+
+/** Prices in the example lines. */
+const EXAMPLE_PRICES = { resolve: "0.01", validate_emails: "0.002", enrich: "0.10" } as const;
+
+/** The number, rounded up to two digits: 5,004 → 5,100. */
+function roundedUp(value: number): number {
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(value)) - 1);
+  return Math.ceil(value / unit) * unit;
+}
+
+/** A name for a comment, which ends with the line. */
+function comment(name: string): string {
+  return name.replaceAll(/[\p{Cc}\u2028\u2029]/gu, " ");
+}
+
 /** Renders the entries of `jobs` that the mapped fields allow. */
-export function renderJobs({ input, fields }: InputAnswers): string {
+export function renderJobs(answers: InputAnswers): string {
+  return jobsFor(answers)
+    .map(({ name, purpose, settings }, i) => {
+      const schedule = '    #schedule: "15 1 * * *"   # every day at 01:15 UTC; the jobs below run with it';
+      const lines = Object.entries(settings).flatMap(([key, value]) =>
+        value === false ? [] : [`    ${key}: ${value}`],
+      );
+      return `  ${name}:   # ${purpose}\n${[...lines, ...(i === 0 ? [schedule] : [])].join("\n")}\n`;
+    })
+    .join("\n");
+}
+
+interface JobEntry {
+  readonly name: string;
+  readonly purpose: string;
+  /** Without those that are false. */
+  readonly settings: { readonly type: keyof typeof EXAMPLE_PRICES } & Readonly<
+    Record<string, string | false>
+  >;
+}
+
+/** Jobs that the mapped fields allow; each after the first depends on it, directly or not. */
+function jobsFor({ input, fields }: InputAnswers): readonly JobEntry[] {
   const has = (field: InputField) => (fields[field] ?? []).length > 0;
   const hasName = has("full_name") || (has("first_name") && has("last_name"));
   // A mapped service_pid excludes pid_from.
   const resolves = hasName && (has("emails") || has("phones")) && !has("service_pid");
   const validates = has("emails");
-  const jobs = [
-    resolves && renderJob(`resolve_${input}`, "finds the PID of each row", { type: "resolve", input }),
-    validates &&
-      renderJob(`validate_${input}`, "validates the e-mail addresses", {
-        type: "validate_emails",
+  const jobs: readonly (JobEntry | false)[] = [
+    resolves && {
+      name: `resolve_${input}`,
+      purpose: "finds the PID of each row",
+      settings: { type: "resolve", input },
+    },
+    validates && {
+      name: `validate_${input}`,
+      purpose: "validates the e-mail addresses",
+      settings: { type: "validate_emails", input, refresh_after: "30d" },
+    },
+    {
+      name: `enrich_${input}`,
+      purpose: "fetches the people",
+      settings: {
+        type: "enrich",
         input,
-        refresh_after: "30d",
-      }),
-    renderJob(`enrich_${input}`, "fetches the people", {
-      type: "enrich",
-      input,
-      pid_from: resolves && `resolve_${input}`,
-      valid_emails_from: validates && `validate_${input}`,
-      refresh_after: "90d",
-      refresh_unmatched_after: "30d",
-      max_records_per_run: "100000",
-    }),
+        pid_from: resolves && `resolve_${input}`,
+        valid_emails_from: validates && `validate_${input}`,
+        refresh_after: "90d",
+        refresh_unmatched_after: "30d",
+        max_records_per_run: "100000",
+      },
+    },
   ];
-  return jobs.filter((job) => job !== false).join("\n");
-}
-
-function renderJob(name: string, purpose: string, settings: Record<string, string | false>): string {
-  const lines = Object.entries(settings).flatMap(([key, value]) =>
-    value === false ? [] : `    ${key}: ${value}`,
-  );
-  return `  ${name}:   # ${purpose}\n${lines.join("\n")}\n`;
+  return jobs.filter((job) => job !== false);
 }
 
 /** Renders one column as text, several as a list. */

@@ -9,6 +9,7 @@ const contacts = {
   key: ["id"],
   fields: { emails: ["email"] },
   normalize: false,
+  rows: null,
 };
 const added = (text: string) => addInputToText(text, contacts);
 

@@ -39,6 +39,7 @@ describe("the JSON Schema for editors", () => {
       warehouseUrl: "${WAREHOUSE_URL}",
       allowInsecure: false,
       normalize: false,
+      rows: null,
       connection: null,
       input: "customers",
       table: "crm.customers",

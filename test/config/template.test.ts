@@ -12,6 +12,7 @@ const answers: template.ConfigAnswers = {
   normalize: false,
   connection: null,
   input: "customers",
+  rows: 5004,
   table: "crm.customers",
   key: ["tenant_id", "id"],
   fields: {
@@ -56,8 +57,24 @@ describe("the config.yaml that init writes", () => {
 
   it("is valid with every commented-out setting enabled", async () => {
     const text = renderConfig(answers).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
-    const config = await load(text, { env });
+    const config = await load(text, { env: { ...env, ALERT_WEBHOOK: "https://hooks.example.com/x" } });
     expect(config.inputs["customers"]).toMatchObject({ where: "country = 'US'" });
+    expect(config.jobs.map(({ schedule }) => schedule)).toEqual(["15 1 * * *", null, null]);
+    expect(config.prices?.currency).toBe("USD");
+    expect(config.alerts?.staleAfterMs).toBe(36 * 3_600_000);
+  });
+
+  it("proposes budgets for the rows of the table, and for each of its e-mail addresses", async () => {
+    const text = renderConfig(answers);
+    expect(text).toContain("; crm.customers has about 5,004 rows, and a first full run sends all\n");
+    expect(/#budgets:.*\n(?: {2}#\w+: .*\n){3}/u.exec(text)?.[0].split("\n").slice(1, 4)).toEqual([
+      "  #resolve: { per_month: 6100 }",
+      "  #validate_emails: { per_month: 13000 }",
+      "  #enrich: { per_month: 6100 }",
+    ]);
+    expect(renderConfig({ ...answers, rows: null })).toContain(
+      "or per_day\n  #resolve: { per_month: 12000 }",
+    );
   });
 
   it("has only the jobs that the mapped fields allow", async () => {

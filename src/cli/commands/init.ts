@@ -12,6 +12,7 @@ import {
   isComplete,
   nameIn,
   type Question,
+  rowsOf,
   START,
   withAnswers,
 } from "../init/ask.ts";
@@ -133,7 +134,7 @@ async function carryOut(context: Context, file: string, flags: InitFlags, plan: 
     env,
     render,
   });
-  const { answers } = draft;
+  const answers = { ...draft.answers, rows: await rowsOf(draft) };
   await plan.write(render(answers));
   const references = [answers.apiKey ?? "", answers.warehouseUrl].filter((text) => text.startsWith("${"));
   const unset = references.map(nameIn).filter((name) => !env[name]?.trim());

@@ -110,9 +110,11 @@ async function reload(
 
 function refuseWithoutSchedule(config: Config): void {
   if (scheduledJobs(config).length > 0) return;
-  const hint = 'add one, such as schedule: "15 1 * * *"; jobs that depend on it run with it';
+  const [first] = selectJobs(config, []);
+  const hint =
+    'write in it: schedule: "15 1 * * *" (every day at 01:15 UTC); jobs that depend on it run with it';
   throw new FixConfigurationError("no_schedule", "No enabled job has a schedule.", [
-    { path: "jobs", message: "have no schedule", hint },
+    { path: `jobs.${first?.name}`, message: "has no schedule", hint },
   ]);
 }
 

@@ -55,6 +55,7 @@ export const START: Draft = {
     key: ["id"],
     fields: { emails: ["email"] },
     normalize: false,
+    rows: null,
   },
   typed: {},
   source: null,
@@ -259,6 +260,13 @@ export async function profileDraft({ source, answers }: Draft): Promise<InputPro
     .sampleInput({ ...reading, name, relation, key, fields })
     .catch(() => null);
   return sample && profileOf(sample, false);
+}
+
+/** Number of a draft's input rows: the database's estimate, else counted; null if neither is possible. */
+export async function rowsOf(draft: Draft): Promise<number | null> {
+  const { source, answers } = draft;
+  const estimate = source && tableOf(source, answers.table)?.rows;
+  return estimate ?? (await profileDraft(draft))?.keys?.rows ?? null;
 }
 
 /** `${NAME}` → `NAME`. */

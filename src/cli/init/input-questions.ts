@@ -2,6 +2,7 @@ import { basename } from "node:path";
 import {
   type Draft,
   getsSample,
+  type OpenedSource,
   profileDraft,
   type Question,
   type Reading,
@@ -9,7 +10,7 @@ import {
   tableText,
   withAnswers,
 } from "./ask.ts";
-import { type Fields, findPeople, proposeFields, proposeKey, type Skipped, summarize } from "./propose.ts";
+import { type Fields, findPeople, proposeFields, proposeKey, summarize } from "./propose.ts";
 import { wordsOf } from "./recognize-column.ts";
 import { effectText } from "../commands/check-inputs.ts";
 import { UsageError } from "../failure.ts";
@@ -22,8 +23,6 @@ import type { Table } from "../../load/inputs/postgres-profile.ts";
 import { containsUniqueKey } from "../../load/inputs/postgres.ts";
 
 const SHOWN = 9;
-
-const SHOWN_SKIPPED = 6;
 
 /** Mapping of the sample table that the first run against the sandbox creates. */
 const SAMPLE: Pick<ConfigAnswers, "key" | "fields"> = {
@@ -91,12 +90,14 @@ function readTable(reply: string, draft: Draft, name: string | undefined): Readi
   if (reply === "") return { refused: NO_TABLE };
   const found = source === null ? null : findTable(reply, draft);
   const isSample = found === null && getsSample(draft);
+  const same = source === null || found ? [] : tablesNamed(reply, source).map(tableText);
   const meant = found || source === null ? null : suggest(reply, source.tables.map(tableText));
   const table = found === null ? reply : tableText(found);
   const unread = isSample ? SAMPLE : { key: ["id"], fields: {} };
   const proposed =
     found === null ? unread : { key: proposeKey(found)?.value ?? [], fields: proposeFields(found).fields };
   const next = withAnswers(draft, { table, input: name ?? inputNameOf(table), ...proposed });
+  if (same.length > 1) return { refused: `Several tables are named ${reply}: write ${same.join(" or ")}.` };
   if (source === null || found !== null || (isSample && meant === null)) return { draft: next };
   const hint = meant === null ? "" : `\n  → did you mean ${meant}?`;
   return {
@@ -140,13 +141,18 @@ function findTable(reply: string, draft: Draft): Table | null {
   const { source } = draft;
   if (source === null) return null;
   const byNumber = /^\d+$/u.test(reply) ? peopleOf(draft)[Number(reply) - 1] : undefined;
-  const parsed = parseTableName(reply);
-  const byName = source.tables.filter(
+  const byName = tablesNamed(reply, source);
+  return tableOf(source, reply) ?? byNumber ?? (byName.length === 1 ? (byName[0] ?? null) : null);
+}
+
+/** Tables with a name, and with its schema if it has one. */
+function tablesNamed(text: string, { tables }: OpenedSource): readonly Table[] {
+  const parsed = parseTableName(text);
+  return tables.filter(
     ({ schema, name }) =>
-      (parsed?.table ?? reply) === name &&
+      (parsed?.table ?? text) === name &&
       (parsed?.schema === undefined || parsed.schema === null || parsed.schema === schema),
   );
-  return tableOf(source, reply) ?? byNumber ?? (byName.length === 1 ? (byName[0] ?? null) : null);
 }
 
 /** `crm."Kunden Stamm"` → `kunden_stamm`, `data/leads-*.csv` → `leads`. */
@@ -219,8 +225,8 @@ export const fieldsQuestion: Question = {
   text: (draft) => `${showFields(draft)}Change a field, such as phones=tel,mobile or city= to remove it`,
   proposal: ({ answers }) => (Object.keys(answers.fields).length === 0 ? "" : ACCEPT),
   notes: (draft) => {
-    const skipped = skippedColumns(draft).map(({ column, reason }) => `${column} (${reason})`);
-    return skipped.length === 0 ? [] : [`${NOT_MAPPED} ${skipped.join(", ")}.`];
+    const skipped = skippedColumns(draft).map(([reason, columns]) => `${columns} (${reason})`);
+    return skipped.length === 0 ? [] : [`${NOT_MAPPED} ${skipped.join("; ")}.`];
   },
   given: ({ field }) => (field === undefined ? undefined : JSON.stringify(mappingOf(field))),
   owns: ({ path }, { answers }) =>
@@ -259,23 +265,25 @@ function showFields(draft: Draft): string {
   const entries = Object.entries(draft.answers.fields);
   const width = Math.max(0, ...entries.map(([field]) => field.length));
   const lines = entries.map(([field, columns]) => `  ${field.padEnd(width)}  ${columns.join(", ")}`);
-  const skipped = skippedColumns(draft);
-  const reasons = skipped.slice(0, SHOWN_SKIPPED).map(({ column, reason }) => `  ${column}: ${reason}`);
-  const more = skipped.length - SHOWN_SKIPPED;
+  const reasons = skippedColumns(draft).map(([reason, columns]) => `  ${columns}: ${reason}`);
   return [
     "",
     ...(lines.length === 0 ? [] : ["Fields of the service and their columns:", ...lines]),
     ...(reasons.length === 0 ? [] : [NOT_MAPPED, ...reasons]),
-    ...(more > 0 ? [`  and ${more} more`] : []),
     "",
   ].join("\n");
 }
 
-const NOT_MAPPED = "Not mapped; a view can convert them:";
+const NOT_MAPPED = "Not mapped; a view can convert or rename columns:";
 
-/** Columns that look like a field and aren't mapped. */
-function skippedColumns(draft: Draft): readonly Skipped[] {
+/** All columns that are neither mapped nor the key, by the reason. */
+function skippedColumns(draft: Draft): readonly (readonly [reason: string, columns: string])[] {
   const table = chosenTable(draft);
-  const mapped = new Set(Object.values(draft.answers.fields).flat());
-  return (table ? proposeFields(table).skipped : []).filter(({ column }) => !mapped.has(column));
+  const { fields, key } = draft.answers;
+  const used = new Set([...Object.values(fields).flat(), ...key]);
+  const skipped = (table ? proposeFields(table).skipped : []).filter(({ column }) => !used.has(column));
+  return [...Map.groupBy(skipped, ({ reason }) => reason)].map(([reason, columns]) => [
+    reason,
+    columns.map(({ column }) => column).join(", "),
+  ]);
 }

@@ -97,7 +97,7 @@ function rankOfId({ name }: TableColumn, table: Table): number {
 /** Columns by field of the service. */
 export type Fields = Readonly<Partial<Record<InputField, readonly string[]>>>;
 
-/** A column that looks like a field but isn't mapped. */
+/** A column that isn't mapped. */
 export interface Skipped {
   readonly column: string;
   readonly reason: string;
@@ -123,7 +123,11 @@ export function proposeFields({ columns }: Pick<Table, "columns">): {
     if (reason !== null) skipped.push({ column: column.name, reason });
     else if (recognized) candidates.push({ ...recognized, column });
   }
-  const chosen = { ...chooseNames(candidates), ...chooseAddress(candidates), ...chooseLists(candidates) };
+  const chosen: Chosen = {
+    ...chooseNames(candidates),
+    ...chooseAddress(candidates),
+    ...chooseLists(candidates),
+  };
   for (const field of ["service_pid", "linkedin_url"] as const) {
     const [first] = named(candidates, field);
     if (first) chosen[field] = [first];
@@ -132,7 +136,29 @@ export function proposeFields({ columns }: Pick<Table, "columns">): {
   const fields = meanings.flatMap((field) =>
     field in chosen ? [[field, chosen[field as InputField]] as const] : [],
   );
+  const mapped = new Set(Object.values(chosen).flat());
+  for (const candidate of candidates) {
+    const { name } = candidate.column;
+    if (!mapped.has(name)) skipped.push({ column: name, reason: reasonAgainst(candidate, chosen) });
+  }
+  const known = new Set([...mapped, ...skipped.map(({ column }) => column)]);
+  for (const { name } of columns) if (!known.has(name)) skipped.push({ column: name, reason: UNKNOWN });
   return { fields: Object.fromEntries(fields), skipped };
+}
+
+const UNKNOWN = "no field has such a name";
+
+/** Reason why a column with the name of a field isn't mapped. */
+function reasonAgainst({ meaning }: Candidate, chosen: Chosen): string {
+  const field = meaning as keyof Chosen; // without an entry for a part of a name or an address
+  const [taken] = chosen[field] ?? [];
+  if (taken !== undefined) return `${field} takes one column, here ${taken}`;
+  if (/name/u.test(meaning)) {
+    const names = Object.keys(chosen).filter((other) => /name/u.test(other));
+    return names.length === 0 ? "a person needs a first and a last name" : `${names.join(", ")} are enough`;
+  }
+  const address = ["any_address", ...ADDRESS].some((part) => part === meaning);
+  return address ? "not part of the address that is mapped" : "not needed";
 }
 
 type Chosen = Partial<Record<InputField, readonly string[]>>;
@@ -156,12 +182,16 @@ function objectionTo(column: TableColumn, recognized: Recognized | null): string
   return meaning === "service_pid" && typeName === "uuid" ? null : `${typeName}, is not text`;
 }
 
-/** Columns of a meaning, those with the fewest other words first. */
+/** Columns of a meaning: the one with the field's exact name first, then those with the fewest other words. */
 function named(candidates: readonly Candidate[], meaning: Recognized["meaning"]): readonly string[] {
   return candidates
     .filter((candidate) => candidate.meaning === meaning)
-    .toSorted((a, b) => a.qualifiers.length - b.qualifiers.length)
+    .toSorted((a, b) => Number(isExact(b)) - Number(isExact(a)) || a.qualifiers.length - b.qualifiers.length)
     .map(({ column }) => column.name);
+}
+
+function isExact({ meaning, column }: Candidate): boolean {
+  return wordsOf(column.name).join("") === meaning.replaceAll("_", "");
 }
 
 /** Fields with their column, without those that have none. */

@@ -64,11 +64,12 @@ test.concurrent("init proposes table, composite key and fields, and Enter accept
   2  crm.contacts_backup  name, email, phone
   3  crm.newsletter       email
 `);
-  expect(screen.replaceAll("\r", "")).toContain(`Not mapped; a view can convert them:
+  expect(screen.replaceAll("\r", "")).toContain(`Not mapped; a view can convert or rename columns:
   Handy: bigint, loses leading zeros
   PLZ: integer, loses leading zeros
   extras: jsonb, would be sent as JSON text
   tags: integer[], a list
+  Anrede, email_verified, geändert_am, angelegt_am: no field has such a name
 `);
   expect(screen).toContain(
     "`normalize: true` drops 2 of 7 sampled values and avoids sending 1 of 2 addresses",
@@ -225,7 +226,7 @@ test("without a terminal, init reports what a person would have been asked about
   expect(code).toBe(0);
   const notes = [
     "1 of 3 rows repeat the key of another row and would be rejected.",
-    "Not mapped; a view can convert them: zip (integer, loses leading zeros), phone (jsonb, would be sent as JSON text).",
+    "Not mapped; a view can convert or rename columns: zip (integer, loses leading zeros); phone (jsonb, would be sent as JSON text).",
   ];
   expect(document["notes"]).toEqual(notes);
   const text = await runHere([...flags, "--config", "other.yaml"], cwd);

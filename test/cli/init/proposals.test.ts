@@ -99,6 +99,21 @@ describe("fields", () => {
     expect(fieldsOf("email state")).toEqual({ emails: ["email"] });
   });
 
+  it("take the column with the field's exact name, and give a reason for every other one", () => {
+    const columns =
+      "id email first_name last_name fullname region state city zip apt home_city tags:jsonb ckey";
+    const { fields, skipped } = proposeFields(table(columns.split(" ")));
+    expect(fields.state).toEqual(["state"]);
+    expect(skipped).toEqual([
+      { column: "tags", reason: "jsonb, would be sent as JSON text" },
+      { column: "fullname", reason: "first_name, last_name are enough" },
+      { column: "region", reason: "state takes one column, here state" },
+      { column: "home_city", reason: "city takes one column, here city" },
+      { column: "id", reason: "no field has such a name" },
+      { column: "ckey", reason: "no field has such a name" },
+    ]);
+  });
+
   it("name what would be sent as garbage", () => {
     const columns =
       "emails:jsonb phones:text[] city:text[] zip:integer phone:bigint state:status_kind street tags:jsonb[] email".split(
