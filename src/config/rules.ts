@@ -106,6 +106,7 @@ const DROPPED: readonly { readonly path: string; readonly type?: string; readonl
   { path: "inputs.*.cursor", instead: FINGERPRINTS },
   { path: "inputs.*.cursor_overlap", instead: FINGERPRINTS },
   { path: "warehouse.retry_for", instead: "a run waits up to 5 minutes for an unreachable warehouse" },
+  { path: "sandbox.input_rows", instead: "sample tables have 5,000 rows" },
   { path: "spool", instead: "a job stops sending while 1 GB of received responses waits to be loaded" },
   {
     path: "scheduler",

@@ -102,7 +102,7 @@ const UGLY = `CREATE SCHEMA crm; CREATE TABLE crm.customers (tenant int, nr text
   FROM generate_series(1, 500) AS i;`;
 
 const CONFIG = `service: { base_url: sandbox }
-sandbox: { people: 5000, input_rows: 400 }
+sandbox: { people: 5000 }
 warehouse: { type: postgres, url: "\${WAREHOUSE_URL}" }
 inputs:
   customers:

@@ -17,7 +17,9 @@ async function makeEmbedded(
   const { folder: cwd, remove } = await makeLastingFolder();
   atEnd(remove);
   const dataDir = join(cwd, "data-dir");
-  const text = configText({ rows: 200 }).replace('url: "${WAREHOUSE_URL}"', "url: embedded");
+  const text = configText()
+    .replace('url: "${WAREHOUSE_URL}"', "url: embedded")
+    .replace(/people: \d+/u, "people: 200");
   await writeFile(join(cwd, "config.yaml"), change(`${text}data_dir: data-dir\n`));
   return { cwd, dataDir };
 }

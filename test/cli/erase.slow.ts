@@ -222,7 +222,7 @@ test.concurrent("an address that others have too stays, is listed for the user, 
   const setting = await makeSetting({ rows: 20 });
   const office = "office@shared.example";
   await setting.query(`UPDATE crm.customers SET work_email = '${office}' WHERE id <= 3`);
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, rows: 20 }));
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox }));
   expect((await runJson(["run"], setting)).code).toBe(0);
   const row = ["erase", "--source-key", "customers/1"];
   const planned = await runJson([...row, "--dry-run"], setting);

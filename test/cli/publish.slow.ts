@@ -14,7 +14,7 @@ const PUBLISH = "publish:\n  local: { type: duckdb, path: copies/people.duckdb }
 
 async function makePublished(): Promise<Setting & { readonly path: string }> {
   const setting = await makeSetting({ rows: 120 });
-  await writeFile(join(setting.cwd, "config.yaml"), `${configText({ rows: 120 })}${PUBLISH}`);
+  await writeFile(join(setting.cwd, "config.yaml"), `${configText()}${PUBLISH}`);
   await mkdir(join(setting.cwd, "copies"));
   return { ...setting, path: join(setting.cwd, "copies/people.duckdb") };
 }
@@ -92,7 +92,7 @@ test("publish refuses unknown destinations, exits 3 until --full, and removes on
   expect((await runJson(["publish", "--full"], setting)).code).toBe(0);
   await expectEqual(setting);
 
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ rows: 120 }));
+  await writeFile(join(setting.cwd, "config.yaml"), configText());
   const dropped = await runJson(["publish", "--drop", "local"], setting);
   expect([dropped.code, dropped.document]).toEqual([0, { dropped: "local" }]);
   expect(await readdir(join(setting.cwd, ".person-etl/publish/duckdb"))).toEqual([]);

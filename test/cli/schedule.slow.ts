@@ -27,7 +27,7 @@ const NIGHTLY = `jobs:
 
 /** A configuration whose pages use a free port. */
 const configOf = (jobs = NIGHTLY, more = "", baseUrl = "sandbox") =>
-  `${configText({ jobs, rows: 60, baseUrl })}\nhttp: { port: 0 }\n${more}`;
+  `${configText({ jobs, baseUrl })}\nhttp: { port: 0 }\n${more}`;
 
 /** A new warehouse with this configuration. */
 async function settingOf(config: string): Promise<Setting> {

@@ -22,7 +22,7 @@ describe("a fine configuration", () => {
         requestsPerSecond: null,
         limits: {},
       },
-      sandbox: { seed: 1, people: 1_000_000, inputRows: 15_000 },
+      sandbox: { seed: 1, people: 1_000_000 },
       warehouse: {
         url: "embedded",
         schema: "person_data",
@@ -80,7 +80,7 @@ service:
   concurrency: 64
   requests_per_second: 12.5
   limits: { /v2/enrich: { requests_per_second: 3 }, /usage: { requests_per_second: 1 } }
-sandbox: { seed: 7, people: 500, input_rows: 100 }
+sandbox: { seed: 7, people: 500 }
 warehouse: { type: postgres, url: "\${WAREHOUSE_URL}", schema: people, ops_schema: people_ops }
 confirm_above: { records: 0, ratio: 1 }
 privacy: { erasure_key: "\${ERASURE_KEY}", erasure_notice: 1w }

@@ -139,6 +139,9 @@ const VALUES: Readonly<Partial<Record<string, readonly ((row: SampleInput) => st
   zipcode: [(row) => row.zip],
 };
 
+/** Enough rows to see every outcome, few enough that a first run takes seconds. */
+const SAMPLE_ROWS = 5000;
+
 /** True if a missing input table is created with sample rows; in a database of the user, it is an error. */
 export function getsSampleTables({ service, warehouse }: Pick<Config, "service" | "warehouse">): boolean {
   return service.baseUrl === "sandbox" && warehouse.url === "embedded";
@@ -152,7 +155,8 @@ export async function createSampleTables(
   { log, notify }: Pick<Context, "log" | "notify">,
 ): Promise<void> {
   if (!getsSampleTables(config)) return;
-  const { seed, people, inputRows: rows } = config.sandbox;
+  const { seed, people } = config.sandbox;
+  const rows = Math.min(SAMPLE_ROWS, people);
   const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));
   const own = [...inputs].filter(({ connection }) => connection === null);
   for (const [table, readers] of Map.groupBy(own, tableText)) {

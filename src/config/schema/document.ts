@@ -350,11 +350,10 @@ const service = settings(
   },
 );
 
-/** `sandbox`: population of `base_url: sandbox`, and its sample input tables. */
+/** `sandbox`: population of `base_url: sandbox`. */
 const sandbox = settings({
   seed: wholeNumber(0, 2 ** 32 - 1).default(1),
   people: wholeNumber(1, 100_000_000).default(1_000_000),
-  input_rows: wholeNumber(1, 100_000_000).default(15_000),
 });
 
 /** Log levels, from most verbose to silent. */

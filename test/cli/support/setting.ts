@@ -35,7 +35,7 @@ export function configText(parts: ConfigParts = {}): string {
   base_url: ${parts.baseUrl ?? "sandbox"}
   api_key: \${PERSON_SERVICE_API_KEY}
 ${parts.service ?? ""}
-sandbox: { people: ${PEOPLE}, input_rows: ${parts.rows ?? 400} }
+sandbox: { people: ${PEOPLE} }
 warehouse: ${parts.warehouse ?? POSTGRES}
 inputs:
   customers:
