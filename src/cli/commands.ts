@@ -69,6 +69,7 @@ const rejectFilter = [
 const groups: Readonly<Record<string, string>> = {
   checkpoint: "Show or change a job's checkpoints",
   rejects: "List, retry or drop records that could not be processed",
+  runs: "List past runs, or show one",
   config: "Show the configuration in effect",
   audience: "List, show or unlock audiences",
 };
@@ -200,6 +201,19 @@ const declarations: readonly Declaration[] = [
       "Show problems, last runs, late jobs, coverage, checkpoints, budgets, records per day and rejects",
     rest: () => ({ jobs: [] }),
     load: async () => (await import("./commands/status.ts")).status,
+  },
+  {
+    name: "runs list",
+    summary: "List the last runs with their status and counts",
+    options: [option("--limit <n>", "Show at most this many runs", whole(1)).default(20)],
+    rest: () => ({ runs: [] }),
+    load: async () => (await import("./commands/runs.ts")).list,
+  },
+  {
+    name: "runs show",
+    summary: "Show the summary of a run: jobs, counts, costs and errors",
+    arguments: [["<run-id>", "ID of the run, or its first characters"]],
+    load: async () => (await import("./commands/runs.ts")).show,
   },
   {
     name: "costs",

@@ -23,12 +23,15 @@ import { lastRuns, type PastRun } from "../load/runs/status.ts";
 import type { Attempt } from "../schemas/ledger.ts";
 import { type RunCounter, runCounters } from "../schemas/ops.ts";
 
-export type Status = "succeeded" | "failed" | "limited" | "skipped" | "interrupted" | "locked";
+/** `running` only in the report of an earlier run, which another process continues. */
+export type Status = "running" | "succeeded" | "failed" | "limited" | "skipped" | "interrupted" | "locked";
 
 /** One job, in `run --json`. */
 export interface JobReport extends Readonly<Record<RunCounter, number>> {
   readonly job: string;
   readonly type: string;
+  /** `I/N`; only in the report of an earlier run, which has all shards. */
+  readonly shard?: string;
   readonly status: Status;
   readonly limited_by?: LimitedBy;
   readonly seconds: number;
@@ -74,10 +77,18 @@ export function unaccountedRows(counters: Counters): number {
 }
 
 /** Ends of jobs, worst first. */
-const ranks: readonly Status[] = ["failed", "skipped", "interrupted", "locked", "limited", "succeeded"];
+const ranks: readonly Status[] = [
+  "running",
+  "failed",
+  "skipped",
+  "interrupted",
+  "locked",
+  "limited",
+  "succeeded",
+];
 
 /** Status of the whole run. A job is skipped only because another one failed. */
-export function statusOf(jobs: readonly JobReport[]): Status {
+export function statusOf(jobs: readonly Pick<JobReport, "status">[]): Status {
   const worst = ranks.find((status) => jobs.some((job) => job.status === status)) ?? "succeeded";
   return worst === "skipped" ? "failed" : worst;
 }

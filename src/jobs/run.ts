@@ -137,7 +137,7 @@ function skipReason(
 }
 
 /** Adds to a run's report what may have been billed and, with `prices`, the cost: of each job that can be billed, and the sums. */
-async function addCosts(
+export async function addCosts(
   { config, db, log }: Pick<JobServices, "config" | "db" | "log">,
   report: RunReport,
 ): Promise<RunReport> {
@@ -153,7 +153,9 @@ async function addCosts(
     possibly_billed: own.reduce((sum, { possiblyBilled }) => sum + possiblyBilled, 0),
     ...(currency === null ? {} : { cost: costOfBilled(own, currency) }),
   });
-  const jobs = report.jobs.map((job) => {
+  const jobs = report.jobs.map((job, at) => {
+    // Shards of a job share its costs, which the first one shows.
+    if (report.jobs.findIndex((other) => other.job === job.job) < at) return job;
     const own = rows.filter((row) => row.job === job.job);
     const isBilled = own.length > 0 || lookupTypes.some(({ type }) => type === job.type);
     return isBilled ? { ...job, ...costsOf(own) } : job;

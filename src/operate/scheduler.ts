@@ -197,7 +197,8 @@ async function runSlots(
 /** Status of a job's slot; null: to be resumed, after a signal or because another process holds the job. */
 function slotEndOf({ jobs }: RunReport, name: string): SlotEnd | null {
   const status = jobs.find(({ job }) => job === name)?.status;
-  return status === undefined || status === "interrupted" || status === "locked" ? null : status;
+  if (status === undefined || status === "running") return null;
+  return status === "interrupted" || status === "locked" ? null : status;
 }
 
 /** Renews the scheduler's slots until stopped. */

@@ -13,7 +13,7 @@ import { limitText } from "../../advice.ts";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
 import { durationMs } from "../../config/schema/values.ts";
-import { count, countText, durationText } from "../../figures.ts";
+import { count, countText, durationText, timeText } from "../../figures.ts";
 import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
 import { exitCodeOf, type JobReport, type RunReport, type Status } from "../../jobs/job.ts";
@@ -145,9 +145,12 @@ interface SummaryContext {
   readonly billed: ReadonlyMap<string, number> | null;
   readonly seconds: number;
   readonly warehouse: string;
+  /** Start of an earlier run; absent for the one that ends now. */
+  readonly startedAt?: string;
 }
 
 const MARKS: Readonly<Record<Status, string>> = {
+  running: "•",
   succeeded: "✓",
   limited: "•",
   interrupted: "•",
@@ -158,16 +161,18 @@ const MARKS: Readonly<Record<Status, string>> = {
 
 /** Formats the summary of `run`: jobs, problems, next steps, and the outcome last, where terminals stop scrolling. */
 export function renderRunSummary(report: RunReport, context: SummaryContext): Text {
-  const { config, publications, billed, warehouse } = context;
+  const { config, publications, billed, warehouse, startedAt } = context;
+  const isFirst = (job: JobReport) => report.jobs.find((other) => other.job === job.job) === job;
   const jobs = table(report.jobs, {
     "  job": ({ status, job }) => `${MARKS[status]} ${job}`,
+    shard: ({ shard }) => shard ?? null,
     status: ({ status }) => (status === "succeeded" ? null : status),
     read: (job) => job.records_read || null,
     unchanged: (job) => job.records_unchanged || null,
     suppressed: (job) => job.records_suppressed || null,
     waiting: (job) => job.records_waiting || null,
     sent: (job) => job.records_sent || null,
-    billed: ({ job }) => billed?.get(job) || null,
+    billed: (job) => (isFirst(job) && billed?.get(job.job)) || null,
     received: (job) => job.records_received || null,
     matched: (job) => job.records_matched || null,
     rejected: (job) => job.records_rejected || null,
@@ -175,7 +180,11 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
   });
   const rejected = sumOf(report.jobs, (job) => job.records_rejected);
   return paragraphs(
-    `Run ${report.run_id}${report.shard === undefined ? "" : `, shard ${report.shard}`}`,
+    [
+      `Run ${report.run_id}`,
+      report.shard === undefined ? "" : `, shard ${report.shard}`,
+      startedAt === undefined ? "" : `, started at ${timeText(startedAt)}`,
+    ].join(""),
     jobs,
     [
       ...report.jobs.flatMap(remarks),
@@ -186,7 +195,7 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
       ...publications.map(renderPublication),
     ],
     config.warehouse.url === "embedded" ? "" : `Data: ${warehouse}`,
-    report.status === "succeeded" ? nextSteps(config) : "",
+    report.status === "succeeded" && startedAt === undefined ? nextSteps(config) : "",
     [renderRunCost(report), headline(report, context)],
   );
 }
@@ -197,7 +206,10 @@ const sumOf = (jobs: readonly JobReport[], value: (job: JobReport) => number): n
 function headline({ status, jobs }: RunReport, { billed, seconds, publications }: SummaryContext): string {
   const time = durationText(seconds);
   const sent = sumOf(jobs, (job) => (BILLED_TYPES.has(job.type) ? job.records_sent : 0));
-  const paid = sumOf(jobs, (job) => billed?.get(job.job) ?? 0);
+  const paid = [...new Set(jobs.map(({ job }) => job))].reduce(
+    (sum, job) => sum + (billed?.get(job) ?? 0),
+    0,
+  );
   const received = sumOf(jobs, (job) => job.records_received);
   const written = sumOf(jobs, (job) => job.rows_written);
   const enriched = sumOf(jobs, (job) => (job.type === "enrich" ? job.records_matched : 0));
@@ -212,6 +224,7 @@ function headline({ status, jobs }: RunReport, { billed, seconds, publications }
   const behind = publications.filter((result) => result.status !== "published");
   const names = behind.map(({ destination }) => destination).join(", ");
   const notPublished = names === "" ? "" : ` Not published: ${names}.`;
+  if (status === "running") return `• Running for ${time}: ${outcome.join(", ")} so far.`;
   if (status !== "succeeded") {
     const kept = sent + paid + received + written > 0 ? " Completed work is kept." : "";
     return `${reasonOf(status, jobs)} (${time}): ${outcome.join(", ")}.${kept}${notPublished}`;
@@ -226,7 +239,7 @@ const BILLED_TYPES: ReadonlySet<string> = new Set(
   jobTypes.filter(({ isBilled }) => isBilled).map(({ type }) => type),
 );
 
-function reasonOf(status: Exclude<Status, "succeeded">, jobs: readonly JobReport[]): string {
+function reasonOf(status: Exclude<Status, "succeeded" | "running">, jobs: readonly JobReport[]): string {
   const own = jobs.filter((job) => job.status === status);
   const isWaiting = own.some(({ limited_by }) => CONFIRMATIONS.has(limited_by));
   const skipped = jobs.filter((job) => job.status === "skipped").length;
@@ -266,7 +279,7 @@ export function aboutJob(job: string, message: string): string {
 }
 
 /** Command with the configuration in use, to copy from the terminal. */
-function commandWith({ file }: Config, command: string): string {
+export function commandWith({ file }: Config, command: string): string {
   return [programName, ...configFlag(file), command].join(" ");
 }
 

@@ -142,6 +142,9 @@ function remarks(report: JobStatusReport): readonly string[] {
           : "",
       ];
     }),
+    report.possibly_billed === 0
+      ? ""
+      : `! ${job}: up to ${countText(report.possibly_billed, "record")} of the last run may have been billed without a response`,
     rejects.length === 0 ? "" : `• ${job}: rejected ${rejects.join(", ")}. \`rejects list\` shows them.`,
     waiting.calls === 0
       ? ""

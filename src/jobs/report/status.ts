@@ -27,7 +27,13 @@ import { readIdentity } from "../../load/db/identity.ts";
 import { readSegments, type StoredSegment } from "../../load/feeds/members.ts";
 import { type PushedMembers, readPushedMembers } from "../../load/feeds/push.ts";
 import { readGaps, readQuotas, type StoredGap, type StoredQuota } from "../../load/feeds/searches.ts";
-import { type BilledDay, type LedgerDay, readBilledSince, readLedgerDays } from "../../load/ledger/costs.ts";
+import {
+  type BilledDay,
+  type LedgerDay,
+  readBilledSince,
+  readLedgerDays,
+  readPossiblyBilled,
+} from "../../load/ledger/costs.ts";
 import { readBudgetUse } from "../../load/ledger/reserve.ts";
 import {
   type PublicationStatus,
@@ -86,6 +92,8 @@ export interface JobStatusReport {
   readonly last_run: PastRunReport | null;
   /** Newest run of each shard, for the shard count of `last_run`; only `last_run` without shards. */
   readonly last_pass: readonly PastRunReport[];
+  /** Records of the last run, once it has ended, that may have been billed without a response; by all shards. */
+  readonly possibly_billed: number;
   /** A run that ended at the user's own cap or budget is a success. */
   readonly last_success_at: string | null;
   readonly coverage: JobStatus["coverage"];
@@ -159,8 +167,15 @@ export async function readStatus(
   ]);
   const jobs: JobStatusReport[] = [];
   const states: JobState[] = [];
+  const statuses: JobStatus[] = [];
+  for (const { name } of config.jobs) statuses.push(await jobStatus(db, name));
+  const possiblyBilled = await readPossiblyBilled(
+    db,
+    statuses.flatMap(({ lastRun }) => (lastRun && lastRun.status !== "running" ? [lastRun.run_id] : [])),
+  );
   for (const [i, job] of config.jobs.entries()) {
-    const status = await jobStatus(db, job.name);
+    const status = statuses[i];
+    if (!status) continue;
     const schedule = (job.enabled ? schedules.get(job.name) : null) ?? null;
     const staleAfterMs = config.alerts?.staleAfterMs ?? null;
     const freshness = freshnessOf(job, status, { schedule, staleAfterMs, nowMs });
@@ -176,6 +191,9 @@ export async function readStatus(
       freshness,
       last_run: status.lastRun && pastRunReport(status.lastRun),
       last_pass: status.lastPass.map(pastRunReport),
+      possibly_billed:
+        possiblyBilled.find((one) => one.job === job.name && one.run_id === status.lastRun?.run_id)
+          ?.records ?? 0,
       last_success_at: status.lastSuccessAt,
       coverage: status.coverage,
       open_rejects: status.openRejects,

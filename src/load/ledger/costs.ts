@@ -109,6 +109,21 @@ function readBilled(names: SchemaNames, part: LedgerPart): RawBuilder<unknown> {
     FROM (${sql.raw(rows)}) AS b GROUP BY b.day, job, path, budget, price, currency, billed_per`;
 }
 
+/** Records of a job in a run that may have been billed without a response. */
+export interface PossiblyBilled {
+  readonly run_id: string;
+  readonly job: string;
+  readonly records: number;
+}
+
+/** Reads what may have been billed in runs; jobs without such records are absent. */
+export function readPossiblyBilled(db: Db, runIds: readonly string[]): Promise<readonly PossiblyBilled[]> {
+  if (runIds.length === 0) return Promise.resolve([]);
+  return db.rows<PossiblyBilled>(sql`
+    SELECT run_id, job, sum(records_in_doubt)::bigint AS records FROM ${db.table("api_call")}
+    WHERE records_in_doubt > 0 AND ${sql.raw(isBillable)} AND run_id = ANY(${[...runIds]}::text[]) GROUP BY 1, 2`);
+}
+
 /** Sums billed records by job. Jobs without billed calls are absent. */
 export function billedByJob(days: readonly BilledDay[]): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();

@@ -6,6 +6,7 @@ import type { JobStatusReport } from "../../jobs/report/status.ts";
 import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
 import { peopleChangedText } from "../../jobs/report/people-changed.ts";
 import { readChangeOfRun, readRecentRuns, readRunningJobs } from "../../load/history/queries.ts";
+import { readPossiblyBilled } from "../../load/ledger/costs.ts";
 import type { PeopleChanged } from "../../load/lookups/person-history.ts";
 import { countRejects } from "../../load/runs/rejects.ts";
 import type { PastRun } from "../../load/runs/status.ts";
@@ -130,9 +131,15 @@ export async function showRuns({ services }: View): Promise<Html> {
   const rows = await readRecentRuns(services.db, RUNS);
   if (rows.length === 0) return note("No job has run yet.");
   const changed = await lastChange(services, rows);
-  return html`${[...Map.groupBy(rows, (run) => run.run_id)].map(([id, jobs], at) =>
-    renderRun(jobs, at, id === changed?.run_id ? changed : null),
-  )}`;
+  const runs = Map.groupBy(rows, (run) => run.run_id);
+  const possible = await readPossiblyBilled(services.db, [...runs.keys()]);
+  return html`${[...runs].map(([id, jobs], at) => {
+    const possiblyBilled = possible
+      // Calls in flight count once the run has ended.
+      .filter(({ run_id: run }) => run === id && jobs.every(({ status }) => status !== "running"))
+      .reduce((sum, { records }) => sum + records, 0);
+    return renderRun(jobs, at, { possiblyBilled, changed: id === changed?.run_id ? changed : null });
+  })}`;
 }
 
 /** People that the newest run that wrote answers has changed; older runs would make the page slow. */
@@ -142,7 +149,14 @@ function lastChange({ config, db }: View["services"], runs: readonly PastRun[]) 
   return writing && config.history.people ? readChangeOfRun(db, writing.run_id) : null;
 }
 
-function renderRun(jobs: readonly PastRun[], at: number, changed: PeopleChanged | null): Html {
+interface RunExtras {
+  /** Records that may have been billed without a response. */
+  readonly possiblyBilled: number;
+  /** Null if not read. */
+  readonly changed: PeopleChanged | null;
+}
+
+function renderRun(jobs: readonly PastRun[], at: number, { possiblyBilled, changed }: RunExtras): Html {
   const [first] = jobs;
   const started = jobs.map((run) => run.started_at).toSorted()[0] ?? "";
   const ended = Math.max(...jobs.map((run) => Date.parse(run.finished_at ?? "")));
@@ -152,6 +166,7 @@ function renderRun(jobs: readonly PastRun[], at: number, changed: PeopleChanged 
   const parts = [
     countText(new Set(jobs.map(({ job }) => job)).size, "job"),
     `${countText(sent, "record")} sent`,
+    ...(possiblyBilled === 0 ? [] : [`up to ${count(possiblyBilled)} billed without a response`]),
     ...(Number.isNaN(seconds) ? [] : [durationText(seconds)]),
   ];
   return html`<details${at === 0 && worst && worst.rank > 0 ? html` open` : ""}><summary>${timeText(started)} <span>${

@@ -1,0 +1,117 @@
+import { addPeopleChanged } from "./people-changed.ts";
+import { addCosts } from "../run.ts";
+import { type JobReport, type RunReport, statusOf } from "../job.ts";
+import type { JobServices } from "../services.ts";
+import type { Db } from "../../load/db/db.ts";
+import { readRunningJobs } from "../../load/history/queries.ts";
+import { readPossiblyBilled } from "../../load/ledger/costs.ts";
+import {
+  findRuns,
+  type PastJob,
+  readRunJobs,
+  readRunTotals,
+  type RunTotals,
+} from "../../load/runs/past-runs.ts";
+import { silentLog } from "../../log.ts";
+import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+
+/** A past or running run, in `runs list --json`. */
+export interface ListedRun extends Omit<RunTotals, "jobs"> {
+  readonly status: RunReport["status"];
+  /** End of each job, by shard if it has several. */
+  readonly jobs: readonly Pick<JobReport, "job" | "shard" | "status" | "limited_by">[];
+  /** Records that may have been billed without a response. */
+  readonly possibly_billed: number;
+}
+
+/** Reads the newest runs, newest first. */
+export async function listRuns(db: Db, limit: number): Promise<readonly ListedRun[]> {
+  const isAlive = await readAlive(db);
+  const totals = await readRunTotals(db, limit);
+  const possible = await readPossiblyBilled(
+    db,
+    totals.map(({ run_id: id }) => id),
+  );
+  return totals.map(({ jobs: rows, ...run }) => {
+    const jobs = rows.map((row) => {
+      const { error: _, ...end } = reportOf({ ...row, run_id: run.run_id }, isAlive);
+      return end;
+    });
+    return {
+      ...run,
+      status: statusOf(jobs),
+      jobs,
+      possibly_billed: possible
+        .filter((one) => one.run_id === run.run_id)
+        .reduce((sum, { records }) => sum + records, 0),
+    };
+  });
+}
+
+/** A past or running run, in `runs show --json`. */
+export interface PastRunReport extends RunReport {
+  readonly started_at: string;
+  /** Null while it is running. */
+  readonly finished_at: string | null;
+}
+
+/** Finds the run with an ID or a prefix of it. Returns the IDs of several runs with that prefix, or of none. */
+export async function showRun(
+  services: Pick<JobServices, "config" | "db" | "log">,
+  id: string,
+): Promise<PastRunReport | readonly string[]> {
+  const { db } = services;
+  const ids = await findRuns(db, id);
+  const [runId] = ids;
+  if (runId === undefined || ids.length > 1) return ids;
+  const isAlive = await readAlive(db);
+  const rows = await readRunJobs(db, runId);
+  const jobs = rows.map((row): JobReport => {
+    const endMs = Date.parse(row.finished_at ?? "");
+    const seconds = Number.isNaN(endMs) ? 0 : (endMs - Date.parse(row.started_at)) / 1000;
+    const counters = Object.fromEntries(
+      Object.keys(runCounters).map((name) => [name, row[name as RunCounter]]),
+    );
+    return {
+      // The cast restores the key type that Object.fromEntries loses.
+      ...(counters as Record<RunCounter, number>),
+      ...reportOf(row, isAlive),
+      type: row.job_type,
+      seconds: Math.round(1000 * seconds) / 1000,
+    };
+  });
+  const ends = rows.flatMap(({ finished_at: at }) => (at === null ? [] : [at]));
+  const report = { status: statusOf(jobs), run_id: runId, jobs };
+  const quiet = { ...services, log: silentLog };
+  return {
+    ...(await addCosts(quiet, await addPeopleChanged(quiet, report))),
+    started_at: rows.map(({ started_at: at }) => at).toSorted()[0] ?? "",
+    finished_at: ends.length < rows.length ? null : (ends.toSorted().at(-1) ?? null),
+  };
+}
+
+type IsAlive = (row: Pick<PastJob, "run_id" | "job" | "shard">) => boolean;
+
+/** Reads which jobs of which runs a living process holds. */
+async function readAlive(db: Db): Promise<IsAlive> {
+  const { jobs } = await readRunningJobs(db);
+  const alive = jobs.filter(({ isExpired }) => !isExpired);
+  return (row) =>
+    alive.some(({ runId, job, shard }) => runId === row.run_id && job === row.job && shard === row.shard);
+}
+
+const LOST = "The process ended without recording the end of the job; the next run takes over.";
+
+function reportOf(row: Omit<PastJob, "started_at" | "finished_at" | "job_type">, isAlive: IsAlive) {
+  const { job, shard, status, limited_by: limit, error } = row;
+  const isLost = status === "running" && !isAlive(row);
+  const message = isLost ? LOST : error;
+  return {
+    job,
+    ...(shard === "0/1" ? {} : { shard }),
+    // The table holds these values only.
+    status: (isLost ? "interrupted" : status) as JobReport["status"],
+    ...(limit === null ? {} : { limited_by: limit as Exclude<JobReport["limited_by"], undefined> }),
+    ...(message === null ? {} : { error: { code: limit ?? (isLost ? "lock_expired" : status), message } }),
+  };
+}
