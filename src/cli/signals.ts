@@ -47,9 +47,7 @@ export function listenForSignals(on: {
       first = { signal, atMs: performance.now() };
       on.first(signal);
       deadline = setTimeout(() => {
-        overdue.reject(
-          new InterruptedError(`Stopped by ${signal}; something in flight did not end in time.`),
-        );
+        overdue.reject(new InterruptedError(`Stopped by ${signal}, before everything in flight had ended.`));
       }, DEADLINE_MS);
       controller.abort(new InterruptedError(`Stopped by ${signal}.`));
       return;

@@ -181,8 +181,8 @@ function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): H
     log.warn({ job: run.job, shard: run.shard, epoch: run.epoch }, "lock_lost");
     lost.abort(
       new LockLostError(
-        `${run.job}: another process took over the job, because this one sent no heartbeat for too long. This process sends ` +
-          "and writes nothing more; committed work is kept.",
+        `${run.job}: another process took over the job, because this one sent no heartbeat for too long. This process has stopped ` +
+          "sending and writing; committed work is kept.",
       ),
     );
   }

@@ -49,7 +49,7 @@ export function createMetrics(version: string) {
     "job",
     "outcome",
   ]);
-  const changed = counter("people_changed_total", "People with other content than before, by field group.", [
+  const changed = counter("people_changed_total", "People with changed fields, by field group.", [
     "field_group",
   ]);
   for (const group of groupNames) changed.inc({ field_group: group }, 0);
@@ -174,7 +174,7 @@ const statusGauges: readonly StatusGauge[] = [
     { job: ({ job }) => job },
     {
       last_success_timestamp_seconds: [
-        "End of the last success, runs that ended at your own cap or budget included.",
+        "End of the last success, including runs that stopped at your own cap or budget.",
         (job) => secondsOf(job.last_success_at),
       ],
       next_slot_timestamp_seconds: ["When the job is due next.", (job) => secondsOf(job.next_slot_at)],
@@ -228,7 +228,7 @@ const statusGauges: readonly StatusGauge[] = [
     },
     {
       budget_cost_left: [
-        "Most that the records left in a budget can cost.",
+        "Largest cost of the records left in a budget.",
         (budget) => budget.left_amount ?? null,
       ],
     },
@@ -253,7 +253,7 @@ const statusGauges: readonly StatusGauge[] = [
     { of: (plan) => plan.of },
     {
       plan_records_left: [
-        "Records left of the plan: of an allowance in `prices`, or as the service stated it, less what was billed since.",
+        "Records left in the plan: of the allowance in `prices`, or as last reported by the service, minus what was billed since.",
         (plan) => plan.left,
       ],
     },

@@ -160,7 +160,7 @@ function loginPage(isWrong: boolean) {
     "person-etl: log in",
     html`<main><section class="login"><h1>person-etl</h1>
 <form method="post" action="/login">
-${isWrong ? html`<p role="alert" class="state bad">✗ This is not the token.</p>` : ""}
+${isWrong ? html`<p role="alert" class="state bad">✗ Wrong token.</p>` : ""}
 <label for="token">Token (<code>http.token</code> of the configuration)</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
 <button type="submit">Log in</button>

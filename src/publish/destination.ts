@@ -154,7 +154,7 @@ export interface Destination {
 export const freshnessTable: PublishedTable = {
   name: "table_freshness",
   schema: "ops",
-  doc: "Freshness of each table at the snapshot of the last batch that left no change waiting. Incremental readers read rows up to `safe_until`.",
+  doc: "Freshness of each table at the last batch after which no change was waiting. Incremental readers can read up to `safe_until`.",
   key: ["table_name"],
   rootKey: [],
   columns: columnsOf({
@@ -164,7 +164,7 @@ export const freshnessTable: PublishedTable = {
       "End of the last success; runs that ended at your own cap or budget are included.",
     ),
     last_changed_at: timestamptz("none", "Last change of a row."),
-    safe_until: timestamptz("none", "Every row with an older `_synced_at` is here."),
+    safe_until: timestamptz("none", "Every row with an older `_synced_at` is published."),
   }),
 };
 

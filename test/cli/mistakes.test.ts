@@ -185,7 +185,7 @@ const MISTAKES: readonly Mistake[] = [
     replace: ["${WAREHOUSE_URL}", "${WAREHOUSE_URL}\n  schema: people\n  ops_schema: people"],
     printed: [
       'warehouse.ops_schema (line 7): must differ from warehouse.schema (found "people")',
-      "  → use different names, such as person_data, person_data_ops and person_data_state: each has other readers",
+      "  → use different names, such as person_data, person_data_ops and person_data_state: each has different readers",
     ],
   },
   {

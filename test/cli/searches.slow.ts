@@ -35,7 +35,7 @@ test("search prints people, coverage and what an unlock of all matches would be 
   expect(stdout.match(/^p-\w+\s*$/gm)).toHaveLength(3);
   expect(stdout).toMatch(/^professional email\s+\d+\s+\d+$/m);
   expect(stdout).toMatch(
-    /^An audience_search of this query would be billed at most \d+ records when unlocked\. Nothing was unlocked\.$/m,
+    /^Unlocking an audience_search of this query would bill up to \d+ records\. Nothing was unlocked\.$/m,
   );
   const document = await runJson(["search", "registered nurses in Ohio", "--size", "3"], setting);
   expect(document).toMatchObject({ code: 0, result_count: 3, results: expect.any(Array) });
@@ -64,7 +64,7 @@ test("audience lists and shows audiences, and unlocks one only after a confirmat
   const listed = await runCli(["audience", "list"], setting);
   expect(listed.stdout).toMatch(/^audiences\/nurses\s+completed\s+(\d+)\s+\1\s+no\s+0\s*$/m);
   const shown = await runCli(["audience", "show", "audiences/nurses"], setting);
-  expect(shown.stdout).toMatch(/^Locked; an unlock bills at most \d+ records\.$/m);
+  expect(shown.stdout).toMatch(/^Locked; an unlock bills up to \d+ records\.$/m);
   expect(shown.stdout).toMatch(/^Female\s+\d+\s+[\d.]+$/m);
   expect(await runJson(["audience", "show", "nurse"], setting)).toMatchObject({
     code: 2,
@@ -76,7 +76,7 @@ test("audience lists and shows audiences, and unlocks one only after a confirmat
     error: {
       code: "confirmation",
       message: expect.stringMatching(
-        /^audiences: unlocking nurses bills at most \d+ records; the ceiling is \d+\. Nothing was sent; run again with --yes to confirm\.$/,
+        /^audiences: unlocking nurses bills up to \d+ records; the ceiling is \d+\. Nothing was sent; run again with --yes to confirm\.$/,
       ),
     },
   });

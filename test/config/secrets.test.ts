@@ -157,9 +157,9 @@ describe("the address of the warehouse", () => {
   });
 
   it.each([
-    ["mysql://u:hunter2@h/db", "is not the address of a Postgres database"],
-    ["hunter2", "is not the address of a Postgres database"],
-    ["jdbc:postgresql://h/db", "is not the address of a Postgres database (remove jdbc:"],
+    ["mysql://u:hunter2@h/db", "is not a postgresql:// URL"],
+    ["hunter2", "is not a postgresql:// URL"],
+    ["jdbc:postgresql://h/db", "is not a postgresql:// URL (remove jdbc:"],
     ["postgres://u:h,2@a,b/db", "names several hosts"],
     ["postgres://u:hunter2@a:5432,b:5433/db", "names several hosts"],
     ["postgres:///?service=dwh", "names a service of libpq, whose file is not read"],

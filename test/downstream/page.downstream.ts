@@ -169,7 +169,7 @@ test("a browser logs in with the token, also without JavaScript", async () => {
   const { tab } = await openTab(pages.url, { javaScriptEnabled: false });
   await tab.getByLabel("Token").fill("another");
   await tab.getByRole("button", { name: "Log in" }).click();
-  expect(await tab.getByRole("alert").textContent()).toContain("This is not the token.");
+  expect(await tab.getByRole("alert").textContent()).toContain("Wrong token.");
   await tab.getByLabel("Token").fill("the token");
   await tab.keyboard.press("Enter");
   await tab.getByRole("heading", { name: "Last runs" }).waitFor();

@@ -13,7 +13,9 @@ describe("check", () => {
       ["schema person_data_ops", true],
       ["schema person_data_state", true],
     ]);
-    expect(lines[0]?.message).toMatch(/schemas person_data and person_data_ops is reachable \(Postgres \d+/);
+    expect(lines[0]?.message).toMatch(
+      /^Connected to .*schemas person_data and person_data_ops \(version \d+\.\d+\)\.$/,
+    );
     expect(lines[1]?.message).toBe("does not exist yet; it can be created.");
     await open(url).migrate();
     expect((await open(url).checkDatabase())[1]?.message).toMatch(

@@ -182,7 +182,7 @@ test("plan_left reports a plan that is nearly used up, and one that won't last a
   ]);
   expect(stateWith({ left: 100, used: 900 })).toEqual(["ok: plan enrich is ok again."]);
   expect(stateWith(until)).toEqual([
-    "plan_low: enrich: 500 records left of the 1,000 records included this month (UTC), used up at 2026-11-28 10:00 UTC at this pace.",
+    "plan_low: enrich: 500 records left of the 1,000 records included this month (UTC), projected to run out at 2026-11-28 10:00 UTC.",
   ]);
   // The first night's pace is no pace.
   expect(stateWith({ ...until, pace_days: 1 })).toEqual(["ok: plan enrich is ok again."]);

@@ -63,7 +63,7 @@ test("a warehouse without runs has every section, each with what is missing", as
     cost: [
       "Nothing was billed in 90 days.",
       "No budget is configured: runs send everything that is due.",
-      "No price has included_per_month, and no call was refused for want of records.",
+      "No price has included_per_month, and no call was refused because the plan was used up.",
       "No job has read a quota yet (search_usage does).",
     ],
     usage: ["No usage in 90 days."],

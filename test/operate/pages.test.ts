@@ -53,7 +53,7 @@ test("with a token, a browser logs in once, until the token changes", async () =
 
   const wrong = await logIn(url, "firs");
   expect([wrong.status, wrong.headers.get("set-cookie")]).toEqual([401, null]);
-  expect(await wrong.text()).toContain("This is not the token.");
+  expect(await wrong.text()).toContain("Wrong token.");
 
   const right = await logIn(url, "first");
   expect([right.status, right.headers.get("location")]).toEqual([303, "/"]);

@@ -79,7 +79,7 @@ function describe(audience: AudienceReport): readonly string[] {
       ? `Unlocked; ${countText(audience.billable_count ?? 0, "record")} billed, ${countText(audience.members, "member")} stored.`
       : "",
     !audience.results_unlocked && most !== null && status === "completed"
-      ? `Locked; an unlock bills at most ${countText(most, "record")}${unlockCostText(audience.most_cost)}.`
+      ? `Locked; an unlock bills up to ${countText(most, "record")}${unlockCostText(audience.most_cost)}.`
       : "",
   ];
 }
@@ -114,7 +114,7 @@ export async function unlock(context: Context, flags: UnlockFlags, name: string)
   const ceiling = flags.maxBillable ?? most;
   if (!audience.results_unlocked) {
     const cost = unlockCostText(await unlockCost({ config, db }, most));
-    const reason = `unlocking ${search} bills at most ${countText(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
+    const reason = `unlocking ${search} bills up to ${countText(most, "record")}${cost}; the ceiling is ${count(ceiling)}`;
     const request = { yes: flags.yes === true, ...confirmation(context) };
     await confirm({ signal: stop.signal }, job, request, { kind: "ask", reason });
   }

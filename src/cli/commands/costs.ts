@@ -24,7 +24,7 @@ export function renderCosts(report: CostsReport): Text {
   const total =
     currency === ""
       ? `${countText(report.records_billed, "record")} billed.`
-      : `Total: ${amountText(amount, currency)}${most > amount ? `, at most ${amountText(most, currency)}` : ""}.`;
+      : `Total: ${amountText(amount, currency)}${most > amount ? `, up to ${amountText(most, currency)}` : ""}.`;
   return paragraphs(
     `${month} (UTC)${isOver ? "" : " so far"}, from the ledger:`,
     table(lines, {
@@ -35,7 +35,7 @@ export function renderCosts(report: CostsReport): Text {
       price: ({ price, currency: own }) => (price === null || own === null ? null : priceText(price, own)),
       amount: (line) => money(line.amount, line.currency),
       unconfirmed: ({ possibly_billed: possible }) => (possible === 0 ? null : possible),
-      "they would add": (line) =>
+      "would add": (line) =>
         line.possibly_billed === 0 ? null : money(line.possibly_billed_amount, line.currency),
     }),
     lines.length === 0 ? "Nothing was billed." : total,

@@ -52,7 +52,7 @@ export async function schedule(context: Context): Promise<Outcome> {
 
   await context.announce(
     { url: pages.url, jobs: present.config.jobs.filter(({ enabled }) => enabled).map(({ name }) => name) },
-    `Running by schedule until Ctrl-C; to see it: ${pages.url}`,
+    `Running jobs by schedule until Ctrl-C. Page: ${pages.url}`,
   );
   const jobs = scheduledJobs(present.config).map(({ name, companions }) => ({ job: name, with: companions }));
   log.info({ url: pages.url, jobs }, "schedule_started");

@@ -23,7 +23,7 @@ export async function search(context: Context, flags: SearchFlags, query: string
       "all matches": (row) => row.total,
       shown: (row) => row.results,
     }),
-    `An audience_search of this query would be billed at most ${countText(total, "record")}${unlockCostText(cost)} when unlocked. Nothing was unlocked.`,
+    `Unlocking an audience_search of this query would bill up to ${countText(total, "record")}${unlockCostText(cost)}. Nothing was unlocked.`,
   );
   return result(found, text);
 }

@@ -60,7 +60,7 @@ const warehouse = settings(
     return keys.flatMap((key, at) => {
       const same = keys.slice(0, at).find((other) => given[other] === given[key]);
       const hint =
-        "use different names, such as person_data, person_data_ops and person_data_state: each has other readers";
+        "use different names, such as person_data, person_data_ops and person_data_state: each has different readers";
       return same ? [{ path: [key], message: `must differ from warehouse.${same}`, hint }] : [];
     });
   },

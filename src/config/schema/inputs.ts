@@ -31,7 +31,7 @@ const fields = z
     when: ({ issues }) => issues.length === 0,
     params: {
       problem: {
-        message: "maps no column",
+        message: "maps no columns",
         hint: "for example { first_name: first_name, last_name: last_name, emails: [email] }",
       },
     },

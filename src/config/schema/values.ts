@@ -76,7 +76,7 @@ export function problemOfPostgresUrl(address: string): SettingProblem | null {
   const form = "postgresql://USER:PASSWORD@HOST:5432/DATABASE";
   if (!/^postgres(ql)?:\/\//.test(address)) {
     const hint = address.startsWith("jdbc:postgresql:") ? `remove jdbc: ${form}` : `write ${form}`;
-    return { message: "is not the address of a Postgres database", hint };
+    return { message: "is not a postgresql:// URL", hint };
   }
   const severalHosts = /^\w+:\/\/(?:[^/?#]*@|(?![^/?#]*@))[^/?#@]*,|[?&]host=[^&]*(?:,|%2c)/i;
   if (severalHosts.test(address)) {
@@ -90,9 +90,7 @@ export function problemOfPostgresUrl(address: string): SettingProblem | null {
     return { message: "names a service of libpq, whose file is not read", hint: `write ${form}` };
   }
   if (url && !hasUnescaped(url)) return null;
-  return address.includes("@")
-    ? unescaped
-    : { message: "is not the address of a Postgres database", hint: `write ${form}` };
+  return address.includes("@") ? unescaped : { message: "is not a postgresql:// URL", hint: `write ${form}` };
 }
 
 const unescaped: SettingProblem = {
@@ -405,7 +403,7 @@ export function addressProblem(value: string): SettingProblem | null {
   if (!url || url.username !== "" || url.password !== "") {
     return {
       message: "must be an address without credentials",
-      hint: "keys and tokens belong into the connection",
+      hint: "keys and tokens belong in the connection",
     };
   }
   if (url.protocol === "http:" && !isLoopback(url)) {

@@ -155,8 +155,8 @@ async function retire({ config, db, run, log, progress }: Task): Promise<void> {
     log.info({ job: run.job, retired_job: job, input: source, rows }, "job_retired");
     progress.note(
       run.job,
-      `${job} on ${source} is no longer configured: ${countText(rows, "row is", "rows are")} marked as not present. Their results stay, and a ` +
-        "job that sends the same records uses them.",
+      `${job} on ${source} is no longer configured: ${countText(rows, "row is", "rows are")} marked as not present. Their results are kept, and a ` +
+        "job that sends the same records will use them.",
     );
   }
 }
@@ -327,7 +327,7 @@ async function eraseMissing({ config, db, log, progress, job, run, spec }: Task)
       "missing_rows",
       `${job.name}: ${missing} of ${known} known rows left ${name}, more than inputs.${name}.max_missing_ratio ` +
         `(${maxMissingRatio}) allows. No one was erased. If the input is complete, raise the ratio for one run; ` +
-        "an empty input erases no one.",
+        "an empty input never erases anyone.",
     );
   }
   let erased = 0;

@@ -168,7 +168,7 @@ function explain(destination: Destination, error: unknown): unknown {
   if (codeOf(error) === LOCK_NOT_AVAILABLE) {
     return new StopRunError(
       "tables_busy",
-      `Destination ${destination.name} can't start following the tables while a long transaction writes to them. Publish again after it has ended.`,
+      `Destination ${destination.name} can't start tracking changes while a long transaction writes to the tables. Publish again after it ends.`,
       { cause: error },
     );
   }
@@ -347,7 +347,7 @@ async function republish(publication: Publication, tables: readonly string[]): P
   throw new StopRunError(
     "destination_differs",
     `Destination ${destination.name} still differs in ${left.join(", ")} after these tables were published again. ` +
-      `Run \`publish ${destination.name} --full\`; if they differ again, something else writes to it.`,
+      `Run \`publish ${destination.name} --full\`; if they differ again, another program writes to it.`,
   );
 }
 

@@ -71,7 +71,9 @@ function jobAttention({ job: { name }, status, freshness }: JobState): readonly 
   }
   if (freshness === "stale" && found.length === 0) {
     const since = lastSuccessAt === null ? "never" : `at ${timeText(lastSuccessAt)}`;
-    found.push(note(name, "stale", `The last success was ${since}; the job has been due since.`));
+    found.push(
+      note(name, "stale", `The last success was ${since}; the job has been late since its last due time.`),
+    );
   }
   return found;
 }

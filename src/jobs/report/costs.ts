@@ -221,9 +221,9 @@ export async function readPlanLeft(
 export function planLeftText({ of, limit, left, stated_at: at, lasts_until: until }: PlanLeft): string {
   const unit = of === UNLOCK ? "unlocked record" : "record";
   if (left === null)
-    return `${of}: the plan was renewed since the service stated it at ${timeText(at ?? "")}`;
-  const end = left === 0 ? ", used up" : until === null ? "" : `, used up at ${timeText(until)} at this pace`;
+    return `${of}: the plan was renewed since the service reported it at ${timeText(at ?? "")}`;
+  const end = left === 0 ? ", used up" : until === null ? "" : `, projected to run out at ${timeText(until)}`;
   return limit === null
-    ? `${of}: ${countText(left, unit)} of the plan left, as the service stated at ${timeText(at ?? "")} less what was billed since${end}`
+    ? `${of}: ${countText(left, unit)} of the plan left, as the service reported at ${timeText(at ?? "")}, minus what was billed since${end}`
     : `${of}: ${countText(left, unit)} left of the ${countText(limit, "record")} included this month (UTC)${end}`;
 }

@@ -89,7 +89,7 @@ export function queryRefused(subject: string, { error, stop }: Refused): StopJob
   if (error.code !== null && error.code !== NO_FILTERS) return stop;
   return new StopJobError(
     NO_FILTERS,
-    `${subject} has no criteria that the service finds (400). Describe an audience by role, industry, company, place, age, education or ` +
+    `${subject} has no criteria that the service recognizes (400). Describe an audience by role, industry, company, place, age, education or ` +
       "contact channel; named individuals can't be searched for.",
   );
 }

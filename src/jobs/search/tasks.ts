@@ -359,7 +359,7 @@ async function reserveRecords(context: FeedContext, task: Task, { name }: FreeEn
     maxRecords: request.maxRecords,
   };
   const tooFew = (limit: string) =>
-    `${job.name}: less is left of ${limit} than the ${records} records that may be billed.`;
+    `${job.name}: up to ${records} records may be billed, more than ${limit} has left.`;
   try {
     const { wasSent = false } = await reserveWhole(context, call, tooFew);
     return { reserved, wasSent };

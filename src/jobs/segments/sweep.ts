@@ -84,7 +84,7 @@ export function readPages(
     if (page - totalCount / pageSize > (listContinues ? 2 : MAX_LATE_PAGES)) {
       throw new StopJobError(
         "page_not_advancing",
-        `GET /v2/segments/members: page ${page} is beyond its own total_count, but announces more pages. The job stopped reading; no ` +
+        `GET /v2/segments/members: page ${page} is past its own total_count, but says that more pages follow. The job stopped reading; no ` +
           "member was marked as removed.",
       );
     }

@@ -51,7 +51,11 @@ async function runChecks(
   if (!server) return [];
   const [role, database] = [quoteIdentifier(server.role), quoteIdentifier(server.database)];
   const lines: CheckLine[] = [
-    { subject: "warehouse", ok: true, message: `${description} is reachable (Postgres ${server.version}).` },
+    {
+      subject: "warehouse",
+      ok: true,
+      message: `Connected to ${description} (version ${server.version.replace(/ .*/u, "")}).`,
+    },
   ];
   if (!server.can_make_temporary) {
     lines.push({

@@ -106,7 +106,7 @@ export async function explained<Result>(
 /** Converts the error of a change where we only read into one about the configuration's SQL; returns other errors unchanged. */
 export function explainWriting(error: unknown): unknown {
   if (codeOf(error) !== READ_ONLY) return error;
-  const message = `SQL of the configuration writes to a database (${messageOf(error)}). It may only read.`;
+  const message = `SQL in the configuration tries to write to a database (${messageOf(error)}). It may only read.`;
   return new FixConfigurationError("inputs", message, [], { cause: error });
 }
 

@@ -70,7 +70,7 @@ function faultOf(message: string, files: readonly InputFile[]): FileFault | null
       ?.slice(1)
       .find((part) => part !== undefined) ?? "";
   const name = files.find((file) => file.path === path)?.name ?? basename(path);
-  const hint = "Correct the file, or have it written again.";
+  const hint = "Correct the file, or write it again.";
   const [, jsonLine, reason] = /Malformed JSON in file .* in line (\d+): ([^.\n"]*)/u.exec(message) ?? [];
   // DuckDB counts lines of JSON from 2.
   if (jsonLine !== undefined)

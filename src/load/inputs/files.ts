@@ -194,7 +194,7 @@ export async function describeFiles(described: Described, query: Query): Promise
     return unusable(`no file matches ${withoutQuery(place)}`, hint);
   }
   const empty = files.find(({ bytes }) => bytes === 0);
-  if (empty) return unusable(`${empty.name} has 0 bytes`, "Have it written again, or remove it.");
+  if (empty) return unusable(`${empty.name} has 0 bytes`, "Write it again, or remove it.");
   const format = (EXTENSION.exec(first.path)?.[1] ?? "duckdb").toLowerCase();
   if (format === "duckdb") return { from: "", columns: [], faults: [], isDatabase: true };
   if (format === "parquet") return describeTyped(described, query, null);
@@ -294,7 +294,7 @@ async function describeTyped(
       if (!first) found.set(column.name.toLowerCase(), { column, file });
       else if (kindOf(first.column.type) !== kindOf(column.type) && needed.some(isNamed(column.name))) {
         const message = `${file.name} has ${column.name} as ${column.type}, ${first.file.name} as ${first.column.type}`;
-        faults.push({ message, hint: "Have the column written with one type into all files." });
+        faults.push({ message, hint: "Write the column with the same type in all files." });
       }
     }
     const missing = needed.filter((name) => !columns.some((column) => isNamed(name)(column.name)));

@@ -207,7 +207,7 @@ async function lockRows(
     const former = rows.map((row) => sessionName(row.ownerToken)).join("', '");
     throw new StopJobError(
       "takeover_blocked",
-      `${job}: can't take over the job, because a commit of its former owner is still in progress. Find the ` +
+      `${job}: can't take over the job, because the process that ran it before is still committing. Find the ` +
         `sessions whose application_name is '${former}' in pg_stat_activity, and end them with pg_terminate_backend ` +
         "as a role with that privilege.",
       { cause: error },
@@ -303,7 +303,7 @@ function suspended(writer: Writer): StopRunError {
   return new StopRunError(
     "writer_suspended",
     `${writer}: this process was suspended before it could write, so another one closed its entry in sync_run. Nothing ` +
-      "was changed; repeat the command.",
+      "was changed; run the command again.",
   );
 }
 

@@ -79,8 +79,8 @@ function budgets({ budgets: found }: StatusReport): Html {
     ["share", ({ used, limit, name }) => bar(used, limit, `${name}: used`), "extra"],
     ["left", ({ left, left_amount: amount, currency }) => withAmount(left, amount, currency), "number"],
     [
-      "lasts until",
-      ({ period, lasts_until: end }) => (end === null ? `end of the ${period}` : timeText(end)),
+      "projected to run out",
+      ({ period, lasts_until: end }) => (end === null ? `after this ${period}` : timeText(end)),
       "extra",
     ],
     ["renewed", (budget) => timeText(budget.resets_at), "extra"],
@@ -88,8 +88,8 @@ function budgets({ budgets: found }: StatusReport): Html {
 }
 
 function plans({ plan_left: found }: StatusReport, nowMs: number): Html {
-  const none = "No price has included_per_month, and no call was refused for want of records.";
-  return table("Rest of the plan", none, found, [
+  const none = "No price has included_per_month, and no call was refused because the plan was used up.";
+  return table("Left in the plan", none, found, [
     ["records of", ({ of }) => of],
     ["included", ({ limit }) => limit, "number extra"],
     [
@@ -98,8 +98,8 @@ function plans({ plan_left: found }: StatusReport, nowMs: number): Html {
       "extra",
     ],
     ["left", ({ left }) => left ?? "renewed", "number"],
-    ["used up at this pace", ({ lasts_until: end }) => (end === null ? "" : timeText(end))],
-    ["stated by the service", ({ stated_at: at }) => (at === null ? "" : past(at, nowMs)), "extra"],
+    ["projected to run out", ({ lasts_until: end }) => (end === null ? "" : timeText(end))],
+    ["reported by the service", ({ stated_at: at }) => (at === null ? "" : past(at, nowMs)), "extra"],
   ]);
 }
 

@@ -99,7 +99,7 @@ test.concurrent("a mistake is asked again with its reason, and no other answer i
     ["Environment variable with the API key", "sk-live-123"],
     ["The file only names the variable", "$CRM_KEY"],
     ["Warehouse", "WRONG"],
-    ["WRONG is not the address of a Postgres database", "NOWHERE"],
+    ["WRONG is not a postgresql:// URL", "NOWHERE"],
     ["NOWHERE isn't set here", "CRM"],
     ["Table or view", "crm.contact_backup"],
     ["did you mean crm.contacts_backup?", "2"],

@@ -113,7 +113,7 @@ describe("a person search", () => {
       error: {
         code: "no_filters_extracted",
         message:
-          "prospects: the query of nobody has no criteria that the service finds (400). Describe an audience by role, industry, company, " +
+          "prospects: the query of nobody has no criteria that the service recognizes (400). Describe an audience by role, industry, company, " +
           "place, age, education or contact channel; named individuals can't be searched for.",
       },
     });
