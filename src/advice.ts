@@ -117,6 +117,8 @@ export const adviceByCode = {
   // The warehouse and the disk.
   database_unreachable:
     "The database can't be reached. → Check address, network and server. Paid responses wait on disk; the next run loads them.",
+  database_failed:
+    "The database server reports a failure of its own: memory, files or damaged data. → See the message and the server's log, fix the cause and run again. Completed work is kept.",
   database_refused: "The database rejects the connection. → Check user, password and database name.",
   warehouse_refused:
     "A table rejects every row of a response, because of a column, constraint or trigger that person-etl didn't create. → Remove the cause and run again. Paid responses wait on disk; the next run loads them.",

@@ -129,17 +129,22 @@ const SQLSTATES: Readonly<Record<string, string>> = {
   "22P05": "character not in the encoding",
   "23": "integrity constraint violation",
   "25": "invalid transaction state",
+  "25P03": "idle transaction timeout",
+  "25P04": "transaction timeout",
   "2BP01": "dependent objects exist",
   "40001": "serialization failure",
   "40P01": "deadlock",
   "42": "syntax error or access rule violation",
   "42501": "insufficient privilege",
   "42703": "undefined column",
+  "42704": "undefined object",
   "42883": "undefined function",
   "42P01": "undefined table",
   "42P07": "duplicate table",
   "53": "insufficient resources",
+  "53100": "disk full",
   "53200": "out of memory",
+  "53400": "configuration limit exceeded",
   "54": "program limit exceeded",
   "55": "object not in the required state",
   "55P03": "lock not available",
@@ -147,6 +152,9 @@ const SQLSTATES: Readonly<Record<string, string>> = {
   "57014": "query canceled",
   "58": "system error",
   "58030": "I/O error",
+  "58P01": "undefined file",
+  "58P02": "duplicate file",
+  F0: "configuration file error",
   P0: "PL/pgSQL error",
   P0001: "raised by a function or trigger",
   XX: "internal error",
@@ -154,12 +162,27 @@ const SQLSTATES: Readonly<Record<string, string>> = {
   XX002: "index corrupted",
 };
 
-/** SQLSTATE of an error of Postgres with its name, or null. */
-function sqlStateOf(error: unknown): string | null {
+const LOG_OF_SERVER = "The log of the database server has its message and statement";
+
+/** Next steps by class of SQLSTATE. */
+const NEXT_STEPS: Readonly<Record<string, string>> = {
+  "42": `A table, column or function is not as this version created it: run \`person-etl migrate\`, then \`person-etl check\`. ${LOG_OF_SERVER}.`,
+  "57": `The statement was ended from outside or by a time limit: run again. ${LOG_OF_SERVER}.`,
+};
+
+/** SQLSTATE of an error of Postgres with its name (`58P01, undefined file`), or null. */
+export function sqlStateOf(error: unknown): string | null {
   const code = codeOf(error) ?? "";
   if (!(error instanceof Error && "severity" in error) || !/^[0-9A-Z]{5}$/.test(code)) return null;
   const name = SQLSTATES[code] ?? SQLSTATES[code.slice(0, 2)];
   return name === undefined ? code : `${code}, ${name}`;
+}
+
+const databases = new WeakMap<object, string>();
+
+/** Remembers which database reported an error, for {@link unexpectedMessage}. */
+export function nameDatabase(error: unknown, name: string): void {
+  if (typeof error === "object" && error !== null) databases.set(error, name);
 }
 
 /**
@@ -174,10 +197,9 @@ export function unexpectedMessage(error: unknown, doing: string): string {
   }
   const sqlState = sqlStateOf(error);
   if (sqlState !== null) {
-    return (
-      `The database reported an unexpected error while ${doing} (SQLSTATE ${sqlState}). Completed work is kept. The log of the ` +
-      "database server has its message and statement. If nothing there has to be fixed, please report it."
-    );
+    const name = databases.get(Object(error)) ?? "The database";
+    const next = NEXT_STEPS[sqlState.slice(0, 2)] ?? `${LOG_OF_SERVER}; fix the cause and run again.`;
+    return `${name} reported an unexpected error while ${doing} (SQLSTATE ${sqlState}). ${next} Completed work is kept.`;
   }
   const parts =
     error instanceof Error ? [error.name, codeOf(error), languageOwnMessage(error)] : ["no error object"];

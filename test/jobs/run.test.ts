@@ -168,7 +168,7 @@ describe("a job that fails", () => {
     const failing = jobOf(await world.run(), "enrich_customers");
     expect([failing.status, failing.error?.code]).toEqual(["failed", "42703"]);
     expect(failing.error?.message).toMatch(
-      /^The database reported an unexpected error while reading the input \(SQLSTATE 42703, [^)]+\)\./,
+      /^The warehouse \(Postgres at [^)]+\) reported an unexpected error while reading the input \(SQLSTATE 42703, undefined column\)\. .*run `person-etl migrate`/,
     );
   });
 });

@@ -82,8 +82,18 @@ test("an unexpected error of the database names it, its SQLSTATE and where to lo
   const error: unknown = await db
     .transaction((session) => session.rows(sql`SELECT 'Ann'::int`))
     .catch((e) => e);
-  expect(unexpectedMessage(error, "selecting what is due")).toBe(
-    "The database reported an unexpected error while selecting what is due (SQLSTATE 22P02, data exception). Completed work is " +
-      "kept. The log of the database server has its message and statement. If nothing there has to be fixed, please report it.",
+  expect(unexpectedMessage(error, "selecting what is due")).toMatch(
+    /^The warehouse \(Postgres at [^)]+\) reported an unexpected error while selecting what is due \(SQLSTATE 22P02, data exception\)\. The log of the database server has its message and statement; fix the cause and run again\. Completed work is kept\.$/u,
+  );
+});
+
+test("a failure of the server itself names the database, the server's message and the next step", async () => {
+  const { db } = open((await freshDatabase()).url);
+  const error: unknown = await db
+    .transaction((session) => session.rows(sql`LOAD 'gone_4711'`))
+    .catch((e) => e);
+  expect(error).toMatchObject({ name: "StopRunError", code: "database_failed" });
+  expect(String(error)).toMatch(
+    /The warehouse \(Postgres at [^)]+\) failed: could not access file "gone_4711": No such file or directory \(SQLSTATE 58P01, undefined file\)\. The server can't use its own files, .*: restart or repair it, then run again\. Completed work is kept\.$/u,
   );
 });

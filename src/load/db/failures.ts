@@ -1,5 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
+import {
+  codeOf,
+  FixConfigurationError,
+  messageOf,
+  nameDatabase,
+  sqlStateOf,
+  StopRunError,
+} from "../../errors.ts";
 
 export interface NamedDatabase {
   /** As a subject: `The warehouse (Postgres at …)`, `Connection crm`. */
@@ -78,8 +85,13 @@ export function explainFailure(error: unknown, place: NamedDatabase): unknown {
       { cause: error },
     );
   }
+  const failure = explainServerFailure(error, place);
+  if (failure) return failure;
   const reason = reasonOf(error);
-  if (!reason) return error;
+  if (!reason) {
+    nameDatabase(error, place.name);
+    return error;
+  }
   const message = `${place.name} can't be used: ${reason.text}.`;
   if (reason.fix === null) {
     return new StopRunError(
@@ -90,6 +102,26 @@ export function explainFailure(error: unknown, place: NamedDatabase): unknown {
   }
   const problems = [{ path: place.path, message: reason.text, hint: reason.fix }];
   return new FixConfigurationError("database_refused", message, problems, { cause: error });
+}
+
+/** Next steps after failures of the server itself, by class of SQLSTATE. Their messages have no values of rows. */
+const SERVER_FAULTS: Readonly<Record<string, string>> = {
+  "53": "Give the server more of what it lacks, or close other sessions",
+  "58": "The server can't use its own files, for example after its programs were replaced: restart or repair it",
+  F0: "Correct the configuration file of the server",
+  XX: "A table or an index may be damaged: see the server's log first, then reindex or restore a backup",
+};
+
+/** Explains a failure of the server itself, which no statement can avoid; null for other errors. */
+function explainServerFailure(error: unknown, place: NamedDatabase): StopRunError | null {
+  const state = sqlStateOf(error);
+  const next = state === null ? undefined : SERVER_FAULTS[state.slice(0, 2)];
+  if (next === undefined || reasonOf(error)) return null;
+  return new StopRunError(
+    "database_failed",
+    `${place.name} failed: ${messageOf(error)} (SQLSTATE ${state}). ${next}, then run again. Completed work is kept.`,
+    { cause: error },
+  );
 }
 
 export async function explained<Result>(
