@@ -10,7 +10,9 @@ import {
   MACHINE_PATH,
   type Place,
   READS_ENVIRONMENT,
+  REPLACED_WORDS,
   SILENCES_CHECKS,
+  textsOf,
 } from "./house-rules.ts";
 import { listSources } from "./import-graph.ts";
 
@@ -175,5 +177,39 @@ describe("the documentation", () => {
     );
     expect(named.flat().length).toBeGreaterThan(10);
     expect(named.flat().filter((test) => !committed.includes(test))).toEqual([]);
+  });
+});
+
+describe("texts for users", () => {
+  test("use the words of the glossary", async () => {
+    const files = ["src", "packages/sandbox/src"]
+      .flatMap((folder) => listSources(root, folder))
+      .filter((file) => !file.includes("/population/"));
+    const texts = (
+      await Promise.all(files.map(async (file) => textsOf(file, await readFile(join(root, file), "utf8"))))
+    ).flat();
+    expect(texts.length).toBeGreaterThan(2000);
+    const described = (await listCommitted()).filter((file) =>
+      /^(?:dbt|dashboards)\/.*\.(?:ya?ml|json)$|^config\.example\.yaml$/u.test(file),
+    );
+    const lines = await search(
+      described,
+      /(?:description|label|title|verbose_name|slice_name|summary|subtitle)"?:|#/u,
+    );
+    // Names of columns and states are in backticks.
+    const wrong = [...texts, ...lines].filter(({ text }) =>
+      REPLACED_WORDS.test(text.replaceAll(/`[^`]*`/gu, "")),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test.each([
+    ["const a = `two answers of ${job}`;", ["two answers of …"]],
+    ['fail("the plan",\n  "no more");', []],
+    ['const state = "answered";', []],
+    ["sql`SELECT answered FROM night`;", []],
+  ])("a replaced word is seen in %j: %j", (source, texts) => {
+    const found = textsOf("src/a.ts", source).filter(({ text }) => REPLACED_WORDS.test(text));
+    expect(found.map(({ text }) => text)).toEqual(texts);
   });
 });

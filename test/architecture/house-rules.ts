@@ -1,3 +1,5 @@
+import { parseSync } from "rolldown/utils";
+
 /** A position in a file that breaks a house rule. */
 export interface Place {
   readonly file: string;
@@ -37,3 +39,33 @@ export const SILENCES_CHECKS = new RegExp(
   String.raw`(?:ox|es)lint-${"disable"}|@ts-(?:${["ignore", "nocheck", "expect-error"].join("|")})`,
   "u",
 );
+
+/** Matches words that docs/glossary.md replaces: response, processed, paid for again, run, unconfirmed, system of record. */
+export const REPLACED_WORDS =
+  /\b(?:(?:un)?answer(?:s|ed|ing)?|bought|nights?|nightly|in doubt|place of record|anew|whoever|for want of)\b/iu;
+
+/** Texts of several words in the string literals of a file, which users may read; SQL and what is inserted are left out. */
+export function textsOf(file: string, content: string): readonly Place[] {
+  const found: Place[] = [];
+  const add = (start: number, text: string) => {
+    if (!/\S\s+\S/u.test(text) || SQL.test(text)) return;
+    found.push({ file, line: content.slice(0, start).split("\n").length, text });
+  };
+  const visit = (node: unknown): void => {
+    if (typeof node !== "object" || node === null) return;
+    if ("type" in node && "start" in node && typeof node.start === "number") {
+      const { type, start } = node;
+      if (type === "TaggedTemplateExpression") return;
+      if (type === "Literal" && "value" in node && typeof node.value === "string") add(start, node.value);
+      if (type === "TemplateLiteral" && "quasis" in node && Array.isArray(node.quasis)) {
+        const quasis: readonly { value: { cooked: string } }[] = node.quasis;
+        add(start, quasis.map(({ value }) => value.cooked).join("…"));
+      }
+    }
+    for (const child of Object.values(node)) visit(child);
+  };
+  visit(parseSync(file, content).program);
+  return found;
+}
+
+const SQL = /\b(?:SELECT|CASE|SAVEPOINT|CREATE|INSERT|WHERE|UNION)\b/u;

@@ -119,7 +119,7 @@ export const normalizeQuestion: Question = {
   read: (reply, draft) =>
     /^(?:y(?:es)?|no?)$/iu.test(reply)
       ? { draft: withAnswers(draft, { normalize: /^y/iu.test(reply) }) }
-      : { refused: "Answer yes or no." },
+      : { refused: "Type yes or no." },
 };
 
 const CREATE = "Enter: let the first run create it, with sample rows";

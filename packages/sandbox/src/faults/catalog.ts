@@ -243,7 +243,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   poison_500: poison("500 for a batch with a record that", failed),
 
   slow: {
-    doc: "waits before answering (the value in milliseconds, default 1000)",
+    doc: "waits before it responds (the value in milliseconds, default 1000)",
     stage: "delay",
     delayMs: (value) => numberOr(value, 1000),
   },
@@ -317,7 +317,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   null_lists: each("null instead of empty lists", 1, (value) =>
     Array.isArray(value) && value.length === 0 ? null : value,
   ),
-  exponent_numbers: each("numbers spelled like 1.25e5", 0.5, (value) =>
+  exponent_numbers: each("numbers written like 1.25e5", 0.5, (value) =>
     typeof value === "number" ? JSON.rawJSON(value.toExponential()) : value,
   ),
   decimal_strings: each("fractional numbers as decimal strings", 0.5, (value) =>
