@@ -1,4 +1,7 @@
+import type { Argument, Command, Option } from "commander";
 import { adviceByCode, adviceFor } from "../src/advice.ts";
+import { createProgram, pathOf } from "../src/cli/command-tree.ts";
+import { helpByCommand } from "../src/cli/examples.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA } from "../src/config/schema/document.ts";
 import { tables } from "../src/schemas/registry.ts";
 import { rejectCodes } from "../src/schemas/reject-codes.ts";
@@ -16,6 +19,7 @@ export function referencePages(): Readonly<Record<string, string>> {
   return {
     "docs/reference/tables.md": tablesPage(),
     "docs/reference/diagrams.md": diagramsPage(),
+    "docs/reference/commands.md": commandsPage(),
     "docs/reference/error-codes.md": codesPage(),
     "docs/reference/sandbox-faults.md": faultsPage(),
     "docs/reference/config.schema.json": `${JSON.stringify(configSchema(), null, 2)}\n`,
@@ -88,6 +92,64 @@ function tablesPage(): string {
     ...sectionsOf("ops"),
     "",
   ].join("\n\n");
+}
+
+/** Describes every command with its arguments, options and examples. */
+function commandsPage(): string {
+  const program = createProgram(async () => {});
+  const commands = program.commands.flatMap((command) =>
+    command.commands.length > 0 ? command.commands : [command],
+  );
+  return [
+    "# Every command",
+    GENERATED,
+    "Every command has these options, before or after its name. The variables `PERSON_ETL_CONFIG` and `PERSON_ETL_LOG_LEVEL` replace two of them. See also [exit " +
+      "codes](../operating.md#exit-codes).",
+    tableOf([], optionsOf(program)),
+    ...commands.map(sectionOf),
+    "",
+  ].join("\n\n");
+}
+
+function sectionOf(command: Command): string {
+  const name = pathOf(command).join(" ");
+  const { examples = {}, page = "" } = helpByCommand[name] ?? {};
+  const lines = Object.entries(examples).flatMap(([line, effect]) => [`# ${effect}`, `person-etl ${line}`]);
+  return [
+    `## ${name}`,
+    `${command.description().replace(/\.?$/u, ".")} See [${page.replace(/\.md$/u, "").replaceAll("-", " ")}](../${page}).`,
+    tableOf(command.registeredArguments, optionsOf(command)),
+    ["```", ...lines, "```"].join("\n"),
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n");
+}
+
+function optionsOf(command: Command): readonly Option[] {
+  return command
+    .createHelp()
+    .visibleOptions(command)
+    .filter(({ long }) => long !== "--help");
+}
+
+function tableOf(given: readonly Argument[], options: readonly Option[]): string {
+  const rows = [
+    ...given.map((one) => [wordOf(one), one.description]),
+    ...options.map((option) => [option.flags, `${option.description}${endOf(option)}`]),
+  ];
+  if (rows.length === 0) return "";
+  const lines = rows.map(([name = "", meaning = ""]) => `| \`${cell(name)}\` | ${cell(meaning)} |`);
+  return ["| argument or option | meaning |", "| --- | --- |", ...lines].join("\n");
+}
+
+function wordOf(argument: Argument): string {
+  const name = `${argument.name()}${argument.variadic ? "..." : ""}`;
+  return argument.required ? `<${name}>` : `[${name}]`;
+}
+
+function endOf({ argChoices, defaultValue }: Option): string {
+  const choices = argChoices ? `: ${argChoices.join(", ")}` : "";
+  return `${choices}${defaultValue === undefined ? "" : ` (default: ${defaultValue})`}`;
 }
 
 /** Lists every code that ends a command, a job or a call, and every code of a rejected record. */
