@@ -12,6 +12,7 @@ import { profileView } from "../src/schemas/views/profile-input.ts";
 import { FAULTS } from "../packages/sandbox/src/faults/catalog.ts";
 import { configSchema } from "./config-schema.ts";
 import { dbtColumnDocs, dbtQueriesOfViews, dbtSources } from "./dbt-sources.ts";
+import { documentSchema } from "./document-schema.ts";
 import { entityDiagrams } from "./entity-diagram.ts";
 
 /** Generated pages, by file name. */
@@ -20,6 +21,7 @@ export function referencePages(): Readonly<Record<string, string>> {
     "docs/reference/tables.md": tablesPage(),
     "docs/reference/diagrams.md": diagramsPage(),
     "docs/reference/commands.md": commandsPage(),
+    "docs/reference/commands.schema.json": `${JSON.stringify(documentSchema(), null, 2)}\n`,
     "docs/reference/error-codes.md": codesPage(),
     "docs/reference/sandbox-faults.md": faultsPage(),
     "docs/reference/config.schema.json": `${JSON.stringify(configSchema(), null, 2)}\n`,

@@ -64,9 +64,9 @@ export function createScope(log: Log): Scope {
   };
 }
 
-export interface Outcome {
+export interface Outcome<Document extends object | null = object | null> {
   /** Printed with `--json`; null if the result was already announced. */
-  readonly document: object | null;
+  readonly document: Document;
   /** Printed without `--json`; no line end at the end. */
   readonly text: Text;
   readonly exitCode: number;
@@ -74,7 +74,11 @@ export interface Outcome {
   readonly failure?: Failure;
 }
 
-export function result(document: object | null, text: Text, exitCode = 0): Outcome {
+export function result<Document extends object | null>(
+  document: Document,
+  text: Text,
+  exitCode = 0,
+): Outcome<Document> {
   return { document, text, exitCode };
 }
 

@@ -51,6 +51,11 @@ export const helpByCommand: Readonly<Record<string, Help>> = {
     },
   },
   status: { page: "operating.md", examples: { "status --json": "Prints the status for a program" } },
+  "runs list": { page: "operating.md", examples: { "runs list --limit 5": "Lists the last five runs" } },
+  "runs show": {
+    page: "operating.md",
+    examples: { "runs show 20261120T011500Z": "Shows the summary of the run whose ID begins like this" },
+  },
   costs: { page: "what-is-sent.md", examples: { "costs --month 2026-11": "Shows what November was billed" } },
   ui: { page: "operating.md", examples: { "ui --port 0": "Serves the page on any free port" } },
   "checkpoint show": {

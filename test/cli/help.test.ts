@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { access } from "node:fs/promises";
+import { access, readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { makeFolder } from "./support/cli.ts";
 import { runHere } from "./support/in-process.ts";
@@ -18,6 +18,13 @@ test("every command's help has an example, and a page that exists", async () => 
     expect(Object.keys(examples).every((line) => line === name || line.startsWith(`${name} `))).toBe(true);
     await access(`docs/${page}`);
   }
+});
+
+test("the JSON Schema of documents describes every command", async () => {
+  const text = await readFile("docs/reference/commands.schema.json", "utf8");
+  const { $defs }: { readonly $defs: object } = JSON.parse(text);
+  const names = runnable(createProgram(async () => {})).map((name) => name.replace(" ", "_"));
+  expect(names.filter((name) => !Object.hasOwn($defs, name))).toEqual([]);
 });
 
 test.for(Object.values(helpByCommand).flatMap(({ examples }) => Object.keys(examples)))(

@@ -1,5 +1,5 @@
 import { openFilled, openJobServices } from "../app.ts";
-import { confirmation, type Context, newRunId, type Outcome, result } from "../command.ts";
+import { confirmation, type Context, newRunId, result } from "../command.ts";
 import { renderRunCost } from "../costs.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import { adviceFor } from "../../advice.ts";
@@ -36,7 +36,7 @@ function findAudience(audiences: readonly AudienceReport[], name: string): Audie
   ]);
 }
 
-export async function list(context: Context): Promise<Outcome> {
+export async function list(context: Context) {
   const { audiences } = await open(context);
   if (audiences.length === 0) return result({ audiences }, "No audience is configured.");
   const text = table(audiences, {
@@ -52,7 +52,7 @@ export async function list(context: Context): Promise<Outcome> {
   return result({ audiences }, text);
 }
 
-export async function show(context: Context, _flags: object, name: string): Promise<Outcome> {
+export async function show(context: Context, _flags: object, name: string) {
   const { db, audiences } = await open(context);
   const audience = findAudience(audiences, name);
   const stored = audience.segment_id === null ? [] : await readShares(db, audience.segment_id);
@@ -103,7 +103,7 @@ function notReady({ job, segment_id: id, status }: AudienceReport): string {
 }
 
 /** Unlocks a finished audience, which is billed. */
-export async function unlock(context: Context, flags: UnlockFlags, name: string): Promise<Outcome> {
+export async function unlock(context: Context, flags: UnlockFlags, name: string) {
   const { stop } = context;
   const { config, db, audiences } = await open(context);
   const audience = findAudience(audiences, name);

@@ -12,7 +12,7 @@ import {
   openUnconnected,
   openWarehouseOf,
 } from "../app.ts";
-import type { Context, Outcome } from "../command.ts";
+import type { Context } from "../command.ts";
 import { getsSampleTables } from "./sandbox.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
 import { orderJobs } from "../../config/references.ts";
@@ -36,7 +36,7 @@ import { readCheckpoints } from "../../load/write/commit.ts";
 type Check = readonly [subject: string, run: () => readonly Finding[] | Promise<readonly Finding[]>];
 
 /** Verifies everything possible without changes or billed calls. */
-export async function check(context: Context): Promise<Outcome> {
+export async function check(context: Context) {
   const config = await openConfig(context);
   const warehouse = await openForCheck(context, config);
   const { db } = warehouse;

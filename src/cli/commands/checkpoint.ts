@@ -1,5 +1,5 @@
 import { localServices, openConfig, openFilledWarehouse } from "../app.ts";
-import { type Context, newRunId, type Outcome, requireYes, result } from "../command.ts";
+import { type Context, newRunId, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { paragraphs, table } from "../output.ts";
 import type { JobConfig } from "../../config/config.ts";
@@ -30,11 +30,11 @@ async function open(context: Context, name: string): Promise<OpenedJob> {
   return { job, services: localServices(context, config, db) };
 }
 
-export async function show(context: Context, _flags: object, name: string): Promise<Outcome> {
+export async function show(context: Context, _flags: object, name: string) {
   return await report(await open(context, name));
 }
 
-async function report({ job, services }: OpenedJob): Promise<Outcome> {
+async function report({ job, services }: OpenedJob) {
   const found = await readCheckpointReport(services.db, job);
   const { meaning, checkpoints } = found;
   if (isLookupJob(job)) return result(found, `${job.name} has no checkpoint: ${meaning}.`);
@@ -58,12 +58,7 @@ export function cursorText(cursor: unknown): string {
     .join(", ");
 }
 
-export async function set(
-  context: Context,
-  { stream, yes }: ChangeFlags,
-  name: string,
-  text: string,
-): Promise<Outcome> {
+export async function set(context: Context, { stream, yes }: ChangeFlags, name: string, text: string) {
   const opened = await open(context, name);
   const { job, services } = opened;
   const cursor = readCursor(text);
@@ -94,7 +89,7 @@ function readCursor(text: string): unknown {
 }
 
 /** Deletes checkpoints, so that the job starts from the beginning. */
-export async function reset(context: Context, { stream, yes }: ChangeFlags, name: string): Promise<Outcome> {
+export async function reset(context: Context, { stream, yes }: ChangeFlags, name: string) {
   const opened = await open(context, name);
   const { job, services } = opened;
   const find = async () => {

@@ -1,13 +1,13 @@
 import type { Command, Option } from "commander";
 import { openConfig } from "../app.ts";
-import { type Context, type Outcome, result } from "../command.ts";
+import { type Context, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 
 /** Prints a completion script; for `jobs`, which the scripts use, the names of the configured jobs. */
-export async function completion(context: Context, _flags: object, shell: string): Promise<Outcome> {
+export async function completion(context: Context, _flags: object, shell: string) {
   if (shell === "jobs") {
     // Without a valid configuration there is nothing to complete.
-    const jobs = await openConfig(context).then(
+    const jobs: readonly string[] = await openConfig(context).then(
       (config) => config.jobs.map(({ name }) => name),
       () => [],
     );

@@ -10,7 +10,7 @@ interface CostsFlags {
   readonly month?: string;
 }
 
-export async function costs(context: Context, flags: CostsFlags): Promise<Outcome> {
+export async function costs(context: Context, flags: CostsFlags): Promise<Outcome<CostsReport>> {
   const { config, db } = await openFilled(context);
   const report = await reportCosts({ config, db, clock: systemClock }, flags.month ?? null);
   return result(report, renderCosts(report));

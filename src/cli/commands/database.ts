@@ -1,11 +1,11 @@
 import type { InputConfig } from "../../config/config.ts";
 import { profileKeyName, profileName } from "../../schemas/views/profile-input.ts";
 import { openConfig, openWarehouseOf } from "../app.ts";
-import { type Context, type Outcome, result } from "../command.ts";
+import { type Context, result } from "../command.ts";
 import { FixConfigurationError } from "../../errors.ts";
 
 /** Keeps the embedded database running for psql and BI tools. */
-export async function database(context: Context): Promise<Outcome> {
+export async function database(context: Context) {
   const config = await openConfig(context);
   const { url } = config.warehouse;
   if (url !== "embedded") {

@@ -1,6 +1,6 @@
 import { text as readText } from "node:stream/consumers";
 import { localServices, openConfig, openPublisher, openService, openWarehouseOf } from "../app.ts";
-import { type Context, type Outcome, parseSourceKey, requireYes, result } from "../command.ts";
+import { type Context, parseSourceKey, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
@@ -38,7 +38,7 @@ interface EraseFlags {
 }
 
 /** Removes people from every table, file and destination, and suppresses them in later runs. */
-export async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
+export async function erase(context: Context, flags: EraseFlags) {
   const config = await openConfig(context);
   const named = flags.diskGone === undefined ? await namedBy(flags, config) : null;
   const { db } = await openWarehouseOf(context, config);
@@ -71,7 +71,7 @@ export async function erase(context: Context, flags: EraseFlags): Promise<Outcom
   return outcomeOf(plan, { erasureId, rows, waiting, left }, flags);
 }
 
-async function forgetDisk(services: EraseServices, place: string): Promise<Outcome> {
+async function forgetDisk(services: EraseServices, place: string) {
   const [host = "", ...folder] = place.split(":");
   if ((await removeLostDisk(services.db, { host, folder: folder.join(":") })) === 0) {
     throw new UsageError(
@@ -141,7 +141,7 @@ function countsOf({ found: { people, sharedEmails } }: ErasurePlan, rows: RowsBy
   };
 }
 
-function planned(plan: ErasurePlan): Outcome {
+function planned(plan: ErasurePlan) {
   const text = paragraphs(
     `This would erase ${identifiersText(plan)}. Nothing was removed.`,
     tableOf(plan.rows, "rows to remove"),
@@ -179,7 +179,7 @@ function outcomeOf(
   plan: ErasurePlan,
   { erasureId, rows, waiting, left }: Erased,
   { ignoreMissing = false, evenIfUnknown = false }: EraseFlags,
-): Outcome {
+) {
   const identifiers = identifiersText(plan);
   const ends = {
     unknown: {

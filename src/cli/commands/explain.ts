@@ -12,7 +12,11 @@ import {
   type RowExplanation,
 } from "../../jobs/report/explain-row.ts";
 
-export async function explain(context: Context, _flags: object, text: string): Promise<Outcome> {
+export async function explain(
+  context: Context,
+  _flags: object,
+  text: string,
+): Promise<Outcome<RowExplanation>> {
   const config = await openConfig(context);
   const { inputs } = config;
   const { source, key, sourceKey } = parseSourceKey(text, inputs, "explain");

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { link, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, relative, resolve } from "node:path";
 import { openConfig } from "../app.ts";
-import type { Context, Outcome } from "../command.ts";
+import type { Context } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import {
   answerAll,
@@ -38,7 +38,7 @@ import { chooseDataDir, locateConfig } from "../../config/settings.ts";
 import { addInputToText, renderConfig } from "../../config/template.ts";
 import { codeOf, FixConfigurationError } from "../../errors.ts";
 
-export async function init(context: Context, flags: InitFlags): Promise<Outcome> {
+export async function init(context: Context, flags: InitFlags) {
   const file = resolve(locateConfig(context.options.config ?? undefined, context.env));
   const { addInput: added } = flags;
   if (added === undefined) return await createConfig(context, file, flags);
@@ -48,7 +48,7 @@ export async function init(context: Context, flags: InitFlags): Promise<Outcome>
   return await addInput(context, file, { ...flags, table: path }, flags.input ?? inputNameOf(path));
 }
 
-async function createConfig(context: Context, file: string, flags: InitFlags): Promise<Outcome> {
+async function createConfig(context: Context, file: string, flags: InitFlags) {
   if (await stat(file).catch(() => null)) throw fileExists(file);
   const dataDir = chooseDataDir(context.env, file, ".person-etl");
   const schema = schemaFor(file);
@@ -68,7 +68,7 @@ async function createConfig(context: Context, file: string, flags: InitFlags): P
   return await carryOut(context, file, flags, plan);
 }
 
-async function addInput(context: Context, file: string, flags: InitFlags, name: string): Promise<Outcome> {
+async function addInput(context: Context, file: string, flags: InitFlags, name: string) {
   const config = await openConfig(context);
   const before = await readFile(file, "utf8");
   refuseName(config, name);
@@ -121,7 +121,7 @@ interface Plan {
 }
 
 /** Settles the questions, on a terminal by asking, and writes the file. Returns notes and the next commands. */
-async function carryOut(context: Context, file: string, flags: InitFlags, plan: Plan): Promise<Outcome> {
+async function carryOut(context: Context, file: string, flags: InitFlags, plan: Plan) {
   const { env } = context;
   // Without a table, everything else can still be validated.
   const render: Interview["render"] = (answers) => plan.render({ ...answers, table: answers.table || "t" });

@@ -1,5 +1,5 @@
 import { openConfig, openUnconnected, openWarehouseOf } from "../app.ts";
-import { type Context, type Outcome, result } from "../command.ts";
+import { type Context, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
@@ -18,7 +18,17 @@ interface MigrateFlags {
   readonly acceptDatabase?: boolean;
 }
 
-export async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> {
+interface Migrated {
+  readonly warehouse: string;
+  /** Names of the migrations that this command applied. */
+  readonly migrations: readonly string[];
+  /** Absent before the first run. */
+  readonly service_host?: string;
+  /** With `--accept-database`: received responses, and names of destinations. */
+  readonly taken_over?: { readonly answers: number; readonly destinations: readonly string[] };
+}
+
+export async function migrate(context: Context, flags: MigrateFlags) {
   const config = await openConfig(context);
   if (flags.print === true) return await print(config, flags.grants === true);
   if (flags.grants === true) throw new UsageError("--grants requires --print.");
@@ -36,7 +46,12 @@ export async function migrate(context: Context, flags: MigrateFlags): Promise<Ou
     await writeServiceHost(db, accepted, { replace: true });
     lines.push(`✓ The warehouse now belongs to ${accepted} (previously: ${before ?? "none"}).`);
   }
-  const document = { warehouse: db.description, migrations, service_host: accepted ?? before };
+  const host = accepted ?? before;
+  const document: Migrated = {
+    warehouse: db.description,
+    migrations,
+    ...(host === undefined ? {} : { service_host: host }),
+  };
   if (flags.acceptDatabase !== true) return result(document, lines.join("\n"));
   const answers = await takeOverAnswers(config, db);
   const destinations = await db.transaction((session) => takeOverDestinations(session));
@@ -46,11 +61,12 @@ export async function migrate(context: Context, flags: MigrateFlags): Promise<Ou
       : `✓ ${countText(answers, "received response")} taken over; the next run loads them.`,
     ...destinations.map((name) => `✓ Destination ${name} taken over; the next publication continues it.`),
   );
-  return result({ ...document, taken_over: { answers, destinations } }, lines.join("\n"));
+  const all: Migrated = { ...document, taken_over: { answers, destinations } };
+  return result(all, lines.join("\n"));
 }
 
 /** Prints statements for an administrator: DDL, or roles and grants. Needs no database. */
-async function print(config: Config, hasGrants: boolean): Promise<Outcome> {
+async function print(config: Config, hasGrants: boolean) {
   const db = await openUnconnected(config);
   try {
     const text = hasGrants ? printGrants(db) : printDdl(db);

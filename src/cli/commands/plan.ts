@@ -24,7 +24,11 @@ interface PlanFlags {
   readonly show?: number;
 }
 
-export async function plan(context: Context, flags: PlanFlags, names: readonly string[]): Promise<Outcome> {
+export async function plan(
+  context: Context,
+  flags: PlanFlags,
+  names: readonly string[],
+): Promise<Outcome<PlanReport>> {
   const { shard = wholeInput, resend = false, maxRecords = null, show = 0 } = flags;
   const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);

@@ -1,5 +1,5 @@
 import { openConfig, openPublisher, openWarehouseOf, removeWorkingFiles } from "../app.ts";
-import { type Context, type Outcome, result } from "../command.ts";
+import { type Context, result } from "../command.ts";
 import { FixConfigurationError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
 import { dropDestination, publishExitCode, type PublishResult } from "../../jobs/publish/publisher.ts";
@@ -11,11 +11,7 @@ interface PublishFlags {
   readonly drop?: string;
 }
 
-export async function publish(
-  context: Context,
-  flags: PublishFlags,
-  names: readonly string[],
-): Promise<Outcome> {
+export async function publish(context: Context, flags: PublishFlags, names: readonly string[]) {
   const config = await openConfig(context);
   const { db } = await openWarehouseOf(context, config);
   const known = config.publish.map(({ name }) => name);

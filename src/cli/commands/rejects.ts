@@ -34,7 +34,7 @@ function checkJobs(config: Config, { jobs }: RejectFilter): void {
   for (const name of jobs) findJob(config, name);
 }
 
-export async function list(context: Context, flags: ListFlags): Promise<Outcome> {
+export async function list(context: Context, flags: ListFlags) {
   const { config, db, filter } = await open(context, flags);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
   if (report.rejects === 0) checkJobs(config, filter);
@@ -66,7 +66,7 @@ function renderList({ rejects, groups, records }: RejectReport): Text {
 }
 
 /** Marks rejects to be sent again in the next run of their job. */
-export async function retry(context: Context, flags: ChangeFlags): Promise<Outcome> {
+export async function retry(context: Context, flags: ChangeFlags) {
   const what = "will be read and sent again in the job's next run, and may be billed";
   return await change(context, flags, what, async (db, filter) => {
     const retried = await retryRejects(db, filter);
@@ -81,19 +81,19 @@ export async function retry(context: Context, flags: ChangeFlags): Promise<Outco
 }
 
 /** Resolves rejects without a retry. */
-export async function drop(context: Context, flags: ChangeFlags): Promise<Outcome> {
+export async function drop(context: Context, flags: ChangeFlags) {
   return await change(context, flags, "will be resolved without a retry", async (db, filter) => {
     const rejects = await dropRejects(db, filter);
     return result({ rejects }, `✓ ${countText(rejects, "reject")} resolved.`);
   });
 }
 
-async function change(
+async function change<Changed extends object>(
   context: Context,
   flags: ChangeFlags,
   what: string,
-  apply: (db: Db, filter: RejectFilter) => Promise<Outcome>,
-): Promise<Outcome> {
+  apply: (db: Db, filter: RejectFilter) => Promise<Outcome<Changed>>,
+) {
   const { config, db, filter } = await open(context, flags);
   const groups = await countRejects(db, filter, { all: false });
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);

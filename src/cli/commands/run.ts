@@ -4,7 +4,7 @@ import { exampleQueries } from "./database.ts";
 import { plan } from "./plan.ts";
 import { renderPublication } from "./publish.ts";
 import { openJobServices, openPublisher, openWarehouseOf, openConfig } from "../app.ts";
-import { confirmation, type Context, newRunId, type Outcome } from "../command.ts";
+import { confirmation, type Context, newRunId } from "../command.ts";
 import { renderRunCost } from "../costs.ts";
 import { UsageError } from "../failure.ts";
 import { type Logger, paragraphs, table, type Text } from "../output.ts";
@@ -39,7 +39,7 @@ interface RunFlags {
   readonly acceptParameters?: "resend" | "keep";
 }
 
-export async function run(context: Context, flags: RunFlags, names: readonly string[]): Promise<Outcome> {
+export async function run(context: Context, flags: RunFlags, names: readonly string[]) {
   if (flags.dryRun === true) return await dryRun(context, flags, names);
   const shard = flags.shard ?? wholeInput;
   const request: RunRequest = {
@@ -70,7 +70,7 @@ export async function run(context: Context, flags: RunFlags, names: readonly str
 }
 
 /** Predicts the run, like `plan`. */
-async function dryRun(context: Context, flags: RunFlags, names: readonly string[]): Promise<Outcome> {
+async function dryRun(context: Context, flags: RunFlags, names: readonly string[]) {
   for (const [flag, value] of [
     ["--full-refresh", flags.fullRefresh],
     ["--accept-parameters", flags.acceptParameters],
@@ -95,7 +95,7 @@ async function runIn(
   jobs: readonly JobConfig[],
   db: Db,
   request: RunRequest,
-): Promise<Outcome> {
+) {
   const startedAtMs = performance.now();
   const { shard, runId } = request;
   const isSummarized = context.isWatched && !context.options.json;

@@ -1,13 +1,13 @@
 import { commandWith, renderRunSummary } from "./run.ts";
 import { openFilled } from "../app.ts";
-import { type Context, type Outcome, result } from "../command.ts";
+import { type Context, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { table, type Text } from "../output.ts";
 import { durationText, timeText } from "../../figures.ts";
 import { type ListedRun, listRuns, showRun } from "../../jobs/report/runs.ts";
 import { billedByJob, readBilledInRun } from "../../load/ledger/costs.ts";
 
-export async function list(context: Context, { limit }: { readonly limit: number }): Promise<Outcome> {
+export async function list(context: Context, { limit }: { readonly limit: number }) {
   const { db } = await openFilled(context);
   const runs = await listRuns(db, limit);
   return result({ runs }, renderRuns(runs));
@@ -38,7 +38,7 @@ function stateOf({ status, jobs }: ListedRun): string {
 const secondsOf = (run: { readonly started_at: string; readonly finished_at: string | null }) =>
   Math.max(0, Date.parse(run.finished_at ?? run.started_at) - Date.parse(run.started_at)) / 1000;
 
-export async function show(context: Context, _flags: object, id: string): Promise<Outcome> {
+export async function show(context: Context, _flags: object, id: string) {
   const { config, db } = await openFilled(context);
   const found = await showRun({ config, db, log: context.log }, id);
   if (!("run_id" in found)) throw unclear(id, found, commandWith(config, "runs list"));

@@ -12,7 +12,7 @@ import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
 import { inputSourceOf } from "../../jobs/sources.ts";
 import type { Db } from "../../load/db/db.ts";
 import { createSampleTable } from "../../load/db/copy.ts";
-import { type Context, type Outcome, result } from "../command.ts";
+import { type Context, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { sandboxProgram } from "../package.ts";
 
@@ -26,7 +26,7 @@ interface SandboxFlags {
   readonly apiKey?: string;
 }
 
-export async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> {
+export async function sandbox(context: Context, flags: SandboxFlags) {
   const { latency, apiKey, ...others } = flags;
   const given = { ...others, "latency-ms": latency, "api-key": apiKey };
   const options = Object.entries(given).flatMap(([name, value]) =>

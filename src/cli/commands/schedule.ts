@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { createSampleTables } from "./sandbox.ts";
 import { localServices, openConfig, openPublisher, openService, openWarehouseOf, readToken } from "../app.ts";
-import { type Context, createScope, newRunId, type Outcome, result } from "../command.ts";
+import { type Context, createScope, newRunId, result } from "../command.ts";
 import { failureOf } from "../failure.ts";
 import { readVersion } from "../package.ts";
 import { systemClock } from "../../clock.ts";
@@ -18,7 +18,7 @@ import { createLivePage } from "../../operate/page/render-page.ts";
 import { servePages } from "../../operate/pages.ts";
 import { runScheduler, startAlarm } from "../../operate/scheduler.ts";
 
-export async function schedule(context: Context): Promise<Outcome> {
+export async function schedule(context: Context) {
   const { log, scope, stop } = context;
   const { signal } = stop;
   const metrics = createMetrics(readVersion());

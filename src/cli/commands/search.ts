@@ -1,5 +1,5 @@
 import { openFilled, openJobServices } from "../app.ts";
-import { type Context, newRunId, type Outcome, result } from "../command.ts";
+import { type Context, newRunId, result } from "../command.ts";
 import { paragraphs, table } from "../output.ts";
 import { count, countText } from "../../figures.ts";
 import { unlockCostText } from "../../jobs/price.ts";
@@ -9,7 +9,7 @@ interface SearchFlags {
   readonly size: number;
 }
 
-export async function search(context: Context, flags: SearchFlags, query: string): Promise<Outcome> {
+export async function search(context: Context, flags: SearchFlags, query: string) {
   // Erased people are left out, and calls are recorded.
   const { config, db } = await openFilled(context);
   const services = await openJobServices(context, config, db);

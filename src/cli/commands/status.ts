@@ -16,7 +16,7 @@ import { freshnessNames, glanceOf } from "../../jobs/report/attention.ts";
 import { planLeftText } from "../../jobs/report/costs.ts";
 import { amountText } from "../../money.ts";
 
-export async function status(context: Context): Promise<Outcome> {
+export async function status(context: Context): Promise<Outcome<StatusReport>> {
   const { config, db } = await openFilled(context);
   const report = await readStatus({ config, db, clock: systemClock });
   return result(report, renderStatus(report, systemClock.now()));

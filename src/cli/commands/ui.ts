@@ -1,5 +1,5 @@
 import { localServices, openFilled, readToken } from "../app.ts";
-import { type Context, type Outcome, result } from "../command.ts";
+import { type Context, result } from "../command.ts";
 import { createOverview } from "../../operate/overview.ts";
 import { createLivePage } from "../../operate/page/render-page.ts";
 import { servePages } from "../../operate/pages.ts";
@@ -9,7 +9,7 @@ interface UiFlags {
 }
 
 /** Serves the page of `schedule` without running anything. */
-export async function ui(context: Context, flags: UiFlags): Promise<Outcome> {
+export async function ui(context: Context, flags: UiFlags) {
   const { config, db } = await openFilled(context);
   const services = localServices(context, config, db);
   const overview = createOverview(() => services, context.stop.signal);

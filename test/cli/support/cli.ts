@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { inject } from "vitest";
 import { atEnd } from "./at-end.ts";
+import { expectDescribed } from "./documents.ts";
 
 /** Launcher of the checkout. */
 export const launcher = fileURLToPath(new URL("../../../bin/person-etl", import.meta.url));
@@ -108,6 +109,7 @@ export async function runJson(
   options: CliOptions,
 ): Promise<CliResult & { readonly document: Document }> {
   const result = await runCli(["--json", ...args], options);
+  await expectDescribed(args, JSON.parse(result.stdout));
   // Members that the tests read; a document of another shape fails in the comparison.
   return { ...result, document: JSON.parse(result.stdout) as Document };
 }

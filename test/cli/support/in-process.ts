@@ -3,6 +3,7 @@ import fs from "node:fs";
 import { vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/program.ts";
 import type { CliOptions, CliResult, Document } from "./cli.ts";
+import { expectDescribed } from "./documents.ts";
 
 /** Event emitters with listeners of a command that normally end with the process. */
 const emitters: readonly (readonly [EventEmitter, string])[] = [
@@ -60,6 +61,7 @@ export async function runHereJson(
   place: Place,
 ): Promise<CliResult & { readonly document: Document }> {
   const result = await runHere(["--json", ...args], place);
+  await expectDescribed(args, JSON.parse(result.stdout));
   // A document of another shape fails in the comparison.
   return { ...result, document: JSON.parse(result.stdout) as Document };
 }
