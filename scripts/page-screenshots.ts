@@ -20,7 +20,7 @@ const pictures = [
 
 /** Settings that the example only mentions, and fewer people. */
 const changes: readonly (readonly [RegExp, string])[] = [
-  [/^#sandbox:.*$/m, "sandbox: { people: 100000, input_rows: 3000 }"],
+  [/^#sandbox:.*$/m, "sandbox: { people: 100000 }"],
   [/^#publish:.*$/m, "publish: { local: { type: duckdb, path: people.duckdb } }"],
   [/^#prices:/m, "prices:"],
   [

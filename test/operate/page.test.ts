@@ -17,7 +17,7 @@ const night = `${threeJobs}
   search_usage: { type: search_usage }
   endpoint_usage: { type: endpoint_usage, bucketing_size: day, start_date: 2026-01-01 }`;
 const settings = `prices: { currency: EUR, resolve: 0.01, validate_emails: 0.002, enrich: 0.10 }
-budgets: { enrich: { per_month: 1000 } }`;
+budgets: { enrich: { per_month: 100000 } }`;
 
 /** Number with separators. */
 const grouped = (value: string | null | undefined) => Number(value).toLocaleString("en-US");
@@ -138,13 +138,15 @@ test("after ninety nights the page has the figures of the tables, and nobody's d
     grouped(sums[0]?.["month"]),
   ]);
   expect(tables["Billed by period (UTC)"]?.[1]?.["cost"]).toBe(`€${sums[0]?.["amount"]}`);
-  const sent = enriched?.records_sent ?? 0;
+  const used = await world.value(
+    "SELECT sum(records_reserved) FROM person_data_ops.api_call WHERE budget = 'enrich' AND reserved_at >= date_trunc('month', now())",
+  );
   expect(tables["Budgets"]).toMatchObject([
     {
       budget: "enrich per month",
-      used: String(sent),
-      limit: "1,000",
-      left: `${1000 - sent} (€${((1000 - sent) / 10).toFixed(2)})`,
+      used: grouped(used),
+      limit: "100,000",
+      left: expect.stringContaining(`${grouped(String(100_000 - Number(used)))} (€`),
     },
   ]);
   expect(await query("SELECT current_day_remaining, daily_record_limit FROM person_search_quota")).toEqual([
@@ -301,5 +303,5 @@ test("a trial is limited, not up to date, and its budget is not extrapolated", a
     "! limited (max_records)",
     "! limited (budget_month)",
   ]);
-  expect(tables["Budgets"]?.[0]).toMatchObject({ "lasts until": "end of the month" });
+  expect(tables["Budgets"]?.[0]).toMatchObject({ "projected to run out": "after this month" });
 });

@@ -26,7 +26,7 @@ INSERT INTO sync_run SELECT ${copyOf(
    'records_received', round(r.records_received * ${share}), 'rows_written', round(r.rows_written * ${share}),
    'requests', greatest(1, round(r.requests * ${share})), 'retries', round(3 * ${noise("retries")} ^ 4),
    'status', CASE WHEN n = 3 AND r.job LIKE 'enrich%' THEN 'limited' ELSE 'succeeded' END,
-   'limited_by', CASE WHEN n = 3 AND r.job LIKE 'enrich%' THEN 'budget' END`,
+   'limited_by', CASE WHEN n = 3 AND r.job LIKE 'enrich%' THEN 'budget_day' END`,
 )} FROM sync_run AS r JOIN newest USING (run_id), generate_series(1, 90) AS n;
 
 INSERT INTO api_call SELECT ${copyOf(
@@ -41,6 +41,11 @@ INSERT INTO api_call SELECT ${copyOf(
     AND budget IS NOT NULL AND budget <> 'unlock' ORDER BY job, reserved_at) AS c
 JOIN (SELECT job, sum(records_sent) AS sent, sum(records_matched) AS matched FROM api_call WHERE http_status = 200 GROUP BY job) AS s
   USING (job), generate_series(1, 90) AS n;
+
+INSERT INTO person_data_state.budget_use (budget, period, period_key, records_reserved, _synced_at, _run_id)
+SELECT budget, 'month', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM'), sum(records_reserved), now(), 'night' FROM api_call
+WHERE budget IS NOT NULL AND reserved_at >= date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' GROUP BY budget
+ON CONFLICT (budget, period, period_key) DO UPDATE SET records_reserved = excluded.records_reserved;
 
 UPDATE endpoint_usage_bucket AS b SET total_requests = 2 + n % 5, num_input_records = round(u.sent * ${share}),
   num_resolvable_records = round(u.sent * ${share}), num_matches = round(u.sent * ${share} * 0.87)
