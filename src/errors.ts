@@ -167,7 +167,7 @@ const LOG_OF_SERVER = "The log of the database server has its message and statem
 /** Next steps by class of SQLSTATE. */
 const NEXT_STEPS: Readonly<Record<string, string>> = {
   "42": `A table, column or function is not as this version created it: run \`person-etl migrate\`, then \`person-etl check\`. ${LOG_OF_SERVER}.`,
-  "57": `The statement was ended from outside or by a time limit: run again. ${LOG_OF_SERVER}.`,
+  "57": `An administrator or a time limit ended the statement: run again. ${LOG_OF_SERVER}.`,
 };
 
 /** SQLSTATE of an error of Postgres with its name (`58P01, undefined file`), or null. */

@@ -26,7 +26,7 @@ test("explain and plan --show print requests on standard output only, and explai
 
 resolve_customers (resolve)
   • Due: not processed yet.
-  • Request, with this row alone:
+  • Request for this row alone:
     POST /v1/resolve
     {
       "records": [{"record_id":"5612dd382fb85abad6b2d874ff211567","emails":["grace@example.org"],"first_name":"Grace","last_name":"Hopper"}]
@@ -34,7 +34,7 @@ resolve_customers (resolve)
 
 validate_customers (validate_emails)
   • grace@example.org: Due: not processed yet.
-  • Request, with this row alone:
+  • Request for this row alone:
     POST /v2/validate_emails
     {
       "records": ["grace@example.org"]

@@ -282,5 +282,5 @@ async function checkSpool(config: Config, db: Db | null): Promise<readonly Findi
     }),
     ...remarks.map(({ path, message, hint }) => finding("spool", "warning", `${path}: ${message}`, hint)),
   ];
-  return findings.length === 0 ? [finding("spool", "ok", "no received response is waiting")] : findings;
+  return findings.length === 0 ? [finding("spool", "ok", "no responses are waiting to be loaded")] : findings;
 }

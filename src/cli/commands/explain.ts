@@ -93,7 +93,7 @@ function renderJob({ is_in_input: isInInput }: RowExplanation, job: ExplainedJob
   ];
   if (request !== null) {
     const condition = rows.some(({ verdict }) => verdict === "due") ? "" : ", if it were due";
-    lines.push(`• Request${condition}, with this row alone:`, ...indent(renderRequest(request).split("\n")));
+    lines.push(`• Request for this row alone${condition}:`, ...indent(renderRequest(request).split("\n")));
   }
   return lines.length === 0 ? "" : [title, ...indent(lines)].join("\n");
 }

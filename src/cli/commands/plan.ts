@@ -159,7 +159,7 @@ function renderRemarks(job: JobPlan): string {
         ? `remaining: ${countText(remaining, "row")} for later runs (stops at ${limitText(job.limited_by)})`
         : `stops at ${limitText(job.limited_by)}`,
     ...Object.entries(job.reject_reasons).map(
-      ([code, rows]) => `rejected: ${count(rows)} ${code.replaceAll("_", " ")}. ${meaningOf(code)}`,
+      ([code, rows]) => `rejected: ${countText(rows, "row")} (${code}). ${meaningOf(code)}`,
     ),
     suppressed > 0 ? `suppressed: ${countText(suppressed, "row")} of erased people will not be sent` : "",
     ...job.remarks,

@@ -75,7 +75,7 @@ async function dryRun(context: Context, flags: RunFlags, names: readonly string[
     ["--full-refresh", flags.fullRefresh],
     ["--accept-parameters", flags.acceptParameters],
   ]) {
-    if (value !== undefined) throw new UsageError(`--dry-run can't predict ${flag}. Leave one of them out.`);
+    if (value !== undefined) throw new UsageError(`--dry-run can't predict ${flag}. Use one of them only.`);
   }
   return await plan(context, flags, names);
 }

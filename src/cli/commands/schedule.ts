@@ -111,8 +111,7 @@ async function reload(
 function refuseWithoutSchedule(config: Config): void {
   if (scheduledJobs(config).length > 0) return;
   const [first] = selectJobs(config, []);
-  const hint =
-    'write in it: schedule: "15 1 * * *" (every day at 01:15 UTC); jobs that depend on it run with it';
+  const hint = 'add schedule: "15 1 * * *" (every day at 01:15 UTC); jobs that depend on it run with it';
   throw new FixConfigurationError("no_schedule", "No enabled job has a schedule.", [
     { path: `jobs.${first?.name}`, message: "has no schedule", hint },
   ]);

@@ -116,7 +116,7 @@ function renderCoverage(all: readonly JobStatusReport[], nowMs: number): Text {
 
 function remarks(report: JobStatusReport): readonly string[] {
   const { job, last_pass, coverage, open_rejects, waiting_answers: waiting } = report;
-  const rejects = Object.entries(open_rejects).map(([code, rows]) => `${countText(rows, "row")} ${code}`);
+  const rejects = Object.entries(open_rejects).map(([code, rows]) => `${countText(rows, "row")} (${code})`);
   const shardErrors = last_pass.length === 1 ? [] : last_pass.filter(({ error }) => error !== null);
   return [
     ...report.held_by.map(({ run_id, pid, host, shard, since, is_expired, last_heartbeat_at }) => {

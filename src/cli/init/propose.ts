@@ -146,7 +146,7 @@ export function proposeFields({ columns }: Pick<Table, "columns">): {
   return { fields: Object.fromEntries(fields), skipped };
 }
 
-const UNKNOWN = "no field has such a name";
+const UNKNOWN = "no matching field";
 
 /** Reason why a column with the name of a field isn't mapped. */
 function reasonAgainst({ meaning }: Candidate, chosen: Chosen): string {

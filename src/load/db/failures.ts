@@ -106,7 +106,7 @@ export function explainFailure(error: unknown, place: NamedDatabase): unknown {
 
 /** Next steps after failures of the server itself, by class of SQLSTATE. Their messages have no values of rows. */
 const SERVER_FAULTS: Readonly<Record<string, string>> = {
-  "53": "Give the server more of what it lacks, or close other sessions",
+  "53": "Give the server more memory, disk space or connections, or close other sessions",
   "58": "The server can't use its own files, for example after its programs were replaced: restart or repair it",
   F0: "Correct the configuration file of the server",
   XX: "A table or an index may be damaged: see the server's log first, then reindex or restore a backup",

@@ -69,7 +69,7 @@ test.concurrent("init proposes table, composite key and fields, and Enter accept
   PLZ: integer, loses leading zeros
   extras: jsonb, would be sent as JSON text
   tags: integer[], a list
-  Anrede, email_verified, geändert_am, angelegt_am: no field has such a name
+  Anrede, email_verified, geändert_am, angelegt_am: no matching field
 `);
   expect(screen).toContain(
     "`normalize: true` drops 2 of 7 sampled values and avoids sending 1 of 2 addresses",

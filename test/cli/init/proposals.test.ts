@@ -109,8 +109,8 @@ describe("fields", () => {
       { column: "fullname", reason: "first_name, last_name are enough" },
       { column: "region", reason: "state takes one column, here state" },
       { column: "home_city", reason: "city takes one column, here city" },
-      { column: "id", reason: "no field has such a name" },
-      { column: "ckey", reason: "no field has such a name" },
+      { column: "id", reason: "no matching field" },
+      { column: "ckey", reason: "no matching field" },
     ]);
   });
 
