@@ -138,7 +138,7 @@ function problemOf({ code, message }: BigQueryFailure, place: NamedProject): Pro
   if (code === "unauthenticated") {
     return problem(
       ".credentials",
-      "there are no valid credentials",
+      /key/.test(message) ? message : "there are no valid credentials",
       `run gcloud auth application-default login, or set ${at}.credentials to a service account's key file`,
     );
   }

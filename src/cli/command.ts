@@ -4,10 +4,11 @@ import { type Failure, renderFailure, UsageError } from "./failure.ts";
 import type { Text } from "./output.ts";
 import type { StopSignals } from "./signals.ts";
 import type { GlobalOptions, Terminal } from "./terminal.ts";
-import type { LineOf } from "../config/config.ts";
+import type { Config, InputConfig, LineOf } from "../config/config.ts";
 import { LimitReachedError } from "../errors.ts";
 import type { RowKey } from "../load/inputs/input.ts";
 import type { Log } from "../log.ts";
+import { suggest } from "../suggest.ts";
 
 export interface Context extends Pick<Terminal, "log" | "scrubber" | "progress" | "isWatched"> {
   readonly options: GlobalOptions;
@@ -151,6 +152,18 @@ export function parseSourceKey(
   throw new UsageError(
     `The key of ${source} has the columns ${columns.join(", ")}. Use ${flag} '${source}/[${columns.map(() => '"…"').join(",")}]'.`,
   );
+}
+
+/** Finds an input by its name. */
+export function findInput({ inputs }: Pick<Config, "inputs">, name: string): InputConfig {
+  const input = Object.hasOwn(inputs, name) ? inputs[name] : undefined;
+  if (input) return input;
+  throw new UsageError(`There is no input ${name}. ${hintForInput(name, Object.keys(inputs))}`);
+}
+
+export function hintForInput(name: string, known: readonly string[]): string {
+  const meant = suggest(name, known);
+  return meant === null ? `Inputs of this configuration: ${known.join(", ")}.` : `Did you mean ${meant}?`;
 }
 
 /** Parses a JSON list of texts or integers as texts; null if invalid. */

@@ -133,11 +133,10 @@ const declarations: readonly Declaration[] = [
       option("--resend", "Predict `run --resend`"),
       option("--max-records <n>", "Predict `run --max-records n`", whole(0)),
       option("--shard <i/n>", "Predict `run --shard i/n`", shard),
-      // Requests are held in memory.
       option(
         "--show <n>",
-        "Print the first n requests of each job, with the personal data in them",
-        whole(1, 10),
+        "Print the first n records of each job's request, with their personal data (with --json the whole request)",
+        whole(1, 1000),
       ),
     ],
     rest: () => ({ jobs: [] }),

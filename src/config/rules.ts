@@ -1,4 +1,4 @@
-import { type Path, type Problems, textOf } from "./problems.ts";
+import { foundText, type Path, type Problems, textOf } from "./problems.ts";
 import { entriesOf, isEnabled, type Written } from "./references.ts";
 import { billedBudgets } from "./schema/document.ts";
 import { listFields, scalarFields } from "./schema/inputs.ts";
@@ -61,8 +61,8 @@ export function checkFiles({ tree }: Written, problems: Problems): void {
     const readsFiles = type === "duckdb" && path === undefined;
     if (readsFiles && !isFileName(table)) {
       const hint =
-        "end it with .csv, .tsv, .txt, .parquet, .json, .jsonl or .ndjson, also with .gz; or add `path:` to the connection";
-      problems.add(at, "is not a file that can be read", hint);
+        "write the path of a file that ends with .csv, .tsv, .txt, .parquet, .json, .jsonl or .ndjson, also with .gz; or add `path:` to the connection";
+      problems.add(at, `is not a file that can be read${foundText(table)}`, hint);
     } else if (!readsFiles && parseTableName(table) === null) {
       const hint = "add connections: { files: { type: duckdb } }, and connection: files to the input";
       problems.add(at, "names files, which only a connection of type duckdb reads", hint);

@@ -1,5 +1,5 @@
 import { dirname, resolve } from "node:path";
-import { type Problems } from "./problems.ts";
+import { foundText, type Problems } from "./problems.ts";
 import { suggest } from "../suggest.ts";
 import type { Environment } from "./variables.ts";
 import { type LogLevel, logLevels } from "./schema/document.ts";
@@ -23,7 +23,7 @@ export function chooseLogLevel(
   const meant = suggest(wanted, logLevels);
   problems.addProblem({
     path: flag === undefined ? "PERSON_ETL_LOG_LEVEL" : "--log-level",
-    message: `must be one of ${logLevels.join(", ")}`,
+    message: `must be one of ${logLevels.join(", ")}${foundText(wanted)}`,
     hint: meant === null ? "for example info" : `did you mean ${meant}?`,
   });
   return fromFile;

@@ -13,7 +13,7 @@ test("explain and plan --show print requests on standard output only, and explai
   const planned = await here("plan", "resolve_customers", "--show", "1");
   expect(planned.code).toBe(0);
   expect(planned.stdout).toContain(
-    'resolve_customers: request 1 of 1, 5 records\nPOST /v1/resolve\n{\n  "records": [\n',
+    'resolve_customers: request 1 of 1, the first of 5 records (with --json: all of them)\nPOST /v1/resolve\n{\n  "records": [{',
   );
   expect(planned.stdout).toContain(
     '"emails":["grace@example.org"],"first_name":"Grace","last_name":"Hopper"',

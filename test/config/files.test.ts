@@ -23,7 +23,12 @@ describe("an input of files", () => {
   });
 
   test.each<[string, string | undefined, string, string]>([
-    ["leads.xlsx", undefined, "inputs.customers.table", "is not a file that can be read"],
+    [
+      "leads.xlsx",
+      undefined,
+      "inputs.customers.table",
+      'is not a file that can be read (found "leads.xlsx")',
+    ],
     [
       "http://example.com/a.csv",
       undefined,

@@ -32,10 +32,10 @@ describe("flag before environment before file before default", () => {
   it("an unknown level is reported with the name of the flag or variable", async () => {
     const levels = "must be one of trace, debug, info, warn, error, silent";
     expect(await problemsOf(fine, { env: { PERSON_ETL_LOG_LEVEL: "verbose" } })).toEqual([
-      `- PERSON_ETL_LOG_LEVEL: ${levels} (for example info)`,
+      `- PERSON_ETL_LOG_LEVEL: ${levels} (found "verbose") (for example info)`,
     ]);
     expect(await problemsOf(fine, { logLevel: "debig" })).toEqual([
-      `- --log-level: ${levels} (did you mean debug?)`,
+      `- --log-level: ${levels} (found "debig") (did you mean debug?)`,
     ]);
   });
 });

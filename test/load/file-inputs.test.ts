@@ -197,6 +197,16 @@ describe("files", () => {
       { "a.parquet": "id,name,zip,email\n1,Ann,,\n" },
       "leads/a.parquet isn't a Parquet file",
     ],
+    [
+      "a file isn't compressed",
+      { "a.csv.gz": "id,name,zip,email\n1,Ann,,\n" },
+      "leads/a.csv.gz isn't compressed as its name says",
+    ],
+    [
+      "JSON ends early",
+      { "a.json": '[{"id":1,"name":"Ann","zip":"1","email":' },
+      "leads/a.json, byte 40, isn't JSON: unexpected end of data",
+    ],
   ])("are refused by name and line if %s, without a value", async (_, files, message) => {
     await write(
       Object.fromEntries(Object.entries(files).map(([name, content]) => [`leads/${name}`, content])),

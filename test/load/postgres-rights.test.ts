@@ -73,7 +73,7 @@ describe("rights", () => {
     const roles = ["loader", "people_reader", "ops_reader"].map((role) => `person_etl_${role}_${suffix}`);
     const grants = open(database.url)
       .printGrants()
-      .replaceAll(/person_etl_\w+?(?=[ '`;])/g, `$&_${suffix}`);
+      .replaceAll(/person_etl_\w+?(?=[ '"`;])/g, `$&_${suffix}`);
     await admin.query(grants);
     onTestFinished(async () => {
       for (const role of roles) await admin.query(`DROP OWNED BY ${role} CASCADE; DROP ROLE ${role}`);

@@ -14,7 +14,7 @@ import {
 } from "../app.ts";
 import type { Context } from "../command.ts";
 import { getsSampleTables } from "./sandbox.ts";
-import type { Config, JobConfig } from "../../config/config.ts";
+import type { Config, JobConfig, LineOf } from "../../config/config.ts";
 import { orderJobs } from "../../config/references.ts";
 import { codeOf } from "../../errors.ts";
 import { countText, megabytes } from "../../figures.ts";
@@ -56,7 +56,10 @@ export async function check(context: Context) {
     ),
     ...jobs.map((job): Check => [`jobs.${job.name}`, () => (filled ? checkJob(job, filled) : [])]),
     ...(await openDestinations(config, context.stop.signal)).map(
-      (opened): Check => [`publish.${opened.destination.name}`, () => checkDestination(opened)],
+      (opened): Check => [
+        `publish.${opened.destination.name}`,
+        () => checkDestination(opened, config.lineOf),
+      ],
     ),
     ["publish", () => (filled ? checkCopies(filled) : [])],
     ["service", () => checkConfiguredService(context, config)],
@@ -66,7 +69,9 @@ export async function check(context: Context) {
   const wrong = findings.filter(({ status }) => status === "wrong").length;
   const unreachable = findings.filter(({ status }) => status === "unreachable").length;
   const bad = wrong + unreachable;
-  const summary = bad === 0 ? "✓ All checks passed." : `✗ ${countText(bad, "problem")} found.`;
+  const warnings = findings.filter(({ status }) => status === "warning").length;
+  const besides = warnings === 0 ? "" : `, with ${countText(warnings, "warning")} (!) to read`;
+  const summary = bad === 0 ? `✓ All checks passed${besides}.` : `✗ ${countText(bad, "problem")} found.`;
   return {
     document: {
       status: bad === 0 ? "succeeded" : "failed",
@@ -97,14 +102,18 @@ async function checkJob(job: JobConfig, db: Db): Promise<readonly Finding[]> {
 }
 
 /** Checks access, privileges and settings of a destination; creates nothing. */
-async function checkDestination({
-  destination,
-  catalog,
-}: Awaited<ReturnType<typeof openDestinations>>[number]): Promise<readonly Finding[]> {
+async function checkDestination(
+  { destination, catalog }: Awaited<ReturnType<typeof openDestinations>>[number],
+  lineOf: LineOf,
+): Promise<readonly Finding[]> {
+  const subject = `publish.${destination.name}`;
+  const line = lineOf(subject);
   try {
     const lines = await destination.check(catalog);
     return lines.map(({ ok, message, hint }) =>
-      finding(`publish.${destination.name}`, ok ? "ok" : "wrong", message, hint),
+      ok
+        ? finding(subject, "ok", message, hint)
+        : finding(subject, "wrong", line === null ? message : `line ${line}: ${message}`, hint),
     );
   } catch (error) {
     throw destination.explain(error);
@@ -228,6 +237,9 @@ const PASSING: ReadonlyMap<number, string> = new Map([
 /** Below this, `check` warns. */
 const SCARCE_BYTES = 1024 ** 3;
 
+/** Below this, not even the responses of one batch of calls may fit. */
+const FULL_BYTES = 100 * 1024 ** 2;
+
 /** Checks data_dir without creating it: writable, persistent, enough space. */
 async function checkDataDir({ dataDir, warehouse }: Config): Promise<readonly Finding[]> {
   const existing = await nearestExisting(dataDir);
@@ -252,11 +264,12 @@ async function checkDataDir({ dataDir, warehouse }: Config): Promise<readonly Fi
     findings.push(finding(subject, "warning", message, "put data_dir on a disk or a mounted volume"));
   }
   const freeBytes = bavail * bsize;
-  const free = `${(freeBytes / 1024 ** 3).toFixed(1)} GB free in ${existing}`;
+  const free = `${freeBytes < SCARCE_BYTES ? megabytes(freeBytes) : `${(freeBytes / 1024 ** 3).toFixed(1)} GB`} free in ${existing}`;
   const need = isEmbedded ? "100,000 people need about 1.5 GB in the embedded database" : "free some space";
+  const status = freeBytes < FULL_BYTES ? "wrong" : "warning";
   findings.push(
     freeBytes < SCARCE_BYTES
-      ? finding("disk space", "warning", `only ${free}`, need)
+      ? finding("disk space", status, `only ${free}`, `${need}, or choose another data_dir`)
       : finding("disk space", "ok", free),
   );
   return findings;

@@ -1,6 +1,6 @@
 import { text as readText } from "node:stream/consumers";
 import { localServices, openConfig, openPublisher, openService, openWarehouseOf } from "../app.ts";
-import { type Context, parseSourceKey, requireYes, result } from "../command.ts";
+import { type Context, hintForInput, parseSourceKey, requireYes, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
@@ -41,6 +41,9 @@ interface EraseFlags {
 export async function erase(context: Context, flags: EraseFlags) {
   const config = await openConfig(context);
   const named = flags.diskGone === undefined ? await namedBy(flags, config) : null;
+  const strange = [...new Set(named?.rows.map(({ source }) => source))].filter(
+    (source) => !Object.hasOwn(config.inputs, source),
+  );
   const { db } = await openWarehouseOf(context, config);
   await checkServiceHost(config, db);
   await verifySearch({ config, db });
@@ -68,7 +71,10 @@ export async function erase(context: Context, flags: EraseFlags) {
       segments: Math.max(leftBefore.segments, leftAfter.segments),
       removed: leftBefore.removed + leftAfter.removed,
     };
-  return outcomeOf(plan, { erasureId, rows, waiting, left }, flags);
+  const notes = strange.map(
+    (source) => `! There is no input ${source}. ${hintForInput(source, Object.keys(config.inputs))}`,
+  );
+  return outcomeOf(plan, { erasureId, rows, waiting, left, notes }, flags);
 }
 
 async function forgetDisk(services: EraseServices, place: string) {
@@ -173,18 +179,20 @@ interface Erased {
   readonly waiting: readonly Waiting[];
   /** Absent if nobody was to leave segments. */
   readonly left: LeftSegments | undefined;
+  /** Doubts about what was named. */
+  readonly notes: readonly string[];
 }
 
 function outcomeOf(
   plan: ErasurePlan,
-  { erasureId, rows, waiting, left }: Erased,
+  { erasureId, rows, waiting, left, notes }: Erased,
   { ignoreMissing = false, evenIfUnknown = false }: EraseFlags,
 ) {
   const identifiers = identifiersText(plan);
   const ends = {
     unknown: {
       exitCode: ignoreMissing || evenIfUnknown ? 0 : 1,
-      text: `No one found. Suppressed in later runs: ${identifiers} (erasure ${erasureId}).`,
+      text: `No one found; check the spelling. Suppressed in later runs: ${identifiers} (erasure ${erasureId}).`,
     },
     pending: {
       exitCode: 3,
@@ -207,6 +215,7 @@ function outcomeOf(
   };
   const lines = paragraphs(
     text,
+    ...notes,
     plan.isKnown ? tableOf(rows, "rows removed") : "",
     sharedText(plan),
     left

@@ -1,9 +1,7 @@
 import { renderRequest } from "./plan.ts";
 import { openConfig, openFilledWarehouse } from "../app.ts";
-import { type Context, type Outcome, parseSourceKey, result } from "../command.ts";
-import { UsageError } from "../failure.ts";
+import { type Context, findInput, type Outcome, parseSourceKey, result } from "../command.ts";
 import { paragraphs, type Text } from "../output.ts";
-import { suggest } from "../../suggest.ts";
 import { countText, timeText } from "../../figures.ts";
 import {
   type ExplainedJob,
@@ -20,14 +18,7 @@ export async function explain(
   const config = await openConfig(context);
   const { inputs } = config;
   const { source, key, sourceKey } = parseSourceKey(text, inputs, "explain");
-  const input = Object.hasOwn(inputs, source) ? inputs[source] : undefined;
-  if (!input) {
-    const known = Object.keys(inputs);
-    const similar = suggest(source, known);
-    const hint =
-      similar === null ? `Inputs of this configuration: ${known.join(", ")}.` : `Did you mean ${similar}?`;
-    throw new UsageError(`There is no input ${source}. ${hint}`);
-  }
+  const input = findInput(config, source);
   const db = await openFilledWarehouse(context, config);
   const report = await explainRow({ config, db }, input, { key, sourceKey });
   return result(report, renderExplanation(report), report.is_known ? 0 : 1);

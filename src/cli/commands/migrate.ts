@@ -7,6 +7,7 @@ import { countText } from "../../figures.ts";
 import { takeOverAnswers } from "../../jobs/lookup/job-spool.ts";
 import { serviceHostOf } from "../../jobs/prepare.ts";
 import { printGrants } from "../../load/db/check.ts";
+import { readPostgresAddress } from "../../postgres-address.ts";
 import { readIdentity, writeServiceHost } from "../../load/db/identity.ts";
 import { migrate as migrateTables, printDdl } from "../../load/db/migrate.ts";
 import { takeOverDestinations } from "../../load/publication/registration.ts";
@@ -69,7 +70,9 @@ export async function migrate(context: Context, flags: MigrateFlags) {
 async function print(config: Config, hasGrants: boolean) {
   const db = await openUnconnected(config);
   try {
-    const text = hasGrants ? printGrants(db) : printDdl(db);
+    const { url } = config.warehouse;
+    const user = url === "embedded" ? null : readPostgresAddress(await url.read()).user;
+    const text = hasGrants ? printGrants(db, user ?? undefined) : printDdl(db);
     return result(hasGrants ? { grants: text } : { ddl: text }, text.trimEnd());
   } finally {
     await db.close();

@@ -34,17 +34,18 @@ export async function plan(
   const jobs = selectJobs(config, names);
   const { db } = await openWarehouseOf(context, config);
   await createSampleTables(config, jobs, db, context);
-  const options = { shard, resend, maxRecords, show };
+  const options = { shard, resend, maxRecords, show: Math.min(1, show) };
   const report = await planJobs({ config, db, clock: systemClock }, names, options);
-  return result(report, renderPlan(report));
+  return result(report, renderPlan(report, show));
 }
 
-export function renderPlan(report: PlanReport): Text {
+/** @param show number of records to show of each job's first request */
+export function renderPlan(report: PlanReport, show = 0): Text {
   const { jobs, budgets } = report;
   const isHinted = jobs.some((job) => job.records_to_send > 0 && job.requests === undefined);
-  const hint = isHinted ? " `plan --show 1` prints the first request of each job." : "";
+  const hint = isHinted ? " `plan --show 1` prints the first record of each job." : "";
   return paragraphs(
-    ...jobs.flatMap(renderRequests),
+    ...jobs.flatMap((job) => renderRequests(job, show)),
     renderRows(jobs),
     renderCost(report),
     ...jobs.map(renderRemarks),
@@ -54,16 +55,24 @@ export function renderPlan(report: PlanReport): Text {
   );
 }
 
-function renderRequests(job: JobPlan): readonly string[] {
+function renderRequests(job: JobPlan, show: number): readonly string[] {
   const { requests, records_waiting: waiting } = job;
   if (requests?.length === 0) {
     const why =
       waiting > 0 ? ` yet, because ${countText(waiting, "row waits", "rows wait")} for another job` : "";
     return [`${job.job}: no request${why}.`];
   }
-  return (requests ?? []).map((request, i) => {
-    const title = `${job.job}: request ${i + 1} of ${count(job.calls)}, ${countText(request.records, "record")}`;
-    return `${title}\n${renderRequest(request)}`;
+  return (requests ?? []).map((request) => {
+    const body: { readonly records?: unknown } = request.body;
+    const { records } = body;
+    if (!Array.isArray(records) || records.length <= show) {
+      const title = `${job.job}: request 1 of ${count(job.calls)}, ${countText(request.records, "record")}`;
+      return `${title}\n${renderRequest(request)}`;
+    }
+    const shown = { ...request, body: { ...body, records: records.slice(0, show) } };
+    const part = `${show === 1 ? "the first" : `the first ${count(show)}`} of ${countText(records.length, "record")}`;
+    const title = `${job.job}: request 1 of ${count(job.calls)}, ${part} (with --json: all of them)`;
+    return `${title}\n${renderRequest(shown)}`;
   });
 }
 
@@ -101,7 +110,14 @@ function renderRows(plans: readonly JobPlan[]): readonly Text[] {
     read: (job: JobPlan) => job.records_read,
     ...Object.fromEntries(ends),
   };
-  return [table(jobs, columns), `Rows read = ${ends.map(([name]) => name).join(" + ")}`];
+  const isContinued = jobs.some(
+    (job) => job.records_waiting > 0 && job.records_expected > job.records_to_send,
+  );
+  return [
+    table(jobs, columns),
+    `Rows read = ${ends.map(([name]) => name).join(" + ")}`,
+    isContinued ? "Waiting rows are sent later in the same run, and included below." : "",
+  ];
 }
 
 function renderCost({ jobs, estimated_cost: cost }: PlanReport): Text {

@@ -1,11 +1,13 @@
 import { openConfig, openFilledWarehouse } from "../app.ts";
-import { type Context, type Outcome, parseSourceKey, requireYes, result } from "../command.ts";
+import { type Context, findInput, type Outcome, parseSourceKey, requireYes, result } from "../command.ts";
+import { UsageError } from "../failure.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import type { Config } from "../../config/config.ts";
 import { countText } from "../../figures.ts";
 import { findJob } from "../../jobs/job-selection.ts";
-import { readRejects, type RejectReport } from "../../jobs/report/explain-row.ts";
+import { ownRejectCodes, readRejects, type RejectReport } from "../../jobs/report/explain-row.ts";
 import type { Db } from "../../load/db/db.ts";
+import { suggest } from "../../suggest.ts";
 import { countRejects, dropRejects, type RejectFilter, retryRejects } from "../../load/runs/rejects.ts";
 
 interface FilterFlags {
@@ -29,15 +31,28 @@ async function open(context: Context, { job = [], code = [], sourceKey = [] }: F
   return { config, filter, db: await openFilledWarehouse(context, config) };
 }
 
-/** Throws if a named job is unknown. Jobs that are no longer configured may have rejects, so it is checked if none is found. */
-function checkJobs(config: Config, { jobs }: RejectFilter): void {
+/**
+ * Throws if a named job, code or input is unknown. Former jobs and inputs, and codes of the service, may have rejects, so it is
+ * checked if none is found.
+ */
+async function checkFilter(config: Config, db: Db, { jobs, codes, rows }: RejectFilter): Promise<void> {
   for (const name of jobs) findJob(config, name);
+  for (const { source } of rows) findInput(config, source);
+  const found = await countRejects(db, { jobs: [], codes: [], rows: [] }, { all: true });
+  const known = [...new Set([...ownRejectCodes, ...found.map(({ code }) => code)])].toSorted();
+  for (const code of codes.filter((given) => !known.includes(given))) {
+    const meant = suggest(code, known);
+    const hint = meant === null ? `The codes are ${known.join(", ")}.` : `Did you mean ${meant}?`;
+    throw new UsageError(
+      `No record was rejected with the code ${code}, and it is none of the program's. ${hint}`,
+    );
+  }
 }
 
 export async function list(context: Context, flags: ListFlags) {
   const { config, db, filter } = await open(context, flags);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
-  if (report.rejects === 0) checkJobs(config, filter);
+  if (report.rejects === 0) await checkFilter(config, db, filter);
   return result(report, renderList(report));
 }
 
@@ -98,7 +113,7 @@ async function change<Changed extends object>(
   const groups = await countRejects(db, filter, { all: false });
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
   if (rejects === 0) {
-    checkJobs(config, filter);
+    await checkFilter(config, db, filter);
     return result({ rejects: 0 }, "✓ No rejected record matches.");
   }
   await requireYes(context, flags.yes, `${countText(rejects, "rejected record")} ${what}`);

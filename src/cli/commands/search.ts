@@ -1,5 +1,6 @@
 import { openFilled, openJobServices } from "../app.ts";
 import { type Context, newRunId, result } from "../command.ts";
+import { UsageError } from "../failure.ts";
 import { paragraphs, table } from "../output.ts";
 import { count, countText } from "../../figures.ts";
 import { unlockCostText } from "../../jobs/price.ts";
@@ -10,6 +11,7 @@ interface SearchFlags {
 }
 
 export async function search(context: Context, flags: SearchFlags, query: string) {
+  if (query.trim() === "") throw new UsageError('Write a query, such as person-etl search "CFOs in Texas".');
   // Erased people are left out, and calls are recorded.
   const { config, db } = await openFilled(context);
   const services = await openJobServices(context, config, db);

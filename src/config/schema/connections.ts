@@ -1,3 +1,4 @@
+import { normalize } from "node:path";
 import { z } from "zod";
 import { type SettingProblem, type NestedProblem } from "../problems.ts";
 import { suggest } from "../../suggest.ts";
@@ -173,7 +174,9 @@ function pairsOf(destination: Readonly<Record<string, unknown>>): readonly Neste
 
 /** Names of what a destination writes to; each belongs to it alone. */
 function targetsOf(destination: Readonly<Record<string, unknown>>): readonly string[] {
-  const shared = ["path", "project", "catalog", "warehouse"].map((key) => destination[key]);
+  const { path } = destination;
+  const file = typeof path === "string" ? normalize(path) : path;
+  const shared = [file, ...["project", "catalog", "warehouse"].map((key) => destination[key])];
   const own = ["dataset", "ops_dataset", "namespace", "ops_namespace"].map((key) => destination[key]);
   const named = own.filter((name) => name !== undefined);
   return (named.length > 0 ? named : [null]).map((name) => JSON.stringify([shared, name]));

@@ -30,7 +30,7 @@ import {
   type StoredReject,
 } from "../../load/runs/rejects.ts";
 import { lastRuns, type PastRun } from "../../load/runs/status.ts";
-import { explainReject } from "../../schemas/reject-codes.ts";
+import { explainReject, rejectCodes } from "../../schemas/reject-codes.ts";
 
 /** Output of `explain --json`. Holds personal data. */
 export interface RowExplanation {
@@ -301,6 +301,9 @@ export interface RejectReport {
 }
 
 /** Meaning of a reject code, as a sentence. */
+/** Codes of records that this program rejects; the service's come with its responses. */
+export const ownRejectCodes: readonly string[] = Object.keys(rejectCodes);
+
 export function meaningOf(code: string): string {
   return explainReject(code).means;
 }

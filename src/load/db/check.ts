@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Db } from "./db.ts";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
-import { quoteIdentifier, type SchemaNames } from "./names.ts";
+import { quoteIdentifier, quoteLiteral, type SchemaNames } from "./names.ts";
 import { inTransaction, type PostgresSession } from "./session.ts";
 
 interface CheckLine {
@@ -113,36 +113,47 @@ function schemaLine(
   return { subject, ok: true, message: `exists, and ${server.role} may create tables in it.` };
 }
 
+/** Role that `migrate --print --grants` creates if the address of the warehouse states none. */
 const LOADER = "person_etl_loader";
 const PEOPLE_READER = "person_etl_people_reader";
 const OPS_READER = "person_etl_ops_reader";
 
-function readerStatements(role: string, schemas: readonly string[]): string {
-  const list = schemas.map(quoteIdentifier).join(", ");
-  return `CREATE ROLE ${role};
-GRANT USAGE ON SCHEMA ${list} TO ${role};
-GRANT SELECT ON ALL TABLES IN SCHEMA ${list} TO ${role};
-ALTER DEFAULT PRIVILEGES FOR ROLE ${LOADER} IN SCHEMA ${list} GRANT SELECT ON TABLES TO ${role};`;
+function createRole(role: string, options = ""): string {
+  const create = `CREATE ROLE ${quoteIdentifier(role)}${options};`;
+  return `DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = ${quoteLiteral(role)}) THEN ${create} END IF; END $$;`;
 }
 
-/** Statements for an administrator, printed by `migrate --print --grants`; can run before or after the first migration. */
-export function printGrants({ names }: { readonly names: SchemaNames }): string {
+function readerStatements(role: string, schemas: readonly string[], loader: string): string {
+  const list = schemas.map(quoteIdentifier).join(", ");
+  return `${createRole(role)}
+GRANT USAGE ON SCHEMA ${list} TO ${role};
+GRANT SELECT ON ALL TABLES IN SCHEMA ${list} TO ${role};
+ALTER DEFAULT PRIVILEGES FOR ROLE ${loader} IN SCHEMA ${list} GRANT SELECT ON TABLES TO ${role};`;
+}
+
+/**
+ * Statements for an administrator, printed by `migrate --print --grants`; can run before or after the first migration.
+ * @param user role of the program, as in the warehouse's address
+ */
+export function printGrants({ names }: { readonly names: SchemaNames }, user = LOADER): string {
+  const loader = quoteIdentifier(user);
   const schemas = [names.data, names.ops, names.state].map(
-    (name) => `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(name)} AUTHORIZATION ${LOADER};`,
+    (name) => `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(name)} AUTHORIZATION ${loader};`,
   );
+  const connect = `GRANT CONNECT, TEMPORARY ON DATABASE %I TO ${loader.replaceAll("%", "%%")}`;
   return `-- Loader: runs the jobs and owns the three schemas. It also needs SELECT on the inputs; a connection to another database needs no more.
-CREATE ROLE ${LOADER} LOGIN;
-DO $$ BEGIN EXECUTE format('GRANT CONNECT, TEMPORARY ON DATABASE %I TO ${LOADER}', current_database()); END $$;
+${createRole(user, " LOGIN")}
+DO $$ BEGIN EXECUTE format(${quoteLiteral(connect)}, current_database()); END $$;
 ${schemas.join("\n")}
 
 -- Reader of people: all tables except internal ones.
-${readerStatements(PEOPLE_READER, [names.data, names.ops])}
+${readerStatements(PEOPLE_READER, [names.data, names.ops], loader)}
 
 -- Reader of operations: runs, usage and costs; no personal data.
-${readerStatements(OPS_READER, [names.ops])}
+${readerStatements(OPS_READER, [names.ops], loader)}
 
 -- Keeps values out of the server's log; only a superuser may set this.
-ALTER ROLE ${LOADER} SET log_parameter_max_length = 0;
-ALTER ROLE ${LOADER} SET log_error_verbosity = 'terse';
+ALTER ROLE ${loader} SET log_parameter_max_length = 0;
+ALTER ROLE ${loader} SET log_error_verbosity = 'terse';
 `;
 }

@@ -38,7 +38,8 @@ export function explainFiles(error: unknown, input: InputSource, files: readonly
   }
   if (error instanceof Error && ["fetch failed", "terminated"].includes(message)) {
     const reason = codeOf(error.cause) ?? "no response";
-    return stopped(`its files can't be reached (${reason}). Run again later.`);
+    const next = "Check the address in `table:` and the settings of its connection, then run again.";
+    return stopped(`its files can't be reached (${reason}). ${next}`);
   }
   if (["MODULE_NOT_FOUND", "ERR_DLOPEN_FAILED"].includes(codeOf(error) ?? "")) {
     const hint = "Install person-etl without --omit=optional, on the system and architecture that runs it.";
@@ -48,7 +49,7 @@ export function explainFiles(error: unknown, input: InputSource, files: readonly
   if (isOwnError(error) || codeOf(error) !== null) return error;
   const fault = faultOf(message, files);
   if (fault) return refused(fault.message, fault.hint);
-  const [, kind] = /^([A-Z][A-Za-z ]{2,40} Error)\b/u.exec(message) ?? [];
+  const [, kind] = /^([A-Z][A-Za-z ]{1,40} Error)\b/u.exec(message) ?? [];
   if (kind === undefined) return error;
   if (kind === "Out of Memory Error" || /no space left|disk space/iu.test(message)) {
     return stopped("no memory or disk space is left. Free some and run again.");
@@ -57,11 +58,13 @@ export function explainFiles(error: unknown, input: InputSource, files: readonly
     return stopped("another program has its file open for writing. Run again later.");
   }
   const isOfSql = /^(?:Binder|Catalog|Parser) Error/u.test(message);
-  const text = isOfSql ? (message.split("\n")[0] ?? "") : `DuckDB reported ${kind}`;
+  const [only] = files.length === 1 ? files : [];
+  const place = only === undefined ? "" : ` in ${only.name}`;
+  const text = isOfSql ? (message.split("\n")[0] ?? "") : `DuckDB reported ${kind}${place}`;
   return refused(text, "Correct the file, or the SQL of the input.");
 }
 
-const FILE_IN_MESSAGE = /file = (.*)|in file "([^"]*)"|file '([^']*)'|file "([^"]*)"/u;
+const FILE_IN_MESSAGE = /GZIP stream: (.*)|file = (.*)|in file "([^"]*)"|file '([^']*)'|file "([^"]*)"/u;
 
 /** Fault of a file that DuckDB can't parse, with its line; null for other failures. */
 function faultOf(message: string, files: readonly InputFile[]): FileFault | null {
@@ -75,6 +78,14 @@ function faultOf(message: string, files: readonly InputFile[]): FileFault | null
   // DuckDB counts lines of JSON from 2.
   if (jsonLine !== undefined)
     return { message: `${name}, line ${Number(jsonLine) - 1}, isn't JSON: ${reason}`, hint };
+  const [, byte, why] = /Malformed JSON in file .* at byte (\d+) [^:]*: ([^.\n"]*)/u.exec(message) ?? [];
+  if (byte !== undefined) return { message: `${name}, byte ${byte}, isn't JSON: ${why}`, hint };
+  if (/not a GZIP stream|Unknown frame descriptor/u.test(message)) {
+    const packed =
+      files.find((file) => file.path === path) ?? files.find((file) => file.path.endsWith(".zst"));
+    const repair = "Compress the file, or remove the end of its name: .gz or .zst.";
+    return { message: `${packed?.name ?? "a file"} isn't compressed as its name says`, hint: repair };
+  }
   if (/No magic bytes|too small to be a Parquet/iu.test(message))
     return { message: `${name} isn't a Parquet file`, hint };
   if (/not a valid DuckDB database|storage version/iu.test(message))

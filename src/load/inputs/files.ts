@@ -190,7 +190,8 @@ export async function describeFiles(described: Described, query: Query): Promise
   const { place, files } = described;
   const [first] = files;
   if (!first) {
-    const hint = "Correct the path; relative ones start at the folder of the configuration.";
+    const hint =
+      "Correct the path; relative ones start at the folder of the configuration. A folder needs a pattern: leads/*.csv.";
     return unusable(`no file matches ${withoutQuery(place)}`, hint);
   }
   const empty = files.find(({ bytes }) => bytes === 0);

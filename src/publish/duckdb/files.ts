@@ -176,13 +176,17 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
     );
   }
   if (/not a valid DuckDB database|different version/i.test(message)) {
-    return refused("the file can't be opened as a DuckDB database");
+    return refused(`${path} can't be opened as a DuckDB database`);
   }
   if (["ENOENT", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EROFS", "ERR_SQLITE_ERROR"].includes(code)) {
-    return refused("the folder or file can't be written");
+    const hint =
+      code === "ENOENT"
+        ? `Create the folder ${dirname(path)}, or correct publish.${name}.path.`
+        : `Correct publish.${name}.path, or the permissions there.`;
+    return refused(`${path} can't be written (${code})`, hint);
   }
   // Only the kind of error is kept: DuckDB's messages quote values.
-  const [, kind] = /^([A-Z][A-Za-z ]{2,40} Error)\b/.exec(message) ?? [];
+  const [, kind] = /^([A-Z][A-Za-z ]{1,40} Error)\b/.exec(message) ?? [];
   if (kind === undefined) return error;
   const text = `${where}: DuckDB reported ${kind}. Try again; if it persists, run \`publish ${name} --full\`.`;
   return new StopRunError("destination_failed", text);
