@@ -63,6 +63,8 @@ export interface HttpResponse {
   readonly date: string | null;
   readonly location: string | null;
   readonly contentEncoding: string | null;
+  /** Seed of the sandbox that sent it; absent in responses of other services. */
+  readonly sandboxSeed?: string;
   /** In the file at `overflowPath` if it is larger than `maxBodyBytes`. */
   readonly body: Body;
   /** Releases the memory of the body; call it once the body is no longer used. */
@@ -92,11 +94,13 @@ export interface HttpClient {
   readonly memory: Memory;
   /**
    * Sends one request, once. Doesn't follow redirects. Returns failures instead of throwing; throws only if the key can't be
-   * read, or an OverflowError.
+   * read, on results of an unexpected sandbox, or an OverflowError.
    */
   request(request: HttpRequest): Promise<HttpReply>;
   /** Reads the key again after the service rejected it; true if it changed. */
   renewKey(rejectedVersion: number, asUser?: boolean): Promise<boolean>;
+  /** From now on refuses results of a sandbox with another seed, and of one at all if null: a FixConfigurationError. */
+  expectSandbox(seed: string | null): void;
   close(): Promise<void>;
 }
 
@@ -162,6 +166,17 @@ const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
   const value = headers[name];
   return (Array.isArray(value) ? value[0] : value) ?? null;
+}
+
+/** Header with the seed, in every response of the sandbox and of no other service. */
+const SANDBOX_HEADER = "person-etl-sandbox";
+
+function unexpectedSandbox(origin: string, seed: string | null): FixConfigurationError {
+  const now = seed === null ? "is not the sandbox" : `is a sandbox (seed ${seed}), not the service`;
+  return new FixConfigurationError(
+    "another_service",
+    `The service at ${origin} ${now} that filled the warehouse. Its response was not stored. Check service.base_url.`,
+  );
 }
 
 function tooLarge(maxBytes: number): EndedCallError {
@@ -259,6 +274,8 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const organizationKey = keyHolder(options.readKey);
   const userKey = options.readUserKey ? keyHolder(options.readUserKey) : organizationKey;
   const keysOf = (asUser = false) => (asUser ? userKey : organizationKey);
+  /** Undefined before the service is identified. */
+  let expectedSeed: string | null | undefined;
   const { concurrency, caFile = null } = options;
   const agent = openAgent({ connections: concurrency, connectTimeoutMs: CONNECT_TIMEOUT_MS, caFile });
 
@@ -321,6 +338,12 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       });
       status = response.statusCode;
       crashPoint("after_send");
+      const sandboxSeed = header(response.headers, SANDBOX_HEADER);
+      const isResult = status >= 200 && status < 300;
+      if (isResult && expectedSeed !== undefined && sandboxSeed !== expectedSeed) {
+        await response.body.dump();
+        throw unexpectedSandbox(base.origin, sandboxSeed);
+      }
       const statedBytes = Number(response.headers["content-length"] ?? 0);
       if (statedBytes > mostBytes) {
         response.body.destroy();
@@ -336,6 +359,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         date: header(response.headers, "date"),
         location: header(response.headers, "location"),
         contentEncoding: header(response.headers, "content-encoding"),
+        ...(sandboxSeed === null ? {} : { sandboxSeed }),
         body,
         release: () => {
           releaseLease(lease);
@@ -344,7 +368,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       };
     } catch (error) {
       releaseLease(lease);
-      if (error instanceof OverflowError) throw error;
+      if (error instanceof OverflowError || error instanceof FixConfigurationError) throw error;
       return failureOf(error, status, lease.receivedBytes);
     } finally {
       ending.close();
@@ -356,6 +380,9 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     memory,
     request,
     renewKey: async (rejectedVersion, asUser) => await keysOf(asUser).renew(rejectedVersion),
+    expectSandbox(seed) {
+      expectedSeed = seed;
+    },
     close: () => agent.close(),
   };
 }

@@ -16,10 +16,11 @@ import {
   zeroCounters,
 } from "./job.ts";
 import { lookupTypes } from "./lookup/lookup-types.ts";
-import { checkOrganization, prepareRun } from "./prepare.ts";
+import { prepareRun } from "./prepare.ts";
 import { costOfBilled } from "./price.ts";
 import { jobTypeOf } from "./registry.ts";
 import { addPeopleChanged } from "./report/people-changed.ts";
+import { identifyService } from "./service-identity.ts";
 import { type JobServices, type RunRequest, type Shard, shardText, wholeInput } from "./services.ts";
 
 /**
@@ -34,7 +35,7 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
     if (!jobs.includes(job)) services.log.info({ job: job.name }, "left_to_first_shard");
   }
   await prepareRun(services, jobs);
-  await checkOrganization(services, jobs, request.runId);
+  await identifyService(services, request.runId);
   const reports: JobReport[] = [];
   const ends = new Map<string, JobEnd>();
   const locks = jobs.map((job) => ({ job: job.name, shard: shardText(shardOf(job, request)) }));

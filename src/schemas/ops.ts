@@ -131,7 +131,11 @@ export const warehouseIdentity = table("warehouse_identity", {
   doc: "Service from which this warehouse's data comes; runs against another one are refused.",
   key: [],
   columns: {
-    service_host: text("none", "Host and port; `sandbox:SEED` for the sandbox.", "required"),
+    service_host: text(
+      "none",
+      "Host and port; `sandbox:SEED` for the sandbox, `sandbox:SEED@HOST:PORT` for one that runs alone.",
+      "required",
+    ),
     org_id: text("none", "Organization; null until known."),
     created_at: timestamptz("none", "When the warehouse was set up.", "required"),
     ledger_from: timestamptz(

@@ -135,21 +135,39 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
   expect((await runHereJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });
 
-test("a service other than the one that filled the warehouse is refused until it is accepted", async () => {
+test("a new address of the service is accepted, but never that of another service after the sandbox, or of the sandbox", async () => {
   const jobs = "jobs:\n  resolve: { type: resolve, input: customers }\n";
   const setting = await makeSetting({ rows: 30, jobs });
+  const host = `127.0.0.1:${await unusedPort()}`;
+  const configure = (baseUrl: string) =>
+    writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, jobs }));
+  const accept = (address: string) => runHereJson(["migrate", "--accept-service", address], setting);
+  expect((await accept("sandbox:1")).document).not.toHaveProperty("service_host");
   expect((await runHereJson(["run"], setting)).code).toBe(0);
-  const port = await unusedPort();
-  await writeFile(
-    join(setting.cwd, "config.yaml"),
-    configText({ baseUrl: `http://127.0.0.1:${port}`, jobs }),
-  );
-  const refused = await runHereJson(["run"], setting);
-  expect([refused.code, refused.document.error?.code]).toEqual([2, "another_service"]);
-  expect(refused.document.error?.problems?.[0]?.hint).toContain(`migrate --accept-service 127.0.0.1:${port}`);
+  expect((await accept("sandbox:1")).document["service_host"]).toBe("sandbox:1");
 
-  const mistyped = await runHereJson(["migrate", "--accept-service", "127.0.0.1:2"], setting);
+  await configure(`http://${host}`);
+  for (const command of [["run"], ["plan"], ["migrate", "--accept-service", host]]) {
+    const refused = await runHereJson(command, setting);
+    expect([refused.code, refused.document.error?.code]).toEqual([2, "another_service"]);
+    expect(refused.document.error?.problems?.[0]?.hint).toContain("person-etl drop --trial");
+  }
+  expect((await runHere(["check"], setting)).stdout).toContain(
+    "contains a trial with invented people (sandbox:1)",
+  );
+
+  await setting.query("UPDATE person_data_ops.warehouse_identity SET service_host = 'api.example.com:443'");
+  const moved = await runHereJson(["run"], setting);
+  expect(moved.document.error?.problems?.[0]?.hint).toContain(`migrate --accept-service ${host}`);
+  const mistyped = await accept("127.0.0.1:2");
   expect([mistyped.code, mistyped.document.error?.code]).toEqual([2, "another_service"]);
-  const accepted = await runHereJson(["migrate", "--accept-service", `127.0.0.1:${port}`], setting);
-  expect([accepted.code, accepted.document["service_host"]]).toEqual([0, `127.0.0.1:${port}`]);
+  const accepted = await accept(host);
+  expect([accepted.code, accepted.document["service_host"]]).toEqual([0, host]);
+
+  await configure("sandbox");
+  for (const command of [["run"], ["migrate", "--accept-service", "sandbox:1"]]) {
+    const refused = await runHereJson(command, setting);
+    expect([refused.code, refused.document.error?.code]).toEqual([2, "another_service"]);
+    expect(refused.document.error?.problems?.[0]?.hint).not.toContain("accept-service");
+  }
 });

@@ -107,6 +107,7 @@ function openService(answer: RealAnswer, first: WireBody | null, asked: string[]
       };
     },
     renewKey: async () => false,
+    expectSandbox() {},
     close: async () => {},
   };
 }

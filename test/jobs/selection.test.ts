@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Config } from "../../src/config/config.ts";
 import { FixConfigurationError } from "../../src/errors.ts";
 import { findJob, selectJobs } from "../../src/jobs/job-selection.ts";
-import { serviceHostOf } from "../../src/jobs/prepare.ts";
+import { serviceHostOf } from "../../src/jobs/service-identity.ts";
 import { jobTypes } from "../../src/jobs/registry.ts";
 import { readShard, shardText, shareLimits, shareOf, wholeInput } from "../../src/jobs/services.ts";
 import { tables } from "../../src/schemas/registry.ts";
@@ -61,6 +61,7 @@ test.each([
   ["https://api.example.com", "api.example.com:443"],
   ["http://127.0.0.1:8080/base/path", "127.0.0.1:8080"],
   ["https://API.example.com:8443", "api.example.com:8443"],
+  ["https://sandbox", "https://sandbox:443"],
 ])("the service %s is identified as %s", (baseUrl, host) => {
   expect(serviceHostOf({ service: { baseUrl }, sandbox: { seed: 42 } } as unknown as Config)).toBe(host);
 });

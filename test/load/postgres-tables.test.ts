@@ -203,10 +203,10 @@ describe("the service that a warehouse was filled from", () => {
     const warehouse = open(url);
     await warehouse.migrate();
     expect(await warehouse.readIdentity()).toBe(null);
-    await Promise.all([1, 2, 3].map(() => warehouse.writeServiceHost("one.example:443", { replace: false })));
-    await warehouse.writeServiceHost("two.example:443", { replace: false });
+    await Promise.all([1, 2, 3].map(() => warehouse.recordServiceHost("one.example:443")));
+    expect(await warehouse.recordServiceHost("two.example:443")).toBe("one.example:443");
     expect((await warehouse.readIdentity())?.serviceHost).toBe("one.example:443");
-    await warehouse.writeServiceHost("two.example:443", { replace: true });
+    await warehouse.replaceServiceHost("two.example:443");
     expect((await warehouse.readIdentity())?.serviceHost).toBe("two.example:443");
     const client = await connect(url);
     expect(

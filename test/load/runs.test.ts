@@ -345,7 +345,7 @@ describe("usage_reconciliation", () => {
 
   test("leaves out months whose calls were removed, and the day on which that ended", async () => {
     const { warehouse } = context;
-    await warehouse.writeServiceHost("service.example:443", { replace: false });
+    await warehouse.recordServiceHost("service.example:443");
     // A month is removed as a whole: 100 days ago, none of the month of that day.
     const [first, third] = [dayBefore(142), dayBefore(98)];
     const second = `${dayBefore(100).slice(0, 8)}01`;

@@ -32,6 +32,8 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const host = options.host ?? "127.0.0.1";
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     try {
+      // Says that the people are invented, so that no client takes them for real.
+      response.setHeader("person-etl-sandbox", String(world.seed));
       const url = new URL(request.url ?? "/", "http://sandbox");
       const isControl = url.pathname === CONTROL_PREFIX || url.pathname.startsWith(`${CONTROL_PREFIX}/`);
       await (isControl ? serveControl : serveRequest)(world, request, response, url);

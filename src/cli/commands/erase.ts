@@ -17,7 +17,7 @@ import {
   sumOf,
   verifySearch,
 } from "../../jobs/erase/erase.ts";
-import { checkServiceHost } from "../../jobs/prepare.ts";
+import { checkServiceHost } from "../../jobs/service-identity.ts";
 import { migrate } from "../../load/db/migrate.ts";
 import { dropTombstones, membershipsOf } from "../../load/erasure/remove.ts";
 import { checkErasureKey, removeLostDisk, type Waiting } from "../../load/erasure/requests.ts";

@@ -5,10 +5,11 @@ import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
 import { takeOverAnswers } from "../../jobs/lookup/job-spool.ts";
-import { serviceHostOf } from "../../jobs/prepare.ts";
+import { anotherService, isSandbox, mayBeSame, serviceHostOf } from "../../jobs/service-identity.ts";
 import { printGrants } from "../../load/db/check.ts";
+import type { Db } from "../../load/db/db.ts";
+import { readIdentity, replaceServiceHost } from "../../load/db/identity.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
-import { readIdentity, writeServiceHost } from "../../load/db/identity.ts";
 import { migrate as migrateTables, printDdl } from "../../load/db/migrate.ts";
 import { takeOverDestinations } from "../../load/publication/registration.ts";
 
@@ -42,12 +43,8 @@ export async function migrate(context: Context, flags: MigrateFlags) {
       ? `✓ The tables of ${db.description} are up to date.`
       : `✓ Migrated ${db.description}: ${migrations.join(", ")}.`,
   ];
-  const before = (await readIdentity(db))?.serviceHost;
-  if (accepted !== undefined) {
-    await writeServiceHost(db, accepted, { replace: true });
-    lines.push(`✓ The warehouse now belongs to ${accepted} (previously: ${before ?? "none"}).`);
-  }
-  const host = accepted ?? before;
+  if (accepted !== undefined) lines.push(await acceptService(db, accepted));
+  const host = (await readIdentity(db))?.serviceHost;
   const document: Migrated = {
     warehouse: db.description,
     migrations,
@@ -64,6 +61,21 @@ export async function migrate(context: Context, flags: MigrateFlags) {
   );
   const all: Migrated = { ...document, taken_over: { answers, destinations } };
   return result(all, lines.join("\n"));
+}
+
+/**
+ * Records a new address of the same service. A sandbox's is never accepted, and nothing that a sandbox filled is: its people
+ * would be taken for real ones.
+ */
+async function acceptService(db: Db, accepted: string): Promise<string> {
+  const before = (await readIdentity(db))?.serviceHost;
+  if (before === undefined)
+    return "✓ No run has filled the warehouse yet; the first one records the service.";
+  const isSame = mayBeSame(before, accepted);
+  if (!isSame && (isSandbox(before) || isSandbox(accepted))) throw anotherService(db, before, accepted);
+  const host = isSame ? before : accepted;
+  await replaceServiceHost(db, host);
+  return `✓ The warehouse now belongs to ${host} (previously: ${before}).`;
 }
 
 /** Prints statements for an administrator: DDL, or roles and grants. Needs no database. */

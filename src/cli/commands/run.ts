@@ -17,7 +17,7 @@ import { count, countText, durationText, timeText } from "../../figures.ts";
 import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
 import { exitCodeOf, type JobReport, type RunReport, type Status } from "../../jobs/job.ts";
-import { checkServiceHost } from "../../jobs/prepare.ts";
+import { checkServiceHost } from "../../jobs/service-identity.ts";
 import type { PublishResult } from "../../jobs/publish/publisher.ts";
 import { jobTypes } from "../../jobs/registry.ts";
 import { peopleChangedText } from "../../jobs/report/people-changed.ts";

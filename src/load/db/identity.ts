@@ -31,20 +31,21 @@ export async function recordOrganization(db: Db, runId: string, organization: st
   });
 }
 
-/** Records the service host. With `replace`, overwrites a different one. */
-export async function writeServiceHost(
-  db: Db,
-  serviceHost: string,
-  { replace }: { readonly replace: boolean },
-): Promise<void> {
-  const host = { service_host: serviceHost, org_id: null, _synced_at: NOW };
+/** Records the service host unless one is known, also by another process at the same time; returns the recorded one. */
+export function recordServiceHost(db: Db, serviceHost: string): Promise<string> {
   return db.transaction(async (session) => {
     const { query } = session;
     await session.change(sql`LOCK TABLE ${session.table("warehouse_identity")} IN SHARE ROW EXCLUSIVE MODE`);
-    const known = await session.rows(query.selectFrom("ops.warehouse_identity").select("service_host"));
-    if (known.length === 0) {
-      const first = { ...host, created_at: NOW, _run_id: "" };
-      await session.change(query.insertInto("ops.warehouse_identity").values(first));
-    } else if (replace) await session.change(query.updateTable("ops.warehouse_identity").set(host));
+    const [known] = await session.pluck(query.selectFrom("ops.warehouse_identity").select("service_host"));
+    if (known !== undefined) return known;
+    const first = { service_host: serviceHost, org_id: null, created_at: NOW, _synced_at: NOW, _run_id: "" };
+    await session.change(query.insertInto("ops.warehouse_identity").values(first));
+    return serviceHost;
   });
+}
+
+/** Replaces the recorded service host, and forgets the organization, which may be named differently there. */
+export async function replaceServiceHost(db: Db, serviceHost: string): Promise<void> {
+  const host = { service_host: serviceHost, org_id: null, _synced_at: NOW };
+  await db.change(db.query.updateTable("ops.warehouse_identity").set(host));
 }

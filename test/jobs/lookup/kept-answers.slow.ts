@@ -204,7 +204,7 @@ describe("answers that an earlier run received and could not load", () => {
       expect(left).toMatchObject([{ folder: content?.folder, message: expect.stringContaining(why) }]);
     }
     const elsewhere = (await startWorld({ rows: 1 })).warehouse;
-    await elsewhere.writeServiceHost("elsewhere:443", { replace: false });
+    await elsewhere.recordServiceHost("elsewhere:443");
     world.configure(configOf(enrich()));
     expect((await reportSpooled(await world.config(), elsewhere.db)).remarks).toMatchObject([
       { path: content?.folder, message: expect.stringContaining("to a warehouse other than") },

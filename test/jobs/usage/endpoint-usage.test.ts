@@ -57,7 +57,7 @@ describe("buckets of usage", () => {
 
   test("are resumed where a run stopped, and have no gap if start_date moves meanwhile", async () => {
     const world = await startUsage(jobs("2026-01-01", "hour"), "2026-03-20");
-    await world.control("/faults", { faults: "forbidden@usage#5-" });
+    await world.control("/faults", { faults: "forbidden@usage#6-" });
     expect(await runUsage(world)).toMatchObject({ status: "failed", requests: 5 });
     await world.control("/faults", { faults: "" });
     world.configure(jobs("2026-03-10", "hour"));
