@@ -24,7 +24,11 @@ export const adviceByCode = {
   not_set_up:
     "No run has created the tables in the warehouse yet. → Run `person-etl migrate`, or start with `person-etl run`.",
   another_service:
-    "The warehouse holds data of another service than the configured one. → Use the configuration of this warehouse; if the service only moved, run `person-etl migrate --accept-service HOST`.",
+    "The warehouse holds data of another service than the configured one, or a trial. → Use the configuration of this warehouse; if the service only moved, run `person-etl migrate --accept-service HOST`; after a trial, see docs/from-sandbox.md.",
+  not_a_trial:
+    "`drop --trial` was called for tables that no sandbox filled. → docs/from-sandbox.md shows how to remove everything.",
+  trial_in_use:
+    "Views or keys of others depend on the tables of the trial. → Drop the objects that the message names, then run `person-etl drop --trial` again.",
   another_organization:
     "The warehouse holds data of another organization than the API key's. → Use the key of this warehouse; if the organization only got another id, run `person-etl migrate --accept-service HOST`.",
   data_dir_owner:

@@ -125,6 +125,14 @@ const declarations: readonly Declaration[] = [
     load: async () => (await import("./commands/migrate.ts")).migrate,
   },
   {
+    name: "drop",
+    summary:
+      "Remove what a sandbox filled: tables, views, sample tables and local files (asks, or needs --yes)",
+    options: [option("--trial", "Remove the trial; never works on data of another service"), yes],
+    rest: () => ({ status: "failed" }),
+    load: async () => (await import("./commands/drop.ts")).drop,
+  },
+  {
     name: "plan",
     summary:
       "Predict a run: due records and reasons, calls, estimated billed records and duration. Sends nothing.",

@@ -28,6 +28,7 @@ test("a missing table is the same problem for check, plan and run, which create 
     expect([code, document.error?.problems?.[0]]).toEqual([
       2,
       {
+        line: expect.any(Number),
         path: "inputs.customers.table",
         message: `Can't read crm.customers: relation "crm.customers" does not exist.`,
         hint: "Create the table, or correct `table:`; a table outside the search path needs its schema.",

@@ -100,6 +100,7 @@ describe("the summary of a run", () => {
         billed: new Map(Object.entries(options.billed ?? {})),
         seconds: 14,
         warehouse: "Postgres at db.example/warehouse",
+        isTrial: false,
       },
     );
     return layOut(text, 80);

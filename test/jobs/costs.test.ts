@@ -91,7 +91,7 @@ test("records that may have been billed are stated apart, and together they boun
   const world = await startWorld({
     rows: 200,
     config: configOf(enrichOnly, prices()),
-    faults: parseFaults("reply_lost=0.4"),
+    faults: parseFaults("reply_lost=0.4@enrich"),
   });
   const { cost } = await world.run();
   const billed = await billedBySandbox(world, "/v2/enrich");

@@ -17,7 +17,7 @@ import { count, countText, durationText, timeText } from "../../figures.ts";
 import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
 import { exitCodeOf, type JobReport, type RunReport, type Status } from "../../jobs/job.ts";
-import { checkServiceHost } from "../../jobs/service-identity.ts";
+import { checkServiceHost, isTrial } from "../../jobs/service-identity.ts";
 import type { PublishResult } from "../../jobs/publish/publisher.ts";
 import { jobTypes } from "../../jobs/registry.ts";
 import { peopleChangedText } from "../../jobs/report/people-changed.ts";
@@ -122,6 +122,7 @@ async function runIn(
       billed: shard.count > 1 ? null : await readBilledInRun(db, runId).then(billedByJob, () => null),
       seconds: (performance.now() - startedAtMs) / 1000,
       warehouse: db.description,
+      isTrial: await isTrial(db).catch(() => false),
     }),
     exitCode: exitCodeOf(report, context.stop.received()),
   };
@@ -147,6 +148,8 @@ interface SummaryContext {
   readonly warehouse: string;
   /** Start of an earlier run; absent for the one that ends now. */
   readonly startedAt?: string;
+  /** True if a sandbox filled the warehouse. */
+  readonly isTrial: boolean;
 }
 
 const MARKS: Readonly<Record<Status, string>> = {
@@ -162,6 +165,7 @@ const MARKS: Readonly<Record<Status, string>> = {
 /** Formats the summary of `run`: jobs, problems, next steps, and the outcome last, where terminals stop scrolling. */
 export function renderRunSummary(report: RunReport, context: SummaryContext): Text {
   const { config, publications, billed, warehouse, startedAt } = context;
+  const isDone = report.status === "succeeded" || report.status === "limited";
   const isFirst = (job: JobReport) => report.jobs.find((other) => other.job === job.job) === job;
   const jobs = table(report.jobs, {
     "  job": ({ status, job }) => `${MARKS[status]} ${job}`,
@@ -195,7 +199,7 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
       ...publications.map(renderPublication),
     ],
     config.warehouse.url === "embedded" ? "" : `Data: ${warehouse}`,
-    report.status === "succeeded" && startedAt === undefined ? nextSteps(config) : "",
+    isDone && startedAt === undefined ? nextSteps(context) : "",
     [renderRunCost(report), headline(report, context)],
   );
 }
@@ -284,12 +288,9 @@ export function commandWith({ file }: Config, command: string): string {
 }
 
 /** Next steps of a trial: look at it, query the data, then replace sandbox and embedded database. Empty without either. */
-function nextSteps(config: Config): readonly string[] {
+function nextSteps({ config, isTrial }: SummaryContext): readonly string[] {
   const isEmbedded = config.warehouse.url === "embedded";
-  const settings = [
-    ...(config.service.baseUrl === "sandbox" ? ["service.base_url"] : []),
-    ...(isEmbedded ? ["warehouse.url"] : []),
-  ];
+  const settings = [...(isTrial ? ["service.base_url"] : []), ...(isEmbedded ? ["warehouse.url"] : [])];
   if (settings.length === 0) return [];
   const [query] = exampleQueries(config.warehouse.schema, config.inputs);
   return [
@@ -304,6 +305,14 @@ function nextSteps(config: Config): readonly string[] {
     ...(query ? [`${query.title}:`, ...query.sql.map((line) => `  ${line}`)] : []),
     ...(basename(config.file) === "config.example.yaml"
       ? ["To use your own service, database and tables, write a configuration:", `  ${programName} init`]
-      : [`To leave the trial, set \`${settings.join("` and `")}\` in ${basename(config.file)}.`]),
+      : [
+          ...(isTrial
+            ? [
+                "To leave the trial, remove its invented people, or name other schemas:",
+                `  ${commandWith(config, "drop --trial")}`,
+              ]
+            : []),
+          `${isTrial ? "Then set" : "To use your own database, set"} \`${settings.join("` and `")}\` in ${basename(config.file)}.`,
+        ]),
   ];
 }

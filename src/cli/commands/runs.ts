@@ -43,6 +43,7 @@ export async function show(context: Context, _flags: object, id: string) {
   const found = await showRun({ config, db, log: context.log }, id);
   if (!("run_id" in found)) throw unclear(id, found, commandWith(config, "runs list"));
   const summary = renderRunSummary(found, {
+    isTrial: false,
     config,
     publications: [],
     billed: await readBilledInRun(db, found.run_id).then(billedByJob),

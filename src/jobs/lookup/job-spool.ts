@@ -37,6 +37,14 @@ export function spoolKind(warehouse: string, own: string | null): "own" | "copy"
   return warehouse === own || warehouse === dataOf(own) ? "own" : "copy";
 }
 
+/** Paths of the folders with what was received for this warehouse. */
+export async function ownSpoolFolders(config: Pick<Config, "dataDir">, db: Db): Promise<readonly string[]> {
+  const root = spoolRoot(config);
+  const own = await spoolNameOf(db);
+  const names = await namesIn(root);
+  return names.filter((name) => spoolKind(name, own) === "own").map((name) => join(root, name));
+}
+
 /** Moves answers that were received for copies of this database, so that its next run loads them; returns their number. */
 export async function takeOverAnswers(config: Pick<Config, "dataDir">, db: Db): Promise<number> {
   const root = spoolRoot(config);

@@ -328,8 +328,8 @@ test("calls whose commit failed are in the ledger", async () => {
   const failing = {
     ...db,
     transaction: (...args: readonly unknown[]) => {
-      // First commit of members.
-      if (asked === 1) {
+      // First commit of members. The first call identified the service.
+      if (asked === 2) {
         asked += 1;
         throw new StopJobError("bad_data", "The rows are refused.");
       }
