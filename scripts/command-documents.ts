@@ -4,6 +4,7 @@ import type { reset, set, show as showCheckpoint } from "../src/cli/commands/che
 import type { completion } from "../src/cli/commands/completion.ts";
 import type { show as showConfig } from "../src/cli/commands/config.ts";
 import type { costs } from "../src/cli/commands/costs.ts";
+import type { drop as dropTrial } from "../src/cli/commands/drop.ts";
 import type { erase } from "../src/cli/commands/erase.ts";
 import type { explain } from "../src/cli/commands/explain.ts";
 import type { init } from "../src/cli/commands/init.ts";
@@ -35,6 +36,7 @@ export interface CommandDocuments {
   readonly config_show: DocumentOf<typeof showConfig>;
   readonly costs: DocumentOf<typeof costs>;
   readonly database: { readonly warehouse: string; readonly how_to_connect: readonly string[] };
+  readonly drop: DocumentOf<typeof dropTrial>;
   readonly erase: DocumentOf<typeof erase>;
   readonly explain: DocumentOf<typeof explain>;
   readonly init: DocumentOf<typeof init>;

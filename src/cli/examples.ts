@@ -22,6 +22,7 @@ export const helpByCommand: Readonly<Record<string, Help>> = {
       "migrate --print --grants": "Prints roles and privileges",
     },
   },
+  drop: { page: "from-sandbox.md", examples: { "drop --trial": "Lists the trial, asks, and removes it" } },
   plan: {
     page: "what-is-sent.md",
     examples: {

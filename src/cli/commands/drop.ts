@@ -1,7 +1,7 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isNotCreatedYet, openConfig, openWarehouseOf, removeWorkingFiles } from "../app.ts";
-import { confirmation, type Context, failedOutcome, type Outcome, result } from "../command.ts";
+import { confirmation, type Context, type Outcome, result } from "../command.ts";
 import { failureOf, UsageError } from "../failure.ts";
 import type { Config, DestinationConfig } from "../../config/config.ts";
 import { FixConfigurationError, JobLockedError, LimitReachedError } from "../../errors.ts";
@@ -10,7 +10,7 @@ import { lockedText, withoutEnded } from "../../jobs/hold-job.ts";
 import { ownSpoolFolders } from "../../jobs/lookup/job-spool.ts";
 import { isSandbox } from "../../jobs/service-identity.ts";
 import type { Db } from "../../load/db/db.ts";
-import { dropEverything, lockJobs, readContent } from "../../load/db/drop.ts";
+import { dropEverything, lockJobs, readContent, type SchemaContent } from "../../load/db/drop.ts";
 import { readIdentity } from "../../load/db/identity.ts";
 import { isMigrated } from "../../load/db/migrate.ts";
 import { readPublicationStatus } from "../../load/publication/registration.ts";
@@ -21,8 +21,25 @@ interface DropFlags {
   readonly yes?: boolean;
 }
 
+interface Dropped {
+  /** `failed` without a confirmation. */
+  readonly status: "done" | "failed";
+  /** Sandbox that filled the warehouse; null if there was no trial. */
+  readonly service_host: string | null;
+  readonly schemas?: readonly SchemaContent[];
+  /** Rows of `person`. */
+  readonly people?: number;
+  readonly sample_tables?: readonly string[];
+  readonly files?: readonly string[];
+  /** Published copies, which stay. */
+  readonly copies?: Found["copies"];
+  /** Schemas that stay, because they aren't empty or belong to another role. */
+  readonly schemas_left?: readonly string[];
+  readonly error?: { readonly code: string; readonly message: string };
+}
+
 /** Removes what a sandbox filled: tables, views, schemas, sample tables and local files. Published copies stay and are listed. */
-export async function drop(context: Context, { trial, yes }: DropFlags): Promise<Outcome> {
+export async function drop(context: Context, { trial, yes }: DropFlags): Promise<Outcome<Dropped>> {
   if (trial !== true) throw new UsageError("drop removes only a trial: person-etl drop --trial.");
   const config = await openConfig(context);
   const isNew = await isNotCreatedYet(config.warehouse.url, config.dataDir);
@@ -46,9 +63,13 @@ export async function drop(context: Context, { trial, yes }: DropFlags): Promise
       : "because it needs your confirmation: run again with --yes.";
     const failure = failureOf(new LimitReachedError("confirmation", `Nothing was removed, ${reason}`));
     const shown = confirm ? "" : `${list}\n\n${what}. `;
+    const { code, message, exitCode } = failure;
+    const error = { code, message };
     return {
-      ...failedOutcome(failure, { status: "failed", ...document }),
-      text: `${shown}${failure.message}`,
+      document: { status: "failed", ...document, error },
+      text: `${shown}${message}`,
+      exitCode,
+      failure,
     };
   }
   const left = await db.transaction(async (session) => {
