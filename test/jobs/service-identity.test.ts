@@ -50,11 +50,11 @@ test("a service that doesn't report the organization is used anyway", async () =
   expect(await world.value(KNOWN)).toBeNull();
 });
 
+const requestsOf = async (world: World) =>
+  (await world.control<{ readonly requests: number }>("/ledger")).requests;
+
 describe("invented people and real ones never mix", () => {
   const HOST = "SELECT service_host FROM person_data_ops.warehouse_identity";
-  const requestsOf = async (world: World) =>
-    (await world.control<{ readonly requests: number }>("/ledger")).requests;
-
   test("a sandbox that runs alone is recorded as one, and another address is refused with both ways out", async () => {
     const world = await startWorld({ rows: 5, config: configOf(RESOLVE) });
     await world.run();
