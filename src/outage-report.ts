@@ -90,14 +90,18 @@ export function createOutageReport({ clock, log, name, subject }: ReportOptions)
 /**
  * Runs work that connects to something, and reports it unless it calls `connected` or ends in time.
  * @param causeOf reason of a failure to connect; null for other errors
+ * @param waitMs longest wait of the work; null if unknown
  */
 export async function observe<Result>(
-  outage: OutageReport,
+  outage: OutageReport | undefined,
   causeOf: (error: unknown) => string | null,
   work: (connected: () => void) => Promise<Result>,
+  waitMs: number | null = null,
 ): Promise<Result> {
+  if (!outage) return work(() => {});
   const sinceMs = Date.now();
-  const lasts = (cause: string | null) => outage.lasts({ sinceMs, untilMs: null, cause });
+  const untilMs = waitMs === null ? null : sinceMs + waitMs;
+  const lasts = (cause: string | null) => outage.lasts({ sinceMs, untilMs, isWaiting: true, cause });
   const slow = setTimeout(() => lasts(null), FIRST_AFTER_MS).unref();
   const connected = () => clearTimeout(slow);
   try {
@@ -106,7 +110,8 @@ export async function observe<Result>(
     return result;
   } catch (error) {
     const cause = causeOf(error);
-    if (cause !== null) lasts(cause);
+    if (cause === null) outage.back();
+    else lasts(cause);
     throw error;
   } finally {
     connected();

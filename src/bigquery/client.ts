@@ -5,6 +5,7 @@ import type { AuthClient } from "google-auth-library";
 import { type Dispatcher, fetch, Headers, type RequestInit, type Response } from "undici";
 import { codeOf } from "../errors.ts";
 import { openAgent, proxyOf } from "../http-agent.ts";
+import { observe, type OutageReport } from "../outage-report.ts";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
 export interface ClientOptions {
@@ -24,6 +25,8 @@ export interface ClientOptions {
   readonly signal?: AbortSignal;
   /** Time that a job may take; BigQuery itself ends one after six hours of work. */
   readonly jobDeadlineMs?: number;
+  /** Reports when it doesn't respond. */
+  readonly outage?: OutageReport;
 }
 
 /** Request to the REST interface, with a path relative to the project: of the datasets for `/datasets…`, else the one that pays. */
@@ -110,10 +113,21 @@ export function openClient(options: ClientOptions): Client {
     async send<Answer>(request: ApiRequest): Promise<Answer> {
       // Callers state the type, as documented by the interface.
       const owner = request.path.startsWith("/datasets") ? project : billingProject;
-      const work = () =>
+      const attempt = () =>
         untilStopped(
           google().then((client) => sendOnce(client, { ...request, owner }, proxy)),
           signal,
+        );
+      const work = () =>
+        observe(
+          options.outage,
+          outageOf,
+          (connected) => {
+            // BigQuery responds when the query has ended, or after a time.
+            if (request.path.startsWith("/queries")) connected();
+            return attempt();
+          },
+          TIMEOUT_MS,
         );
       return (await withRetries(work, signal)) as Answer;
     },
@@ -129,6 +143,11 @@ function hostOf({ apiEndpoint }: ClientOptions): { readonly host: string; readon
   }
   const host = (apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
   return { host, isEmulator: new URL(host).protocol === "http:" };
+}
+
+/** Code of a failure that passes; null for another error. */
+function outageOf(error: unknown): string | null {
+  return isTransient(error) ? (codeOf(error) ?? "no response") : null;
 }
 
 /** Waits; throws the reason of a signal at once. */

@@ -18,6 +18,7 @@ import type { Db, WarehouseTarget } from "../load/db/db.ts";
 import { isMigrated, notSetUp, requireSetUp } from "../load/db/migrate.ts";
 import { openWarehouse } from "../load/open.ts";
 import type { Log } from "../log.ts";
+import { createOutageReport } from "../outage-report.ts";
 import { otherWriterOf } from "../process-state.ts";
 import { readPostgresAddress } from "../postgres-address.ts";
 import { declaredCatalog, type Destination } from "../publish/destination.ts";
@@ -183,10 +184,11 @@ type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "e
 export async function openDestinations(
   config: Config,
   signal: AbortSignal,
+  log: Log,
 ): Promise<readonly OpenDestination[]> {
   return await Promise.all(
     config.publish.map(async (destination) => ({
-      destination: await openDestination(destination, config, signal),
+      destination: await openDestination(destination, config, signal, log),
       catalog: declaredCatalog(destination.tables, config.extraColumns.person),
       everyMs: destination.everyMs,
     })),
@@ -202,7 +204,7 @@ export async function openPublisher(
   config: Config,
   db: Db,
 ): Promise<Publisher> {
-  const destinations = await openDestinations(config, stop.signal);
+  const destinations = await openDestinations(config, stop.signal, log);
   const publisher = createPublisher(
     destinations.map((opened) => ({
       ...opened,
@@ -237,14 +239,17 @@ async function openDestination(
   destination: DestinationConfig,
   config: Config,
   signal: AbortSignal,
+  log: Log,
 ): Promise<Destination> {
+  const subject = `Destination ${destination.name} (${destination.type})`;
+  const outage = createOutageReport({ clock: systemClock, log, name: "destination", subject });
   if (destination.type === "bigquery") {
     const { openBigQueryDestination } = await import("../publish/bigquery/destination.ts");
-    return openBigQueryDestination({ ...destination, signal });
+    return openBigQueryDestination({ ...destination, signal, outage });
   }
   if (destination.type === "iceberg") {
     const { openIcebergDestination } = await import("../publish/iceberg/destination.ts");
-    return openIcebergDestination({ ...destination, folder: join(folderOf(config), "iceberg") });
+    return openIcebergDestination({ ...destination, outage, folder: join(folderOf(config), "iceberg") });
   }
   const { openDuckDbDestination } = await import("../publish/duckdb/destination.ts");
   const { schema, opsSchema } = config.warehouse;

@@ -116,9 +116,8 @@ test.concurrent("a service that accepts calls and never responds is reported", {
   expect(stdout).toContain("Up to 48 records may have been billed without a response.");
 });
 
-test.concurrent("a warehouse that accepts connections and never responds is reported", {
-  timeout: TIME_LIMIT_MS,
-}, async () => {
+/** Port of a server that accepts connections and never responds. */
+async function silentPort(): Promise<number> {
   const server = createServer((socket) => socket.on("error", () => {}));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -126,7 +125,13 @@ test.concurrent("a warehouse that accepts connections and never responds is repo
     server.close();
   });
   const address = server.address();
-  const port = typeof address === "object" ? address?.port : 0;
+  return typeof address === "object" ? (address?.port ?? 0) : 0;
+}
+
+test.concurrent("a warehouse that accepts connections and never responds is reported", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const port = await silentPort();
   const setting = await makeSetting({ jobs: RESOLVE });
   const env = { ...setting.env, WAREHOUSE_URL: `postgresql://loader:secret-4711@127.0.0.1:${port}/crm` };
   const run = startCli(["run"], { ...setting, env });
@@ -140,4 +145,27 @@ test.concurrent("a warehouse that accepts connections and never responds is repo
     ),
   );
   expect(stderr).not.toContain(API_KEY);
+});
+
+test.concurrent("destinations that accept connections and never respond are reported", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const address = `http://127.0.0.1:${await silentPort()}`;
+  const copies = `publish:
+  lake: { type: iceberg, catalog: ${address}, warehouse: people }
+  analytics: { type: bigquery, project: crm-people, location: EU, dataset: people, ops_dataset: people_ops, api_endpoint: ${address} }
+`;
+  const setting = await makeSetting({ rows: 10, jobs: `${RESOLVE}${copies}` });
+  const reported = async (name: string) => {
+    const publishing = startCli(["publish", name], setting);
+    await publishing.logged("destination_unreachable");
+    publishing.child.kill("SIGKILL");
+    const { stderr } = await publishing.result;
+    return linesOf(stderr, ["destination_unreachable"])[0]?.text;
+  };
+  const migrated = await startCli(["migrate"], setting).result;
+  expect([migrated.code, migrated.stdout]).toEqual([0, expect.anything()]);
+  const since = String.raw`has not responded since [\d:]+ UTC\. Waiting until [\d:]+ UTC\.$`;
+  expect(await reported("lake")).toMatch(new RegExp(`^Destination lake \\(iceberg\\) ${since}`));
+  expect(await reported("analytics")).toMatch(new RegExp(`^Destination analytics \\(bigquery\\) ${since}`));
 });

@@ -56,7 +56,7 @@ export async function check(context: Context) {
       (source): Check => [source.subject, () => checkSource(config, source, db)],
     ),
     ...jobs.map((job): Check => [`jobs.${job.name}`, () => (filled ? checkJob(job, filled) : [])]),
-    ...(await openDestinations(config, context.stop.signal)).map(
+    ...(await openDestinations(config, context.stop.signal, context.log)).map(
       (opened): Check => [
         `publish.${opened.destination.name}`,
         () => checkDestination(opened, config.lineOf),

@@ -1,7 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type Dispatcher, fetch } from "undici";
+import { codeOf } from "../../errors.ts";
 import { openAgent } from "../../http-agent.ts";
 import type { SecretValue } from "../../object-store.ts";
+import { observe, type OutageReport } from "../../outage-report.ts";
 import type {
   IcebergSchema,
   LoadedTable,
@@ -24,6 +26,8 @@ export interface CatalogOptions {
   readonly tokenUrl: string | null;
   /** Scope of that token. */
   readonly scope: string;
+  /** Reports when it doesn't respond. */
+  readonly outage?: OutageReport;
 }
 
 /** An answer of the catalog that isn't a success. */
@@ -99,6 +103,10 @@ const MOST_MESSAGE_CHARACTERS = 300;
 const TOKEN_MARGIN_MS = 60_000;
 const TOKEN_LIFE_S = 3600;
 
+/** Code of a failed connection, which fetch wraps. */
+const networkCodeOf = (error: unknown) =>
+  codeOf(error instanceof Error ? (error.cause ?? error) : error) ?? "no response";
+
 /** Opens a client of an Iceberg REST catalog; connects at the first request. */
 export function openCatalog(options: CatalogOptions): RestCatalog {
   const base = options.catalog.replace(/\/+$/u, "");
@@ -108,14 +116,10 @@ export function openCatalog(options: CatalogOptions): RestCatalog {
 
   async function send(method: string, url: string, headers: Record<string, string>, body: string | null) {
     agent ??= openAgent({ connections: 4, connectTimeoutMs: CONNECT_TIMEOUT_MS });
-    const response = await fetch(url, {
-      method,
-      headers,
-      body,
-      dispatcher: agent,
-      redirect: "error",
-      signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
-    });
+    const dispatcher = agent;
+    const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+    const work = () => fetch(url, { method, headers, body, dispatcher, redirect: "error", signal });
+    const response = await observe(options.outage, networkCodeOf, work, ANSWER_TIMEOUT_MS);
     const text = await response.text();
     if (!response.ok) throw failureOf(response.status, `${method} ${url}`, text);
     return text === "" ? {} : parseJson(text);
