@@ -250,7 +250,7 @@ export const adviceByCode = {
   check_failed: "A check failed. → See its line.",
   system: "An operation of the operating system failed. → See the message.",
   internal:
-    "An unexpected error occurred. → Run again with `--log-level debug`, and please report it with the log.",
+    "An unexpected error occurred. → Run again with `--log-level debug` to see where it happened; docs/operating.md says what else to look at.",
 } as const satisfies Readonly<Record<string, `${string} → ${string}`>>;
 
 /** Returns the meaning of a code and the next step; generic ones for an unknown code. */

@@ -205,7 +205,7 @@ export function unexpectedMessage(error: unknown, doing: string): string {
     error instanceof Error ? [error.name, codeOf(error), languageOwnMessage(error)] : ["no error object"];
   return (
     `Unexpected error while ${doing} (${parts.filter((part) => part !== null).join(": ")}). ` +
-    "Completed work is kept. Run again with --log-level debug to see where it happened, and please report it."
+    "Completed work is kept. Run again with --log-level debug to see where it happened; docs/operating.md says what else to look at."
   );
 }
 

@@ -53,13 +53,13 @@ function findCommand(program: Command, words: readonly string[]): Command {
   );
 }
 
-/** Replaces `person-etl COMMAND` in a message by what the user types here. */
-export function asTyped(program: Command, text: string): string {
+/** Replaces `person-etl COMMAND` and `docs/PAGE` in a message by what the user can type and open here. */
+export function localized(program: Command, text: string): string {
   const names = program.commands.map((command) => command.name()).join("|");
-  return text.replaceAll(
-    new RegExp(`(?<![\\w./-])person-etl (?=(?:${names})\\b)`, "gu"),
-    () => `${programName} `,
-  );
+  const command = new RegExp(`(?<![\\w./-])person-etl (?=(?:${names})\\b)`, "gu");
+  return text
+    .replaceAll(command, () => `${programName} `)
+    .replaceAll(/(?<![\w./-])docs\/([\w-]+\.md)/gu, (_path, page: string) => docsPath(page));
 }
 
 /** Names that other programs have for a command. */

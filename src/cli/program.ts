@@ -1,7 +1,7 @@
 import { type Command, CommanderError } from "commander";
 import { once } from "node:events";
 import { type Context, createScope, failedOutcome, type Outcome } from "./command.ts";
-import { asTyped, createProgram, usageErrorOf } from "./command-tree.ts";
+import { localized, createProgram, usageErrorOf } from "./command-tree.ts";
 import { failureOf, interrupted, UsageError, withLines } from "./failure.ts";
 import { layOut, type Text } from "./output.ts";
 import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
@@ -53,8 +53,8 @@ async function openTerminal(program: Command, options: GlobalOptions): Promise<T
   if (options.json) return terminal;
   return {
     ...terminal,
-    print: (text) => terminal.print(asTyped(program, text)),
-    printError: (text) => terminal.printError(asTyped(program, text)),
+    print: (text) => terminal.print(localized(program, text)),
+    printError: (text) => terminal.printError(localized(program, text)),
   };
 }
 

@@ -280,7 +280,11 @@ test.for(MISTAKES)("$mistake", async ({ replace: [before, after] = ["", ""], env
   for (const [name, value] of Object.entries({ ...ENVIRONMENT, ...env })) vi.stubEnv(name, value);
   const { code, stdout } = await runHere(["check"], cwd);
   expect(code).toBe(2);
-  const [title, ...lines] = stdout.replaceAll(cwd, "FOLDER").trimEnd().split("\n");
+  const [title, ...lines] = stdout
+    .replaceAll(cwd, "FOLDER")
+    .replaceAll(`${process.cwd()}/`, "")
+    .trimEnd()
+    .split("\n");
   expect(title).toMatch(/^✗ \d+ problems? in FOLDER\/config\.yaml$/u);
   expect(lines.slice(0, 2)).toEqual(printed.map((line) => `  ${line}`));
 });

@@ -71,7 +71,7 @@ test("an unknown error is reported without its message, which may quote a value"
     error: {
       code: "invalidQuery",
       message:
-        "Unexpected error while publishing to a (Error: invalidQuery). Completed work is kept. Run again with --log-level debug to see where it happened, and please report it.",
+        "Unexpected error while publishing to a (Error: invalidQuery). Completed work is kept. Run again with --log-level debug to see where it happened; docs/operating.md says what else to look at.",
     },
   });
 });

@@ -146,7 +146,7 @@ export async function reportSpooled(
     remarks.push({
       path: folder,
       message: `${countText(files, "received response")} of ${job} can't be loaded and ${files === 1 ? "is" : "are"} in quarantine`,
-      hint: "report it as a bug unless the disk is damaged; remove the folder when the files are no longer needed",
+      hint: "`rejects list` has their records; remove the folder when the files are no longer needed",
     });
   }
   return { byJob, remarks };
