@@ -121,6 +121,9 @@ function discriminators(root: Schema, path: Path, value: unknown): readonly stri
   return optionsOf(parent).map((option) => String(discriminatorOf(option, parent.def.discriminator)));
 }
 
+/** Sections in which other programs keep several environments in one file. */
+const ENVIRONMENTS = /^(?:profiles?|targets?|env(?:ironment)?s?|dev|prod|production|staging)$/i;
+
 function unknownKey(root: Schema, path: Path, tree: unknown, key: string): SettingProblem {
   const schema = schemaAt(root, path, tree);
   const known = keysOf(schema && optionFor(schema, valueAt(tree, path)));
@@ -132,6 +135,9 @@ function unknownKey(root: Schema, path: Path, tree: unknown, key: string): Setti
   const others = keyPaths(root).filter((other) => other.path.at(-1) === key);
   const elsewhere = [...new Set(others.map((other) => textOf(other.path)))].slice(0, 3);
   if (elsewhere.length > 0) return { message, hint: `did you mean ${elsewhere.join(", ")}?` };
+  if (path.length === 0 && ENVIRONMENTS.test(key)) {
+    return { message, hint: "write one file per environment, and choose it with --config" };
+  }
   const nesting = path.length === 0 ? "; indent what belongs to one of them" : "";
   return { message, hint: `the settings here are ${known.join(", ")}${nesting}` };
 }

@@ -287,7 +287,8 @@ function explainIceberg(error: unknown, destination: NamedDestination): unknown 
     (message === "fetch failed" || error.name === "TimeoutError" || message === "terminated")
   ) {
     const reason = codeOf(error.cause) ?? "no response";
-    return new StopRunError("database_unreachable", `${where} can't be reached (${reason}). ${later}`, {
+    const check = `Check publish.${name}.catalog and its network, and run again; nothing committed is lost.`;
+    return new StopRunError("database_unreachable", `${where} can't be reached (${reason}). ${check}`, {
       cause: error,
     });
   }
