@@ -43,6 +43,10 @@ test("a container of the image makes a first run, publishes to DuckDB, erases, a
   };
   expect(await ofDestination()).toMatchObject([{ status: "ok" }]);
 
+  const { stdout: help } = await runCli(["run", "--help"], containers);
+  const page = /^Documentation: (.*)$/mu.exec(help)?.[1] ?? "";
+  expect(await readFile(join(image.root, "app", page), "utf8")).toMatch(/^# /u);
+
   const first = await runJson(["run"], containers);
   expect([first.code, first.document["publications"]]).toMatchObject([0, [{ status: "published" }]]);
   const [person] = await rowsOfFile(path, "person");
