@@ -86,6 +86,8 @@ test("the documents of all commands are as their JSON Schema says", async () => 
   const [first] = cursor as readonly { readonly cursor: object; readonly stream: string }[];
   const set = ["checkpoint", "set", "members", JSON.stringify(first?.cursor), "--yes"];
   expect((await runJson(set, setting)).code).toBe(0);
+  const dryRun = await runJson(["run", "--dry-run", "--max-records", "5"], setting);
+  expect(dryRun.document).toEqual((await runJson(["plan", "--max-records", "5"], setting)).document);
   for (const line of stayUp) await firstDocument(line, setting);
 
   const folder = await makeFolder();

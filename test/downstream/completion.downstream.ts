@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, inject, test } from "vitest";
-import { makeFolder, runCli } from "./support/cli.ts";
+import { makeFolder, runCli } from "../cli/support/cli.ts";
 
 const config = `
 service: { base_url: sandbox }
