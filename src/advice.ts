@@ -25,6 +25,8 @@ export const adviceByCode = {
     "No run has created the tables in the warehouse yet. → Run `person-etl migrate`, or start with `person-etl run`.",
   another_service:
     "The warehouse holds data of another service than the configured one, or a trial. → Use the configuration of this warehouse; if the service only moved, run `person-etl migrate --accept-service HOST`; after a trial, see docs/from-sandbox.md.",
+  schemas_mixed:
+    "Only some of the three schemas have tables of a warehouse. → Change `schema`, `ops_schema` and `state_schema` together, or none of them.",
   not_a_trial:
     "`drop --trial` was called for tables that no sandbox filled. → docs/from-sandbox.md shows how to remove everything.",
   trial_in_use:

@@ -93,3 +93,15 @@ test("drop --trial names a view of the user that reads the trial, and removes no
   );
   expect(await setting.query(SCHEMAS)).toHaveLength(4);
 });
+
+test.each(["schema", "ops_schema", "state_schema"])(
+  "a trial stays apart if only %s is changed",
+  async (key) => {
+    const setting = await makeTrial();
+    const text = configText({ jobs: JOBS, warehouse: `{ url: "\${WAREHOUSE_URL}", ${key}: other }` });
+    await writeFile(join(setting.cwd, "config.yaml"), text);
+    const refused = await runHereJson(["run"], setting);
+    expect([refused.code, refused.document.error?.code]).toEqual([2, "schemas_mixed"]);
+    expect(refused.document.error?.message).toContain("other not.");
+  },
+);

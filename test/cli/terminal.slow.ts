@@ -76,7 +76,7 @@ test.concurrent("keys with control sequences can't reach the terminal", async ()
 test.concurrent("a run whose output is closed still completes", async () => {
   const setting = await makeSetting({ rows: 60, jobs: RESOLVE });
   const { stdout } = await promisify(execFile)("sh", ["-c", `"${launcher}" run 2>&1 | head -n 1`], setting);
-  expect(JSON.parse(stdout)).toMatchObject({ event: "migrated" });
+  expect(JSON.parse(stdout)).toMatchObject({ event: "sandbox_started" });
   const ended = async () =>
     expect(await setting.query("SELECT status FROM person_data_ops.sync_run")).toEqual([
       { status: "succeeded" },

@@ -177,13 +177,35 @@ function unsupported(message: string, hint: string): FixConfigurationError {
 async function hasTables(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   await refuseUnsupported(pool);
   // The catalog is readable even without a privilege on the schema.
-  const { rows } = await pool.query<{ schema: string }>(
-    "SELECT schemaname AS schema FROM pg_catalog.pg_tables WHERE tablename = $1",
-    [MIGRATION_TABLE],
+  const { rows } = await pool.query<{ schema: string; name: string }>(
+    "SELECT schemaname AS schema, tablename AS name FROM pg_catalog.pg_tables WHERE tablename = ANY($1)",
+    [[MIGRATION_TABLE, "person", "sync_run"]],
   );
-  const has = (schema: string) => rows.some((row) => row.schema === schema);
-  if (!has(names.state) && has(names.ops)) throw versionOneError(names);
-  return has(names.state);
+  const has = (schema: string, table: string) =>
+    rows.some((row) => row.schema === schema && row.name === table);
+  if (!has(names.state, MIGRATION_TABLE) && has(names.ops, MIGRATION_TABLE)) throw versionOneError(names);
+  const parts = [
+    { name: names.data, isFilled: has(names.data, "person") },
+    { name: names.ops, isFilled: has(names.ops, "sync_run") },
+    { name: names.state, isFilled: has(names.state, MIGRATION_TABLE) },
+  ];
+  const filled = parts.filter(({ isFilled }) => isFilled).map(({ name }) => name);
+  if (filled.length === 1 || filled.length === 2) {
+    const others = parts.filter(({ isFilled }) => !isFilled).map(({ name }) => name);
+    throw mixedError(filled, others);
+  }
+  return filled.length === parts.length;
+}
+
+function mixedError(filled: readonly string[], others: readonly string[]): FixConfigurationError {
+  const message = `${filled.join(" and ")} ${filled.length === 1 ? "has" : "have"} tables of a warehouse, ${others.join(" and ")} not`;
+  return new FixConfigurationError("schemas_mixed", `The schemas don't belong together: ${message}.`, [
+    {
+      path: "warehouse",
+      message: `names schemas that don't belong together: ${message}`,
+      hint: "change schema, ops_schema and state_schema together, or none of them",
+    },
+  ]);
 }
 
 function versionOneError(names: SchemaNames): FixConfigurationError {
