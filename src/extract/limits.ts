@@ -256,7 +256,8 @@ export function createServiceHealth(clock: Clock, service: string | null = null,
     const what = wasReached
       ? "did not respond to any call for five minutes"
       : `could not be reached; ${connectHint(code, "service.ca") ?? "check service.base_url, the network and HTTPS_PROXY"}`;
-    return new StopRunError("service_unreachable", `${subject} ${what} (${code}).`);
+    const next = wasReached ? " Run again when it is up." : "";
+    return new StopRunError("service_unreachable", `${subject} ${what} (${code}).${next}`);
   }
 
   function responded(): void {

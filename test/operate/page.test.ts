@@ -80,7 +80,7 @@ test("a warehouse without runs has every section, each with what is missing", as
   expect(tables["Jobs"]?.map((row) => [row["job"], row["state"], row["next start"]])).toEqual(
     ["resolve_customers", "validate_customers", "enrich_customers", "customer_segment", "customer_members"]
       .concat(["customer_deaths", "search_usage", "endpoint_usage"])
-      .map((job) => [job, "! never run", "manual"]),
+      .map((job) => [job, "! no success yet", "manual"]),
   );
   expect([charts, fields]).toEqual([{}, []]);
 });
@@ -294,7 +294,7 @@ test("a trial is limited, not up to date, and its budget is not extrapolated", a
   await world.run({ jobs: names, maxRecords: 100 });
   const html = await fetchText(await openPage(world));
   const { tables } = readPageContent(html);
-  expect(html).toMatch(/0 of 8 jobs up to date, 3 limited \(\d+ rows due\), 5 never run/);
+  expect(html).toMatch(/0 of 8 jobs up to date, 3 limited \(\d+ rows due\), 5 no success yet/);
   expect(tables["Jobs"]?.slice(0, 3).map((row) => row["state"])).toEqual(Array(3).fill("! limited"));
   expect(html).toMatch(/<summary>.*limited \(max_records\)/s);
   const [run = ""] = Object.keys(tables).filter((caption) => caption.startsWith("Jobs of run"));

@@ -90,7 +90,7 @@ export const freshnessNames: Readonly<Record<Freshness, string>> = {
   limited: "limited",
   running: "running",
   stale: "stale",
-  never: "never run",
+  never: "no success yet",
   off: "disabled",
 };
 
