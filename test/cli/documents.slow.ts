@@ -59,7 +59,21 @@ const commands: readonly (readonly [line: string, code: number])[] = [
   ["completion jobs", 0],
 ];
 
+/** The same, at the end. */
+const lastCommands: typeof commands = [
+  ["drop --trial", 3],
+  ["drop --trial --yes", 0],
+  ["drop --trial --yes", 0],
+];
+
 const stayUp = ["schedule", "ui --port 0", "sandbox --port 0"];
+
+async function runAll(list: typeof commands, setting: Setting): Promise<void> {
+  for (const [line, code] of list) {
+    const done = await runJson(line.split(" "), setting);
+    expect(done.code, `${line}: ${JSON.stringify(done.document.error)}`).toBe(code);
+  }
+}
 
 async function firstDocument(line: string, setting: Pick<Setting, "cwd" | "env">): Promise<void> {
   const running = startCli(["--json", ...line.split(" ")], setting);
@@ -77,11 +91,7 @@ test("the documents of all commands are as their JSON Schema says", async () => 
   );
   const config = `${configText({ baseUrl, jobs: JOBS })}http: { port: 0 }\n`;
   await writeFile(join(setting.cwd, "config.yaml"), config);
-  for (const [line, code] of commands) {
-    const words = line.split(" ");
-    const done = await runJson(words, setting);
-    expect(done.code, `${line}: ${JSON.stringify(done.document.error)}`).toBe(code);
-  }
+  await runAll(commands, setting);
   const cursor = (await runJson(["checkpoint", "show", "members"], setting)).document["checkpoints"];
   const [first] = cursor as readonly { readonly cursor: object; readonly stream: string }[];
   const set = ["checkpoint", "set", "members", JSON.stringify(first?.cursor), "--yes"];
@@ -89,6 +99,7 @@ test("the documents of all commands are as their JSON Schema says", async () => 
   const dryRun = await runJson(["run", "--dry-run", "--max-records", "5"], setting);
   expect(dryRun.document).toEqual((await runJson(["plan", "--max-records", "5"], setting)).document);
   for (const line of stayUp) await firstDocument(line, setting);
+  await runAll(lastCommands, setting);
 
   const folder = await makeFolder();
   const init = [
@@ -108,7 +119,13 @@ test("the documents of all commands are as their JSON Schema says", async () => 
   const schema: { readonly $defs: object } = JSON.parse(
     readFileSync("docs/reference/commands.schema.json", "utf8"),
   );
-  const tried = [...commands.map(([line]) => line), ...stayUp, "database", set.join(" "), init.join(" ")];
+  const tried = [
+    ...[...commands, ...lastCommands].map(([line]) => line),
+    ...stayUp,
+    "database",
+    set.join(" "),
+    init.join(" "),
+  ];
   const described = Object.keys(schema.$defs).filter((name) => /^[a-z]/u.test(name));
   const missing = described.filter(
     (name) => !tried.some((line) => `${line} `.startsWith(`${name.replace("_", " ")} `)),
