@@ -143,8 +143,8 @@ const declarations: readonly Declaration[] = [
       option("--shard <i/n>", "Predict `run --shard i/n`", shard),
       option(
         "--show <n>",
-        "Print the first n records of each job's request, with their personal data (with --json the whole request)",
-        whole(1, 1000),
+        "Print the first n records of each job with their personal data (with --json: the first n requests)",
+        whole(1, 10),
       ),
     ],
     rest: () => ({ jobs: [] }),
@@ -335,7 +335,7 @@ const declarations: readonly Declaration[] = [
     options: [
       option("--port <n>", "Port to listen on, 0 for a free one", whole(0)).default(8787),
       option("--host <host>", "Address to listen on (default: 127.0.0.1)"),
-      option("--people <n>", "Size of the population (default: 1000000)", whole(1)),
+      option("--people <n>", "Size of the population (default: 100000)", whole(1)),
       option("--seed <n>", "Seed of the population (default: 1)", whole(0)),
       option("--faults <plan>", "Faults to inject, such as 429=2:0.1@enrich,cut_body:0.05"),
       option("--latency <ms>", "Milliseconds of delay per response", whole(0)),

@@ -27,7 +27,7 @@ const CLEAN = `CREATE VIEW crm.customers_clean AS
 const ROWS = 3000;
 
 async function createUglyCustomers(url: string): Promise<void> {
-  const rows = [...sampleInputs({ seed: 1, people: 1_000_000, rows: ROWS })].map((row, i) => ({
+  const rows = [...sampleInputs({ seed: 1, people: 100_000, rows: ROWS })].map((row, i) => ({
     customer_no: 10_000 + i,
     "First Name": row.first_name,
     surname: row.last_name,

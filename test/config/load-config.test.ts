@@ -22,7 +22,7 @@ describe("a fine configuration", () => {
         requestsPerSecond: null,
         limits: {},
       },
-      sandbox: { seed: 1, people: 1_000_000 },
+      sandbox: { seed: 1, people: 100_000 },
       warehouse: {
         url: "embedded",
         schema: "person_data",

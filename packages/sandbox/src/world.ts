@@ -9,7 +9,7 @@ import { createSearches } from "./search/searches.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createUsage } from "./usage/usage.ts";
 
-export const DEFAULT_PEOPLE = 1_000_000;
+export const DEFAULT_PEOPLE = 100_000;
 /** Members of one page (section 8). */
 const MEMBERS_PER_PAGE = 5000;
 

@@ -34,7 +34,7 @@ export async function plan(
   const jobs = selectJobs(config, names);
   const { db } = await openWarehouseOf(context, config);
   await createSampleTables(config, jobs, db, context);
-  const options = { shard, resend, maxRecords, show: Math.min(1, show) };
+  const options = { shard, resend, maxRecords, show };
   const report = await planJobs({ config, db, clock: systemClock }, names, options);
   return result(report, renderPlan(report, show));
 }
@@ -62,7 +62,7 @@ function renderRequests(job: JobPlan, show: number): readonly string[] {
       waiting > 0 ? ` yet, because ${countText(waiting, "row waits", "rows wait")} for another job` : "";
     return [`${job.job}: no request${why}.`];
   }
-  return (requests ?? []).map((request) => {
+  return (requests ?? []).slice(0, 1).map((request) => {
     const body: { readonly records?: unknown } = request.body;
     const { records } = body;
     if (!Array.isArray(records) || records.length <= show) {
@@ -71,7 +71,7 @@ function renderRequests(job: JobPlan, show: number): readonly string[] {
     }
     const shown = { ...request, body: { ...body, records: records.slice(0, show) } };
     const part = `${show === 1 ? "the first" : `the first ${count(show)}`} of ${countText(records.length, "record")}`;
-    const title = `${job.job}: request 1 of ${count(job.calls)}, ${part} (with --json: all of them)`;
+    const title = `${job.job}: request 1 of ${count(job.calls)}, ${part} (with --json: whole requests)`;
     return `${title}\n${renderRequest(shown)}`;
   });
 }
@@ -115,7 +115,7 @@ function renderRows(plans: readonly JobPlan[]): readonly Text[] {
   );
   return [
     table(jobs, columns),
-    `Rows read = ${ends.map(([name]) => name).join(" + ")}`,
+    ends.length < 2 ? "" : `Rows read = ${ends.map(([name]) => name).join(" + ")}`,
     isContinued ? "Waiting rows are sent later in the same run, and included below." : "",
   ];
 }

@@ -353,7 +353,7 @@ const service = settings(
 /** `sandbox`: population of `base_url: sandbox`. */
 const sandbox = settings({
   seed: wholeNumber(0, 2 ** 32 - 1).default(1),
-  people: wholeNumber(1, 100_000_000).default(1_000_000),
+  people: wholeNumber(1, 100_000_000).default(100_000),
 });
 
 /** Log levels, from most verbose to silent. */
