@@ -87,8 +87,8 @@ function contentOf(known: string, configured: string): readonly [string, string]
 }
 
 /** Attempts to reach the service before the first run of a warehouse. */
-const ATTEMPTS = 3;
-const PAUSE_MS = 500;
+const ATTEMPTS = 5;
+const PAUSE_MS = 1000;
 const TIMEOUT_MS = 15_000;
 
 type Services = Pick<JobServices, "config" | "db" | "http" | "log" | "signal">;
@@ -159,8 +159,6 @@ async function askService({ http, signal }: Services, attempts: number) {
     if (reply.kind === "failure") continue;
     reply.release();
     const { status, sandboxSeed } = reply;
-    // The error page of a gateway says nothing about the service behind it.
-    if (status >= 500 && sandboxSeed === undefined) continue;
     const organization = status === 200 ? await organizationIn(reply) : null;
     return sandboxSeed === undefined ? { organization } : { organization, sandboxSeed };
   }
