@@ -101,7 +101,7 @@ export const adviceByCode = {
   too_many_rejects:
     "More records were rejected than `max_reject_ratio` allows; the others were loaded. → See `person-etl rejects list`. Fix the input or the mapping, or raise the ratio.",
   many_rejects:
-    "A job succeeded, but rejected more than 5 % of at least 1,000 records. → See `person-etl rejects list`. Fix the input or the mapping. With `max_reject_ratio`, such a job fails.",
+    "A job succeeded, but rejected more than 5% of at least 1,000 records. → See `person-etl rejects list`. Fix the input or the mapping. With `max_reject_ratio`, such a job fails.",
   // Dependencies and locks.
   dependency_failed: "A job that this one depends on did not succeed. → Fix that job first.",
   chain_locked:
@@ -233,7 +233,7 @@ export const adviceByCode = {
   stale:
     "A job has not succeeded for longer than `alerts.stale_after`. → Check with `person-etl status` that the scheduler is up, and why the last runs did not succeed.",
   nearly_used:
-    "90 % of a budget is used. → `person-etl status` estimates when it will be used up. Raise `budgets` if that is too soon.",
+    "90% of a budget is used. → `person-etl status` estimates when it will be used up. Raise `budgets` if that is too soon.",
   used_up:
     "A budget is used up. → It is renewed with the next day or month (UTC). Raise `budgets` if that is too late.",
   low_match_rate:

@@ -40,9 +40,9 @@ export function ahead(instant: string, nowMs: number): string {
   return minutes < 48 * 60 ? `in ${Math.floor(minutes / 60)} h` : `in ${Math.floor(minutes / 1440)} d`;
 }
 
-/** Formats a percentage: `85.2 %`; `–` if the whole is 0. */
+/** Formats a percentage: `85.2%`; `–` if the whole is 0. */
 export function percent(part: number, whole: number): string {
-  return whole === 0 ? "–" : `${((100 * part) / whole).toFixed(1)} %`;
+  return whole === 0 ? "–" : `${((100 * part) / whole).toFixed(1)}%`;
 }
 
 /** Duration as text: `0.4 s`, `42 s`, `3 min 20 s`, `2 h 5 min`, `90 d`. */

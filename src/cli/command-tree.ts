@@ -22,7 +22,7 @@ export function createProgram(act: Act, writeOut: (text: string) => void = () =>
   for (const [name, { examples, page }] of Object.entries(helpByCommand)) {
     findCommand(program, name.split(" ")).addHelpText("after", () => renderExamples(examples, page));
   }
-  program.addHelpText("after", () => renderExamples(FIRST_STEPS, "first-night.md"));
+  program.addHelpText("after", () => renderExamples(FIRST_STEPS, "first-run.md"));
   return program;
 }
 

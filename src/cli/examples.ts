@@ -14,7 +14,7 @@ export const helpByCommand: Readonly<Record<string, Help>> = {
       "init --add-input leads --table crm.leads": "Adds a table to the existing file",
     },
   },
-  check: { page: "first-night.md", examples: { check: "Verifies everything that a run needs" } },
+  check: { page: "first-run.md", examples: { check: "Verifies everything that a run needs" } },
   migrate: {
     page: "operating.md",
     examples: {

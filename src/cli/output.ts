@@ -13,7 +13,7 @@ type Cell = string | number | null;
 const MAX_CELL = 1000;
 
 /** A number with its unit, currency or another amount after it; columns of figures are aligned right. */
-const FIGURE = /^(?:–|[^\s\d]?[\d.,]+(?: [%s]| \(.+\))?)$/u;
+const FIGURE = /^(?:–|[^\s\d]?[\d.,]+(?:%| s| \(.+\))?)$/u;
 
 /** Text of a result; laid out for a terminal's width in columns, null without a terminal. */
 export type Text = string | ((widthColumns: number | null) => string);

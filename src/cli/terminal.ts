@@ -244,7 +244,7 @@ function renderBar(sending: Sending, widthColumns: number): string {
   const seconds = Math.max(0.001, (performance.now() - startedAtMs) / 1000);
   const speed = done / seconds;
   const counted = done > total ? count(done) : `${count(done)} of ${count(total)}`;
-  const figures = `${`${Math.floor(share * 100)} %`.padStart(5)}  ${counted}`;
+  const figures = `${`${Math.floor(share * 100)}%`.padStart(4)}  ${counted}`;
   if (widthColumns < NARROW_COLUMNS) return `${job} ${figures}`.slice(0, Math.max(1, widthColumns - 1));
   const full = Math.round(share * BAR_COLUMNS);
   const bar = "█".repeat(full) + "░".repeat(BAR_COLUMNS - full);

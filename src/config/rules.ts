@@ -112,7 +112,7 @@ const DROPPED: readonly { readonly path: string; readonly type?: string; readonl
     path: "scheduler",
     instead: "a missed run is started once, within 24 hours; start times are no longer spread",
   },
-  { path: "alerts.budget_ratio", instead: "an alert is sent when 90 % of a budget is used" },
+  { path: "alerts.budget_ratio", instead: "an alert is sent when 90% of a budget is used" },
   { path: "jobs.*.full_sweep_every", instead: "a segment is read completely at least every 7 days" },
   {
     path: "jobs.*.max_reject_ratio",

@@ -93,7 +93,7 @@ describe("a table in BigQuery", () => {
       expect.stringContaining("key: 1 of 3 rows"),
       expect.stringContaining("key: NULL in 1 of 3 rows"),
       "town: BYTES, sent in hexadecimal",
-      "mail: 33.3 % of its values hold several addresses",
+      "mail: 33.3% of its values hold several addresses",
       "contacts: JSON, sent as JSON text",
       "numbers: JSON, sent as JSON text",
       "home: JSON, sent as JSON text",

@@ -130,12 +130,12 @@ test("check profiles an ugly table: one line each, with what fixes it, and no va
     ),
   ).toEqual([
     "✓ can be read with 8 columns",
-    "✓ non-empty in a sample of 500 rows: email 100 %, first_name 100 %, last_name 100 %, middle 0 %, phones 100 %, state 100 %, zip 100 %",
-    "✗ key: 497 of 500 rows (99.4 %) repeat the key of another row and would be rejected",
+    "✓ non-empty in a sample of 500 rows: email 100%, first_name 100%, last_name 100%, middle 0%, phones 100%, state 100%, zip 100%",
+    "✗ key: 497 of 500 rows (99.4%) repeat the key of another row and would be rejected",
     "→ `key: [tenant, nr]`, which an index makes unique",
-    "! email: 10.0 % placeholders, 10.0 % without @, 10.0 % with capital letters",
-    "! first_name: 10.0 % with leading or trailing spaces",
-    "! last_name: 5.0 % placeholders",
+    "! email: 10.0% placeholders, 10.0% without @, 10.0% with capital letters",
+    "! first_name: 10.0% with leading or trailing spaces",
+    "! last_name: 5.0% placeholders",
     "! middle: empty in all sampled rows",
     "→ remove middle from `middle_name`",
     "! phones: jsonb, sent as JSON text",
@@ -144,7 +144,7 @@ test("check profiles an ugly table: one line each, with what fixes it, and no va
     "→ `zipcode: zip_zipcode`, with the query below",
     "! table: to convert 2 columns, use a query instead:",
     String.raw`→ sql: select *, array(select v#>>'{}' from jsonb_path_query(to_jsonb("phones"), 'strict $.**') as v where jsonb_typeof(v) in ('string', 'number') and v#>>'{}' ~ '^(?!\d{4}-\d\d-\d\d)([^0-9[:alpha:]]*[0-9]){7}') as "phones_phones", lpad("zip"::bigint::text, 5, '0') as "zip_zipcode" from "crm"."customers"`,
-    "! normalize is off; it would change or drop 11.3 % of the sampled values",
+    "! normalize is off; it would change or drop 11.3% of the sampled values",
     "→ `normalize: true` drops 125 of 2,000 sampled values and avoids sending 101 of 451 addresses",
   ]);
   expect(code).toBe(2);

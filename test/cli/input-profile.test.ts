@@ -53,13 +53,13 @@ test.each([
   ["zipcode", "zip", "integer", "7030", "integer, so leading zeros are lost", ["07030"]],
   ["zipcode", "zip", "bigint", "70301234", "bigint, so leading zeros are lost", ["070301234"]],
   ["zipcode", "zip", "numeric(7,2)", "7030", "numeric, so leading zeros are lost", ["07030"]],
-  ["zipcode", "zip", "text", "'7030'", "100.0 % of its values have fewer than 5 digits", ["07030"]],
+  ["zipcode", "zip", "text", "'7030'", "100.0% of its values have fewer than 5 digits", ["07030"]],
   [
     "phones",
     "phone",
     "double precision",
     "12125550142000000",
-    "100.0 % of its values are sent with a decimal point or exponent (double precision)",
+    "100.0% of its values are sent with a decimal point or exponent (double precision)",
     ["12125550142000000"],
   ],
   [
@@ -84,7 +84,7 @@ test.each([
     "mails",
     "text",
     `'{a@example.com,b@example.com}'`,
-    "100.0 % of its values are lists written as text",
+    "100.0% of its values are lists written as text",
     ["", "a@example.com", "b@example.com", ""],
   ],
   [
@@ -92,7 +92,7 @@ test.each([
     "mails",
     "text",
     `'a@example.com; b@example.com'`,
-    "100.0 % of its values hold several addresses",
+    "100.0% of its values hold several addresses",
     ["a@example.com", "b@example.com"],
   ],
   ["city", "analyse: #1, all", "bytea", `'Austin'`, "bytea, sent in hexadecimal", ["Austin"]],
@@ -118,7 +118,7 @@ test("a column that can't be converted has to be replaced", async () => {
   await context.sql(`INSERT INTO crm.customers VALUES (1, '1980-01-02', '(Austin,TX)', '{"state": "TX"}')`);
   const fields = "fields: { full_name: born, city: town, state: home }";
   expect(await findingsOf(["table: crm.customers", "key: id", fields])).toEqual([
-    "town: 100.0 % of its values are JSON or records written as text",
+    "town: 100.0% of its values are JSON or records written as text",
     "→ map another column to `city`; a view can select or convert the right value",
     "born: date, not text",
     "→ map another column to `full_name`; a view can select or convert the right value",
@@ -157,9 +157,9 @@ test("few repeated and missing keys are a warning, many a problem", async () => 
   await context.sql("INSERT INTO crm.customers VALUES (1, 'Ann', '2026-01-01'), (NULL, 'Eve', '2026-01-01')");
   const lines = ["table: crm.customers", "key: id", "fields: { full_name: name }"];
   expect(await findingsOf(lines)).toEqual([
-    "key: 1 of 100 rows (1.0 %) repeat the key of another row and would be rejected",
+    "key: 1 of 100 rows (1.0%) repeat the key of another row and would be rejected",
     "→ add columns to `key: id` until no two rows have the same key",
-    "key: NULL in 1 of 100 rows (1.0 %), which would be rejected",
+    "key: NULL in 1 of 100 rows (1.0%), which would be rejected",
     "→ `where: '\"id\" is not null'` in customers excludes them",
   ]);
   expect(await findingsOf([...lines, "where: id is not null"])).toHaveLength(2);
@@ -207,8 +207,8 @@ test("of long values and lists only a part is read, and they are classified as b
     phones: expect.arrayContaining([Array.from({ length: 10 }, () => 400), [12], []]),
   });
   const findings = await findingsOf(lines);
-  expect(findings).toContain("mail: 50.0 % of its values are lists written as text");
-  expect(findings).toContain("phones: 90.9 % placeholders");
+  expect(findings).toContain("mail: 50.0% of its values are lists written as text");
+  expect(findings).toContain("phones: 90.9% placeholders");
   expect(findings.join("\n")).not.toContain("blanks around");
 });
 
@@ -218,7 +218,7 @@ test("rows without any value and tables without rows are reported", async () => 
   expect(await findingsOf(lines)).toEqual(["has no rows"]);
   await context.sql("INSERT INTO crm.customers VALUES (1, 'Ann'), (2, ' '), (3, NULL), (4, 'n/a')");
   expect(await findingsOf([...lines, "normalize: true"])).toEqual([
-    "75.0 % of the rows have no value to send and are rejected (no_identifier)",
+    "75.0% of the rows have no value to send and are rejected (no_identifier)",
     "→ this costs nothing; `where:` can exclude them",
   ]);
 });
@@ -228,9 +228,9 @@ test("normalize is recommended with what it saves, and silences what it fixes", 
     (1, 'Ann', 'ann@example.com'), (2, 'Ann ', 'ANN@example.com'), (3, 'Bob', 'n/a'), (4, 'Eve', 'eve')`);
   const lines = ["table: crm.customers", "key: id", "fields: { full_name: name, emails: mail }"];
   expect(await findingsOf(lines)).toEqual([
-    "mail: 25.0 % placeholders, 25.0 % without @, 25.0 % with capital letters",
-    "name: 25.0 % with leading or trailing spaces",
-    "normalize is off; it would change or drop 50.0 % of the sampled values",
+    "mail: 25.0% placeholders, 25.0% without @, 25.0% with capital letters",
+    "name: 25.0% with leading or trailing spaces",
+    "normalize is off; it would change or drop 50.0% of the sampled values",
     "→ `normalize: true` drops 2 of 8 sampled values and avoids sending 3 of 4 addresses and 1 of 4 records",
   ]);
   expect(await findingsOf([...lines, "normalize: true"])).toEqual([]);
@@ -240,9 +240,9 @@ test("a column with mostly unusable values is to be removed, with normalize only
   await context.sql(`CREATE TABLE crm.customers (id int PRIMARY KEY, name text, fax text, mail text); INSERT INTO crm.customers VALUES
     (1, 'Ann', '-', 'n/a'), (2, 'Bob', 'n/a', 'bob'), (3, 'Eve', '556-1', 'Eve@example.com'), (4, 'Sue', NULL, NULL)`);
   const lines = ["table: crm.customers", "key: id", "fields: { full_name: name, emails: mail, phones: fax }"];
-  const normalized = ["fax: 66.7 % placeholders, 33.3 % without 7 digits", "→ remove fax from `phones`"];
+  const normalized = ["fax: 66.7% placeholders, 33.3% without 7 digits", "→ remove fax from `phones`"];
   expect((await findingsOf(lines)).slice(0, 4)).toEqual([
-    "mail: 33.3 % placeholders, 33.3 % without @, 33.3 % with capital letters",
+    "mail: 33.3% placeholders, 33.3% without @, 33.3% with capital letters",
     "→ remove mail from `emails`",
     ...normalized,
   ]);

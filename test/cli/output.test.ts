@@ -22,7 +22,7 @@ function terminal(isTTY: boolean): WriteStream {
 
 describe("a table", () => {
   const rows = [
-    { job: "resolve", read: 15_000, share: "85.2 %", cost: "$1,200.50 (est)", at: "3 d ago" },
+    { job: "resolve", read: 15_000, share: "85.2%", cost: "$1,200.50 (est)", at: "3 d ago" },
     { job: "日本", read: 9, share: "–", cost: "$5.00", at: "never" },
   ];
   const columns = {
@@ -35,15 +35,15 @@ describe("a table", () => {
   };
 
   test("has figures on the right, and no column without any value", () => {
-    expect(layOut(table(rows, columns), null)).toBe(`job        read   share             cost  at
-─────────────────────────────────────────────────
-resolve  15,000  85.2 %  $1,200.50 (est)  3 d ago
-日本          9       –            $5.00  never`);
+    expect(layOut(table(rows, columns), null)).toBe(`job        read  share             cost  at
+────────────────────────────────────────────────
+resolve  15,000  85.2%  $1,200.50 (est)  3 d ago
+日本          9      –            $5.00  never`);
   });
 
   test("that is wider than the terminal has a block for each row", () => {
     expect(layOut(table(rows, columns), 40)).toBe(`resolve
-  read 15,000, share 85.2 %, cost
+  read 15,000, share 85.2%, cost
   $1,200.50 (est), at 3 d ago
 日本
   read 9, share –, cost $5.00, at never`);

@@ -93,7 +93,7 @@ test.concurrent("on a terminal, the report stands above a whole progress bar", {
   const at = lines.findIndex((line) => line.includes("has not responded since"));
   expect(lines[at]).toMatch(/\d\d:\d\d:\d\d.* .*warning.* The service at http:\/\/127/);
   expect(screen).toMatch(/responds again after \d+ s\./);
-  expect(screen).toMatch(/resolve_customers {2}█{24} 100 %/);
+  expect(screen).toMatch(/resolve_customers {2}█{24} 100%/);
   expect(screen).not.toContain('{"');
 });
 

@@ -15,7 +15,7 @@ test.concurrent("a run on a terminal shows bars and a table, and no log lines", 
   const run = startOnTerminal(["run"], { ...setting, columns: 120 });
   const { code, screen } = await run.ended;
   expect(code).toBe(0);
-  expect(screen).toMatch(/resolve_customers {2}█{24} 100 % {2}\d+ of \d+/);
+  expect(screen).toMatch(/resolve_customers {2}█{24} 100% {2}\d+ of \d+/);
   expect(screen).toMatch(/ {2}job +read +sent +billed/);
   expect(screen).not.toContain("job_ended");
   expect(screen).not.toContain('"event"');
@@ -25,7 +25,7 @@ test.concurrent("a narrow terminal shows figures instead of bars, and a block in
   const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
   const { code, screen } = await startOnTerminal(["run"], { ...setting, columns: 50 }).ended;
   expect(code).toBe(0);
-  expect(screen).toMatch(/resolve_customers +100 % {2}\d+ of \d+/);
+  expect(screen).toMatch(/resolve_customers +100% {2}\d+ of \d+/);
   expect(screen).not.toContain("█");
   expect(screen).toMatch(/✓.* resolve_customers\r\n {2}read 300, sent \d+, billed \d+/);
 });

@@ -37,7 +37,7 @@ jobs:
   ).toEqual([
     "spool a job stops sending while 1 GB of received responses waits to be loaded",
     "scheduler a missed run is started once, within 24 hours; start times are no longer spread",
-    "alerts.budget_ratio an alert is sent when 90 % of a budget is used",
+    "alerts.budget_ratio an alert is sent when 90% of a budget is used",
     "jobs.push.full_sweep_every a segment is read completely at least every 7 days",
     "jobs.push.max_reject_ratio `max_reject_ratio` is set once, at the top level, for all jobs",
     "jobs.emails.refresh_unmatched_after `refresh_after` applies to every validated address",

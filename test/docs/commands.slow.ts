@@ -25,18 +25,16 @@ it(
       pages.map(async (name) => [name, await commandsOf(`docs/${name}`)] as const),
     );
     expect(shown.filter(([, commands]) => commands.length > 0).map(([name]) => name)).toEqual(
-      expect.arrayContaining(["first-night.md", "operating.md"]),
+      expect.arrayContaining(["first-run.md", "operating.md"]),
     );
     const setting = await makeSetting({ rows: 150 });
     // The first night creates the data for the other pages.
-    const inOrder = shown.toSorted(
-      ([a], [b]) => Number(b === "first-night.md") - Number(a === "first-night.md"),
-    );
+    const inOrder = shown.toSorted(([a], [b]) => Number(b === "first-run.md") - Number(a === "first-run.md"));
     const done = new Set<string>();
     for (const [name, commands] of inOrder) {
       for (const command of commands) {
         // Commands that the first night already ran are skipped.
-        if (name !== "first-night.md" && done.has(command.join(" "))) continue;
+        if (name !== "first-run.md" && done.has(command.join(" "))) continue;
         done.add(command.join(" "));
         const { code, stderr } = await runCli(command, setting);
         expect({ name, command, code, stderr }).toEqual({

@@ -118,7 +118,7 @@ test("coverage names each field that fell, with its figures, once", async () => 
   const known = await world.value(`SELECT count(*) FROM person_data.person WHERE ${ofRun}`);
   expect(posted[0]?.[2]).toMatch(
     new RegExp(
-      `^enrich_customers: 0\\.0 % of the people received have person\\.gender \\(0 of ${known}\\); the median of the 2 runs before was [\\d.]+ %\\.$`,
+      `^enrich_customers: 0\\.0% of the people received have person\\.gender \\(0 of ${known}\\); the median of the 2 runs before was [\\d.]+%\\.$`,
     ),
   );
   await conclude(world, report);

@@ -186,10 +186,10 @@ test("after ninety nights the page has the figures of the tables, and nobody's d
     ["enrich_customers", "300", "0"],
   ]);
   const known = await world.value(
-    "SELECT round(100.0 * count(gender) / count(*), 1) || ' %' FROM person_data.person",
+    "SELECT round(100.0 * count(gender) / count(*), 1) || '%' FROM person_data.person",
   );
   expect(fields).toContain(`person.gender${known}`);
-  expect(fields).toContain("person_phone.phone_number100.0 %");
+  expect(fields).toContain("person_phone.phone_number100.0%");
 
   // Segments and deaths.
   const members = await world.value("SELECT count(*) FROM person_data.segment_member WHERE is_member");

@@ -18,7 +18,7 @@ export interface PageContent {
   readonly tables: Readonly<Record<string, readonly Readonly<Record<string, string>>[]>>;
   /** Tooltips of the marks of each chart, by its title. */
   readonly charts: Readonly<Record<string, readonly string[]>>;
-  /** Fields of people: `person.gender 97.1 %`. */
+  /** Fields of people: `person.gender 97.1%`. */
   readonly fields: readonly string[];
 }
 

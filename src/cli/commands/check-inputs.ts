@@ -40,7 +40,7 @@ export function profileFindings(
     return findings;
   }
   const shares = columns.map(
-    ({ column, filled }) => `${column} ${Math.round((100 * filled) / sampledRows)} %`,
+    ({ column, filled }) => `${column} ${Math.round((100 * filled) / sampledRows)}%`,
   );
   const filledText = `non-empty in a sample of ${countText(sampledRows, "row")}: ${shares.join(", ")}`;
   findings.push(finding(subject, "ok", filledText), ...keyFindings(subject, input, profile));

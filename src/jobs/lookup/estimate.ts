@@ -99,7 +99,7 @@ function matchGroupsOf(
 
 /**
  * Records that are expected to end as before. How often an outcome changes isn't stored; few do, so the range is the one after 30
- * records that all ended as before: up to 12 % of many may end otherwise, and more of a few.
+ * records that all ended as before: up to 12% of many may end otherwise, and more of a few.
  */
 function asBefore(records: number, share: 0 | 1): MatchGroup {
   return { records, share, answered: LEAST_ANSWERS, from: [] };
@@ -132,7 +132,7 @@ function basisOf(
   return [
     ...(answers === 0
       ? []
-      : [`95 % interval from ${countText(answers, "response")} of the last 90 days${ordered}`]),
+      : [`95% interval from ${countText(answers, "response")} of the last 90 days${ordered}`]),
     ...(again.length === 0
       ? []
       : [`${countText(sumOf(again), "record")} sent again, expected to match as before`]),
@@ -149,7 +149,7 @@ function sumOf(parts: readonly Pick<MatchGroup, "records">[]): number {
 const Z = 1.959964;
 
 /**
- * 95 % prediction interval for the share of matches among `trials` records, from the share among earlier answers: Wilson's
+ * 95% prediction interval for the share of matches among `trials` records, from the share among earlier answers: Wilson's
  * interval with a number of answers reduced for the variance of the new trials.
  */
 function predictShare(

@@ -128,8 +128,8 @@ export async function showUsage({ services, ledger, nowMs }: View): Promise<Html
     {
       title: "Match rate per day, from the ledger",
       points: ratesOf(await ledger()),
-      text: (value: number) => `${value.toFixed(1)} %`,
-      axisText: (value: number) => `${value} %`,
+      text: (value: number) => `${value.toFixed(1)}%`,
+      axisText: (value: number) => `${value}%`,
       form: "lines",
     },
     {

@@ -65,8 +65,8 @@ test.each<readonly [string, Partial<SendCase>, "send" | "ask" | "stop"]>([
   ["one more than rows that waited", { counts: dueOf(100_000, 90_000), pastRuns: [waited(79_999)] }, "ask"],
   ["left and waiting rows", { counts: dueOf(100_000, 90_000), pastRuns: [waited(75_000, 5000)] }, "send"],
   ["answers, but no run of this shard", { pastRuns: [] }, "ask"],
-  ["a first run where 6 % of the keys are unusable", { pastRuns: [], counts: keyless }, "ask"],
-  ["where 5 % of the keys are", { pastRuns: [], counts: { ...keyless, unusableKeys: 5 } }, "send"],
+  ["a first run where 6% of the keys are unusable", { pastRuns: [], counts: keyless }, "ask"],
+  ["where 5% of the keys are", { pastRuns: [], counts: { ...keyless, unusableKeys: 5 } }, "send"],
   ["unusable keys of a known input", { counts: { ...keyless, due: 1, answeredBefore: 93 } }, "send"],
   ["--resend, also in a small first run", { resend: true, pastRuns: [], counts: dueOf(5, 5) }, "ask"],
   ["changed parameters", { counts: changed }, "stop"],
@@ -91,7 +91,7 @@ test("the question has its reason and the possible cost", () => {
   expect(decideSending(config, large)).toEqual({
     kind: "ask",
     reason:
-      "more is due than confirm_above allows: 30,000 rows, 30 % of the input; " +
+      "more is due than confirm_above allows: 30,000 rows, 30% of the input; " +
       "29,000 records to send, about 24,000 (23,000 to 25,000) of them billed",
   });
 });
@@ -126,12 +126,12 @@ const counters = (sent: number, rejected: number, before = 0) => ({
   records_rejected_before_sending: before,
 });
 
-test("more than 5 % rejected is unusual from 1,000 records on, unless a limit is set", () => {
+test("more than 5% rejected is unusual from 1,000 records on, unless a limit is set", () => {
   const none = { maxRejectRatio: null };
   expect(unusualRejects(enrichJob, counters(999, 999), none)).toBe(null);
   expect(unusualRejects(enrichJob, counters(1000, 50), none)).toBe(null);
   expect(unusualRejects(enrichJob, counters(940, 60, 60), none)).toBe(
-    "enrich_customers: 60 of 1,000 records were rejected, more than 5 %.",
+    "enrich_customers: 60 of 1,000 records were rejected, more than 5%.",
   );
   expect(unusualRejects(enrichJob, counters(1000, 1000), { maxRejectRatio: 1 })).toBe(null);
 });

@@ -38,12 +38,12 @@ test.each<readonly [string, BillableEstimate, string]>([
   [
     "of each group's answers",
     estimate({ withPid: 1000, others: 100 }),
-    "950 989 1016, 95 % interval from 300 responses of the last 90 days",
+    "950 989 1016, 95% interval from 300 responses of the last 90 days",
   ],
   [
     "of waiting records, from the answers of both groups",
     estimate({ withPid: 10, waiting: 1000 }),
-    "753 813 860, 95 % interval from 300 responses of the last 90 days",
+    "753 813 860, 95% interval from 300 responses of the last 90 days",
   ],
   [
     "of fewer than 30 answers",
@@ -53,7 +53,7 @@ test.each<readonly [string, BillableEstimate, string]>([
   [
     "of known and unknown groups",
     estimate({ withPid: 1000, others: 290 }, FEW),
-    "947 999 1282, 95 % interval from 240 responses of the last 90 days; between 0 and 290 records with too little history",
+    "947 999 1282, 95% interval from 240 responses of the last 90 days; between 0 and 290 records with too little history",
   ],
   [
     "of a group without answers of its own",
@@ -68,12 +68,12 @@ test.each<readonly [string, BillableEstimate, string]>([
   [
     "after a trial under order_by",
     estimate({ withPid: 1000 }, SOME, undefined, true),
-    "947 979 992, 95 % interval from 240 responses of the last 90 days, which order_by chose, so they may not represent the rest",
+    "947 979 992, 95% interval from 240 responses of the last 90 days, which order_by chose, so they may not represent the rest",
   ],
   [
     "under a maximum, which mixes the groups",
     estimate({ withPid: 800, others: 200 }, SOME, 100),
-    "65 80 90, 95 % interval from 300 responses of the last 90 days",
+    "65 80 90, 95% interval from 300 responses of the last 90 days",
   ],
   [
     "under a maximum, known no better than its least known group",
