@@ -75,17 +75,48 @@ function showable(key: string): string {
   return /^[A-Za-z_/-][A-Za-z0-9_/ -]{0,62}$/.test(key) && digits <= 4 ? key : "?";
 }
 
-/** Value for a message, in parentheses; empty for what is no single value, or may be a secret. */
+/**
+ * Value of the file for a message, in parentheses; empty for what is no single value, or may be a secret or personal data.
+ * Not for values of the environment.
+ */
 export function foundText(value: unknown): string {
-  if (typeof value === "number" || typeof value === "boolean") return ` (found ${value})`;
+  if (typeof value === "boolean") return ` (found ${value})`;
+  if (typeof value === "number") return digitsOf(String(value)) <= MAX_DIGITS ? ` (found ${value})` : "";
   return typeof value === "string" && isHarmless(value) ? ` (found ${JSON.stringify(value)})` : "";
 }
 
-/** True for a short text that looks like a name, a number, a date or a schedule. */
+/** Digits of a number that is shown; accounts, cards and phones have more. */
+const MAX_DIGITS = 6;
+
+function digitsOf(text: string): number {
+  return text.replaceAll(/\D/g, "").length;
+}
+
+/** Forms that have more digits or words than other texts: durations, days and schedules. */
+const SHOWN_FORMS = [
+  /^\d{1,9} ?(?:s|m|h|d|w|mo|y|(?:sec(?:ond)?|min(?:ute)?|hour|day|week|mon(?:th)?|year)s?)$/i,
+  /^(?:\d{4}-\d{2}-\d{2}|\d{2}[./]\d{2}[./]\d{4})$/,
+];
+
+const SCHEDULE = /^(?:[*\d][\d*/,-]{0,7} ){4,5}[*\d][\d*/,-]{0,7}$/;
+
+const WORDS = /^(?!:)[a-z0-9_./:*,@-]{1,24}(?: [a-z0-9_./:*,@-]{1,24})?$/i;
+
+/** E-mail addresses, numbers as people have them, and words in the names of keys. */
+const SUSPICIOUS =
+  /\S@|:\/\/|:.*@|\d{5}|(?<!\d)\d{3}-\d{2,4}|\b[spr]k[_-]|_(?:live|test)_|pass|pwd|secret|token|api_?key|credential|^gh[a-z]_|^xox|^akia|^eyj/i;
+
+/** True for a short text that looks like a name, a number, a day or a schedule. */
 function isHarmless(text: string): boolean {
-  const digits = text.replaceAll(/\D/g, "").length;
-  if (text.trim() === "" || text.length > 40 || text.includes("://")) return false;
-  return /^[-+\d\s*/,.:]+$/.test(text)
-    ? digits <= 10
-    : /^[\w\s@${*/][-\w\s.,:*/${}]*$/.test(text) && digits <= 4;
+  if (SHOWN_FORMS.some((form) => form.test(text))) return true;
+  const digits = digitsOf(text);
+  if (SCHEDULE.test(text)) return digits <= 10 && !/\d{3}/.test(text);
+  if (!WORDS.test(text) || digits > MAX_DIGITS) return false;
+  if (/^\d+$/.test(text)) return true;
+  return !SUSPICIOUS.test(text) && !(text.match(/[a-z0-9]{12,}/gi) ?? []).some(isMixed);
+}
+
+/** True for a run of characters as keys have it: of both cases, or letters and digits. */
+function isMixed(run: string): boolean {
+  return [/[a-z]/, /[A-Z]/, /\d/].filter((kind) => kind.test(run)).length > 1;
 }

@@ -52,7 +52,7 @@ export function warnOfSharedColumns({ tree }: Written, warnings: Problems): void
 }
 
 /** Checks that inputs name files where, and only where, their connection reads files. */
-export function checkFiles({ tree }: Written, problems: Problems): void {
+export function checkFiles({ tree, source }: Written, problems: Problems): void {
   for (const [name, input] of entriesOf(tree, "inputs")) {
     const { table, connection } = input;
     const at = ["inputs", name, "table"];
@@ -62,7 +62,7 @@ export function checkFiles({ tree }: Written, problems: Problems): void {
     if (readsFiles && !isFileName(table)) {
       const hint =
         "write the path of a file that ends with .csv, .tsv, .txt, .parquet, .json, .jsonl or .ndjson, also with .gz; or add `path:` to the connection";
-      problems.add(at, `is not a file that can be read${foundText(table)}`, hint);
+      problems.add(at, `is not a file that can be read${foundText(valueAt(source, at))}`, hint);
     } else if (!readsFiles && parseTableName(table) === null) {
       const hint = "add connections: { files: { type: duckdb } }, and connection: files to the input";
       problems.add(at, "names files, which only a connection of type duckdb reads", hint);

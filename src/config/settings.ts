@@ -23,7 +23,7 @@ export function chooseLogLevel(
   const meant = suggest(wanted, logLevels);
   problems.addProblem({
     path: flag === undefined ? "PERSON_ETL_LOG_LEVEL" : "--log-level",
-    message: `must be one of ${logLevels.join(", ")}${foundText(wanted)}`,
+    message: `must be one of ${logLevels.join(", ")}${foundText(flag)}`,
     hint: meant === null ? "for example info" : `did you mean ${meant}?`,
   });
   return fromFile;

@@ -128,7 +128,7 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     '49 jobs.e3.timezone: is not a time zone (found "Berlin") (did you mean Europe/Berlin?)',
     "49 jobs.e3.return_fields[1]: must be the name of a field (docs/configuration.md describes this setting)",
     '50 jobs.e4.schedule: has six cron fields, and must have five (found "* * * * * *") (remove the first one, the seconds)',
-    '50 jobs.e4.timezone: must be an IANA time zone (found "+02:00") (for example UTC, Europe/Berlin or America/Chicago)',
+    "50 jobs.e4.timezone: must be an IANA time zone (for example UTC, Europe/Berlin or America/Chicago)",
     '51 jobs.e5.schedule: has an invalid minute (found "61 * * * *") (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)',
     '51 jobs.e5.refresh_after: must be at least a day, and 3m would be 3 minutes (found "3m") (for 3 months write 3mo)',
     '52 jobs.v.schedule: must be a cron schedule of five fields (found "@daily") (write "0 0 * * *")',
@@ -155,7 +155,7 @@ prices: { currency: usd, resolve: -1, validate_emails: .nan, enrich: 0.1000001, 
     '60 prices.currency: must be an ISO 4217 currency code such as USD (found "usd") (three capital letters)',
     "60 prices.resolve: must be the price of one billed record, or { amount: 0.10, per: match } (found -1) (a number from 0 to 999999999 without quotes, currency or separators)",
     "60 prices.validate_emails: must be the price of one billed record, or { amount: 0.10, per: match } (found NaN) (a number from 0 to 999999999 without quotes, currency or separators)",
-    "60 prices.enrich: has too many decimals (found 0.1000001) (at most six are exact: 0.000125, for example)",
+    "60 prices.enrich: has too many decimals (at most six are exact: 0.000125, for example)",
     '60 prices.unlock: must be the price of one billed record, or { amount: 0.10, per: match } (found "0.2") (a number from 0 to 999999999 without quotes, currency or separators)',
     "60 prices.unlok: is not a setting of prices (did you mean unlock?)",
   ]);
@@ -310,4 +310,49 @@ prices:
     `9 prices.enrich.tiers[1].from: is not above the tier before (found 9) (${all})`,
     '10 prices.unlock.per: doesn\'t apply to unlocks (found "record") (remove it: the service states what each unlock bills)',
   ]);
+});
+
+const SENTINELS = [
+  "sk_live_abcdef",
+  "correct horse battery",
+  "123-45-6789",
+  "555-1234",
+  "4111111111111111",
+  "4111 1111 1111 1111",
+  "41 11 11 11 11 11",
+  "ann@example.com",
+  "Zm9vYmFyYmF6cXV4",
+  "deadbeef4242cafe",
+  "my_password_is_x",
+  "+1 415 555 0100",
+];
+
+it.each(SENTINELS)("a value that may be a secret or personal data isn't repeated: %s", async (sentinel) => {
+  const text = `${fineBut("key: id", `key: id\n    on_missing: "${sentinel}"\n    normalize: "${sentinel}"`)
+    .replace("input: customers", `input: "${sentinel}"`)
+    .replace(
+      "jobs:",
+      `jobs:\n  e: { type: enrich, input: customers, schedule: "${sentinel}", timezone: "${sentinel}", refresh_after: "${sentinel}" }`,
+    )}
+log_level: "${sentinel}"
+`.replace("base_url: sandbox", `base_url: sandbox\n  concurrency: "${sentinel}"`);
+  const problems = await problemsOf(text);
+  expect(problems.length).toBeGreaterThan(5);
+  expect(problems.join("\n")).not.toContain(sentinel);
+});
+
+it.each([12345678, 4111111111111111])("a long number isn't repeated: %i", async (number) => {
+  const problems = await problemsOf(fineBut("key: id", `key: ${number}`));
+  expect(problems).toEqual([expect.not.stringContaining(String(number))]);
+});
+
+it("a value of the environment isn't repeated", async () => {
+  const env = { FILE: "hidden_value", PERSON_ETL_LOG_LEVEL: "hidden_level" };
+  const text = fineBut("table: ", 'connection: files\n    table: "${FILE}" #').replace(
+    "inputs:",
+    "connections: { files: { type: duckdb } }\ninputs:",
+  );
+  const problems = await problemsOf(text, { env });
+  expect(problems.join("\n")).toContain("is not a file that can be read");
+  expect(problems.join("\n")).not.toContain("hidden");
 });

@@ -12,7 +12,7 @@ import { configFlag, programName } from "../package.ts";
 import { limitText } from "../../advice.ts";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
-import { durationMs } from "../../config/schema/values.ts";
+import { durationMs } from "../../config/schema/times.ts";
 import { count, countText, durationText, timeText } from "../../figures.ts";
 import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";

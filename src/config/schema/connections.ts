@@ -3,9 +3,9 @@ import { z } from "zod";
 import { type SettingProblem, type NestedProblem } from "../problems.ts";
 import { suggest } from "../../suggest.ts";
 import { byName, flag, isMapping, settings, text, wholeNumber, withRule } from "./settings.ts";
+import { duration } from "./times.ts";
 import {
   addressProblem,
-  duration,
   httpUrl,
   isFileReference,
   postgresUrl,

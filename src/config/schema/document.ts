@@ -19,7 +19,8 @@ import {
   wholeNumber,
   withRule,
 } from "./settings.ts";
-import { age, duration, isLoopback, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
+import { age, duration } from "./times.ts";
+import { isLoopback, postgresUrl, schemaName, secret, serviceUrl } from "./values.ts";
 import { isLocalHost } from "../../postgres-address.ts";
 import { writers } from "../../schemas/ops.ts";
 import { extraTypes, personColumnNames } from "../../schemas/extra-columns.ts";

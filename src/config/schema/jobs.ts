@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { NestedProblem } from "../problems.ts";
 import { flag, oneOrMore, type Settings, settings } from "./settings.ts";
-import { cronSchedule, jobName, timezone } from "./values.ts";
+import { cronSchedule } from "./times.ts";
+import { jobName, timezone } from "./values.ts";
 
 const common = {
   enabled: flag().default(true),

@@ -1,7 +1,8 @@
 import type { InputConfig, JobConfig } from "../../config/config.ts";
 import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
 import { choice, flag, listOf, type Settings, text, wholeNumber } from "../../config/schema/settings.ts";
-import { age, inputName, jobName } from "../../config/schema/values.ts";
+import { age } from "../../config/schema/times.ts";
+import { inputName, jobName } from "../../config/schema/values.ts";
 import type { LookupType } from "../../load/inputs/input.ts";
 import type { LookupAnswer } from "../../load/lookups/lookup.ts";
 import type { PersonUpdate } from "../../load/lookups/person-groups.ts";

@@ -1,7 +1,7 @@
 import type { JobConfig, JobOf } from "../../config/config.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { byName, settings } from "../../config/schema/settings.ts";
-import { age, duration } from "../../config/schema/values.ts";
+import { age, duration } from "../../config/schema/times.ts";
 import { type FreeCall, fromEnvelope, mayBeDone } from "../../extract/free-call.ts";
 import { mostBillable, readAudiences } from "../../load/feeds/searches.ts";
 import type { Upsert } from "../../load/write/upsert.ts";

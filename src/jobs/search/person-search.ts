@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
 import { byName, settings, wholeNumber } from "../../config/schema/settings.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
-import { age } from "../../config/schema/values.ts";
+import { age } from "../../config/schema/times.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { type FreeCall, mayBeDone } from "../../extract/free-call.ts";
 import { type Commit, cursorInstant } from "../../load/write/commit.ts";
