@@ -67,6 +67,7 @@ export function createOutageReport({ clock, log, name, subject }: ReportOptions)
 
   return {
     lasts(latest) {
+      if (latest.sinceMs > triedAtMs + QUIET_MS) [outage, isReported] = [null, false];
       const sinceMs = Math.min(latest.sinceMs, outage?.sinceMs ?? latest.sinceMs);
       const untilMs = Math.max(latest.untilMs ?? 0, outage?.untilMs ?? 0) || null;
       outage = { ...latest, sinceMs, untilMs, cause: latest.cause ?? outage?.cause ?? null };
@@ -111,7 +112,11 @@ export async function observe<Result>(
   } catch (error) {
     const cause = causeOf(error);
     if (cause === null) outage.back();
-    else lasts(cause);
+    else {
+      lasts(cause);
+      // Unless it is tried again, nobody waits any more.
+      outage.stop();
+    }
     throw error;
   } finally {
     connected();

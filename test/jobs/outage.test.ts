@@ -1,7 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { InterruptedError, StopRunError } from "../../src/errors.ts";
 import { silentLog } from "../../src/log.ts";
-import { createOutageReport } from "../../src/outage-report.ts";
+import { createOutageReport, observe } from "../../src/outage-report.ts";
 import { createRetryWhileDown } from "../../src/jobs/retry-while-down.ts";
 
 const gone = new StopRunError("database_unreachable", "The warehouse can't be used.");
@@ -118,4 +118,25 @@ test("any other failure is reported immediately", async () => {
   const full = new StopRunError("disk_full", "The disk is full.");
   await expect(retryWhileDown(failing(1, full))).rejects.toBe(full);
   expect([clock.waits, events]).toEqual([[], []]);
+});
+
+test("a connection that fails and isn't tried again is not reported later", async () => {
+  vi.useFakeTimers();
+  try {
+    const events: string[] = [];
+    const note = (_fields: object, event: string) => void events.push(event);
+    const log = { debug: note, info: note, warn: note, error: note };
+    const clock = { now: () => Date.now(), sleep: async () => {} };
+    const outage = createOutageReport({ clock, log, name: "destination", subject: "The catalog" });
+    const fail = () => Promise.reject(gone);
+    await expect(observe(outage, () => "ECONNREFUSED", fail, 300_000)).rejects.toBe(gone);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(events).toEqual([]);
+    // A later failure is another outage.
+    await vi.advanceTimersByTimeAsync(3_600_000);
+    await expect(observe(outage, () => "ECONNREFUSED", fail, 300_000)).rejects.toBe(gone);
+    expect(events).toEqual([]);
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -169,7 +169,7 @@ test("a large due set needs the user's agreement, which a question or --yes give
   const unsent = { status: "limited", limited_by: "confirmation", records_sent: 0, requests: 0 };
   expect(stopped.jobs).toMatchObject([{ ...unsent, error: { code: "confirmation" } }]);
   expect(stopped.jobs[0]?.error?.message).toMatch(
-    /^enrich_customers: more is due than confirm_above allows: \d+ rows, \d\d % of the input; .* run again with --yes to confirm\.$/,
+    /^enrich_customers: more is due than confirm_above allows: \d+ rows, \d\d% of the input; .* run again with --yes to confirm\.$/,
   );
   expect(stopped.jobs.map(unaccountedRows)).toEqual([0]);
   const asked: string[] = [];

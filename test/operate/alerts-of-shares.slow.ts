@@ -47,7 +47,7 @@ describe("match_rate", () => {
         "match_rate enrich_customers new_rows",
         "low_match_rate",
         expect.stringMatching(
-          /^enrich_customers: 4\d\.\d % of new and changed rows of customers matched \(\d+ of \d+\); the median of the 2 runs before was 8\d\.\d %\.$/,
+          /^enrich_customers: 4\d\.\d% of new and changed rows of customers matched \(\d+ of \d+\); the median of the 2 runs before was 8\d\.\d%\.$/,
         ),
       ],
     ]);

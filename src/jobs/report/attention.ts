@@ -149,7 +149,7 @@ export function freshnessOf(
   const hasSucceeded = status.lastPass.every(isSuccess);
   const isLimited = status.lastPass.some((run) => run.status === "limited");
   if (hasSucceeded) return isLimited || (status.coverage?.due ?? 0) > 0 ? "limited" : "fresh";
-  return schedule ? "fresh" : "stale";
+  return schedule && (status.coverage?.due ?? 0) === 0 ? "fresh" : "stale";
 }
 
 export interface BudgetOutlook extends BudgetReport {
