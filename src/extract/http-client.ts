@@ -14,6 +14,7 @@ import {
   receiveBytes,
   releaseLease,
 } from "./memory.ts";
+import { AnotherServiceError, readMark, SANDBOX_HEADER } from "./sandbox-mark.ts";
 
 export interface HttpClientOptions {
   /** Address of the service, with an optional path prefix. */
@@ -63,7 +64,7 @@ export interface HttpResponse {
   readonly date: string | null;
   readonly location: string | null;
   readonly contentEncoding: string | null;
-  /** Seed of the sandbox that sent it; absent in responses of other services. */
+  /** Seed of the sandbox that sent it, or UNKNOWN_SEED; absent in responses of other services. */
   readonly sandboxSeed?: string;
   /** In the file at `overflowPath` if it is larger than `maxBodyBytes`. */
   readonly body: Body;
@@ -99,7 +100,7 @@ export interface HttpClient {
   request(request: HttpRequest): Promise<HttpReply>;
   /** Reads the key again after the service rejected it; true if it changed. */
   renewKey(rejectedVersion: number, asUser?: boolean): Promise<boolean>;
-  /** From now on refuses results of a sandbox with another seed, and of one at all if null: a FixConfigurationError. */
+  /** From now on refuses results of a sandbox with another seed, and of one at all if null: an AnotherServiceError. */
   expectSandbox(seed: string | null): void;
   close(): Promise<void>;
 }
@@ -166,17 +167,6 @@ const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
   const value = headers[name];
   return (Array.isArray(value) ? value[0] : value) ?? null;
-}
-
-/** Header with the seed, in every response of the sandbox and of no other service. */
-const SANDBOX_HEADER = "person-etl-sandbox";
-
-function unexpectedSandbox(origin: string, seed: string | null): FixConfigurationError {
-  const now = seed === null ? "is not the sandbox" : `is a sandbox (seed ${seed}), not the service`;
-  return new FixConfigurationError(
-    "another_service",
-    `The service at ${origin} ${now} that filled the warehouse. Its response was not stored. Check service.base_url.`,
-  );
 }
 
 function tooLarge(maxBytes: number): EndedCallError {
@@ -338,11 +328,11 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       });
       status = response.statusCode;
       crashPoint("after_send");
-      const sandboxSeed = header(response.headers, SANDBOX_HEADER);
+      const sandboxSeed = readMark(response.headers[SANDBOX_HEADER]);
       const isResult = status >= 200 && status < 300;
       if (isResult && expectedSeed !== undefined && sandboxSeed !== expectedSeed) {
         await response.body.dump();
-        throw unexpectedSandbox(base.origin, sandboxSeed);
+        throw new AnotherServiceError(base.origin, sandboxSeed, status);
       }
       const statedBytes = Number(response.headers["content-length"] ?? 0);
       if (statedBytes > mostBytes) {

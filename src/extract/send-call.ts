@@ -16,6 +16,7 @@ import {
 import { parseText } from "./json.ts";
 import type { CallReport, Limiter } from "./limits.ts";
 import { type CallOutcome, type Decision, isPossiblyBilled, parseRetryAfter } from "./retry.ts";
+import { AnotherServiceError } from "./sandbox-mark.ts";
 
 export interface CallFacts {
   /** Method and path. */
@@ -36,7 +37,7 @@ export interface EndedCall<T> extends CallFacts {
   readonly reply: HttpReply;
   /** As received. */
   readonly bodyBytes: number;
-  /** Reason to send no more: a key that could not be read, so that the call was not made, or an OverflowError; null for none. */
+  /** Reason to send no more: an OverflowError, an AnotherServiceError, or a key that could not be read, so that the call was not made; null for none. */
   readonly stopError: unknown;
 }
 
@@ -69,15 +70,16 @@ export async function sendCall<T extends LookupItem>(
       return await http.request({ ...buildRequest(endpoint, parameters, items), ...room });
     } catch (error) {
       stopError = error;
-      const sent = error instanceof OverflowError;
+      const isAnother = error instanceof AnotherServiceError;
+      const sent = isAnother || error instanceof OverflowError;
       const code = codeOf(error) ?? (sent ? "NOT_WRITTEN" : "NOT_SENT");
       return {
         kind: "failure",
         sent,
-        status: sent ? 200 : null,
+        status: isAnother ? error.status : sent ? 200 : null,
         receivedBytes: 0,
         code,
-        message: "Not sent.",
+        message: sent ? "Not stored." : "Not sent.",
       };
     }
   });

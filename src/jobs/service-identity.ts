@@ -1,12 +1,14 @@
-import { setTimeout as delay } from "node:timers/promises";
+import { systemClock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
-import { FixConfigurationError, StopRunError } from "../errors.ts";
+import { codeOf, FixConfigurationError, StopRunError } from "../errors.ts";
 import { decompress } from "../extract/answer-body.ts";
 import { readEnvelope } from "../extract/free-call.ts";
-import type { HttpResponse } from "../extract/http-client.ts";
+import type { HttpReply, HttpResponse } from "../extract/http-client.ts";
+import { UNKNOWN_SEED, unusableMark } from "../extract/sandbox-mark.ts";
 import type { Db } from "../load/db/db.ts";
 import { readIdentity, recordOrganization, recordServiceHost } from "../load/db/identity.ts";
 import { isMigrated } from "../load/db/migrate.ts";
+import { createOutageReport, observe } from "../outage-report.ts";
 import { DriftLog } from "../schemas/convert.ts";
 import { readOrganization, searchUsageEndpoint } from "../schemas/usage.ts";
 import type { JobServices } from "./services.ts";
@@ -36,9 +38,6 @@ export function isSandbox(serviceHost: string): boolean {
 export async function isTrial(db: Db): Promise<boolean> {
   return isSandbox((await readIdentity(db))?.serviceHost ?? "");
 }
-
-/** Seed of a sandbox; null for another service. */
-const seedOf = (serviceHost: string) => /^sandbox:(\d+)(?:@|$)/u.exec(serviceHost)?.[1] ?? null;
 
 /** True if the names may be of one service: only the service itself says whether a sandbox is at its address. */
 export function mayBeSame(known: string, configured: string): boolean {
@@ -86,33 +85,37 @@ function contentOf(known: string, configured: string): readonly [string, string]
   return [`data from ${known}`, hint];
 }
 
-/** Attempts to reach the service before the first run of a warehouse. */
-const ATTEMPTS = 5;
+/** Longest wait for a response that a run can't do without, in all attempts: as long as for a service never reached. */
+const REQUIRED_WITHIN_MS = 25_000;
 const PAUSE_MS = 1000;
+/** Longest wait for one response, with its body. */
 const TIMEOUT_MS = 15_000;
 
-type Services = Pick<JobServices, "config" | "db" | "http" | "log" | "signal">;
+type Services = Pick<JobServices, "config" | "db" | "http" | "log" | "signal" | "clock">;
 
 /**
  * Compares the service and its organization with those that this warehouse was filled from, before anything is billed or
- * changed at the service; the first run records them. Asks for the free usage report. A run of a known warehouse continues
- * without a response, and its calls refuse those of another kind of service.
+ * changed at the service; the first run records them. Asks for the free usage report. Only a run of a known real service
+ * continues without a response, and its calls refuse those of a sandbox: after a trial, the first call to a real service
+ * would be billed.
  */
 export async function identifyService(services: Services, runId: string): Promise<void> {
   const { config, db, http, log } = services;
   const configured = serviceHostOf(config);
   if (config.service.baseUrl === "sandbox") return await recordHost(db, configured);
   const known = (await readIdentity(db))?.serviceHost ?? null;
-  const response = await askService(services, known === null ? ATTEMPTS : 1);
+  const isRequired = known === null || isSandbox(known);
+  const response = await askService(services, isRequired);
   if (response === null) {
-    if (known === null) throw unidentified(http.origin);
+    if (isRequired) throw unidentified(http.origin);
     log.debug({}, "service_unidentified");
-    http.expectSandbox(seedOf(known));
+    http.expectSandbox(null);
     return;
   }
-  const { sandboxSeed = null, organization } = response;
-  http.expectSandbox(sandboxSeed);
-  await recordHost(db, sandboxSeed === null ? configured : sandboxHost(sandboxSeed, configured));
+  const { mark, organization } = response;
+  if (mark === UNKNOWN_SEED) throw unusableMark(http.origin);
+  http.expectSandbox(mark);
+  await recordHost(db, mark === null ? configured : sandboxHost(mark, configured));
   if (organization === null) log.debug({}, "organization_unknown");
   else await checkOrganization(services, runId, organization);
 }
@@ -126,8 +129,8 @@ async function recordHost(db: Db, host: string): Promise<void> {
 function unidentified(origin: string): StopRunError {
   return new StopRunError(
     "service_unreachable",
-    `The service at ${origin} sent no response to the first call of this warehouse. Nothing was sent or billed. Check ` +
-      "service.base_url and the network with `person-etl check`, and run again.",
+    `The service at ${origin} sent no response, so nothing shows whether it is real or a sandbox. No record was sent or ` +
+      "billed. Check service.base_url and the network with `person-etl check`, and run again.",
   );
 }
 
@@ -149,20 +152,58 @@ async function checkOrganization({ config, db }: Services, runId: string, organi
   );
 }
 
-/** Asks for the usage report; null without a response. The organization is null if the report doesn't name it. */
-async function askService({ http, signal }: Services, attempts: number) {
-  const { method, path } = searchUsageEndpoint;
-  const query = `${path}?days=1`;
-  for (let attempt = 1; attempt <= attempts; attempt++) {
-    if (attempt > 1) await delay(PAUSE_MS, undefined, { signal });
-    const reply = await http.request({ method, path: query, body: null, signal, readTimeoutMs: TIMEOUT_MS });
-    if (reply.kind === "failure") continue;
-    reply.release();
-    const { status, sandboxSeed } = reply;
-    const organization = status === 200 ? await organizationIn(reply) : null;
-    return sandboxSeed === undefined ? { organization } : { organization, sandboxSeed };
+/** No response in time. */
+class NoResponseError extends Error {
+  readonly code: string;
+
+  constructor(code: string) {
+    super(`No response (${code}).`);
+    this.code = code;
   }
-  return null;
+}
+
+/** Asks for the usage report, and reports a silent service; null without a response. */
+async function askService({ http, log, signal, clock }: Services, isRequired: boolean) {
+  const subject = `The service at ${http.origin}`;
+  const outage = createOutageReport({ clock: systemClock, log, name: "service", subject });
+  const waitMs = isRequired ? REQUIRED_WITHIN_MS : TIMEOUT_MS;
+  const untilMs = clock.now() + waitMs;
+  const ask = async () => {
+    for (;;) {
+      const leftMs = Math.max(1, Math.min(TIMEOUT_MS, Math.ceil(untilMs - clock.now())));
+      const reply = await requestUsage(http, AbortSignal.any([signal, AbortSignal.timeout(leftMs)]));
+      if (reply.kind === "response") return await readUsage(reply);
+      signal.throwIfAborted();
+      if (!isRequired || clock.now() + PAUSE_MS >= untilMs) throw new NoResponseError(reply.code);
+      await clock.sleep(PAUSE_MS, signal);
+    }
+  };
+  try {
+    return await observe(outage, (error) => codeOf(error) ?? "NO_RESPONSE", ask, waitMs);
+  } catch (error) {
+    if (error instanceof NoResponseError) return null;
+    throw error;
+  } finally {
+    outage.stop();
+  }
+}
+
+async function requestUsage(http: Services["http"], signal: AbortSignal): Promise<HttpReply> {
+  const { method, path } = searchUsageEndpoint;
+  return await http.request({
+    method,
+    path: `${path}?days=1`,
+    body: null,
+    signal,
+    readTimeoutMs: TIMEOUT_MS,
+  });
+}
+
+/** Reads what a response says of its sender: mark of a sandbox, and organization; null if it doesn't name it. */
+async function readUsage(reply: HttpResponse) {
+  reply.release();
+  const organization = reply.status === 200 ? await organizationIn(reply) : null;
+  return { mark: reply.sandboxSeed ?? null, organization };
 }
 
 async function organizationIn({ body, contentEncoding }: HttpResponse): Promise<string | null> {

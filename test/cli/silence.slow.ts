@@ -128,6 +128,24 @@ async function silentPort(): Promise<number> {
   return typeof address === "object" ? (address?.port ?? 0) : 0;
 }
 
+test.concurrent("a service that says nothing to the first free call is reported, and given up after 25 s", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const address = `http://127.0.0.1:${await silentPort()}`;
+  const setting = await makeSetting({ baseUrl: address, jobs: RESOLVE });
+  await createCustomers(setting.url, 50);
+  const { code, stderr } = await startCli(["run"], setting).result;
+  expect(code).toBe(1);
+  const [line, ...others] = linesOf(stderr, ["service_unreachable", "service_back"]);
+  expect(line.text).toMatch(
+    new RegExp(
+      `^The service at ${address} has not responded since [\\d:]+ UTC\\. Waiting until [\\d:]+ UTC\\.$`,
+    ),
+  );
+  expect(Date.parse(line.until) - Date.parse(line.since)).toBe(25_000);
+  expect(others).toEqual([]);
+});
+
 test.concurrent("a warehouse that accepts connections and never responds is reported", {
   timeout: TIME_LIMIT_MS,
 }, async () => {

@@ -1,5 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { readMark } from "../../src/extract/sandbox-mark.ts";
 import { recordOrganization } from "../../src/load/db/identity.ts";
+import { forward, startServer } from "../support/http-proxy.ts";
 import { configOf, startWorld, type World } from "./world.ts";
 
 const RESOLVE = "\n  resolve_customers: { type: resolve, input: customers }";
@@ -50,6 +52,19 @@ test("a service that doesn't report the organization is used anyway", async () =
   expect(await world.value(KNOWN)).toBeNull();
 });
 
+/** Starts a server that passes calls on, and marks its responses with this text; null for no mark. */
+async function startMarking(origin: string, mark: string | null): Promise<string> {
+  const { url, close } = await startServer(async (request, response, asked) => {
+    const { status, headers, body } = await forward(origin, request, asked);
+    const { "person-etl-sandbox": _mark, ...others } = headers;
+    response
+      .writeHead(status, { ...others, ...(mark === null ? {} : { "person-etl-sandbox": mark }) })
+      .end(body);
+  });
+  onTestFinished(close);
+  return url;
+}
+
 const requestsOf = async (world: World) =>
   (await world.control<{ readonly requests: number }>("/ledger")).requests;
 
@@ -97,29 +112,61 @@ describe("invented people and real ones never mix", () => {
     expect(await requestsOf(world)).toBe(calls);
   });
 
-  test("while the service is silent, the first run of a warehouse sends nothing, and a later one stores nothing of another", async () => {
+  test("a silent service gets nothing while it may be another after a trial, and 25 s to respond", async () => {
     const world = await startWorld({ rows: 5, config: configOf(RESOLVE), faults: [SILENT] });
+    const address = new URL(world.serviceUrl).host;
     await expect(world.run()).rejects.toMatchObject({ code: "service_unreachable" });
     expect(await world.rows(HOST)).toEqual([]);
+    const asked = await requestsOf(world);
+    expect(asked).toBeGreaterThan(5);
+    await world.warehouse.recordServiceHost(`sandbox:7@${address}`);
+    await expect(world.run()).rejects.toMatchObject({ code: "service_unreachable" });
+    expect(await requestsOf(world)).toBeGreaterThan(asked + 5);
+    expect(await world.value(SENT)).toBe("0");
+  });
+
+  test("a later run of a real service asks once, and stores nothing of a sandbox, but counts what it may have billed", async () => {
+    const world = await startWorld({ rows: 5, config: configOf(RESOLVE), faults: [SILENT] });
     await world.warehouse.recordServiceHost(new URL(world.serviceUrl).host);
     const report = await world.run();
     expect(report.jobs).toMatchObject([{ status: "failed", error: { code: "another_service" } }]);
     expect(await world.value("SELECT count(*) FROM person_data.resolution WHERE is_match")).toBe("0");
+    expect(
+      await world.rows(
+        "SELECT is_sent, http_status, records_sent, records_in_doubt FROM person_data_ops.api_call",
+      ),
+    ).toEqual([{ is_sent: "t", http_status: "200", records_sent: "4", records_in_doubt: "4" }]);
+    expect(await requestsOf(world)).toBe(2);
+  });
+
+  test("a mark that is no seed is refused, and never shown", async () => {
+    const world = await startWorld({ rows: 5, config: configOf(RESOLVE) });
+    world.serviceUrl = await startMarking(world.serviceUrl, "secret-4711");
+    const error = await world.run().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      code: "another_service",
+      message: expect.stringContaining("its header person-etl-sandbox is not a seed"),
+    });
+    expect(JSON.stringify(error)).not.toContain("4711");
+    expect(await world.rows(HOST)).toEqual([]);
   });
 
   test("a service that says nothing of a sandbox is recorded by its address", async () => {
     const world = await startWorld({ rows: 5, config: configOf(RESOLVE) });
-    const services = await world.services();
-    const { http } = services;
-    const plain = {
-      ...http,
-      request: async (call: Parameters<typeof http.request>[0]) => {
-        const { sandboxSeed: _seed, ...reply } = { sandboxSeed: "", ...(await http.request(call)) };
-        return reply;
-      },
-      expectSandbox() {},
-    };
-    expect(await world.run({}, { http: plain })).toMatchObject({ status: "succeeded" });
+    world.serviceUrl = await startMarking(world.serviceUrl, null);
+    expect(await world.run()).toMatchObject({ status: "succeeded" });
     expect(await world.value(HOST)).toBe(new URL(world.serviceUrl).host);
   });
+});
+
+test.each([
+  [undefined, null],
+  ["7", "7"],
+  ["7, 8", "7"],
+  [["7", "8"], "7"],
+  ["", "unknown"],
+  ["12345678901", "unknown"],
+  ["7 8", "unknown"],
+])("the mark %o is read as %o", (value, mark) => {
+  expect(readMark(value)).toBe(mark);
 });
