@@ -29,6 +29,10 @@ export const adviceByCode = {
     "Only some of the three schemas have tables of a warehouse. → Change `schema`, `ops_schema` and `state_schema` together, or none of them.",
   not_a_trial:
     "`drop --trial` was called for tables that no sandbox filled. → docs/from-sandbox.md shows how to remove everything.",
+  erasure_pending:
+    "`drop --trial` was called while an erasure waits for a run, a destination or received responses. → `person-etl erase` with the same people says what it waits for; the next run finishes it.",
+  warehouse_changed:
+    "What `drop --trial` would remove was changed while you confirmed it. → Run again, and read the list again.",
   trial_in_use:
     "Views or keys of others depend on the tables of the trial. → Drop the objects that the message names, then run `person-etl drop --trial` again.",
   another_organization:

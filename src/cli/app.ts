@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { rm, stat } from "node:fs/promises";
+import { lstat, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Context } from "./command.ts";
 import { startSandboxService } from "./commands/sandbox.ts";
@@ -19,7 +19,7 @@ import { isMigrated, notSetUp, requireSetUp } from "../load/db/migrate.ts";
 import { openWarehouse } from "../load/open.ts";
 import type { Log } from "../log.ts";
 import { createOutageReport } from "../outage-report.ts";
-import { otherWriterOf } from "../process-state.ts";
+import { lockFile, otherWriterOf } from "../process-state.ts";
 import { readPostgresAddress } from "../postgres-address.ts";
 import { declaredCatalog, type Destination } from "../publish/destination.ts";
 
@@ -218,16 +218,40 @@ export async function openPublisher(
   return publisher;
 }
 
-/** Removes the working files of a dropped destination, which contain personal data. */
-export async function removeWorkingFiles(config: Config, name: string): Promise<void> {
+/** Engines with working files, each of which has its own lock of a destination. */
+const ENGINES = ["duckdb", "iceberg"] as const;
+
+/** Lists the working files of a destination, which contain personal data. Its locks aren't among them: a process may be taking one. */
+export async function workingFilesOf(config: Config, name: string): Promise<readonly string[]> {
   const folder = folderOf(config);
-  const own = ["duckdb", "iceberg"].flatMap((engine) =>
-    ["duckdb", "duckdb.wal", "duckdb.new", "duckdb.new.wal", "tmp", "staged", "lock"].map((kind) =>
+  const own = ENGINES.flatMap((engine) =>
+    ["duckdb", "duckdb.wal", "duckdb.new", "duckdb.new.wal", "tmp", "staged"].map((kind) =>
       join(folder, engine, `${name}.${kind}`),
     ),
   );
-  const paths = [join(folder, name), ...own];
-  await Promise.all(paths.map((path) => rm(path, { recursive: true, force: true })));
+  return existing([join(folder, name), ...own]);
+}
+
+async function existing(paths: readonly string[]): Promise<readonly string[]> {
+  const found = await Promise.all(paths.map((path) => lstat(path).catch(() => null)));
+  return paths.filter((_, i) => found[i] !== null);
+}
+
+/** Removes the working files of a destination; false if another process is publishing to it, whose files stay. */
+export async function removeWorkingFiles(config: Config, name: string): Promise<boolean> {
+  const folders = await existing(ENGINES.map((engine) => join(folderOf(config), engine)));
+  const locks: { release(): void }[] = [];
+  try {
+    for (const folder of folders) {
+      const lock = await lockFile(join(folder, `${name}.lock`));
+      if (lock === null) return false;
+      locks.push(lock);
+    }
+    for (const path of await workingFilesOf(config, name)) await rm(path, { recursive: true, force: true });
+    return true;
+  } finally {
+    for (const lock of locks) lock.release();
+  }
 }
 
 function folderOf({ dataDir }: Config): string {

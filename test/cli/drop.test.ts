@@ -2,6 +2,9 @@ import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { startSandbox } from "../../packages/sandbox/src/start-sandbox.ts";
+import { lockFile } from "../../src/process-state.ts";
+import { connect, open } from "../load/bare-database.ts";
+import { enrichSpec } from "../load/suite/people.ts";
 import { runHere, runHereJson } from "./support/in-process.ts";
 import { configText, makeSetting, PEOPLE, type Setting } from "./support/setting.ts";
 
@@ -9,13 +12,13 @@ const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 const SCHEMAS = "SELECT nspname AS name FROM pg_namespace WHERE nspname ~ '^(person_data|crm)' ORDER BY 1";
 
 /** A trial against a sandbox that runs alone, with a table of the user in its schema. */
-async function makeTrial(publish = ""): Promise<Setting> {
+async function makeTrial(more = "", warehouse?: string): Promise<Setting> {
   const sandbox = await startSandbox({ seed: 1, people: PEOPLE, compresses: false });
   onTestFinished(() => sandbox.close());
   const setting = await makeSetting({ rows: 20 });
   await writeFile(
     join(setting.cwd, "config.yaml"),
-    `${configText({ baseUrl: sandbox.url, jobs: JOBS })}${publish}`,
+    `${configText({ baseUrl: sandbox.url, jobs: JOBS, ...(warehouse ? { warehouse } : {}) })}${more}`,
   );
   expect((await runHereJson(["run"], setting)).code).toBe(0);
   return setting;
@@ -34,6 +37,9 @@ test("drop --trial lists what it removes, asks, removes the trial alone, and can
   expect(asked.code).toBe(3);
   expect(asked.stdout + asked.stderr).toMatch(/ {2}person_data_state +\d+ tables/u);
   expect(asked.stdout + asked.stderr).toContain("run again with --yes");
+  expect(asked.stdout + asked.stderr).toContain(join(setting.cwd, ".person-etl/publish/duckdb/local.duckdb"));
+  expect(asked.stdout + asked.stderr).toContain("They hold addresses of your own rows");
+  expect((await drop(setting)).document).toMatchObject({ status: "limited", limited_by: "confirmation" });
   expect(await setting.query(SCHEMAS)).toHaveLength(4);
 
   const dropped = await drop(setting, "--yes");
@@ -52,9 +58,9 @@ test("drop --trial lists what it removes, asks, removes the trial alone, and can
   expect(
     await setting.query("SELECT relname FROM pg_class WHERE relnamespace = 'person_data'::regnamespace"),
   ).toEqual([{ relname: "notes" }]);
-  expect(
-    (await readdir(join(setting.cwd, ".person-etl"))).filter((name) => name.startsWith("sandbox")),
-  ).toEqual([]);
+  // Of a sandbox that another configuration started.
+  expect(await readdir(join(setting.cwd, ".person-etl"))).toContain("sandbox-1-5000.json");
+  expect(await readdir(join(setting.cwd, ".person-etl/publish/duckdb"))).toEqual(["local.lock"]);
 
   expect((await drop(setting)).document).toMatchObject({ status: "done", service_host: null });
   // The copy of the former trial isn't continued, but refused.
@@ -79,6 +85,133 @@ test("drop --trial refuses a warehouse of another service, one that nothing fill
   expect(await setting.query("SELECT count(*)::int AS rows FROM person_data.enrichment")).toEqual([
     { rows: 20 },
   ]);
+});
+
+test("drop --trial drops only its own names from a schema that it shares with others", async () => {
+  const warehouse = '{ type: postgres, url: "${WAREHOUSE_URL}", state_schema: public }';
+  const setting = await makeTrial("publish: { local: { type: duckdb, path: people.duckdb } }\n", warehouse);
+  await setting.query(`CREATE TABLE public.invoices_of_mine (id bigint GENERATED ALWAYS AS IDENTITY);
+    CREATE FUNCTION public.double_of(n bigint) RETURNS bigint LANGUAGE sql RETURN n * 2;
+    CREATE TYPE public.mood AS ENUM ('good')`);
+  const dropped = await drop(setting, "--yes");
+  expect([dropped.code, dropped.document]).toMatchObject([0, { schemas_left: ["public"] }]);
+  expect(dropped.document["schemas"]).toMatchObject([
+    { foreign: [] },
+    { foreign: [] },
+    { name: "public", foreign: ["public.double_of(bigint)", "public.invoices_of_mine", "public.mood"] },
+  ]);
+  const left =
+    "SELECT relname AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'S')";
+  expect(
+    await setting.query(`${left} UNION SELECT proname FROM pg_proc
+    WHERE pronamespace = 'public'::regnamespace ORDER BY 1`),
+  ).toEqual([{ name: "double_of" }, { name: "invoices_of_mine" }, { name: "invoices_of_mine_id_seq" }]);
+});
+
+/** Inputs with tables of sample rows, created as for the sandbox; and one that no input names. */
+async function makeSamples(setting: Setting): Promise<void> {
+  const columns = [
+    { name: "id", type: "bigint" },
+    { name: "first_name", type: "text" },
+  ] as const;
+  for (const table of ["generated", "replaced", "unnamed"]) {
+    const input = { ...enrichSpec().input, relation: { table: ["crm", table] } };
+    await open(setting.url).createSampleTable(input, columns, [
+      ["1", "Ada"],
+      ["2", null],
+    ]);
+  }
+  await setting.query("TRUNCATE crm.replaced; INSERT INTO crm.replaced VALUES (1, 'Ada'), (2, 'Grace')");
+}
+
+const inputsText = (names: readonly string[]) =>
+  names
+    .map((name) => `  ${name}: { table: crm.${name}, key: id, fields: { first_name: first_name } }\n`)
+    .join("");
+
+test("drop --trial drops sample tables of inputs while they have the generated rows, and the sandbox's own state", async () => {
+  const setting = await makeTrial();
+  await makeSamples(setting);
+  const text = configText({ jobs: JOBS }).replace("jobs:", `${inputsText(["generated", "replaced"])}jobs:`);
+  await writeFile(join(setting.cwd, "config.yaml"), text);
+  await setting.query("UPDATE person_data_ops.warehouse_identity SET service_host = 'sandbox:1'");
+  await mkdir(join(setting.cwd, ".person-etl"), { recursive: true });
+  for (const seed of [1, 2])
+    await writeFile(join(setting.cwd, `.person-etl/sandbox-${seed}-5000.json`), "{}");
+  const dropped = await drop(setting, "--yes");
+  expect([dropped.code, dropped.document]).toMatchObject([
+    0,
+    { sample_tables: ["crm.generated"], sample_tables_left: ["crm.replaced"] },
+  ]);
+  expect(
+    await setting.query("SELECT tablename AS name FROM pg_tables WHERE schemaname = 'crm' ORDER BY 1"),
+  ).toEqual([{ name: "customers" }, { name: "replaced" }, { name: "unnamed" }]);
+  expect(await readdir(join(setting.cwd, ".person-etl"))).not.toContain("sandbox-1-5000.json");
+  expect(await readdir(join(setting.cwd, ".person-etl"))).toContain("sandbox-2-5000.json");
+});
+
+test("a real service refuses sample rows as an input, and takes rows that replaced them", async () => {
+  const setting = await makeSetting({ rows: 1 });
+  await makeSamples(setting);
+  const jobs = `${JOBS}  a: { type: enrich, input: generated }\n  b: { type: enrich, input: replaced }\n`;
+  const base = configText({ baseUrl: "http://127.0.0.1:1", jobs });
+  await writeFile(
+    join(setting.cwd, "config.yaml"),
+    base.replace("jobs:", `${inputsText(["generated", "replaced"])}jobs:`),
+  );
+  const { stdout } = await runHere(["check"], setting);
+  expect(stdout.split("\n").filter((line) => line.includes("names a table of sample rows"))).toEqual([
+    expect.stringContaining("generated"),
+  ]);
+});
+
+test("drop --trial refuses while an erasure is pending, and says how many are forgotten", async () => {
+  const setting = await makeTrial();
+  const erased = await runHere(["erase", "--email", "nobody@example.com", "--yes"], setting);
+  expect(erased.stdout + erased.stderr).toContain("Suppressed in later runs");
+  const asked = await runHere(["drop", "--trial"], setting);
+  expect(asked.stdout + asked.stderr).toContain(
+    "1 erasure, which later runs no longer know: repeat it with the real service.",
+  );
+  await setting.query(`INSERT INTO person_data_state.erasure_request
+    SELECT gen_random_uuid(), gen_random_uuid(), '{}', '[]', true, now(), now(), ''`);
+  const refused = await drop(setting, "--yes");
+  expect([refused.code, refused.document.error?.code]).toEqual([2, "erasure_pending"]);
+  expect(await setting.query(SCHEMAS)).toHaveLength(4);
+});
+
+test("drop --trial leaves working files of a destination that another process publishes to, and of others' destinations", async () => {
+  const setting = await makeTrial("publish: { local: { type: duckdb, path: people.duckdb } }\n");
+  const folder = join(setting.cwd, ".person-etl/publish/duckdb");
+  await writeFile(join(folder, "other.duckdb"), "");
+  const lock = await lockFile(join(folder, "local.lock"));
+  const dropped = await drop(setting, "--yes");
+  lock?.release();
+  expect([dropped.code, dropped.document["destinations_left"]]).toEqual([0, ["local"]]);
+  expect(await readdir(folder)).toEqual(
+    expect.arrayContaining(["local.duckdb", "local.lock", "other.duckdb"]),
+  );
+});
+
+test("drop --trial removes nothing if another service was recorded after the confirmation", async () => {
+  const setting = await makeTrial();
+  const client = await connect(setting.url);
+  await client.query("BEGIN");
+  await client.query("UPDATE person_data_ops.warehouse_identity SET service_host = 'api.example.com:443'");
+  const dropping = drop(setting, "--yes");
+  await expect
+    .poll(
+      () =>
+        setting.query(
+          "SELECT pid FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+        ),
+      { timeout: 20_000 },
+    )
+    .toHaveLength(1);
+  await client.query("COMMIT");
+  const dropped = await dropping;
+  expect([dropped.code, dropped.document.error?.code]).toEqual([1, "warehouse_changed"]);
+  expect(await setting.query(SCHEMAS)).toHaveLength(4);
 });
 
 test("drop --trial names a view of the user that reads the trial, and removes nothing", async () => {

@@ -95,7 +95,7 @@ test("publish refuses unknown destinations, exits 3 until --full, and removes on
   await writeFile(join(setting.cwd, "config.yaml"), configText());
   const dropped = await runJson(["publish", "--drop", "local"], setting);
   expect([dropped.code, dropped.document]).toEqual([0, { dropped: "local" }]);
-  expect(await readdir(join(setting.cwd, ".person-etl/publish/duckdb"))).toEqual([]);
+  expect(await readdir(join(setting.cwd, ".person-etl/publish/duckdb"))).toEqual(["local.lock"]);
   expect(await setting.query("SELECT tgname FROM pg_trigger WHERE tgname LIKE 'publish%'")).toEqual([]);
 });
 

@@ -1,18 +1,20 @@
-import { readdir, rm } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { isNotCreatedYet, openConfig, openWarehouseOf, removeWorkingFiles } from "../app.ts";
+import { isNotCreatedYet, openConfig, openWarehouseOf, removeWorkingFiles, workingFilesOf } from "../app.ts";
 import { confirmation, type Context, type Outcome, result } from "../command.ts";
 import { failureOf, UsageError } from "../failure.ts";
 import type { Config, DestinationConfig } from "../../config/config.ts";
-import { FixConfigurationError, JobLockedError, LimitReachedError } from "../../errors.ts";
+import { FixConfigurationError, JobLockedError, LimitReachedError, StopRunError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
 import { lockedText, withoutEnded } from "../../jobs/hold-job.ts";
 import { ownSpoolFolders } from "../../jobs/lookup/job-spool.ts";
-import { isSandbox } from "../../jobs/service-identity.ts";
+import { isSandbox, serviceHostOf } from "../../jobs/service-identity.ts";
+import { inputSourceOf } from "../../jobs/sources.ts";
 import type { Db } from "../../load/db/db.ts";
-import { dropEverything, lockJobs, readContent, type SchemaContent } from "../../load/db/drop.ts";
+import { dropEverything, lockWarehouse, readContent, type SchemaContent } from "../../load/db/drop.ts";
 import { readIdentity } from "../../load/db/identity.ts";
 import { isMigrated } from "../../load/db/migrate.ts";
+import { readOpenErasures } from "../../load/erasure/requests.ts";
 import { readPublicationStatus } from "../../load/publication/registration.ts";
 import { readUnexpiredHolders } from "../../load/runs/lock.ts";
 
@@ -22,19 +24,26 @@ interface DropFlags {
 }
 
 interface Dropped {
-  /** `failed` without a confirmation. */
-  readonly status: "done" | "failed";
+  /** `limited` without a confirmation. */
+  readonly status: "done" | "limited";
+  readonly limited_by?: "confirmation";
   /** Sandbox that filled the warehouse; null if there was no trial. */
   readonly service_host: string | null;
   readonly schemas?: readonly SchemaContent[];
   /** Rows of `person`. */
   readonly people?: number;
+  /** Erasures, which later runs no longer know. */
+  readonly erasures?: number;
   readonly sample_tables?: readonly string[];
+  /** Tables that were created with sample rows and were changed since; they stay. */
+  readonly sample_tables_left?: readonly string[];
   readonly files?: readonly string[];
   /** Published copies, which stay. */
   readonly copies?: Found["copies"];
   /** Schemas that stay, because they aren't empty or belong to another role. */
   readonly schemas_left?: readonly string[];
+  /** Destinations whose working files stay, because another process publishes to them. */
+  readonly destinations_left?: readonly string[];
   readonly error?: { readonly code: string; readonly message: string };
 }
 
@@ -51,12 +60,14 @@ export async function drop(context: Context, { trial, yes }: DropFlags): Promise
     );
   }
   const serviceHost = await requireTrial(db);
-  const found = await findTrial(config, db);
-  const { schemas, people, sampleTables, files, copies } = found;
-  const document = { service_host: serviceHost, schemas, people, sample_tables: sampleTables, files, copies };
+  await requireNoErasure(db);
+  const found = await findTrial(config, db, serviceHost);
+  const document = documentOf(found, serviceHost);
   const list = describe(found);
+  const schemas = [...new Set(found.schemas.map(({ name }) => name))].join(", ");
+  const trialText = `the trial in ${db.address}, schemas ${schemas},`;
   const { confirm } = yes === true ? { confirm: async () => true } : confirmation(context);
-  const what = `This removes the trial in ${db.description} for good`;
+  const what = `This removes ${trialText} for good`;
   if (!(await confirm?.(`${list}\n\n${what}. Continue?`))) {
     const reason = confirm
       ? "because you declined."
@@ -66,25 +77,77 @@ export async function drop(context: Context, { trial, yes }: DropFlags): Promise
     const { code, message, exitCode } = failure;
     const error = { code, message };
     return {
-      document: { status: "failed", ...document, error },
+      document: { status: "limited", limited_by: "confirmation", ...document, error },
       text: `${shown}${message}`,
       exitCode,
       failure,
     };
   }
   const left = await db.transaction(async (session) => {
-    await lockJobs(session);
+    requireSame(await lockWarehouse(session), serviceHost);
     await requireNoRun(db);
-    const kept = await dropEverything(session);
+    await requireNoErasure(db);
+    const samples = namesOf(found.samples, true);
+    const schemasLeft = await dropEverything(session, found.inputs, samples);
     // Before the commit: if this process ends here, the tables still say what the files are, and the command can be repeated.
-    await removeFiles(config, found);
-    return kept;
+    return { schemas: schemasLeft, destinations: await removeFiles(config, found) };
   });
-  const stays =
-    left.length === 0 ? "" : ` ${left.join(", ")} stays, because it isn't empty or belongs to another role.`;
+  const remarks = [
+    ...left.schemas.map(
+      (name) => `Schema ${name} stays: it isn't empty, is public, or belongs to another role.`,
+    ),
+    ...left.destinations.map(
+      (name) => `Working files of ${name} stay, because another process is publishing to it.`,
+    ),
+  ];
+  const done = `✓ Removed ${trialText.replace(/,$/u, "")}.`;
   return result(
-    { status: "done", ...document, schemas_left: left },
-    `${yes === true ? `${list}\n\n` : ""}✓ The trial in ${db.description} was removed.${stays}`,
+    { status: "done", ...document, schemas_left: left.schemas, destinations_left: left.destinations },
+    `${yes === true ? `${list}\n\n` : ""}${[done, ...remarks].join("\n")}`,
+  );
+}
+
+function documentOf(found: Found, serviceHost: string) {
+  const { schemas, people, erasures, samples, folders, files, working, copies } = found;
+  return {
+    service_host: serviceHost,
+    schemas,
+    people,
+    erasures,
+    sample_tables: namesOf(samples, true),
+    sample_tables_left: namesOf(samples, false),
+    files: [...folders, ...files, ...working.flatMap(({ paths }) => paths)],
+    copies,
+  };
+}
+
+function namesOf(samples: Found["samples"], isUnchanged: boolean): readonly string[] {
+  return samples.filter((sample) => sample.isUnchanged === isUnchanged).map(({ name }) => name);
+}
+
+/** Requires the service that the user confirmed, with the warehouse locked. */
+function requireSame(recorded: string | null, confirmed: string): void {
+  if (recorded === confirmed) return;
+  throw new StopRunError(
+    "warehouse_changed",
+    `The warehouse was filled by ${confirmed}, but by now its service is ${recorded ?? "not recorded"}. Nothing was removed. Run again.`,
+  );
+}
+
+/** Requires that no erasure is pending, which would be forgotten. */
+async function requireNoErasure(db: Db): Promise<void> {
+  const open = await readOpenErasures(db);
+  if (open.length === 0) return;
+  throw new FixConfigurationError(
+    "erasure_pending",
+    `${countText(open.length, "erasure")} ${open.length === 1 ? "is" : "are"} pending: ${open.join(", ")}. Nothing was removed.`,
+    [
+      {
+        path: "warehouse",
+        message: "has erasures that are not complete",
+        hint: "the next `person-etl run` completes them, or says what they wait for",
+      },
+    ],
   );
 }
 
@@ -111,23 +174,25 @@ async function requireTrial(db: Db): Promise<string> {
 
 type Found = Awaited<ReturnType<typeof findTrial>>;
 
-async function findTrial(config: Config, db: Db) {
-  const content = await db.transaction(readContent);
-  const published = await readPublicationStatus(db);
-  const copies = config.publish.map((destination) => ({
-    name: destination.name,
-    type: destination.type,
-    place: placeOf(destination),
-  }));
-  const gone = published.filter(({ destination }) => copies.every(({ name }) => name !== destination));
+async function findTrial(config: Config, db: Db, serviceHost: string) {
+  const own = Object.values(config.inputs).filter(({ connection }) => connection === null);
+  const inputs = await Promise.all(own.map((input) => inputSourceOf(input, [])));
+  const content = await db.transaction((session) => readContent(session, inputs));
+  const published = (await readPublicationStatus(db)).map(({ destination }) => destination);
   return {
     ...content,
-    destinations: [...copies.map(({ name }) => name), ...gone.map(({ destination }) => destination)],
-    copies: [
-      ...copies.filter(({ name }) => published.some(({ destination }) => destination === name)),
-      ...gone.map(({ destination }) => ({ name: destination, type: null, place: "no longer configured" })),
-    ],
-    files: await filesOf(config, db),
+    inputs,
+    copies: published.map((name) => {
+      const destination = config.publish.find((one) => one.name === name);
+      return destination
+        ? { name, type: destination.type, place: placeOf(destination) }
+        : { name, type: null, place: "no longer configured" };
+    }),
+    folders: await ownSpoolFolders(config, db),
+    files: await filesOf(config, serviceHost),
+    working: await Promise.all(
+      published.map(async (name) => ({ name, paths: await workingFilesOf(config, name) })),
+    ),
   };
 }
 
@@ -138,16 +203,22 @@ function placeOf(destination: DestinationConfig): string {
   return `${destination.catalog}: namespaces ${destination.namespace}, ${destination.opsNamespace}`;
 }
 
-/** Received responses of this warehouse, and the sandbox's own files. */
-async function filesOf(config: Config, db: Db): Promise<readonly string[]> {
-  const inDataDir = await readdir(config.dataDir).catch(() => []);
-  const ofSandbox = inDataDir.filter((name) => /^sandbox-\d+-\d+\.json$/u.test(name));
-  return [...(await ownSpoolFolders(config, db)), ...ofSandbox.map((name) => join(config.dataDir, name))];
+/** State of the sandbox that starts by itself, if it filled this warehouse. */
+async function filesOf(config: Config, serviceHost: string): Promise<readonly string[]> {
+  const { seed, people } = config.sandbox;
+  if (config.service.baseUrl !== "sandbox" || serviceHostOf(config) !== serviceHost) return [];
+  const path = join(config.dataDir, `sandbox-${seed}-${people}.json`);
+  return (await stat(path).catch(() => null)) ? [path] : [];
 }
 
-async function removeFiles(config: Config, { files, destinations }: Found): Promise<void> {
-  for (const path of files) await rm(path, { recursive: true, force: true });
-  for (const name of destinations) await removeWorkingFiles(config, name);
+/** Returns the destinations whose working files stay, because another process publishes to them. */
+async function removeFiles(config: Config, { folders, files, working }: Found): Promise<readonly string[]> {
+  for (const path of [...folders, ...files]) await rm(path, { recursive: true, force: true });
+  const left: string[] = [];
+  for (const { name, paths } of working) {
+    if (paths.length > 0 && !(await removeWorkingFiles(config, name))) left.push(name);
+  }
+  return left;
 }
 
 /** Requires that no process runs a job. */
@@ -156,27 +227,52 @@ async function requireNoRun(db: Db): Promise<void> {
   if (holder) throw new JobLockedError(lockedText(holder.job, [holder], "Nothing was removed."));
 }
 
-function describe({ schemas, people, sampleTables, files, copies }: Found): string {
+function describe({ schemas, people, erasures, samples, folders, files, working, copies }: Found): string {
   const rows = [
     ...schemas.map(({ name, tables, views }) => ({
       what: name,
       content: `${countText(tables, "table")}, ${countText(views, "view")}`,
     })),
-    ...sampleTables.map((name) => ({ what: name, content: "sample rows" })),
-    ...files.map((path) => ({ what: path, content: "file" })),
+    ...namesOf(samples, true).map((name) => ({ what: name, content: "sample rows" })),
+    ...folders.map((path) => ({ what: path, content: "folder of received responses" })),
+    ...files.map((path) => ({ what: path, content: "file of the sandbox" })),
+    ...working.flatMap(({ name, paths }) =>
+      paths.map((path) => ({ what: path, content: `working files of ${name}` })),
+    ),
   ];
   const width = Math.max(...rows.map(({ what }) => what.length));
   const foreign = schemas.flatMap((schema) => schema.foreign);
+  const withOwnRows = namesOf(samples, false);
   return [
     `A trial with ${countText(people, "invented person", "invented people")}:`,
     ...rows.map(({ what, content }) => `  ${what.padEnd(width)}  ${content}`),
+    ...(erasures === 0
+      ? []
+      : [
+          "",
+          `${countText(erasures, "erasure")}, which later runs no longer know: repeat ${erasures === 1 ? "it" : "them"} with the real service.`,
+        ]),
     ...(copies.length === 0
       ? []
       : [
           "",
-          "These copies stay; delete them yourself, or replace them with publish --full:",
+          "These copies stay. They hold addresses of your own rows; delete them yourself, or replace them with publish --full:",
           ...copies.map(({ name, place }) => `  ${name}: ${place}`),
         ]),
-    ...(foreign.length === 0 ? [] : ["", `These are not the program's and stay: ${foreign.join(", ")}.`]),
+    ...(withOwnRows.length === 0
+      ? []
+      : [
+          "",
+          `These tables no longer have only sample rows, and stay with your rows: ${withOwnRows.join(", ")}.`,
+        ]),
+    ...(foreign.length === 0 ? [] : ["", `These are not the program's and stay: ${listOf(foreign)}.`]),
   ].join("\n");
+}
+
+/** Names shown of what stays; the schema `public` may have many. */
+const MOST_NAMES = 20;
+
+function listOf(names: readonly string[]): string {
+  const more = names.length - MOST_NAMES;
+  return `${names.slice(0, MOST_NAMES).join(", ")}${more > 0 ? `, and ${more} more` : ""}`;
 }

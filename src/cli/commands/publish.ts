@@ -24,8 +24,9 @@ export async function publish(context: Context, flags: PublishFlags, names: read
     }
     await migrate(db);
     if (!(await dropDestination(db, drop))) throw unknownDestination(drop, "--drop");
-    await removeWorkingFiles(config, drop);
-    return result({ dropped: drop }, `✓ ${drop} dropped. The tables in it were not changed.`);
+    const isRemoved = await removeWorkingFiles(config, drop);
+    const left = isRemoved ? "" : " Its working files stay, because another process is using them.";
+    return result({ dropped: drop }, `✓ ${drop} dropped. The tables in it were not changed.${left}`);
   }
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined || known.length === 0) throw unknownDestination(unknown, "publish");

@@ -66,26 +66,66 @@ export async function copyRows(
   await copyEncoded(session, target, columns, encodeRows(page));
 }
 
-/** Comment of a table of sample rows, by which they are recognized. */
-const SAMPLE_COMMENT = "Sample rows of invented people, created by person-etl for its sandbox.";
+/** Comment of a table of sample rows: their number and hash, by which they are recognized until somebody changes one. */
+const sampleComment = (rows: number, hash: string) =>
+  `Sample rows of invented people, created by person-etl for its sandbox (${rows} rows, ${hash}).`;
 
-/** True if a table holds sample rows, which only the sandbox knows. */
-export async function isSampleTable(db: Db, { relation }: Pick<InputSource, "relation">): Promise<boolean> {
-  if (!("table" in relation)) return false;
-  const name = quoteQualified(relation.table);
-  const [comment] = await db.transaction((session) =>
-    withRolePath(session, () =>
-      session.pluck<string | null>(sql`SELECT obj_description(to_regclass(${name}), 'pg_class')`),
-    ),
-  );
-  return comment === SAMPLE_COMMENT;
+const SAMPLE_COMMENT = /^Sample rows of invented people, .* \((\d+) rows, ([0-9a-f]{64})\)\.$/u;
+
+/** A table that was created with sample rows. */
+export interface SampleTable {
+  /** Quoted. */
+  readonly name: string;
+  /** False if it has other rows or columns by now, which are the user's. */
+  readonly isUnchanged: boolean;
 }
 
-/** Names of all tables of sample rows, quoted. */
-export function listSampleTables(session: Session): Promise<readonly string[]> {
-  return session.pluck(sql`SELECT format('%I.%I', n.nspname, c.relname) FROM pg_catalog.pg_class AS c
-    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE c.relkind = 'r' AND obj_description(c.oid, 'pg_class') = ${SAMPLE_COMMENT} ORDER BY 1`);
+/** Reads the quoted name and the comment of an input's table; null if there is none. */
+async function describeTable(session: Session, { relation }: Pick<InputSource, "relation">) {
+  if (!("table" in relation)) return null;
+  const name = quoteQualified(relation.table);
+  const [found] = await withRolePath(session, () =>
+    session.rows<{ name: string; comment: string | null }>(sql`
+      SELECT format('%I.%I', n.nspname, c.relname) AS name, obj_description(c.oid, 'pg_class') AS comment
+      FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+      WHERE c.oid = to_regclass(${name}) AND c.relkind = 'r'`),
+  );
+  return found ?? null;
+}
+
+/** Hash of all rows of a table, in any order. `table` is quoted. */
+async function hashRows(session: Session, table: string): Promise<string> {
+  const [hash = ""] = await session.pluck<string>(sql`
+    SELECT encode(sha256(convert_to(coalesce(string_agg(r.hash, '' ORDER BY r.hash COLLATE "C"), ''), 'UTF8')), 'hex')
+    FROM (SELECT encode(sha256(convert_to(t::text, 'UTF8')), 'hex') AS hash FROM ${sql.raw(table)} AS t) AS r`);
+  return hash;
+}
+
+/** Finds the tables of sample rows among those of inputs. */
+export async function findSampleTables(
+  session: Session,
+  sources: readonly Pick<InputSource, "relation">[],
+): Promise<readonly SampleTable[]> {
+  const found = new Map<string, SampleTable>();
+  for (const source of sources) {
+    const table = await describeTable(session, source);
+    const [, rows, hash] = SAMPLE_COMMENT.exec(table?.comment ?? "") ?? [];
+    if (table === null || rows === undefined) continue;
+    const { name } = table;
+    // A table that is large by now isn't read.
+    const [present] = await session.pluck<number>(
+      sql`SELECT count(*)::int FROM (SELECT FROM ${sql.raw(name)} LIMIT ${Number(rows) + 1}) AS t`,
+    );
+    const isUnchanged = present === Number(rows) && (await hashRows(session, name)) === hash;
+    found.set(name, { name, isUnchanged });
+  }
+  return [...found.values()];
+}
+
+/** True if a table has only sample rows, which only the sandbox knows. */
+export async function isSampleTable(db: Db, source: Pick<InputSource, "relation">): Promise<boolean> {
+  const [found] = await db.transaction((session) => findSampleTables(session, [source]));
+  return found?.isUnchanged ?? false;
 }
 
 /** Creates a table of sample rows, keyed by its first column, unless a relation of that name exists. */
@@ -109,10 +149,18 @@ export function createSampleTable(
     // Of processes that start at the same time, such as shards, the first one fills it: the others wait here, conflict with its rows,
     // and find it when the transaction is tried again.
     await session.client.query(`CREATE TABLE IF NOT EXISTS ${name} (${list}, PRIMARY KEY (${keys}))`);
-    await session.client.query(`COMMENT ON TABLE ${name} IS ${quoteLiteral(SAMPLE_COMMENT)}`);
     const names = columns.map((c) => c.name);
     await copyRows(session, name, names, rows);
     return true;
   };
-  return db.transaction((session) => withRolePath(session, () => create(session)));
+  return db.transaction(async (session) => {
+    const isNew = await withRolePath(session, () => create(session));
+    const table = isNew ? await describeTable(session, { relation }) : null;
+    if (table === null) return isNew;
+    const { name } = table;
+    const [count = 0] = await session.pluck<number>(sql`SELECT count(*)::int FROM ${sql.raw(name)}`);
+    const comment = quoteLiteral(sampleComment(count, await hashRows(session, name)));
+    await session.client.query(`COMMENT ON TABLE ${name} IS ${comment}`);
+    return isNew;
+  });
 }

@@ -97,7 +97,9 @@ type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
 
 /** The Postgres database that is the system of record. Functions in `src/load` take it, or a session of it, as their first argument. */
 export interface Db extends Naming {
-  /** Host, port, database and schemas, for messages; no secret. */
+  /** Host, port and database, for messages; no secret. */
+  readonly address: string;
+  /** The same with the schemas that people read. */
   readonly description: string;
   readonly pool: pg.Pool;
   /** Connections reserved for locks, never blocked by work. */
@@ -169,6 +171,7 @@ export function openDb(target: WarehouseTarget, foreign: InputDatabases): Db {
     );
 
   return {
+    address,
     description: `${address}, schemas ${names.data} and ${names.ops}`,
     ...naming,
     pool,

@@ -36,8 +36,11 @@ export async function readPublicationStatus(db: Db): Promise<readonly Publicatio
   return db.rows<PublicationStatus>(sql`SELECT * FROM ${view} ORDER BY destination`);
 }
 
+/** Name of the trigger function that marks changed keys of a table. */
+export const markerName = (table: string): string => `mark_${table}`;
+
 /** Trigger function that marks changed keys of a table; its argument is the destination. */
-const functionText = (names: SchemaNames, table: string) => quoteQualified([names.state, `mark_${table}`]);
+const functionText = (names: SchemaNames, table: string) => quoteQualified([names.state, markerName(table)]);
 
 const triggerKinds = ["insert", "update", "delete", "key", "truncate"] as const;
 

@@ -19,7 +19,10 @@ export interface PublishableTable {
   readonly rootKey: readonly string[];
 }
 
-type StateTable = "destination" | "followed_table" | "dirty_key" | "claimed_key";
+/** Tables of the schema `state` that publication uses. */
+export const stateTables = ["destination", "followed_table", "dirty_key", "claimed_key"] as const;
+
+type StateTable = (typeof stateTables)[number];
 
 export function stateTable({ names }: Session, name: StateTable): RawBuilder<unknown> {
   return sql.id(names.state, name);
