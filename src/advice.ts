@@ -146,6 +146,8 @@ export const adviceByCode = {
     "Spooled responses can't be read: their checksum is wrong. → Check the disk, then remove the folder in the message. Its records are sent again.",
   spool_unknown_form: "A newer version wrote the spooled responses. → Load them with that version.",
   // Destinations.
+  not_published:
+    "A destination has nothing of this warehouse yet. → Run `person-etl publish NAME`; it says what is in the way.",
   publication_refused:
     "The destination's batch number isn't the one last published from this warehouse. → Find out whether either was restored or copied. After a move, run `person-etl migrate --accept-database`; otherwise `publish NAME --full` publishes everything again.",
   publication_over_limit:

@@ -5,7 +5,7 @@ import type { Log } from "./log.ts";
 export interface Outage {
   /** In milliseconds since the epoch, like `untilMs`; the earliest counts. */
   readonly sinceMs: number;
-  /** End of the attempts, or of the wait for a response; the latest counts. Null if unknown. */
+  /** End of the attempts, or of the wait for a response, of which the latest counts. Null if unknown. */
   readonly untilMs: number | null;
   readonly isWaiting?: boolean;
   /** Status of the only responses, or code or short reason of a failed connection; null for no response. */
@@ -69,7 +69,9 @@ export function createOutageReport({ clock, log, name, subject }: ReportOptions)
     lasts(latest) {
       if (latest.sinceMs > triedAtMs + QUIET_MS) [outage, isReported] = [null, false];
       const sinceMs = Math.min(latest.sinceMs, outage?.sinceMs ?? latest.sinceMs);
-      const untilMs = Math.max(latest.untilMs ?? 0, outage?.untilMs ?? 0) || null;
+      // What waits longest counts; what is tried again says until when.
+      const waitedMs = latest.isWaiting ? (outage?.untilMs ?? 0) : 0;
+      const untilMs = Math.max(latest.untilMs ?? 0, waitedMs) || null;
       outage = { ...latest, sinceMs, untilMs, cause: latest.cause ?? outage?.cause ?? null };
       triedAtMs = clock.now();
       timer ??= setInterval(look, LOOK_EVERY_MS).unref();

@@ -85,7 +85,14 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
 export function usageErrorOf(program: Command, argv: readonly string[], error: CommanderError): UsageError {
   const command = findCommand(program, argv);
   const help = `See ${[programName, ...pathOf(command)].join(" ")} --help.`;
-  if (error.code === "commander.help") return new UsageError(`No command given. ${help}`);
+  if (error.code === "commander.help") {
+    const own = command.parent ? command.commands.map((child) => child.name()) : [];
+    const choice =
+      own.length === 0
+        ? ""
+        : ` Write ${own.join(", ").replace(/, (\w+)$/u, " or $1")} after ${command.name()}.`;
+    return new UsageError(`No command given.${choice} ${help}`);
+  }
   const [, text = "", similar] =
     /^(?:error: )?([^]*?)\.?(?:\n\((Did you mean [^]*)\))?$/u.exec(error.message) ?? [];
   const other = OTHER_NAMES[/^unknown command '(.*)'/u.exec(text)?.[1] ?? ""];

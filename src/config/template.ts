@@ -37,7 +37,7 @@ export interface ConfigAnswers extends InputAnswers {
 export function renderConfig(answers: ConfigAnswers, schema: string): string {
   return `# yaml-language-server: $schema=${schema}
 # person-etl, created by \`person-etl init\`. Verify it with \`person-etl check\`; preview a run
-# with \`person-etl plan\`; then \`person-etl run\`. All settings: docs/configuration.md.
+# with \`person-etl plan\`; begin with \`person-etl run --max-records 1000\`. All settings: docs/configuration.md.
 #
 # Lines that begin with # and no space are defaults or examples: remove the # to use them.
 # \${NAME} is replaced by an environment variable.

@@ -56,7 +56,7 @@ export function unusualRejects(
   const tried = triedRecords(counters);
   const { records_rejected: rejected } = counters;
   if (tried < FEW_RECORDS || rejected <= UNUSUAL_RATIO * tried) return null;
-  return `${job.name}: ${rejected} of ${countText(tried, "record")} were rejected, more than ${UNUSUAL_RATIO * 100}%.`;
+  return `${job.name}: ${count(rejected)} of ${countText(tried, "record")} were rejected, more than ${UNUSUAL_RATIO * 100}%.`;
 }
 
 export interface SendCase {

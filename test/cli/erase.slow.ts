@@ -17,7 +17,7 @@ beforeAll(async () => {
 /** Runs all jobs once with a sandbox; returns a setting with people to erase. */
 async function makeFilled(): Promise<Setting> {
   const setting = await makeSetting({ rows: ROWS });
-  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, rows: ROWS }));
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox }));
   const { code } = await runJson(["run"], setting);
   expect(code).toBe(0);
   return setting;

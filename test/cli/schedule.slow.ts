@@ -31,7 +31,7 @@ const configOf = (jobs = NIGHTLY, more = "", baseUrl = "sandbox") =>
 
 /** A new warehouse with this configuration. */
 async function settingOf(config: string): Promise<Setting> {
-  const setting = await makeSetting();
+  const setting = await makeSetting({ rows: 60 });
   await writeFile(join(setting.cwd, "config.yaml"), config);
   return setting;
 }

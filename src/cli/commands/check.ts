@@ -62,7 +62,7 @@ export async function check(context: Context) {
         () => checkDestination(opened, config.lineOf),
       ],
     ),
-    ["publish", () => (filled ? checkCopies(filled) : [])],
+    ["publish", () => (filled && config.publish.length > 0 ? checkCopies(filled) : [])],
     ["service", () => checkConfiguredService(context, config)],
   ];
   const findings: Finding[] = [];

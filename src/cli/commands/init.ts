@@ -138,7 +138,8 @@ async function carryOut(context: Context, file: string, flags: InitFlags, plan: 
   await plan.write(render(answers));
   const references = [answers.apiKey ?? "", answers.warehouseUrl].filter((text) => text.startsWith("${"));
   const unset = references.map(nameIn).filter((name) => !env[name]?.trim());
-  const next = ["check", "plan", "run"].map((command) =>
+  const first = answers.baseUrl === "sandbox" ? "run" : "run --max-records 1000";
+  const next = ["check", "plan", first].map((command) =>
     [programName, ...configFlag(file), command].join(" "),
   );
   const text = [

@@ -17,6 +17,7 @@ import { count, countText, durationText, timeText } from "../../figures.ts";
 import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
 import { exitCodeOf, type JobReport, type RunReport, type Status } from "../../jobs/job.ts";
+import { isLookupJob } from "../../jobs/lookup/lookup-types.ts";
 import { checkServiceHost, isTrial } from "../../jobs/service-identity.ts";
 import type { PublishResult } from "../../jobs/publish/publisher.ts";
 import { jobTypes } from "../../jobs/registry.ts";
@@ -183,6 +184,7 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
     remaining: (job) => job.records_remaining || null,
   });
   const rejected = sumOf(report.jobs, (job) => job.records_rejected);
+  const cost = renderRunCost(report);
   return paragraphs(
     [
       `Run ${report.run_id}`,
@@ -192,6 +194,9 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
     jobs,
     [
       ...report.jobs.flatMap(remarks),
+      context.isTrial && matchesNobody(report)
+        ? "• No record matched: the sandbox's people are invented, so rows of your own match none of them."
+        : "",
       report.people_changed ? `• ${peopleChangedText(report.people_changed)}.` : "",
       rejected === 0
         ? ""
@@ -199,9 +204,18 @@ export function renderRunSummary(report: RunReport, context: SummaryContext): Te
       ...publications.map(renderPublication),
     ],
     config.warehouse.url === "embedded" ? "" : `Data: ${warehouse}`,
-    isDone && startedAt === undefined ? nextSteps(context) : "",
-    [renderRunCost(report), headline(report, context)],
+    isDone && startedAt === undefined ? nextSteps(report.jobs, context) : "",
+    [
+      `${cost}${context.isTrial && report.cost ? " The sandbox bills nothing." : ""}`,
+      headline(report, context),
+    ],
   );
+}
+
+/** True if records were sent to find people, and none was found. */
+function matchesNobody({ jobs }: RunReport): boolean {
+  const own = jobs.filter(({ type }) => type === "resolve" || type === "enrich");
+  return sumOf(own, (job) => job.records_sent) > 0 && sumOf(own, (job) => job.records_matched) === 0;
 }
 
 const sumOf = (jobs: readonly JobReport[], value: (job: JobReport) => number): number =>
@@ -288,11 +302,13 @@ export function commandWith({ file }: Config, command: string): string {
 }
 
 /** Next steps of a trial: look at it, query the data, then replace sandbox and embedded database. Empty without either. */
-function nextSteps({ config, isTrial }: SummaryContext): readonly string[] {
+function nextSteps(jobs: readonly JobReport[], { config, isTrial }: SummaryContext): readonly string[] {
   const isEmbedded = config.warehouse.url === "embedded";
   const settings = [...(isTrial ? ["service.base_url"] : []), ...(isEmbedded ? ["warehouse.url"] : [])];
   if (settings.length === 0) return [];
-  const [query] = exampleQueries(config.warehouse.schema, config.inputs);
+  const ran = config.jobs.filter(({ name }) => jobs.some(({ job }) => job === name)).filter(isLookupJob);
+  const read = Object.fromEntries(ran.map(({ input }) => [input.name, input]));
+  const [query] = exampleQueries(config.warehouse.schema, read);
   return [
     "To see runs, costs and coverage in a browser (until Ctrl-C):",
     `  ${commandWith(config, "ui")}`,

@@ -1,5 +1,5 @@
 import { LimitReachedError } from "../../errors.ts";
-import { countText } from "../../figures.ts";
+import { count, countText } from "../../figures.ts";
 import { confirm, decideSending, triedRecords } from "../confirm.ts";
 import type { JobType } from "../job-type.ts";
 import {
@@ -305,7 +305,7 @@ function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | n
   return ended(
     "failed",
     "too_many_rejects",
-    `${job}: ${counters.records_rejected} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
+    `${job}: ${count(counters.records_rejected)} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
       `(${maxRejectRatio}) allows. The others were loaded; the table \`reject\` has the reasons.`,
   );
 }

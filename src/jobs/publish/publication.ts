@@ -20,14 +20,15 @@ export const AFTER_A_MOVE =
 export function copiedText(name: string): string {
   return (
     `Destination ${name} belongs to another copy of this database. Nothing was changed there. ${AFTER_A_MOVE}. ` +
-    `Otherwise configure another destination; \`publish ${name} --full\` would replace what that database published.`
+    `Otherwise configure another destination; \`person-etl publish ${name} --full\` would replace what that database published.`
   );
 }
 
 export function refused(name: string): LimitReachedError {
   return new LimitReachedError(
     "publication_refused",
-    `Destination ${name} doesn't contain the batch that was last published from this warehouse: one of them was restored from a backup, or ` +
-      `another configuration publishes to it. Nothing was changed there. Run \`publish ${name} --full\` to publish everything again.`,
+    `Destination ${name} doesn't contain the batch that was last published from this warehouse: it still has ` +
+      `the copy of a removed trial, one of them was restored from a backup, or another configuration publishes to it. Nothing was changed ` +
+      `there. Run \`person-etl publish ${name} --full\` to publish everything again.`,
   );
 }

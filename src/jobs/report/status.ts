@@ -20,6 +20,7 @@ import { type PlanLeft, readPlanLeft } from "./costs.ts";
 import { membersJobOf } from "../segments/segment-members.ts";
 import { pushJobOf } from "../segments/push-settings.ts";
 import { type SegmentConfig, segmentIdOf } from "../segments/segments.ts";
+import { mayBeSame, serviceHostOf } from "../service-identity.ts";
 import type { JobServices } from "../services.ts";
 import { DAY_MS, dayText } from "../usage/calendar.ts";
 import type { Db } from "../../load/db/db.ts";
@@ -203,6 +204,8 @@ export async function readStatus(
       waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
     });
   }
+  const host = (await readIdentity(db))?.serviceHost ?? null;
+  const publications = await readPublicationStatus(db);
   const days = await readLedgerDays(db, DAYS);
   const billed = config.prices && (await readSpent(db, config.prices.currency, nowMs));
   const uses = await readBudgetUse(db);
@@ -214,13 +217,15 @@ export async function readStatus(
   });
   return {
     warehouse: db.description,
-    service_host: (await readIdentity(db))?.serviceHost ?? null,
+    service_host: host,
     jobs,
     attention: [
       ...attentionOf(config, states, budgets),
       ...(await readCopiedDestinations(db)).map((name) =>
         note(`destination ${name}`, "publication_refused", copiedText(name)),
       ),
+      ...missingPublications(config, publications),
+      ...otherService(config, host),
     ],
     quotas: await readQuotas(db),
     plan_left: await readPlanLeft(db, config, uses, nowMs),
@@ -229,7 +234,7 @@ export async function readStatus(
     ...(billed ? { spent: billed.spent } : {}),
     days: days.map((day) => dayReport(day, billed?.rows ?? [], config.prices?.currency ?? null)),
     tables: await tableFreshness(db),
-    publications: (await readPublicationStatus(db)).map((status) => ({
+    publications: publications.map((status) => ({
       ...status,
       is_configured: config.publish.some(({ name }) => name === status.destination),
     })),
@@ -260,6 +265,31 @@ function pastRunReport(run: PastRun): PastRunReport {
 }
 
 const dayOf = (ms: number) => dayText(Math.floor(ms / DAY_MS));
+
+/** Destinations that have nothing of this warehouse, though it has data: they may still show another one's. */
+function missingPublications(
+  { publish }: Config,
+  publications: readonly { readonly destination: string }[],
+): readonly AttentionReport[] {
+  return publish
+    .filter(({ name }) => !publications.some(({ destination }) => destination === name))
+    .map(({ name }) =>
+      note(
+        `destination ${name}`,
+        "not_published",
+        `Nothing was published to ${name} from this warehouse yet, so it may still have the copy of another one. ` +
+          `\`person-etl publish ${name}\` publishes now, and says what is in the way.`,
+      ),
+    );
+}
+
+/** A service other than the one that filled the warehouse, which every run refuses. */
+function otherService(config: Config, known: string | null): readonly AttentionReport[] {
+  const configured = serviceHostOf(config);
+  if (known === null || mayBeSame(known, configured)) return [];
+  const message = `The warehouse has data from ${known}, but service.base_url is ${configured}: no run will start. \`person-etl check\` shows the ways out.`;
+  return [note("service", "another_service", message)];
+}
 
 /** Reads what was billed in the last days and in the current month. */
 async function readSpent(db: Db, currency: string, nowMs: number) {
