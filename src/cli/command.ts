@@ -27,6 +27,8 @@ export interface Context extends Pick<Terminal, "log" | "scrubber" | "progress" 
   /** Prints the result before the end, for long-running commands. */
   readonly announce: (document: object, text: string) => Promise<void>;
   /** Asks on the terminal, null at the end of input; null if no one can answer. Rejects if `signal` aborts. */
+  /** Replaces commands and pages in a message by what the user can type and open here. */
+  readonly localize: (message: string) => string;
   readonly ask: ((question: string, signal?: AbortSignal) => Promise<string | null>) | null;
 }
 
@@ -70,6 +72,8 @@ export interface Outcome<Document extends object | null = object | null> {
   readonly document: Document;
   /** Printed without `--json`; no line end at the end. */
   readonly text: Text;
+  /** The text has data of tables, files or the service, which must stay as it is. */
+  readonly isData?: boolean;
   readonly exitCode: number;
   /** Present if the whole command failed. */
   readonly failure?: Failure;
@@ -81,6 +85,15 @@ export function result<Document extends object | null>(
   exitCode = 0,
 ): Outcome<Document> {
   return { document, text, exitCode };
+}
+
+/** Result whose text has data: commands and pages in it stay as they are. */
+export function dataResult<Document extends object | null>(
+  document: Document,
+  text: Text,
+  exitCode = 0,
+): Outcome<Document> {
+  return { document, text, exitCode, isData: true };
 }
 
 /** Outcome of a failed command. `rest` has more keys of its document that programs rely on. */

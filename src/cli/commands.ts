@@ -351,7 +351,7 @@ const declarations: readonly Declaration[] = [
   {
     name: "config show",
     summary:
-      "Print the configuration in effect: defaults filled in, variables resolved, secrets only as references",
+      "Print the configuration in effect: defaults filled in, `${NAME}` and secrets as written, never their values",
     load: async () => (await import("./commands/config.ts")).show,
   },
   {

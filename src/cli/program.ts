@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type Context, createScope, failedOutcome, type Outcome } from "./command.ts";
 import { localized, createProgram, usageErrorOf } from "./command-tree.ts";
 import { failureOf, interrupted, UsageError, withLines } from "./failure.ts";
-import { layOut, type Text } from "./output.ts";
+import { layOut } from "./output.ts";
 import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
 import type { GlobalOptions, Terminal } from "./terminal.ts";
 import { adviceFor } from "../advice.ts";
@@ -45,7 +45,10 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
           );
   }
   terminal ??= await openTerminal(program, options);
-  return await report(terminal, options, outcome ?? failedOutcome(failureOf(new UsageError("No command."))));
+  return await report(
+    { terminal, options, program },
+    outcome ?? failedOutcome(failureOf(new UsageError("No command."))),
+  );
 }
 
 async function openTerminal(program: Command, options: GlobalOptions): Promise<Terminal> {
@@ -53,7 +56,6 @@ async function openTerminal(program: Command, options: GlobalOptions): Promise<T
   if (options.json) return terminal;
   return {
     ...terminal,
-    print: (text) => terminal.print(localized(program, text)),
     printError: (text) => terminal.printError(localized(program, text)),
   };
 }
@@ -65,8 +67,12 @@ function refuseUnverified(): void {
   throw new FixConfigurationError("verification_off", `${means} ${next}`);
 }
 
-interface Started extends Pick<Context, "options" | "program"> {
+/** Where the result is printed, and how. */
+interface Output extends Pick<Context, "options" | "program"> {
   readonly terminal: Terminal;
+}
+
+interface Started extends Output {
   readonly name: string;
 }
 
@@ -103,6 +109,7 @@ async function runCommand(
       loaded,
       program,
       env: process.env,
+      localize: (message) => localized(program, message),
       scope,
       stop,
       async untilStopped() {
@@ -111,7 +118,7 @@ async function runCommand(
       },
       async announce(document, text) {
         isAnnounced = true;
-        await print(terminal, options, document, text);
+        await print({ terminal, options, program }, { document, text });
       },
       notify(sentence) {
         if (terminal.isWatched && log.shows("warn")) terminal.printError(sentence);
@@ -144,27 +151,26 @@ async function runCommand(
  * Prints the result to standard output. Failures on a terminal and wrong command lines are messages on standard error;
  * other failures are logged, too.
  */
-async function report(terminal: Terminal, options: GlobalOptions, outcome: Outcome): Promise<number> {
-  const { document, text, exitCode, failure } = outcome;
+async function report(output: Output, outcome: Outcome): Promise<number> {
+  const { terminal, options } = output;
+  const { text, exitCode, failure } = outcome;
   const isUsage = failure?.code === "usage";
   if (failure && !terminal.isWatched && !isUsage) {
     const { code, message, problems } = failure;
     terminal.log.error({ code, message, problems, exit_code: exitCode }, "command_failed");
   }
   if (failure && (terminal.isWatched || isUsage) && !options.json) terminal.printError(layOut(text, null));
-  else await print(terminal, options, document, text);
+  else await print(output, outcome);
   terminal.restore();
   return terminal.isBroken() ? exitCode || 1 : exitCode;
 }
 
 async function print(
-  terminal: Terminal,
-  { json }: GlobalOptions,
-  document: object | null,
-  text: Text,
+  { terminal, options: { json }, program }: Output,
+  { document, text, isData = false }: Pick<Outcome, "document" | "text" | "isData">,
 ): Promise<void> {
   const laidOut = json ? "" : layOut(text, terminal.widthColumns);
-  if (laidOut !== "") await terminal.print(laidOut);
+  if (laidOut !== "") await terminal.print(isData ? laidOut : localized(program, laidOut));
   if (json && document !== null) {
     await terminal.print(JSON.stringify(document, null, terminal.widthColumns === null ? 0 : 2));
   }

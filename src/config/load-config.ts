@@ -57,7 +57,7 @@ export async function loadConfig({
     throw failure(path, problems.list());
   }
 
-  const tree = expandTexts(schema, dropKeys(source.value, warnings), env, problems);
+  const tree = expandTexts(schema, dropKeys(source.value, warnings, problems), env, problems);
   const parsed = schema.safeParse(tree);
   if (!parsed.success) explainIssues(schema, tree, source.value, parsed.error.issues, problems);
   const written: Written = {
@@ -95,35 +95,32 @@ export async function loadConfig({
   });
 }
 
-/** Reads the settings of a valid file: with defaults and the values of variables; secrets stay references. */
+/** Reads the settings of a valid file with defaults. Variables and references stay as written, credentials are hidden. */
 export async function readSettings({
   file,
   jobTypes,
-  env,
-}: Pick<LoadOptions, "file" | "jobTypes" | "env">): Promise<object> {
+}: Pick<LoadOptions, "file" | "jobTypes">): Promise<object> {
   const name = basename(file);
   const source = readYaml(await readConfigFile(file), name);
   const ignored = createProblems(name, source.lineOf);
   const schema = documentSchemaOf(jobTypes);
-  const visible = Object.entries(env).map(([key, value]) => [
-    key,
-    SECRET_NAME.test(key) ? `\${${key}}` : value,
-  ]);
-  const tree = expandTexts(schema, Object(source.value), Object.fromEntries(visible), ignored);
-  return mapTexts(schema, dropKeys(Object(fillDefaults(schema, tree)), ignored), (text, { expectation }) =>
+  const tree = Object(fillDefaults(schema, dropKeys(Object(source.value), ignored, ignored)));
+  return mapTexts(schema, tree, (text, { expectation }) =>
     expectation?.isSecret ? text : hideCredentials(text),
   );
 }
 
-/** Variables that may hold a secret wherever they are used. */
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL|SIGNATURE/iu;
-
-/** Hides the user, password and query of addresses, such as signed ones. */
+/** Hides users, passwords and queries of addresses, such as signed ones, and what looks like an assignment of a secret. */
 function hideCredentials(text: string): string {
   return text
-    .replaceAll(/(\w:\/\/)[^\s/@'"]+@/gu, "$1***@")
-    .replaceAll(/(\w:\/\/[^\s?'"]+\?)[^\s'"]+/gu, "$1***");
+    .replaceAll(/(\w:\/\/)[^\s'"]*@/gu, "$1***@")
+    .replaceAll(/(\w:\/\/[^\s?'"]+\?)[^\s'"]+/gu, "$1***")
+    .replaceAll(/[^\s:/@'"]+:[^\s/@'"]+@/gu, "***@")
+    .replaceAll(SECRET_VALUE, "$1***");
 }
+
+const SECRET_VALUE =
+  /((?:password|passwd|pwd|secret|token|apikey|api_key)\s*=>?\s*)(?:'(?:[^']|'')*'|"[^"]*"|\S+)/giu;
 
 function failure(file: string, problems: readonly Problem[]): FixConfigurationError {
   const message = `${countText(problems.length, "problem")} in ${file}`;

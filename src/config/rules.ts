@@ -1,5 +1,6 @@
 import { foundText, type Path, type Problems, textOf } from "./problems.ts";
 import { entriesOf, isEnabled, type Written } from "./references.ts";
+import { carryRetention } from "./retention.ts";
 import { billedBudgets } from "./schema/document.ts";
 import { listFields, scalarFields } from "./schema/inputs.ts";
 import { isFileName, parseTableName } from "./schema/values.ts";
@@ -95,12 +96,6 @@ function fieldsOf(tree: object, input: string, problems: Problems): readonly str
 
 const FINGERPRINTS = "every run compares a fingerprint of each row, so no cursor is needed";
 
-const REPLACED_RETENTION = {
-  history: ["match_history", "person_history", "segment_membership_history"],
-  operations: ["sync_run", "api_call", "input_coverage", "segment_sync", "person_search_quota"],
-  rejects: ["reject"],
-};
-
 /** Keys that earlier versions took, with what happens instead; `*` stands for any name, `type` limits a job's key. */
 const DROPPED: readonly { readonly path: string; readonly type?: string; readonly instead: string }[] = [
   { path: "inputs.*.cursor", instead: FINGERPRINTS },
@@ -123,12 +118,6 @@ const DROPPED: readonly { readonly path: string; readonly type?: string; readonl
     type: "validate_emails",
     instead: "`refresh_after` applies to every validated address",
   },
-  ...Object.entries(REPLACED_RETENTION).flatMap(([group, tables]) =>
-    tables.map((table) => ({
-      path: `retention.${table}`,
-      instead: `rows of this table are kept as long as \`retention.${group}\` says, or forever`,
-    })),
-  ),
   ...["schedule_slot", "budget_use"].map((table) => ({
     path: `retention.${table}`,
     instead: "schedule_slot is kept for 90 days, and budget_use for 400",
@@ -136,7 +125,7 @@ const DROPPED: readonly { readonly path: string; readonly type?: string; readonl
 ];
 
 /** Returns the file without keys that no longer have an effect. Warns once per reason, at its first key. */
-export function dropKeys(tree: object, warnings: Problems): object {
+export function dropKeys(tree: object, warnings: Problems, problems: Problems): object {
   const dropped = new Map<string, Path[]>();
   const visit = (value: unknown, path: Path): unknown => {
     if (!isMapping(value)) return value;
@@ -147,7 +136,7 @@ export function dropKeys(tree: object, warnings: Problems): object {
     });
     return Object.fromEntries(kept.map((key) => [key, visit(value[key], [...path, key])]));
   };
-  const kept = visit(tree, []);
+  const kept = visit(carryRetention(tree, warnings, problems), []);
   for (const [instead, [first = [], ...others]] of dropped) {
     const also = others.length === 0 ? "" : ` and ${others.map(textOf).join(", ")}`;
     warnings.add(first, `no longer has an effect: ${instead}`, `remove it${also}`);

@@ -121,23 +121,26 @@ inputs:
   customers: { connection: crm, table: crm.customers, key: id, fields: { emails: email } }
   leads: { connection: files, table: "https://files.example.com/\${FEED_TOKEN}/leads.csv", key: id, fields: { emails: email } }
   vips: { connection: files, table: "\${SIGNED}", key: id, fields: { emails: email } }
+  remote: { sql: "select * from dblink('host=crm password=hunter2 user=reader', 'select 1')", where: "source = 'postgres://me:hunter2@db/crm' and api_key = 'hunter2 hunter2'", order_by: "'me:hunter2@db'", key: id, fields: { emails: email } }
+  signed: { connection: files, table: "https://files.example.com/a.csv?signature=hunter2", key: id, fields: { emails: email } }
 jobs:
   validate: { type: validate_emails, input: customers, refresh_after: 30d }
 `;
 
-test("config show prints every setting with defaults and variables, and no secret", async () => {
+test("config show prints every setting with defaults, variables as written, and no secret", async () => {
   const cwd = await makeFolder({ "config.yaml": WITH_SECRETS, "erasure-key": "0123456789abcdef-erasure" });
   const env = { ...SECRETS, SERVICE_URL: "https://service.example.com" };
   const shown = await runHere(["config", "show"], { cwd, env });
   expect(shown.code).toBe(0);
   const { document, stdout } = await runHereJson(["config", "show"], { cwd, env });
-  const secrets = /sk-key|password-of|secret-of|token-of|token-in|of-the-file|0123456789abcdef/u;
+  const secrets =
+    /sk-key|password-of|secret-of|token-of|token-in|of-the-file|service.example|hunter2|0123456789abcdef/u;
   expect(shown.stdout + stdout).not.toMatch(secrets);
   expect(document).toMatchObject({
     file: join(cwd, "config.yaml"),
     settings: {
       service: {
-        base_url: "https://service.example.com",
+        base_url: "${SERVICE_URL}",
         api_key: "${PERSON_SERVICE_API_KEY}",
         concurrency: 8,
       },
@@ -146,7 +149,12 @@ test("config show prints every setting with defaults and variables, and no secre
       privacy: { erasure_key: "file:erasure-key", erasure_notice: "30d" },
       inputs: {
         leads: { table: "https://files.example.com/${FEED_TOKEN}/leads.csv" },
-        vips: { table: "https://files.example.com/vips.csv?***" },
+        vips: { table: "${SIGNED}" },
+        remote: {
+          sql: "select * from dblink('host=crm password=*** user=reader', 'select 1')",
+          where: "source = 'postgres://***@db/crm' and api_key = ***",
+          order_by: "'***@db'",
+        },
       },
       jobs: { validate: { refresh_after: "30d", enabled: true, timezone: "UTC" } },
       data_dir: join(cwd, ".person-etl"),
@@ -164,4 +172,16 @@ test("what config show prints is a file with the same meaning, without warnings"
     file: "",
   });
   expect(JSON.stringify(await load("shown.yaml"))).toBe(JSON.stringify(await load("config.yaml")));
+});
+
+test("what a command prints of files and tables isn't changed, its hints are", async () => {
+  const note = "select 'person-etl run, see docs/operating.md' as id";
+  const input = `notes: { sql: "${note}", key: id, fields: { emails: email } }`;
+  const text = WITH_SECRETS.replace("inputs:\n", () => `inputs:\n  ${input}\n`);
+  const env = { ...SECRETS, SERVICE_URL: "https://service.example.com" };
+  const cwd = await makeFolder({ "config.yaml": text, "erasure-key": "0123456789abcdef-erasure" });
+  const shown = await runHere(["config", "show"], { cwd, env });
+  expect(shown.stdout).toContain(note);
+  const help = await runHere(["config", "show", "--help"], { cwd, env });
+  expect(help.stdout).toContain(`${process.cwd()}/docs/configuration.md`);
 });

@@ -48,6 +48,47 @@ jobs:
   });
 });
 
+const retained = (keys: string) => load(`${fine}retention: { ${keys} }\n`);
+
+it("limits by table become the limit of their group: the longest of them", async () => {
+  const { retention, warnings } = await retained("person_history: 90d, match_history: 2160h, reject: 2w");
+  expect(retention).toMatchObject({
+    historyMs: 90 * 86_400_000,
+    operationsMs: null,
+    rejectsMs: 14 * 86_400_000,
+  });
+  expect(warnings).toEqual([
+    {
+      path: "retention.match_history",
+      line: 15,
+      message: "was replaced by retention.history, which now has the longest of the old values: 90d",
+      hint: "write retention.history: 90d instead of retention.match_history, retention.person_history",
+    },
+    {
+      path: "retention.reject",
+      line: 15,
+      message: "was replaced by retention.rejects, which now has the longest of the old values: 14d",
+      hint: "write retention.rejects: 14d instead of retention.reject",
+    },
+  ]);
+});
+
+it("a limit of the group is kept, a short one of operations has its least value", async () => {
+  const { retention } = await retained("history: 30d, person_history: 90d, api_call: 7d");
+  expect(retention).toMatchObject({ historyMs: 30 * 86_400_000, operationsMs: 30 * 86_400_000 });
+});
+
+it("a limit by table that can't be compared is refused, and never ignored", async () => {
+  for (const keys of ["person_history: soon", 'person_history: 90d, match_history: "${KEEP}"', "reject: 7"]) {
+    await expect(retained(keys)).rejects.toMatchObject({
+      problems: [{ message: expect.stringContaining("can't be converted") }],
+    });
+  }
+  const env = { KEEP: "60d" };
+  const { retention } = await load(`${fine}retention: { reject: "\${KEEP}" }\n`, { env });
+  expect(retention).toMatchObject({ rejectsMs: 60 * 86_400_000 });
+});
+
 it("the same words elsewhere are still mistakes", async () => {
   await expect(load(`${fine}cursor: updated_at\n`)).rejects.toMatchObject({
     problems: [{ path: "cursor", message: expect.stringContaining("is not a setting") }],

@@ -31,14 +31,17 @@ const shells: Readonly<Record<string, (line: string) => string>> = {
 };
 
 test.for(Object.keys(shells))("%s completes commands, options, choices and job names", async (shell) => {
-  const cwd = await makeFolder({ "config.yaml": config });
+  const cwd = await makeFolder({
+    "config.yaml": config,
+    "other.yaml": config.replace("validate_customers", "other_customers"),
+  });
   const { stdout } = await runCli(["completion", shell], { cwd });
   await writeFile(join(cwd, "script"), stdout);
   const PATH = `${join(inject("program"), "..")}:${process.env["PATH"]}`;
   const complete = async (line: string) => {
     const run = promisify(execFile)(shell, ["-c", shells[shell]?.(line) ?? ""], {
       cwd,
-      env: { ...process.env, PATH },
+      env: { ...process.env, PATH, HOME: cwd },
     });
     return (await run).stdout
       .trimEnd()
@@ -50,6 +53,13 @@ test.for(Object.keys(shells))("%s completes commands, options, choices and job n
   expect(await complete("person-etl run --max")).toContain("--max-records");
   const run = await complete("person-etl --config config.yaml run validate_");
   expect(run).toEqual(expect.arrayContaining(["validate_customers", "validate_vips"]));
+  // bash has = as a word of its own.
+  const equals = shell === "bash" ? " = " : "=";
+  for (const file of [`--config${equals}./other.yaml`, "--config ~/other.yaml"]) {
+    const typed = shell === "fish" ? file : file.replace("~", "'~'");
+    const jobs = await complete(`person-etl ${typed} run other_`);
+    expect({ file, jobs }).toEqual({ file, jobs: expect.arrayContaining(["other_customers"]) });
+  }
   expect(await complete("person-etl --log-level s")).toContain("silent");
   expect(await complete("person-etl status ")).not.toContain("validate_vips");
 });

@@ -1,6 +1,6 @@
 import type { Command, Option } from "commander";
 import { openConfig } from "../app.ts";
-import { type Context, result } from "../command.ts";
+import { type Context, dataResult } from "../command.ts";
 import { UsageError } from "../failure.ts";
 
 /** Prints a completion script; for `jobs`, which the scripts use, the names of the configured jobs. */
@@ -11,12 +11,12 @@ export async function completion(context: Context, _flags: object, shell: string
       (config) => config.jobs.map(({ name }) => name),
       () => [],
     );
-    return result({ jobs }, jobs.join("\n"));
+    return dataResult({ jobs }, jobs.join("\n"));
   }
   const write = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
   if (!write) throw new UsageError(`There is no completion for ${shell}. Choose bash, zsh or fish.`);
   const script = write(commandsOf(context.program));
-  return result({ shell, script }, script);
+  return dataResult({ shell, script }, script);
 }
 
 /** A command; the program first, whose options are those of all commands. */
@@ -64,19 +64,31 @@ function bashScript(all: readonly Completed[]): string {
   });
   return `# Completes person-etl in bash.
 _person_etl() {
-  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD-1]}" command="" list="" jobs="" i
+  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD-1]}" command="" list="" jobs="" file="" i
   local config=()
+  # bash splits --config=FILE into three words, zsh keeps one.
+  if [[ "$prev" == "=" ]]; then prev="\${COMP_WORDS[COMP_CWORD-2]}"; fi
+  if [[ "$cur" == "=" ]]; then cur=""; fi
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "\${COMP_WORDS[i]}" in
-      -c | --config) config=(--config "\${COMP_WORDS[i+1]}") ;;
+      -c | --config)
+        file="\${COMP_WORDS[i+1]}"
+        if [[ "$file" == "=" ]]; then file="\${COMP_WORDS[i+2]}"; fi ;;
+      --config=*) file="\${COMP_WORDS[i]#--config=}" ;;
     esac
     case "\${COMP_WORDS[i]}" in
-      ${values.join(" | ")}) i=$((i + 1)); continue ;;
+      ${values.join(" | ")})
+        i=$((i + 1))
+        if [[ "\${COMP_WORDS[i]}" == "=" ]]; then i=$((i + 1)); fi
+        continue ;;
     esac
     case "$command \${COMP_WORDS[i]}" in
       ${paths.join(" | ")}) command="$command \${COMP_WORDS[i]}" ;;
     esac
   done
+  # The shell expands ~ only when it runs the line.
+  if [[ "\${file:0:2}" == "~/" ]]; then file="$HOME/\${file:2}"; fi
+  if [[ -n "$file" ]]; then config=(--config "$file"); fi
   case "$prev" in
 ${[...choices].map(([flag, known]) => `    ${flag}) COMPREPLY=($(compgen -W "${known.join(" ")}" -- "$cur")); return ;;`).join("\n")}
     --job) jobs=yes ;;
@@ -136,7 +148,9 @@ function __person_etl_jobs
   set -l config
   for i in (seq (count $words))
     contains -- $words[$i] -c --config; and set config --config $words[(math $i + 1)]
+    string match -q -- '--config=*' $words[$i]; and set config --config (string replace -- --config= '' $words[$i])
   end
+  set config (string replace -r -- '^~/' "$HOME/" $config)
   $words[1] $config completion jobs 2>/dev/null
 end
 ${lines.join("\n")}`;

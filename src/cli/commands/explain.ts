@@ -1,6 +1,6 @@
 import { renderRequest } from "./plan.ts";
 import { openConfig, openFilledWarehouse } from "../app.ts";
-import { type Context, findInput, type Outcome, parseSourceKey, result } from "../command.ts";
+import { type Context, dataResult, findInput, type Outcome, parseSourceKey } from "../command.ts";
 import { paragraphs, type Text } from "../output.ts";
 import { countText, timeText } from "../../figures.ts";
 import {
@@ -21,15 +21,15 @@ export async function explain(
   const input = findInput(config, source);
   const db = await openFilledWarehouse(context, config);
   const report = await explainRow({ config, db }, input, { key, sourceKey });
-  return result(report, renderExplanation(report), report.is_known ? 0 : 1);
+  return dataResult(report, renderExplanation(report, context.localize), report.is_known ? 0 : 1);
 }
 
 /** Formats what is known of an input row: first where it is, then each job, then what belongs to the row. */
-function renderExplanation(report: RowExplanation): Text {
+function renderExplanation(report: RowExplanation, localize: Context["localize"]): Text {
   const { jobs, emails, rejects, calls } = report;
   return paragraphs(
     headline(report),
-    ...jobs.map((job) => renderJob(report, job)),
+    ...jobs.map((job) => renderJob(report, job, localize)),
     section(
       "E-mail addresses",
       emails.map(({ email_address: address, email_validation_status: status, request_completed_at: at }) =>
@@ -73,12 +73,16 @@ const VERDICTS: Readonly<Record<ExplainedRow["verdict"], readonly [mark: string,
   suppressed: ["!", "Suppressed"],
 };
 
-function renderJob({ is_in_input: isInInput }: RowExplanation, job: ExplainedJob): string {
+function renderJob(
+  { is_in_input: isInInput }: RowExplanation,
+  job: ExplainedJob,
+  localize: Context["localize"],
+): string {
   const title = `${job.job} (${job.type}${job.is_enabled ? "" : ", disabled"})`;
   const { rows, delay, result: answer, request } = job;
   const lines = [
     ...(isInInput && rows.length === 0 ? ["• No address to validate."] : []),
-    ...rows.flatMap(rowLines),
+    ...rows.flatMap((row) => rowLines(row, localize)),
     ...(delay === null ? [] : [`→ ${delay}`]),
     ...(answer === null ? [] : [answerLine(answer)]),
   ];
@@ -89,12 +93,18 @@ function renderJob({ is_in_input: isInInput }: RowExplanation, job: ExplainedJob
   return lines.length === 0 ? "" : [title, ...indent(lines)].join("\n");
 }
 
-function rowLines({ verdict, reason, explanation, advice, address }: ExplainedRow): readonly string[] {
+function rowLines(
+  { verdict, reason, explanation, advice, address }: ExplainedRow,
+  localize: Context["localize"],
+): readonly string[] {
   const code = verdict === "rejected" && reason !== null ? ` (${reason})` : "";
   const subject = address === undefined ? "" : `${address}: `;
   const [mark, words] = VERDICTS[verdict];
   const sentence = explanation.endsWith(".") ? explanation : `${explanation}.`;
-  return [`${mark} ${subject}${words}${code}: ${sentence}`, ...(advice === null ? [] : [`  → ${advice}`])];
+  return [
+    `${mark} ${subject}${words}${code}: ${sentence}`,
+    ...(advice === null ? [] : [`  → ${localize(advice)}`]),
+  ];
 }
 
 function answerLine(answer: NonNullable<ExplainedJob["result"]>): string {

@@ -1,5 +1,5 @@
 import { openConfig, openUnconnected, openWarehouseOf } from "../app.ts";
-import { type Context, result } from "../command.ts";
+import { type Context, dataResult, result } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
@@ -85,7 +85,7 @@ async function print(config: Config, hasGrants: boolean) {
     const { url } = config.warehouse;
     const user = url === "embedded" ? null : readPostgresAddress(await url.read()).user;
     const text = hasGrants ? printGrants(db, user ?? undefined) : printDdl(db);
-    return result(hasGrants ? { grants: text } : { ddl: text }, text.trimEnd());
+    return dataResult(hasGrants ? { grants: text } : { ddl: text }, text.trimEnd());
   } finally {
     await db.close();
   }

@@ -1,6 +1,6 @@
 import { createSampleTables } from "./sandbox.ts";
 import { openConfig, openWarehouseOf } from "../app.ts";
-import { type Context, type Outcome, result } from "../command.ts";
+import { type Context, dataResult, type Outcome, result } from "../command.ts";
 import { renderBudgets } from "../costs.ts";
 import { paragraphs, table, type Text } from "../output.ts";
 import { systemClock } from "../../clock.ts";
@@ -36,7 +36,7 @@ export async function plan(
   await createSampleTables(config, jobs, db, context);
   const options = { shard, resend, maxRecords, show };
   const report = await planJobs({ config, db, clock: systemClock }, names, options);
-  return result(report, renderPlan(report, show));
+  return (show > 0 ? dataResult : result)(report, renderPlan(report, show));
 }
 
 /** @param show number of records to show of each job's first request */

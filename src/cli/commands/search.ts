@@ -1,5 +1,5 @@
 import { openFilled, openJobServices } from "../app.ts";
-import { type Context, newRunId, result } from "../command.ts";
+import { type Context, dataResult, newRunId } from "../command.ts";
 import { UsageError } from "../failure.ts";
 import { paragraphs, table } from "../output.ts";
 import { count, countText } from "../../figures.ts";
@@ -27,5 +27,5 @@ export async function search(context: Context, flags: SearchFlags, query: string
     }),
     `Unlocking an audience_search of this query would bill up to ${countText(total, "record")}${unlockCostText(cost)}. Nothing was unlocked.`,
   );
-  return result(found, text);
+  return dataResult(found, text);
 }

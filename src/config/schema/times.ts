@@ -70,6 +70,12 @@ function ageMs(age: string): number | null {
   return milliseconds <= MAX_DURATION_MS ? milliseconds : null;
 }
 
+/** Days of an age or duration, rounded up; null if it is neither. */
+export function daysOf(text: string): number | null {
+  const milliseconds = ageMs(text) ?? durationMs(text);
+  return milliseconds === null ? null : Math.ceil(milliseconds / UNIT_MS.d);
+}
+
 /** An age of data, in days or longer units: what is older is paid for again, or removed. */
 export function age(least = "1d") {
   const leastMs = ageMs(least) ?? 0;

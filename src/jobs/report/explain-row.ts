@@ -300,10 +300,10 @@ export interface RejectReport {
   readonly records: readonly StoredReject[];
 }
 
-/** Meaning of a reject code, as a sentence. */
 /** Codes of records that this program rejects; the service's come with its responses. */
 export const ownRejectCodes: readonly string[] = Object.keys(rejectCodes);
 
+/** Meaning of a reject code, as a sentence. */
 export function meaningOf(code: string): string {
   return explainReject(code).means;
 }
