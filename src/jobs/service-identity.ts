@@ -6,8 +6,15 @@ import { readEnvelope } from "../extract/free-call.ts";
 import type { HttpReply, HttpResponse } from "../extract/http-client.ts";
 import { UNKNOWN_SEED, unusableMark } from "../extract/sandbox-mark.ts";
 import type { Db } from "../load/db/db.ts";
-import { readIdentity, recordOrganization, recordServiceHost } from "../load/db/identity.ts";
-import { isMigrated } from "../load/db/migrate.ts";
+import {
+  isUnused,
+  readIdentity,
+  recordOrganization,
+  recordServiceHost,
+  replaceServiceHost,
+  replaceUnusedHost,
+} from "../load/db/identity.ts";
+import { isMigrated, isUpToDate } from "../load/db/migrate.ts";
 import { createOutageReport, observe } from "../outage-report.ts";
 import { DriftLog } from "../schemas/convert.ts";
 import { readOrganization, searchUsageEndpoint } from "../schemas/usage.ts";
@@ -52,20 +59,23 @@ export async function checkServiceHost(config: Config, db: Db): Promise<void> {
   if (!(await isMigrated(db))) return;
   const known = (await readIdentity(db))?.serviceHost;
   const configured = serviceHostOf(config);
-  if (known !== undefined && !mayBeSame(known, configured)) throw anotherService(db, known, configured);
+  if (known === undefined || mayBeSame(known, configured)) return;
+  // The run records the other one.
+  if ((await isUpToDate(db)) && (await isUnused(db))) return;
+  throw anotherService(db, known, configured);
 }
 
 /** Error for a service that must not add to the data of this warehouse. */
 export function anotherService(db: Db, known: string, configured: string): FixConfigurationError {
-  const [held, hint] = contentOf(known, configured);
+  const held = isSandbox(known) ? trialText(known) : `belongs to ${known}`;
   return new FixConfigurationError(
     "another_service",
-    `The warehouse contains ${held}, but service.base_url is ${configured}.`,
+    `The warehouse ${held}, but service.base_url is ${configured}.`,
     [
       {
         path: "service.base_url",
-        message: `is ${configured}, but the warehouse (${db.description}) contains ${held}`,
-        hint,
+        message: `is ${configured}, but the warehouse (${db.description}) ${held}`,
+        hint: hintFor(known, configured),
       },
     ],
   );
@@ -73,16 +83,51 @@ export function anotherService(db: Db, known: string, configured: string): FixCo
 
 const OTHER_SCHEMAS = "other names for warehouse.schema, ops_schema and state_schema";
 
-/** Content of a warehouse, and the ways to use another service. */
-function contentOf(known: string, configured: string): readonly [string, string] {
-  if (isSandbox(known)) {
-    const hint = `Set ${OTHER_SCHEMAS}, or remove the trial: person-etl drop --trial. See docs/from-sandbox.md`;
-    return [`a trial with invented people (${known})`, hint];
+const TRIAL_HINT = `Set ${OTHER_SCHEMAS}, or remove the trial: person-etl drop --trial. See docs/from-sandbox.md`;
+const trialText = (known: string) => `contains a trial with invented people (${known})`;
+
+/** True for an address of this machine. It may be a sandbox's: earlier versions recorded one as any service. */
+export function isLoopback(serviceHost: string): boolean {
+  return /^(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1?\])(?::\d+)?$/u.test(serviceHost);
+}
+
+/** Ways to use another service. */
+function hintFor(known: string, configured: string): string {
+  if (isSandbox(known)) return TRIAL_HINT;
+  if (isSandbox(configured))
+    return `Set ${OTHER_SCHEMAS}: invented people never get into the tables of real ones`;
+  if (isLoopback(known)) {
+    return (
+      `Set ${OTHER_SCHEMAS}. If ${known} was a sandbox, run once more with it, which records the trial, ` +
+      "then: person-etl drop --trial. See docs/from-sandbox.md"
+    );
   }
-  const hint = isSandbox(configured)
-    ? `Set ${OTHER_SCHEMAS}: invented people never get into the tables of real ones`
-    : `Use another warehouse or other schemas. If the same service got a new address, run person-etl migrate --accept-service ${configured}`;
-  return [`data from ${known}`, hint];
+  return `Use another warehouse or other schemas. If the same service got a new address, run person-etl migrate --accept-service ${configured}`;
+}
+
+/** Records a new address of the same service; returns the former one, or null before the first run. */
+export async function acceptServiceHost(db: Db, accepted: string): Promise<string | null> {
+  const known = (await readIdentity(db))?.serviceHost;
+  if (known === undefined) return null;
+  if (isSandbox(known)) {
+    throw new FixConfigurationError(
+      "another_service",
+      `The warehouse ${trialText(known)}, which stays one: no address of a service can be accepted for it.`,
+      [
+        {
+          path: "--accept-service",
+          message: `can't be used: the warehouse (${db.description}) ${trialText(known)}`,
+          hint: TRIAL_HINT,
+        },
+      ],
+    );
+  }
+  const isMoved = known !== accepted;
+  if (isMoved && (isSandbox(accepted) || (isLoopback(known) && !isLoopback(accepted)))) {
+    throw anotherService(db, known, accepted);
+  }
+  await replaceServiceHost(db, accepted);
+  return known;
 }
 
 /** Longest wait for a response that a run can't do without, in all attempts: as long as for a service never reached. */
@@ -102,9 +147,10 @@ type Services = Pick<JobServices, "config" | "db" | "http" | "log" | "signal" | 
 export async function identifyService(services: Services, runId: string): Promise<void> {
   const { config, db, http, log } = services;
   const configured = serviceHostOf(config);
-  if (config.service.baseUrl === "sandbox") return await recordHost(db, configured);
-  const known = (await readIdentity(db))?.serviceHost ?? null;
-  const isRequired = known === null || isSandbox(known);
+  if (config.service.baseUrl === "sandbox") return await recordHost(services, configured);
+  const known = await readIdentity(db);
+  // The name of a sandbox differs from its address.
+  const isRequired = known?.serviceHost !== configured;
   const response = await askService(services, isRequired);
   if (response === null) {
     if (isRequired) throw unidentified(http.origin);
@@ -113,17 +159,58 @@ export async function identifyService(services: Services, runId: string): Promis
     return;
   }
   const { mark, organization } = response;
-  if (mark === UNKNOWN_SEED) throw unusableMark(http.origin);
+  const host = hostOf(config, http, mark);
   http.expectSandbox(mark);
-  await recordHost(db, mark === null ? configured : sandboxHost(mark, configured));
+  if (isFormerTrial(known, configured, response)) {
+    await replaceServiceHost(db, host);
+    const text = `The warehouse is recorded as a trial with invented people now (${host}; previously: ${configured}).`;
+    log.warn({ text, service_host: host }, "trial_recognized");
+  } else await recordHost(services, host);
   if (organization === null) log.debug({}, "organization_unknown");
-  else await checkOrganization(services, runId, organization);
+  else await checkOrganization(services, runId, organization, host);
 }
 
-/** Records the service, or requires it to be the recorded one. */
-async function recordHost(db: Db, host: string): Promise<void> {
+/** Compares the service that responds with the recorded one as a run does, without a change; nothing if it is silent. */
+export async function checkIdentity({
+  config,
+  db,
+  http,
+  signal,
+}: Omit<Services, "log" | "clock">): Promise<void> {
+  const known = await readIdentity(db);
+  const reply = await requestUsage(http, AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]));
+  if (known === null || reply.kind === "failure") return;
+  const response = await readUsage(reply);
+  const host = hostOf(config, http, response.mark);
+  if (known.serviceHost === host || isFormerTrial(known, serviceHostOf(config), response)) return;
+  if (!(await isUnused(db))) throw anotherService(db, known.serviceHost, host);
+}
+
+/** Name of the service that sent a response with this mark. */
+function hostOf(config: Config, { origin }: Services["http"], mark: string | null): string {
+  if (mark === UNKNOWN_SEED) throw unusableMark(origin);
+  return mark === null ? serviceHostOf(config) : sandboxHost(mark, serviceHostOf(config));
+}
+
+/**
+ * True for a warehouse that a sandbox filled before sandboxes named themselves: it has the same address and organization.
+ * Without a recorded organization, only an address of this machine is taken for it.
+ */
+function isFormerTrial(
+  known: Awaited<ReturnType<typeof readIdentity>>,
+  configured: string,
+  { mark, organization }: Awaited<ReturnType<typeof readUsage>>,
+): boolean {
+  if (mark === null || known?.serviceHost !== configured) return false;
+  return known.organization === null ? isLoopback(configured) : known.organization === organization;
+}
+
+/** Records the service, or requires it to be the recorded one; a name that nothing came from is replaced. */
+async function recordHost({ db, log }: Pick<Services, "db" | "log">, host: string): Promise<void> {
   const known = await recordServiceHost(db, host);
-  if (known !== host) throw anotherService(db, known, host);
+  if (known === host) return;
+  if (!(await replaceUnusedHost(db, known, host))) throw anotherService(db, known, host);
+  log.info({ service_host: host, previous: known }, "service_replaced");
 }
 
 function unidentified(origin: string): StopRunError {
@@ -134,9 +221,13 @@ function unidentified(origin: string): StopRunError {
   );
 }
 
-async function checkOrganization({ config, db }: Services, runId: string, organization: string) {
-  const known = await recordOrganization(db, runId, organization);
+async function checkOrganization({ db }: Services, runId: string, organization: string, host: string) {
+  let known = await recordOrganization(db, runId, organization);
+  if (known !== organization && (await replaceUnusedHost(db, host, host))) {
+    known = await recordOrganization(db, runId, organization);
+  }
   if (known === organization) return;
+  const others = "Use another warehouse or other schemas";
   throw new FixConfigurationError(
     "another_organization",
     `The warehouse was filled for organization ${known}, but service.api_key is a key of organization ${organization}.`,
@@ -145,8 +236,9 @@ async function checkOrganization({ config, db }: Services, runId: string, organi
         path: "service.api_key",
         message: `is a key of another organization than the warehouse (${db.description})`,
         hint:
-          "Use another warehouse or other schemas. If the organization only got another id, " +
-          `run person-etl migrate --accept-service ${serviceHostOf(config)}`,
+          isSandbox(host) || isLoopback(host)
+            ? others
+            : `${others}. If the organization only got another id, run person-etl migrate --accept-service ${host}`,
       },
     ],
   );

@@ -145,10 +145,12 @@ test("a new address of the service is accepted, but never that of another servic
   const accept = (address: string) => runHereJson(["migrate", "--accept-service", address], setting);
   expect((await accept("sandbox:1")).document).not.toHaveProperty("service_host");
   expect((await runHereJson(["run"], setting)).code).toBe(0);
-  expect((await accept("sandbox:1")).document["service_host"]).toBe("sandbox:1");
+  const own = await accept("sandbox:1");
+  expect([own.code, own.document.error?.code]).toEqual([2, "another_service"]);
+  expect(own.document.error?.problems?.[0]?.hint).toContain("person-etl drop --trial");
 
   await configure(`http://${host}`);
-  for (const command of [["run"], ["plan"], ["migrate", "--accept-service", host]]) {
+  for (const command of [["run"], ["plan"], ["search", "nurses"], ["migrate", "--accept-service", host]]) {
     const refused = await runHereJson(command, setting);
     expect([refused.code, refused.document.error?.code]).toEqual([2, "another_service"]);
     expect(refused.document.error?.problems?.[0]?.hint).toContain("person-etl drop --trial");
@@ -164,6 +166,15 @@ test("a new address of the service is accepted, but never that of another servic
   expect([mistyped.code, mistyped.document.error?.code]).toEqual([2, "another_service"]);
   const accepted = await accept(host);
   expect([accepted.code, accepted.document["service_host"]]).toEqual([0, host]);
+
+  await configure("https://api.example.com");
+  for (const command of [["run"], ["migrate", "--accept-service", "api.example.com:443"]]) {
+    const refused = await runHereJson(command, setting);
+    expect([refused.code, refused.document.error?.code]).toEqual([2, "another_service"]);
+    const hint = refused.document.error?.problems?.[0]?.hint;
+    expect(hint).toContain(`If ${host} was a sandbox, run once more with it`);
+    expect(hint).not.toContain("accept-service");
+  }
 
   await configure("sandbox");
   for (const command of [["run"], ["migrate", "--accept-service", "sandbox:1"]]) {

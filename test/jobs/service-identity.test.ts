@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { readMark } from "../../src/extract/sandbox-mark.ts";
 import { recordOrganization } from "../../src/load/db/identity.ts";
+import { checkIdentity } from "../../src/jobs/service-identity.ts";
 import { forward, startServer } from "../support/http-proxy.ts";
 import { configOf, startWorld, type World } from "./world.ts";
 
@@ -24,7 +25,7 @@ test("a key of another organization than the warehouse was filled for ends the r
     problems: [
       {
         path: "service.api_key",
-        hint: expect.stringMatching(/run person-etl migrate --accept-service 127\.0\.0\.1:\d+$/),
+        hint: "Use another warehouse or other schemas",
       },
     ],
   });
@@ -68,6 +69,18 @@ async function startMarking(origin: string, mark: string | null): Promise<string
 const requestsOf = async (world: World) =>
   (await world.control<{ readonly requests: number }>("/ledger")).requests;
 
+/** World whose only run filled the warehouse; recorded as if by another service. */
+async function startFilled(serviceHost: string, organization: string | null = "another") {
+  const world = await startWorld({ rows: 5, config: configOf(RESOLVE) });
+  await world.run();
+  const { host } = new URL(world.serviceUrl);
+  const known = serviceHost.replace("HOST", host);
+  const columns =
+    organization === "same" ? "" : `, org_id = ${organization === null ? "NULL" : `'${organization}'`}`;
+  await world.rows(`UPDATE person_data_ops.warehouse_identity SET service_host = '${known}'${columns}`);
+  return { world, host, sent: await requestsOf(world) };
+}
+
 describe("invented people and real ones never mix", () => {
   const HOST = "SELECT service_host FROM person_data_ops.warehouse_identity";
   test("a sandbox that runs alone is recorded as one, and another address is refused with both ways out", async () => {
@@ -92,13 +105,15 @@ describe("invented people and real ones never mix", () => {
   });
 
   test("a sandbox at the address of the service that filled the warehouse is refused before anything is sent", async () => {
-    const world = await startWorld({ rows: 5, config: configOf(RESOLVE) });
-    await world.warehouse.recordServiceHost(new URL(world.serviceUrl).host);
-    await expect(world.run()).rejects.toMatchObject({
+    const { world, host, sent } = await startFilled("HOST");
+    const refused = {
       code: "another_service",
+      message: `The warehouse belongs to ${host}, but service.base_url is sandbox:7@${host}.`,
       problems: [{ hint: expect.stringMatching(/invented people never get into the tables of real ones$/) }],
-    });
-    expect(await requestsOf(world)).toBe(1);
+    };
+    await expect(world.run()).rejects.toMatchObject(refused);
+    expect(await requestsOf(world)).toBe(sent + 1);
+    await expect(checkIdentity(await world.services())).rejects.toMatchObject(refused);
   });
 
   test.each([
@@ -106,10 +121,35 @@ describe("invented people and real ones never mix", () => {
     ["api.example.com:443", 0],
     ["sandbox:7", 0],
   ])("the warehouse of %s is refused after %i free calls, before anything is sent", async (known, calls) => {
-    const world = await startWorld({ rows: 5, config: configOf(RESOLVE) });
-    await world.warehouse.recordServiceHost(known.replace("HOST", new URL(world.serviceUrl).host));
+    const { world, sent } = await startFilled(known);
     await expect(world.run()).rejects.toMatchObject({ code: "another_service" });
-    expect(await requestsOf(world)).toBe(calls);
+    expect(await requestsOf(world)).toBe(sent + calls);
+  });
+
+  test.each(["same", null])(
+    "the warehouse of a sandbox that was recorded by its address becomes a trial (organization: %s)",
+    async (organization) => {
+      const { world, host } = await startFilled("HOST", organization);
+      await checkIdentity(await world.services());
+      expect(await world.value(HOST)).toBe(host);
+      expect(await world.run()).toMatchObject({ status: "succeeded" });
+      expect(await world.value(HOST)).toBe(`sandbox:7@${host}`);
+      expect(world.logged).toContainEqual(
+        expect.objectContaining({ level: "warn", event: "trial_recognized" }),
+      );
+    },
+  );
+
+  test("a service and an organization that nothing came from are replaced", async () => {
+    const world = await startWorld({ rows: 5, config: configOf(RESOLVE) });
+    const { host } = new URL(world.serviceUrl);
+    await world.warehouse.recordServiceHost("mistyped.example:443");
+    await checkIdentity(await world.services());
+    expect(await world.run({ jobs: [], maxRecords: 0 })).toMatchObject({ status: expect.any(String) });
+    expect(await world.value(HOST)).toBe(`sandbox:7@${host}`);
+    await world.rows("UPDATE person_data_ops.warehouse_identity SET org_id = 'mistyped'");
+    expect(await world.run()).toMatchObject({ status: "succeeded" });
+    expect(await world.value(KNOWN)).toMatch(/^[0-9a-f-]{36}$/);
   });
 
   test("a silent service gets nothing while it may be another after a trial, and 25 s to respond", async () => {

@@ -20,7 +20,7 @@ import { codeOf } from "../../errors.ts";
 import { countText, megabytes } from "../../figures.ts";
 import { reportSpooled } from "../../jobs/lookup/job-spool.ts";
 import { sourcesOf } from "../../jobs/prepare.ts";
-import { checkServiceHost } from "../../jobs/service-identity.ts";
+import { checkIdentity, checkServiceHost } from "../../jobs/service-identity.ts";
 import { copiedText } from "../../jobs/publish/publication.ts";
 import { jobTypeOf } from "../../jobs/registry.ts";
 import { inspectSource, type ReadSource, throwProblems } from "../../jobs/sources.ts";
@@ -63,7 +63,7 @@ export async function check(context: Context) {
       ],
     ),
     ["publish", () => (filled && config.publish.length > 0 ? checkCopies(filled) : [])],
-    ["service", () => checkConfiguredService(context, config)],
+    ["service", () => checkConfiguredService(context, config, isGranted ? filled : null)],
   ];
   const findings: Finding[] = [];
   for (const [subject, run] of checks) findings.push(...(await attempt(subject, config.lineOf, run)));
@@ -129,7 +129,12 @@ async function checkCopies(db: Db): Promise<readonly Finding[]> {
   return copied.map((name) => finding(`publish.${name}`, "warning", copiedText(name)));
 }
 
-async function checkConfiguredService(context: Context, config: Config): Promise<readonly Finding[]> {
+/** @param filled warehouse whose recorded service is compared with the one that responds; null for none */
+async function checkConfiguredService(
+  context: Context,
+  config: Config,
+  filled: Db | null,
+): Promise<readonly Finding[]> {
   if (config.service.baseUrl === "sandbox") {
     const { people, seed } = config.sandbox;
     const size = countText(people, "person", "people");
@@ -139,7 +144,12 @@ async function checkConfiguredService(context: Context, config: Config): Promise
   const { http } = await openService(context, config);
   const endpoints = orderJobs(config).flatMap((job) => jobTypeOf(job).endpoints);
   const byName = new Map(endpoints.map((endpoint) => [endpoint.name, endpoint]));
-  const findings = await checkService(http, [...byName.values()], context.stop.signal);
+  const { signal } = context.stop;
+  const findings = [...(await checkService(http, [...byName.values()], signal))];
+  if (filled !== null && findings[0]?.status !== "unreachable") {
+    const compare = () => silent(checkIdentity({ config, db: filled, http, signal }));
+    findings.push(...(await attempt("service of the warehouse", config.lineOf, compare)));
+  }
   const isDeprecated =
     !config.service.endpoints[DEPRECATED_PATH] &&
     findings.some(({ subject, status }) => subject === DEPRECATED.subject && status === "ok");

@@ -155,10 +155,10 @@ async function requireNoErasure(db: Db): Promise<void> {
 async function requireTrial(db: Db): Promise<string> {
   const host = (await readIdentity(db))?.serviceHost ?? null;
   if (host !== null && isSandbox(host)) return host;
-  const content = host === null ? "no data of any service yet" : `data from ${host}`;
+  const content = host === null ? "contains no data of any service yet" : `belongs to ${host}`;
   throw new FixConfigurationError(
     "not_a_trial",
-    `The warehouse (${db.description}) contains ${content}, not a trial. Nothing was removed.`,
+    `The warehouse (${db.description}) ${content}: it is no trial. Nothing was removed.`,
     [
       {
         path: "warehouse",

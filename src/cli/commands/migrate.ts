@@ -5,10 +5,10 @@ import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
 import { countText } from "../../figures.ts";
 import { takeOverAnswers } from "../../jobs/lookup/job-spool.ts";
-import { anotherService, isSandbox, mayBeSame, serviceHostOf } from "../../jobs/service-identity.ts";
+import { acceptServiceHost, serviceHostOf } from "../../jobs/service-identity.ts";
 import { printGrants } from "../../load/db/check.ts";
 import type { Db } from "../../load/db/db.ts";
-import { readIdentity, replaceServiceHost } from "../../load/db/identity.ts";
+import { readIdentity } from "../../load/db/identity.ts";
 import { readPostgresAddress } from "../../postgres-address.ts";
 import { migrate as migrateTables, printDdl } from "../../load/db/migrate.ts";
 import { takeOverDestinations } from "../../load/publication/registration.ts";
@@ -68,14 +68,10 @@ export async function migrate(context: Context, flags: MigrateFlags) {
  * would be taken for real ones.
  */
 async function acceptService(db: Db, accepted: string): Promise<string> {
-  const before = (await readIdentity(db))?.serviceHost;
-  if (before === undefined)
-    return "✓ No run has filled the warehouse yet; the first one records the service.";
-  const isSame = mayBeSame(before, accepted);
-  if (!isSame && (isSandbox(before) || isSandbox(accepted))) throw anotherService(db, before, accepted);
-  const host = isSame ? before : accepted;
-  await replaceServiceHost(db, host);
-  return `✓ The warehouse now belongs to ${host} (previously: ${before}).`;
+  const before = await acceptServiceHost(db, accepted);
+  return before === null
+    ? "✓ No run has filled the warehouse yet; the first one records the service."
+    : `✓ The warehouse now belongs to ${accepted} (previously: ${before}).`;
 }
 
 /** Prints statements for an administrator: DDL, or roles and grants. Needs no database. */

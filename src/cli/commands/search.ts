@@ -5,6 +5,7 @@ import { paragraphs, table } from "../output.ts";
 import { count, countText } from "../../figures.ts";
 import { unlockCostText } from "../../jobs/price.ts";
 import { searchOnce } from "../../jobs/search/search.ts";
+import { checkServiceHost, identifyService } from "../../jobs/service-identity.ts";
 
 interface SearchFlags {
   readonly size: number;
@@ -14,8 +15,11 @@ export async function search(context: Context, flags: SearchFlags, query: string
   if (query.trim() === "") throw new UsageError('Write a query, such as person-etl search "CFOs in Texas".');
   // Erased people are left out, and calls are recorded.
   const { config, db } = await openFilled(context);
+  await checkServiceHost(config, db);
   const services = await openJobServices(context, config, db);
-  const found = await searchOnce(services, newRunId(), { query, size: flags.size });
+  const runId = newRunId();
+  await identifyService(services, runId);
+  const found = await searchOnce(services, runId, { query, size: flags.size });
   const { total_count: total, results, coverage, most_cost: cost } = found;
   const text = paragraphs(
     `${countText(total, "person", "people")} match, ${count(results.length)} shown.`,

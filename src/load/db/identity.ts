@@ -1,5 +1,6 @@
 import type { Db } from "./db.ts";
 import { sql } from "kysely";
+import type { Session } from "./session.ts";
 import { NOW, THIS_DATABASE } from "./names.ts";
 
 /** Reads the origin of a warehouse's data; null in a new warehouse. The setup time identifies it and its copies, the database distinguishes them. */
@@ -48,4 +49,26 @@ export function recordServiceHost(db: Db, serviceHost: string): Promise<string> 
 export async function replaceServiceHost(db: Db, serviceHost: string): Promise<void> {
   const host = { service_host: serviceHost, org_id: null, _synced_at: NOW };
   await db.change(db.query.updateTable("ops.warehouse_identity").set(host));
+}
+
+/** True if nothing came from the recorded service: no result, no call on its way or on disk, and no job at work. */
+export async function isUnused(db: Pick<Session, "pluck" | "table">): Promise<boolean> {
+  const [unused = false] = await db.pluck<boolean>(sql`
+    SELECT NOT EXISTS (SELECT FROM ${db.table("api_call")} WHERE is_sent IS NULL OR http_status BETWEEN 200 AND 299)
+      AND NOT EXISTS (SELECT FROM ${db.table("warehouse_identity")} WHERE ledger_from IS NOT NULL)
+      AND NOT EXISTS (SELECT FROM ${db.table("job_lock")} WHERE released_at IS NULL)
+      AND NOT EXISTS (SELECT FROM ${db.table("person")})
+      AND NOT EXISTS (SELECT FROM ${db.table("resolution")}) AS unused`);
+  return unused;
+}
+
+/** Replaces a service host that nothing came from, and forgets the organization; false if something came from it. */
+export async function replaceUnusedHost(db: Db, known: string, serviceHost: string): Promise<boolean> {
+  return db.transaction(async (session) => {
+    await session.change(sql`LOCK TABLE ${session.table("warehouse_identity")} IN SHARE ROW EXCLUSIVE MODE`);
+    if (!(await isUnused(session))) return false;
+    const host = { service_host: serviceHost, org_id: null, _synced_at: NOW };
+    const update = session.query.updateTable("ops.warehouse_identity").set(host);
+    return (await session.change(update.where("service_host", "=", known))) > 0;
+  });
 }

@@ -140,7 +140,7 @@ function commentsOfSchemas(names: SchemaNames): readonly string[] {
 }
 
 /** True if every migration of this version has run; later ones may exist. */
-async function isUpToDate({ pool, names }: Db): Promise<boolean> {
+export async function isUpToDate({ pool, names }: Db): Promise<boolean> {
   if (!(await hasTables(pool, names))) return false;
   const { rows } = await pool.query<{ name: string }>(`SELECT name FROM ${migrationTable(names)}`);
   const ran = new Set(rows.map(({ name }) => name));
